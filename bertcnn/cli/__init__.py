@@ -1,0 +1,1 @@
+"""The commands: thin doors onto functions."""

@@ -1,0 +1,1 @@
+"""Tables in and out, columns, splits and padded batches."""

@@ -1,0 +1,1 @@
+"""What turns batches of token ids into logits when a model is used."""

@@ -1,0 +1,1 @@
+"""Whole networks, built from the layers."""

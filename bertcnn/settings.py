@@ -1,0 +1,95 @@
+"""Typed settings: each is declared once, checked on entry, and saved with the model it made."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+import pydantic
+from pydantic import Field
+
+from bertcnn.errors import SettingsError, one_line
+
+Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
+Positive = Annotated[float, Field(gt=0.0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Settings(pydantic.BaseModel):
+    """Base of all settings: frozen, unknown keys and wrong types refused with a one-line `SettingsError`."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def __init__(self, **values: Any) -> None:  # noqa: ANN401 - checked by pydantic, field by field
+        try:
+            super().__init__(**values)
+        except pydantic.ValidationError as error:
+            raise _first_complaint(type(self).__name__, error) from None
+
+
+def _first_complaint(owner: str, error: pydantic.ValidationError) -> SettingsError:
+    """The first of pydantic's findings, as one line."""
+    finding = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in finding["loc"])
+    if finding["type"] == "value_error":  # from a validator of ours: its text says what was expected
+        return SettingsError(f"{owner} got values that do not fit together", expected=str(finding["ctx"]["error"]), fix="change one of them")
+    if finding["type"] == "extra_forbidden":
+        return SettingsError(
+            f"{owner} was given the unknown key {where!r}",
+            expected="only keys this version knows",
+            fix=f"remove {where!r} or correct its spelling",
+        )
+    return SettingsError(
+        f"{owner}.{where} was {one_line(finding.get('input'))}",
+        expected=finding["msg"][0].lower() + finding["msg"][1:],
+        fix=f"give {where!r} such a value",
+    )
+
+
+class EncoderSettings(Settings):
+    """The shape of a BERT encoder (Devlin et al. 2019, section 3; `config.json` of its published checkpoints)."""
+
+    vocabulary_size: Count = Field(description="V, number of WordPieces")
+    width: Count = Field(description="D, model width")
+    layers: Count = Field(description="number of Transformer blocks")
+    heads: Count = Field(description="H, attention heads; must divide the width")
+    feed_forward_width: Count = Field(description="F, inner width of the feed-forward layer")
+    max_positions: Count = Field(512, description="longest input, in tokens")
+    segment_types: Count = Field(2, description="sentence A and sentence B")
+    activation: Literal["gelu", "gelu_tanh", "relu"] = Field("gelu", description="gelu is the exact, erf form")
+    layer_norm_epsilon: Positive = Field(1e-12, description="added to the variance")
+    dropout: Fraction = Field(0.1, description="share of hidden values dropped in training")
+    attention_dropout: Fraction = Field(0.1, description="share of attention probabilities dropped in training")
+
+    @pydantic.model_validator(mode="after")
+    def _heads_divide_width(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width divisible by heads, not {self.width} by {self.heads}")
+        return self
+
+
+class HeadSettings(Settings):
+    """The CNN head over the encoder's token embeddings (after Kim 2014, section 2)."""
+
+    window_sizes: tuple[Count, ...] = Field((2, 3, 4), min_length=1, description="W, tokens under one filter, a branch each")
+    filters: Count = Field(128, description="N, filters in each branch")
+    dropout: Fraction = Field(0.1, description="share of pooled features dropped in training")
+
+
+class TokenizerSettings(Settings):
+    """How a text becomes token ids; training, scoring and the dashboard share it."""
+
+    lowercase: bool = Field(True, description="also strips accents, as the uncased checkpoints expect")
+    max_tokens: Annotated[int, Field(ge=4)] = Field(512, description="longest input with [CLS] and [SEP]")
+    head_tokens: Annotated[int, Field(ge=1)] = Field(
+        128, description="of a longer text, tokens kept from its start; the rest comes from its end (Sun et al. 2019, 4.1)"
+    )
+
+    @pydantic.model_validator(mode="after")
+    def _head_fits(self) -> Self:
+        if self.head_tokens > self.max_tokens - 2:
+            raise ValueError(f"head_tokens of at most max_tokens - 2, not {self.head_tokens} of {self.max_tokens}")
+        return self
+
+
+Recipe = Literal["auto", "frozen", "full"]
+ClassWeight = Literal["none", "balanced", "sqrt"]

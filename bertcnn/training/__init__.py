@@ -1,0 +1,1 @@
+"""From labelled token ids to trained weights."""
