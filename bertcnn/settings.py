@@ -31,7 +31,9 @@ def _first_complaint(owner: str, error: pydantic.ValidationError) -> SettingsErr
     finding = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in finding["loc"])
     if finding["type"] == "value_error":  # from a validator of ours: its text says what was expected
-        return SettingsError(f"{owner} got values that do not fit together", expected=str(finding["ctx"]["error"]), fix="change one of them")
+        return SettingsError(
+            f"{owner} got values that do not fit together", expected=str(finding["ctx"]["error"]), fix="change one of them"
+        )
     if finding["type"] == "extra_forbidden":
         return SettingsError(
             f"{owner} was given the unknown key {where!r}",

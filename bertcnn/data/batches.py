@@ -1,0 +1,154 @@
+"""Rows of token ids into padded batches: THE padding code, for training, scoring and the dashboard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+_STEP = 8  # lengths are rounded up to a multiple of this many tokens
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """Which rows go together, and how long their batch is.
+
+    Attributes:
+        rows: int64 [b], positions in the caller's list.
+        length: T, tokens each row is padded to.
+        size: B, rows of the padded batch; those past b are empty fillers.
+    """
+
+    rows: np.ndarray
+    length: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded input of the network, with the caller's positions of its rows.
+
+    Attributes:
+        rows: int64 [b], positions in the caller's list; the batch's rows past b are fillers.
+        token_ids: int32 [B, T].
+        segment_ids: int32 [B, T], all 0: a ticket is one sentence to BERT.
+        padding_mask: int32 [B, T], 1 at tokens and 0 at padding.
+    """
+
+    rows: np.ndarray
+    token_ids: np.ndarray
+    segment_ids: np.ndarray
+    padding_mask: np.ndarray
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """What the network is called with, by name."""
+        return {"token_ids": self.token_ids, "segment_ids": self.segment_ids, "padding_mask": self.padding_mask}
+
+
+def pad(token_ids: Sequence[np.ndarray], plan: BatchPlan, pad_id: int = 0) -> Batch:
+    """The rows of `plan` as one padded batch.
+
+    A filler row holds one unmasked padding token, so that its attention is well defined; its output is thrown away.
+    """
+    padded = np.full((plan.size, plan.length), pad_id, np.int32)
+    mask = np.zeros((plan.size, plan.length), np.int32)
+    for place, row in enumerate(plan.rows):
+        ids = token_ids[row]
+        padded[place, : len(ids)] = ids
+        mask[place, : len(ids)] = 1
+    mask[len(plan.rows) :, 0] = 1
+    return Batch(plan.rows, padded, np.zeros_like(padded), mask)
+
+
+def choose_lengths(lengths: np.ndarray, most: int = 6) -> tuple[int, ...]:
+    """The padded lengths, at most `most`, that waste the fewest tokens on rows of these `lengths`.
+
+    Each distinct length is one more program for XLA to compile, so few are wanted; which few is found exactly, by dynamic
+    programming over the lengths rounded up to a multiple of 8.
+
+    Args:
+        lengths: int [rows], tokens of each row, at least one row.
+        most: how many padded lengths are allowed.
+
+    Returns:
+        Ascending lengths; the last one holds the longest row.
+
+    Example:
+        >>> choose_lengths(np.array([5, 6, 7, 30, 31, 120]), most=2)
+        (32, 120)
+    """
+    steps = -(-np.asarray(lengths, np.int64) // _STEP)  # rows rounded up, in units of _STEP
+    edges, counts = np.unique(steps, return_counts=True)
+    rows_up_to = np.concatenate([[0], np.cumsum(counts)])
+    # cost[k, j]: fewest padded tokens for the rows of the first j edges, in k + 1 groups
+    most = min(most, len(edges))
+    cost = np.full((most, len(edges) + 1), np.inf)
+    cut = np.zeros((most, len(edges) + 1), np.int64)
+    cost[:, 0] = 0
+    for groups in range(most):
+        for end in range(1, len(edges) + 1):
+            group_cost = (rows_up_to[end] - rows_up_to[:end]) * edges[end - 1]
+            before = cost[groups - 1, :end] if groups else np.where(np.arange(end) == 0, 0.0, np.inf)
+            total = before + group_cost
+            cut[groups, end] = np.argmin(total)
+            cost[groups, end] = total[cut[groups, end]]
+    chosen, end = [], len(edges)
+    for groups in range(most - 1, -1, -1):
+        if end == 0:
+            break
+        chosen.append(int(edges[end - 1]) * _STEP)
+        end = cut[groups, end]
+    return tuple(sorted(chosen))
+
+
+def plan_training(lengths: np.ndarray, padded_lengths: Sequence[int], batch_size: int, generator: np.random.Generator) -> list[BatchPlan]:
+    """One epoch: every row once, in random company of similar length, every batch full but at most one.
+
+    Rows left over in one padded length move up to the next longer one, so that shapes stay static without many fillers.
+
+    Args:
+        lengths: int [rows], tokens of each row.
+        padded_lengths: ascending; the last one holds the longest row.
+        batch_size: B, rows of every batch.
+        generator: the source of this epoch's order.
+    """
+    order = generator.permutation(len(lengths))
+    bucket = np.searchsorted(padded_lengths, lengths[order])
+    plans, carried = [], order[:0]
+    for index, length in enumerate(padded_lengths):
+        rows = np.concatenate([carried, order[bucket == index]])
+        full = len(rows) // batch_size * batch_size
+        plans += [BatchPlan(part, length, batch_size) for part in rows[:full].reshape(-1, batch_size)]
+        carried = rows[full:]
+    if len(carried):
+        plans.append(BatchPlan(carried, padded_lengths[-1], batch_size))
+    return [plans[index] for index in generator.permutation(len(plans))]
+
+
+def plan_scoring(lengths: np.ndarray, token_budget: int = 2048, padded_lengths: Sequence[int] | None = None) -> list[BatchPlan]:
+    """Rows sorted by length and cut into batches of at most `token_budget` padded tokens (one row at least).
+
+    Args:
+        lengths: int [rows], tokens of each row.
+        token_budget: B x T of a batch at most.
+        padded_lengths: use only these lengths, and only full batches, so that a compiled engine sees few shapes; by default each batch
+            is as long as its longest row and has no fillers.
+    """
+    order = np.argsort(lengths, kind="stable")
+    plans: list[BatchPlan] = []
+    start = 0
+    while start < len(order):
+        if padded_lengths is None:
+            reach = lengths[order[start:]] * np.arange(1, len(order) - start + 1)
+            rows = max(1, int(np.searchsorted(reach, token_budget, side="right")))
+            part = order[start : start + rows]
+            plans.append(BatchPlan(part, int(lengths[part[-1]]), len(part)))
+        else:
+            length = padded_lengths[int(np.searchsorted(padded_lengths, lengths[order[start]]))]
+            rows = max(1, token_budget // length)
+            fits = int(np.searchsorted(lengths[order], length, side="right")) - start
+            part = order[start : start + min(rows, fits)]
+            plans.append(BatchPlan(part, length, rows))
+        start += len(part)
+    return plans

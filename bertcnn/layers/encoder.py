@@ -1,0 +1,104 @@
+"""One Transformer block, post-norm as BERT was published."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from bertcnn.layers.attention import MultiHeadAttention, bert_initializer
+
+
+def gelu(values: Any) -> Any:  # noqa: ANN401
+    """Exact GELU, x times the normal distribution's cumulative probability of x (Hendrycks and Gimpel 2016).
+
+    Written with erf because exporters know it and do not know the complementary form that backends choose.
+    """
+    return 0.5 * values * (1.0 + ops.erf(values * 2.0**-0.5))
+
+
+_ACTIVATIONS = {"gelu": gelu, "gelu_tanh": lambda values: ops.gelu(values, approximate=True), "relu": ops.relu}
+
+
+@keras.saving.register_keras_serializable(package="bertcnn")
+class TransformerBlock(keras.layers.Layer):
+    """Self-attention, then a feed-forward layer; after each, dropout, the residual and normalisation.
+
+    Args:
+        heads: H.
+        feed_forward_width: F.
+        activation: "gelu" (exact), "gelu_tanh" or "relu".
+        epsilon: added to the variance in the normalisations.
+        dropout: share of hidden values dropped in training.
+        attention_dropout: share of attention probabilities dropped in training.
+        seed: of the initial weights and of dropout.
+
+    Call arguments:
+        hidden: float [B, T, D].
+        padding_mask: int [B, T], 1 at tokens and 0 at padding.
+
+    Returns:
+        float [B, T, D].
+
+    Source: Devlin et al. 2019, section 3; google-research/bert `modeling.py`, `transformer_model`.
+    """
+
+    def __init__(
+        self,
+        heads: int,
+        feed_forward_width: int,
+        *,
+        activation: str = "gelu",
+        epsilon: float = 1e-12,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        seed: int = 0,
+        **kwargs: Any,  # noqa: ANN401
+    ) -> None:
+        super().__init__(**kwargs)
+        self.heads, self.feed_forward_width, self.activation = heads, feed_forward_width, activation
+        self.epsilon, self.dropout_rate, self.attention_dropout, self.seed = epsilon, dropout, attention_dropout, seed
+        policy = self.dtype_policy
+        self.attention = MultiHeadAttention(heads, dropout=attention_dropout, seed=seed, name="attention", dtype=policy)
+        self.attention_norm = keras.layers.LayerNormalization(epsilon=epsilon, name="attention_norm", dtype=policy)
+        self.expand = keras.layers.Dense(feed_forward_width, kernel_initializer=bert_initializer(seed + 4), name="expand", dtype=policy)
+        self.output_norm = keras.layers.LayerNormalization(epsilon=epsilon, name="output_norm", dtype=policy)
+        self.attention_drop = keras.layers.Dropout(dropout, seed=seed + 1)
+        self.output_drop = keras.layers.Dropout(dropout, seed=seed + 2)
+
+    def build(self, hidden_shape: tuple[int | None, ...], *_: Any) -> None:  # noqa: ANN401
+        """Create the weights for inputs of this width."""
+        width = hidden_shape[-1]
+        self.contract = keras.layers.Dense(
+            width, kernel_initializer=bert_initializer(self.seed + 5), name="contract", dtype=self.dtype_policy
+        )
+        for layer in (self.attention, self.attention_norm, self.expand, self.output_norm):
+            layer.build(hidden_shape)
+        self.contract.build((*hidden_shape[:-1], self.feed_forward_width))
+        self.built = True
+
+    def call(self, hidden: Any, padding_mask: Any, training: bool = False) -> Any:  # noqa: ANN401
+        """Transform; see the class."""
+        attended = self.attention(hidden, padding_mask, training=training)  # [B, T, D]
+        hidden = self.attention_norm(hidden + self.attention_drop(attended, training=training))
+        expanded = _ACTIVATIONS[self.activation](self.expand(hidden))  # [B, T, F]
+        contracted = self.contract(expanded)  # [B, T, D]
+        return self.output_norm(hidden + self.output_drop(contracted, training=training))
+
+    def compute_output_shape(self, hidden_shape: tuple[int | None, ...], *_: Any) -> tuple[int | None, ...]:  # noqa: ANN401
+        """As the input's."""
+        return hidden_shape
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` needs."""
+        return {
+            **super().get_config(),
+            "heads": self.heads,
+            "feed_forward_width": self.feed_forward_width,
+            "activation": self.activation,
+            "epsilon": self.epsilon,
+            "dropout": self.dropout_rate,
+            "attention_dropout": self.attention_dropout,
+            "seed": self.seed,
+        }

@@ -1,0 +1,90 @@
+"""BERT: token ids in, one vector a token and one a text out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from bertcnn.layers.attention import bert_initializer
+from bertcnn.layers.embeddings import BertEmbeddings
+from bertcnn.layers.encoder import TransformerBlock
+from bertcnn.settings import EncoderSettings
+
+_SEEDS_PER_LAYER = 10
+
+
+@keras.saving.register_keras_serializable(package="bertcnn")
+class Bert(keras.Model):
+    """The encoder of Devlin et al. 2019: embeddings, a stack of Transformer blocks, a pooler on [CLS].
+
+    Args:
+        settings: its shape.
+        seed: of the initial weights and of dropout.
+
+    Call arguments, a dict:
+        token_ids: int32 [B, T].
+        segment_ids: int32 [B, T].
+        padding_mask: int32 [B, T], 1 at tokens and 0 at padding.
+
+    Returns:
+        A dict with `sequence_output`, float [B, T, D], and `pooled_output`, float [B, D].
+
+    Example:
+        >>> encoder = Bert(EncoderSettings(vocabulary_size=30, width=8, layers=2, heads=2, feed_forward_width=16))
+        >>> encoder.output["sequence_output"].shape
+        (None, None, 8)
+    """
+
+    def __init__(self, settings: EncoderSettings, *, seed: int = 0, **kwargs: Any) -> None:  # noqa: ANN401
+        # === Layers ===
+        dtype = kwargs.pop("dtype", None)
+        embeddings = BertEmbeddings(
+            settings.vocabulary_size,
+            settings.width,
+            max_positions=settings.max_positions,
+            segment_types=settings.segment_types,
+            epsilon=settings.layer_norm_epsilon,
+            dropout=settings.dropout,
+            seed=seed,
+            name="embeddings",
+            dtype=dtype,
+        )
+        blocks = [
+            TransformerBlock(
+                settings.heads,
+                settings.feed_forward_width,
+                activation=settings.activation,
+                epsilon=settings.layer_norm_epsilon,
+                dropout=settings.dropout,
+                attention_dropout=settings.attention_dropout,
+                seed=seed + _SEEDS_PER_LAYER * (index + 1),
+                name=f"layer_{index}",
+                dtype=dtype,
+            )
+            for index in range(settings.layers)
+        ]
+        pooler = keras.layers.Dense(
+            settings.width, activation="tanh", kernel_initializer=bert_initializer(seed + 5), name="pooler", dtype=dtype
+        )
+
+        # === Functional Model ===
+        inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("token_ids", "segment_ids", "padding_mask")}
+        hidden = embeddings(inputs["token_ids"], inputs["segment_ids"])  # [B, T, D]
+        for block in blocks:
+            hidden = block(hidden, inputs["padding_mask"])
+        outputs = {"sequence_output": hidden, "pooled_output": pooler(hidden[:, 0])}
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+
+        # === Config ===
+        self.settings, self.seed = settings, seed
+        self.sequence_output = hidden  # symbolic, for models that build on it
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` needs."""
+        return {"settings": self.settings.model_dump(), "seed": self.seed, "name": self.name}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Bert:  # noqa: ARG003
+        """The same architecture, newly initialised."""
+        return cls(EncoderSettings(**config.pop("settings")), **config)

@@ -1,0 +1,36 @@
+"""Weights by name: out of a model as arrays, and into one with nothing missing, unknown or misshapen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bertcnn.errors import BertCNNError
+
+
+def extract(weights: Sequence[Any]) -> dict[str, np.ndarray]:
+    """Each weight's value by its name, such as `layer_0/attention/query/kernel`."""
+    return {weight.path: np.asarray(weight.numpy(), np.float32) for weight in weights}
+
+
+def assign(weights: Sequence[Any], values: Mapping[str, np.ndarray], *, error: type[BertCNNError]) -> None:
+    """Give each weight its value; nothing is changed unless names and shapes match exactly.
+
+    Args:
+        weights: variables of a Keras model.
+        values: arrays by weight name.
+        error: what to raise when they do not match.
+    """
+    wanted = {weight.path: tuple(weight.shape) for weight in weights}
+    shapes = {name: tuple(value.shape) for name, value in values.items()}
+    if wanted != shapes:
+        name = next(name for name in sorted(wanted.keys() | shapes.keys()) if wanted.get(name) != shapes.get(name))
+        raise error(
+            f"weight {name!r} has the shape {shapes.get(name, 'none, it is missing')}",
+            expected=f"{wanted.get(name, 'no weight of that name')}",
+            fix="use weights and settings that belong together",
+        )
+    for weight in weights:
+        weight.assign(np.asarray(values[weight.path]))

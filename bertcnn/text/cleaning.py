@@ -1,0 +1,33 @@
+"""Makes any Python string safe to tokenise, changing nothing a reader would miss."""
+
+from __future__ import annotations
+
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+def clean_text(text: str) -> str:
+    r"""`text` without the two things no tokenizer accepts: lone surrogates and NUL characters.
+
+    Both become U+FFFD, which BERT's normaliser then drops. Everything else stays, character for character.
+
+    Example:
+        >>> clean_text("no \ud83d signal\x00") == "no \ufffd signal\ufffd"
+        True
+    """
+    if "\0" in text:
+        text = text.replace("\0", REPLACEMENT)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # two halves that belong together are joined, a half alone is replaced
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def is_blank(text: str) -> bool:
+    """Whether nothing in `text` can be seen."""
+    return not text.strip("\0" + REPLACEMENT + "\ufeff\u200b \t\r\n\u00a0") or text.isspace()
+
+
+def join_texts(parts: tuple[str, ...] | list[str]) -> str:
+    """The cells of several text columns as one text: blank ones left out, the others on lines of their own."""
+    return "\n".join(part for part in parts if part.strip())
