@@ -95,3 +95,28 @@ class TokenizerSettings(Settings):
 
 Recipe = Literal["auto", "frozen", "full"]
 ClassWeight = Literal["none", "balanced", "sqrt"]
+
+
+class TrainingSettings(Settings):
+    """How a classifier is trained; `FULL` and `FROZEN` hold each recipe's defaults."""
+
+    epochs: Count = Field(5, description="passes over the training rows at most")
+    patience: Count = Field(2, description="epochs without a better macro-F1 before training stops")
+    batch_size: Count = Field(32, description="rows of a batch")
+    learning_rate: Positive = Field(2e-4, description="peak, of the encoder's top layer")
+    head_multiplier: Positive = Field(5.0, description="the head learns this many times faster")
+    layer_decay: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
+        0.9, description="each layer further down learns this many times as fast (Howard and Ruder 2018, section 3.2)"
+    )
+    warmup_fraction: Fraction = Field(0.1, description="share of the steps in which the learning rate rises")
+    weight_decay: Annotated[float, Field(ge=0.0)] = Field(0.01, description="not on biases, normalisation and embeddings")
+    gradient_clip: Positive = Field(1.0, description="largest global norm of the gradient")
+    label_smoothing: Fraction = Field(0.1, description="probability spread over all labels (Szegedy et al. 2016, section 7)")
+    class_weight: ClassWeight = Field("none", description="balanced: rare labels count more; sqrt: half as strongly")
+    validation_fraction: Annotated[float, Field(gt=0.0, lt=0.9)] = Field(0.1, description="share of rows held out when no file is given")
+    compiled_shapes: Annotated[int, Field(ge=1, le=6)] = Field(6, description="padded lengths XLA compiles for, at most")
+    max_tokens: Annotated[int, Field(ge=4)] = Field(512, description="longest input with [CLS] and [SEP]")
+
+
+FULL = TrainingSettings()
+FROZEN = TrainingSettings(epochs=30, patience=5, batch_size=64, learning_rate=1e-3, head_multiplier=1.0, layer_decay=1.0)

@@ -1,0 +1,52 @@
+"""A model's forward pass as a plain function of NumPy arrays, on every backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from bertcnn.data.batches import BatchPlan, plan_scoring
+
+Inputs = Mapping[str, np.ndarray]
+Collate = Callable[[BatchPlan], Inputs]
+
+
+class Forward:
+    """Runs a model on rows of any length, sorted by length into batches, without padding more than needed.
+
+    TensorFlow runs one graph for all shapes. Other backends compile each shape, so there rows are padded to `padded_lengths`.
+
+    Args:
+        model: inputs by name to one output; its weights stay shared, so a model in training can be watched.
+        padded_lengths: ascending; the lengths to use where each shape is compiled.
+        token_budget: tokens of a batch at most.
+    """
+
+    def __init__(self, model: keras.Model, padded_lengths: Sequence[int] = (16, 32, 64, 128, 256, 512), token_budget: int = 2048) -> None:
+        compiled = keras.backend.backend() != "tensorflow"
+        self._model = keras.Model(model.input, model.output)
+        self._model.compile(jit_compile=compiled)
+        self._padded_lengths = tuple(padded_lengths) if compiled else None
+        self._token_budget = token_budget
+        self.width: int = model.output.shape[-1]
+
+    def plan(self, lengths: np.ndarray) -> list[BatchPlan]:
+        """The batches for rows of these lengths."""
+        if self._padded_lengths is None:
+            return plan_scoring(lengths, self._token_budget)
+        longest = max(int(lengths.max()), self._padded_lengths[-1])
+        return plan_scoring(lengths, self._token_budget, (*self._padded_lengths, longest))
+
+    def __call__(self, inputs: Inputs) -> Any:  # noqa: ANN401
+        """The model's output for one batch, as NumPy."""
+        return self._model.predict_on_batch(dict(inputs))
+
+    def rows(self, collate: Collate, lengths: np.ndarray) -> np.ndarray:
+        """Every row's output, float32 [rows, width], in order."""
+        outputs = np.empty((len(lengths), self.width), np.float32)
+        for plan in self.plan(lengths):
+            outputs[plan.rows] = self(collate(plan))[: len(plan.rows)]
+        return outputs

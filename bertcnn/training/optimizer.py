@@ -1,0 +1,89 @@
+"""AdamW as BERT is fine-tuned with it: warm-up, linear decay, and a learning rate of its own for each layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+from bertcnn.settings import TrainingSettings
+
+_NOT_DECAYED = ("bias", "gamma", "beta", "tokens", "positions", "segments")  # last part of a weight's name
+
+
+@keras.saving.register_keras_serializable(package="bertcnn")
+class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """Rises from 0 to `peak` in `warmup_steps`, then falls to 0 at `total_steps` (Devlin et al. 2019, appendix A.2).
+
+    Args:
+        peak: the highest learning rate.
+        warmup_steps: steps of the rise.
+        total_steps: steps of rise and fall together.
+    """
+
+    def __init__(self, peak: float, warmup_steps: int, total_steps: int) -> None:
+        self.peak, self.warmup_steps, self.total_steps = peak, warmup_steps, total_steps
+
+    def __call__(self, step: Any) -> Any:  # noqa: ANN401
+        """The learning rate of `step`, counted from 0."""
+        step = ops.cast(step, "float32")
+        rise = (step + 1.0) / max(1, self.warmup_steps)
+        fall = (self.total_steps - step) / max(1, self.total_steps - self.warmup_steps)
+        return self.peak * ops.clip(ops.minimum(rise, fall), 0.0, 1.0)
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` needs."""
+        return {"peak": self.peak, "warmup_steps": self.warmup_steps, "total_steps": self.total_steps}
+
+
+class LayerwiseAdamW(keras.optimizers.AdamW):
+    """AdamW (Loshchilov and Hutter 2019, algorithm 2) in which every weight has its own share of the learning rate.
+
+    Args:
+        learning_rate: schedule or value, before the shares.
+        share: a weight's name to its multiplier of the learning rate.
+        weight_decay: decoupled; not applied to biases, normalisation and embedding tables.
+        clip_norm: largest global norm of the gradient.
+    """
+
+    def __init__(self, learning_rate: Any, share: Callable[[str], float], *, weight_decay: float, clip_norm: float) -> None:  # noqa: ANN401
+        super().__init__(learning_rate, weight_decay=weight_decay, global_clipnorm=clip_norm, name="layerwise_adamw")
+        self._share = share
+        self._shares: list[float] = []  # by the optimizer's own index: some backends hand over variables without their names
+
+    def build(self, variables: list[Any]) -> None:
+        """Create the moments and look up each weight's share."""
+        super().build(variables)
+        self._shares = [self._share(variable.path) for variable in variables]
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:  # noqa: ANN401
+        """Adam's step at this weight's own learning rate."""
+        super().update_step(gradient, variable, learning_rate * self._shares[self._get_variable_index(variable)])
+
+    def _apply_weight_decay(self, variables: list[Any]) -> None:
+        for variable in variables:
+            if variable.path.rsplit("/", 1)[-1] not in _NOT_DECAYED:
+                rate = ops.cast(self.learning_rate * self._share(variable.path) * self.weight_decay, variable.dtype)
+                variable.assign(variable - variable * rate)
+
+
+def layer_share(layers: int, settings: TrainingSettings) -> Callable[[str], float]:
+    """Multipliers of the learning rate by weight name: the head's, then falling layer by layer (Howard and Ruder 2018, section 3.2).
+
+    Example:
+        >>> share = layer_share(2, TrainingSettings(layer_decay=0.5, head_multiplier=5))
+        >>> [share(name) for name in ("logits/kernel", "layer_1/expand/kernel", "layer_0/expand/kernel", "embeddings/tokens")]
+        [5.0, 1.0, 0.5, 0.25]
+    """
+
+    def share(name: str) -> float:
+        first = name.split("/", 1)[0]
+        if first == "embeddings":
+            return settings.layer_decay**layers
+        if first.startswith("layer_"):
+            return settings.layer_decay ** (layers - 1 - int(first.removeprefix("layer_")))
+        return settings.head_multiplier
+
+    return share
