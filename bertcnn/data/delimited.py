@@ -1,0 +1,219 @@
+"""Lines of a CSV or TSV file into rows of cells; a row with broken quoting costs that row only.
+
+Python's csv module and DuckDB's reader were tried on polluted files first. DuckDB gives no line numbers of accepted rows, stops at a cell
+of 40 MB, keeps rejects in memory, and drops cells beyond the header's where it is lenient. The csv module cannot bound a row whose quote
+never closes but through one limit for the whole process. Neither can take up again at the line after a broken quote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from bertcnn.data.lines import LONGEST_LINE, undecodable
+
+MAX_CELL_CHARACTERS = 1_000_000
+_LONGEST_ROW = 64_000_000  # characters that a quoted cell may run on before its quote counts as broken
+
+Row = tuple[int, tuple[str, ...]]
+Reject = Callable[[int, str, str], None]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a file separates and quotes its cells.
+
+    Attributes:
+        delimiter: between cells; empty for a file of one column.
+        quote: around a cell that holds delimiters or line breaks, doubled inside it; empty for a file without quoting.
+        escape: before a quote inside a cell where that is not doubled, or empty.
+    """
+
+    delimiter: str
+    quote: str = '"'
+    escape: str = ""
+
+
+class BrokenRowError(Exception):
+    """A row that cannot be read; its text says why."""
+
+
+def spreadsheet_delimiter(line: str) -> str | None:
+    """The delimiter that a first line such as "sep=;", which Excel reads and hides, announces."""
+    found = re.fullmatch(r"\s*sep=(.)\s*", line)
+    return found[1] if found else None
+
+
+class RowReader:
+    r"""Rows of a delimited file, with the line each starts at.
+
+    Quoting is strict where a cell starts with a quote: it must end with one before a delimiter or a line's end. Where it does not, the
+    first line alone is rejected and reading goes on at the next.
+
+    Args:
+        lines: lines without "\n".
+        dialect: how they separate and quote cells.
+        reject: told of each row that cannot be read: line, reason, content.
+    """
+
+    def __init__(self, lines: Iterable[str], dialect: Dialect, reject: Reject) -> None:
+        self._lines = iter(lines)
+        self._again: deque[str] = deque()  # lines to be read once more, after a broken quote
+        self._number = 0
+        self._reject = reject
+        self._dialect = dialect
+        quote, escape = re.escape(dialect.quote), re.escape(dialect.escape)
+        if not quote:
+            pattern = ""
+        elif escape:
+            pattern = rf"(?:[^{quote}{escape}]++|{escape}.|{quote}{quote}|{escape}$)*+"
+        else:
+            pattern = rf"[^{quote}]*+(?:{quote}{quote}[^{quote}]*+)*+"
+        self._inside = re.compile(pattern, re.DOTALL)
+        self._escaped = re.compile(rf"{escape}([{quote}{escape}])") if quote and escape else None
+
+    def header(self) -> tuple[str, ...] | None:
+        """The cells of the first line that is not blank, or None at the end of the file.
+
+        Raises:
+            BrokenRowError: if its quoting is broken.
+        """
+        for line in self._take():
+            if line.strip() and not (self._number == 1 and spreadsheet_delimiter(line)):
+                return tuple(self._cells(line, None)[0])
+        return None
+
+    def rows(self, width: int) -> Iterator[Row]:
+        """Every row of `width` cells, with the number of its first line."""
+        delimiter, quote = self._dialect.delimiter, self._dialect.quote
+        for line in self._take():
+            number, text = self._number, line
+            if len(line) > LONGEST_LINE:
+                self._reject(number, f"a line of more than {LONGEST_LINE:,} characters; a cell may have {MAX_CELL_CHARACTERS:,}", line)
+                continue
+            if quote and quote in line:
+                try:
+                    cells, text = self._cells(line, width)
+                except BrokenRowError as broken:
+                    self._reject(number, str(broken), line)
+                    continue
+            else:
+                stripped = line.rstrip("\r")
+                cells = stripped.split(delimiter) if delimiter else [stripped]
+            if len(cells) == width > 1 and len(text) <= MAX_CELL_CHARACTERS and text.isascii() and "\0" not in text:
+                yield number, tuple(cells)
+            elif text.strip():
+                fault = _fault(text, cells, width)
+                if fault:
+                    self._reject(number, fault, text)
+                else:
+                    yield number, tuple(cells[:width])
+            elif len(cells) == width > 1:  # tabs only, between empty cells
+                yield number, tuple(cells)
+
+    def _take(self) -> Iterator[str]:
+        """Lines, those to be read again first, counted."""
+        while True:
+            line = self._again.popleft() if self._again else next(self._lines, None)
+            if line is None:
+                return
+            self._number += 1
+            yield line
+
+    def _cells(self, first: str, width: int | None) -> tuple[list[str], str]:
+        """The cells of the row that starts with line `first`, and its text; `width` is None for the header.
+
+        Raises:
+            BrokenRowError: if its quoting is broken; the lines after the first are then read again.
+        """
+        cells: list[str] = []
+        open_cell: list[str] = []
+        taken = [first]
+        length = len(first)
+        try:
+            inside = self._split(first, cells, open_cell, inside=False)
+            while inside:
+                line = self._again.popleft() if self._again else next(self._lines, None)
+                if line is None:
+                    raise BrokenRowError("a quote that is never closed")
+                taken.append(line)
+                length += len(line)
+                if length > _LONGEST_ROW or len(line) > LONGEST_LINE:
+                    raise BrokenRowError(f"a quote that is not closed within {length:,} characters")
+                inside = self._split(line, cells, open_cell, inside=True)
+                if width is not None and len(cells) > 2 * width + 8:  # bounds the work that a file of broken quotes can ask for
+                    raise BrokenRowError("a quote that is not closed before many more cells than the header has")
+            if width is not None and len(cells) != width and any(self._is_quoted_row(line, width) for line in taken[1:]):
+                raise BrokenRowError("a quote that is closed only by that of a later row")
+        except BrokenRowError:
+            self._again.extendleft(reversed(taken[1:]))
+            raise
+        self._number += len(taken) - 1
+        return cells, "\n".join(taken)
+
+    def _is_quoted_row(self, line: str, width: int) -> bool:
+        """Whether `line` alone is a row of the right width with a quoted cell, as no line inside a quoted cell should be."""
+        quote, delimiter = self._dialect.quote, self._dialect.delimiter
+        if not line.startswith(quote) and (not delimiter or delimiter + quote not in line):
+            return False
+        cells: list[str] = []
+        try:
+            return not self._split(line, cells, [], inside=False) and len(cells) == width
+        except BrokenRowError:
+            return False
+
+    def _split(self, line: str, cells: list[str], open_cell: list[str], *, inside: bool) -> bool:
+        """Append the cells of `line`, which starts `inside` the quoted cell `open_cell` or not; tell how it ends."""
+        text = line.rstrip("\r")
+        delimiter, quote = self._dialect.delimiter, self._dialect.quote
+        position = 0
+        while True:
+            if not inside and not (quote and text.startswith(quote, position)):
+                end = text.find(delimiter, position) if delimiter else -1
+                if end < 0:
+                    cells.append(text[position:])
+                    return False
+                cells.append(text[position:end])
+                position = end + len(delimiter)
+                continue
+            start = position if inside else position + 1
+            found = self._inside.match(text, start)
+            position = found.end() if found else start
+            open_cell.append(text[start:position])
+            if position == len(text):
+                open_cell.append(line[len(text) :] + "\n")
+                return True
+            position += 1
+            cells.append(self._plain("".join(open_cell)))
+            open_cell.clear()
+            if position == len(text):
+                return False
+            if not delimiter or not text.startswith(delimiter, position):
+                raise BrokenRowError("text after the quote that closes a cell")
+            position += len(delimiter)
+            inside = False
+
+    def _plain(self, quoted: str) -> str:
+        """The text of a quoted cell."""
+        quote = self._dialect.quote
+        text = quoted.replace(quote + quote, quote)
+        return self._escaped.sub(r"\1", text) if self._escaped else text
+
+
+def _fault(text: str, cells: Sequence[str], width: int) -> str | None:
+    """Why a row cannot be taken, if so."""
+    if not text.strip("\0 \t\r"):
+        return "nothing but NUL characters"
+    if undecodable(text):
+        return "bytes that are not text in this encoding"
+    if len(cells) < width or any(cells[width:]):
+        return f"{len(cells):,} cell{'s' if len(cells) > 1 else ''} where the header has {width:,}"
+    return long_cell(cells)
+
+
+def long_cell(cells: Sequence[str]) -> str | None:
+    """The complaint about a cell that is too long, if there is one."""
+    longest = max(map(len, cells), default=0)
+    return f"a cell of {longest:,} characters, more than {MAX_CELL_CHARACTERS:,}" if longest > MAX_CELL_CHARACTERS else None

@@ -1,0 +1,234 @@
+"""Finds out what a text file is written in: its encoding, its delimiter and its quoting."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import re
+from itertools import islice
+from pathlib import Path
+
+from bertcnn.data.delimited import BrokenRowError, Dialect, RowReader, spreadsheet_delimiter
+from bertcnn.data.formats import FileKind
+from bertcnn.data.lines import read_block
+from bertcnn.errors import SettingsError, TableError
+
+_DELIMITERS = (",", ";", "\t", "|")
+_SAMPLE_BLOCK = 128 * 1024  # bytes
+_SAMPLE_BLOCKS = 16
+_SNIFFED_ROWS = 1000
+_NON_ASCII_BYTES = 64 * 1024  # of lines with non-ASCII bytes, given to charset-normalizer
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it starts with
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_CANDIDATES = [
+    "cp1252",
+    "cp1250",
+    "cp1251",
+    "cp1253",
+    "cp1254",
+    "cp1255",
+    "cp1256",
+    "koi8_r",
+    "cp932",
+    "gb18030",
+    "big5",
+    "cp949",
+    "euc_jp",
+]
+_SYMBOL_IN_WORD = re.compile(r"[^\W\d_][¡¢£¤¥¦§¨©«¬®¯°±²³¶¸¹»¼½¾¿][^\W\d_]")
+_CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\v\f\r\x1a\x1b") + b"\x7f"
+
+
+def sample_bytes(path: Path, gzipped: bool) -> list[bytes]:
+    """The start of the file and, of a large one, parts from all over it: at most 2 MiB.
+
+    A gzipped file can only be read from its start.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if gzipped:
+            with gzip.GzipFile(fileobj=file) as stream:
+                block = read_block(stream, path, _SAMPLE_BLOCK * _SAMPLE_BLOCKS)  # type: ignore[arg-type]
+                return [_whole_lines(block, is_first=True) if stream.read(1) else block]
+        if size <= _SAMPLE_BLOCK * _SAMPLE_BLOCKS:
+            return [read_block(file, path, size)]
+        blocks = []
+        for index in range(_SAMPLE_BLOCKS):
+            file.seek(index * (size - _SAMPLE_BLOCK) // (_SAMPLE_BLOCKS - 1))
+            blocks.append(_whole_lines(read_block(file, path, _SAMPLE_BLOCK), is_first=index == 0))
+        return blocks
+
+
+def _whole_lines(block: bytes, *, is_first: bool) -> bytes:
+    """`block` without the lines it cuts in two, if it has a whole one."""
+    start = 0 if is_first else block.find(b"\n") + 1
+    return block[start : block.rfind(b"\n") + 1] or block
+
+
+def detect_encoding(blocks: list[bytes]) -> str | None:
+    """The encoding of a file from a sample of it, or None if it holds no text.
+
+    A byte order mark decides; then UTF-16 without one, by its zero bytes; then UTF-8, if at least half of the lines with non-ASCII bytes
+    are valid in it, so that a single broken line does not turn all others into mojibake; then what charset-normalizer finds, Western
+    European first.
+
+    Example:
+        >>> detect_encoding(["café".encode()]), detect_encoding(["café".encode("latin-1")])
+        ('utf-8', 'cp1252')
+    """
+    for mark, name in _BOMS:
+        if blocks[0].startswith(mark):
+            return name
+    sample = b"\n".join(blocks)
+    wide = _utf_16_without_mark(blocks[0])
+    if wide:
+        return wide
+    controls = (len(sample) - len(sample.translate(None, _CONTROLS))) / max(1, len(sample))
+    if sample.isascii():
+        return None if controls > 0.3 else "utf-8"
+    lines = [line for block in blocks for line in block.split(b"\n") if not line.isascii()]
+    if sum(map(_is_utf_8, lines)) * 2 >= len(lines):
+        return None if controls > 0.3 else "utf-8"
+    if controls > 0.02:
+        return None
+    return _legacy_encoding(lines)
+
+
+def _utf_16_without_mark(block: bytes) -> str | None:
+    """UTF-16 shows in Western text as a zero in nearly every second byte."""
+    block = block[: len(block) // 2 * 2]
+    even, odd = block[::2].count(0), block[1::2].count(0)
+    if len(block) >= 4 and max(even, odd) > 0.4 * len(block) / 2 and min(even, odd) < 0.02 * len(block) / 2:
+        return "utf-16-le" if odd > even else "utf-16-be"
+    return None
+
+
+def _is_utf_8(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _legacy_encoding(lines: list[bytes]) -> str:
+    """The encoding from before Unicode that these lines, all with non-ASCII bytes, are in.
+
+    cp1252 and its neighbours differ in few letters, so cp1252 is taken wherever it is nearly as likely as the best, unless it puts symbols
+    inside words, as it does with Polish in cp1250.
+    """
+    import charset_normalizer
+
+    text = b"\n".join(lines)[:_NON_ASCII_BYTES]
+    matches = charset_normalizer.from_bytes(text, cp_isolation=_CANDIDATES)
+    western = next((match for match in matches if "cp1252" in match.could_be_from_charset), None)
+    others = [match for match in matches if match is not western]
+    if western is not None:
+        plain = text.decode("cp1252", "replace")
+        spoilt = 20 * len(_SYMBOL_IN_WORD.findall(plain)) >= sum(not char.isascii() for char in plain)
+        likely = not others or (western.chaos <= others[0].chaos + 0.02 and western.coherence >= others[0].coherence - 0.09)
+        if likely and not (spoilt and others):
+            return "cp1252"
+    if others:
+        return others[0].encoding
+    return "cp1252" if _decodes(text, "cp1252") else "latin-1"
+
+
+def _decodes(text: bytes, encoding: str) -> bool:
+    try:
+        text.decode(encoding)
+    except UnicodeDecodeError as error:
+        return error.end >= len(text)  # a character cut where the sample ends
+    return True
+
+
+def check_encoding(name: str) -> str:
+    """`name`, if it is a text encoding that Python knows; UTF-8 with or without its mark.
+
+    Raises:
+        SettingsError: if it is not.
+    """
+    try:
+        b"".decode(name)
+        canonical = codecs.lookup(name).name
+    except (LookupError, ValueError):
+        raise SettingsError(
+            f"encoding was {name!r}", expected="a text encoding such as 'utf-8', 'utf-16' or 'cp1252'", fix="correct its name"
+        ) from None
+    return "utf-8-sig" if canonical == "utf-8" else canonical
+
+
+def find_encoding(path: Path, kind: FileKind, blocks: list[bytes], given: str | None) -> str:
+    """The encoding `given`, or the one found in a sample of the file.
+
+    Raises:
+        TableError: if the file is binary.
+    """
+    encoding = check_encoding(given) if given else detect_encoding(blocks)
+    if encoding is None:
+        raise TableError(
+            f"{str(path)!r} is not text: it holds binary data",
+            expected=f"a text file, as the extension {path.suffixes[-1] if not kind.gzipped else ''.join(path.suffixes[-2:])} says",
+            fix="export the table again as .csv, or give the file its right extension",
+        )
+    return encoding
+
+
+def sniff(text: str, is_tsv: bool, delimiter: str | None = None, quote: str | None = None) -> Dialect:
+    r"""The dialect in which most lines of `text` have as many cells as the header.
+
+    Args:
+        text: the start of the file, whole lines.
+        is_tsv: whether the extension promises tabs, which then are tried first.
+        delimiter: taken as it is, if given.
+        quote: taken as it is, if given.
+
+    Example:
+        >>> sniff("id;Nachricht\n1;kein Signal, schon wieder\n", is_tsv=False)
+        Dialect(delimiter=';', quote='"', escape='')
+    """
+    lines = list(islice(text.replace("\r\n", "\n").split("\n"), _SNIFFED_ROWS))
+    delimiter = delimiter or spreadsheet_delimiter(lines[0])
+    delimiters = [delimiter] if delimiter else sorted(_DELIMITERS, key=lambda one: one != "\t") if is_tsv else list(_DELIMITERS)
+    best, best_score = Dialect(delimiter or "", '"' if quote is None else quote), 0.0
+    for one in delimiters:
+        dialect = Dialect(one, _quote_of(lines, one) if quote is None else quote)
+        score = _score(lines, dialect)
+        if dialect.quote and "\\" + dialect.quote in text:
+            escaped = Dialect(one, dialect.quote, "\\")
+            if _score(lines, escaped) > score:
+                dialect, score = escaped, _score(lines, escaped)
+        if score > best_score:
+            best, best_score = dialect, score
+    return best
+
+
+def _score(lines: list[str], dialect: Dialect) -> float:
+    """Share of rows that fit the header, weighed by the header's width; 0 for a single column."""
+    rejected: list[int] = []
+    reader = RowReader(lines, dialect, lambda line, _reason, _content: rejected.append(line))
+    try:
+        header = reader.header()
+    except BrokenRowError:
+        return 0.0
+    if not header or len(header) < 2:
+        return 0.0
+    accepted = sum(1 for _ in reader.rows(len(header)))
+    share = accepted / (accepted + len(rejected)) if accepted + len(rejected) else 1.0
+    return (share + 1e-3) * (1 - 1 / len(header))  # a header alone still tells its delimiter
+
+
+def _quote_of(lines: list[str], delimiter: str) -> str:
+    """The double quote, unless cells are enclosed in single ones, or a file with tabs quotes nothing."""
+    cells = [cell for line in lines if line.strip() for cell in line.split(delimiter)]
+    enclosed = {quote: sum(len(cell) > 1 and cell[0] == cell[-1] == quote for cell in cells) for quote in "\"'"}
+    if enclosed["'"] > 0.3 * len(cells) and enclosed["'"] > enclosed['"']:
+        return "'"
+    if delimiter == "\t" and not enclosed['"'] and any(re.match('"', cell) for cell in cells):
+        return "" if not any(cell.endswith('"') for cell in cells) else '"'
+    return '"'

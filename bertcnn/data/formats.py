@@ -1,0 +1,133 @@
+"""Which table formats exist, told from a file's extension, and what a file seems to be, told from its first bytes."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from bertcnn.errors import TableError
+
+Format = Literal["csv", "tsv", "jsonl", "parquet", "xlsx"]
+
+KNOWN_EXTENSIONS = ".csv, .tsv, .jsonl, .ndjson (each also with .gz), .parquet or .xlsx"
+HEAD_BYTES = 64
+
+_FORMATS: dict[str, Format] = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".xlsx": "xlsx",
+}
+_SIGNATURES = (
+    (b"\x89PNG\r\n\x1a\n", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"%PDF-", "a PDF document"),
+    (b"PK\x03\x04", "a ZIP archive, as Excel .xlsx and Word .docx files are"),
+    (b"PK\x05\x06", "an empty ZIP archive"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Excel .xls or Word .doc file"),
+    (b"\x1f\x8b", "a gzip file"),
+    (b"BZh", "a bzip2 file"),
+    (b"\xfd7zXZ\x00", "an xz file"),
+    (b"\x28\xb5\x2f\xfd", "a Zstandard file"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"),
+    (b"PAR1", "a Parquet file"),
+    (b"SQLite format 3\x00", "an SQLite database"),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+    (b"\x7fELF", "a program"),
+    (b"{\\rtf", "an RTF document"),
+)
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """What an extension promises.
+
+    Attributes:
+        format: the table format.
+        gzipped: whether it is compressed as a whole.
+    """
+
+    format: Format
+    gzipped: bool
+
+
+def kind_of(path: Path) -> FileKind | None:
+    """The format that the extension of `path` names, or None for one we do not know.
+
+    Example:
+        >>> kind_of(Path("inbox.CSV.gz"))
+        FileKind(format='csv', gzipped=True)
+    """
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    gzipped = bool(suffixes) and suffixes[-1] == ".gz"
+    if gzipped:
+        suffixes.pop()
+    format_name = _FORMATS.get(suffixes[-1]) if suffixes else None
+    if format_name is None or (gzipped and format_name in ("parquet", "xlsx")):
+        return None
+    return FileKind(format_name, gzipped)
+
+
+def seems_to_be(head: bytes) -> str | None:
+    """What the first bytes of a file give it away as, in words, or None when they look like no binary format we know."""
+    return next((words for signature, words in _SIGNATURES if head.startswith(signature)), None)
+
+
+def check_input(path: Path) -> FileKind:
+    """The format of an existing, non-empty file whose first bytes agree with its extension.
+
+    Raises:
+        TableError: for a missing file, a folder, an empty file, an unknown extension, or another format under this name.
+    """
+    if not path.exists():
+        raise TableError(f"there is no file {str(path)!r}", expected="an existing table", fix="check the path" + _similar(path))
+    if path.is_dir():
+        raise TableError(f"{str(path)!r} is a folder", expected="one file", fix="name a file in it")
+    kind = kind_of(path)
+    if kind is None:
+        raise TableError(
+            f"{str(path)!r} has the extension {''.join(path.suffixes[-2:]) or '(none)'}",
+            expected=KNOWN_EXTENSIONS,
+            fix="save the table in one of these formats and name the file so",
+        )
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(HEAD_BYTES)
+    except OSError as error:
+        raise TableError(
+            f"{str(path)!r} cannot be read ({error.strerror})", expected="a readable file", fix="check its permissions"
+        ) from None
+    if not head:
+        raise TableError(f"{str(path)!r} is empty", expected="a header and at least 1 row", fix="export the table again")
+    _check_head(path, kind, seems_to_be(head))
+    return kind
+
+
+def _check_head(path: Path, kind: FileKind, seems: str | None) -> None:
+    """Refuse a file whose signature is not that of its extension."""
+    promised = {"parquet": "a Parquet file", "xlsx": "a ZIP archive, as Excel .xlsx and Word .docx files are"}
+    wanted = "a gzip file" if kind.gzipped else promised.get(kind.format)
+    if seems == wanted:
+        return
+    found = f"it seems to be {seems}" if seems else "it is none"
+    raise TableError(
+        f"{str(path)!r} is not what its name says: {found}",
+        expected=f"{wanted or 'text'} under the extension {''.join(path.suffixes[-2:] if kind.gzipped else path.suffixes[-1:])}",
+        fix="give it its right extension, or export the table again",
+    )
+
+
+def _similar(path: Path) -> str:
+    """A hint at the file that may have been meant."""
+    try:
+        names = [other.name for other in path.parent.iterdir() if other.is_file()] if path.parent.is_dir() else []
+    except OSError:
+        return ""
+    close = difflib.get_close_matches(path.name, names, n=1)
+    return f"; did you mean {close[0]!r}" if close else ""

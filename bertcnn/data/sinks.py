@@ -1,0 +1,170 @@
+"""How each table format is written to an open binary file."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from bertcnn.data.formats import Format
+from bertcnn.errors import OutputError, one_line
+
+_EXCEL_ROWS = 1_048_575  # below the header
+_EXCEL_COLUMNS = 16_384
+_EXCEL_CELL = 32_767  # UTF-16 units
+_PARQUET_GROUP = 32_768  # rows of a row group
+_PARQUET_CHARACTERS = 32 * 1024**2  # or this much text
+
+
+class Sink(Protocol):
+    """One format's way to put rows into an open binary file."""
+
+    def write(self, rows: Iterable[Sequence[str]]) -> None:
+        """Append rows."""
+
+    def finish(self) -> None:
+        """Put everything into the file."""
+
+    def abandon(self) -> None:
+        """Let go of what is left, after `finish` or instead of it."""
+
+
+class _TextSink:
+    """CSV, TSV and JSONL, in UTF-8, with or without gzip."""
+
+    def __init__(self, format_name: Format, gzipped: bool, stream: IO[bytes], columns: Sequence[str]) -> None:
+        self._columns = columns
+        packed: Any = gzip.GzipFile(filename="", mode="wb", fileobj=stream, compresslevel=6, mtime=0) if gzipped else None
+        self._packed = packed
+        self._text = io.TextIOWrapper(packed or stream, encoding="utf-8", newline="", write_through=False)
+        self._json = format_name == "jsonl"
+        delimiter = "\t" if format_name == "tsv" else ","
+        self._plain = csv.writer(self._text, delimiter=delimiter, lineterminator="\n")
+        # before Python 3.13 a lone CR is not quoted where lines end with LF
+        self._quoted = csv.writer(self._text, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        if not self._json:
+            self._write_row(columns)
+
+    def write(self, rows: Iterable[Sequence[str]]) -> None:
+        for row in rows:
+            if self._json:
+                self._text.write(json.dumps(dict(zip(self._columns, row, strict=True)), ensure_ascii=False) + "\n")
+            else:
+                self._write_row(row)
+
+    def _write_row(self, row: Sequence[str]) -> None:
+        writer = self._quoted if any("\r" in cell for cell in row) else self._plain
+        writer.writerow(row)
+
+    def finish(self) -> None:
+        self._text.flush()
+        if self._packed is not None:
+            self._packed.close()
+
+    def abandon(self) -> None:
+        with suppress(OSError, ValueError):  # what cannot be flushed any more is dropped with the file
+            self._text.close()
+
+
+class _ParquetSink:
+    """Parquet with string columns, one row group at a time."""
+
+    def __init__(self, stream: IO[bytes], columns: Sequence[str]) -> None:
+        import pyarrow
+        import pyarrow.parquet
+
+        self._arrow = pyarrow
+        self._schema = pyarrow.schema([(name, pyarrow.string()) for name in columns])
+        self._writer = pyarrow.parquet.ParquetWriter(stream, self._schema, compression="zstd")
+        self._rows: list[Sequence[str]] = []
+        self._characters = 0
+
+    def write(self, rows: Iterable[Sequence[str]]) -> None:
+        for row in rows:
+            self._rows.append(row)
+            self._characters += sum(map(len, row))
+            if len(self._rows) >= _PARQUET_GROUP or self._characters >= _PARQUET_CHARACTERS:
+                self._write_group()
+
+    def _write_group(self) -> None:
+        columns = list(zip(*self._rows, strict=True)) or [()] * len(self._schema)
+        arrays = [self._arrow.array(column, self._arrow.string()) for column in columns]
+        self._writer.write_table(self._arrow.Table.from_arrays(arrays, schema=self._schema))
+        self._rows, self._characters = [], 0
+
+    def finish(self) -> None:
+        if self._rows:
+            self._write_group()
+        self._writer.close()
+
+    def abandon(self) -> None:
+        with suppress(OSError, ValueError):  # its footer has no place to go
+            self._writer.close()
+
+
+class _ExcelSink:
+    """One Excel sheet of plain strings; rows wait in a temporary folder, not in memory."""
+
+    def __init__(self, stream: IO[bytes], columns: Sequence[str], folder: Path) -> None:
+        import xlsxwriter
+
+        if len(columns) > _EXCEL_COLUMNS:
+            raise OutputError(f"{len(columns):,} columns", expected=f"at most {_EXCEL_COLUMNS:,} in Excel", fix="write a .csv file")
+        self._folder = tempfile.TemporaryDirectory(dir=folder, prefix=".bertcnn-", ignore_cleanup_errors=True)
+        options = {"constant_memory": True, "tmpdir": self._folder.name, "strings_to_formulas": False, "strings_to_urls": False}
+        self._book = xlsxwriter.Workbook(stream, options)
+        self._book.use_zip64()
+        self._sheet = self._book.add_worksheet("table")
+        self._next = 0
+        self._write_row(columns)
+
+    def write(self, rows: Iterable[Sequence[str]]) -> None:
+        for row in rows:
+            if self._next > _EXCEL_ROWS:
+                raise OutputError(
+                    f"more than {_EXCEL_ROWS:,} rows",
+                    expected=f"at most {_EXCEL_ROWS:,}, Excel's limit",
+                    fix="write a .csv or .parquet file",
+                )
+            self._write_row(row)
+
+    def _write_row(self, row: Sequence[str]) -> None:
+        for column, cell in enumerate(row):
+            if len(cell) > _EXCEL_CELL // 2 and len(cell.encode("utf-16-le")) > 2 * _EXCEL_CELL:
+                raise OutputError(
+                    f"row {self._next} has a cell of {len(cell):,} characters, {one_line(cell, 30)}",
+                    expected=f"at most {_EXCEL_CELL:,}, Excel's limit",
+                    fix="write a .csv or .parquet file",
+                )
+            self._sheet.write_string(self._next, column, cell)
+        self._next += 1
+
+    def finish(self) -> None:
+        import xlsxwriter.exceptions
+
+        try:
+            self._book.close()
+        except xlsxwriter.exceptions.XlsxWriterException as error:
+            raise next((part for part in error.args if isinstance(part, OSError)), OSError(str(error))) from None
+
+    def abandon(self) -> None:
+        handle = getattr(self._sheet, "row_data_fh", None)
+        if handle is not None:
+            with suppress(OSError):
+                handle.close()
+        self._folder.cleanup()
+
+
+def open_sink(format_name: Format, gzipped: bool, stream: IO[bytes], columns: Sequence[str], folder: Path) -> Sink:
+    """The sink for a format; what it must set aside meanwhile goes to `folder`."""
+    if format_name == "parquet":
+        return _ParquetSink(stream, columns)
+    if format_name == "xlsx":
+        return _ExcelSink(stream, columns, folder)
+    return _TextSink(format_name, gzipped, stream, columns)

@@ -1,0 +1,351 @@
+"""One row source for each table format; all of them give rows of text cells and tell of rows that cannot be read."""
+
+from __future__ import annotations
+
+import codecs
+import datetime
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from bertcnn.data.delimited import MAX_CELL_CHARACTERS, BrokenRowError, Reject, Row, RowReader, long_cell
+from bertcnn.data.dialect import find_encoding, sample_bytes, sniff
+from bertcnn.data.formats import FileKind
+from bertcnn.data.lines import LONGEST_LINE, TextFile, undecodable
+from bertcnn.errors import TableError, one_line
+
+__all__ = ["MAX_CELL_CHARACTERS", "Reject", "Row", "RowSource", "open_source"]
+
+_MOST_COLUMNS = 16_384
+_BATCH_ROWS = 1024
+
+
+class RowSource(Protocol):
+    """An open file of rows."""
+
+    columns: tuple[str, ...]
+    encoding: str | None
+    delimiter: str | None
+
+    def rows(self, reject: Reject) -> Iterator[Row]:
+        """Every row that can be read, with its line; `reject` hears of the others."""
+
+    def position(self) -> int:
+        """Bytes of the file done."""
+
+    def close(self) -> None:
+        """Let go of the file."""
+
+
+def open_source(path: Path, kind: FileKind, delimiter: str | None, encoding: str | None, quote: str | None) -> RowSource:
+    """The source for a file that `formats.check_input` has let pass."""
+    if kind.format == "parquet":
+        return _ParquetSource(path)
+    if kind.format == "xlsx":
+        return _ExcelSource(path)
+    if kind.format == "jsonl":
+        return _JsonLinesSource(path, kind, encoding)
+    return _DelimitedSource(path, kind, delimiter, encoding, quote)
+
+
+def name_columns(names: Iterable[str]) -> tuple[str, ...]:
+    """Column names that are neither empty nor used twice.
+
+    Example:
+        >>> name_columns(["text", " text", ""])
+        ('text', 'text_2', 'column_3')
+    """
+    given = [name.strip().lstrip("\ufeff") for name in names]
+    columns: list[str] = []
+    used = set(given)
+    for place, name in enumerate(given, 1):
+        wanted = name or f"column_{place}"
+        number = 1
+        chosen = wanted
+        while chosen in columns or (chosen != name and chosen in used):
+            number += 1
+            chosen = f"{wanted}_{number}"
+        columns.append(chosen)
+    return tuple(columns)
+
+
+def plain_text(value: object) -> str:
+    """A value of Parquet or Excel as text: nothing for a null, 7 for 7.0, dates in ISO form.
+
+    Example:
+        >>> plain_text(7.0), plain_text(0.1), plain_text(None), plain_text(datetime.datetime(2024, 1, 5, 10))
+        ('7', '0.1', '', '2024-01-05 10:00:00')
+    """
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        if math.isnan(value):
+            return ""
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(sep=" ")
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, list | dict | tuple):
+        return json.dumps(value, ensure_ascii=False, default=plain_text)
+    return str(value)
+
+
+def _unreadable(path: Path, wanted: str, error: Exception) -> TableError:
+    return TableError(
+        f"{str(path)!r} cannot be read as {wanted} ({one_line(error, 120)})", expected=f"a complete {wanted} file", fix="export it again"
+    )
+
+
+class _DelimitedSource:
+    """CSV and TSV."""
+
+    def __init__(self, path: Path, kind: FileKind, delimiter: str | None, encoding: str | None, quote: str | None) -> None:
+        blocks = sample_bytes(path, kind.gzipped)
+        encoding = find_encoding(path, kind, blocks, encoding)
+        sample, newline = _decoded_start(blocks[0], encoding)
+        dialect = sniff(sample, kind.format == "tsv", delimiter, quote)
+        self.encoding: str | None = encoding
+        self.delimiter: str | None = dialect.delimiter
+        self._file = TextFile(path, kind.gzipped, encoding, newline)
+        self._early: list[tuple[int, str, str]] = []
+        self._reject: Reject = lambda line, reason, content: self._early.append((line, reason, content))
+        self._reader = RowReader(self._file, dialect, lambda *found: self._reject(*found))
+        try:
+            self.columns = self._header(path)
+        except BaseException:
+            self.close()
+            raise
+
+    def _header(self, path: Path) -> tuple[str, ...]:
+        try:
+            header = self._reader.header()
+        except BrokenRowError as broken:
+            raise TableError(
+                f"the header of {str(path)!r} cannot be read: {broken}", expected="a first line of column names", fix="correct that line"
+            ) from None
+        if header is None:
+            raise TableError(f"{str(path)!r} holds blank lines only", expected="a header and at least 1 row", fix="export it again")
+        if any(map(undecodable, header)):
+            raise TableError(
+                f"the header of {str(path)!r} is not text in the encoding {self.encoding}",
+                expected="the encoding the file was saved in",
+                fix="give the right encoding, such as 'cp1252'",
+            )
+        if len(header) > _MOST_COLUMNS or long_cell(header):
+            raise TableError(
+                f"the first line of {str(path)!r} is no header: {len(header):,} cells, {one_line(header[0], 40)} ...",
+                expected=f"at most {_MOST_COLUMNS:,} column names",
+                fix="put the names of the columns into the first line",
+            )
+        return name_columns(header)
+
+    def rows(self, reject: Reject) -> Iterator[Row]:
+        self._reject = reject
+        return self._reader.rows(len(self.columns))
+
+    def position(self) -> int:
+        return self._file.position()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _decoded_start(block: bytes, encoding: str) -> tuple[str, str]:
+    """The start of the file as text, up to its last line break, and what its lines end with."""
+    text = codecs.getincrementaldecoder(encoding)("replace").decode(block[: 1024**2]).removeprefix("\ufeff")
+    newline = "\n" if "\n" in text or "\r" not in text else "\r"
+    whole = text[: text.rfind(newline) + 1] or text
+    return (whole.replace("\r", "\n") if newline == "\r" else whole), newline
+
+
+class _JsonLinesSource:
+    """One JSON object a line; its columns are the keys of all lines, in order of appearance."""
+
+    delimiter: str | None = None
+
+    def __init__(self, path: Path, kind: FileKind, encoding: str | None) -> None:
+        self.encoding: str | None = find_encoding(path, kind, sample_bytes(path, kind.gzipped), encoding)
+        self._open: Callable[[], TextFile] = lambda: TextFile(path, kind.gzipped, self.encoding or "utf-8")
+        keys: dict[str, None] = {}
+        blank = True
+        with self._open() as lines:
+            for line in lines:
+                blank = blank and not line.strip()
+                found = _json_object(line)
+                if isinstance(found, dict) and len(keys) < _MOST_COLUMNS:
+                    keys.update(dict.fromkeys(found))
+        if not keys:
+            raise TableError(
+                f"{str(path)!r} holds {'blank lines only' if blank else 'no line that is a JSON object with keys'}",
+                expected='lines such as {"text": "no signal", "label": "hardware"}',
+                fix="export it as JSON Lines, one object a line, or as .csv",
+            )
+        self._keys = list(keys)
+        self.columns = name_columns(map(_whole, self._keys))
+        self._file = self._open()
+
+    def rows(self, reject: Reject) -> Iterator[Row]:
+        known = set(self._keys)
+        for number, line in enumerate(self._file, 1):
+            if not line.strip():
+                continue
+            found = _json_object(line)
+            if isinstance(found, str):
+                reject(number, found, line)
+                continue
+            cells = tuple(_json_text(found.get(key), line, key) for key in self._keys)
+            fault = long_cell(cells) or (None if known.issuperset(found) else f"more than {_MOST_COLUMNS:,} different keys in the file")
+            if fault:
+                reject(number, fault, line)
+            else:
+                yield number, cells
+
+    def position(self) -> int:
+        return self._file.position()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Pairs(dict[str, Any]):
+    """A JSON object, refusing a key that comes twice."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        if len(self) < len(pairs):
+            raise ValueError("a key that comes twice")
+
+
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_Pairs)
+
+
+def _json_object(line: str) -> dict[str, Any] | str:
+    """The object on a line, its numbers as they are spelled, or why there is none."""
+    if len(line) > LONGEST_LINE:
+        return f"a line of more than {LONGEST_LINE:,} characters; a cell may have {MAX_CELL_CHARACTERS:,}"
+    if undecodable(line):
+        return "bytes that are not text in this encoding"
+    try:
+        found = _DECODER.decode(line.lstrip("\ufeff"))
+    except json.JSONDecodeError as error:
+        return f"invalid JSON: {error.msg} at character {error.colno}"
+    except RecursionError:
+        return "invalid JSON: nested too deeply"
+    except ValueError as error:
+        return f"invalid JSON: {error}"
+    return found if isinstance(found, dict) else f"JSON, but not an object: it is {_json_kind(found)}"
+
+
+def _json_kind(value: object) -> str:
+    if value is None:
+        return "null"
+    return {list: "a list", bool: "true or false"}.get(type(value), "a single value")
+
+
+def _json_text(value: object, line: str, key: str) -> str:
+    """The cell for a value: nested ones as JSON, read again so that numbers in them stay numbers."""
+    if isinstance(value, list | dict):
+        value = json.dumps(json.loads(line.lstrip("\ufeff"))[key], ensure_ascii=False)
+    return _whole(plain_text(value))
+
+
+def _whole(text: str) -> str:
+    r"""`text` with each lone surrogate, as in "\ud83d" of a text cut inside an emoji, replaced by U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace") if undecodable(text) else text
+
+
+class _ParquetSource:
+    """Parquet, a record batch at a time."""
+
+    encoding: str | None = None
+    delimiter: str | None = None
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow
+        import pyarrow.parquet
+
+        self._errors = (pyarrow.ArrowException, OSError)
+        self._path = path
+        try:
+            self._file = pyarrow.parquet.ParquetFile(path)
+        except self._errors as error:
+            raise _unreadable(path, "Parquet", error) from None
+        self.columns = name_columns(self._file.schema_arrow.names)
+        self._size, self._done = path.stat().st_size, 0
+
+    def rows(self, reject: Reject) -> Iterator[Row]:
+        try:
+            for batch in self._file.iter_batches(batch_size=_BATCH_ROWS):
+                columns = [[_whole(plain_text(value)) for value in _values(column)] for column in batch.columns]
+                for row in zip(*columns, strict=True):
+                    self._done += 1
+                    fault = long_cell(row)
+                    if fault:
+                        reject(self._done, fault, ", ".join(cell[:40] for cell in row))
+                    else:
+                        yield self._done, row
+        except self._errors as error:
+            raise _unreadable(self._path, "Parquet", error) from None
+
+    def position(self) -> int:
+        return self._size * self._done // max(1, self._file.metadata.num_rows)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _values(column: Any) -> list[object]:  # noqa: ANN401 - a pyarrow array
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError:  # a string column that holds other bytes
+        return list(column.cast("binary").to_pylist())
+
+
+class _ExcelSource:
+    """The first sheet of an Excel workbook, which its library holds in memory."""
+
+    encoding: str | None = None
+    delimiter: str | None = None
+
+    def __init__(self, path: Path) -> None:
+        import python_calamine
+
+        try:
+            sheet = python_calamine.load_workbook(str(path)).get_sheet_by_index(0)
+        except (python_calamine.CalamineError, OSError, ValueError, IndexError) as error:
+            raise _unreadable(path, "Excel", error) from None
+        self._rows = enumerate(sheet.iter_rows(), 1)
+        self._size, self._height, self._done = path.stat().st_size, max(1, sheet.total_height), 0
+        header = next((row for _, row in self._rows if any(map(plain_text, row))), None)
+        if header is None:
+            raise TableError(
+                f"the first sheet of {str(path)!r} is empty",
+                expected="a header and at least 1 row",
+                fix="move the table to the first sheet",
+            )
+        self.columns = name_columns(map(plain_text, header))
+
+    def rows(self, reject: Reject) -> Iterator[Row]:
+        for number, values in self._rows:
+            self._done = number
+            row = tuple(map(plain_text, values))
+            if not any(row):
+                continue
+            fault = long_cell(row)
+            if fault:
+                reject(number, fault, ", ".join(cell[:40] for cell in row))
+            else:
+                yield number, row
+
+    def position(self) -> int:
+        return self._size * self._done // self._height
+
+    def close(self) -> None:
+        self._rows = enumerate(iter(()), 1)

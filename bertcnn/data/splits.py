@@ -1,0 +1,92 @@
+"""Divides labelled rows into training and validation: stratified, duplicates kept together, the same on every run."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from bertcnn.errors import SettingsError
+
+_NOT_LETTERS = re.compile(r"[\W\d_]+")
+
+
+def duplicate_key(text: str) -> str:
+    """What is left of a text when case, spaces, punctuation and digits do not count; a text of nothing else stays as it is.
+
+    Example:
+        >>> duplicate_key("Order 4711: NO signal!") == duplicate_key("order 12, no signal")
+        True
+    """
+    plain = _NOT_LETTERS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
+    return plain or " ".join(text.split())
+
+
+def split_validation(texts: Sequence[str], labels: Sequence[str], fraction: float) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers for training and for validation.
+
+    Texts that are equal but for case, spaces, punctuation and digits form a group, which is never divided. The groups of each label are
+    ordered by a hash of their text, and those that come first are validated, so the choice depends on nothing but the texts and labels:
+    not on the order of rows, nor on chance, and rows added later move few of the old ones. A label with two groups or more has one on each
+    side at least; a label with one group is trained on. A group with several labels counts for the commonest of them.
+
+    Args:
+        texts: one text a row.
+        labels: one label a row.
+        fraction: share of rows to validate on, at least 0 and less than 1. With 0, all rows are for training.
+
+    Returns:
+        int64 [training rows] and int64 [validation rows], both ascending.
+
+    Raises:
+        SettingsError: if the fraction is out of range, or there are not as many labels as texts.
+
+    Example:
+        >>> texts = [f"router {word}" for word in ("dead", "slow", "hot", "lost")]
+        >>> train, valid = split_validation(texts, ["hardware"] * 4, 0.25)
+        >>> len(train), len(valid)
+        (3, 1)
+    """
+    if not 0 <= fraction < 1:
+        raise SettingsError(f"the validation fraction was {fraction}", expected="at least 0 and less than 1", fix="give such a share")
+    if len(texts) != len(labels):
+        raise SettingsError(f"{len(texts):,} texts and {len(labels):,} labels", expected="one label for each text", fix="check both lists")
+    groups: dict[str, list[int]] = defaultdict(list)
+    for row, text in enumerate(texts):
+        groups[duplicate_key(text)].append(row)
+    by_label: dict[str, list[tuple[bytes, list[int]]]] = defaultdict(list)
+    for key, rows in groups.items():
+        by_label[_main_label([labels[row] for row in rows])].append((_hash(key), rows))
+    is_valid = np.zeros(len(texts), np.bool_)
+    for label_groups in by_label.values():
+        for rows in _first_groups(sorted(label_groups), fraction):
+            is_valid[rows] = True
+    return np.flatnonzero(~is_valid), np.flatnonzero(is_valid)
+
+
+def _hash(key: str) -> bytes:
+    return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _main_label(labels: list[str]) -> str:
+    """The commonest label of a group; of several, the first in the alphabet."""
+    return min(Counter(labels).items(), key=lambda item: (-item[1], item[0]))[0]
+
+
+def _first_groups(groups: list[tuple[bytes, list[int]]], fraction: float) -> list[list[int]]:
+    """Groups in their order until they hold `fraction` of the rows; at least one and never all, if there are two."""
+    if fraction == 0 or len(groups) < 2:
+        return []
+    wanted = fraction * sum(len(rows) for _, rows in groups)
+    chosen: list[list[int]] = []
+    held = 0
+    for _, rows in groups[:-1]:
+        if chosen and held + len(rows) / 2 > wanted:
+            break
+        chosen.append(rows)
+        held += len(rows)
+    return chosen

@@ -1,0 +1,259 @@
+"""Tables in: rows of text cells from CSV, TSV, JSONL, Parquet and Excel files, in constant memory, with nothing lost silently."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from bertcnn.data.formats import Format, check_input
+from bertcnn.data.sources import MAX_CELL_CHARACTERS, RowSource, open_source
+from bertcnn.data.writing import TableWriter, check_output
+from bertcnn.errors import ColumnError, TableError, one_line
+
+__all__ = ["MAX_CELL_CHARACTERS", "Chunk", "Table", "TableReader", "closest_name", "column_position", "open_table", "read_table"]
+
+_CHUNK_CHARACTERS = 16 * 1024**2  # a chunk ends early when its cells hold this much text
+_CONTENT_CHARACTERS = 200
+
+
+def closest_name(name: str, columns: tuple[str, ...]) -> str | None:
+    """The column that `name` may have meant: equal but for case and spaces, else similar, else None."""
+    import difflib
+
+    plain = {column.strip().casefold(): column for column in reversed(columns)}
+    close = difflib.get_close_matches(name.strip().casefold(), list(plain), n=1)
+    return plain[close[0]] if close else None
+
+
+def column_position(name: str, columns: tuple[str, ...]) -> int:
+    """Where column `name` is.
+
+    Raises:
+        ColumnError: if there is none; it lists the columns found and suggests the closest.
+    """
+    if name in columns:
+        return columns.index(name)
+    close = closest_name(name, columns)
+    raise ColumnError(
+        f"there is no column {name!r}",
+        expected=f"one of the columns found: {list_columns(columns)}",
+        fix=f"did you mean {close!r}" if close else "name one of them",
+    )
+
+
+def list_columns(columns: tuple[str, ...], most: int = 12) -> str:
+    """The names of the columns, quoted, the first `most` of them."""
+    names = ", ".join(one_line(column, 40) for column in columns[:most])
+    return names if len(columns) <= most else f"{names} and {len(columns) - most} more"
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some rows of a table.
+
+    Attributes:
+        columns: the header.
+        rows: the cells, as text, in the order of the columns.
+        line_numbers: where each row starts in the file: the line of a text file (the header is line 1), the row of an Excel sheet, or the
+            row of a Parquet file, counted from 1.
+    """
+
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    line_numbers: list[int]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def column(self, name: str) -> list[str]:
+        """The cells of one column."""
+        position = column_position(name, self.columns)
+        return [row[position] for row in self.rows]
+
+
+@dataclass(frozen=True)
+class Table(Chunk):
+    """A whole table in memory.
+
+    Attributes:
+        path: the file it came from.
+        rejected: how many rows of the file could not be read.
+    """
+
+    path: Path = field(default=Path())
+    rejected: int = 0
+
+
+class TableReader:
+    """An open table: `columns` at once, rows in chunks; see `open_table`.
+
+    Attributes:
+        columns: the header; a repeated name gets a number ("text_2"), an empty one its place ("column_3").
+        format: csv, tsv, jsonl, parquet or xlsx.
+        encoding: of a text file, None of others.
+        delimiter: of a CSV or TSV file, empty if it has one column; None of others.
+        accepted: rows read so far.
+        rejected: rows refused so far.
+        total_bytes: size of the file.
+    """
+
+    def __init__(self, source: RowSource, format_name: Format, total_bytes: int, rejects: Path | None) -> None:
+        self._source = source
+        self.columns = source.columns
+        self.format = format_name
+        self.encoding = source.encoding
+        self.delimiter = source.delimiter
+        self.total_bytes = total_bytes
+        self.accepted = 0
+        self.rejected = 0
+        self.first_reason = ""  # of the first rejected row
+        self._rejects_path = rejects
+        self._rejects: TableWriter | None = None
+        self._rows = source.rows(self._reject)
+        self._peeked: deque[tuple[int, tuple[str, ...]]] = deque()
+
+    @property
+    def position(self) -> int:
+        """How many of `total_bytes` have been read, for showing progress."""
+        return min(self._source.position(), self.total_bytes)
+
+    def chunks(self, rows: int = 4096) -> Iterator[Chunk]:
+        """The rest of the table, at most `rows` rows at a time (fewer where cells are long)."""
+        while True:
+            chunk = Chunk(self.columns, [], [])
+            characters = 0
+            for line, row in self._next_rows():
+                chunk.rows.append(row)
+                chunk.line_numbers.append(line)
+                characters += sum(map(len, row))
+                if len(chunk.rows) >= rows or characters >= _CHUNK_CHARACTERS:
+                    break
+            if not chunk.rows:
+                return
+            yield chunk
+
+    def peek(self, rows: int = 1000) -> Chunk:
+        """The next `rows` rows at most, which `chunks` gives again: to guess columns from."""
+        missing = rows - len(self._peeked)
+        self._peeked.extend(islice(self._read(), max(0, missing)))
+        seen = list(islice(self._peeked, rows))
+        return Chunk(self.columns, [row for _, row in seen], [line for line, _ in seen])
+
+    def _next_rows(self) -> Iterator[tuple[int, tuple[str, ...]]]:
+        while self._peeked:
+            yield self._peeked.popleft()
+        yield from self._read()
+
+    def _read(self) -> Iterator[tuple[int, tuple[str, ...]]]:
+        for row in self._rows:
+            self.accepted += 1
+            yield row
+
+    def _reject(self, line: int, reason: str, content: str) -> None:
+        self.rejected += 1
+        self.first_reason = self.first_reason or f"line {line}: {reason}"
+        if self._rejects_path is None:
+            return
+        if self._rejects is None:
+            self._rejects = TableWriter(self._rejects_path, ("line", "reason", "content_start"), overwrite=True).__enter__()
+        start = content[:_CONTENT_CHARACTERS].encode("utf-8", "backslashreplace").decode()
+        self._rejects.write([(str(line), reason, start)])
+
+    def close(self) -> None:
+        """Close the file and complete the file of rejected rows, if there were any."""
+        self.__exit__(None, None, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._source.close()
+        rejects, self._rejects = self._rejects, None
+        if rejects is not None:
+            rejects.__exit__(kind, error, trace)
+
+
+def open_table(
+    path: str | Path,
+    *,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    quote: str | None = None,
+    rejects: str | Path | None = None,
+) -> TableReader:
+    r"""Open a table for reading, in constant memory.
+
+    Every cell is text: "NA", "null", "007" and "1e5" stay what they are; a null of JSON, Parquet or Excel is "". Numbers of JSON keep their
+    spelling, those of Parquet and Excel become plain text ("7", "0.1"). Blank lines are not rows. Rows that cannot be read are counted and
+    written to `rejects`; accepted + rejected = rows in the file. A CSV row with fewer cells than the header is rejected, since a row that
+    was cut off looks the same as one whose last cells were left out; cells beyond the header's are dropped if all are empty.
+
+    Excel files are decompressed as a whole by the library that reads them (the first sheet only); a Parquet file needs memory for one row
+    group. JSONL files are read twice, first for their keys.
+
+    Args:
+        path: .csv, .tsv, .jsonl or .ndjson (each also with .gz), .parquet or .xlsx.
+        delimiter: what separates cells; found out if not given.
+        encoding: any text encoding that Python knows; found out if not given.
+        quote: what encloses cells, "" for nothing; found out if not given.
+        rejects: a .csv file for rows that cannot be read, with columns line, reason, content_start; made only if there are any, and
+            complete when the reader is closed. An earlier one is replaced.
+
+    Raises:
+        TableError: for a missing, empty or binary file, a folder, an unknown extension, or a header that cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "inbox.csv"
+        >>> _ = path.write_text("text;label\n007;NA\n\nno signal;hardware\n")
+        >>> with open_table(path) as table:
+        ...     for chunk in table.chunks():
+        ...         print(table.delimiter, chunk.line_numbers, chunk.column("text"))
+        ; [2, 4] ['007', 'no signal']
+    """
+    path = Path(path)
+    kind = check_input(path)
+    if rejects is not None:
+        check_output(rejects, overwrite=True)
+    source = open_source(path, kind, delimiter, encoding, quote)
+    return TableReader(source, kind.format, path.stat().st_size, None if rejects is None else Path(rejects))
+
+
+def read_table(
+    path: str | Path,
+    *,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    quote: str | None = None,
+    rejects: str | Path | None = None,
+) -> Table:
+    """A whole table in memory, with at least one row; for the arguments see `open_table`.
+
+    Raises:
+        TableError: as `open_table`, and if the file has a header only, or if every row was rejected.
+    """
+    path = Path(path)
+    rows: list[tuple[str, ...]] = []
+    line_numbers: list[int] = []
+    with open_table(path, delimiter=delimiter, encoding=encoding, quote=quote, rejects=rejects) as reader:
+        for chunk in reader.chunks():
+            rows += chunk.rows
+            line_numbers += chunk.line_numbers
+    if not rows and reader.rejected:
+        raise TableError(
+            f"none of the {reader.rejected:,} rows of {str(path)!r} could be read ({reader.first_reason})",
+            expected=f"rows of {len(reader.columns)} cells, as the header {list_columns(reader.columns, 6)} has",
+            fix="correct the file, or give its delimiter, quote or encoding",
+        )
+    if not rows:
+        raise TableError(
+            f"{str(path)!r} has a header and no rows (columns {list_columns(reader.columns, 6)})",
+            expected="at least 1 row below the header",
+            fix="export the table again",
+        )
+    return Table(reader.columns, rows, line_numbers, path, reader.rejected)

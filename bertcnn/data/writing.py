@@ -1,0 +1,220 @@
+"""Tables out: CSV, TSV, JSONL, Parquet and Excel files that are complete or not there at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from bertcnn.data.formats import KNOWN_EXTENSIONS, kind_of
+from bertcnn.data.sinks import Sink, open_sink
+from bertcnn.errors import OutputError
+
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def escape_formula(cell: str) -> str:
+    """`cell` with a leading quote if a spreadsheet would run it: if it starts with = + - @ TAB or CR.
+
+    A cell that has such quotes already gets one more, so that `unescape_formula` restores every cell.
+
+    Example:
+        >>> escape_formula("=1+1"), escape_formula("a=1"), escape_formula("'-5")
+        ("'=1+1", 'a=1', "''-5")
+    """
+    return "'" + cell if _FORMULA.match(cell) else cell
+
+
+def unescape_formula(cell: str) -> str:
+    """What `escape_formula` was given.
+
+    Example:
+        >>> unescape_formula("'=1+1"), unescape_formula("'tis")
+        ('=1+1', "'tis")
+    """
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+
+
+def check_output(path: str | Path, overwrite: bool = False) -> None:
+    """Find out, before any work is done, whether a table can be written to `path`.
+
+    Raises:
+        OutputError: if the extension is unknown, the folder is missing or cannot be written, or something is in the way.
+    """
+    path = Path(path)
+    if kind_of(path) is None:
+        raise OutputError(
+            f"the output {str(path)!r} has the extension {''.join(path.suffixes[-2:]) or '(none)'}",
+            expected=KNOWN_EXTENSIONS,
+            fix="choose a name with one of these",
+        )
+    if path.is_dir():
+        raise OutputError(f"the output {str(path)!r} is a folder", expected="the name of a file", fix="name a file in it")
+    if path.exists() and not path.is_file():
+        raise OutputError(f"the output {str(path)!r} is a device", expected="the name of a file", fix="name a file")
+    if path.exists() and not overwrite:
+        raise OutputError(
+            f"the output {str(path)!r} exists", expected="a name that is free", fix="choose another name, or overwrite it with --force"
+        )
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise OutputError(f"there is no folder {str(folder)!r}", expected="an existing folder to write to", fix="create it first")
+    try:
+        with tempfile.TemporaryFile(dir=folder, prefix=".bertcnn-"):
+            pass
+    except OSError as error:
+        raise OutputError(
+            f"nothing can be written to the folder {str(folder)!r} ({error.strerror})",
+            expected="a folder with write permission and free space",
+            fix="choose another folder, or ask for write permission",
+        ) from None
+
+
+class TableWriter:
+    """Writes a table of text cells, in the format of its extension, so that the file is complete or as it was before.
+
+    Rows go to a hidden temporary file beside `path`, which takes its place at the clean end of the `with` block, flushed to the disk; any
+    exception, Ctrl-C too, removes it.
+
+    Args:
+        path: .csv, .tsv, .jsonl or .ndjson (each also with .gz), .parquet or .xlsx.
+        columns: the header.
+        raw: write cells as they are; by default those that a spreadsheet would run as a formula get a leading quote, in all formats, so
+            that a table converted later is as safe as the first one.
+        overwrite: replace an existing file.
+
+    Attributes:
+        rows_written: rows so far, the header not counted.
+
+    Raises:
+        OutputError: from the constructor as `check_output`; later if the disk is full or a format's limits are passed.
+
+    Example:
+        >>> path = Path(tempfile.mkdtemp()) / "out.csv"
+        >>> with TableWriter(path, ["text", "label"]) as writer:
+        ...     writer.write([("no signal", "hardware"), ("=1+1", "billing")])
+        >>> print(path.read_text(), end="")
+        text,label
+        no signal,hardware
+        '=1+1,billing
+    """
+
+    def __init__(self, path: str | Path, columns: Sequence[str], *, raw: bool = False, overwrite: bool = False) -> None:
+        check_output(path, overwrite)
+        self._path = Path(path).resolve()
+        self._columns = tuple(columns)
+        self._raw = raw
+        self._file: _AtomicFile | None = None
+        self._sink: Sink | None = None
+        self.rows_written = 0
+
+    def __enter__(self) -> Self:
+        kind = kind_of(self._path)
+        if kind is None:  # a link with a good name to a file with another
+            raise OutputError(f"the output links to {str(self._path)!r}", expected=KNOWN_EXTENSIONS, fix="name that file itself")
+        with _explained(self._path):
+            self._file = _AtomicFile(self._path)
+            try:
+                stream = self._file.stream
+                self._sink = open_sink(kind.format, kind.gzipped, stream, self._prepared(self._columns), self._path.parent)
+            except BaseException:
+                self._file.discard()
+                raise
+        return self
+
+    def write(self, rows: Iterable[Sequence[str]]) -> None:
+        """Append `rows`, each with one text cell per column."""
+        if self._sink is None:
+            raise ValueError("TableWriter.write outside of its `with` block")
+        with _explained(self._path):
+            self._sink.write(self._checked(rows))
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        sink, file = self._sink, self._file
+        self._sink = self._file = None
+        if sink is None or file is None:
+            return
+        try:
+            if error is None:
+                with _explained(self._path):
+                    sink.finish()
+                    file.commit()
+        finally:  # after a commit, nothing is left to discard
+            sink.abandon()
+            file.discard()
+
+    def _checked(self, rows: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
+        width = len(self._columns)
+        for row in rows:
+            if len(row) != width:
+                raise ValueError(f"row {self.rows_written + 1} has {len(row)} cells, the table has {width} columns")
+            self.rows_written += 1
+            yield self._prepared(row)
+
+    def _prepared(self, row: Sequence[str]) -> Sequence[str]:
+        cells = row if self._raw else [escape_formula(cell) for cell in row]
+        try:
+            "".join(cells).encode()
+        except UnicodeEncodeError:  # lone surrogates, which no format can hold
+            cells = [cell.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace") for cell in cells]
+        return cells
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turn what the operating system says about a write into an `OutputError`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _DISK_FULL:
+            raise OutputError(
+                f"the disk is full: {str(path)!r} could not be written ({error.strerror})",
+                expected="enough free space for the whole file",
+                fix="free some space or write to another disk, then run it again; nothing was changed",
+            ) from error
+        raise OutputError(
+            f"{str(path)!r} could not be written ({error.strerror or error})",
+            expected="a place that takes the file",
+            fix="choose another folder",
+        ) from error
+
+
+class _AtomicFile:
+    """A temporary file beside `path` that takes its place when committed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+        # created with the mode a new file gets, which umask decides; private until it is complete
+        descriptor = os.open(self._temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        self._mode = os.fstat(descriptor).st_mode & 0o777
+        self.stream: IO[bytes] = os.fdopen(descriptor, "w+b")
+        self._temporary.chmod(0o600)
+
+    def commit(self) -> None:
+        """Flush everything to the disk, then rename."""
+        self.stream.flush()
+        os.fsync(self.stream.fileno())
+        self.stream.close()
+        mode = self._path.stat().st_mode & 0o777 if self._path.exists() else self._mode
+        self._temporary.chmod(mode)
+        self._temporary.replace(self._path)
+        if os.name == "posix":
+            folder = os.open(self._path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+    def discard(self) -> None:
+        """Remove the temporary file, if it still is one."""
+        with suppress(OSError):  # a full disk is told again on closing
+            self.stream.close()
+        self._temporary.unlink(missing_ok=True)
