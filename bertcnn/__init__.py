@@ -1,1 +1,55 @@
-"""From a CSV of labelled tickets to a text classifier a support team can trust."""
+"""From a CSV of labelled tickets to a text classifier a support team can trust.
+
+The public names load when they are first used, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bertcnn.classifier import BertCNNClassifier
+    from bertcnn.encoders.convert import load_encoder
+    from bertcnn.encoders.download import fetch_encoder
+    from bertcnn.errors import BertCNNError
+    from bertcnn.labelled import evaluate_csv, train_csv
+    from bertcnn.models.bert import Bert
+    from bertcnn.predictor import Predictor, load
+    from bertcnn.scoring import score_csv
+
+__all__ = [
+    "Bert",
+    "BertCNNClassifier",
+    "BertCNNError",
+    "Predictor",
+    "evaluate_csv",
+    "fetch_encoder",
+    "load",
+    "load_encoder",
+    "score_csv",
+    "train_csv",
+]
+
+_HOMES = {
+    "Bert": "bertcnn.models.bert",
+    "BertCNNClassifier": "bertcnn.classifier",
+    "BertCNNError": "bertcnn.errors",
+    "Predictor": "bertcnn.predictor",
+    "evaluate_csv": "bertcnn.labelled",
+    "fetch_encoder": "bertcnn.encoders.download",
+    "load": "bertcnn.predictor",
+    "load_encoder": "bertcnn.encoders.convert",
+    "score_csv": "bertcnn.scoring",
+    "train_csv": "bertcnn.labelled",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
+    if name not in _HOMES:
+        raise AttributeError(f"module 'bertcnn' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -26,8 +26,3 @@ def clean_text(text: str) -> str:
 def is_blank(text: str) -> bool:
     """Whether nothing in `text` can be seen."""
     return not text.strip("\0" + REPLACEMENT + "\ufeff\u200b \t\r\n\u00a0") or text.isspace()
-
-
-def join_texts(parts: tuple[str, ...] | list[str]) -> str:
-    """The cells of several text columns as one text: blank ones left out, the others on lines of their own."""
-    return "\n".join(part for part in parts if part.strip())

@@ -1,0 +1,306 @@
+"""The scikit-learn estimator: fit on lists of strings, then everything a predictor does."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Self
+
+import keras
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import Tags
+
+from bertcnn.bundle import Bundle, BundleConfig, Calibration, check_bundle_target, write_bundle
+from bertcnn.data.splits import split_validation
+from bertcnn.encoders.convert import load_encoder, read_tokenizer_settings
+from bertcnn.encoders.download import fetch_encoder
+from bertcnn.engines.keras_engine import KerasEngine
+from bertcnn.errors import LabelError, SettingsError, one_line
+from bertcnn.evaluation.calibration import fit_temperature
+from bertcnn.evaluation.metrics import evaluate
+from bertcnn.evaluation.model_card import model_card
+from bertcnn.models.classifier import BertCnn
+from bertcnn.models.weights import extract
+from bertcnn.predictor import Predictor, check_texts, load
+from bertcnn.progress import Progress, Silent
+from bertcnn.settings import HeadSettings, Recipe, TokenizerSettings
+from bertcnn.text.cleaning import is_blank
+from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
+from bertcnn.training.fit import FitResult
+from bertcnn.training.recipes import TokenizedRows, choose_recipe, recipe_settings, train
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table the texts and labels came from; remembered in the saved model for scoring files."""
+
+    text: tuple[str, ...] = ()
+    label: str | None = None
+
+
+class BertCNNClassifier(ClassifierMixin, BaseEstimator):
+    """BERT with a CNN head, as a scikit-learn classifier on lists of strings.
+
+    Args:
+        encoder: name of a published encoder, or a folder that holds one.
+        recipe: "full" trains everything, "frozen" only the head on features computed once, "auto" chooses.
+        seed: makes a run repeat exactly on the same machine.
+        training: changes to the recipe's `TrainingSettings`, such as `{"epochs": 3, "class_weight": "balanced"}`.
+        head: shape of the CNN head; by default windows of 2, 3 and 4 tokens with 128 filters each.
+        progress: is told how far long work is; by default nobody is.
+
+    Attributes:
+        classes_: the labels, sorted, with the type they were given in.
+        metrics_: figures on the validation rows, a JSON object.
+        history_: what each epoch gave.
+        recipe_: the recipe used, with its reason.
+
+    Example:
+        >>> classifier = BertCNNClassifier(recipe="frozen", training={"epochs": 3})
+        >>> classifier.get_params()["recipe"]
+        'frozen'
+    """
+
+    def __init__(
+        self,
+        encoder: str | Path = "minilm-l6",
+        *,
+        recipe: Recipe = "auto",
+        seed: int = 0,
+        training: Mapping[str, Any] | None = None,
+        head: HeadSettings | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.encoder = encoder
+        self.recipe = recipe
+        self.seed = seed
+        self.training = training
+        self.head = head
+        self.progress = progress
+
+    def fit(
+        self,
+        texts: Sequence[str],
+        labels: Sequence[Any],
+        *,
+        valid: tuple[Sequence[str], Sequence[Any]] | None = None,
+        columns: Columns | None = None,
+    ) -> Self:
+        """Learn from labelled texts.
+
+        Args:
+            texts: strings; blank ones are left out.
+            labels: one for each text, strings or integers.
+            valid: texts and labels that choose the best epoch; by default a tenth of the rows, stratified, duplicates kept together.
+            columns: where the texts came from, to be saved with the model.
+
+        Raises:
+            LabelError: fewer than two labels, a label with a single row, texts and labels of different length.
+            EncoderError: the encoder is unknown or cannot be fetched.
+            SettingsError: a setting or a text is not what it should be.
+        """
+        progress = self.progress or Silent()
+        if self.recipe not in ("auto", "full", "frozen"):
+            raise SettingsError(f"recipe {self.recipe!r}", expected="'auto', 'full' or 'frozen'", fix="choose one of them")
+        changes = dict(self.training or {})
+        recipe_settings("full", changes)  # refuse bad settings before any work
+        train_texts, train_labels, valid_texts, valid_labels = self._rows(texts, labels, valid, changes, progress)
+        classes = np.unique(np.asarray(train_labels))
+
+        fetched = fetch_encoder(self.encoder, progress=progress)
+        encoder = load_encoder(fetched.folder, seed=self.seed)
+        limits = read_tokenizer_settings(fetched.folder, encoder.settings.max_positions)
+        max_tokens = min(limits.max_tokens, recipe_settings("full", changes).max_tokens)
+        tokenizer = WordPieceTokenizer(
+            read_vocabulary(fetched.folder / "vocab.txt"),
+            TokenizerSettings(
+                lowercase=limits.lowercase, max_tokens=max_tokens, head_tokens=min(limits.head_tokens, (max_tokens - 2) // 4 + 1)
+            ),
+        )
+        train_rows = _tokenize(tokenizer, train_texts, train_labels, classes, progress)
+        valid_rows = _tokenize(tokenizer, valid_texts, valid_labels, classes, progress)
+
+        recipe: Recipe = self.recipe
+        reason = "as asked"
+        if recipe == "auto":
+            choice = choose_recipe(encoder, int(train_rows.lengths.sum()), len(train_labels), len(classes))
+            recipe, reason = choice.recipe, choice.reason
+        progress.note(f"recipe {recipe}: {reason}")
+        settings = recipe_settings(recipe, changes)
+        model, result = train(
+            encoder, train_rows, valid_rows, self.head or HeadSettings(), recipe, settings, seed=self.seed, progress=progress
+        )
+        self.classes_, self.history_, self.recipe_ = classes, result.epochs, (recipe, reason)
+        self._finish(model, result, tokenizer, valid_rows, fetched.name, columns or Columns(), recipe)
+        return self
+
+    def _rows(
+        self,
+        texts: Sequence[str],
+        labels: Sequence[Any],
+        valid: tuple[Sequence[str], Sequence[Any]] | None,
+        changes: dict[str, Any],
+        progress: Progress,
+    ) -> tuple[list[str], list[Any], list[str], list[Any]]:
+        """Checked training and validation rows."""
+        train_texts, train_labels = _usable(texts, labels, progress)
+        check_labels(train_labels)
+        if valid is not None:
+            valid_texts, valid_labels = _usable(*valid, progress)
+            unknown = sorted({str(label) for label in valid_labels} - {str(label) for label in train_labels})
+            if unknown or not valid_labels:
+                raise LabelError(
+                    f"validation rows with the labels {one_line(', '.join(unknown))}" if unknown else "0 validation rows",
+                    expected="rows with labels that the training rows have",
+                    fix="correct the validation rows, or leave them out so that a split is made",
+                )
+            return train_texts, train_labels, valid_texts, valid_labels
+        fraction = recipe_settings("full", changes).validation_fraction
+        kept, held_out = split_validation(train_texts, [str(label) for label in train_labels], fraction)
+        progress.note(f"{len(kept)} rows to learn from, {len(held_out)} held out to choose the best epoch")
+        return (
+            [train_texts[row] for row in kept],
+            [train_labels[row] for row in kept],
+            [train_texts[row] for row in held_out],
+            [train_labels[row] for row in held_out],
+        )
+
+    def _finish(
+        self,
+        model: BertCnn,
+        result: FitResult,
+        tokenizer: WordPieceTokenizer,
+        valid_rows: TokenizedRows,
+        encoder_name: str,
+        columns: Columns,
+        recipe: Recipe,
+    ) -> None:
+        """Calibrate, measure, and put everything that a saved model holds into one bundle."""
+        names = [str(name) for name in self.classes_]
+        temperature = fit_temperature(result.valid_logits, valid_rows.labels)
+        predicted = [names[index] for index in result.valid_logits.argmax(axis=1)]
+        figures = evaluate(names, [names[index] for index in valid_rows.labels], predicted)
+        self.metrics_ = {**figures.to_json(), "measured_on": "validation rows", "best_epoch": result.best_epoch}
+        config = BundleConfig(
+            encoder=model.encoder_settings,
+            encoder_name=encoder_name,
+            head=model.head.settings,
+            tokenizer=tokenizer.settings,
+            text_columns=columns.text,
+            label_column=columns.label,
+            recipe=recipe,
+            seed=self.seed,
+            versions=_versions(),
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        self._bundle = Bundle(
+            config=config,
+            labels=tuple(names),
+            vocabulary=tokenizer.vocabulary,
+            tensors=extract(model.weights),
+            calibration=Calibration(temperature=temperature, fitted_on_rows=len(valid_rows.labels)),
+            metrics=self.metrics_,
+            model_card=model_card(config, figures, temperature),
+        )
+        self._predictor = Predictor(self._bundle, KerasEngine(model, tokenizer.pad_id))
+
+    def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
+        """Probabilities, float32 [rows, C], columns in the order of `classes_`."""
+        return self._fitted().predict_proba(texts)
+
+    def predict(self, texts: Sequence[str]) -> np.ndarray:
+        """The most probable label of each text, with the type of `classes_`."""
+        return self.classes_[self.predict_proba(texts).argmax(axis=1)]
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> str:
+        """Write the model to `folder`, atomically; returns the bundle's id.
+
+        Raises:
+            OutputError: the folder exists and `overwrite` is False, is something else than a model, or cannot be written.
+        """
+        self._fitted()
+        check_bundle_target(Path(folder), overwrite)
+        return write_bundle(self._bundle, Path(folder), overwrite=overwrite)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """A fitted classifier from a saved model; its labels are strings."""
+        predictor = load(folder)
+        config = predictor.bundle.config
+        classifier = cls(config.encoder_name, recipe=config.recipe, seed=config.seed, head=config.head)
+        classifier.classes_ = np.array(predictor.labels)
+        classifier.metrics_ = dict(predictor.bundle.metrics)
+        classifier._bundle, classifier._predictor = predictor.bundle, predictor
+        return classifier
+
+    def _fitted(self) -> Predictor:
+        if not hasattr(self, "_predictor"):
+            raise NotFittedError("This BertCNNClassifier is not fitted; expected a call of fit first. What to do: call fit(texts, labels).")
+        return self._predictor
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether `fit` or `load` made this."""
+        return hasattr(self, "_predictor")
+
+    def __sklearn_tags__(self) -> Tags:
+        """Strings in, one dimension."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.two_d_array = True, False
+        return tags
+
+
+def check_labels(labels: Sequence[Any]) -> None:
+    """Refuse labels that cannot be learned from.
+
+    Raises:
+        LabelError: fewer than two different labels, or a label with a single row.
+    """
+    counts = Counter(str(label) for label in labels)
+    if len(counts) < 2:
+        found = f"1 label ({one_line(next(iter(counts)))})" if counts else "0 labelled rows"
+        raise LabelError(found, expected="at least 2 different labels", fix="add rows of another label, or name another column with --label")
+    singles = [name for name, count in counts.items() if count < 2]
+    if singles:
+        raise LabelError(
+            f"{len(singles)} of {len(counts)} labels with a single row: {one_line(', '.join(sorted(singles)))}",
+            expected="at least 2 rows of every label, one to learn from and one to check with",
+            fix="add rows of these labels, merge them into others, or remove them",
+        )
+
+
+def _usable(texts: Sequence[str], labels: Sequence[Any], progress: Progress) -> tuple[list[str], list[Any]]:
+    """The rows with a text and a label."""
+    checked, given = check_texts(texts), list(labels)
+    if len(checked) != len(given):
+        raise LabelError(f"{len(checked)} texts and {len(given)} labels", expected="a label for each text", fix="pass both from the same rows")
+    rows = [row for row, text in enumerate(checked) if not is_blank(text) and not (isinstance(given[row], str) and is_blank(given[row]))]
+    if len(rows) < len(checked):
+        progress.note(f"{len(checked) - len(rows)} rows left out: text or label is blank")
+    return [checked[row] for row in rows], [given[row] for row in rows]
+
+
+def _tokenize(
+    tokenizer: WordPieceTokenizer, texts: list[str], labels: list[Any], classes: np.ndarray, progress: Progress
+) -> TokenizedRows:
+    encoded = tokenizer.encode(texts)
+    truncated = int(encoded.truncated.sum())
+    if truncated:
+        limit, head = tokenizer.settings.max_tokens, tokenizer.settings.head_tokens
+        progress.note(
+            f"{truncated} of {len(texts)} rows ({truncated / len(texts):.1%}) are longer than {limit} tokens: "
+            f"their first {head} and last {limit - 2 - head} are used"
+        )
+    return TokenizedRows(encoded.token_ids, np.searchsorted(classes, np.asarray(labels)))
+
+
+def _versions() -> dict[str, str]:
+    backend = keras.backend.backend()
+    packages = {name: version(name) for name in ("bertcnn", "keras", backend)}
+    return {**packages, "python": platform.python_version()}

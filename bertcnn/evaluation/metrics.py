@@ -1,0 +1,111 @@
+"""How often a classifier is right, label by label, and what it mixes up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, precision_recall_fscore_support
+
+from bertcnn.errors import LabelError, one_line
+
+_MOST_CONFUSED = 10
+
+
+@dataclass(frozen=True)
+class LabelFigures:
+    """One label: how much of what was called so is so, how much of what is so was found, both in one, and how many rows it has."""
+
+    name: str
+    precision: float
+    recall: float
+    f1: float
+    support: int
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """`count` rows of `actual` were called `predicted`; `share` is of the rows of `actual`."""
+
+    actual: str
+    predicted: str
+    count: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The figures of one evaluation.
+
+    Attributes:
+        rows: rows compared.
+        accuracy: share of rows with the right label.
+        macro_f1: mean F1 of the labels that occur, true or predicted (as scikit-learn has it).
+        weighted_f1: the same, weighted by support.
+        labels: figures of each of the model's labels, in its order.
+        confusion: int [C, C]; rows are true labels, columns predicted ones, in the labels' order.
+        most_confused: the pairs mixed up most often, most frequent first.
+    """
+
+    rows: int
+    accuracy: float
+    macro_f1: float
+    weighted_f1: float
+    labels: tuple[LabelFigures, ...]
+    confusion: np.ndarray
+    most_confused: tuple[Confusion, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures as a JSON object."""
+        return {**asdict(self), "confusion": self.confusion.tolist()}
+
+
+def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[str]) -> Evaluation:
+    """Compare predictions with the truth.
+
+    Args:
+        names: the model's labels, in its order.
+        actual: the true label of each row.
+        predicted: the predicted label of each row.
+
+    Raises:
+        LabelError: there are no rows, or a row's true label is not one of the model's.
+    """
+    if not len(actual):
+        raise LabelError("0 rows to evaluate on", expected="at least 1 row with a label", fix="check the file and its label column")
+    unknown = Counter(label for label in actual if label not in set(names))
+    if unknown:
+        name, count = unknown.most_common(1)[0]
+        raise LabelError(
+            f"{sum(unknown.values())} of {len(actual)} rows have a label the model does not know, first of all {one_line(name)} ({count} rows)",
+            expected="one of " + one_line(", ".join(names), 200),
+            fix="correct the labels, name another column with --label, or train again with the new label",
+        )
+    order = list(names)
+    precision, recall, f1, support = precision_recall_fscore_support(actual, predicted, labels=order, zero_division=0.0)
+    matrix = confusion_matrix(actual, predicted, labels=order)
+    return Evaluation(
+        rows=len(actual),
+        accuracy=float(accuracy_score(actual, predicted)),
+        macro_f1=float(f1_score(actual, predicted, average="macro", zero_division=0.0)),
+        weighted_f1=float(f1_score(actual, predicted, average="weighted", zero_division=0.0)),
+        labels=tuple(
+            LabelFigures(name, float(p), float(r), float(f), int(s))
+            for name, p, r, f, s in zip(order, precision, recall, f1, support, strict=True)
+        ),
+        confusion=matrix,
+        most_confused=_most_confused(order, matrix),
+    )
+
+
+def _most_confused(names: list[str], matrix: np.ndarray) -> tuple[Confusion, ...]:
+    support = matrix.sum(axis=1)
+    pairs = [
+        Confusion(names[i], names[j], int(matrix[i, j]), float(matrix[i, j] / support[i]))
+        for i, j in zip(*np.nonzero(matrix), strict=True)
+        if i != j
+    ]
+    return tuple(sorted(pairs, key=lambda pair: (-pair.count, -pair.share, pair.actual, pair.predicted))[:_MOST_CONFUSED])

@@ -1,0 +1,161 @@
+"""Labelled files: train a model from one, evaluate a model on one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertcnn.bundle import check_bundle_target
+from bertcnn.classifier import BertCNNClassifier, Columns, check_labels
+from bertcnn.data.columns import ColumnChoice, guess_columns, join_texts
+from bertcnn.data.tables import Table, column_position, read_table
+from bertcnn.errors import LabelError
+from bertcnn.evaluation.metrics import Evaluation, evaluate
+from bertcnn.predictor import Predictor, load
+from bertcnn.progress import Progress, Silent
+from bertcnn.text.cleaning import is_blank
+
+
+@dataclass(frozen=True)
+class TrainingReport:
+    """What `train_csv` did.
+
+    Attributes:
+        bundle_id: of the saved model.
+        rows: labelled rows read.
+        columns: which columns were used, and why.
+        metrics: figures on the validation rows, a JSON object.
+        recipe: the recipe used.
+        seconds: from opening the file to the saved model.
+    """
+
+    bundle_id: str
+    rows: int
+    columns: ColumnChoice
+    metrics: dict[str, object]
+    recipe: str
+    seconds: float
+
+
+def train_csv(
+    data: str | Path,
+    out: str | Path,
+    classifier: BertCNNClassifier | None = None,
+    *,
+    text: str | Sequence[str] | None = None,
+    label: str | None = None,
+    valid: str | Path | None = None,
+    overwrite: bool = False,
+) -> TrainingReport:
+    """Train a classifier on a labelled file and save it.
+
+    Args:
+        data: .csv, .tsv, .jsonl (each also .gz), .parquet or .xlsx, with a text and a label in each row.
+        out: the folder to save the model in.
+        classifier: how to train; by default `BertCNNClassifier()`.
+        text: the text column or columns; guessed by default.
+        label: the label column; guessed by default.
+        valid: a file with the same columns that chooses the best epoch; by default a tenth of the rows.
+        overwrite: replace an existing model in `out`.
+
+    Raises:
+        TableError: a file cannot be read, or has no columns or labels to learn from.
+        OutputError: `out` exists or cannot be written.
+        EncoderError: the encoder cannot be had.
+
+    Example:
+        train_csv("tickets.csv", "models/triage", BertCNNClassifier(recipe="frozen"), label="team")
+    """
+    started = time.perf_counter()
+    classifier = classifier or BertCNNClassifier()
+    progress = classifier.progress or Silent()
+    check_bundle_target(Path(out), overwrite)
+    table, choice = _read(data, Path(out), text, label, progress)
+    texts, labels = _texts(table, choice.text), table.column(str(choice.label))
+    check_labels([name for content, name in zip(texts, labels, strict=True) if not is_blank(content) and not is_blank(name)])
+    held_out = None
+    if valid is not None:
+        other, _ = _read(valid, Path(out), choice.text, choice.label, Silent())
+        held_out = _texts(other, choice.text), other.column(str(choice.label))
+    classifier.fit(texts, labels, valid=held_out, columns=Columns(choice.text, choice.label))
+    bundle_id = classifier.save(out, overwrite=overwrite)
+    return TrainingReport(
+        bundle_id, len(table), choice, dict(classifier.metrics_), classifier.recipe_[0], time.perf_counter() - started
+    )
+
+
+def evaluate_csv(
+    model: str | Path | Predictor,
+    data: str | Path,
+    *,
+    text: str | Sequence[str] | None = None,
+    label: str | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Compare a model with the labels of a file it has not learned from.
+
+    Args:
+        model: a saved model's folder, or a loaded one.
+        data: a labelled file, as for training.
+        text: the text column or columns; by default those of the training file, else a guess.
+        label: the label column; by default that of the training file, else a guess.
+        progress: told how far it is.
+
+    Raises:
+        LabelError: a row has a label that the model does not know, or no row has one.
+        TableError: the file cannot be read, or has no such columns.
+        BundleError: the model folder is not a model.
+    """
+    progress = progress or Silent()
+    table = read_table(data)
+    predictor = model if isinstance(model, Predictor) else load(model)
+    config = predictor.bundle.config
+    if text is None and config.text_columns and set(config.text_columns) <= set(table.columns):
+        text = config.text_columns
+    if label is None and config.label_column in table.columns:
+        label = config.label_column
+    choice = guess_columns(table, text=text, label=label)
+    _explain(choice, progress)
+    rows = [
+        (content, name)
+        for content, name in zip(_texts(table, choice.text), table.column(str(choice.label)), strict=True)
+        if not is_blank(name)
+    ]
+    if len(rows) < len(table):
+        progress.note(f"{len(table) - len(rows)} of {len(table)} rows have no label and are left out")
+    if not rows:
+        raise LabelError(
+            f"no row of {str(data)!r} has a label in column {choice.label!r}", expected="labelled rows", fix="name the label column with --label"
+        )
+    predicted = []
+    progress.stage("evaluating", len(rows))
+    for start in range(0, len(rows), 1024):
+        part = [content for content, _ in rows[start : start + 1024]]
+        predicted += predictor.predict(part).tolist()
+        progress.advance(len(part))
+    return evaluate(predictor.labels, [name for _, name in rows], predicted)
+
+
+def _read(
+    data: str | Path, out: Path, text: str | Sequence[str] | None, label: str | None, progress: Progress
+) -> tuple[Table, ColumnChoice]:
+    """A labelled file and the columns to use; rows that cannot be read go beside the model."""
+    rejects = out.with_name(out.name + ".rejects.csv")
+    table = read_table(data, rejects=rejects if out.parent.is_dir() else None)
+    if table.rejected:
+        progress.note(f"{table.rejected} of {len(table) + table.rejected} rows could not be read; they and the reasons are in {rejects}")
+    choice = guess_columns(table, text=text, label=label)
+    _explain(choice, progress)
+    return table, choice
+
+
+def _explain(choice: ColumnChoice, progress: Progress) -> None:
+    for role in ("text", "label"):
+        progress.note(f"{role}: {choice.reasons[role]}")
+
+
+def _texts(table: Table, columns: tuple[str, ...]) -> list[str]:
+    places = [column_position(name, table.columns) for name in columns]
+    return [join_texts(row[place] for place in places) for row in table.rows]

@@ -1,0 +1,116 @@
+"""A saved model in use: texts in, labels with their probabilities out. No training code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bertcnn.bundle import Bundle, read_bundle
+from bertcnn.engines import Engine
+from bertcnn.errors import SettingsError, one_line
+from bertcnn.text.cleaning import is_blank
+from bertcnn.text.wordpiece import WordPieceTokenizer
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The answer for one text.
+
+    Attributes:
+        label: the most probable label; None for a text in which nothing can be seen.
+        confidence: its calibrated probability, 0 to 1; None without a label.
+        probabilities: of every label, in the model's order of labels.
+    """
+
+    label: str | None
+    confidence: float | None
+    probabilities: dict[str, float]
+
+
+class Predictor:
+    """A model ready to answer; made by `bertcnn.load`.
+
+    Args:
+        bundle: what was saved.
+        engine: runs the network.
+
+    Attributes:
+        labels: the model's labels, in its order.
+    """
+
+    def __init__(self, bundle: Bundle, engine: Engine) -> None:
+        self.bundle, self.engine = bundle, engine
+        self.labels = bundle.labels
+        self._tokenizer = WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer)
+
+    def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
+        """Probabilities, float32 [rows, C], each row summing to 1; columns in the order of `labels`.
+
+        Raises:
+            SettingsError: `texts` is one string, or holds something that is not a string.
+        """
+        checked = check_texts(texts)
+        logits = self.engine.run(self._tokenizer.encode(checked).token_ids).logits
+        return softmax(logits / self.bundle.calibration.temperature)
+
+    def predict(self, texts: Sequence[str]) -> np.ndarray:
+        """The most probable label of each text, as strings."""
+        return np.array(self.labels, object)[self.predict_proba(texts).argmax(axis=1)]
+
+    def classify(self, texts: Sequence[str]) -> list[Prediction]:
+        """Label, confidence and all probabilities of each text; a blank text gets no label."""
+        return [
+            Prediction(None, None, {})
+            if is_blank(text)
+            else Prediction(
+                self.labels[row.argmax()], float(row.max()), dict(zip(self.labels, map(float, row), strict=True))
+            )
+            for text, row in zip(texts, self.predict_proba(texts), strict=True)
+        ]
+
+
+def load(folder: str | Path) -> Predictor:
+    """The model saved in `folder`, ready to answer.
+
+    Raises:
+        BundleError: the folder is not a model, or is not what was saved.
+    """
+    from bertcnn.engines.keras_engine import KerasEngine
+
+    bundle = read_bundle(Path(folder))
+    return Predictor(bundle, KerasEngine.from_bundle(bundle, bundle.vocabulary.index("[PAD]")))
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Probabilities float32 [rows, C] of logits [rows, C]."""
+    shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True, initial=-np.inf)
+    exponentials = np.exp(shifted)
+    return (exponentials / exponentials.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def check_texts(texts: Sequence[str]) -> list[str]:
+    """`texts` as a list, if it is a sequence of strings.
+
+    Raises:
+        SettingsError: it is not; the first value that is not a string is named.
+    """
+    if isinstance(texts, str):
+        raise SettingsError("one string", expected="a list of strings", fix="put the text in a list: [text]")
+    if getattr(texts, "ndim", 1) != 1:
+        raise SettingsError(
+            f"texts of shape {getattr(texts, 'shape', '?')}",
+            expected="one dimension: a string for each row",
+            fix="pass one column, such as table['text']",
+        )
+    checked = list(texts)
+    for row, text in enumerate(checked):
+        if not isinstance(text, str):
+            raise SettingsError(
+                f"{one_line(text)} of type {type(text).__name__} as text number {row + 1}",
+                expected="a string",
+                fix="fill or drop missing texts first, for example with table['text'].fillna('')",
+            )
+    return checked

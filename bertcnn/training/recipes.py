@@ -1,0 +1,194 @@
+"""The recipes: `full` trains everything, `frozen` trains the head on features computed once, `auto` chooses."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from bertcnn.data.batches import BatchPlan, pad
+from bertcnn.models.bert import Bert
+from bertcnn.models.classifier import BertCnn, CnnHead
+from bertcnn.models.forward import Forward, Inputs
+from bertcnn.models.weights import assign, extract
+from bertcnn.progress import Progress
+from bertcnn.settings import FROZEN, FULL, HeadSettings, Recipe, TrainingSettings
+from bertcnn.training.fit import Examples, FitResult, TrainingError, fit
+
+_TOKENS = "embeddings/tokens"
+_CPU_FLOPS = 1e11  # of training on one of today's laptops and two-core servers, measured
+_GPU_FLOPS = 1e13
+_PATIENCE_MINUTES = 15.0
+
+
+@dataclass(frozen=True)
+class TokenizedRows:
+    """Labelled rows after tokenising.
+
+    Attributes:
+        token_ids: per row, int32 [T].
+        labels: int [rows], 0 to C - 1.
+    """
+
+    token_ids: list[np.ndarray]
+    labels: np.ndarray
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each row, int [rows]."""
+        return np.fromiter(map(len, self.token_ids), np.int64, len(self.token_ids))
+
+
+@dataclass(frozen=True)
+class RecipeChoice:
+    """Which recipe, and why."""
+
+    recipe: Recipe
+    reason: str
+
+
+def choose_recipe(encoder: Bert, tokens: int, rows: int, classes: int) -> RecipeChoice:
+    """`full` where it can be expected to help and to end soon, else `frozen`.
+
+    Args:
+        encoder: what would be trained.
+        tokens: of all training rows together.
+        rows: training rows.
+        classes: labels.
+    """
+    on_gpu = bool(keras.distribution.list_devices("gpu"))
+    weights = sum(int(np.prod(weight.shape)) for weight in encoder.weights if weight.path.startswith("layer_"))
+    minutes = 6.0 * weights * tokens * FULL.epochs / (_GPU_FLOPS if on_gpu else _CPU_FLOPS) / 60
+    device = "a GPU" if on_gpu else "this CPU"
+    per_label = rows / classes
+    cost = f"full fine-tuning would take about {max(1, round(minutes))} min on {device}"
+    if minutes > _PATIENCE_MINUTES:
+        return RecipeChoice("frozen", f"{cost}; --recipe full does it all the same")
+    if per_label < FEW_ROWS_PER_LABEL:
+        return RecipeChoice("frozen", f"{per_label:.0f} rows a label are few: training the head alone is as good there, and faster")
+    return RecipeChoice("full", f"{per_label:.0f} rows a label are enough to train the encoder too, and {cost}")
+
+
+FEW_ROWS_PER_LABEL = 20
+
+
+def recipe_settings(recipe: Recipe, changes: dict[str, object]) -> TrainingSettings:
+    """The recipe's defaults with `changes`; unknown names and impossible values are refused."""
+    defaults = FROZEN if recipe == "frozen" else FULL
+    return TrainingSettings(**{**defaults.model_dump(), **changes})
+
+
+def train(
+    encoder: Bert,
+    train_rows: TokenizedRows,
+    valid_rows: TokenizedRows,
+    head: HeadSettings,
+    recipe: Recipe,
+    settings: TrainingSettings,
+    *,
+    seed: int,
+    progress: Progress,
+) -> tuple[BertCnn, FitResult]:
+    """Train a classifier on `encoder`, which is changed by the recipe `full`.
+
+    Returns:
+        The classifier with the weights of its best epoch, and the story of its training.
+    """
+    classes = int(max(train_rows.labels.max(), valid_rows.labels.max())) + 1
+    cnn_head = CnnHead(encoder.settings.width, classes, head, seed=seed, name="head")
+    if recipe == "frozen":
+        result = _train_head(encoder, cnn_head, train_rows, valid_rows, settings, seed, progress)
+    else:
+        result = _train_everything(encoder, cnn_head, train_rows, valid_rows, settings, seed, progress)
+    return BertCnn(encoder, cnn_head, name="classifier"), result
+
+
+def _train_everything(
+    encoder: Bert,
+    head: CnnHead,
+    train_rows: TokenizedRows,
+    valid_rows: TokenizedRows,
+    settings: TrainingSettings,
+    seed: int,
+    progress: Progress,
+) -> FitResult:
+    """Train encoder and head on the pieces that occur.
+
+    A token embedding that no row uses gets no gradient and no decay, so leaving it out of the network changes nothing but the time: of a table of 30,522
+    rows, some thousands occur, and AdamW's passes over the others cost as much as a third of a step.
+    """
+    used = np.unique(np.concatenate([*train_rows.token_ids, *valid_rows.token_ids, [0]]))
+    small = Bert(encoder.settings.model_copy(update={"vocabulary_size": len(used)}), seed=seed, name="bert")
+    values = extract(encoder.weights)
+    assign(small.weights, {**values, _TOKENS: values[_TOKENS][used]}, error=TrainingError)
+
+    def examples(rows: TokenizedRows) -> Examples:
+        token_ids = [np.searchsorted(used, ids).astype(np.int32) for ids in rows.token_ids]
+        return Examples(lambda plan: pad(token_ids, plan).inputs(), rows.lengths, rows.labels)
+
+    model = BertCnn(small, head, name="classifier")
+    result = fit(
+        model, examples(train_rows), examples(valid_rows), settings, layers=encoder.settings.layers, seed=seed, progress=progress
+    )
+    trained = extract(small.weights)
+    values[_TOKENS][used] = trained[_TOKENS]
+    assign(encoder.weights, {**trained, _TOKENS: values[_TOKENS]}, error=TrainingError)
+    return result
+
+
+def _train_head(
+    encoder: Bert,
+    head: CnnHead,
+    train_rows: TokenizedRows,
+    valid_rows: TokenizedRows,
+    settings: TrainingSettings,
+    seed: int,
+    progress: Progress,
+) -> FitResult:
+    """Compute every token's embedding once, then train the head on them."""
+    with tempfile.TemporaryDirectory(prefix="bertcnn-features-") as folder:
+        progress.stage("computing encoder features", len(train_rows.labels) + len(valid_rows.labels))
+        parts = []
+        for name, rows in (("train", train_rows), ("valid", valid_rows)):
+            features = Features(encoder, rows.token_ids, Path(folder) / name, progress)
+            parts.append(Examples(features.collate, rows.lengths, rows.labels))
+        return fit(head, *parts, settings, layers=0, seed=seed, progress=progress)
+
+
+class Features:
+    """The encoder's token embeddings of every row, kept on disk in half precision.
+
+    Args:
+        encoder: computes them, once, here.
+        token_ids: per row, int32 [T].
+        path: a new file for them; 2 bytes x D a token.
+        progress: told of every batch.
+    """
+
+    def __init__(self, encoder: Bert, token_ids: Sequence[np.ndarray], path: Path, progress: Progress) -> None:
+        lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
+        self._ends = np.cumsum(lengths)
+        self._starts = self._ends - lengths
+        self._width = encoder.settings.width
+        self._values = np.memmap(path, np.float16, "w+", shape=(int(self._ends[-1]), self._width))
+        forward = Forward(keras.Model(encoder.input, encoder.sequence_output))
+        for plan in forward.plan(lengths):
+            hidden = forward(pad(token_ids, plan).inputs())  # [B, T, D]
+            for place, row in enumerate(plan.rows):
+                self._values[self._starts[row] : self._ends[row]] = hidden[place, : lengths[row]]
+            progress.advance(len(plan.rows))
+
+    def collate(self, plan: BatchPlan) -> Inputs:
+        """The head's input for a planned batch; filler rows are zeros with one token."""
+        hidden = np.zeros((plan.size, plan.length, self._width), np.float32)
+        mask = np.zeros((plan.size, plan.length), np.int32)
+        for place, row in enumerate(plan.rows):
+            values = self._values[self._starts[row] : self._ends[row]]
+            hidden[place, : len(values)] = values
+            mask[place, : len(values)] = 1
+        mask[len(plan.rows) :, 0] = 1
+        return {"sequence_output": hidden, "padding_mask": mask}

@@ -1,0 +1,405 @@
+"""Tables in: every format, every kind of pollution, and nothing lost."""
+
+import csv
+import datetime
+import gzip
+import json
+import tracemalloc
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+import xlsxwriter
+
+from bertcnn.data.tables import MAX_CELL_CHARACTERS, open_table, read_table
+from bertcnn.data.writing import TableWriter
+from bertcnn.errors import ColumnError, OutputError, SettingsError, TableError
+
+PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
+
+
+def save(folder, content, name="in.csv", encoding="utf-8"):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode(encoding))
+    return path
+
+
+def read(path, **options):
+    """The rows, their lines, and the reasons of the rejected ones by line."""
+    rejects = path.with_name("rejects.csv")
+    with open_table(path, rejects=rejects, **options) as reader:
+        rows, lines = [], []
+        for chunk in reader.chunks(rows=3):
+            rows += chunk.rows
+            lines += chunk.line_numbers
+    assert (reader.accepted, len(rows)) == (len(rows), len(lines))
+    refused = {}
+    if rejects.exists():
+        with rejects.open(newline="", encoding="utf-8") as stream:
+            refused = {int(row["line"]): row["reason"] for row in csv.DictReader(stream)}
+    assert reader.rejected == len(refused)
+    return rows, lines, refused
+
+
+# === Cells ===
+
+
+def test_every_cell_of_a_csv_file_is_the_text_that_stands_there(tmp_path):
+    path = save(tmp_path, 'text,label\nNA,null\n007,1e5\n"",None\n -5 ,=1+1\nnan,\\N\n')
+    assert read(path)[0] == [("NA", "null"), ("007", "1e5"), ("", "None"), (" -5 ", "=1+1"), ("nan", "\\N")]
+
+
+def test_json_numbers_keep_their_spelling_and_null_becomes_empty(tmp_path):
+    lines = ['{"a": "NA", "b": 1e5, "c": null}', "", '{"a": 1.10, "b": true, "d": {"x": [1, "y"]}}']
+    rows, numbers, _ = read(save(tmp_path, "\n".join(lines), "in.jsonl"))
+    assert rows == [("NA", "1e5", "", ""), ("1.10", "true", "", '{"x": [1, "y"]}')]
+    assert numbers == [1, 3]
+
+
+def test_parquet_values_become_plain_text(tmp_path):
+    table = pyarrow.table({"text": ["NA", None, "007"], "n": [1.0, 2.5, float("nan")], "b": [True, None, False], "i": [10**18, 2, 3]})
+    pyarrow.parquet.write_table(table, tmp_path / "in.parquet")
+    rows, lines, _ = read(tmp_path / "in.parquet")
+    assert rows == [("NA", "1", "true", str(10**18)), ("", "2.5", "", "2"), ("007", "", "false", "3")]
+    assert lines == [1, 2, 3]
+
+
+def test_excel_values_become_plain_text_and_lines_are_sheet_rows(tmp_path):
+    book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
+    sheet = book.add_worksheet()
+    sheet.write_row(1, 0, ["text", "number", "day"])
+    sheet.write_string(2, 0, "007")
+    sheet.write_number(2, 1, 7)
+    sheet.write_datetime(2, 2, datetime.date(2024, 1, 5), book.add_format({"num_format": "yyyy-mm-dd"}))
+    sheet.write_string(4, 0, "NA")
+    sheet.write_boolean(4, 1, True)
+    book.close()
+    rows, lines, _ = read(tmp_path / "in.xlsx")
+    assert rows == [("007", "7", "2024-01-05"), ("NA", "true", "")]
+    assert lines == [3, 5]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.ndjson", "a.csv.gz", "a.TSV.gz", "a.jsonl.gz", "a.parquet", "a.xlsx"])
+def test_every_format_gives_back_what_was_written(tmp_path, name):
+    rows = [("1", 'he said "no";\tthen,\nleft', "NA"), ("2", " é 😀 ", ""), ("3", "null", "007")]
+    with TableWriter(tmp_path / name, ["id", "text", "label"]) as writer:
+        writer.write(rows)
+    table = read_table(tmp_path / name)
+    assert table.columns == ("id", "text", "label")
+    assert table.rows == rows
+    assert table.column("label") == ["NA", "", "007"]
+
+
+# === Dialect and encoding ===
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_is_found(tmp_path, delimiter):
+    lines = [["id", "Nachricht", "Kategorie"], ["1", "kein Signal; oft, lange", "x"], ["2", "a | b", "y"]]
+    path = tmp_path / "in.csv"
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream, delimiter=delimiter).writerows(lines)
+    with open_table(path) as reader:
+        assert reader.delimiter == delimiter
+        assert [list(row) for chunk in reader.chunks() for row in chunk.rows] == lines[1:]
+
+
+def test_a_single_column_keeps_its_commas(tmp_path):
+    path = save(tmp_path, 'text\nHello, world\n"quoted, too"\n""\n')
+    assert read(path)[0] == [("Hello, world",), ("quoted, too",), ("",)]
+
+
+def test_excels_hidden_first_line_names_the_delimiter(tmp_path):
+    rows, lines, _ = read(save(tmp_path, "sep=;\r\ntext;label\r\na,b;c\r\n"))
+    assert (rows, lines) == ([("a,b", "c")], [3])
+
+
+def test_backslash_escaped_quotes_are_read_where_a_file_uses_them(tmp_path):
+    assert read(save(tmp_path, 'text,label\n"he said \\"no\\", twice",a\n"x",b\n'))[0] == [('he said "no", twice', "a"), ("x", "b")]
+
+
+def test_tabs_without_quoting_keep_their_quotes(tmp_path):
+    path = save(tmp_path, 'text\tlabel\n"no he said\ta\nb\tc\n', "in.tsv")
+    assert read(path)[0] == [('"no he said', "a"), ("b", "c")]
+
+
+def test_delimiter_quote_and_encoding_can_be_given(tmp_path):
+    path = save(tmp_path, "text#label\n'caf\xe9#x'#a\n", encoding="latin-1")
+    assert read(path, delimiter="#", quote="'", encoding="latin-1")[0] == [("café#x", "a")]
+    with pytest.raises(SettingsError, match="encoding was 'utf-9'; expected a text encoding"):
+        open_table(path, encoding="utf-9")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_encodings_are_found(tmp_path, encoding, newline):
+    text = newline.join(["text,label", '"naïve café, très cher",été', "Straße in Köln,übrig", ""])
+    rows, lines, _ = read(save(tmp_path, text, encoding=encoding))
+    assert rows == [("naïve café, très cher", "été"), ("Straße in Köln", "übrig")]
+    assert lines == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1250", "Mój ruter nie działa, proszę"),
+        ("cp1251", "Мой роутер не работает с утра"),
+        ("cp932", "ルーターが動きません。助けてください"),
+    ],
+)
+def test_other_legacy_encodings_are_found(tmp_path, encoding, text):
+    assert read(save(tmp_path, f"text,label\n{text},a\n{text},b\n", encoding=encoding))[0] == [(text, "a"), (text, "b")]
+
+
+def test_latin_1_deep_in_a_large_file_is_found(tmp_path):
+    path = save(tmp_path, "text,label\n" + "no signal at all,a\n" * 600_000 + "café,b\n" * 60_000, encoding="latin-1")
+    with open_table(path) as reader:
+        assert reader.encoding == "cp1252"
+
+
+def test_old_macintosh_line_ends_are_read(tmp_path):
+    assert read(save(tmp_path, "text,label\rno signal,a\rdead,b\r"))[0] == [("no signal", "a"), ("dead", "b")]
+
+
+def test_headers_without_names_or_with_the_same_name_get_one(tmp_path):
+    with open_table(save(tmp_path, "text,text,, id ,column_3\na,b,c,d,e\n")) as reader:
+        assert reader.columns == ("text", "text_2", "column_3_2", "id", "column_3")
+
+
+# === Rows that cannot be read ===
+
+
+def test_one_broken_quote_costs_one_row(tmp_path):
+    lines = ["text,label", "one,a", "two,b", "three,c", '"four never closes,d', "five,e", '"six\nwith, break",f', "seven,g"]
+    rows, numbers, refused = read(save(tmp_path, "\n".join(lines)))
+    assert [row[1] for row in rows] == ["a", "b", "c", "e", "f", "g"]
+    assert rows[4] == ("six\nwith, break", "f")
+    assert numbers == [2, 3, 4, 6, 7, 9]
+    assert refused == {5: "text after the quote that closes a cell"} or refused == {5: "a quote that is never closed"}
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        ('"open,x', "quote"),
+        ('"5" pipe leaks,x', "text after the quote"),
+        ("one", "1 cell where the header has 2"),
+        ("a,b,c", "3 cells where the header has 2"),
+        ("\0\0\0", "nothing but NUL"),
+        ("caf\udce9,x", "bytes that are not text"),
+        ("y" * 1_000_001 + ",x", "a cell of 1,000,001 characters, more than 1,000,000"),
+        ("y" * 5_000_000 + ",x", "a line of more than 4,000,000 characters"),
+    ],
+)
+@pytest.mark.parametrize("quoted", [False, True])
+def test_a_broken_row_is_told_with_line_and_reason_and_no_other_is_lost(tmp_path, broken, reason, quoted):
+    good = [f'"text é {n}",a' if quoted else f"text é {n},a" for n in range(6)]
+    content = "\n".join(["text,label", *good[:3], broken, *good[3:]]).encode("utf-8", "surrogateescape")
+    rows, numbers, refused = read(save(tmp_path, content))
+    assert rows == [(f"text é {n}", "a") for n in range(6)]
+    assert numbers == [2, 3, 4, 6, 7, 8]
+    assert list(refused) == [5]
+    assert reason in refused[5]
+
+
+def test_a_broken_quote_does_not_take_a_following_row_with_an_empty_or_odd_first_cell(tmp_path):
+    content = 'text,label\n"never closed,x\n",odd","b"\n"","c"\nlast,d\n'
+    rows, _, refused = read(save(tmp_path, content))
+    assert [row[1] for row in rows] == ["b", "c", "d"]
+    assert list(refused) == [2]
+
+
+def test_a_quoted_cell_of_40_mb_is_one_rejected_row(tmp_path):
+    cell = ("x" * 99 + "\n") * 400_000
+    rows, numbers, refused = read(save(tmp_path, f'text,label\none,a\n"{cell}",b\nthree,c\n'))
+    assert (rows, numbers) == ([("one", "a"), ("three", "c")], [2, 400_004])
+    assert refused == {3: f"a cell of 40,000,000 characters, more than {MAX_CELL_CHARACTERS:,}"}
+
+
+def test_blank_lines_are_no_rows_and_empty_cells_are(tmp_path):
+    rows, numbers, refused = read(save(tmp_path, "\n\ntext,label\n\n  \na,b\n\r\n,\n\n"))
+    assert (rows, numbers, refused) == ([("a", "b"), ("", "")], [6, 8], {})
+
+
+def test_surplus_empty_cells_are_dropped(tmp_path):
+    assert read(save(tmp_path, "text,label\na,b,,\nc,d,\n"))[0] == [("a", "b"), ("c", "d")]
+
+
+def test_invalid_json_lines_are_rejected_with_a_reason(tmp_path):
+    lines = ['{"a": "1"}', '{"a": "2"', "[1]", '{"a": 1, "a": 2}', "7", "[" * 100_000, '{"a": "\\ud83d cut"}', '{"a": "é"}']
+    rows, numbers, refused = read(save(tmp_path, "\n".join(lines), "in.jsonl"))
+    assert rows == [("1",), ("\ufffd cut",), ("é",)]
+    assert numbers == [1, 7, 8]
+    assert refused[2].startswith("invalid JSON: ")
+    assert refused[3] == "JSON, but not an object: it is a list"
+    assert refused[4] == "invalid JSON: a key that comes twice"
+    assert set(refused) == {2, 3, 4, 5, 6}
+
+
+def test_utf_16_with_half_a_character_and_an_odd_byte_rejects_those_rows(tmp_path):
+    content = "text,label\nok,a\n".encode("utf-16") + b"\x3d\xd8,\0b\0\n\0" + "fine,c\nlast,d".encode("utf-16-le") + b"\x00"
+    rows, _, refused = read(save(tmp_path, content))
+    assert rows == [("ok", "a"), ("fine", "c")]
+    assert list(refused) == [3, 5]
+
+
+def test_long_cells_of_parquet_are_rejected(tmp_path):
+    pyarrow.parquet.write_table(pyarrow.table({"a": ["x", "y" * 1_000_001, "z"]}), tmp_path / "in.parquet")
+    rows, numbers, refused = read(tmp_path / "in.parquet")
+    assert (rows, numbers, list(refused)) == ([("x",), ("z",)], [1, 3], [2])
+
+
+def test_rejected_content_is_cut_and_no_formula(tmp_path):
+    read(save(tmp_path, "text,label\n=cmd()" + "x" * 500 + "\nok,a\n"))
+    with (tmp_path / "rejects.csv").open(newline="") as stream:
+        rows = list(csv.reader(stream))
+    assert rows[0] == ["line", "reason", "content_start"]
+    assert rows[1][2].startswith("'=cmd()xxx")
+    assert len(rows[1][2]) == 201
+
+
+def test_without_rejects_no_file_is_made(tmp_path):
+    path = save(tmp_path, "text,label\na,b\n")
+    with open_table(path, rejects=tmp_path / "rejects.csv") as reader:
+        list(reader.chunks())
+    assert [entry.name for entry in tmp_path.iterdir()] == ["in.csv"]
+    with pytest.raises(OutputError, match="there is no folder"):
+        open_table(path, rejects=tmp_path / "none" / "rejects.csv")
+
+
+# === Reading in parts ===
+
+
+def test_chunks_are_bounded_by_rows_and_by_text(tmp_path):
+    path = save(tmp_path, "text\n" + "a\n" * 10)
+    with open_table(path) as reader:
+        assert [len(chunk) for chunk in reader.chunks(rows=4)] == [4, 4, 2]
+        assert reader.position == reader.total_bytes
+    path = save(tmp_path, "text\n" + ("a" * 999_999 + "\n") * 40)
+    with open_table(path) as reader:
+        assert [len(chunk) for chunk in reader.chunks()] == [17, 17, 6]
+
+
+def test_peeking_takes_nothing_away(tmp_path):
+    with open_table(save(tmp_path, "text\n" + "".join(f"{n}\n" for n in range(10)))) as reader:
+        assert reader.peek(3).column("text") == ["0", "1", "2"]
+        assert reader.peek(2).line_numbers == [2, 3]
+        assert [row for chunk in reader.chunks(4) for row in chunk.rows] == [(str(n),) for n in range(10)]
+        assert reader.accepted == 10
+
+
+@pytest.mark.parametrize("name", ["big.csv", "big.csv.gz", "big.jsonl", "big.parquet"])
+def test_memory_does_not_grow_with_the_file(tmp_path, name):
+    def peak(rows):
+        with TableWriter(tmp_path / name, ["text", "label"], overwrite=True) as writer:
+            writer.write((f"ticket {n}: " + "no signal " * 30, "hardware") for n in range(rows))
+        tracemalloc.start()
+        with open_table(tmp_path / name) as reader:
+            count = sum(len(chunk) for chunk in reader.chunks(rows=256))
+        highest = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert count == rows
+        return highest
+
+    peak(100)  # imports
+    assert peak(40_000) < peak(10_000) + 2 * 1024**2  # 13 MB and 3 MB of text
+
+
+# === Files that cannot be read at all ===
+
+
+def damaged(tmp_path, kind):
+    if kind == "gzip":
+        content = gzip.compress(b"text,label\n" + bytes(range(32, 127)) * 10_000)
+        return save(tmp_path, content[: len(content) // 2], "in.csv.gz")
+    return save(tmp_path, {"in.parquet": b"PAR1 and no more PAR1", "in.xlsx": b"PK\x03\x04 and no more"}[kind], kind)
+
+
+@pytest.mark.parametrize(("kind", "message"), [("gzip", "damaged or cut off"), ("in.parquet", "as Parquet"), ("in.xlsx", "as Excel")])
+def test_damaged_files_are_told(tmp_path, kind, message):
+    with pytest.raises(TableError, match=message):
+        read_table(damaged(tmp_path, kind))
+
+
+def test_a_missing_file_is_told_with_the_name_that_may_be_meant(tmp_path):
+    save(tmp_path, "a,b\n", "tickets.csv")
+    with pytest.raises(TableError, match=r"there is no file '.*tikets\.csv'; expected .* did you mean 'tickets\.csv'\?*"):
+        open_table(tmp_path / "tikets.csv")
+
+
+def test_a_folder_is_told(tmp_path):
+    with pytest.raises(TableError, match="is a folder; expected one file"):
+        open_table(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["in.csv", "in.jsonl", "in.parquet", "in.xlsx", "in.csv.gz"])
+def test_an_empty_file_is_told(tmp_path, name):
+    with pytest.raises(TableError, match=r"is empty; expected a header and at least 1 row"):
+        open_table(save(tmp_path, b"", name))
+
+
+def test_a_file_of_blank_lines_is_told(tmp_path):
+    for name in ("in.csv", "in.jsonl"):
+        with pytest.raises(TableError, match="blank lines only"):
+            open_table(save(tmp_path, "\n\n  \n", name))
+
+
+def test_an_unknown_extension_is_told(tmp_path):
+    with pytest.raises(TableError, match=r"has the extension \.docx; expected \.csv, \.tsv, \.jsonl"):
+        open_table(save(tmp_path, b"abc", "in.docx"))
+
+
+@pytest.mark.parametrize(
+    ("content", "seems"),
+    [
+        (PNG, "a PNG image"),
+        (b"PK\x03\x04rest", "a ZIP archive, as Excel"),
+        (b"%PDF-1.7", "a PDF"),
+        (gzip.compress(b"a,b\n"), "a gzip file"),
+    ],
+)
+def test_a_binary_file_named_csv_is_told_for_what_it_seems(tmp_path, content, seems):
+    with pytest.raises(TableError, match=f"is not what its name says: it seems to be {seems}"):
+        open_table(save(tmp_path, content))
+
+
+def test_unknown_binary_data_named_csv_is_told(tmp_path):
+    with pytest.raises(TableError, match="is not text: it holds binary data"):
+        open_table(save(tmp_path, bytes(range(256)) * 20))
+
+
+@pytest.mark.parametrize("name", ["in.parquet", "in.xlsx", "in.csv.gz"])
+def test_text_under_a_binary_extension_is_told(tmp_path, name):
+    with pytest.raises(TableError, match="is not what its name says: it is none"):
+        open_table(save(tmp_path, "text,label\na,b\n", name))
+
+
+def test_a_header_alone_opens_but_is_no_table(tmp_path):
+    path = save(tmp_path, "text,label\n")
+    with open_table(path) as reader:
+        assert (reader.columns, list(reader.chunks())) == (("text", "label"), [])
+    with pytest.raises(TableError, match=r"has a header and no rows \(columns 'text', 'label'\); expected at least 1 row"):
+        read_table(path)
+
+
+def test_a_table_of_rejected_rows_only_is_told_with_the_first_reason(tmp_path):
+    path = save(tmp_path, "text,label\none\ntwo\n")
+    with pytest.raises(TableError, match=r"none of the 2 rows of .* could be read \(line 2: 1 cell where the header has 2\)"):
+        read_table(path, rejects=tmp_path / "rejects.csv")
+    assert (tmp_path / "rejects.csv").read_text().count("\n") == 3
+
+
+def test_a_json_list_is_told(tmp_path):
+    with pytest.raises(TableError, match="holds no line that is a JSON object"):
+        open_table(save(tmp_path, json.dumps([{"a": 1}]), "in.jsonl"))
+
+
+def test_a_header_with_broken_quoting_is_told(tmp_path):
+    with pytest.raises(TableError, match=r"the header of .* cannot be read: a quote that is never closed"):
+        open_table(save(tmp_path, '"text,label\na,b\n'))
+
+
+def test_a_missing_column_is_told_with_the_closest(tmp_path):
+    table = read_table(save(tmp_path, "Text,label\na,b\n"))
+    with pytest.raises(ColumnError, match=r"no column 'text'; expected one of .*'Text', 'label'.*did you mean 'Text'"):
+        table.column("text")
