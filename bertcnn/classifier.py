@@ -265,7 +265,9 @@ def check_labels(labels: Sequence[Any]) -> None:
     counts = Counter(str(label) for label in labels)
     if len(counts) < 2:
         found = f"1 label ({one_line(next(iter(counts)))})" if counts else "0 labelled rows"
-        raise LabelError(found, expected="at least 2 different labels", fix="add rows of another label, or name another column with --label")
+        raise LabelError(
+            found, expected="at least 2 different labels", fix="add rows of another label, or name another column with --label"
+        )
     singles = [name for name, count in counts.items() if count < 2]
     if singles:
         raise LabelError(
@@ -279,16 +281,16 @@ def _usable(texts: Sequence[str], labels: Sequence[Any], progress: Progress) -> 
     """The rows with a text and a label."""
     checked, given = check_texts(texts), list(labels)
     if len(checked) != len(given):
-        raise LabelError(f"{len(checked)} texts and {len(given)} labels", expected="a label for each text", fix="pass both from the same rows")
+        raise LabelError(
+            f"{len(checked)} texts and {len(given)} labels", expected="a label for each text", fix="pass both from the same rows"
+        )
     rows = [row for row, text in enumerate(checked) if not is_blank(text) and not (isinstance(given[row], str) and is_blank(given[row]))]
     if len(rows) < len(checked):
         progress.note(f"{len(checked) - len(rows)} rows left out: text or label is blank")
     return [checked[row] for row in rows], [given[row] for row in rows]
 
 
-def _tokenize(
-    tokenizer: WordPieceTokenizer, texts: list[str], labels: list[Any], classes: np.ndarray, progress: Progress
-) -> TokenizedRows:
+def _tokenize(tokenizer: WordPieceTokenizer, texts: list[str], labels: list[Any], classes: np.ndarray, progress: Progress) -> TokenizedRows:
     encoded = tokenizer.encode(texts)
     truncated = int(encoded.truncated.sum())
     if truncated:

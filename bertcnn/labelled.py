@@ -81,9 +81,7 @@ def train_csv(
         held_out = _texts(other, choice.text), other.column(str(choice.label))
     classifier.fit(texts, labels, valid=held_out, columns=Columns(choice.text, choice.label))
     bundle_id = classifier.save(out, overwrite=overwrite)
-    return TrainingReport(
-        bundle_id, len(table), choice, dict(classifier.metrics_), classifier.recipe_[0], time.perf_counter() - started
-    )
+    return TrainingReport(bundle_id, len(table), choice, dict(classifier.metrics_), classifier.recipe_[0], time.perf_counter() - started)
 
 
 def evaluate_csv(
@@ -127,7 +125,9 @@ def evaluate_csv(
         progress.note(f"{len(table) - len(rows)} of {len(table)} rows have no label and are left out")
     if not rows:
         raise LabelError(
-            f"no row of {str(data)!r} has a label in column {choice.label!r}", expected="labelled rows", fix="name the label column with --label"
+            f"no row of {str(data)!r} has a label in column {choice.label!r}",
+            expected="labelled rows",
+            fix="name the label column with --label",
         )
     predicted = []
     progress.stage("evaluating", len(rows))

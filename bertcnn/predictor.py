@@ -65,9 +65,7 @@ class Predictor:
         return [
             Prediction(None, None, {})
             if is_blank(text)
-            else Prediction(
-                self.labels[row.argmax()], float(row.max()), dict(zip(self.labels, map(float, row), strict=True))
-            )
+            else Prediction(self.labels[row.argmax()], float(row.max()), dict(zip(self.labels, map(float, row), strict=True)))
             for text, row in zip(texts, self.predict_proba(texts), strict=True)
         ]
 

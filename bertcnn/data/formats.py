@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -85,9 +86,13 @@ def check_input(path: Path) -> FileKind:
     Raises:
         TableError: for a missing file, a folder, an empty file, an unknown extension, or another format under this name.
     """
-    if not path.exists():
-        raise TableError(f"there is no file {str(path)!r}", expected="an existing table", fix="check the path" + _similar(path))
-    if path.is_dir():
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # the last for a NUL in the name
+        raise TableError(f"there is no file {str(path)!r}", expected="an existing table", fix="check the path" + _similar(path)) from None
+    except OSError as error:
+        raise _closed(path, error) from None
+    if stat.S_ISDIR(mode):
         raise TableError(f"{str(path)!r} is a folder", expected="one file", fix="name a file in it")
     kind = kind_of(path)
     if kind is None:
@@ -100,13 +105,15 @@ def check_input(path: Path) -> FileKind:
         with path.open("rb") as stream:
             head = stream.read(HEAD_BYTES)
     except OSError as error:
-        raise TableError(
-            f"{str(path)!r} cannot be read ({error.strerror})", expected="a readable file", fix="check its permissions"
-        ) from None
+        raise _closed(path, error) from None
     if not head:
         raise TableError(f"{str(path)!r} is empty", expected="a header and at least 1 row", fix="export the table again")
     _check_head(path, kind, seems_to_be(head))
     return kind
+
+
+def _closed(path: Path, error: OSError) -> TableError:
+    return TableError(f"{str(path)!r} cannot be read ({error.strerror})", expected="a readable file", fix="check its name and permissions")
 
 
 def _check_head(path: Path, kind: FileKind, seems: str | None) -> None:
@@ -127,7 +134,7 @@ def _similar(path: Path) -> str:
     """A hint at the file that may have been meant."""
     try:
         names = [other.name for other in path.parent.iterdir() if other.is_file()] if path.parent.is_dir() else []
-    except OSError:
+    except (OSError, ValueError):
         return ""
     close = difflib.get_close_matches(path.name, names, n=1)
     return f"; did you mean {close[0]!r}" if close else ""

@@ -55,6 +55,20 @@ def check_output(path: str | Path, overwrite: bool = False) -> None:
             expected=KNOWN_EXTENSIONS,
             fix="choose a name with one of these",
         )
+    try:
+        _check_place(path, overwrite)
+        with tempfile.TemporaryFile(dir=path.resolve().parent, prefix=".bertcnn-"):
+            pass
+    except (OSError, ValueError) as error:  # the latter for a NUL in the name
+        raise OutputError(
+            f"nothing can be written to the folder {str(path.parent)!r} ({getattr(error, 'strerror', None) or error})",
+            expected="a folder with write permission and free space",
+            fix="choose another folder, or ask for write permission",
+        ) from None
+
+
+def _check_place(path: Path, overwrite: bool) -> None:
+    """Refuse a place that is taken, or in no folder."""
     if path.is_dir():
         raise OutputError(f"the output {str(path)!r} is a folder", expected="the name of a file", fix="name a file in it")
     if path.exists() and not path.is_file():
@@ -66,15 +80,6 @@ def check_output(path: str | Path, overwrite: bool = False) -> None:
     folder = path.resolve().parent
     if not folder.is_dir():
         raise OutputError(f"there is no folder {str(folder)!r}", expected="an existing folder to write to", fix="create it first")
-    try:
-        with tempfile.TemporaryFile(dir=folder, prefix=".bertcnn-"):
-            pass
-    except OSError as error:
-        raise OutputError(
-            f"nothing can be written to the folder {str(folder)!r} ({error.strerror})",
-            expected="a folder with write permission and free space",
-            fix="choose another folder, or ask for write permission",
-        ) from None
 
 
 class TableWriter:

@@ -20,7 +20,8 @@ def model_card(config: BundleConfig, figures: Evaluation, temperature: float) ->
     """
     versions = ", ".join(f"{name} {number}" for name, number in sorted(config.versions.items()))
     rows = "\n".join(
-        f"| {_cell(label.name)} | {label.precision:.3f} | {label.recall:.3f} | {label.f1:.3f} | {label.support} |" for label in figures.labels
+        f"| {_cell(label.name)} | {label.precision:.3f} | {label.recall:.3f} | {label.f1:.3f} | {label.support} |"
+        for label in figures.labels
     )
     confused = "\n".join(
         f"- {_cell(pair.actual)} called {_cell(pair.predicted)}: {pair.count} rows ({pair.share:.1%})" for pair in figures.most_confused

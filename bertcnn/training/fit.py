@@ -137,9 +137,7 @@ def train_epoch(
     return float(np.mean(losses))
 
 
-def labelled_batches(
-    examples: Examples, plans: list[BatchPlan], weights: np.ndarray
-) -> Iterator[tuple[Inputs, np.ndarray, np.ndarray]]:
+def labelled_batches(examples: Examples, plans: list[BatchPlan], weights: np.ndarray) -> Iterator[tuple[Inputs, np.ndarray, np.ndarray]]:
     """Each planned batch: inputs, one-hot targets float32 [B, C] and row weights float32 [B] (0 for filler rows)."""
     for plan in plans:
         labels = examples.labels[plan.rows]

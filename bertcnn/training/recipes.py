@@ -131,9 +131,7 @@ def _train_everything(
         return Examples(lambda plan: pad(token_ids, plan).inputs(), rows.lengths, rows.labels)
 
     model = BertCnn(small, head, name="classifier")
-    result = fit(
-        model, examples(train_rows), examples(valid_rows), settings, layers=encoder.settings.layers, seed=seed, progress=progress
-    )
+    result = fit(model, examples(train_rows), examples(valid_rows), settings, layers=encoder.settings.layers, seed=seed, progress=progress)
     trained = extract(small.weights)
     values[_TOKENS][used] = trained[_TOKENS]
     assign(encoder.weights, {**trained, _TOKENS: values[_TOKENS]}, error=TrainingError)

@@ -59,18 +59,23 @@ def _tensorflow_step(model: keras.Model, optimizer: keras.optimizers.Optimizer, 
 
     variables = [variable.value for variable in model.trainable_variables]
 
-    @tf.function(jit_compile=True, reduce_retracing=False)
     def gradients(inputs: Any, targets: Any, weights: Any) -> Any:  # noqa: ANN401
         with tf.GradientTape() as tape:
             value = loss(model(inputs, training=True), targets, weights)
         return value, [tf.convert_to_tensor(gradient) for gradient in tape.gradient(value, variables)]
 
-    @tf.function(jit_compile=True)
+    @tf.function(jit_compile=True, autograph=False)
     def update(values: Any) -> None:  # noqa: ANN401
         optimizer.apply(values, model.trainable_variables)
 
+    programs: dict[tuple[tuple[int, ...], ...], Any] = {}  # one for each shape, so that none is traced a second time
+
     def step(inputs: Mapping[str, np.ndarray], targets: np.ndarray, weights: np.ndarray) -> float:
-        value, values = gradients(*tf.nest.map_structure(tf.convert_to_tensor, (dict(inputs), targets, weights)))
+        batch = tf.nest.map_structure(tf.convert_to_tensor, (dict(inputs), targets, weights))
+        shape = tuple(inputs[name].shape for name in sorted(inputs))
+        if shape not in programs:
+            programs[shape] = tf.function(gradients, jit_compile=True, autograph=False)
+        value, values = programs[shape](*batch)
         update(values)
         return float(value)
 

@@ -12,7 +12,7 @@ import pytest
 import xlsxwriter
 
 from bertcnn.data.tables import MAX_CELL_CHARACTERS, open_table, read_table
-from bertcnn.data.writing import TableWriter
+from bertcnn.data.writing import TableWriter, check_output
 from bertcnn.errors import ColumnError, OutputError, SettingsError, TableError
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
@@ -142,7 +142,7 @@ def test_encodings_are_found(tmp_path, encoding, newline):
 @pytest.mark.parametrize(
     ("encoding", "text"),
     [
-        ("cp1250", "Mój ruter nie działa, proszę"),
+        ("cp1250", "Mój ruter nie działa proszę"),
         ("cp1251", "Мой роутер не работает с утра"),
         ("cp932", "ルーターが動きません。助けてください"),
     ],
@@ -325,6 +325,19 @@ def test_a_missing_file_is_told_with_the_name_that_may_be_meant(tmp_path):
     save(tmp_path, "a,b\n", "tickets.csv")
     with pytest.raises(TableError, match=r"there is no file '.*tikets\.csv'; expected .* did you mean 'tickets\.csv'\?*"):
         open_table(tmp_path / "tikets.csv")
+
+
+@pytest.mark.parametrize("name", ["nul\0.csv", "x" * 300 + ".csv"])
+def test_impossible_names_are_told(tmp_path, name):
+    with pytest.raises(TableError, match=r"there is no file|cannot be read"):
+        open_table(tmp_path / name)
+    with pytest.raises(OutputError, match="nothing can be written"):
+        check_output(tmp_path / name)
+
+
+def test_a_path_below_a_file_is_told(tmp_path):
+    with pytest.raises(TableError, match="there is no file"):
+        open_table(save(tmp_path, "text\na\n") / "in.csv")
 
 
 def test_a_folder_is_told(tmp_path):

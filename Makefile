@@ -1,0 +1,61 @@
+# make demo       train, evaluate and score on the sample tickets
+# make test       lint, types, layer contracts and the tests
+# make dashboard  the app in the browser, on the demo's model
+# make bench      the figures of benchmarks/README.md (long)
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO := demo
+READY := $(VENV)/.ready
+
+export BERTCNN_CACHE ?= $(CURDIR)/.cache/bertcnn
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+unexport PYTHONDONTWRITEBYTECODE # importing TensorFlow takes four times as long without bytecode
+
+.PHONY: demo test lint types contracts dashboard bench setup clean constraints
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@echo "== setting up the environment in $(VENV) (once; about half a minute, 3 GB)"
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+		|| { echo "$$($(PYTHON) --version) found; bertcnn needs Python 3.11 to 3.13. Run: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+	@$(PYTHON) -m venv $(VENV) \
+		|| { echo "Python's venv module is missing; on Debian and Ubuntu run: apt-get install python3-venv"; exit 2; }
+	@$(BIN)/python -m pip install -q uv -c constraints.txt
+	@$(BIN)/uv pip install -q --no-cache --python $(BIN)/python -c constraints.txt -e '.[dev]' \
+		|| { echo "uv could not install; trying pip, which also reads pip.conf"; \
+		     $(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'; }
+	@touch $(READY)
+
+demo: $(READY)
+	@$(BIN)/python apps/train_new_labels.py data/isp_tickets.csv --out $(DEMO) --score data/isp_inbox.csv --force
+
+dashboard: $(READY)
+	@test -d $(DEMO)/model || $(MAKE) --no-print-directory demo
+	@$(BIN)/streamlit run apps/dashboard/app.py -- --models $(DEMO)
+
+test: $(READY) lint types contracts
+	@echo "== tests"
+	@$(BIN)/pytest
+
+lint: $(READY)
+	@echo "== lint"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check -q . || { echo "run: $(BIN)/ruff format ."; exit 1; }
+
+types: $(READY)
+	@echo "== types"
+	@$(BIN)/mypy
+
+contracts: $(READY)
+	@echo "== layer contracts"
+	@$(BIN)/lint-imports --no-cache
+
+constraints: $(READY) # after a change of dependencies
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+		--extra dev pyproject.toml -o constraints.txt
+
+clean:
+	rm -rf $(VENV) $(DEMO) .cache .pytest_cache .ruff_cache .mypy_cache

@@ -1,0 +1,110 @@
+"""Train on a new label set: copy this file, change what you need.
+
+Reads a labelled file, shows its labels, keeps a part aside, trains, evaluates on the part kept aside, saves the model, and scores a file without labels.
+
+    python apps/train_new_labels.py tickets.csv --out runs/tickets --score inbox.csv
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from bertcnn.cli.evaluation import show_evaluation, write_json
+from bertcnn.cli.progress import duration, show_progress
+from bertcnn.cli.quiet import load_keras
+from bertcnn.data.columns import guess_columns, join_texts
+from bertcnn.data.splits import split_validation
+from bertcnn.data.tables import column_position, read_table
+from bertcnn.data.writing import check_output
+from bertcnn.errors import BertCNNError
+
+HELD_OUT = 0.2  # share of rows the model never sees, to evaluate on
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run all steps, saying what each is doing."""
+    options = parse(arguments)
+    started = time.perf_counter()
+    model, figures_file, scored = options.out / "model", options.out / "evaluation.json", options.out / "scored.csv"
+    options.out.mkdir(parents=True, exist_ok=True)
+    write_json(figures_file, None, overwrite=options.force)
+    if options.score is not None:
+        check_output(scored, options.force)
+
+    say(1, f"reading {options.data}")
+    table = read_table(options.data)
+    columns = guess_columns(table, text=options.text, label=options.label)
+    print(f"  text: {columns.reasons['text']}\n  label: {columns.reasons['label']}", flush=True)
+    places = [column_position(name, table.columns) for name in columns.text]
+    texts = [join_texts(row[place] for place in places) for row in table.rows]
+    labels = table.column(str(columns.label))
+    counts = ", ".join(f"{name} {count}" for name, count in Counter(labels).most_common(10))
+    print(f"  {len(labels)} rows, {len(set(labels))} labels: {counts}", flush=True)
+
+    say(2, "loading Keras and TensorFlow")
+    load_keras()
+    from bertcnn import BertCNNClassifier, load, score_csv
+    from bertcnn.classifier import Columns
+    from bertcnn.evaluation.metrics import evaluate
+
+    say(3, f"training, with {HELD_OUT:.0%} of the rows kept aside")
+    kept, held_out = split_validation(texts, labels, HELD_OUT)
+    with show_progress() as progress:
+        classifier = BertCNNClassifier(options.encoder, recipe=options.recipe, seed=options.seed, progress=progress)
+        classifier.fit([texts[row] for row in kept], [labels[row] for row in kept], columns=Columns(columns.text, columns.label))
+    classifier.save(model, overwrite=options.force)
+
+    say(4, f"evaluating on the {len(held_out)} rows kept aside")
+    predictor = load(model)
+    predicted = predictor.predict([texts[row] for row in held_out])
+    figures = evaluate(predictor.labels, [labels[row] for row in held_out], list(predicted))
+    show_evaluation(figures)
+    write_json(figures_file, figures, overwrite=True)
+
+    if options.score is not None:
+        say(5, f"scoring {options.score}")
+        with show_progress() as progress:
+            report = score_csv(predictor, options.score, scored, probabilities=True, overwrite=options.force, progress=progress)
+        print(f"  {report.rows} rows: " + ", ".join(f"{name} {count}" for name, count in report.labels.items()), flush=True)
+
+    print(f"\nDone in {duration(time.perf_counter() - started)}.")
+    print(f"  model              {model}  (card: {model / 'MODEL_CARD.md'})")
+    print(f"  report of figures  {figures_file}")
+    if options.score is not None:
+        print(f"  scored file        {scored}")
+    program = Path(sys.executable).parent / "bertcnn"
+    shown = program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else program
+    print(f'\nNext:  {shown} classify {model} "My router\'s led is not working"')
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Train, evaluate and score on a new label set.")
+    parser.add_argument("data", type=Path, help="labelled file")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the model, the figures and the scored file")
+    parser.add_argument("--score", type=Path, help="file without labels to classify")
+    parser.add_argument("--text", help="text column, or several with commas between (guessed by default)")
+    parser.add_argument("--label", help="label column (guessed by default)")
+    parser.add_argument("--encoder", default="minilm-l6", help="published encoder or folder")
+    parser.add_argument("--recipe", default="auto", choices=("auto", "frozen", "full"))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--force", action="store_true", help="replace what is in the folder")
+    return parser.parse_args(arguments)
+
+
+def say(number: int, what: str) -> None:
+    """Announce a step."""
+    print(f"\n== {number}. {what}", flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except BertCNNError as error:
+        sys.exit(f"{Path(sys.argv[0]).name}: {error}")
+    except KeyboardInterrupt:
+        sys.exit("\ninterrupted; nothing was half-written")

@@ -1,0 +1,70 @@
+"""How `bertcnn evaluate` shows figures: a table for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bertcnn.errors import OutputError
+from bertcnn.evaluation.metrics import Evaluation
+
+_LARGEST_MATRIX = 8
+
+
+def show_evaluation(figures: Evaluation) -> None:
+    """Print the figures on standard output, at most 80 columns wide in a pipe."""
+    console = Console(highlight=False)
+    console.print(
+        f"{figures.rows:,} rows: accuracy {figures.accuracy:.4f}, macro-F1 {figures.macro_f1:.4f}, weighted F1 {figures.weighted_f1:.4f}"
+    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("label", overflow="fold")
+    for name in ("precision", "recall", "F1", "rows"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for label in figures.labels:
+        table.add_row(Text(label.name), f"{label.precision:.3f}", f"{label.recall:.3f}", f"{label.f1:.3f}", f"{label.support:,}")
+    console.print(table)
+    if len(figures.labels) <= _LARGEST_MATRIX:
+        console.print(_matrix(figures))
+    if figures.most_confused:
+        console.print("Most confused:")
+        for pair in figures.most_confused:
+            console.print(Text(f"  {pair.actual} called {pair.predicted}: {pair.count} rows ({pair.share:.1%} of {pair.actual})"))
+
+
+def _matrix(figures: Evaluation) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("true label, predicted:", overflow="fold")
+    for label in figures.labels:
+        table.add_column(Text(label.name), justify="right", overflow="fold")
+    for label, counts in zip(figures.labels, figures.confusion, strict=True):
+        table.add_row(Text(label.name), *(f"{count:,}" for count in counts))
+    return table
+
+
+def write_json(path: Path, figures: Evaluation | None, *, overwrite: bool) -> None:
+    """Write the figures, complete or not at all; with None only find out whether that will work.
+
+    Raises:
+        OutputError: the file exists, or its place cannot be written.
+    """
+    if path.exists() and not overwrite:
+        raise OutputError(f"{str(path)!r} exists", expected="a name that is free", fix="choose another name, or overwrite with --force")
+    temporary = path.with_name(f".{path.name}.writing")
+    try:
+        temporary.write_text(
+            "" if figures is None else json.dumps(figures.to_json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
+        if figures is None:
+            temporary.unlink()
+        else:
+            temporary.replace(path)
+    except OSError as error:
+        raise OutputError(
+            f"{str(path)!r} cannot be written ({error.strerror})", expected="a writable place", fix="choose another"
+        ) from None

@@ -1,0 +1,188 @@
+"""`bertcnn`: the commands, each a thin door onto a function that Python users call too."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bertcnn.cli.encoder import encoder_app
+from bertcnn.cli.quiet import load_keras
+from bertcnn.errors import BertCNNError
+
+app = typer.Typer(
+    name="bertcnn",
+    help="From a CSV of labelled tickets to a text classifier a support team can trust.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    epilog="Start with: bertcnn train tickets.csv --out models/triage",
+)
+app.add_typer(encoder_app, name="encoder")
+
+Model = Annotated[Path, typer.Argument(help="Folder of a trained model.", show_default=False)]
+Text = Annotated[str | None, typer.Option("--text", help="Text column, or several with commas between.", show_default="guessed")]
+Label = Annotated[str | None, typer.Option("--label", help="Label column.", show_default="guessed")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+
+
+@app.command()
+def train(
+    data: Annotated[Path, typer.Argument(help="Labelled file: .csv .tsv .jsonl (each also .gz) .parquet .xlsx", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", help="Folder to save the model in.", show_default=False)],
+    text: Text = None,
+    label: Label = None,
+    encoder: Annotated[str, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.")] = "minilm-l6",
+    valid: Annotated[Path | None, typer.Option(help="Labelled file that chooses the best epoch.", show_default="a tenth of DATA")] = None,
+    recipe: Annotated[str, typer.Option(help="full: train everything. frozen: the head only. auto: choose.")] = "auto",
+    seed: Annotated[int, typer.Option(help="Makes a run repeat exactly.")] = 0,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the rows, at most.", show_default="by recipe")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default="by recipe")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Rows of a batch.", show_default="by recipe")] = None,
+    class_weight: Annotated[str, typer.Option(help="none, balanced or sqrt: let rare labels count more.")] = "none",
+    force: Force = False,
+) -> None:
+    """Train a classifier on a labelled file."""
+    from bertcnn.bundle import check_bundle_target
+    from bertcnn.cli.progress import duration, show_progress
+    from bertcnn.data.formats import check_input
+
+    check_bundle_target(out, force)
+    for path in (data, valid):
+        if path is not None:
+            check_input(path)
+    load_keras()
+    from bertcnn.classifier import BertCNNClassifier
+    from bertcnn.labelled import train_csv
+
+    given = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size, "class_weight": class_weight}
+    changes = {name: value for name, value in given.items() if value is not None}
+    with show_progress() as progress:
+        classifier = BertCNNClassifier(encoder, recipe=recipe, seed=seed, training=changes, progress=progress)  # type: ignore[arg-type]
+        report = train_csv(data, out, classifier, text=text, label=label, valid=valid, overwrite=force)
+    figures = report.metrics
+    _tell(
+        f"Saved {out} (model {report.bundle_id[:12]}) after {duration(report.seconds)}: on {figures['rows']:,} validation rows "
+        f"accuracy {figures['accuracy']:.1%}, macro-F1 {figures['macro_f1']:.3f}."
+    )
+    _tell(f"Next: bertcnn score {out} INBOX.csv SCORED.csv")
+
+
+@app.command()
+def evaluate(
+    model: Model,
+    data: Annotated[Path, typer.Argument(help="Labelled file the model has not learned from.", show_default=False)],
+    text: Text = None,
+    label: Label = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.", show_default=False)] = None,
+    force: Force = False,
+) -> None:
+    """Compare a model's answers with the labels of a file."""
+    from bertcnn.bundle import read_config
+    from bertcnn.cli.evaluation import show_evaluation, write_json
+    from bertcnn.cli.progress import show_progress
+    from bertcnn.data.formats import check_input
+
+    check_input(data)
+    read_config(model)
+    if json_file is not None:
+        write_json(json_file, None, overwrite=force)
+    load_keras()
+    from bertcnn.labelled import evaluate_csv
+
+    with show_progress() as progress:
+        figures = evaluate_csv(model, data, text=text, label=label, progress=progress)
+    show_evaluation(figures)
+    if json_file is not None:
+        write_json(json_file, figures, overwrite=force)
+        _tell(f"Figures written to {json_file}")
+
+
+@app.command()
+def classify(
+    model: Model,
+    texts: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts; without any, each line of standard input.")] = None,
+    probabilities: Annotated[bool, typer.Option("--probabilities", help="Also show every label's probability.")] = False,
+) -> None:
+    """Classify single texts: label, confidence and text, with tabs between."""
+    from bertcnn.bundle import read_config
+
+    read_config(model)
+    load_keras()
+    from bertcnn.predictor import load
+
+    predictor = load(model)
+    if texts is None and sys.stdin.isatty():
+        _tell("One text a line; end with Ctrl-D.")
+    lines = texts if texts is not None else _lines()
+    for line in lines:
+        answer = predictor.classify([line])[0]
+        confidence = "" if answer.confidence is None else f"{answer.confidence:.4f}"
+        cells = [answer.label or "", confidence, " ".join(line.split())]
+        if probabilities:
+            cells += [f"{name}={share:.4f}" for name, share in answer.probabilities.items()]
+        print("\t".join(cells), flush=True)
+
+
+def _lines() -> list[str] | map[str]:
+    sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
+    return map(lambda line: line.rstrip("\r\n"), sys.stdin)
+
+
+@app.command()
+def score(
+    model: Model,
+    source: Annotated[Path, typer.Argument(metavar="IN", help="File of texts: .csv .tsv .jsonl (.gz) .parquet .xlsx", show_default=False)],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="File to write, in the format of its extension.", show_default=False)],
+    text: Text = None,
+    probabilities: Annotated[bool, typer.Option("--probabilities", help="Also write a p_LABEL column for every label.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Do not quote cells that a spreadsheet would run as a formula.")] = False,
+    force: Force = False,
+) -> None:
+    """Classify every row of a file; the output has the input's columns and rows, then ours."""
+    from bertcnn.bundle import read_config
+    from bertcnn.cli.progress import duration, show_progress
+    from bertcnn.data.formats import check_input
+    from bertcnn.data.writing import check_output
+
+    check_output(target, force)
+    check_input(source)
+    read_config(model)
+    load_keras()
+    from bertcnn.scoring import score_csv
+
+    with show_progress() as progress:
+        report = score_csv(model, source, target, text=text, probabilities=probabilities, raw=raw, overwrite=force, progress=progress)
+    counts = ", ".join(f"{name} {count:,}" for name, count in list(report.labels.items())[:8])
+    _tell(f"Wrote {target}: {report.rows:,} rows in {duration(report.seconds)} ({counts}).")
+    if report.blank:
+        _tell(f"{report.blank:,} rows have no text; they got no label.")
+    if report.rejects is not None:
+        _tell(f"{report.rejected:,} rows could not be read; they and the reasons are in {report.rejects}")
+
+
+def _tell(line: str) -> None:
+    """A sentence for a person: standard error, so that answers on standard output stay clean."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Run a command; every error a user can act on is one line, and the exit code is 2 (130 after Ctrl-C)."""
+    try:
+        app()
+    except BertCNNError as error:
+        print(f"bertcnn: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("\nbertcnn: interrupted; nothing was half-written. Run the same command to start again.", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

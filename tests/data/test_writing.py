@@ -1,0 +1,242 @@
+"""Tables out: safe in a spreadsheet, complete or not there."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bertcnn.data.tables import read_table
+from bertcnn.data.writing import TableWriter, check_output, escape_formula, unescape_formula
+from bertcnn.errors import OutputError
+
+FORMATS = ["a.csv", "a.tsv", "a.jsonl", "a.csv.gz", "a.tsv.gz", "a.ndjson.gz", "a.parquet", "a.xlsx"]
+CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufffe\uffff"), max_size=20)
+TRICKY = st.sampled_from(
+    ["NA", "null", "007", "1e5", "=1+1", "-5", "'", "''=", '"', 'a"b', "a\rb", "\r\n", "\0", "_x0041_", "\ufeff", "\t", ",;|"]
+)
+REUSE = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def write(path, rows, **options):
+    with TableWriter(path, ["text", "label"], **options) as writer:
+        writer.write(rows)
+
+
+@pytest.mark.parametrize("cell", ["=1+1", "+1", "-5", "@SUM(A1)", "\tx", "\rx", "=", "-"])
+def test_what_a_spreadsheet_would_run_is_escaped(cell):
+    assert escape_formula(cell) == "'" + cell
+
+
+@pytest.mark.parametrize("cell", ["", "a=1", "5", " =1", "'tis", "0.5", "NA"])
+def test_everything_else_stays(cell):
+    assert escape_formula(cell) == unescape_formula(cell) == cell
+
+
+@given(CELLS | TRICKY | st.text("'=+-@\t\ra", max_size=5))
+def test_unescaping_restores_every_cell(cell):
+    escaped = escape_formula(cell)
+    assert unescape_formula(escaped) == cell
+    assert not escaped.startswith(("=", "+", "-", "@", "\t", "\r"))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_formulas_are_escaped_in_every_format_unless_raw(tmp_path, name):
+    rows = [("=cmd()", "-5"), ("plain", "007")]
+    write(tmp_path / name, rows)
+    assert read_table(tmp_path / name).rows == [("'=cmd()", "'-5"), ("plain", "007")]
+    write(tmp_path / name, rows, raw=True, overwrite=True)
+    assert read_table(tmp_path / name).rows == rows
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@REUSE
+@given(rows=st.lists(st.tuples(CELLS | TRICKY, CELLS | TRICKY), min_size=1, max_size=8))
+def test_any_cells_survive_writing_and_reading(tmp_path, name, rows):
+    rows = [(str(number), *row) for number, row in enumerate(rows)]
+    with TableWriter(tmp_path / name, ["id", "text", "label"], raw=True, overwrite=True) as writer:
+        writer.write(rows)
+    table = read_table(tmp_path / name)
+    assert (table.rows, table.rejected) == (rows, 0)
+
+
+def test_csv_is_read_alike_by_pythons_csv_module(tmp_path):
+    rows = [["a\rb", 'say "x", y'], ["", "c\nd"]]
+    write(tmp_path / "a.csv", rows, raw=True)
+    with (tmp_path / "a.csv").open(newline="", encoding="utf-8") as stream:
+        assert list(csv.reader(stream)) == [["text", "label"], *rows]
+
+
+def test_excel_cells_are_strings_never_formulas_links_or_numbers(tmp_path):
+    import zipfile
+
+    write(tmp_path / "a.xlsx", [("=1+1", "http://example.org"), ("007", "1e5")], raw=True)
+    with zipfile.ZipFile(tmp_path / "a.xlsx") as archive:
+        sheet = archive.read("xl/worksheets/sheet1.xml").decode()
+    assert sheet.count('t="inlineStr"') == 6
+    assert "<f>" not in sheet
+    assert "hyperlink" not in sheet
+
+
+def test_lone_surrogates_are_replaced(tmp_path):
+    for name in FORMATS:
+        write(tmp_path / name, [("cut \ud83d", "a")])
+        assert read_table(tmp_path / name).rows == [("cut \ufffd", "a")]
+
+
+def test_excel_refuses_cells_it_cannot_hold(tmp_path):
+    with pytest.raises(OutputError, match=r"row 1 has a cell of 32,768 characters, .* expected at most 32,767, Excel's limit"):
+        write(tmp_path / "a.xlsx", [("x" * 32_768, "a")])
+    write(tmp_path / "a.xlsx", [("x" * 32_767, "a")])
+
+
+def test_excel_refuses_rows_it_cannot_hold(tmp_path):
+    with TableWriter(tmp_path / "a.xlsx", ["text"]) as writer:
+        writer._sink._next = 1_048_575  # as after so many rows
+        writer.write([("the last row",)])
+        with pytest.raises(OutputError, match=r"more than 1,048,575 rows; .* write a \.csv or \.parquet file"):
+            writer.write([("one more",)])
+
+
+def test_a_row_of_another_width_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="row 2 has 1 cells, the table has 2 columns"):
+        write(tmp_path / "a.csv", [("a", "b"), ("c",)])
+
+
+# === The place ===
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_an_exception_leaves_the_old_file_and_nothing_else(tmp_path, name, error):
+    (tmp_path / name).write_bytes(b"old")
+
+    def rows():
+        yield from [("a", "b")] * 1000
+        raise error
+
+    with pytest.raises(error):
+        write(tmp_path / name, rows(), overwrite=True)
+    assert (tmp_path / name).read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_file_appears_only_when_it_is_complete(tmp_path, name):
+    with TableWriter(tmp_path / name, ["text", "label"]) as writer:
+        writer.write([("a", "b")])
+        assert not (tmp_path / name).exists()
+    assert writer.rows_written == 1
+    assert [entry.name for entry in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="file modes")
+def test_a_new_file_gets_the_usual_mode_and_an_old_one_keeps_its_own(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write(tmp_path / "a.csv", [])
+        assert (tmp_path / "a.csv").stat().st_mode & 0o777 == 0o640
+    finally:
+        os.umask(before)
+    (tmp_path / "a.csv").chmod(0o604)
+    write(tmp_path / "a.csv", [], overwrite=True)
+    assert (tmp_path / "a.csv").stat().st_mode & 0o777 == 0o604
+
+
+def test_a_link_is_followed(tmp_path):
+    (tmp_path / "real.csv").write_text("old")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
+    write(tmp_path / "link.csv", [], overwrite=True)
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "real.csv").read_text() == "text,label\n"
+
+
+def test_an_output_that_exists_is_refused_before_any_work(tmp_path):
+    (tmp_path / "a.csv").write_text("old")
+    with pytest.raises(OutputError, match=r"the output '.*a\.csv' exists; .* overwrite it with --force"):
+        TableWriter(tmp_path / "a.csv", ["text"])
+    check_output(tmp_path / "a.csv", overwrite=True)
+
+
+def test_an_output_in_no_folder_is_refused(tmp_path):
+    with pytest.raises(OutputError, match=r"there is no folder '.*none'; expected an existing folder"):
+        check_output(tmp_path / "none" / "a.csv")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="there is no folder"):
+        check_output(tmp_path / "file" / "a.csv")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_a_folder_that_cannot_be_written_is_refused():
+    with pytest.raises(OutputError, match=r"nothing can be written to the folder '/proc.*expected a folder with write permission"):
+        check_output("/proc/self/a.csv")
+
+
+def test_folders_devices_and_unknown_extensions_are_refused(tmp_path):
+    (tmp_path / "a.csv").mkdir()
+    with pytest.raises(OutputError, match="is a folder; expected the name of a file"):
+        check_output(tmp_path / "a.csv", overwrite=True)
+    with pytest.raises(OutputError, match=r"has the extension \.docx; expected \.csv"):
+        check_output(tmp_path / "a.docx")
+    (tmp_path / "b.csv").symlink_to("/dev/null")
+    with pytest.raises(OutputError, match="is a device"):
+        check_output(tmp_path / "b.csv", overwrite=True)
+
+
+# === The disk fills up ===
+
+FILL = """
+    import resource, sys
+    from bertcnn.data.writing import TableWriter
+    from bertcnn.errors import OutputError
+    import pyarrow.parquet, xlsxwriter
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+    rows = int(sys.argv[2])
+    state = 1
+    def random_rows():
+        global state
+        for _ in range(rows):
+            state = state * 6364136223846793005 % 2**512
+            yield (str(state), "a")
+    try:
+        with TableWriter(sys.argv[1], ["text", "label"], overwrite=True) as writer:
+            writer.write(random_rows())
+    except OutputError as error:
+        print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file size limits")
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("rows", [1400, 20_000])  # the limit is met on closing, on writing
+def test_a_full_disk_is_told_and_the_old_file_stays(tmp_path, name, rows):
+    (tmp_path / name).write_bytes(b"old")
+    command = [sys.executable, "-c", textwrap.dedent(FILL), str(tmp_path / name), str(rows)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stderr == ""
+    if done.stdout or rows == 20_000:  # a packed format may fit the fewer rows
+        assert done.stdout.startswith(f"the disk is full: '{tmp_path / name}' could not be written (File too large); expected enough free")
+        assert (tmp_path / name).read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == [name]
+
+
+KILLED = """
+    import os, signal, sys
+    from bertcnn.data.writing import TableWriter
+    with TableWriter(sys.argv[1], ["text", "label"], overwrite=True) as writer:
+        writer.write([("new " * 1000, "a")] * 1000)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="signals")
+def test_a_killed_run_leaves_the_old_file(tmp_path):
+    (tmp_path / "a.csv").write_text("old")
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path / "a.csv")], check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    assert (tmp_path / "a.csv").read_text() == "old"
