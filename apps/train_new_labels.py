@@ -1,6 +1,7 @@
 """Train on a new label set: copy this file, change what you need.
 
-Reads a labelled file, shows its labels, keeps a part aside, trains, evaluates on the part kept aside, saves the model, and scores a file without labels.
+Reads a labelled file, shows its labels, keeps a part aside, trains, evaluates on the part kept aside, saves the model, and
+scores a file without labels.
 
     python apps/train_new_labels.py tickets.csv --out runs/tickets --score inbox.csv
 """
@@ -16,7 +17,7 @@ from pathlib import Path
 from bertcnn.cli.evaluation import show_evaluation, write_json
 from bertcnn.cli.progress import duration, show_progress
 from bertcnn.cli.quiet import load_keras
-from bertcnn.data.columns import guess_columns, join_texts
+from bertcnn.data.columns import ColumnChoice, guess_columns, join_texts
 from bertcnn.data.splits import split_validation
 from bertcnn.data.tables import column_position, read_table
 from bertcnn.data.writing import check_output
@@ -36,14 +37,7 @@ def main(arguments: list[str] | None = None) -> None:
         check_output(scored, options.force)
 
     say(1, f"reading {options.data}")
-    table = read_table(options.data)
-    columns = guess_columns(table, text=options.text, label=options.label)
-    print(f"  text: {columns.reasons['text']}\n  label: {columns.reasons['label']}", flush=True)
-    places = [column_position(name, table.columns) for name in columns.text]
-    texts = [join_texts(row[place] for place in places) for row in table.rows]
-    labels = table.column(str(columns.label))
-    counts = ", ".join(f"{name} {count}" for name, count in Counter(labels).most_common(10))
-    print(f"  {len(labels)} rows, {len(set(labels))} labels: {counts}", flush=True)
+    texts, labels, columns = read(options.data, options.text, options.label)
 
     say(2, "loading Keras and TensorFlow")
     load_keras()
@@ -79,6 +73,19 @@ def main(arguments: list[str] | None = None) -> None:
     program = Path(sys.executable).parent / "bertcnn"
     shown = program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else program
     print(f'\nNext:  {shown} classify {model} "My router\'s led is not working"')
+
+
+def read(data: Path, text: str | None, label: str | None) -> tuple[list[str], list[str], ColumnChoice]:
+    """The texts and labels of a file, and a look at them."""
+    table = read_table(data)
+    columns = guess_columns(table, text=text, label=label)
+    print(f"  text: {columns.reasons['text']}\n  label: {columns.reasons['label']}", flush=True)
+    places = [column_position(name, table.columns) for name in columns.text]
+    texts = [join_texts(row[place] for place in places) for row in table.rows]
+    labels = table.column(str(columns.label))
+    counts = ", ".join(f"{name} {count}" for name, count in Counter(labels).most_common(10))
+    print(f"  {len(labels)} rows, {len(set(labels))} labels: {counts}", flush=True)
+    return texts, labels, columns
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:

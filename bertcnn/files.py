@@ -24,6 +24,7 @@ _SAVING = re.compile(r"\.(?P<target>.+)\.saving-[0-9a-f]{16}", re.DOTALL)
 _OLD = "old"  # in a work folder: what stood at the target before, on systems that cannot exchange two folders in one step
 _AT_CWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 _EXCHANGE_UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
+_TAKEN = {errno.EEXIST, errno.ENOTEMPTY}
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORGOTTEN_AFTER = 24 * 3600.0  # seconds; where folders cannot be locked, a work folder this old has no owner any more
 _LONGEST_WRITE = 1 << 26  # bytes; one write call takes at most 2 GiB on Linux
@@ -115,20 +116,29 @@ def _locked_new_folder(target: Path) -> tuple[Path, int | None]:
         os.close(lock)
 
 
-def put_in_place(new: Path, target: Path, work: Path) -> None:
+def put_in_place(new: Path, target: Path, work: Path, *, replace: bool) -> None:
     """Make the folder `new` stand at `target`; at any moment `target` (or `resting_place`) holds all of the old or all of the new.
 
     Args:
         new: a finished folder inside `work`, its files already on the disk.
-        target: where it goes; an older folder there ends up inside `work`.
-        work: the `work_folder` of this target.
+        target: where it goes; an empty folder may be there.
+        work: the `work_folder` of this target; what stood at `target` ends up in it.
+        replace: whether a folder with something in it may give way.
+
+    Raises:
+        FileExistsError: something is there, and `replace` is off.
     """
     sync_folder(new)
-    if not target.exists():
+    try:
         new.rename(target)
-    elif not exchange(new, target):
-        target.rename(work / _OLD)
-        new.rename(target)
+    except OSError as error:
+        if error.errno not in _TAKEN:
+            raise
+        if not replace and any(target.iterdir()):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+        if not exchange(new, target):
+            target.rename(work / _OLD)
+            new.rename(target)
     sync_folder(target.parent)
 
 

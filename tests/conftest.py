@@ -11,7 +11,7 @@ import pytest
 
 collect_ignore_glob = ["golden/*"]  # scripts for other environments, no modules of the tests
 
-_WORDS = (
+_WORDS = (  # noqa: SIM905
     "the a i my your is are was not no and it to of for on in with that this you me he she they have has had will can please help call "
     "again still since today internet router wifi cable modem light led red green slow down dead lost app login password error update "
     "crash screen page email bill billed charge charged refund invoice price pay paid money month fee twice account plan technician "
@@ -89,7 +89,7 @@ def run_on_jax(request):
 
     def run(*names: str) -> None:
         module = request.node.path
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"{module}::{name}" for name in names)]
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *(f"{module}::{name}" for name in names)]
         finished = subprocess.run(
             command, env={**os.environ, "KERAS_BACKEND": "jax"}, cwd=request.config.rootpath, capture_output=True, text=True, check=False
         )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from bertcnn.cli.quiet import load_keras
 
 encoder_app = typer.Typer(help="Pretrained encoders: list them, fetch one, look at one.", no_args_is_help=True)
 
@@ -28,7 +31,9 @@ def list_() -> None:
     table.add_column("here", no_wrap=True)
     table.add_column("description")
     for info in list_encoders():
-        table.add_row(info.name, f"{info.parameters / 1e6:.1f} M", info.licence, "yes" if info.cached else "no", info.description)
+        table.add_row(
+            info.name, f"{info.parameters / 1e6:.1f} M", info.licence or "unknown", "yes" if info.cached else "no", info.description
+        )
     Console(highlight=False).print(table)
 
 
@@ -46,10 +51,17 @@ def pull(name: Name) -> None:
 @encoder_app.command()
 def info(name: Name) -> None:
     """Show an encoder's shape, licence and where it comes from."""
+    from bertcnn.encoders.catalogue import CATALOGUE
     from bertcnn.encoders.download import encoder_info
 
     found = encoder_info(name)
-    shape = found.encoder
+    if name in CATALOGUE:
+        shape = CATALOGUE[name].encoder
+    else:
+        load_keras()
+        from bertcnn.encoders.convert import read_settings
+
+        shape = read_settings(Path(name))
     rows = {
         "name": found.name,
         "description": found.description,
@@ -58,7 +70,7 @@ def info(name: Name) -> None:
         "vocabulary": f"{shape.vocabulary_size:,} pieces",
         "longest text": f"{shape.max_positions} tokens",
         "activation": shape.activation,
-        "licence": found.licence,
+        "licence": found.licence or "unknown",
         "revision": found.revision or "not pinned",
         "sha256": found.sha256 or "as the source announces",
         "here": str(found.folder) if found.cached else "no: fetched when first used, or with `bertcnn encoder pull`",

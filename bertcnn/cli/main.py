@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -127,9 +128,11 @@ def classify(
         print("\t".join(cells), flush=True)
 
 
-def _lines() -> list[str] | map[str]:
+def _lines() -> Iterator[str]:
+    """Standard input, line by line, as it comes."""
     sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
-    return map(lambda line: line.rstrip("\r\n"), sys.stdin)
+    for line in sys.stdin:
+        yield line.rstrip("\r\n")
 
 
 @app.command()

@@ -65,7 +65,7 @@ def choose_lengths(lengths: np.ndarray, most: int = 6) -> tuple[int, ...]:
     """The padded lengths, at most `most`, that waste the fewest tokens on rows of these `lengths`.
 
     Each distinct length is one more program for XLA to compile, so few are wanted; which few is found exactly, by dynamic
-    programming over the lengths rounded up to a multiple of 8.
+    programming over the lengths rounded up to a multiple of 8 (but no further than the longest row: the encoder may have no more positions).
 
     Args:
         lengths: int [rows], tokens of each row, at least one row.
@@ -78,8 +78,9 @@ def choose_lengths(lengths: np.ndarray, most: int = 6) -> tuple[int, ...]:
         >>> choose_lengths(np.array([5, 6, 7, 30, 31, 120]), most=2)
         (32, 120)
     """
-    steps = -(-np.asarray(lengths, np.int64) // _STEP)  # rows rounded up, in units of _STEP
-    edges, counts = np.unique(steps, return_counts=True)
+    longest = int(np.max(lengths))
+    rounded = np.minimum(-(-np.asarray(lengths, np.int64) // _STEP) * _STEP, longest)
+    edges, counts = np.unique(rounded, return_counts=True)
     rows_up_to = np.concatenate([[0], np.cumsum(counts)])
     # cost[k, j]: fewest padded tokens for the rows of the first j edges, in k + 1 groups
     most = min(most, len(edges))
@@ -97,7 +98,7 @@ def choose_lengths(lengths: np.ndarray, most: int = 6) -> tuple[int, ...]:
     for groups in range(most - 1, -1, -1):
         if end == 0:
             break
-        chosen.append(int(edges[end - 1]) * _STEP)
+        chosen.append(int(edges[end - 1]))
         end = cut[groups, end]
     return tuple(sorted(chosen))
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -29,7 +29,13 @@ _SETTINGS = {
     "hidden_dropout_prob": "dropout",
     "attention_probs_dropout_prob": "attention_dropout",
 }
-_ACTIVATIONS = {"gelu": "gelu", "gelu_python": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
+_ACTIVATIONS: dict[str, Literal["gelu", "gelu_tanh", "relu"]] = {
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+}
 
 # Our weight's name -> Hugging Face's (transformers/models/bert/modeling_bert.py); a layer's names stand behind its number
 _OUTSIDE_LAYERS = {
@@ -76,14 +82,9 @@ def read_settings(folder: Path) -> EncoderSettings:
         EncoderError: the file is missing, is not JSON, or describes something other than BERT with learned absolute positions.
     """
     path = folder / "config.json"
-    try:
-        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise EncoderError(
-            f"{path} could not be read ({error})", expected="a BERT checkpoint's config.json", fix="fetch the encoder again"
-        ) from None
+    config = _read_json(path, expected="a BERT checkpoint's config.json")
     kind, positions = config.get("model_type", "bert"), config.get("position_embedding_type", "absolute")
-    activation = config.get("hidden_act", "gelu")
+    activation = str(config.get("hidden_act", "gelu"))
     if kind != "bert" or positions != "absolute" or activation not in _ACTIVATIONS:
         raise EncoderError(
             f"{path} describes model_type {kind!r}, position_embedding_type {positions!r}, hidden_act {activation!r}",
@@ -97,16 +98,21 @@ def read_settings(folder: Path) -> EncoderSettings:
 def read_tokenizer_settings(folder: Path, max_positions: int) -> TokenizerSettings:
     """Casing from `tokenizer_config.json` (uncased where the file is missing); the limit is the encoder's number of positions."""
     path = folder / "tokenizer_config.json"
-    lowercase = True
-    if path.exists():
-        try:
-            lowercase = bool(json.loads(path.read_text(encoding="utf-8")).get("do_lower_case", True))
-        except (OSError, ValueError) as error:
-            raise EncoderError(
-                f"{path} could not be read ({error})", expected="JSON with do_lower_case", fix="fetch the encoder again"
-            ) from None
+    config = _read_json(path, expected="JSON with do_lower_case") if path.exists() else {}
+    lowercase = bool(config.get("do_lower_case", True))
     head = min(TokenizerSettings().head_tokens, (max_positions - 2) // 4 + 1)
     return TokenizerSettings(lowercase=lowercase, max_tokens=max_positions, head_tokens=head)
+
+
+def _read_json(path: Path, *, expected: str) -> dict[str, Any]:
+    """The JSON object in a small file of a checkpoint."""
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(config, dict):
+            raise ValueError("not a JSON object")
+    except (OSError, ValueError) as error:
+        raise EncoderError(f"{path} could not be read ({error})", expected=expected, fix="fetch the encoder again") from None
+    return config
 
 
 def read_tensors(path: Path) -> dict[str, np.ndarray]:
@@ -133,7 +139,7 @@ def _plain_name(name: str) -> str:
 def load_published(encoder: Bert, tensors: Mapping[str, np.ndarray]) -> tuple[str, ...]:
     """Give `encoder` the published weights, each by its name; all or nothing.
 
-    Dense kernels are stored transposed there. A checkpoint without a pooler (it is optional in Hugging Face's BertModel) leaves ours as it is.
+    Dense kernels are stored transposed there. A checkpoint without a pooler, which is optional there, leaves ours as it is.
 
     Returns:
         The names of our weights that the checkpoint does not have: none, or the pooler's.

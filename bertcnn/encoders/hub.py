@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +20,12 @@ from bertcnn.progress import Progress
 if TYPE_CHECKING:
     from huggingface_hub import HfFileMetadata
 
-_ANSWER_SECONDS, _READ_SECONDS = 6.0, 15.0  # to answer at all; between two pieces of a file
+_ANSWER_SECONDS, _READ_SECONDS = 5.0, 15.0  # to answer at all, looking up its address included; between two pieces of a file
 _ATTEMPTS = 4  # at one file, counted anew whenever bytes have arrived
 _PIECE = 1 << 20  # bytes
 _FORGOTTEN_AFTER = 7 * 24 * 3600.0  # seconds a half download waits to be continued
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_YES = {"1", "on", "yes", "true"}  # as the hub's library reads its variables
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,11 @@ def fetch_from_hub(entry: CatalogueEntry, folder: Path, partials: Path, progress
     import httpx2
     from huggingface_hub.errors import OfflineModeIsEnabled
 
+    if os.environ.get("HF_HUB_OFFLINE", "").lower() in _YES:  # the library reads it only once, when it is imported
+        raise SourceError("HF_HUB_OFFLINE is set")
     with _quiet_library():
         try:
-            weights = _about(entry, WEIGHTS, entry.revision or "main")
+            weights = _in_time(lambda: _about(entry, WEIGHTS, entry.revision or "main"))
             revision = weights.commit_hash or entry.revision
             announced = weights.etag or ""
             if revision is None or not _SHA256.fullmatch(announced) or weights.size is None:
@@ -62,7 +66,7 @@ def fetch_from_hub(entry: CatalogueEntry, folder: Path, partials: Path, progress
                 raise SourceError(f"it announces other weights (sha256 {announced[:12]}..., not {entry.sha256[:12]}...)")
             for name in (CONFIG, VOCABULARY, TOKENIZER_CONFIG):
                 _fetch_small(entry, name, revision, folder)
-            progress.stage(f"downloading {entry.name} from the hub", weights.size, "bytes")
+            progress.stage(f"fetching {entry.name} from the hub", weights.size, "bytes")
             with _partial_file(partials, announced, folder / WEIGHTS) as (path, file):
                 _fetch_large(_Download(_url(entry, WEIGHTS, revision), weights.size, announced), path, file, progress)
                 path.replace(folder / WEIGHTS)
@@ -81,6 +85,12 @@ def cached_by_hub_library(entry: CatalogueEntry, name: str) -> Path | None:
     return Path(found) if isinstance(found, str) else None
 
 
+def announced_sha256(path: Path) -> str | None:
+    """The sha256 the hub announced for a file in its library's cache, which names the content by it; None where it does not."""
+    name = path.resolve().name
+    return name if _SHA256.fullmatch(name) else None
+
+
 # === Asking ===
 
 
@@ -90,7 +100,7 @@ def _quiet_library() -> Iterator[None]:
     from huggingface_hub.utils import logging
 
     before = logging.get_verbosity()
-    logging.set_verbosity_error()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
@@ -102,6 +112,27 @@ def _seconds(variable: str, default: float) -> float:
         return float(os.environ[variable])
     except (KeyError, ValueError):
         return default
+
+
+def _in_time(ask: Callable[[], HfFileMetadata]) -> HfFileMetadata:
+    """What `ask` returns, within seconds whatever hangs; no timeout of a socket covers looking up its address."""
+    answers: list[HfFileMetadata] = []
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            answers.append(ask())
+        except Exception as error:  # noqa: BLE001 - raised again below, in the caller's thread
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="bertcnn asks the hub", daemon=True)
+    thread.start()
+    thread.join(_seconds("HF_HUB_ETAG_TIMEOUT", _ANSWER_SECONDS))
+    if errors:
+        raise errors[0]
+    if not answers:
+        raise SourceError("no answer in time")
+    return answers[0]
 
 
 def _endpoint() -> str | None:
@@ -161,7 +192,7 @@ def _pieces(url: str, offset: int) -> Iterator[tuple[int, bytes]]:
     """The file's bytes from `offset` on, each piece with its place; a server that cannot skip starts again at 0."""
     import httpx2
     from huggingface_hub import get_session
-    from huggingface_hub.utils import build_hf_headers, hf_raise_for_status
+    from huggingface_hub.utils import build_hf_headers, hf_raise_for_status  # type: ignore[attr-defined]
 
     headers = build_hf_headers(library_name="bertcnn") | {"Accept-Encoding": "identity"}
     if offset:

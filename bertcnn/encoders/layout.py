@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from bertcnn.errors import EncoderError
 
@@ -18,15 +19,40 @@ OPTIONAL: Final = (TOKENIZER_CONFIG,)
 LARGEST: Final = {CONFIG: 1 << 20, VOCABULARY: 1 << 26, TOKENIZER_CONFIG: 1 << 20, WEIGHTS: 1 << 33}  # bytes we are ready to take
 PICKLED: Final = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack", "model.pt", "model.ckpt")
 
+_PIECE = 1 << 20  # bytes
+
 
 class SourceError(Exception):
-    """A source that does not have the encoder, its reason in a few words; the next source is tried."""
+    """A source that could not give the encoder, its reason in a few words; the next source is tried."""
+
+
+class NotCarriedError(SourceError):
+    """A source that never had it: nothing went wrong, nothing to tell unless all sources fail."""
 
 
 def sha256_of(path: Path) -> str:
     """The sha256 of a file's content, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def copy_capped(origin: IO[bytes], path: Path, largest: int) -> None:
+    """Copy an open file to the new file `path`, piece by piece and down to the disk.
+
+    Sizes that an archive or a server declares are not believed: more than `largest` bytes are refused as they come.
+
+    Raises:
+        SourceError: there are more than `largest` bytes.
+    """
+    done = 0
+    with path.open("xb") as file:
+        while piece := origin.read(_PIECE):
+            done += len(piece)
+            if done > largest:
+                raise SourceError(f"its {path.name} is larger than {largest:,} bytes")
+            file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def check_layout(folder: Path) -> None:
@@ -46,7 +72,7 @@ def check_layout(folder: Path) -> None:
         raise EncoderError(
             f"{folder} has its weights only as {pickled[0]}, which can run code when it is opened",
             expected=WEIGHTS,
-            fix="convert it where transformers is installed: AutoModel.from_pretrained(FOLDER).save_pretrained(NEW, safe_serialization=True)",
+            fix="convert it where transformers is installed: AutoModel.from_pretrained(FOLDER).save_pretrained(NEW)",
         )
     if missing:
         raise EncoderError(f"{folder} has no {' and no '.join(missing)}", expected=expected, fix=fix)

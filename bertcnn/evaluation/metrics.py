@@ -80,7 +80,8 @@ def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[st
     if unknown:
         name, count = unknown.most_common(1)[0]
         raise LabelError(
-            f"{sum(unknown.values())} of {len(actual)} rows have a label the model does not know, first of all {one_line(name)} ({count} rows)",
+            f"{sum(unknown.values())} of {len(actual)} rows have a label the model does not know, "
+            f"first of all {one_line(name)} ({count} rows)",
             expected="one of " + one_line(", ".join(names), 200),
             fix="correct the labels, name another column with --label, or train again with the new label",
         )

@@ -24,12 +24,12 @@ def model_card(config: BundleConfig, figures: Evaluation, temperature: float) ->
         for label in figures.labels
     )
     confused = "\n".join(
-        f"- {_cell(pair.actual)} called {_cell(pair.predicted)}: {pair.count} rows ({pair.share:.1%})" for pair in figures.most_confused
+        f"- {_cell(pair.actual)} called {_cell(pair.predicted)}: {pair.count} rows ({pair.share:.0%})" for pair in figures.most_confused
     )
     return f"""# Text classifier with {len(figures.labels)} labels
 
-Made by bertcnn: a BERT encoder ({config.encoder_name}) with a 1D-CNN head, recipe `{config.recipe}`, seed {config.seed}, on {config.created_at}
-({versions}).
+Made by bertcnn: a BERT encoder ({config.encoder_name}) with a 1D-CNN head, recipe `{config.recipe}`, seed {config.seed},
+on {config.created_at} ({versions}).
 
 ## Figures
 
@@ -46,8 +46,8 @@ Most confused:
 
 ## Use
 
-For texts like those it learned from, in the same language and with the same labels. A text that belongs to none of the labels still gets one of them.
-Texts over {config.tokenizer.max_tokens} tokens lose their middle.
+For texts like those it learned from, in the same language and with the same labels. A text that belongs to none of the
+labels still gets one of them. Texts over {config.tokenizer.max_tokens} tokens lose their middle.
 """
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from unicodedata import category
+
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_INVISIBLE = ("Cc", "Cf")  # Unicode's control and format characters
 
 
 def clean_text(text: str) -> str:
@@ -24,5 +27,5 @@ def clean_text(text: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Whether nothing in `text` can be seen."""
-    return not text.strip("\0" + REPLACEMENT + "\ufeff\u200b \t\r\n\u00a0") or text.isspace()
+    """Whether nothing in `text` can be seen: only white space, control and format characters, and what `clean_text` replaces."""
+    return all(char.isspace() or char == REPLACEMENT or category(char) in _INVISIBLE for char in clean_text(text))

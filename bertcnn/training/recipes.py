@@ -118,8 +118,8 @@ def _train_everything(
 ) -> FitResult:
     """Train encoder and head on the pieces that occur.
 
-    A token embedding that no row uses gets no gradient and no decay, so leaving it out of the network changes nothing but the time: of a table of 30,522
-    rows, some thousands occur, and AdamW's passes over the others cost as much as a third of a step.
+    A token embedding that no row uses gets no gradient and no decay, so leaving it out of the network changes nothing but the
+    time: of a table of 30,522 rows some thousands occur, and AdamW would read and write all the others in every step.
     """
     used = np.unique(np.concatenate([*train_rows.token_ids, *valid_rows.token_ids, [0]]))
     small = Bert(encoder.settings.model_copy(update={"vocabulary_size": len(used)}), seed=seed, name="bert")
@@ -150,11 +150,12 @@ def _train_head(
     """Compute every token's embedding once, then train the head on them."""
     with tempfile.TemporaryDirectory(prefix="bertcnn-features-") as folder:
         progress.stage("computing encoder features", len(train_rows.labels) + len(valid_rows.labels))
-        parts = []
-        for name, rows in (("train", train_rows), ("valid", valid_rows)):
-            features = Features(encoder, rows.token_ids, Path(folder) / name, progress)
-            parts.append(Examples(features.collate, rows.lengths, rows.labels))
-        return fit(head, *parts, settings, layers=0, seed=seed, progress=progress)
+
+        def examples(name: str, rows: TokenizedRows) -> Examples:
+            return Examples(Features(encoder, rows.token_ids, Path(folder) / name, progress).collate, rows.lengths, rows.labels)
+
+        train_part, valid_part = examples("train", train_rows), examples("valid", valid_rows)
+        return fit(head, train_part, valid_part, settings, layers=0, seed=seed, progress=progress)
 
 
 class Features:

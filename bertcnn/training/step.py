@@ -1,7 +1,7 @@
 """One training step, compiled by XLA on the backend in use.
 
-The gradient is compiled once for each padded length, the optimizer's update once in all: it does not depend on a batch's shape, and compiling it with
-every shape would double the time until the first steps run.
+The gradient is compiled once for each padded length, the optimizer's update once in all: it does not depend on a batch's
+shape, and compiling it with every shape would double the time until the first steps run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Published weights in: equal to Hugging Face's BertModel, and to KerasHub's as far as its GELU allows."""
 
 import json
+import shutil
 from pathlib import Path
 
 import keras
@@ -10,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 from bertcnn.data.batches import BatchPlan, pad
 from bertcnn.encoders.convert import load_encoder, load_published, published_name, read_settings, read_tensors, read_tokenizer_settings
-from bertcnn.errors import EncoderError
+from bertcnn.errors import BertCNNError, EncoderError
 from bertcnn.models.bert import Bert
 from bertcnn.models.weights import extract
 from bertcnn.settings import EncoderSettings
@@ -65,15 +66,19 @@ def minilm(minilm_folder):
     return with_random_pooler(load_encoder(minilm_folder))
 
 
-@pytest.fixture(scope="module")
-def in_batches(minilm, token_ids):
+def run_in_batches(encoder, token_ids, rows):
     """Per text: sequence_output float [T, D] and pooled_output float [D], each computed in a padded batch of 8."""
     found = []
-    for start in range(0, len(token_ids), 8):
-        rows = list(range(start, start + 8))
-        sequence, pooled = run(minilm, token_ids, rows)
-        found += [(sequence[place, : len(token_ids[row])], pooled[place]) for place, row in enumerate(rows)]
+    for start in range(0, len(rows), 8):
+        batch = rows[start : start + 8]
+        sequence, pooled = run(encoder, token_ids, batch)
+        found += [(sequence[place, : len(token_ids[row])], pooled[place]) for place, row in enumerate(batch)]
     return found
+
+
+@pytest.fixture(scope="module")
+def in_batches(minilm, token_ids):
+    return run_in_batches(minilm, token_ids, range(len(token_ids)))
 
 
 def test_padded_batches_equal_hugging_face(in_batches, token_ids, golden):
@@ -86,3 +91,206 @@ def test_padded_batches_equal_hugging_face(in_batches, token_ids, golden):
         np.testing.assert_allclose(sequence[golden["positions"][row]], golden["sequence"][row], rtol=0, atol=CLOSE)
         np.testing.assert_allclose(sequence.mean(axis=0), golden["mean"][row], rtol=0, atol=CLOSE)
         np.testing.assert_allclose(pooled, golden["pooled"][row], rtol=0, atol=CLOSE)
+
+
+def test_a_text_alone_and_in_a_padded_batch_get_the_same_vectors(minilm, in_batches, token_ids, golden):
+    rounding = 1e-6 * np.abs(golden["sequence"]).max()  # float32 sums in another order; Hugging Face's own differ by up to 6e-6
+    for row, (sequence, pooled) in enumerate(in_batches):
+        alone, pooled_alone = run(minilm, token_ids, [row])
+        np.testing.assert_allclose(alone[0, : len(token_ids[row])], sequence, rtol=0, atol=rounding)
+        np.testing.assert_allclose(pooled_alone[0], pooled, rtol=0, atol=rounding)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "jax", reason="this is that run")
+def test_padded_batches_equal_hugging_face_on_jax(run_on_jax):
+    run_on_jax("test_padded_batches_equal_hugging_face")
+
+
+def keras_hub_twin(encoder):
+    """KerasHub's BERT with the same weights."""
+    from keras_hub.models import BertBackbone
+
+    shape = encoder.settings
+    twin = BertBackbone(shape.vocabulary_size, shape.layers, shape.heads, shape.width, shape.feed_forward_width)
+    weights = extract(encoder.weights)
+    heads = (shape.heads, shape.width // shape.heads)
+
+    def norm(layer, name):
+        layer.set_weights([weights[f"{name}/gamma"], weights[f"{name}/beta"]])
+
+    def dense(layer, name, kernel_shape=None, bias_shape=None):
+        kernel, bias = weights[f"{name}/kernel"], weights[f"{name}/bias"]
+        layer.set_weights([kernel.reshape(kernel_shape or kernel.shape), bias.reshape(bias_shape or bias.shape)])
+
+    for table, name in (("token", "tokens"), ("position", "positions"), ("segment", "segments")):
+        twin.get_layer(f"{table}_embedding").set_weights([weights[f"embeddings/{name}"]])
+    norm(twin.embeddings_layer_norm, "embeddings/normalize")
+    for index, block in enumerate(twin.transformer_layers):
+        attention = block._self_attention_layer
+        for part in ("query", "key", "value"):
+            dense(getattr(attention, f"{part}_dense"), f"layer_{index}/attention/{part}", (shape.width, *heads), heads)
+        dense(attention.output_dense, f"layer_{index}/attention/output", (*heads, shape.width))
+        norm(block._self_attention_layer_norm, f"layer_{index}/attention_norm")
+        dense(block._feedforward_intermediate_dense, f"layer_{index}/expand")
+        dense(block._feedforward_output_dense, f"layer_{index}/contract")
+        norm(block._feedforward_layer_norm, f"layer_{index}/output_norm")
+    dense(twin.pooled_dense, "pooler")
+    return twin
+
+
+def largest_difference(outputs, others):
+    """Over the sequence and pooled outputs of all texts in both."""
+    return max(
+        np.abs(mine - theirs).max() for row, other in zip(outputs, others, strict=True) for mine, theirs in zip(row, other, strict=True)
+    )
+
+
+def test_keras_hub_differs_by_its_tanh_gelu_and_by_nothing_else(minilm, token_ids, in_batches):
+    rows = range(48)
+    theirs = run_in_batches(keras_hub_twin(minilm), token_ids, rows)
+    with_tanh = Bert(minilm.settings.model_copy(update={"activation": "gelu_tanh"}))
+    with_tanh.set_weights(minilm.get_weights())
+    assert largest_difference(run_in_batches(with_tanh, token_ids, rows), theirs) < CLOSE
+    assert 0.005 < largest_difference(in_batches[:48], theirs) < 0.006
+
+
+# === Names and folders ===
+
+
+def test_every_weight_has_a_published_name_of_its_own(encoder_folder):
+    names = [published_name(weight.path) for weight in load_encoder(encoder_folder).weights]
+    assert sorted(names) == sorted(load_file(encoder_folder / "model.safetensors"))
+
+
+def test_the_settings_come_from_config_json(encoder_folder, tiny_vocabulary):
+    assert read_settings(encoder_folder) == EncoderSettings(
+        vocabulary_size=len(tiny_vocabulary), width=16, layers=2, heads=2, feed_forward_width=32, max_positions=64
+    )
+
+
+@pytest.fixture
+def folder(encoder_folder, tmp_path):
+    """A copy of the tiny encoder to break."""
+    return Path(shutil.copytree(encoder_folder, tmp_path / "copy"))
+
+
+def change_config(folder, **changes):
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"), [("gelu", "gelu"), ("gelu_new", "gelu_tanh"), ("gelu_pytorch_tanh", "gelu_tanh"), ("relu", "relu")]
+)
+def test_the_activation_is_the_checkpoints(folder, theirs, ours):
+    change_config(folder, hidden_act=theirs)
+    assert read_settings(folder).activation == ours
+
+
+@pytest.mark.parametrize(
+    "change", [{"model_type": "roberta"}, {"position_embedding_type": "relative_key"}, {"hidden_act": "swish"}, {"hidden_act": None}]
+)
+def test_another_architecture_is_refused(folder, change):
+    change_config(folder, **change)
+    value = next(iter(change.values()))
+    with pytest.raises(
+        EncoderError, match=rf"describes .*{value!r}.*expected model_type 'bert' .* choose an encoder of BERT's architecture"
+    ):
+        read_settings(folder)
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'"bert"', b"\xff\xfe\x00"])
+@pytest.mark.parametrize(
+    ("name", "read"), [("config.json", read_settings), ("tokenizer_config.json", lambda folder: read_tokenizer_settings(folder, 64))]
+)
+def test_broken_json_is_refused_in_one_line(folder, name, read, content):
+    (folder / name).write_bytes(content)
+    with pytest.raises(EncoderError, match=rf"{name} could not be read \(.*; expected .* fetch the encoder again"):
+        read(folder)
+
+
+def test_a_missing_or_impossible_shape_is_refused(folder):
+    change_config(folder, num_attention_heads=3)
+    with pytest.raises(BertCNNError, match="width divisible by heads, not 16 by 3"):
+        read_settings(folder)
+
+
+def test_casing_comes_from_the_tokenizers_file_and_is_uncased_without_one(folder):
+    assert read_tokenizer_settings(folder, 64).lowercase
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    assert not read_tokenizer_settings(folder, 64).lowercase
+    (folder / "tokenizer_config.json").unlink()
+    assert read_tokenizer_settings(folder, 64).lowercase
+
+
+@pytest.mark.parametrize(("positions", "head"), [(512, 128), (64, 16), (4, 1)])
+def test_the_longest_text_is_the_encoders_and_a_quarter_of_it_is_head(encoder_folder, positions, head):
+    settings = read_tokenizer_settings(encoder_folder, positions)
+    assert (settings.max_tokens, settings.head_tokens) == (positions, head)
+
+
+# === Weights ===
+
+
+@pytest.fixture
+def tensors(encoder_folder):
+    return load_file(encoder_folder / "model.safetensors")
+
+
+@pytest.fixture(scope="module")
+def tiny(encoder_folder):
+    return load_encoder(encoder_folder)
+
+
+def test_weights_in_half_precision_load_as_float32(folder, tensors):
+    save_file({name: tensor.astype(np.float16) for name, tensor in tensors.items()}, folder / "model.safetensors")
+    loaded = read_tensors(folder / "model.safetensors")
+    assert {tensor.dtype for tensor in loaded.values()} == {np.dtype(np.float32)}
+    np.testing.assert_allclose(loaded["pooler.dense.weight"], tensors["pooler.dense.weight"], atol=1e-4)
+
+
+def test_old_names_and_those_of_larger_models_are_understood(folder, tensors, tiny):
+    old = {
+        f"bert.{name}".replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+        for name, tensor in tensors.items()
+    }
+    save_file({**old, "cls.predictions.bias": np.zeros(7, np.float32)}, folder / "model.safetensors")
+    loaded = load_encoder(folder)
+    for ours, expected in zip(loaded.weights, tiny.weights, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), expected.numpy())
+
+
+def test_a_checkpoint_without_pooler_leaves_ours_as_it_is(tiny, tensors):
+    encoder = Bert(tiny.settings, seed=1)
+    before = extract(encoder.weights)
+    absent = load_published(encoder, {name: tensor for name, tensor in tensors.items() if not name.startswith("pooler.")})
+    assert sorted(absent) == ["pooler/bias", "pooler/kernel"]
+    after, wanted = extract(encoder.weights), extract(tiny.weights)
+    for name, value in after.items():
+        np.testing.assert_array_equal(value, (before if name in absent else wanted)[name])
+
+
+def test_a_missing_tensor_is_named_and_nothing_changes(tiny, tensors):
+    before = tiny.get_weights()
+    del tensors["encoder.layer.1.output.dense.weight"]
+    with pytest.raises(EncoderError, match=r"without 'encoder\.layer\.1\.output\.dense\.weight' \(it starts with"):
+        load_published(tiny, {name: tensor + 1 for name, tensor in tensors.items()})
+    np.testing.assert_array_equal(tiny.get_weights()[0], before[0])
+
+
+def test_a_tensor_of_another_shape_is_named_and_nothing_changes(tiny, tensors):
+    before = tiny.get_weights()
+    tensors["embeddings.position_embeddings.weight"] = np.zeros((65, 16), np.float32)
+    with pytest.raises(EncoderError, match=r"'embeddings/positions' has the shape \(65, 16\); expected \(64, 16\)"):
+        load_published(tiny, {name: tensor + 1 for name, tensor in tensors.items()})
+    np.testing.assert_array_equal(tiny.get_weights()[0], before[0])
+
+
+def test_a_broken_or_missing_weight_file_is_refused_in_one_line(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(EncoderError, match=r"model\.safetensors could not be read .*expected a safetensors file.* fetch the encoder again"):
+        load_encoder(folder)
+    path.unlink()
+    with pytest.raises(EncoderError, match=r"model\.safetensors could not be read"):
+        load_encoder(folder)

@@ -1,0 +1,284 @@
+"""A folder sealed by its manifest: every file's length and hash, so that any change after saving is noticed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, NoReturn, TypeVar
+
+from pydantic import Field
+
+from bertcnn.errors import BundleError, SettingsError, one_line
+from bertcnn.files import resting_place
+from bertcnn.settings import Count, Settings
+
+MANIFEST: Final = "manifest.json"
+
+_LARGEST_MANIFEST = 1 << 16  # bytes
+_TRIES = 5  # reading again because somebody saved over the folder being read
+_SAVE_AGAIN = "save the model again, or copy the whole folder again from where it came"
+
+SettingsType = TypeVar("SettingsType", bound=Settings)
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file of the bundle and the most bytes we are ready to read of it."""
+
+    name: str
+    largest: int
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class SealedFormat:
+    """A kind of sealed folder.
+
+    Attributes:
+        name: stands in the manifest.
+        schema_version: the newest one this code can read.
+        members: the files it may hold.
+    """
+
+    name: str
+    schema_version: int
+    members: tuple[Member, ...]
+
+    @property
+    def largest(self) -> dict[str, int]:
+        """The most bytes of each member."""
+        return {member.name: member.largest for member in self.members}
+
+    @property
+    def required(self) -> set[str]:
+        """The members without which the folder is incomplete."""
+        return {member.name for member in self.members if not member.optional}
+
+
+class _MemberRecord(Settings):
+    """What the manifest says of one member."""
+
+    sha256: Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
+    bytes: Annotated[int, Field(ge=0)]
+
+
+class _Manifest(Settings):
+    """`manifest.json`; `bundle_id` is the sha256 of its canonical form without that key."""
+
+    format: str
+    schema_version: Count
+    members: dict[str, _MemberRecord]
+    bundle_id: Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
+
+
+# === JSON ===
+
+
+def canonical_json(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
+    """The one byte form of a JSON value: sorted keys, two spaces, UTF-8, a newline at the end.
+
+    Raises:
+        ValueError: a number is not finite or a string is not Unicode text.
+    """
+    return (json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
+
+
+def parse_json(name: str, data: bytes) -> Any:  # noqa: ANN401 - any JSON value
+    """The JSON in a member; duplicate keys, non-finite numbers, lone surrogates and towers of brackets are refused."""
+    try:
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys)
+        canonical_json(value)
+    except (ValueError, RecursionError) as error:
+        refuse(f"{name} is not usable JSON ({error})", "the JSON that was saved")
+    return value
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {key!r} occurs twice")
+        found[key] = value
+    return found
+
+
+def refuse(given: str, expected: str) -> NoReturn:
+    """Raise: the folder is not what was saved."""
+    raise BundleError(given, expected=expected, fix=_SAVE_AGAIN) from None
+
+
+def object_of(name: str, value: Any, newest: int) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
+    """A member's JSON object, unless a newer version wrote it."""
+    if not isinstance(value, dict):
+        refuse(f"{name} holds a {type(value).__name__}", "a JSON object")
+    version = value.get("schema_version", newest)
+    if isinstance(version, int) and version > newest:
+        raise BundleError(
+            f"{name} has schema version {version}: the model was written by a newer bertcnn",
+            expected=f"schema version {newest} or older",
+            fix="install a newer bertcnn, or train again with this one",
+        )
+    return value
+
+
+def settings_of(name: str, schema: type[SettingsType], value: Any, newest: int) -> SettingsType:  # noqa: ANN401 - any JSON value
+    """`value` as an object of a closed schema."""
+    try:
+        return schema(**object_of(name, value, newest))
+    except SettingsError as error:
+        refuse(f"{name}: {error.given}", error.expected)
+    except TypeError as error:  # a key that Python has another use for, such as "self"
+        refuse(f"{name} holds a key that cannot be ({error})", "only keys this version knows")
+
+
+# === The manifest ===
+
+
+def seal(form: SealedFormat, members: Mapping[str, bytes]) -> tuple[str, bytes]:
+    """The id of a folder with these members, and the manifest that says so."""
+    records = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in members.items()}
+    manifest: dict[str, Any] = {"format": form.name, "schema_version": form.schema_version, "members": records}
+    manifest["bundle_id"] = hashlib.sha256(canonical_json(manifest)).hexdigest()
+    return manifest["bundle_id"], canonical_json(manifest)
+
+
+def claims_to_be(form: SealedFormat, place: Path) -> bool:
+    """Whether a folder's manifest names this format; the rest may be damaged."""
+    try:
+        manifest = json.loads(_read_file(place, MANIFEST, _LARGEST_MANIFEST))
+    except (BundleError, ValueError, RecursionError):
+        return False
+    return isinstance(manifest, dict) and manifest.get("format") == form.name
+
+
+def read_sealed(target: Path, form: SealedFormat, wanted: Collection[str] | None = None) -> tuple[str, dict[str, bytes]]:
+    """The id of the folder and the bytes of its `wanted` members (of all), each exactly as it was saved.
+
+    Raises:
+        BundleError: not such a folder, written by a newer version, or not exactly what was saved.
+    """
+    return _retried(target, lambda place: _read_members(target, place, form, wanted))
+
+
+def _retried(target: Path, read: Callable[[Path], Result]) -> Result:
+    """Read again when the folder was replaced in the middle of it; what is broken otherwise is broken."""
+    real = Path(os.path.realpath(target))
+    for _ in range(_TRIES):
+        place = resting_place(real)
+        identity = _identity(place)
+        try:
+            return read(place)
+        except BundleError as error:
+            if identity == _identity(resting_place(real)):
+                raise
+            latest = error
+    raise latest
+
+
+def _identity(place: Path) -> tuple[int, int] | None:
+    try:
+        status = place.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _read_members(target: Path, place: Path, form: SealedFormat, wanted: Collection[str] | None) -> tuple[str, dict[str, bytes]]:
+    names = _names(target, place)
+    manifest = _parse_manifest(form, _read_file(place, MANIFEST, _LARGEST_MANIFEST))
+    _check_names(names, set(manifest.members))
+    members = {}
+    for name, record in manifest.members.items():
+        if wanted is None or name in wanted:
+            members[name] = _read_file(place, name, form.largest[name], record.bytes)
+            if hashlib.sha256(members[name]).hexdigest() != record.sha256:
+                _changed(name, "its content is not what was saved")
+    return manifest.bundle_id, members
+
+
+def _names(target: Path, place: Path) -> set[str]:
+    """The names in a folder that looks like a bundle."""
+    expected, fix = "a folder saved by bertcnn", "give the folder that `bertcnn train --out` or `save` wrote"
+    try:
+        if not place.exists():
+            raise BundleError(f"{target} does not exist", expected=expected, fix=fix)
+        if not place.is_dir():
+            raise BundleError(f"{target} is a file", expected=expected, fix=fix)
+        names = {entry.name for entry in os.scandir(place)}
+    except OSError as error:
+        raise BundleError(f"{target} cannot be read ({error.strerror})", expected=expected, fix="ask for the right to read it") from None
+    if not names:
+        raise BundleError(f"{target} is an empty folder", expected=expected, fix=fix)
+    if MANIFEST not in names:
+        some = ", ".join(sorted(names)[:3])
+        raise BundleError(f"{target} is not a model: it has no {MANIFEST} (it holds {one_line(some)})", expected=expected, fix=fix)
+    return names
+
+
+def _check_names(names: set[str], listed: set[str]) -> None:
+    """The folder holds exactly what the manifest lists."""
+    missing = sorted(listed - names)
+    if missing:
+        _changed(missing[0], "it is missing")
+    unknown = sorted(names - listed - {MANIFEST})
+    if unknown:
+        raise BundleError(
+            f"the model folder holds {one_line(unknown[0])}, which was not saved with the model",
+            expected=f"only {MANIFEST} and the files it lists",
+            fix="move it elsewhere if you know what it is; otherwise get the model again",
+        )
+
+
+def _changed(name: str, what: str) -> NoReturn:
+    refuse(f"{name} was changed after the model was saved: {what}", "the files exactly as they were saved")
+
+
+def _read_file(place: Path, name: str, largest: int, expected: int | None = None) -> bytes:
+    """All bytes of a member through one open; never more than `largest`, never through a link."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        if (place / name).is_symlink():
+            _changed(name, "it is a symbolic link")
+        handle = os.open(place / name, flags)
+    except OSError as error:
+        refuse(f"{name} cannot be read ({error.strerror})", "a file you may read")
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            _changed(name, "it is not a file")
+        if expected is not None and status.st_size != expected:
+            _changed(name, f"it has {status.st_size:,} bytes instead of {expected:,}")
+        if status.st_size > largest:
+            refuse(f"{name} has {status.st_size:,} bytes", f"at most {largest:,}")
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            data = file.read(status.st_size + 1)
+    except OSError as error:
+        refuse(f"{name} cannot be read ({error.strerror})", "a file you may read")
+    finally:
+        os.close(handle)
+    if len(data) != status.st_size:
+        _changed(name, "its size changed while it was being read")
+    return data
+
+
+def _parse_manifest(form: SealedFormat, data: bytes) -> _Manifest:
+    """The manifest, which must be the canonical form of itself and hash to the id it carries."""
+    value = parse_json(MANIFEST, data)
+    if not isinstance(value, dict) or value.get("format") != form.name:
+        refuse(f"{MANIFEST} is not that of a bertcnn model", f"the format {form.name!r}")
+    manifest = settings_of(MANIFEST, _Manifest, value, form.schema_version)
+    rest = {key: part for key, part in value.items() if key != "bundle_id"}
+    if data != canonical_json(value) or hashlib.sha256(canonical_json(rest)).hexdigest() != manifest.bundle_id:
+        _changed(MANIFEST, "it no longer agrees with the id it carries")
+    listed = set(manifest.members)
+    required, known = form.required, set(form.largest)
+    if not required <= listed <= known:
+        odd = sorted((required - listed) | (listed - known))
+        refuse(f"{MANIFEST} lists other members than a model has ({one_line(odd[0])})", f"{', '.join(sorted(required))}")
+    return manifest

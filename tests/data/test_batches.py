@@ -1,0 +1,163 @@
+"""The padding code: every row once, few shapes, little waste, and no row sees its neighbours."""
+
+from itertools import combinations
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bertcnn.data.batches import BatchPlan, choose_lengths, pad, plan_scoring, plan_training
+
+LENGTHS = st.lists(st.integers(2, 130), min_size=1, max_size=60).map(np.array)
+
+
+def round_up(lengths, longest):
+    return np.minimum(-(-lengths // 8) * 8, longest)
+
+
+def padded_tokens(lengths, padded_lengths):
+    return int(np.array(padded_lengths)[np.searchsorted(padded_lengths, lengths)].sum())
+
+
+# === Lengths ===
+
+
+@given(LENGTHS, st.integers(1, 6))
+def test_lengths_are_few_ascending_and_hold_every_row(lengths, most):
+    chosen = choose_lengths(lengths, most)
+    assert 1 <= len(chosen) <= most
+    assert list(chosen) == sorted(set(chosen))
+    assert chosen[-1] == lengths.max()
+    assert all(length % 8 == 0 for length in chosen[:-1])
+
+
+@given(st.lists(st.integers(2, 70), min_size=1, max_size=30).map(np.array), st.integers(1, 4))
+def test_no_other_lengths_waste_fewer_tokens(lengths, most):
+    edges = np.unique(round_up(lengths, lengths.max()))
+    least = min(
+        padded_tokens(lengths, (*others, lengths.max()))
+        for count in range(min(most, len(edges)))
+        for others in combinations(edges[:-1].tolist(), count)
+    )
+    assert padded_tokens(lengths, choose_lengths(lengths, most)) == least
+
+
+# === Plans ===
+
+
+def assert_every_row_once(plans, lengths):
+    assert sorted(row for plan in plans for row in plan.rows) == list(range(len(lengths)))
+    assert all(0 < len(plan.rows) <= plan.size and lengths[plan.rows].max() <= plan.length for plan in plans)
+
+
+@given(LENGTHS, st.integers(1, 9), st.integers(0, 3))
+def test_an_epoch_holds_every_row_once_in_at_most_six_shapes(lengths, batch_size, seed):
+    padded_lengths = choose_lengths(lengths)
+    plans = plan_training(lengths, padded_lengths, batch_size, np.random.default_rng(seed))
+    assert_every_row_once(plans, lengths)
+    assert len({(plan.size, plan.length) for plan in plans}) <= 6
+    assert {plan.length for plan in plans} <= set(padded_lengths)
+    assert {plan.size for plan in plans} == {batch_size}
+    assert len(plans) == -(-len(lengths) // batch_size)
+    assert sum(len(plan.rows) < batch_size for plan in plans) <= 1
+
+
+def test_an_epochs_order_is_the_generators():
+    lengths = np.random.default_rng(0).integers(2, 100, 200)
+
+    def order(seed):
+        return [plan.rows.tolist() for plan in plan_training(lengths, choose_lengths(lengths), 8, np.random.default_rng(seed))]
+
+    assert order([1, 1]) == order([1, 1])
+    assert order([1, 1]) != order([1, 2])
+
+
+@given(LENGTHS, st.integers(1, 500))
+def test_scoring_without_fixed_lengths_holds_every_row_once_within_the_budget(lengths, budget):
+    plans = plan_scoring(lengths, budget)
+    assert_every_row_once(plans, lengths)
+    for plan in plans:
+        assert plan.size == len(plan.rows)
+        assert plan.length == lengths[plan.rows].max()
+        assert plan.size == 1 or plan.size * plan.length <= budget
+
+
+@given(LENGTHS, st.integers(1, 500))
+def test_scoring_with_fixed_lengths_has_one_shape_for_each(lengths, budget):
+    padded_lengths = (16, 32, 64, 130)
+    plans = plan_scoring(lengths, budget, padded_lengths)
+    assert_every_row_once(plans, lengths)
+    assert {plan.length for plan in plans} <= set(padded_lengths)
+    assert len({(plan.size, plan.length) for plan in plans}) <= len(padded_lengths)
+    assert all(plan.size == 1 or plan.size * plan.length <= budget for plan in plans)
+
+
+def test_no_rows_make_no_batches():
+    none = np.empty(0, int)
+    assert plan_scoring(none) == plan_scoring(none, 100, (8, 16)) == plan_training(none, (8,), 4, np.random.default_rng(0)) == []
+
+
+# === Padding ===
+
+
+@given(LENGTHS, st.integers(0, 3), st.integers(0, 5))
+def test_padding_keeps_each_row_and_masks_the_rest(lengths, fillers, extra):
+    token_ids = [np.arange(1, length + 1, dtype=np.int32) for length in lengths]
+    rows = np.arange(len(lengths))[::-1]
+    batch = pad(token_ids, BatchPlan(rows, int(lengths.max()) + extra, len(rows) + fillers), pad_id=99)
+    assert {array.dtype for array in batch.inputs().values()} == {np.dtype(np.int32)}
+    assert {array.shape for array in batch.inputs().values()} == {(len(rows) + fillers, lengths.max() + extra)}
+    assert not batch.segment_ids.any()
+    for place, row in enumerate(rows):
+        assert batch.padding_mask[place].tolist() == [1] * lengths[row] + [0] * (batch.token_ids.shape[1] - lengths[row])
+        assert batch.token_ids[place, : lengths[row]].tolist() == token_ids[row].tolist()
+        assert (batch.token_ids[place, lengths[row] :] == 99).all()
+    assert (batch.token_ids[len(rows) :] == 99).all()
+    assert (batch.padding_mask[len(rows) :].sum(axis=1) == 1).all()
+
+
+# === Through the network ===
+
+LONGEST = 40
+
+
+@pytest.fixture(scope="module")
+def logits_of():
+    """Logits of rows in one batch padded to `LONGEST`, by a tiny classifier with random weights of everyday size."""
+    from bertcnn.models.classifier import build_classifier
+    from bertcnn.settings import EncoderSettings, HeadSettings
+
+    encoder = EncoderSettings(vocabulary_size=50, width=16, layers=2, heads=2, feed_forward_width=32, max_positions=LONGEST)
+    model = build_classifier(encoder, HeadSettings(filters=8), classes=3, seed=1)
+    generator = np.random.default_rng(0)
+    for weight in model.weights:
+        if weight.dtype == "float32":
+            weight.assign(weight.numpy() + generator.normal(0, 0.1, weight.shape))
+    return lambda token_ids, plan: model.predict_on_batch(pad(token_ids, plan).inputs())[: len(plan.rows)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.lists(st.integers(1, 49), min_size=2, max_size=LONGEST), min_size=2, max_size=6))
+def test_neighbours_and_fillers_change_no_logit(logits_of, rows):
+    token_ids = [np.array(row, np.int32) for row in rows]
+    together = logits_of(token_ids, BatchPlan(np.arange(len(rows)), LONGEST, 6))
+    for row in range(len(rows)):
+        alone = logits_of(token_ids, BatchPlan(np.array([row]), LONGEST, 6))
+        np.testing.assert_allclose(alone[0], together[row], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("length", [2, 3, 9, 39])
+def test_more_padding_changes_no_logit(logits_of, length):
+    token_ids = [np.random.default_rng(length).integers(1, 50, length).astype(np.int32)]
+    expected = logits_of(token_ids, BatchPlan(np.array([0]), length, 1))
+    for longer in (length + 1, LONGEST):
+        found = logits_of(token_ids, BatchPlan(np.array([0]), longer, 1))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    assert np.abs(expected).max() > 0.1
+
+
+@pytest.mark.skipif(keras.backend.backend() == "jax", reason="this is that run")
+def test_more_padding_changes_no_logit_on_jax(run_on_jax):
+    run_on_jax("test_more_padding_changes_no_logit[9]")

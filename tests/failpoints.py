@@ -1,0 +1,173 @@
+"""Ends a process at its n-th step of input and output, as kill -9 or a power button would; run by the crash tests.
+
+    python failpoints.py SCENARIO FOLDER
+
+Each scenario does its work again and again in forked processes, dying one step later each time, until it gets through.
+What was found at the place afterwards is printed as one JSON list, an entry per death.
+"""
+
+import functools
+import json
+import os
+import resource
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from bertcnn import files
+from bertcnn.bundle import Bundle, BundleConfig, Calibration, read_bundle, write_bundle
+from bertcnn.errors import BertCNNError
+from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
+
+STEPS = ("open", "write", "fsync", "close", "mkdir", "rename", "rmdir", "unlink", "scandir")
+DIED = 77  # exit status
+VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "router", "##s")
+
+
+def tiny_bundle(fill: float = 0.5, size: int = 3) -> Bundle:
+    """A bundle of a few hundred bytes a member."""
+    return Bundle(
+        config=BundleConfig(
+            encoder=EncoderSettings(vocabulary_size=len(VOCABULARY), width=4, layers=1, heads=2, feed_forward_width=8, max_positions=16),
+            encoder_name="tiny",
+            head=HeadSettings(window_sizes=(2,), filters=2),
+            tokenizer=TokenizerSettings(max_tokens=16, head_tokens=4),
+            text_columns=("text",),
+            label_column="label",
+            recipe="frozen",
+            seed=7,
+            versions={"bertcnn": "0.1.0", "python": "3.11"},
+            created_at="2026-11-21T04:00:00+00:00",
+        ),
+        labels=("billing", "hardware"),
+        vocabulary=VOCABULARY,
+        tensors={"head/kernel": np.full((size, 2), fill, np.float32), "head/bias": np.array([fill], np.float32)},
+        calibration=Calibration(temperature=1.25, fitted_on_rows=40),
+        metrics={"accuracy": 0.9, "labels": ["billing"]},
+        model_card="# Größe\n",
+    )
+
+
+def die_at(step: int) -> None:
+    """From here on count the calls that touch the disk; the `step`-th does not happen, or only half if it is a write."""
+    left = step
+
+    def count(real: Callable, name: str, *arguments: object, **options: object) -> object:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            if name == "write":
+                real(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
+            os._exit(DIED)
+        return real(*arguments, **options)
+
+    for name in STEPS:
+        setattr(os, name, functools.partial(count, getattr(os, name), name))
+
+    def heard(event: str, _: tuple) -> None:
+        if event == "bertcnn.exchange":
+            count(lambda: None, "exchange")
+
+    sys.addaudithook(heard)
+
+
+def deaths(work: Callable[[], object], prepare: Callable[[], None]) -> Iterator[int]:
+    """Run `work` in a fork of this process, dying at step 1, 2, 3 ...; yields after each death."""
+    step = 0
+    while True:
+        step += 1
+        prepare()
+        child = os.fork()
+        if child == 0:
+            die_at(step)
+            work()
+            os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status == 0:
+            return
+        if status != DIED:
+            raise RuntimeError(f"step {step} ended with {status}")
+        yield step
+
+
+def found(target: Path) -> str:
+    """What a reader gets at `target`: "old", "new", or the beginning of an error."""
+    try:
+        return {0.25: "old", 0.75: "new"}[float(read_bundle(target).tensors["head/bias"][0])]
+    except BertCNNError as error:
+        return str(error).split(";")[0].replace(str(target), "TARGET")
+
+
+def names(place: Path) -> list[str]:
+    """What is in a folder."""
+    return sorted(path.name for path in place.iterdir())
+
+
+def save(place: Path, over: bool) -> list[dict[str, object]]:
+    """Deaths of a first save, or of one over an old model."""
+    target, outcomes = place / "model", []
+
+    def prepare() -> None:
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        if over:
+            write_bundle(tiny_bundle(0.25), target)
+
+    for step in deaths(lambda: write_bundle(tiny_bundle(0.75), target, overwrite=over), prepare):
+        first = found(target)
+        write_bundle(tiny_bundle(0.75), target, overwrite=True)
+        outcomes.append({"step": step, "found": first, "after": found(target), "left": names(place)})
+    return outcomes
+
+
+def small_disk(place: Path) -> list[dict[str, object]]:
+    """Saves that no longer fit: no file can grow past 64 KiB."""
+    target = place / "model"
+    write_bundle(tiny_bundle(0.25), target)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+    outcomes = []
+    for name in ("model", "other"):
+        try:
+            write_bundle(tiny_bundle(0.75, size=1 << 16), place / name, overwrite=True)
+        except BertCNNError as error:
+            outcomes.append({"error": f"{type(error).__name__}: {error}", "found": found(target), "left": names(place)})
+    return outcomes
+
+
+def no_rights(place: Path) -> list[dict[str, object]]:
+    """A folder that may be entered but not written, and one that may not be entered, for somebody who is not root."""
+    place.mkdir()
+    write_bundle(tiny_bundle(0.25), place / "closed" / "model")
+    (place / "closed").chmod(0o000)
+    place.chmod(0o555)
+    if os.geteuid() == 0:
+        os.seteuid(65534)
+    outcomes = []
+    for act in (
+        lambda: write_bundle(tiny_bundle(), place / "model"),
+        lambda: write_bundle(tiny_bundle(), place / "closed" / "model", overwrite=True),
+        lambda: read_bundle(place / "closed" / "model"),
+    ):
+        try:
+            act()
+        except BertCNNError as error:
+            outcomes.append({"error": f"{type(error).__name__}: {error}"})
+    return outcomes
+
+
+SCENARIOS = {
+    "first": lambda place: save(place, over=False),
+    "over": lambda place: save(place, over=True),
+    "full": small_disk,
+    "closed": no_rights,
+}
+
+if __name__ == "__main__":
+    scenario, folder = sys.argv[1:3]
+    if scenario.endswith("-two-renames"):
+        files._renameat2 = lambda: None  # as on systems that cannot exchange two folders
+        scenario = scenario.removesuffix("-two-renames")
+    sys.stdout.write(json.dumps(SCENARIOS[scenario](Path(folder))))

@@ -1,0 +1,541 @@
+import dataclasses
+import hashlib
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from bertcnn.bundle import MEMBERS, Bundle, check_bundle_target, read_bundle, read_config, write_bundle
+from bertcnn.errors import BundleError, OutputError
+from bertcnn.sealed import MANIFEST, canonical_json
+
+FAILPOINTS = Path(__file__).with_name("failpoints.py")
+NAMES = sorted([MANIFEST, *(member.name for member in MEMBERS)])
+JSON_MEMBERS = ("config.json", "labels.json", "calibration.json", "metrics.json")
+
+
+@pytest.fixture(scope="session")
+def bundle() -> Bundle:
+    sys.path.insert(0, str(FAILPOINTS.parent))
+    try:
+        import failpoints
+    finally:
+        sys.path.pop(0)
+    return failpoints.tiny_bundle()
+
+
+@pytest.fixture
+def folder(bundle, tmp_path) -> Path:
+    write_bundle(bundle, tmp_path / "model")
+    return tmp_path / "model"
+
+
+def forge(folder: Path, **members: bytes | None) -> None:
+    """Change members (dots as `__`) and make all hashes fit again, as somebody with bad intentions would."""
+    manifest = json.loads((folder / MANIFEST).read_bytes())
+    for key, data in members.items():
+        name = key.replace("__", ".")
+        (folder / name).write_bytes(data)
+        manifest["members"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    seal(folder, manifest)
+
+
+def seal(folder: Path, manifest: dict) -> None:
+    manifest.pop("bundle_id", None)
+    manifest["bundle_id"] = hashlib.sha256(canonical_json(manifest)).hexdigest()
+    (folder / MANIFEST).write_bytes(canonical_json(manifest))
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(BundleError) as caught:
+        read_bundle(folder)
+    return str(caught.value)
+
+
+def crash(scenario: str, folder: Path) -> list[dict]:
+    finished = subprocess.run([sys.executable, FAILPOINTS, scenario, folder], capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr
+    return json.loads(finished.stdout)
+
+
+# === Round trip ===
+
+
+def test_a_model_comes_back_bit_for_bit(bundle, tmp_path):
+    bundle_id = write_bundle(bundle, tmp_path / "models" / "triage")
+    found = read_bundle(tmp_path / "models" / "triage")
+    assert found.bundle_id == bundle_id
+    for part in dataclasses.fields(Bundle):
+        if part.name not in ("tensors", "bundle_id"):
+            assert getattr(found, part.name) == getattr(bundle, part.name), part.name
+    assert found.tensors.keys() == bundle.tensors.keys()
+    for name, tensor in bundle.tensors.items():
+        assert found.tensors[name].dtype == np.float32
+        assert found.tensors[name].tobytes() == tensor.tobytes()
+        assert found.tensors[name].shape == tensor.shape
+
+
+def test_the_folder_holds_the_members_and_nothing_else(folder):
+    assert sorted(path.name for path in folder.iterdir()) == NAMES
+    assert [path.name for path in folder.parent.iterdir()] == ["model"]
+
+
+def test_saving_the_same_model_twice_gives_the_same_bytes(bundle, folder, tmp_path):
+    again = write_bundle(bundle, tmp_path / "again")
+    assert again == read_bundle(folder).bundle_id
+    for name in NAMES:
+        assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_the_configuration_can_be_read_alone(bundle, folder):
+    (folder / "model.safetensors").write_bytes(b"")
+    assert read_config(folder) == bundle.config
+    (folder / "config.json").write_bytes((folder / "config.json").read_bytes() + b"\n")
+    with pytest.raises(BundleError, match=r"config\.json was changed after the model was saved: it has"):
+        read_config(folder)
+
+
+def test_labels_and_pieces_may_hold_any_text_but_line_breaks_in_pieces(bundle, tmp_path):
+    odd = dataclasses.replace(bundle, labels=("NA", "null", "a\nb", "“ü”", "😀"), vocabulary=(*bundle.vocabulary[:4], "\u2028", "\x85"))
+    write_bundle(odd, tmp_path / "model")
+    found = read_bundle(tmp_path / "model")
+    assert (found.labels, found.vocabulary) == (odd.labels, odd.vocabulary)
+
+
+# === Tampering ===
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_flip_of_any_byte_is_noticed_and_the_file_is_named(folder, name):
+    path = folder / name
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        for bit in (0x01, 0x20):
+            changed = bytearray(whole)
+            changed[place] ^= bit
+            path.write_bytes(changed)
+            with pytest.raises(BundleError, match=name.replace(".", r"\.")):
+                read_bundle(folder)
+    path.write_bytes(whole)
+    read_bundle(folder)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b" ", lambda _: b""], ids=["cut", "longer", "empty"])
+def test_another_length_is_noticed(folder, name, change):
+    (folder / name).write_bytes(change((folder / name).read_bytes()))
+    assert name in refusal(folder)
+
+
+@pytest.mark.parametrize(("name", "first", "second"), [("labels.json", b"billing", b"hardware"), ("vocab.txt", b"router", b"##s")])
+def test_two_swapped_lines_are_noticed(folder, name, first, second):
+    data = (folder / name).read_bytes()
+    swapped = data.replace(first, b"\0").replace(second, first).replace(b"\0", second)
+    assert sorted(swapped) == sorted(data)
+    (folder / name).write_bytes(swapped)
+    assert f"{name} was changed after the model was saved: its content is not what was saved" in refusal(folder)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_missing_file_is_named(folder, name):
+    (folder / name).unlink()
+    assert (f"it has no {name}" if name == MANIFEST else f"{name} was changed after the model was saved: it is missing") in refusal(folder)
+
+
+def test_a_file_or_folder_too_many_is_named(folder):
+    (folder / "notes.txt").touch()
+    assert "holds 'notes.txt', which was not saved with the model" in refusal(folder)
+    (folder / "notes.txt").unlink()
+    (folder / "engine").mkdir()
+    assert "holds 'engine', which was not saved with the model" in refusal(folder)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_symbolic_link_is_refused_even_to_the_right_content(folder, name):
+    (folder / name).rename(folder.parent / "elsewhere")
+    (folder / name).symlink_to(folder.parent / "elsewhere")
+    assert f"{name} was changed after the model was saved: it is a symbolic link" in refusal(folder)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_folder_or_a_pipe_in_a_files_place_is_refused(folder, name):
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    assert name in refusal(folder)
+    (folder / name).unlink()
+    (folder / name).mkdir()
+    assert name in refusal(folder)
+
+
+# === Forgery: all hashes fit ===
+
+
+def test_the_forger_of_these_tests_can_make_a_readable_model(folder):
+    before = read_bundle(folder).bundle_id
+    forge(folder, MODEL_CARD__md=b"another")
+    assert read_bundle(folder).model_card == "another"
+    assert read_bundle(folder).bundle_id != before
+
+
+@pytest.mark.parametrize("name", ["config.json", "calibration.json"])
+def test_an_unknown_key_is_refused_by_its_name(folder, name):
+    value = json.loads((folder / name).read_bytes()) | {"trust_remote_code": True}
+    forge(folder, **{name.replace(".", "__"): canonical_json(value)})
+    message = refusal(folder)
+    assert name in message
+    assert "unknown key 'trust_remote_code'" in message
+
+
+def test_an_unknown_key_deep_inside_is_refused_by_its_name(folder):
+    value = json.loads((folder / "config.json").read_bytes())
+    value["encoder"]["loader"] = "os.system"
+    forge(folder, config__json=canonical_json(value))
+    assert "unknown key 'loader'" in refusal(folder)
+
+
+def test_a_key_that_python_has_another_use_for_is_refused(folder):
+    value = json.loads((folder / "config.json").read_bytes())
+    forge(folder, config__json=canonical_json(value | {"self": 1}))
+    assert "config.json holds a key that cannot be" in refusal(folder)
+    forge(folder, config__json=canonical_json(value | {"encoder": value["encoder"] | {"self": 1}}))
+    assert "config.json holds a key that cannot be" in refusal(folder)
+
+
+def test_an_unknown_key_in_the_manifest_is_refused_by_its_name(folder):
+    seal(folder, json.loads((folder / MANIFEST).read_bytes()) | {"signed_by": "nobody"})
+    assert "unknown key 'signed_by'" in refusal(folder)
+
+
+def test_a_manifest_cannot_list_a_member_of_another_name(folder):
+    (folder / "evil.py").write_bytes(b"1")
+    forge(folder, evil__py=b"1")
+    assert "manifest.json lists other members than a model has ('evil.py')" in refusal(folder)
+
+
+def test_a_manifest_cannot_leave_a_member_out(folder):
+    manifest = json.loads((folder / MANIFEST).read_bytes())
+    del manifest["members"]["labels.json"]
+    seal(folder, manifest)
+    (folder / "labels.json").unlink()
+    assert "manifest.json lists other members than a model has ('labels.json')" in refusal(folder)
+
+
+@pytest.mark.parametrize("name", [*JSON_MEMBERS, MANIFEST])
+def test_a_newer_schema_is_refused_as_such(folder, name):
+    if name == "labels.json":
+        pytest.skip("a list has no version")
+    value = json.loads((folder / name).read_bytes()) | {"schema_version": 2, "something_new": 1}
+    if name == MANIFEST:
+        seal(folder, value)
+    else:
+        forge(folder, **{name.replace(".", "__"): canonical_json(value)})
+    assert f"{name} has schema version 2: the model was written by a newer bertcnn" in refusal(folder)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b'{"a": 1, "a": 2}', "the key 'a' occurs twice"),
+        (b'{"a": NaN}', "is not usable JSON"),
+        (b'{"a": 1e999}', "is not usable JSON"),
+        (b'{"a": "\\ud800"}', "is not usable JSON"),
+        (b"[" * 100_000, "is not usable JSON"),
+        (b'{"a": ' + b"1" * 5000 + b"}", "is not usable JSON"),
+        (b"\xff\xfe{}", "is not usable JSON"),
+        (b"", "is not usable JSON"),
+        (b"[]", "a JSON object"),
+    ],
+    ids=["twice", "nan", "infinity", "surrogate", "tower", "long number", "utf-16", "empty", "list"],
+)
+@pytest.mark.parametrize("name", ["config.json", "metrics.json"])
+def test_json_that_means_two_things_or_nothing_is_refused(folder, name, data, words):
+    forge(folder, **{name.replace(".", "__"): data})
+    message = refusal(folder)
+    assert name in message
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (["a"], "1 labels, 1 of them different"),
+        (["a", "a"], "2 labels, 1 of them different"),
+        (["a", " "], "not blank"),
+        (["a", 1], "not blank"),
+        ({"a": "b"}, "not blank"),
+    ],
+)
+def test_labels_are_at_least_two_different_texts(folder, labels, words):
+    forge(folder, labels__json=canonical_json(labels))
+    assert words in refusal(folder)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"[PAD]\n[UNK]\n[CLS]\n[SEP]\nrouter\n", "holds 5 WordPieces; expected the encoder's vocabulary size of 6"),
+        (b"[PAD]\n[UNK]\n[CLS]\n[SEP]\nrouter\nrouter\n", "holds a WordPiece twice"),
+        (b"[PAD]\n[UNK]\n[CLS]\n[MASK]\nrouter\n##s\n", "lacks [SEP]"),
+        (b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n\n##s\n", "holds an empty WordPiece"),
+        (b"[PAD]\n[UNK]\n[CLS]\n[SEP]\nrouter\n##s", "does not end with a line break"),
+        (b"[PAD]\n[UNK]\n[CLS]\n[SEP]\nrouter\n\xff\n", "is not UTF-8 text"),
+    ],
+)
+def test_a_vocabulary_that_does_not_fit_is_refused(folder, data, words):
+    forge(folder, vocab__txt=data)
+    assert words in refusal(folder)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_not_finite_are_refused_by_name(folder, bad):
+    forge(folder, model__safetensors=safetensors.numpy.save({"head/bias": np.array([1, bad], np.float32)}))
+    assert "model.safetensors holds 'head/bias' with NaN or infinity in it" in refusal(folder)
+
+
+def test_weights_of_another_kind_are_refused(folder):
+    forge(folder, model__safetensors=safetensors.numpy.save({"head/bias": np.array([1], np.float16)}))
+    assert "model.safetensors holds 'head/bias' as F16" in refusal(folder)
+
+
+class _Runs:
+    def __reduce__(self):
+        return (os.mkdir, (str(_Runs.place),))
+
+
+def test_a_pickle_under_the_name_of_the_weights_is_refused_and_never_opened(folder, tmp_path):
+    _Runs.place = tmp_path / "pickle was here"
+    forge(folder, model__safetensors=pickle.dumps(_Runs()))
+    assert "model.safetensors is not a safetensors file" in refusal(folder)
+    assert not _Runs.place.exists()
+    pickle.loads((folder / "model.safetensors").read_bytes())  # noqa: S301 - shows that it would have run
+    assert _Runs.place.exists()
+
+
+def test_a_file_over_our_limit_is_refused_before_it_is_read(folder):
+    with (folder / MANIFEST).open("r+b") as file:
+        file.truncate(1 << 40)
+    assert "manifest.json has 1,099,511,627,776 bytes; expected at most 65,536" in refusal(folder)
+
+
+def test_settings_that_contradict_each_other_are_refused(folder):
+    value = json.loads((folder / "config.json").read_bytes())
+    value["tokenizer"]["max_tokens"] = 17
+    forge(folder, config__json=canonical_json(value))
+    assert "max_tokens of at most the encoder's 16 positions, not 17" in refusal(folder)
+
+
+# === Not a model folder ===
+
+
+def test_each_kind_of_place_that_is_no_model_has_its_own_message(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "tickets.csv").touch()
+    assert "missing does not exist" in refusal(tmp_path / "missing")
+    assert "file is a file" in refusal(tmp_path / "file")
+    assert "empty is an empty folder" in refusal(tmp_path / "empty")
+    assert "other is not a model: it has no manifest.json (it holds 'tickets.csv')" in refusal(tmp_path / "other")
+    (tmp_path / "other" / "manifest.json").write_text('{"format": "web app"}')
+    assert "manifest.json is not that of a bertcnn model" in refusal(tmp_path / "other")
+
+
+# === What is not saved ===
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"tensors": {"a": np.array([np.nan], np.float32)}}, "holds 'a' with NaN"),
+        ({"tensors": {"a": np.array([1.0])}}, "holds 'a' as float64; expected float32"),
+        ({"tensors": {}}, "holds no tensor"),
+        ({"labels": ("a", "a")}, "2 labels, 1 of them different"),
+        ({"labels": ("a", "\ud800")}, "cannot be saved"),
+        ({"vocabulary": ("[PAD]",)}, "holds 1 WordPieces"),
+        ({"metrics": {"accuracy": float("nan")}}, "cannot be saved"),
+        ({"metrics": {"accuracy": np.float32(1)}}, "cannot be saved"),
+    ],
+)
+def test_a_model_that_could_not_be_read_again_is_not_saved(bundle, tmp_path, change, words):
+    with pytest.raises(BundleError) as caught:
+        write_bundle(dataclasses.replace(bundle, **change), tmp_path / "model")
+    assert words in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+# === Places to save ===
+
+
+def test_a_model_is_overwritten_only_on_request(bundle, folder):
+    other = dataclasses.replace(bundle, labels=("a", "b"))
+    for act in (lambda: check_bundle_target(folder, False), lambda: write_bundle(other, folder)):
+        with pytest.raises(OutputError, match=r"holds a saved model already.*--force"):
+            act()
+    assert read_bundle(folder).labels == bundle.labels
+    check_bundle_target(folder, True)
+    write_bundle(other, folder, overwrite=True)
+    assert read_bundle(folder).labels == other.labels
+    assert [path.name for path in folder.parent.iterdir()] == ["model"]
+
+
+def test_a_damaged_model_can_be_overwritten(bundle, folder):
+    (folder / "vocab.txt").write_text("broken")
+    (folder / "labels.json").unlink()
+    write_bundle(bundle, folder, overwrite=True)
+    assert read_bundle(folder).labels == bundle.labels
+
+
+def test_what_is_no_model_is_never_overwritten(bundle, folder, tmp_path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.png").touch()
+    (tmp_path / "file").touch()
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "manifest.json").write_text("{}")
+    (folder / "notes.txt").touch()
+    for name, words in [
+        ("photos", "holds 'cat.png', which is no part of a model"),
+        ("file", "file is a file"),
+        ("site", "is not a saved model"),
+        ("model", "holds 'notes.txt', which is no part of a model"),
+        ("file/model", "file is a file"),
+    ]:
+        for act in (
+            lambda name=name: check_bundle_target(tmp_path / name, True),
+            lambda name=name: write_bundle(bundle, tmp_path / name, overwrite=True),
+        ):
+            with pytest.raises(OutputError) as caught:
+                act()
+            assert words in str(caught.value)
+    assert (tmp_path / "photos" / "cat.png").exists()
+    assert (folder / "notes.txt").exists()
+    assert (tmp_path / "file").is_file()
+
+
+def test_an_empty_folder_may_be_filled(bundle, tmp_path):
+    (tmp_path / "model").mkdir()
+    write_bundle(bundle, tmp_path / "model")
+    read_bundle(tmp_path / "model")
+
+
+def test_a_link_to_a_model_stays_a_link(bundle, folder):
+    current = folder.parent / "current"
+    current.symlink_to(folder, target_is_directory=True)
+    write_bundle(dataclasses.replace(bundle, labels=("a", "b")), current, overwrite=True)
+    assert current.is_symlink()
+    assert read_bundle(current).labels == read_bundle(folder).labels == ("a", "b")
+
+
+def test_the_saved_folder_has_the_rights_that_new_files_get(bundle, tmp_path):
+    (tmp_path / "plain").mkdir()
+    write_bundle(bundle, tmp_path / "model")
+    assert (tmp_path / "model").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+# === Crashes ===
+
+
+@pytest.mark.parametrize("scenario", ["first", "over", "over-two-renames", "first-two-renames"])
+def test_a_save_killed_at_any_step_leaves_the_old_model_or_the_new_one(tmp_path, scenario):
+    outcomes = crash(scenario, tmp_path / "place")
+    old = "TARGET does not exist" if scenario.startswith("first") else "old"
+    found = [outcome["found"] for outcome in outcomes]
+    assert len(found) > 40  # 8 files, each opened, written, synced and closed, and more
+    assert set(found) == {old, "new"}
+    assert found == sorted(found, key=lambda what: what == "new")  # first only old, then only new
+    assert {outcome["after"] for outcome in outcomes} == {"new"}
+    assert all(outcome["left"] == ["model"] for outcome in outcomes), "the next save clears what killed ones left"
+
+
+def test_everything_is_on_the_disk_before_it_is_put_in_place(bundle, folder, monkeypatch):
+    opened, events = {}, []
+
+    def watch(name, note):
+        real = getattr(os, name)
+
+        def watched(*arguments, **options):
+            result = real(*arguments, **options)
+            note(result, *arguments)
+            return result
+
+        monkeypatch.setattr(os, name, watched)
+
+    watch("open", lambda result, path, *_, **__: opened.__setitem__(result, Path(path).name if not isinstance(path, int) else path))
+    watch("fsync", lambda _, handle: events.append(opened[handle]))
+    sys.addaudithook(lambda event, _: events.append(event) if event == "bertcnn.exchange" else None)
+    write_bundle(bundle, folder, overwrite=True)
+    moved = events.index("bertcnn.exchange")
+    assert sorted(events[:moved]) == sorted([*NAMES, "new"])
+    assert events[:moved][-1] == "new"
+    assert events[moved + 1 :] == [folder.parent.name]
+
+
+def test_a_full_disk_leaves_the_old_model_and_no_rest(tmp_path):
+    over, first = crash("full", tmp_path / "place")
+    for outcome, name in ((over, "model"), (first, "other")):
+        assert f"OutputError: no space left to write {tmp_path / 'place' / name}; expected room on the disk" in outcome["error"]
+        assert outcome["found"] == "old"
+        assert outcome["left"] == ["model"]
+
+
+def test_places_without_rights_are_told_in_one_line():
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        write, enter, read = (outcome["error"] for outcome in crash("closed", Path(place) / "place"))
+        (Path(place) / "place" / "closed").chmod(0o755)
+    assert "OutputError" in write
+    assert "is read-only for you" in write
+    assert "OutputError" in enter
+    assert "cannot be written (permission denied)" in enter
+    assert "BundleError" in read
+    assert "cannot be read (Permission denied)" in read
+
+
+def test_rests_of_a_living_save_are_left_alone(bundle, folder):
+    from bertcnn.files import work_folder
+
+    with work_folder(folder) as work:
+        write_bundle(bundle, folder, overwrite=True)
+        assert work.is_dir()
+    assert not work.exists()
+
+
+def test_reading_while_others_save_gives_one_of_their_models(bundle, folder):
+    stop = threading.Event()
+
+    def keep_saving(label: str) -> None:
+        while not stop.is_set():
+            write_bundle(dataclasses.replace(bundle, labels=("a", label), model_card=label), folder, overwrite=True)
+
+    write_bundle(dataclasses.replace(bundle, labels=("a", "b"), model_card="b"), folder, overwrite=True)
+    savers = [threading.Thread(target=keep_saving, args=(label,)) for label in "bc"]
+    for saver in savers:
+        saver.start()
+    try:
+        for _ in range(150):
+            found = read_bundle(folder)
+            assert found.labels[1] == found.model_card
+    finally:
+        stop.set()
+        for saver in savers:
+            saver.join()
+    assert [path.name for path in folder.parent.iterdir()] == ["model"]
+
+
+def test_reading_needs_no_keras(folder):
+    script = "import sys; from bertcnn.bundle import read_bundle; read_bundle(sys.argv[1]); print({'keras', 'tensorflow', 'jax'} & set(sys.modules))"
+    finished = subprocess.run([sys.executable, "-c", script, folder], capture_output=True, text=True, check=True)
+    assert finished.stdout.strip() == "set()"
+
+
+def test_a_model_folder_can_be_copied(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "copy")
+    assert read_bundle(tmp_path / "copy").bundle_id == read_bundle(folder).bundle_id

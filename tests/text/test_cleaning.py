@@ -1,0 +1,52 @@
+"""Any Python string becomes one that can be tokenised."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertcnn.text.cleaning import clean_text, is_blank
+
+ANY_TEXT = st.text(st.characters())  # hypothesis leaves surrogates in
+
+
+@given(ANY_TEXT)
+def test_what_comes_out_is_utf8_without_nul(text):
+    cleaned = clean_text(text)
+    assert "\0" not in cleaned
+    assert cleaned.encode("utf-8").decode("utf-8") == cleaned
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0")))
+def test_a_sound_text_stays_character_for_character(text):
+    assert clean_text(text) == text
+
+
+@given(ANY_TEXT)
+def test_cleaning_twice_changes_nothing_more(text):
+    assert clean_text(clean_text(text)) == clean_text(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("\ud83d\ude00", "😀"),
+        ("a\ud83d", "a\ufffd"),
+        ("\ude00\ud83d!", "\ufffd\ufffd!"),
+        ("\ud83d\ud83d\ude00", "\ufffd😀"),
+        ("\0é\0", "\ufffdé\ufffd"),
+    ],
+)
+def test_halves_of_a_character_are_joined_or_replaced(text, cleaned):
+    assert clean_text(text) == cleaned
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "\t\r\n", "\u00a0", "\u200b", "\ufeff", "\0", "\ufffd", "\u2003\u200b \ufeff", "\u3000\0", chr(0xD83D), "\x1f\x7f"]
+)
+def test_nothing_to_see_is_blank(text):
+    assert is_blank(text)
+
+
+@pytest.mark.parametrize("text", ["a", " . ", "\u200ba", "😀", "\u0301", "NA", "null", "0", "-", "\ud83d\ude00"])
+def test_anything_to_see_is_not_blank(text):
+    assert not is_blank(text)

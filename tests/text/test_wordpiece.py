@@ -1,0 +1,170 @@
+"""Token ids: those of Hugging Face's tokenizer, safe for every string, in linear time."""
+
+import csv
+import json
+import time
+from pathlib import Path
+from unicodedata import category, normalize
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bertcnn.errors import EncoderError
+from bertcnn.settings import TokenizerSettings
+from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+TICKETS = Path(__file__).parents[2] / "data" / "isp_tickets.csv"
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+
+
+@pytest.fixture(scope="module")
+def minilm(minilm_folder):
+    return WordPieceTokenizer(read_vocabulary(minilm_folder / "vocab.txt"))
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_vocabulary):
+    return WordPieceTokenizer(tiny_vocabulary, TokenizerSettings(max_tokens=12, head_tokens=4))
+
+
+def ids(tokenizer, *texts):
+    return [row.tolist() for row in tokenizer.encode(texts).token_ids]
+
+
+def test_ids_equal_hugging_faces(minilm):
+    content = json.loads((GOLDEN / "bert_texts.json").read_text(encoding="utf-8"))
+    texts = [*(text for batch in content["batches"] for text in batch), *content["tokenizer_only"]]
+    with np.load(GOLDEN / "bert_golden.npz") as golden:
+        expected = np.split(golden["ids"], np.cumsum(golden["id_counts"])[:-1])
+    encoded = minilm.encode(texts)
+    assert len(texts) >= 80
+    assert not encoded.truncated.any()
+    for text, found, wanted in zip(texts, encoded.token_ids, expected, strict=True):
+        assert found.tolist() == wanted.tolist(), text
+
+
+def test_halves_of_characters_and_nul_vanish_as_the_replacement_character_does(minilm):
+    plain, *others = ids(minilm, "no signal", "no sig\0nal", "no sig\ud83dnal", "\ude00no sig\ufffdnal\0\0")
+    assert others == [plain] * 3
+    assert ids(minilm, "\ud83d\ude00") == ids(minilm, "😀")
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.characters()))
+def test_every_string_gives_ids_of_the_vocabulary_between_two_marks(tiny, text):
+    (row,) = ids(tiny, text)
+    assert row[0] == 2
+    assert row[-1] == 3
+    assert all(0 <= token < len(tiny.vocabulary) and token not in (0, 2, 3, 4) for token in row[1:-1])
+
+
+def test_a_customer_cannot_type_a_control_token(minilm):
+    (row,) = ids(minilm, "[CLS] [SEP][MASK] [PAD] [UNK]")
+    assert not {0, 100, 101, 102, 103} & set(row[1:-1])
+
+
+def test_words_over_100_characters_are_unknown(minilm):
+    short, long = ids(minilm, "x" * 100, "x" * 101)
+    assert long == [101, 100, 102]
+    assert 100 not in short
+
+
+@pytest.mark.parametrize(("words", "kept"), [(9, "123456789"), (10, "1234567890"), (11, "123467890a"), (14, "123490abcd")])
+def test_a_long_text_keeps_head_and_tail(tiny, words, kept):
+    text = " ".join("1234567890abcdefg"[:words])
+    encoded = tiny.encode([text])
+    pieces = "".join(tiny.vocabulary[index] for index in encoded.token_ids[0][1:-1])
+    assert pieces == kept
+    assert encoded.truncated.tolist() == [words > 10]
+    assert encoded.lengths.tolist() == [min(words, 10) + 2]
+
+
+def test_the_defaults_keep_128_and_382_tokens(minilm):
+    encoded = minilm.encode([" ".join(str(number % 10) for number in range(600))])
+    whole = WordPieceTokenizer(minilm.vocabulary, TokenizerSettings(max_tokens=1000))
+    (everything,) = ids(whole, " ".join(str(number % 10) for number in range(600)))
+    assert encoded.token_ids[0].tolist() == [*everything[:129], *everything[-383:]]
+    assert encoded.lengths.tolist() == [512]
+
+
+def test_a_cased_tokenizer_keeps_case_and_accents():
+    vocabulary = [*SPECIAL, "Zürich", "zurich"]
+    assert ids(WordPieceTokenizer(vocabulary, TokenizerSettings(lowercase=False)), "Zürich") == [[2, 4, 3]]
+    assert ids(WordPieceTokenizer(vocabulary), "Zürich") == [[2, 5, 3]]
+
+
+@pytest.mark.parametrize("unit", ["é", "a ", "ab.", "e\u0301"])
+def test_time_is_linear_in_the_length(tiny, unit):
+    def seconds(characters):
+        text = unit * (characters // len(unit))
+        best = float("inf")
+        for _ in range(2):
+            start = time.process_time()
+            tiny.encode([text])
+            best = min(best, time.process_time() - start)
+        return best
+
+    small, large = seconds(50_000), seconds(500_000)
+    assert large < 40 * small + 0.1  # a quadratic one would need 100 times as long
+
+
+def test_a_word_of_10_megabytes_takes_about_ten_times_as_long_as_one_of_1(tiny):
+    start = time.process_time()
+    assert ids(tiny, "x" * 1_000_000) == [[2, 1, 3]]
+    one = time.process_time() - start
+    start = time.process_time()
+    assert ids(tiny, "x" * 10_000_000) == [[2, 1, 3]]
+    assert time.process_time() - start < 40 * one + 0.1
+
+
+def test_tensorflow_text_agrees_on_the_sample_tickets(minilm):
+    import tensorflow_text
+
+    with TICKETS.open(encoding="utf-8", newline="") as file:
+        texts = [row["text"] for row in csv.DictReader(file)]
+    other = tensorflow_text.FastBertTokenizer(list(minilm.vocabulary), lower_case_nfd_strip_accents=True)
+    whole = WordPieceTokenizer(minilm.vocabulary, TokenizerSettings(max_tokens=10_000))
+    theirs = [row.tolist() for row in other.tokenize(texts).numpy()]
+    different = [text for text, mine, his in zip(texts, ids(whole, *texts), theirs, strict=True) if mine[1:-1] != his]
+    assert not [text for text in different if not any(map(tokenizers_disagree_about, text))]
+    assert len(different) < 0.005 * len(texts)
+
+
+def tokenizers_disagree_about(char):
+    """tensorflow_text also takes compatibility forms apart ("…" to "...") and makes spaces of control characters; BERT does neither."""
+    return normalize("NFKD", char) != normalize("NFD", char) or (category(char) == "Cc" and char not in "\t\n\r")
+
+
+# === Vocabularies ===
+
+
+@pytest.mark.parametrize("missing", SPECIAL)
+def test_a_vocabulary_without_a_special_token_is_refused(missing):
+    with pytest.raises(EncoderError, match=rf"a vocabulary of 4 pieces without \{missing[:-1]}\]; expected BERT's special tokens"):
+        WordPieceTokenizer([*(token for token in SPECIAL if token != missing), "a"])
+
+
+def test_a_piece_given_twice_is_refused():
+    with pytest.raises(EncoderError, match="a vocabulary of 6 pieces of which 5 are different; expected every piece once"):
+        WordPieceTokenizer([*SPECIAL, "a", "a"])
+
+
+@pytest.mark.parametrize(
+    ("content", "pieces"), [("a\nb\n", ("a", "b")), ("a\nb", ("a", "b")), ("a\r\nb\r\n", ("a", "b")), ("é\n\u2028\n", ("é", "\u2028"))]
+)
+def test_a_vocabulary_is_one_piece_a_line(tmp_path, content, pieces):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(content.encode())
+    assert read_vocabulary(path) == pieces
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe"])
+def test_an_unreadable_vocabulary_is_refused_in_one_line(tmp_path, content):
+    path = tmp_path / "vocab.txt"
+    if content:
+        path.write_bytes(content)
+    with pytest.raises(EncoderError, match=r"vocab\.txt could not be read .*expected a vocab\.txt with one piece a line"):
+        read_vocabulary(path)
