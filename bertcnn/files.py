@@ -23,7 +23,7 @@ if sys.platform != "win32":
 _SAVING = re.compile(r"\.(?P<target>.+)\.saving-[0-9a-f]{16}", re.DOTALL)
 _OLD = "old"  # in a work folder: what stood at the target before, on systems that cannot exchange two folders in one step
 _AT_CWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
-_EXCHANGE_UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
+_EXCHANGE_UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM}  # EPERM: some sandboxes say so of calls they do not know
 _TAKEN = {errno.EEXIST, errno.ENOTEMPTY}
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORGOTTEN_AFTER = 24 * 3600.0  # seconds; where folders cannot be locked, a work folder this old has no owner any more
@@ -67,15 +67,33 @@ def sync_folder(folder: Path) -> None:
 
 def try_lock(handle: int) -> bool:
     """Take the lock of an open file or folder; False when somebody else has it. It falls with the process, also by kill -9."""
+    return _lock(handle) is not False
+
+
+def _lock(handle: int) -> bool | None:
+    """Whether the lock is ours now; None where the system or the file system has no locks."""
     if sys.platform == "win32":
-        return True
+        return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without locks
-        return True
+    except OSError:
+        return None
     return True
+
+
+def check_can_write(target: Path) -> None:
+    """Try to make and remove a work folder for `target`, in the nearest folder above it that is there.
+
+    Raises:
+        OSError: it cannot be made; asking for the rights alone would miss read-only mounts, /proc, full disks and long names.
+    """
+    above = next(path for path in target.parents if path.exists())
+    probe = above / _work_name(target)
+    probe.mkdir(mode=0o700)
+    with suppress(OSError):  # a save at the same place may have cleaned it up
+        probe.rmdir()
 
 
 @contextmanager
@@ -94,16 +112,19 @@ def work_folder(target: Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        if not (folder / _OLD).exists() or target.exists():  # what stood here before is never lost
-            shutil.rmtree(folder, ignore_errors=True)
+        _discard(folder, target)
         if lock is not None:
             os.close(lock)
+
+
+def _work_name(target: Path) -> str:
+    return f".{target.name}.saving-{secrets.token_hex(8)}"
 
 
 def _locked_new_folder(target: Path) -> tuple[Path, int | None]:
     """A new work folder with its lock held; somebody cleaning up may catch it between the two steps, then comes another."""
     while True:
-        folder = target.parent / f".{target.name}.saving-{secrets.token_hex(8)}"
+        folder = target.parent / _work_name(target)
         folder.mkdir(mode=0o700)
         if os.name == "nt":
             return folder, None
@@ -168,21 +189,52 @@ def _renameat2() -> Any:  # noqa: ANN401 - a foreign function
 
 def resting_place(target: Path) -> Path:
     """Where the folder of `target` is to be read: there, or where a save killed between two renames left it."""
-    if not os.path.lexists(target):
+    if _is_vacant(target):
         for folder in _leftovers(target):
             if (folder / _OLD).is_dir():
                 return folder / _OLD
     return target
 
 
+def _is_vacant(target: Path) -> bool:
+    """Whether nothing stands there, or an empty folder."""
+    try:
+        with os.scandir(target) as entries:
+            return next(entries, None) is None
+    except FileNotFoundError:
+        return True
+    except OSError:  # a file, or a folder we may not look into
+        return False
+
+
 def clean_leftovers(target: Path) -> None:
     """Remove what killed processes left beside `target`, putting back what they had moved away."""
     for folder in _leftovers(target):
-        if not _abandoned(folder):
-            continue
-        if (folder / _OLD).is_dir() and not os.path.lexists(target):
-            (folder / _OLD).rename(target)
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError), _held(folder) as abandoned:  # it may be gone by now, or be another user's
+            if abandoned:
+                _discard(folder, target)
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[bool]:
+    """Whether the process that made a work folder is gone; its lock stays ours until the block ends, so no new owner can appear."""
+    handle = None if os.name == "nt" else os.open(folder, os.O_RDONLY)
+    try:
+        lock = None if handle is None else _lock(handle)
+        yield time.time() - folder.stat().st_mtime > _FORGOTTEN_AFTER if lock is None else lock
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _discard(work: Path, target: Path) -> None:
+    """Remove a work folder; what stood at `target` goes back there, or stays where `resting_place` finds it, but is never lost."""
+    old = work / _OLD
+    if old.is_dir() and _is_vacant(target):
+        with suppress(OSError):
+            old.rename(target)
+    if not (old.is_dir() and _is_vacant(target)):
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def _leftovers(target: Path) -> list[Path]:
@@ -194,17 +246,3 @@ def _leftovers(target: Path) -> list[Path]:
             if name and name["target"] == target.name and entry.is_dir(follow_symlinks=False):
                 found.append(Path(entry.path))
     return sorted(found)
-
-
-def _abandoned(folder: Path) -> bool:
-    """Whether the process that made a work folder is gone."""
-    try:
-        if os.name == "nt":
-            return time.time() - folder.stat().st_mtime > _FORGOTTEN_AFTER
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        return try_lock(handle)
-    finally:
-        os.close(handle)

@@ -29,11 +29,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Member:
-    """A file of the bundle and the most bytes we are ready to read of it."""
+    """A file of a sealed folder and the most bytes we are ready to read of it."""
 
     name: str
     largest: int
-    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class SealedFormat:
     Attributes:
         name: stands in the manifest.
         schema_version: the newest one this code can read.
-        members: the files it may hold.
+        members: the files it holds.
     """
 
     name: str
@@ -54,11 +53,6 @@ class SealedFormat:
     def largest(self) -> dict[str, int]:
         """The most bytes of each member."""
         return {member.name: member.largest for member in self.members}
-
-    @property
-    def required(self) -> set[str]:
-        """The members without which the folder is incomplete."""
-        return {member.name for member in self.members if not member.optional}
 
 
 class _MemberRecord(Settings):
@@ -168,7 +162,10 @@ def read_sealed(target: Path, form: SealedFormat, wanted: Collection[str] | None
 
 def _retried(target: Path, read: Callable[[Path], Result]) -> Result:
     """Read again when the folder was replaced in the middle of it; what is broken otherwise is broken."""
-    real = Path(os.path.realpath(target))
+    try:
+        real = Path(os.path.realpath(target))
+    except ValueError:  # a NUL character
+        raise BundleError(f"{one_line(target)} is no name of a folder", expected="a folder saved by bertcnn", fix="correct it") from None
     for _ in range(_TRIES):
         place = resting_place(real)
         identity = _identity(place)
@@ -181,12 +178,13 @@ def _retried(target: Path, read: Callable[[Path], Result]) -> Result:
     raise latest
 
 
-def _identity(place: Path) -> tuple[int, int] | None:
+def _identity(place: Path) -> tuple[int, int, int] | None:
+    """What tells a folder from its successor; the time too, because file systems use the numbers of removed folders again."""
     try:
         status = place.stat()
     except OSError:
         return None
-    return status.st_dev, status.st_ino
+    return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 def _read_members(target: Path, place: Path, form: SealedFormat, wanted: Collection[str] | None) -> tuple[str, dict[str, bytes]]:
@@ -276,9 +274,7 @@ def _parse_manifest(form: SealedFormat, data: bytes) -> _Manifest:
     rest = {key: part for key, part in value.items() if key != "bundle_id"}
     if data != canonical_json(value) or hashlib.sha256(canonical_json(rest)).hexdigest() != manifest.bundle_id:
         _changed(MANIFEST, "it no longer agrees with the id it carries")
-    listed = set(manifest.members)
-    required, known = form.required, set(form.largest)
-    if not required <= listed <= known:
-        odd = sorted((required - listed) | (listed - known))
-        refuse(f"{MANIFEST} lists other members than a model has ({one_line(odd[0])})", f"{', '.join(sorted(required))}")
+    odd = sorted(set(manifest.members) ^ set(form.largest))
+    if odd:
+        refuse(f"{MANIFEST} lists other members than a model has ({one_line(odd[0])})", ", ".join(sorted(form.largest)))
     return manifest

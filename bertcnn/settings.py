@@ -19,7 +19,7 @@ class Settings(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    def __init__(self, **values: Any) -> None:  # noqa: ANN401 - checked by pydantic, field by field
+    def __init__(self, /, **values: Any) -> None:  # noqa: ANN401 - checked by pydantic, field by field
         try:
             super().__init__(**values)
         except pydantic.ValidationError as error:
@@ -101,6 +101,9 @@ class TrainingSettings(Settings):
     """How a classifier is trained; `FULL` and `FROZEN` hold each recipe's defaults."""
 
     epochs: Count = Field(5, description="passes over the training rows at most")
+    fewest_steps: Annotated[int, Field(ge=0)] = Field(
+        0, description="a small file gets more epochs until it has so many steps (Mosbach et al. 2021, section 5)"
+    )
     patience: Count = Field(2, description="epochs without a better macro-F1 before training stops")
     batch_size: Count = Field(32, description="rows of a batch")
     learning_rate: Positive = Field(2e-4, description="peak, of the encoder's top layer")
@@ -114,9 +117,9 @@ class TrainingSettings(Settings):
     label_smoothing: Fraction = Field(0.1, description="probability spread over all labels (Szegedy et al. 2016, section 7)")
     class_weight: ClassWeight = Field("none", description="balanced: rare labels count more; sqrt: half as strongly")
     validation_fraction: Annotated[float, Field(gt=0.0, lt=0.9)] = Field(0.1, description="share of rows held out when no file is given")
-    compiled_shapes: Annotated[int, Field(ge=1, le=6)] = Field(6, description="padded lengths XLA compiles for, at most")
+    compiled_shapes: Annotated[int, Field(ge=1, le=6)] = Field(4, description="padded lengths XLA compiles for, at most")
     max_tokens: Annotated[int, Field(ge=4)] = Field(512, description="longest input with [CLS] and [SEP]")
 
 
 FULL = TrainingSettings()
-FROZEN = TrainingSettings(epochs=30, patience=5, batch_size=64, learning_rate=1e-3, head_multiplier=1.0, layer_decay=1.0)
+FROZEN = TrainingSettings(epochs=8, fewest_steps=600, patience=3, batch_size=64, learning_rate=3e-3, head_multiplier=1.0, layer_decay=1.0)

@@ -1,15 +1,17 @@
-"""Shared by all tests: a tiny encoder on disk, the published one, and a second run of a test on JAX."""
+"""Shared by all tests: a tiny encoder on disk, the published one, and the mark of tests that run on JAX too."""
 
 import json
-import os
 import string
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 collect_ignore_glob = ["golden/*"]  # scripts for other environments, no modules of the tests
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "on_jax: tests/test_jax.py runs this test a second time, with JAX as Keras' backend")
+
 
 _WORDS = (  # noqa: SIM905
     "the a i my your is are was not no and it to of for on in with that this you me he she they have has had will can please help call "
@@ -81,19 +83,3 @@ def minilm_folder() -> Path:
     from bertcnn.encoders.download import fetch_encoder
 
     return fetch_encoder("minilm-l6").folder
-
-
-@pytest.fixture
-def run_on_jax(request):
-    """Runs tests of the requesting module again in a process of its own, with JAX as Keras' backend."""
-
-    def run(*names: str) -> None:
-        module = request.node.path
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *(f"{module}::{name}" for name in names)]
-        finished = subprocess.run(
-            command, env={**os.environ, "KERAS_BACKEND": "jax"}, cwd=request.config.rootpath, capture_output=True, text=True, check=False
-        )
-        assert finished.returncode == 0, finished.stdout + finished.stderr
-        assert f"{len(names)} passed" in finished.stdout
-
-    return run

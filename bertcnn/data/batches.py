@@ -65,7 +65,7 @@ def choose_lengths(lengths: np.ndarray, most: int = 6) -> tuple[int, ...]:
     """The padded lengths, at most `most`, that waste the fewest tokens on rows of these `lengths`.
 
     Each distinct length is one more program for XLA to compile, so few are wanted; which few is found exactly, by dynamic
-    programming over the lengths rounded up to a multiple of 8 (but no further than the longest row: the encoder may have no more positions).
+    programming over the lengths rounded up to a multiple of 8 (but not past the longest row: the encoder may have no more positions).
 
     Args:
         lengths: int [rows], tokens of each row, at least one row.

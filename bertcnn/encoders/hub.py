@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _ANSWER_SECONDS, _READ_SECONDS = 5.0, 15.0  # to answer at all, looking up its address included; between two pieces of a file
 _ATTEMPTS = 4  # at one file, counted anew whenever bytes have arrived
-_PIECE = 1 << 20  # bytes
 _FORGOTTEN_AFTER = 7 * 24 * 3600.0  # seconds a half download waits to be continued
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _YES = {"1", "on", "yes", "true"}  # as the hub's library reads its variables
@@ -51,16 +50,18 @@ def fetch_from_hub(entry: CatalogueEntry, folder: Path, partials: Path, progress
         SourceError: the hub cannot be reached, does not have it, or sends something else than it should.
     """
     import httpx2
+    from huggingface_hub import get_hf_file_metadata, get_session  # noqa: F401 - a slow import must not count as the hub's time
     from huggingface_hub.errors import OfflineModeIsEnabled
 
     if os.environ.get("HF_HUB_OFFLINE", "").lower() in _YES:  # the library reads it only once, when it is imported
         raise SourceError("HF_HUB_OFFLINE is set")
     with _quiet_library():
         try:
+            get_session()  # reads certificates, likewise
             weights = _in_time(lambda: _about(entry, WEIGHTS, entry.revision or "main"))
             revision = weights.commit_hash or entry.revision
-            announced = weights.etag or ""
-            if revision is None or not _SHA256.fullmatch(announced) or weights.size is None:
+            announced = weights.etag if _SHA256.fullmatch(weights.etag or "") else entry.sha256
+            if revision is None or announced is None or weights.size is None:
                 raise SourceError("what answers there is no hub: it announces no sha256")
             if entry.sha256 not in (None, announced):
                 raise SourceError(f"it announces other weights (sha256 {announced[:12]}..., not {entry.sha256[:12]}...)")
@@ -201,7 +202,7 @@ def _pieces(url: str, offset: int) -> Iterator[tuple[int, bytes]]:
     with get_session().stream("GET", url, headers=headers, timeout=timeout, follow_redirects=True) as response:
         hf_raise_for_status(response)
         place = offset if response.status_code == httpx2.codes.PARTIAL_CONTENT else 0
-        for piece in response.iter_bytes(_PIECE):
+        for piece in response.iter_bytes():  # as they arrive: collecting them would lose some when the connection breaks
             yield place, piece
             place += len(piece)
 
@@ -313,5 +314,6 @@ def _still_there(path: Path, file: BinaryIO) -> bool:
 def _forget_old(partials: Path) -> None:
     """Remove half downloads that nobody came back for."""
     for path in partials.iterdir():
-        if time.time() - path.stat().st_mtime > _FORGOTTEN_AFTER:
-            path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # its owner may just have finished it
+            if time.time() - path.stat().st_mtime > _FORGOTTEN_AFTER:
+                path.unlink()

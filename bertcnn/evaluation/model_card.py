@@ -24,7 +24,8 @@ def model_card(config: BundleConfig, figures: Evaluation, temperature: float) ->
         for label in figures.labels
     )
     confused = "\n".join(
-        f"- {_cell(pair.actual)} called {_cell(pair.predicted)}: {pair.count} rows ({pair.share:.0%})" for pair in figures.most_confused
+        f"- {_cell(pair.actual)} called {_cell(pair.predicted)}: {pair.count} rows ({pair.share:.0%})"
+        for pair in figures.most_confused  # most frequent first
     )
     return f"""# Text classifier with {len(figures.labels)} labels
 
@@ -33,8 +34,8 @@ on {config.created_at} ({versions}).
 
 ## Figures
 
-On the {figures.rows} validation rows, which chose the best epoch and the temperature ({temperature:.3f}), so expect slightly less on new rows:
-accuracy {figures.accuracy:.4f}, macro-F1 {figures.macro_f1:.4f}, weighted F1 {figures.weighted_f1:.4f}.
+On the {figures.rows} validation rows, which chose the best epoch and the temperature ({temperature:.3f}), so expect
+slightly less on new rows: accuracy {figures.accuracy:.4f}, macro-F1 {figures.macro_f1:.4f}, weighted F1 {figures.weighted_f1:.4f}.
 
 | label | precision | recall | F1 | rows |
 |---|---|---|---|---|

@@ -14,6 +14,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from bertcnn.layers.dropout import HashDropout
+from bertcnn.layers.linear import Linear
+
 _MASKED = -1e9  # added to the scores of padding; exp() of it is exactly 0
 
 
@@ -40,14 +43,14 @@ class MultiHeadAttention(keras.layers.Layer):
     def __init__(self, heads: int, *, dropout: float = 0.0, seed: int = 0, **kwargs: Any) -> None:  # noqa: ANN401
         super().__init__(**kwargs)
         self.heads, self.dropout_rate, self.seed = heads, dropout, seed
-        self.dropout = keras.layers.Dropout(dropout, seed=seed)
+        self.dropout = HashDropout(dropout, seed=seed, dtype=self.dtype_policy)
 
-    def build(self, hidden_shape: tuple[int | None, ...]) -> None:
+    def build(self, hidden_shape: tuple[Any, ...]) -> None:
         """Create the four projections for inputs of this width."""
         width = hidden_shape[-1]
         names = ("query", "key", "value", "output")
         self.query, self.key, self.value, self.projection = (
-            keras.layers.Dense(width, kernel_initializer=bert_initializer(self.seed + index), name=name, dtype=self.dtype_policy)
+            Linear(width, initializer=bert_initializer(self.seed + index), name=name, dtype=self.dtype_policy)
             for index, name in enumerate(names)
         )
         for layer in (self.query, self.key, self.value, self.projection):

@@ -7,6 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from bertcnn.layers.linear import matmul_tokens
+
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class WindowConvolution(keras.layers.Layer):
@@ -45,7 +47,7 @@ class WindowConvolution(keras.layers.Layer):
         real = ops.cast(padding_mask, self.compute_dtype)[:, :, None]  # [B, T, 1]
         batch, length, width = ops.shape(hidden)[0], ops.shape(hidden)[1], hidden.shape[-1]
         kernel = ops.reshape(ops.transpose(self.kernel, (1, 0, 2)), (width, self.window * self.filters))  # [D, W*N]
-        products = ops.reshape(ops.matmul(hidden * real, kernel), (batch, length, self.window, self.filters))  # [B, T, W, N]
+        products = ops.reshape(matmul_tokens(hidden * real, kernel), (batch, length, self.window, self.filters))  # [B, T, W, N]
         products = ops.pad(products, ((0, 0), (0, self.window - 1), (0, 0), (0, 0)))  # [B, T+W-1, W, N]
         total = sum(products[:, offset : offset + length, offset] for offset in range(self.window))  # [B, T, N]
         return ops.relu(total + self.bias) * real

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from bertcnn.layers.attention import bert_initializer
+from bertcnn.layers.dropout import HashDropout
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
@@ -48,7 +49,7 @@ class BertEmbeddings(keras.layers.Layer):
         self.max_positions, self.segment_types = max_positions, segment_types
         self.epsilon, self.dropout_rate, self.seed = epsilon, dropout, seed
         self.normalize = keras.layers.LayerNormalization(epsilon=epsilon, name="normalize", dtype=self.dtype_policy)
-        self.dropout = keras.layers.Dropout(dropout, seed=seed)
+        self.dropout = HashDropout(dropout, seed=seed, dtype=self.dtype_policy)
 
     def build(self, *_: Any) -> None:  # noqa: ANN401
         """Create the three tables."""

@@ -8,6 +8,8 @@ import keras
 from keras import ops
 
 from bertcnn.layers.attention import MultiHeadAttention, bert_initializer
+from bertcnn.layers.dropout import HashDropout
+from bertcnn.layers.linear import Linear
 
 
 def gelu(values: Any) -> Any:  # noqa: ANN401
@@ -62,17 +64,15 @@ class TransformerBlock(keras.layers.Layer):
         policy = self.dtype_policy
         self.attention = MultiHeadAttention(heads, dropout=attention_dropout, seed=seed, name="attention", dtype=policy)
         self.attention_norm = keras.layers.LayerNormalization(epsilon=epsilon, name="attention_norm", dtype=policy)
-        self.expand = keras.layers.Dense(feed_forward_width, kernel_initializer=bert_initializer(seed + 4), name="expand", dtype=policy)
+        self.expand = Linear(feed_forward_width, initializer=bert_initializer(seed + 4), name="expand", dtype=policy)
         self.output_norm = keras.layers.LayerNormalization(epsilon=epsilon, name="output_norm", dtype=policy)
-        self.attention_drop = keras.layers.Dropout(dropout, seed=seed + 1)
-        self.output_drop = keras.layers.Dropout(dropout, seed=seed + 2)
+        self.attention_drop = HashDropout(dropout, seed=seed + 1, dtype=policy)
+        self.output_drop = HashDropout(dropout, seed=seed + 2, dtype=policy)
 
-    def build(self, hidden_shape: tuple[int | None, ...], *_: Any) -> None:  # noqa: ANN401
+    def build(self, hidden_shape: tuple[Any, ...], *_: Any) -> None:  # noqa: ANN401
         """Create the weights for inputs of this width."""
         width = hidden_shape[-1]
-        self.contract = keras.layers.Dense(
-            width, kernel_initializer=bert_initializer(self.seed + 5), name="contract", dtype=self.dtype_policy
-        )
+        self.contract = Linear(width, initializer=bert_initializer(self.seed + 5), name="contract", dtype=self.dtype_policy)
         for layer in (self.attention, self.attention_norm, self.expand, self.output_norm):
             layer.build(hidden_shape)
         self.contract.build((*hidden_shape[:-1], self.feed_forward_width))

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from bertcnn.layers.convolution import MaskedMax, MaskedMean, WindowConvolution
+from bertcnn.layers.dropout import HashDropout
 from bertcnn.models.bert import Bert
 from bertcnn.settings import EncoderSettings, HeadSettings
 
@@ -41,7 +42,7 @@ class CnnHead(keras.Model):
             WindowConvolution(window, settings.filters, seed=first + window, name=f"convolution_{window}")
             for window in settings.window_sizes
         ]
-        dropout = keras.layers.Dropout(settings.dropout, seed=first, name="head_dropout")
+        dropout = HashDropout(settings.dropout, seed=first, name="head_dropout")
         linear = keras.layers.Dense(
             classes, kernel_initializer=keras.initializers.GlorotUniform(seed=first), name="logits", dtype="float32"
         )

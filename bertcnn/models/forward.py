@@ -14,6 +14,16 @@ Inputs = Mapping[str, np.ndarray]
 Collate = Callable[[BatchPlan], Inputs]
 
 
+def padded_up_to(longest: int) -> tuple[int, ...]:
+    """Few lengths that hold every row of up to `longest` tokens and go no further: an encoder has no more positions.
+
+    Example:
+        >>> padded_up_to(100)
+        (16, 32, 64, 100)
+    """
+    return (*(length for length in (16, 32, 64, 128, 256) if length < longest), longest)
+
+
 class Forward:
     """Runs a model on rows of any length, sorted by length into batches, without padding more than needed.
 
@@ -25,7 +35,7 @@ class Forward:
         token_budget: tokens of a batch at most.
     """
 
-    def __init__(self, model: keras.Model, padded_lengths: Sequence[int] = (16, 32, 64, 128, 256, 512), token_budget: int = 2048) -> None:
+    def __init__(self, model: keras.Model, padded_lengths: Sequence[int] = padded_up_to(512), token_budget: int = 2048) -> None:
         compiled = keras.backend.backend() != "tensorflow"
         self._model = keras.Model(model.input, model.output)
         self._model.compile(jit_compile=compiled)

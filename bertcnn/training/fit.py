@@ -88,7 +88,8 @@ def fit(
     """
     padded_lengths = choose_lengths(train.lengths, settings.compiled_shapes)
     steps = math.ceil(len(train.labels) / settings.batch_size)
-    schedule = WarmupLinearDecay(settings.learning_rate, int(steps * settings.epochs * settings.warmup_fraction), steps * settings.epochs)
+    epochs = max(settings.epochs, math.ceil(settings.fewest_steps / steps))
+    schedule = WarmupLinearDecay(settings.learning_rate, int(steps * epochs * settings.warmup_fraction), steps * epochs)
     optimizer = LayerwiseAdamW(
         schedule, layer_share(layers, settings), weight_decay=settings.weight_decay, clip_norm=settings.gradient_clip
     )
@@ -98,8 +99,8 @@ def fit(
 
     history: list[EpochFigures] = []
     best, best_logits, best_weights = -1.0, np.empty((0, 0), np.float32), extract(model.trainable_variables)
-    progress.stage("training", steps * settings.epochs, "batches")
-    for epoch in range(1, settings.epochs + 1):
+    progress.stage("training", steps * epochs, "batches")
+    for epoch in range(1, epochs + 1):
         plans = plan_training(train.lengths, padded_lengths, settings.batch_size, np.random.default_rng([seed, epoch]))
         loss = train_epoch(step, labelled_batches(train, plans, weights), progress, history[-1] if history else None)
         logits = forward.rows(valid.collate, valid.lengths)

@@ -13,7 +13,7 @@ import numpy as np
 from bertcnn.data.batches import BatchPlan, pad
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn, CnnHead
-from bertcnn.models.forward import Forward, Inputs
+from bertcnn.models.forward import Forward, Inputs, padded_up_to
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
 from bertcnn.settings import FROZEN, FULL, HeadSettings, Recipe, TrainingSettings
@@ -23,6 +23,7 @@ _TOKENS = "embeddings/tokens"
 _CPU_FLOPS = 1e11  # of training on one of today's laptops and two-core servers, measured
 _GPU_FLOPS = 1e13
 _PATIENCE_MINUTES = 15.0
+FEW_ROWS_PER_LABEL = 20
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def choose_recipe(encoder: Bert, tokens: int, rows: int, classes: int) -> Recipe
         rows: training rows.
         classes: labels.
     """
-    on_gpu = bool(keras.distribution.list_devices("gpu"))
+    on_gpu = any(device.startswith("gpu") for device in keras.distribution.list_devices())
     weights = sum(int(np.prod(weight.shape)) for weight in encoder.weights if weight.path.startswith("layer_"))
     minutes = 6.0 * weights * tokens * FULL.epochs / (_GPU_FLOPS if on_gpu else _CPU_FLOPS) / 60
     device = "a GPU" if on_gpu else "this CPU"
@@ -71,9 +72,6 @@ def choose_recipe(encoder: Bert, tokens: int, rows: int, classes: int) -> Recipe
     if per_label < FEW_ROWS_PER_LABEL:
         return RecipeChoice("frozen", f"{per_label:.0f} rows a label are few: training the head alone is as good there, and faster")
     return RecipeChoice("full", f"{per_label:.0f} rows a label are enough to train the encoder too, and {cost}")
-
-
-FEW_ROWS_PER_LABEL = 20
 
 
 def recipe_settings(recipe: Recipe, changes: dict[str, object]) -> TrainingSettings:
@@ -107,6 +105,22 @@ def train(
     return BertCnn(encoder, cnn_head, name="classifier"), result
 
 
+def on_used_pieces(encoder: Bert, token_ids: Sequence[np.ndarray]) -> tuple[Bert, np.ndarray]:
+    """The same encoder with token embeddings only for the pieces that occur.
+
+    A token embedding that no row uses gets no gradient and no decay, so leaving it out of the network changes nothing but the
+    time: of a table of 30,522 rows some thousands occur, and AdamW would read and write all the others in every step.
+
+    Returns:
+        The smaller encoder, and the ids of its pieces in the large one, ascending, int [pieces].
+    """
+    used = np.unique(np.concatenate([*token_ids, [0]]))
+    small = Bert(encoder.settings.model_copy(update={"vocabulary_size": len(used)}), seed=encoder.seed, name="bert")
+    values = extract(encoder.weights)
+    assign(small.weights, {**values, _TOKENS: values[_TOKENS][used]}, error=TrainingError)
+    return small, used
+
+
 def _train_everything(
     encoder: Bert,
     head: CnnHead,
@@ -116,15 +130,8 @@ def _train_everything(
     seed: int,
     progress: Progress,
 ) -> FitResult:
-    """Train encoder and head on the pieces that occur.
-
-    A token embedding that no row uses gets no gradient and no decay, so leaving it out of the network changes nothing but the
-    time: of a table of 30,522 rows some thousands occur, and AdamW would read and write all the others in every step.
-    """
-    used = np.unique(np.concatenate([*train_rows.token_ids, *valid_rows.token_ids, [0]]))
-    small = Bert(encoder.settings.model_copy(update={"vocabulary_size": len(used)}), seed=seed, name="bert")
-    values = extract(encoder.weights)
-    assign(small.weights, {**values, _TOKENS: values[_TOKENS][used]}, error=TrainingError)
+    """Train encoder and head, on the pieces that occur; the encoder ends with the trained weights."""
+    small, used = on_used_pieces(encoder, [*train_rows.token_ids, *valid_rows.token_ids])
 
     def examples(rows: TokenizedRows) -> Examples:
         token_ids = [np.searchsorted(used, ids).astype(np.int32) for ids in rows.token_ids]
@@ -132,9 +139,9 @@ def _train_everything(
 
     model = BertCnn(small, head, name="classifier")
     result = fit(model, examples(train_rows), examples(valid_rows), settings, layers=encoder.settings.layers, seed=seed, progress=progress)
-    trained = extract(small.weights)
-    values[_TOKENS][used] = trained[_TOKENS]
-    assign(encoder.weights, {**trained, _TOKENS: values[_TOKENS]}, error=TrainingError)
+    trained, tokens = extract(small.weights), extract(encoder.weights)[_TOKENS]
+    tokens[used] = trained[_TOKENS]
+    assign(encoder.weights, {**trained, _TOKENS: tokens}, error=TrainingError)
     return result
 
 
@@ -174,7 +181,7 @@ class Features:
         self._starts = self._ends - lengths
         self._width = encoder.settings.width
         self._values = np.memmap(path, np.float16, "w+", shape=(int(self._ends[-1]), self._width))
-        forward = Forward(keras.Model(encoder.input, encoder.sequence_output))
+        forward = Forward(keras.Model(encoder.input, encoder.sequence_output), padded_up_to(encoder.settings.max_positions))
         for plan in forward.plan(lengths):
             hidden = forward(pad(token_ids, plan).inputs())  # [B, T, D]
             for place, row in enumerate(plan.rows):

@@ -81,6 +81,7 @@ def in_batches(minilm, token_ids):
     return run_in_batches(minilm, token_ids, range(len(token_ids)))
 
 
+@pytest.mark.on_jax
 def test_padded_batches_equal_hugging_face(in_batches, token_ids, golden):
     counts = golden["id_counts"]
     expected_ids = np.split(golden["ids"], np.cumsum(counts)[:-1])[: len(token_ids)]
@@ -99,11 +100,6 @@ def test_a_text_alone_and_in_a_padded_batch_get_the_same_vectors(minilm, in_batc
         alone, pooled_alone = run(minilm, token_ids, [row])
         np.testing.assert_allclose(alone[0, : len(token_ids[row])], sequence, rtol=0, atol=rounding)
         np.testing.assert_allclose(pooled_alone[0], pooled, rtol=0, atol=rounding)
-
-
-@pytest.mark.skipif(keras.backend.backend() == "jax", reason="this is that run")
-def test_padded_batches_equal_hugging_face_on_jax(run_on_jax):
-    run_on_jax("test_padded_batches_equal_hugging_face")
 
 
 def keras_hub_twin(encoder):

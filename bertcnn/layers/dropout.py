@@ -1,0 +1,67 @@
+"""Dropout from a hash: a few integer operations a value, where a general random generator costs more than the layers around it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="bertcnn")
+class HashDropout(keras.layers.Layer):
+    """In training, sets a share of the values to 0 and scales the others up (Srivastava et al. 2014, section 4).
+
+    Value i of call n is dropped if hash(i, n, seed) is small. The hash is MurmurHash3's 32-bit finaliser (Appleby 2011), in which
+    every bit of the input changes every bit of the output with a probability close to one half; that is random enough to drop
+    values by, the same on every backend, and XLA fuses it into the multiplication.
+
+    Args:
+        rate: share of values dropped.
+        seed: makes this layer's choices differ from another's.
+
+    Call arguments:
+        values: float, any shape.
+
+    Returns:
+        The same shape and dtype.
+    """
+
+    def __init__(self, rate: float, *, seed: int = 0, **kwargs: Any) -> None:  # noqa: ANN401
+        super().__init__(**kwargs)
+        self.rate, self.seed = rate, seed
+        self.supports_masking = True
+        if rate > 0:
+            self.seeds = keras.random.SeedGenerator(seed)
+        self.built = True
+
+    def call(self, values: Any, training: bool = False) -> Any:  # noqa: ANN401
+        """Drop; see the class."""
+        if not training or self.rate == 0:
+            return values
+        keep = ops.cast(_hash(values, self.seeds.next()) >= np.int32(self.rate * 2**31), values.dtype)
+        return values * keep * (1.0 / (1.0 - self.rate))
+
+    def compute_output_shape(self, values_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        """As the input's."""
+        return values_shape
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` needs."""
+        return {**super().get_config(), "rate": self.rate, "seed": self.seed}
+
+
+def _hash(values: Any, seed: Any) -> Any:  # noqa: ANN401
+    """int32 of the shape of `values`, evenly spread over 0 to 2**31 - 1."""
+    seed = ops.cast(seed, "uint32")
+    start = _mix(_mix(seed[0]) + seed[1])  # seeds of neighbouring layers differ by 1; their masks must not be each other's, reordered
+    places = ops.reshape(ops.cast(ops.arange(ops.size(values), dtype="int32"), "uint32"), ops.shape(values))
+    return ops.cast(ops.right_shift(_mix(places + start), np.uint32(1)), "int32")
+
+
+def _mix(bits: Any) -> Any:  # noqa: ANN401
+    """MurmurHash3's finaliser."""
+    bits = (bits ^ ops.right_shift(bits, np.uint32(16))) * np.uint32(0x85EBCA6B)
+    bits = (bits ^ ops.right_shift(bits, np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return bits ^ ops.right_shift(bits, np.uint32(16))

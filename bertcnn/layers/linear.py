@@ -1,0 +1,62 @@
+"""The matrix product at every token, written so that its gradient is one matrix product too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+def matmul_tokens(hidden: Any, kernel: Any) -> Any:  # noqa: ANN401
+    """`hidden` [B, T, D] times `kernel` [D, M], float [B, T, M].
+
+    Rows and tokens are flattened into one dimension first. Left as they are, TensorFlow takes the product for a batch of B
+    products, and the kernel's gradient for B matrices of D x M that it adds up: that took 46 ms where one product takes 12
+    (B 64, T 16, D 384, M 1152, XLA on 2 cores).
+    """
+    batch, length, width = ops.shape(hidden)[0], ops.shape(hidden)[1], hidden.shape[-1]
+    product = ops.matmul(ops.reshape(hidden, (batch * length, width)), kernel)  # [B*T, M]
+    return ops.reshape(product, (batch, length, kernel.shape[-1]))
+
+
+@keras.saving.register_keras_serializable(package="bertcnn")
+class Linear(keras.layers.Layer):
+    """An affine map at every token.
+
+    Args:
+        units: M, width of the output.
+        initializer: of the kernel; the bias starts at 0.
+
+    Call arguments:
+        hidden: float [B, T, D].
+
+    Returns:
+        float [B, T, M].
+    """
+
+    def __init__(self, units: int, *, initializer: Any = "glorot_uniform", **kwargs: Any) -> None:  # noqa: ANN401
+        super().__init__(**kwargs)
+        self.units, self.initializer = units, keras.initializers.get(initializer)
+
+    def build(self, hidden_shape: tuple[int | None, ...]) -> None:
+        """Create the weights for inputs of this width."""
+        self.kernel = self.add_weight(name="kernel", shape=(hidden_shape[-1], self.units), initializer=self.initializer)
+        self.bias = self.add_weight(name="bias", shape=(self.units,), initializer="zeros")
+        self.built = True
+
+    def call(self, hidden: Any) -> Any:  # noqa: ANN401
+        """Multiply and add; see the class."""
+        return matmul_tokens(hidden, ops.convert_to_tensor(self.kernel)) + self.bias
+
+    def compute_output_shape(self, hidden_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        """[B, T, M]."""
+        return (*hidden_shape[:-1], self.units)
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` needs."""
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "initializer": keras.initializers.serialize(self.initializer),
+        }

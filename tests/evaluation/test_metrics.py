@@ -1,0 +1,72 @@
+"""The figures, beside scikit-learn's."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import classification_report, confusion_matrix
+
+from bertcnn.errors import LabelError
+from bertcnn.evaluation.metrics import evaluate
+
+NAMES = ("billing", "hardware", "software", "never used")
+PAIRS = st.lists(st.tuples(st.sampled_from(NAMES[:3]), st.sampled_from(NAMES[:3])), min_size=1, max_size=40)
+
+
+@settings(deadline=None)
+@given(PAIRS)
+def test_the_figures_are_scikit_learns(pairs):
+    actual, predicted = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    found = evaluate(NAMES, actual, predicted)
+    expected = classification_report(actual, predicted, labels=NAMES, output_dict=True, zero_division=0.0)
+    occurring = classification_report(actual, predicted, output_dict=True, zero_division=0.0)
+    assert found.rows == len(pairs)
+    assert found.accuracy == pytest.approx(np.mean(np.array(actual) == np.array(predicted)))
+    assert found.macro_f1 == pytest.approx(occurring["macro avg"]["f1-score"])
+    assert found.weighted_f1 == pytest.approx(occurring["weighted avg"]["f1-score"])
+    assert [label.name for label in found.labels] == list(NAMES)
+    for label in found.labels:
+        figures = expected[label.name]
+        assert (label.precision, label.recall, label.f1) == pytest.approx((figures["precision"], figures["recall"], figures["f1-score"]))
+        assert label.support == figures["support"]
+    np.testing.assert_array_equal(found.confusion, confusion_matrix(actual, predicted, labels=NAMES))
+
+
+@settings(deadline=None)
+@given(PAIRS)
+def test_the_most_confused_pairs_account_for_every_error(pairs):
+    found = evaluate(NAMES, [pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    counts = [pair.count for pair in found.most_confused]
+    assert counts == sorted(counts, reverse=True)
+    assert sum(counts) == sum(actual != predicted for actual, predicted in pairs)
+    for pair in found.most_confused:
+        assert pair.count == pairs.count((pair.actual, pair.predicted)) > 0
+        assert pair.share == pytest.approx(pair.count / sum(actual == pair.actual for actual, _ in pairs))
+
+
+def test_ten_pairs_are_enough():
+    names = [str(number) for number in range(5)]
+    actual = [one for one in names for other in names if one != other]
+    predicted = [other for one in names for other in names if one != other]
+    assert len(evaluate(names, actual, predicted).most_confused) == 10
+
+
+def test_the_json_has_the_promised_keys_and_is_json():
+    found = json.loads(json.dumps(evaluate(NAMES[:2], ["billing", "hardware"], ["billing", "billing"]).to_json()))
+    assert list(found) == ["rows", "accuracy", "macro_f1", "weighted_f1", "labels", "confusion", "most_confused"]
+    assert found["confusion"] == [[1, 0], [1, 0]]
+    assert found["labels"][0] == {"name": "billing", "precision": 0.5, "recall": 1.0, "f1": pytest.approx(2 / 3), "support": 1}
+    assert found["most_confused"] == [{"actual": "hardware", "predicted": "billing", "count": 1, "share": 1.0}]
+
+
+def test_no_rows_are_refused():
+    with pytest.raises(LabelError, match=r"^0 rows to evaluate on; expected at least 1 row with a label\. What to do: check the file"):
+        evaluate(NAMES, [], [])
+
+
+def test_labels_the_model_does_not_know_are_refused_the_most_frequent_first():
+    message = r"^3 of 4 rows have a label the model does not know, first of all 'Sales' \(2 rows\); expected one of 'billing, hardware"
+    with pytest.raises(LabelError, match=message):
+        evaluate(NAMES, ["billing", "HR", "Sales", "Sales"], ["billing"] * 4)

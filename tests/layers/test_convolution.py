@@ -1,0 +1,67 @@
+"""Filters over windows of tokens, and pooling over real tokens."""
+
+import keras
+import numpy as np
+import pytest
+
+from bertcnn.layers.convolution import MaskedMax, MaskedMean, WindowConvolution
+
+BATCH, TOKENS, WIDTH, FILTERS = 3, 6, 4, 5
+GENERATOR = np.random.default_rng(0)
+HIDDEN = GENERATOR.normal(size=(BATCH, TOKENS, WIDTH)).astype(np.float32)
+LENGTHS = (6, 4, 1)
+MASK = (np.arange(TOKENS) < np.array(LENGTHS)[:, None]).astype(np.int32)
+
+
+def convolution(window):
+    layer = WindowConvolution(window, FILTERS)
+    layer.build(HIDDEN.shape)
+    layer.set_weights([GENERATOR.normal(size=weight.shape) for weight in layer.weights])
+    return layer
+
+
+def test_a_convolution_is_a_sound_layer(check_layer):
+    check_layer(WindowConvolution(3, FILTERS, seed=2), (HIDDEN, MASK), (BATCH, TOKENS, FILTERS), trainable_weights=2)
+
+
+def test_pooling_layers_are_sound(check_layer):
+    check_layer(MaskedMean(), (HIDDEN, MASK), (BATCH, WIDTH), trainable_weights=0)
+    check_layer(MaskedMax(), (np.abs(HIDDEN),), (BATCH, WIDTH), trainable_weights=0)
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 7])
+def test_a_convolution_equals_keras_on_texts_without_padding(window):
+    ours = convolution(window)
+    theirs = keras.layers.Conv1D(FILTERS, window, activation="relu")
+    padded = np.pad(HIDDEN, ((0, 0), (0, window - 1), (0, 0)))  # past its end a text is zeros
+    theirs.build(padded.shape)
+    theirs.set_weights(ours.get_weights())
+    np.testing.assert_allclose(ours(HIDDEN, np.ones_like(MASK)), theirs(padded), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 7])
+def test_padding_never_shows(window):
+    layer = convolution(window)
+    garbage = np.where(MASK[:, :, None] == 1, HIDDEN, 1e4).astype(np.float32)
+    found = np.asarray(layer(garbage, MASK))
+    for row, length in enumerate(LENGTHS):
+        alone = layer(HIDDEN[row : row + 1, :length], np.ones((1, length), np.int32))
+        np.testing.assert_allclose(found[row, :length], alone[0], rtol=0, atol=1e-5)
+        assert (found[row, length:] == 0).all()
+    pooled = np.asarray(MaskedMax()(found))
+    np.testing.assert_array_equal(pooled, [found[row, :length].max(axis=0) for row, length in enumerate(LENGTHS)])
+
+
+def test_the_mean_is_that_of_the_real_tokens():
+    expected = [HIDDEN[row, :length].mean(axis=0) for row, length in enumerate(LENGTHS)]
+    np.testing.assert_allclose(MaskedMean()(HIDDEN, MASK), expected, atol=1e-6)
+
+
+def test_a_row_without_tokens_has_the_mean_zero():
+    assert (np.asarray(MaskedMean()(HIDDEN, np.zeros_like(MASK))) == 0).all()
+
+
+def test_the_mean_of_a_long_text_in_half_precision_is_right():
+    hidden = GENERATOR.normal(5, 1, (1, 512, WIDTH)).astype(np.float32)
+    found = MaskedMean(dtype="mixed_bfloat16")(hidden, np.ones((1, 511 + 1), np.int32))
+    np.testing.assert_allclose(keras.ops.cast(found, "float32"), hidden.mean(axis=1), rtol=0.005)

@@ -1,0 +1,29 @@
+"""Token, position and segment embeddings."""
+
+import keras
+import numpy as np
+
+from bertcnn.layers.embeddings import BertEmbeddings
+
+BATCH, TOKENS, WIDTH, VOCABULARY = 2, 5, 6, 11
+TOKEN_IDS = np.random.default_rng(0).integers(0, VOCABULARY, (BATCH, TOKENS)).astype(np.int32)
+SEGMENT_IDS = np.array([[0, 0, 1, 1, 1], [0, 0, 0, 0, 1]], np.int32)
+
+
+def test_it_is_a_sound_layer(check_layer):
+    layer = BertEmbeddings(VOCABULARY, WIDTH, max_positions=TOKENS, dropout=0.1)
+    check_layer(layer, (TOKEN_IDS, SEGMENT_IDS), (BATCH, TOKENS, WIDTH), trainable_weights=5)
+
+
+def test_it_is_the_normalised_sum_of_three_tables():
+    layer = BertEmbeddings(VOCABULARY, WIDTH, max_positions=9)
+    found = layer(TOKEN_IDS, SEGMENT_IDS)
+    tokens, positions, segments = (np.asarray(table) for table in (layer.tokens, layer.positions, layer.segments))
+    total = tokens[TOKEN_IDS] + positions[:TOKENS] + segments[SEGMENT_IDS]
+    centred = total - total.mean(axis=-1, keepdims=True)
+    np.testing.assert_allclose(found, centred / centred.std(axis=-1, keepdims=True), atol=1e-4)
+
+
+def test_bf16_keeps_the_layers_own_precision_to_its_end():
+    layer = BertEmbeddings(VOCABULARY, WIDTH, dropout=0.5, dtype="mixed_bfloat16")
+    assert keras.backend.standardize_dtype(layer(TOKEN_IDS, SEGMENT_IDS, training=True).dtype) == "bfloat16"

@@ -1,0 +1,100 @@
+"""BERT with the CNN head."""
+
+import keras
+import numpy as np
+import pytest
+
+from bertcnn.models.classifier import BertCnn, CnnHead, build_classifier
+from bertcnn.settings import EncoderSettings, HeadSettings
+
+CLASSES, WIDTH, FILTERS, WINDOWS = 3, 8, 4, (1, 2)
+ENCODER = EncoderSettings(vocabulary_size=20, width=WIDTH, layers=2, heads=2, feed_forward_width=12, max_positions=8)
+HEAD = HeadSettings(window_sizes=WINDOWS, filters=FILTERS)
+TOKEN_IDS = np.random.default_rng(0).integers(1, 20, (3, 6)).astype(np.int32)
+MASK = (np.arange(6) < np.array([[6], [4], [2]])).astype(np.int32)
+INPUTS = {"token_ids": TOKEN_IDS, "segment_ids": np.zeros_like(TOKEN_IDS), "padding_mask": MASK}
+
+
+def test_the_head_adds_as_many_parameters_as_its_settings_say():
+    convolutions = sum(window * WIDTH * FILTERS + FILTERS for window in WINDOWS)
+    features = len(WINDOWS) * FILTERS + WIDTH
+    assert CnnHead(WIDTH, CLASSES, HEAD).count_params() == convolutions + features * CLASSES + CLASSES
+
+
+def test_the_pooler_is_no_part_of_the_classifier():
+    model = build_classifier(ENCODER, HEAD, CLASSES)
+    assert not [weight.path for weight in model.weights if "pooler" in weight.path]
+    assert len({weight.path for weight in model.weights}) == len(model.weights)
+
+
+def test_config_makes_the_same_network_again():
+    model = build_classifier(ENCODER, HEAD, CLASSES, seed=7)
+    twin = BertCnn.from_config(model.get_config())
+    assert twin.get_config() == model.get_config()
+    np.testing.assert_array_equal(twin(INPUTS), model(INPUTS))
+
+
+def test_a_logit_is_the_sum_of_bias_filters_and_mean():
+    model = build_classifier(ENCODER, HEAD, CLASSES)
+    weights = {weight.path: weight.numpy() for weight in model.head.weights}
+    hidden = np.asarray(keras.Model(model.input, model.get_layer("layer_1").output)(INPUTS))
+    for row, length in enumerate(MASK.sum(axis=1)):
+        real = np.pad(hidden[row, :length], ((0, max(WINDOWS)), (0, 0)))
+        features = []
+        for window in WINDOWS:
+            kernel, bias = weights[f"convolution_{window}/kernel"], weights[f"convolution_{window}/bias"]
+            windows = [np.tensordot(real[start : start + window], kernel, 2) + bias for start in range(length)]
+            features.append(np.maximum(windows, 0).max(axis=0))
+        features.append(hidden[row, :length].mean(axis=0))
+        expected = np.concatenate(features) @ weights["logits/kernel"] + weights["logits/bias"]
+        np.testing.assert_allclose(model(INPUTS)[row], expected, rtol=0, atol=1e-5)
+
+
+def test_logits_are_float32_whatever_the_encoder_computes_in():
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        logits = build_classifier(ENCODER, HEAD, CLASSES)(INPUTS)
+    finally:
+        keras.config.set_dtype_policy(policy)
+    assert keras.backend.standardize_dtype(logits.dtype) == "float32"
+
+
+@pytest.fixture
+def float64():
+    before = keras.config.floatx(), keras.config.dtype_policy()
+    keras.config.set_floatx("float64")
+    keras.config.set_dtype_policy("float64")
+    yield
+    keras.config.set_floatx(before[0])
+    keras.config.set_dtype_policy(before[1])
+
+
+def test_gradients_equal_finite_differences(float64):
+    import tensorflow as tf
+
+    model = build_classifier(ENCODER.model_copy(update={"dropout": 0.0, "attention_dropout": 0.0}), HEAD, CLASSES)
+    generator = np.random.default_rng(1)
+    for weight in model.trainable_weights:
+        weight.assign(weight.numpy() + generator.normal(0, 0.3, weight.shape))
+    outer = generator.normal(size=(3, CLASSES))
+
+    @tf.function
+    def loss():
+        return tf.reduce_sum(tf.cast(model(INPUTS), "float64") * outer)
+
+    with tf.GradientTape() as tape:
+        value = loss()
+    gradients = tape.gradient(value, [weight.value for weight in model.trainable_weights])
+    step = 3e-3
+    for weight, gradient in zip(model.trainable_weights, gradients, strict=True):
+        direction = generator.normal(size=weight.shape)
+        direction /= np.linalg.norm(direction)
+        start = weight.numpy()
+        values = []
+        for factor in (1, -1):
+            weight.assign(start + factor * step * direction)
+            values.append(float(loss()))
+        weight.assign(start)
+        slope = float(np.sum(tf.convert_to_tensor(gradient) * direction))
+        assert abs((values[0] - values[1]) / (2 * step) - slope) < 3e-3 * max(1, abs(slope)), weight.path

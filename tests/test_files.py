@@ -1,0 +1,163 @@
+import errno
+import fcntl
+import os
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from bertcnn.files import clean_leftovers, put_in_place, resting_place, try_lock, work_folder, write_new
+
+
+def build(work: Path, content: str) -> Path:
+    new = work / "new"
+    new.mkdir()
+    write_new(new / "content", content.encode())
+    return new
+
+
+def place(target: Path, content: str, *, replace: bool) -> None:
+    with work_folder(target) as work:
+        put_in_place(build(work, content), target, work, replace=replace)
+
+
+def test_a_folder_appears_whole_and_the_work_folder_is_gone(tmp_path):
+    place(tmp_path / "a" / "target", "one", replace=False)
+    place(tmp_path / "a" / "target", "two", replace=True)
+    assert (tmp_path / "a" / "target" / "content").read_text() == "two"
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["target"]
+
+
+def test_work_happens_in_a_private_folder(tmp_path):
+    with work_folder(tmp_path / "target") as work:
+        assert work.parent == tmp_path
+        assert work.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_may_not_be_replaced_stays(tmp_path):
+    place(tmp_path / "target", "one", replace=False)
+    with pytest.raises(FileExistsError):
+        place(tmp_path / "target", "two", replace=False)
+    assert (tmp_path / "target" / "content").read_text() == "one"
+
+
+def test_of_many_first_saves_at_once_one_wins(tmp_path):
+    together = threading.Barrier(4)
+
+    def save(target: Path, content: str) -> bool:
+        together.wait()
+        try:
+            place(target, content, replace=False)
+        except FileExistsError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        for turn in range(10):
+            target = tmp_path / str(turn)
+            won = list(pool.map(save, [target] * 4, "abcd"))
+            assert won.count(True) == 1
+            assert (target / "content").read_text() == "abcd"[won.index(True)]
+
+
+def test_where_folders_cannot_be_exchanged_two_renames_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    place(tmp_path / "target", "one", replace=False)
+    place(tmp_path / "target", "two", replace=True)
+    assert (tmp_path / "target" / "content").read_text() == "two"
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+
+
+def test_a_move_that_fails_half_way_is_taken_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    target = tmp_path / "target"
+    place(target, "one", replace=False)
+    moves = []
+
+    def break_the_third_move(event, arguments):
+        if event == "os.rename" and os.fspath(arguments[0]).startswith(str(tmp_path)):
+            moves.append(arguments[0])
+            if len(moves) == 3:  # after the try onto what is there, and the move of that out of the way
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    sys.addaudithook(break_the_third_move)
+    with pytest.raises(OSError, match="Input/output"):
+        place(target, "two", replace=True)
+    assert (target / "content").read_text() == "one"
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+
+
+@pytest.fixture
+def killed(tmp_path) -> Path:
+    """The work folder of a process killed between two renames; its target is `tmp_path / "target"`."""
+    work = tmp_path / ".target.saving-0123456789abcdef"
+    (work / "old").mkdir(parents=True)
+    (work / "old" / "content").write_text("old")
+    return work
+
+
+def test_an_empty_folder_does_not_stand_for_what_was_moved_away(tmp_path, killed):
+    target = tmp_path / "target"
+    target.mkdir()
+    assert resting_place(target) == killed / "old"
+    clean_leftovers(target)
+    assert (target / "content").read_text() == "old"
+    assert not killed.exists()
+
+
+def test_a_work_folder_stays_locked_until_it_is_removed(tmp_path, killed):
+    free = []
+
+    def try_to_take_it(event, arguments):
+        if event == "shutil.rmtree" and os.fspath(arguments[0]) == str(killed):
+            handle = os.open(killed, os.O_RDONLY)
+            free.append(try_lock(handle))
+            os.close(handle)
+
+    sys.addaudithook(try_to_take_it)
+    clean_leftovers(tmp_path / "target")
+    assert free == [False]
+
+
+def test_without_locks_only_old_work_folders_are_taken_for_abandoned(tmp_path, killed, monkeypatch):
+    def no_locks(handle, operation):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    place(tmp_path / "target", "new", replace=True)
+    assert killed.exists()
+    yesterday = time.time() - 25 * 3600
+    os.utime(killed, (yesterday, yesterday))
+    clean_leftovers(tmp_path / "target")
+    assert not killed.exists()
+    assert (tmp_path / "target" / "content").read_text() == "new"
+
+
+def test_what_a_killed_process_had_moved_away_is_read_there_and_put_back(tmp_path):
+    target = tmp_path / "target"
+    killed = tmp_path / ".target.saving-0123456789abcdef"
+    (killed / "old").mkdir(parents=True)
+    (killed / "new").mkdir()
+    (killed / "old" / "content").write_text("old")
+    assert (resting_place(target) / "content").read_text() == "old"
+    clean_leftovers(target)
+    assert (target / "content").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+
+
+def test_only_what_looks_exactly_like_our_rests_is_removed(tmp_path):
+    for name in (
+        ".target.saving-0123",
+        ".other.saving-0123456789abcdef",
+        "target.saving-0123456789abcdef",
+        ".target.saving-0123456789abcdef~",
+    ):
+        (tmp_path / name).mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".target.saving-aaaaaaaaaaaaaaaa").symlink_to(tmp_path / "elsewhere")
+    before = sorted(tmp_path.iterdir())
+    clean_leftovers(tmp_path / "target")
+    assert sorted(tmp_path.iterdir()) == before

@@ -1,0 +1,132 @@
+"""The training loop."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import f1_score
+from sklearn.utils.class_weight import compute_class_weight
+
+from bertcnn.data.batches import BatchPlan
+from bertcnn.models.classifier import CnnHead
+from bertcnn.models.forward import Forward
+from bertcnn.progress import Silent
+from bertcnn.settings import HeadSettings, TrainingSettings
+from bertcnn.training.fit import TrainingError, class_weights, fit, labelled_batches
+
+CLASSES = 3
+SETTINGS = TrainingSettings(epochs=12, patience=3, batch_size=8, learning_rate=0.02, head_multiplier=1.0, compiled_shapes=2)
+
+
+class Recorder(Silent):
+    def __init__(self):
+        self.stages, self.done, self.figures = [], 0, []
+
+    def stage(self, name, total, unit="rows"):
+        self.stages.append((name, total, unit))
+
+    def advance(self, done, **figures):
+        self.done += done
+        self.figures.append(figures)
+
+
+def head():
+    return CnnHead(8, CLASSES, HeadSettings(window_sizes=(1, 2), filters=8))
+
+
+def run(train, valid, settings=SETTINGS, seed=0, progress=None):
+    model = head()
+    return model, fit(model, train, valid, settings, layers=0, seed=seed, progress=progress or Silent())
+
+
+@pytest.fixture(scope="module")
+def learned(make_rows, vector_examples):
+    progress = Recorder()
+    return *run(vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1)), progress=progress), progress
+
+
+@pytest.fixture(scope="module")
+def noisy(make_rows, vector_examples):
+    """Validation labels that nobody can learn, so that macro-F1 goes up and down."""
+    valid = vector_examples(make_rows(30, 3, noise=True))
+    return *run(vector_examples(make_rows(60, 0)), valid), valid
+
+
+def test_it_learns(learned):
+    _, result, _ = learned
+    assert max(epoch.macro_f1 for epoch in result.epochs) > 0.9
+    assert result.epochs[-1].loss < result.epochs[0].loss
+
+
+def test_progress_hears_of_every_batch_with_loss_and_macro_f1(learned):
+    _, result, progress = learned
+    assert progress.stages == [("training", SETTINGS.epochs * 8, "batches")]
+    assert progress.done == len(result.epochs) * 8
+    assert set(progress.figures[0]) == {"loss"}
+    assert progress.figures[-1]["macro_f1"] == result.epochs[-2].macro_f1
+
+
+def test_the_padded_lengths_are_few(learned):
+    _, result, _ = learned
+    assert len(result.padded_lengths) == 2
+
+
+def test_the_model_ends_with_the_weights_of_its_best_epoch(noisy):
+    model, result, valid = noisy
+    scores = [epoch.macro_f1 for epoch in result.epochs]
+    assert result.best_epoch == scores.index(max(scores)) + 1 < len(scores)
+    logits = Forward(model, result.padded_lengths).rows(valid.collate, valid.lengths)
+    np.testing.assert_allclose(logits, result.valid_logits, rtol=0, atol=1e-6)
+    assert f1_score(valid.labels, logits.argmax(axis=1), average="macro") == pytest.approx(max(scores))
+
+
+def test_training_stops_when_patience_is_over(noisy):
+    _, result, _ = noisy
+    assert len(result.epochs) == result.best_epoch + SETTINGS.patience < SETTINGS.epochs
+
+
+def test_a_loss_that_is_no_number_ends_training_in_one_line(make_rows, vector_examples):
+    rows = vector_examples(make_rows(16, 0))
+    message = (
+        "the loss became (nan|inf) at batch [12] of an epoch; expected a finite loss. What to do: lower the learning rate and train again."
+    )
+    with pytest.raises(TrainingError, match=f"^{message}$"):
+        run(rows, rows, SETTINGS.model_copy(update={"learning_rate": 1e38, "compiled_shapes": 1}))
+    assert not re.search("\n", message)
+
+
+# === Targets and weights ===
+
+
+def test_a_batch_has_one_hot_targets_and_weights_of_its_rows(make_rows, vector_examples):
+    examples = vector_examples(make_rows(5, 0))
+    weights = np.array([0.5, 1.0, 2.0], np.float32)
+    ((inputs, targets, row_weights),) = labelled_batches(examples, [BatchPlan(np.array([4, 0]), 24, 3)], weights)
+    labels = examples.labels[[4, 0]]
+    assert inputs["sequence_output"].shape == (3, 24, 8)
+    np.testing.assert_array_equal(targets, [*np.eye(CLASSES)[labels], np.zeros(CLASSES)])
+    np.testing.assert_array_equal(row_weights, [*weights[labels], 0.0])
+    assert targets.dtype == row_weights.dtype == np.float32
+
+
+LABELS = st.lists(st.integers(0, 3), min_size=1, max_size=50).map(lambda labels: np.array([0, 1, 2, 3, *labels]))
+
+
+@given(LABELS)
+def test_balanced_class_weights_are_scikit_learns(labels):
+    expected = compute_class_weight("balanced", classes=np.arange(4), y=labels)
+    np.testing.assert_allclose(class_weights(labels, 4, "balanced"), expected, rtol=1e-6)
+
+
+@given(LABELS, st.sampled_from(["none", "sqrt", "balanced"]))
+def test_class_weights_are_1_on_average_over_the_rows(labels, rule):
+    assert np.mean(class_weights(labels, 4, rule)[labels]) == pytest.approx(1.0, rel=1e-5)
+
+
+@given(LABELS)
+def test_sqrt_weights_are_half_as_strong(labels):
+    half, full = class_weights(labels, 4, "sqrt"), class_weights(labels, 4, "balanced")
+    np.testing.assert_allclose((half / half[0]) ** 2, full / full[0], rtol=1e-5)
+    assert set(class_weights(labels, 4, "none").tolist()) == {1.0}

@@ -1,0 +1,137 @@
+"""The recipes full, frozen and auto."""
+
+import re
+
+import numpy as np
+import pytest
+
+from bertcnn.data.batches import BatchPlan
+from bertcnn.errors import SettingsError
+from bertcnn.models.bert import Bert
+from bertcnn.models.classifier import BertCnn, CnnHead
+from bertcnn.models.weights import extract
+from bertcnn.progress import Silent
+from bertcnn.settings import FROZEN, FULL, EncoderSettings, HeadSettings
+from bertcnn.training.fit import fit
+from bertcnn.training.recipes import Features, choose_recipe, recipe_settings, train
+
+CLASSES = 3
+HEAD = HeadSettings(window_sizes=(2,), filters=8)
+SETTINGS = FULL.model_copy(update={"epochs": 1, "batch_size": 8, "learning_rate": 1e-3, "compiled_shapes": 1})
+
+
+@pytest.fixture(scope="module")
+def rows(make_rows):
+    return make_rows(32, 0), make_rows(12, 1)
+
+
+def new_encoder():
+    shape = EncoderSettings(vocabulary_size=150, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=24)
+    return Bert(shape, seed=3, name="bert")
+
+
+def run(rows, recipe="full", seed=0):
+    encoder = new_encoder()
+    model, result = train(encoder, *rows, HEAD, recipe, SETTINGS, seed=seed, progress=Silent())
+    return encoder, model, result
+
+
+@pytest.fixture(scope="module")
+def full(rows):
+    return run(rows)
+
+
+def test_full_training_gives_the_weights_that_the_whole_vocabulary_would(full, rows, token_examples):
+    whole = new_encoder()
+    model = BertCnn(whole, CnnHead(16, CLASSES, HEAD, seed=0, name="head"))
+    examples = [token_examples(part) for part in rows]
+    result = fit(model, *examples, SETTINGS, layers=1, seed=0, progress=Silent())
+    encoder, classifier, compact_result = full
+    expected, untrained = extract(whole.weights), extract(new_encoder().weights)
+    for name, value in extract(encoder.weights).items():
+        np.testing.assert_allclose(value, expected[name], rtol=0, atol=1e-5, err_msg=name)
+    for mine, theirs in zip(classifier.head.weights, model.head.weights, strict=True):
+        np.testing.assert_allclose(mine.numpy(), theirs.numpy(), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(compact_result.valid_logits, result.valid_logits, rtol=0, atol=1e-4)
+    used = np.unique(np.concatenate(rows[0].token_ids))
+    moved = np.flatnonzero((expected["embeddings/tokens"] != untrained["embeddings/tokens"]).any(axis=1))
+    assert moved.tolist() == used.tolist()
+
+
+def test_the_same_seed_gives_the_same_weights_bit_for_bit(full, rows):
+    again = run(rows)
+    for mine, theirs in zip(full[1].weights, again[1].weights, strict=True):
+        np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
+    np.testing.assert_array_equal(full[2].valid_logits, again[2].valid_logits)
+    assert full[2].epochs == again[2].epochs
+
+
+@pytest.mark.on_jax
+def test_frozen_leaves_the_encoder_untouched_and_trains_the_head(rows):
+    encoder, model, result = run(rows, "frozen")
+    untouched = extract(new_encoder().weights)
+    for name, value in extract(encoder.weights).items():
+        np.testing.assert_array_equal(value, untouched[name])
+    fresh = CnnHead(16, CLASSES, HEAD, seed=0)
+    for trained, start in zip(model.head.trainable_weights, fresh.trainable_weights, strict=True):
+        assert not np.array_equal(trained.numpy(), start.numpy()), trained.path
+    assert result.valid_logits.shape == (12, CLASSES)
+
+
+def test_features_are_the_encoders_token_embeddings(rows, tmp_path, token_examples):
+    encoder = new_encoder()
+    features = Features(encoder, rows[1].token_ids, tmp_path / "features", Silent())
+    plan = BatchPlan(np.array([5, 0, 7]), 24, 4)
+    found = features.collate(plan)
+    inputs = token_examples(rows[1]).collate(plan)
+    np.testing.assert_array_equal(found["padding_mask"], inputs["padding_mask"])
+    expected = np.asarray(encoder(inputs)["sequence_output"]) * inputs["padding_mask"][:, :, None]
+    np.testing.assert_allclose(found["sequence_output"][:3], expected[:3], atol=2e-3)
+    assert not found["sequence_output"][3].any()
+
+
+# === Which recipe ===
+
+
+@pytest.fixture(scope="module")
+def shape():
+    return Bert(EncoderSettings(vocabulary_size=9, width=128, layers=2, heads=2, feed_forward_width=512, max_positions=8))
+
+
+@pytest.mark.on_jax
+@pytest.mark.parametrize(
+    ("tokens", "rows", "recipe", "reason"),
+    [
+        (
+            20_000,
+            1000,
+            "full",
+            "500 rows a label are enough to train the encoder too, and full fine-tuning would take about 1 min on (a GPU|this CPU)",
+        ),
+        (600, 30, "frozen", "15 rows a label are few: training the head alone is as good there, and faster"),
+        (10**12, 10**9, "frozen", r"full fine-tuning would take about \d+ min on (a GPU|this CPU); --recipe full does it all the same"),
+    ],
+)
+def test_auto_says_why(shape, tokens, rows, recipe, reason):
+    choice = choose_recipe(shape, tokens=tokens, rows=rows, classes=2)
+    assert choice.recipe == recipe
+    assert re.fullmatch(reason, choice.reason)
+
+
+def test_a_recipes_settings_are_its_defaults_with_changes():
+    assert recipe_settings("full", {}) == recipe_settings("auto", {}) == FULL
+    assert recipe_settings("frozen", {"epochs": 7}) == FROZEN.model_copy(update={"epochs": 7})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epoch": 3}, "TrainingSettings was given the unknown key 'epoch'; expected only keys this version knows"),
+        ({"epochs": 0}, "TrainingSettings.epochs was '0'; expected input should be greater than or equal to 1"),
+        ({"label_smoothing": 1.0}, "TrainingSettings.label_smoothing was '1.0'; expected input should be less than 1"),
+        ({"learning_rate": float("nan")}, "TrainingSettings.learning_rate was 'nan'; expected input should be"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(changes, message):
+    with pytest.raises(SettingsError, match=f"^{message}"):
+        recipe_settings("full", changes)

@@ -1,0 +1,54 @@
+"""The loss and one step of training."""
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bertcnn.data.batches import BatchPlan
+from bertcnn.models.classifier import build_classifier
+from bertcnn.settings import FULL, EncoderSettings, HeadSettings
+from bertcnn.training.fit import labelled_batches
+from bertcnn.training.optimizer import LayerwiseAdamW, layer_share
+from bertcnn.training.step import make_step, smoothed_cross_entropy
+
+CLASSES = 3
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1000), st.integers(2, 6), st.floats(0, 0.9))
+def test_the_loss_equals_keras_label_smoothing(seed, classes, smoothing):
+    generator = np.random.default_rng(seed)
+    logits = generator.normal(0, 5, (4, classes)).astype(np.float32)
+    targets = np.eye(classes, dtype=np.float32)[generator.integers(0, classes, 4)]
+    weights = generator.uniform(0.1, 2, 4).astype(np.float32)
+    theirs = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=smoothing, reduction=None)(targets, logits)
+    found = float(smoothed_cross_entropy(smoothing)(logits, targets, weights))
+    assert found == pytest.approx(np.average(np.asarray(theirs), weights=weights), rel=1e-5)
+
+
+def test_rows_of_weight_zero_do_not_count():
+    loss = smoothed_cross_entropy(0.1)
+    logits = np.array([[2.0, 0.0], [0.0, 9.0]], np.float32)
+    targets = np.array([[1.0, 0.0], [1.0, 0.0]], np.float32)
+    first = float(loss(logits[:1], targets[:1], np.ones(1, np.float32)))
+    assert float(loss(logits, targets, np.array([1.0, 0.0], np.float32))) == pytest.approx(first)
+    assert float(loss(logits, targets, np.zeros(2, np.float32))) == 0.0
+
+
+@pytest.mark.on_jax
+def test_one_step_changes_every_trainable_weight(make_rows, token_examples):
+    encoder = EncoderSettings(vocabulary_size=120, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=24)
+    model = build_classifier(encoder, HeadSettings(window_sizes=(1, 2), filters=8), CLASSES)
+    step = make_step(model, LayerwiseAdamW(0.01, layer_share(1, FULL), weight_decay=0.0, clip_norm=1.0), smoothed_cross_entropy(0.1))
+    rows = make_rows(6, 0)
+    ((inputs, targets, weights),) = labelled_batches(token_examples(rows), [BatchPlan(np.arange(6), 24, 8)], np.ones(CLASSES))
+    before = {weight.path: weight.numpy() for weight in model.trainable_variables}
+    first = step(inputs, targets, weights)
+    same = [weight.path for weight in model.trainable_variables if np.array_equal(weight.numpy(), before[weight.path])]
+    # a key's bias adds the same to all scores of a query, which softmax does not see
+    assert not [name for name in same if not name.endswith("key/bias")]
+    for _ in range(10):
+        last = step(inputs, targets, weights)
+    assert last < first
