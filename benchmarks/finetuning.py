@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=60, help="timed batches in a round")
     options = parser.parse_args()
     load_keras()
-    from bertcnn.encoders.convert import read_settings
+    from bertcnn.encoders.config import read_settings
     from bertcnn.encoders.download import fetch_encoder
 
     folder = fetch_encoder("minilm-l6").folder

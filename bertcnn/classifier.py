@@ -19,7 +19,8 @@ from sklearn.utils import Tags
 
 from bertcnn.bundle import Bundle, BundleConfig, Calibration, check_bundle_target, write_bundle
 from bertcnn.data.splits import split_validation
-from bertcnn.encoders.convert import load_encoder, read_tokenizer_settings
+from bertcnn.encoders.config import read_tokenizer_settings
+from bertcnn.encoders.convert import load_encoder
 from bertcnn.encoders.download import fetch_encoder
 from bertcnn.engines.keras_engine import KerasEngine
 from bertcnn.errors import LabelError, SettingsError, one_line

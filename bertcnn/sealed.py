@@ -127,8 +127,6 @@ def settings_of(name: str, schema: type[SettingsType], value: Any, newest: int) 
         return schema(**object_of(name, value, newest))
     except SettingsError as error:
         refuse(f"{name}: {error.given}", error.expected)
-    except TypeError as error:  # a key that Python has another use for, such as "self"
-        refuse(f"{name} holds a key that cannot be ({error})", "only keys this version knows")
 
 
 # === The manifest ===

@@ -34,10 +34,17 @@ def bundle() -> Bundle:
     return failpoints.tiny_bundle()
 
 
+@pytest.fixture(scope="session")
+def saved(bundle, tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("saved") / "model"
+    write_bundle(bundle, place)
+    return place
+
+
 @pytest.fixture
-def folder(bundle, tmp_path) -> Path:
-    write_bundle(bundle, tmp_path / "model")
-    return tmp_path / "model"
+def folder(saved, tmp_path) -> Path:
+    """A saved model to spoil; copied, because syncing each to the disk would take most of the tests' time."""
+    return Path(shutil.copytree(saved, tmp_path / "model"))
 
 
 @pytest.fixture
@@ -231,9 +238,9 @@ def test_an_unknown_key_deep_inside_is_refused_by_its_name(folder):
 def test_a_key_that_python_has_another_use_for_is_refused(folder):
     value = json.loads((folder / "config.json").read_bytes())
     forge(folder, config__json=canonical_json(value | {"self": 1}))
-    assert "config.json holds a key that cannot be" in refusal(folder)
+    assert "unknown key 'self'" in refusal(folder)
     forge(folder, config__json=canonical_json(value | {"encoder": value["encoder"] | {"self": 1}}))
-    assert "config.json holds a key that cannot be" in refusal(folder)
+    assert "unknown key 'self'" in refusal(folder)
 
 
 def test_an_unknown_key_in_the_manifest_is_refused_by_its_name(folder):
@@ -257,7 +264,7 @@ def test_a_record_of_the_manifest_is_closed_too(folder):
     manifest = json.loads((folder / MANIFEST).read_bytes())
     manifest["members"]["labels.json"]["url"] = "http://example.org"
     seal(folder, manifest)
-    assert "unknown key 'members.labels.json.url'" in refusal(folder)
+    assert "manifest.json: _MemberRecord was given the unknown key 'url'" in refusal(folder)
 
 
 def test_a_manifest_cannot_list_a_member_of_another_name(folder):

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from bertcnn.cli.quiet import load_keras
 
 encoder_app = typer.Typer(help="Pretrained encoders: list them, fetch one, look at one.", no_args_is_help=True)
 
@@ -51,17 +48,10 @@ def pull(name: Name) -> None:
 @encoder_app.command()
 def info(name: Name) -> None:
     """Show an encoder's shape, licence and where it comes from."""
-    from bertcnn.encoders.catalogue import CATALOGUE
     from bertcnn.encoders.download import encoder_info
 
     found = encoder_info(name)
-    if name in CATALOGUE:
-        shape = CATALOGUE[name].encoder
-    else:
-        load_keras()
-        from bertcnn.encoders.convert import read_settings
-
-        shape = read_settings(Path(name))
+    shape = found.encoder
     rows = {
         "name": found.name,
         "description": found.description,

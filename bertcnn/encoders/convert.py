@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from bertcnn.encoders.config import read_settings
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.models.bert import Bert
 from bertcnn.models.weights import assign
-from bertcnn.settings import EncoderSettings, TokenizerSettings
-
-# Hugging Face `config.json` key -> ours (transformers/models/bert/configuration_bert.py)
-_SETTINGS = {
-    "vocab_size": "vocabulary_size",
-    "hidden_size": "width",
-    "num_hidden_layers": "layers",
-    "num_attention_heads": "heads",
-    "intermediate_size": "feed_forward_width",
-    "max_position_embeddings": "max_positions",
-    "type_vocab_size": "segment_types",
-    "layer_norm_eps": "layer_norm_epsilon",
-    "hidden_dropout_prob": "dropout",
-    "attention_probs_dropout_prob": "attention_dropout",
-}
-_ACTIVATIONS: dict[str, Literal["gelu", "gelu_tanh", "relu"]] = {
-    "gelu": "gelu",
-    "gelu_python": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "relu": "relu",
-}
 
 # Our weight's name -> Hugging Face's (transformers/models/bert/modeling_bert.py); a layer's names stand behind its number
 _OUTSIDE_LAYERS = {
@@ -73,46 +50,6 @@ def published_name(name: str) -> str:
     layer, inner = name.split("/", 1)
     part, parameter = inner.rsplit("/", 1)
     return f"encoder.layer.{layer.removeprefix('layer_')}.{_INSIDE_LAYER[part]}.{_PARAMETERS[parameter]}"
-
-
-def read_settings(folder: Path) -> EncoderSettings:
-    """The encoder's shape from the `config.json` in `folder`.
-
-    Raises:
-        EncoderError: the file is missing, is not JSON, or describes something other than BERT with learned absolute positions.
-    """
-    path = folder / "config.json"
-    config = _read_json(path, expected="a BERT checkpoint's config.json")
-    kind, positions = config.get("model_type", "bert"), config.get("position_embedding_type", "absolute")
-    activation = str(config.get("hidden_act", "gelu"))
-    if kind != "bert" or positions != "absolute" or activation not in _ACTIVATIONS:
-        raise EncoderError(
-            f"{path} describes model_type {kind!r}, position_embedding_type {positions!r}, hidden_act {activation!r}",
-            expected=f"model_type 'bert' with absolute positions and one of {', '.join(_ACTIVATIONS)}",
-            fix="choose an encoder of BERT's architecture (`bertcnn encoder list`)",
-        )
-    values = {ours: config[theirs] for theirs, ours in _SETTINGS.items() if theirs in config}
-    return EncoderSettings(**values, activation=_ACTIVATIONS[activation])
-
-
-def read_tokenizer_settings(folder: Path, max_positions: int) -> TokenizerSettings:
-    """Casing from `tokenizer_config.json` (uncased where the file is missing); the limit is the encoder's number of positions."""
-    path = folder / "tokenizer_config.json"
-    config = _read_json(path, expected="JSON with do_lower_case") if path.exists() else {}
-    lowercase = bool(config.get("do_lower_case", True))
-    head = min(TokenizerSettings().head_tokens, (max_positions - 2) // 4 + 1)
-    return TokenizerSettings(lowercase=lowercase, max_tokens=max_positions, head_tokens=head)
-
-
-def _read_json(path: Path, *, expected: str) -> dict[str, Any]:
-    """The JSON object in a small file of a checkpoint."""
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(config, dict):
-            raise ValueError("not a JSON object")
-    except (OSError, ValueError) as error:
-        raise EncoderError(f"{path} could not be read ({error})", expected=expected, fix="fetch the encoder again") from None
-    return config
 
 
 def read_tensors(path: Path) -> dict[str, np.ndarray]:

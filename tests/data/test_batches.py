@@ -147,7 +147,6 @@ def test_neighbours_and_fillers_change_no_logit(logits_of, rows):
         np.testing.assert_allclose(alone[0], together[row], rtol=0, atol=1e-6)
 
 
-@pytest.mark.on_jax
 @pytest.mark.parametrize("length", [2, 9])
 def test_more_padding_changes_no_logit(logits_of, length):
     token_ids = [np.random.default_rng(length).integers(1, 50, length).astype(np.int32)]

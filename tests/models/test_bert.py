@@ -50,7 +50,6 @@ def test_no_two_weights_start_equal():
     assert len({value.ravel()[:8].tobytes() for value in values}) == len(values)
 
 
-@pytest.mark.on_jax
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_it_runs_in_half_precision(policy):
     full, half = Bert(SETTINGS), Bert(SETTINGS, dtype=policy)

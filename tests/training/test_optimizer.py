@@ -28,7 +28,6 @@ def layerwise(share, rate=0.1, weight_decay=0.3):
     return LayerwiseAdamW(rate, share, weight_decay=weight_decay, clip_norm=1.0)
 
 
-@pytest.mark.on_jax
 def test_with_all_shares_one_it_is_keras_adamw():
     schedule = WarmupLinearDecay(0.1, 2, 6)
     theirs = keras.optimizers.AdamW(schedule, weight_decay=0.3, global_clipnorm=1.0)
@@ -37,7 +36,6 @@ def test_with_all_shares_one_it_is_keras_adamw():
         np.testing.assert_allclose(mine, his, rtol=0, atol=1e-6)
 
 
-@pytest.mark.on_jax
 def test_a_share_scales_the_step_and_the_decay():
     start = [weight.numpy() for weight in variables()]
     whole = trained(layerwise(lambda _: 1.0), STEPS[:1])
