@@ -11,7 +11,7 @@ from bertcnn.data.batches import pad
 from bertcnn.engines import EngineOutput
 from bertcnn.errors import BundleError
 from bertcnn.models.classifier import BertCnn, build_classifier
-from bertcnn.models.forward import Forward
+from bertcnn.models.forward import Forward, padded_up_to
 from bertcnn.models.weights import assign
 
 
@@ -26,7 +26,7 @@ class KerasEngine:
     name = "keras"
 
     def __init__(self, model: BertCnn, pad_id: int) -> None:
-        self._forward = Forward(model)
+        self._forward = Forward(model, padded_up_to(model.encoder_settings.max_positions))
         self._pad_id = pad_id
 
     @classmethod

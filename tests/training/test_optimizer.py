@@ -2,7 +2,6 @@
 
 import keras
 import numpy as np
-import pytest
 
 from bertcnn.settings import TrainingSettings
 from bertcnn.training.optimizer import LayerwiseAdamW, WarmupLinearDecay, layer_share
