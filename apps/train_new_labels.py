@@ -48,7 +48,8 @@ def main(arguments: list[str] | None = None) -> None:
     say(3, f"training, with {HELD_OUT:.0%} of the rows kept aside")
     kept, held_out = split_validation(texts, labels, HELD_OUT)
     with show_progress() as progress:
-        classifier = BertCNNClassifier(options.encoder, recipe=options.recipe, seed=options.seed, progress=progress)
+        changes = {} if options.epochs is None else {"epochs": options.epochs}
+        classifier = BertCNNClassifier(options.encoder, recipe=options.recipe, seed=options.seed, training=changes, progress=progress)
         classifier.fit([texts[row] for row in kept], [labels[row] for row in kept], columns=Columns(columns.text, columns.label))
     classifier.save(model, overwrite=options.force)
 
@@ -98,6 +99,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--label", help="label column (guessed by default)")
     parser.add_argument("--encoder", default="minilm-l6", help="published encoder or folder")
     parser.add_argument("--recipe", default="auto", choices=("auto", "frozen", "full"))
+    parser.add_argument("--epochs", type=int, help="passes over the rows, at most (by recipe)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--force", action="store_true", help="replace what is in the folder")
     return parser.parse_args(arguments)

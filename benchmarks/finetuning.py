@@ -48,12 +48,24 @@ def main() -> None:
         run(step, token_ids, labels, first)  # compile
         for _ in range(options.rounds):
             ours.append(run(step, token_ids, labels, plans[len(first) :]))
-            answer = ask_peer("finetune_torch.py", folder, batches, "--warmup", len(first), "--dropout", dropout)
+            answer = ask_peer(
+                "finetune_torch.py",
+                folder,
+                batches,
+                "--warmup",
+                len(first),
+                "--dropout",
+                dropout,
+                "--attention-dropout",
+                FULL.attention_dropout,
+            )
             theirs.append(float(answer["rows_per_second"]))
             print(f"bertcnn {ours[-1]:.1f} rows/s, PyTorch loop {theirs[-1]:.1f} rows/s, ratio {ours[-1] / theirs[-1]:.2f}", flush=True)
     mine, other = statistics.median(ours), statistics.median(theirs)
     print(f"median of {options.rounds}: bertcnn {mine:.1f} rows/s, PyTorch loop {other:.1f} rows/s, ratio {mine / other:.2f}")
-    print(f"dropout {dropout}, batch {FULL.batch_size}, padded lengths {padded}, compilation not counted")
+    print(
+        f"dropout {dropout}, attention dropout {FULL.attention_dropout}, batch {FULL.batch_size}, padded lengths {padded}, compilation not counted"
+    )
 
 
 def tokenized(data: str, folder: Path) -> tuple[list[np.ndarray], np.ndarray]:
@@ -85,7 +97,7 @@ def our_step(folder: Path, token_ids: list[np.ndarray], labels: np.ndarray, plan
     from bertcnn.training.step import make_step, smoothed_cross_entropy
 
     encoder = load_encoder(folder)
-    small, used = on_used_pieces(encoder, token_ids)
+    small, used = on_used_pieces(encoder, token_ids, FULL)
     head = CnnHead(encoder.settings.width, int(labels.max()) + 1, HeadSettings(), name="head")
     model = BertCnn(small, head, name="classifier")
     share = layer_share(encoder.settings.layers, FULL)

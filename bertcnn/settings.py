@@ -115,6 +115,9 @@ class TrainingSettings(Settings):
     weight_decay: Annotated[float, Field(ge=0.0)] = Field(0.01, description="not on biases, normalisation and embeddings")
     gradient_clip: Positive = Field(1.0, description="largest global norm of the gradient")
     label_smoothing: Fraction = Field(0.1, description="probability spread over all labels (Szegedy et al. 2016, section 7)")
+    attention_dropout: Fraction = Field(
+        0.0, description="of the encoder while it is trained; 0 because it costs an eighth of a step and more on long texts"
+    )
     class_weight: ClassWeight = Field("none", description="balanced: rare labels count more; sqrt: half as strongly")
     validation_fraction: Annotated[float, Field(gt=0.0, lt=0.9)] = Field(0.1, description="share of rows held out when no file is given")
     compiled_shapes: Annotated[int, Field(ge=1, le=6)] = Field(4, description="padded lengths XLA compiles for, at most")

@@ -18,10 +18,11 @@ from transformers import BertModel
 class BertCnn(nn.Module):
     """BERT's token embeddings through Conv1d branches, masked max, masked mean and one linear layer."""
 
-    def __init__(self, checkpoint: str, classes: int, dropout: float, windows: tuple[int, ...] = (2, 3, 4), filters: int = 128) -> None:
+    def __init__(self, checkpoint: str, classes: int, dropout: float, attention_dropout: float) -> None:
         super().__init__()
+        windows, filters = (2, 3, 4), 128
         self.bert = BertModel.from_pretrained(
-            checkpoint, add_pooling_layer=False, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout
+            checkpoint, add_pooling_layer=False, hidden_dropout_prob=dropout, attention_probs_dropout_prob=attention_dropout
         )
         width = self.bert.config.hidden_size
         self.branches = nn.ModuleList(nn.Conv1d(width, filters, window) for window in windows)
@@ -48,11 +49,12 @@ def main() -> None:
     parser.add_argument("batches")
     parser.add_argument("--warmup", type=int, required=True)
     parser.add_argument("--dropout", type=float, required=True)
+    parser.add_argument("--attention-dropout", type=float, required=True)
     options = parser.parse_args()
     torch.manual_seed(0)
     stored = np.load(options.batches)
     count = int(stored["count"])
-    model = BertCnn(options.checkpoint, int(stored["classes"]), options.dropout).train()
+    model = BertCnn(options.checkpoint, int(stored["classes"]), options.dropout, options.attention_dropout).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-4, weight_decay=0.01)
     loss_function = nn.CrossEntropyLoss(label_smoothing=0.1)
     rows = 0

@@ -105,8 +105,8 @@ def train(
     return BertCnn(encoder, cnn_head, name="classifier"), result
 
 
-def on_used_pieces(encoder: Bert, token_ids: Sequence[np.ndarray]) -> tuple[Bert, np.ndarray]:
-    """The same encoder with token embeddings only for the pieces that occur.
+def on_used_pieces(encoder: Bert, token_ids: Sequence[np.ndarray], settings: TrainingSettings) -> tuple[Bert, np.ndarray]:
+    """The same encoder as it is trained: with token embeddings only for the pieces that occur.
 
     A token embedding that no row uses gets no gradient and no decay, so leaving it out of the network changes nothing but the
     time: of a table of 30,522 rows some thousands occur, and AdamW would read and write all the others in every step.
@@ -115,7 +115,8 @@ def on_used_pieces(encoder: Bert, token_ids: Sequence[np.ndarray]) -> tuple[Bert
         The smaller encoder, and the ids of its pieces in the large one, ascending, int [pieces].
     """
     used = np.unique(np.concatenate([*token_ids, [0]]))
-    small = Bert(encoder.settings.model_copy(update={"vocabulary_size": len(used)}), seed=encoder.seed, name="bert")
+    changes = {"vocabulary_size": len(used), "attention_dropout": settings.attention_dropout}
+    small = Bert(encoder.settings.model_copy(update=changes), seed=encoder.seed, name="bert")
     values = extract(encoder.weights)
     assign(small.weights, {**values, _TOKENS: values[_TOKENS][used]}, error=TrainingError)
     return small, used
@@ -131,7 +132,7 @@ def _train_everything(
     progress: Progress,
 ) -> FitResult:
     """Train encoder and head, on the pieces that occur; the encoder ends with the trained weights."""
-    small, used = on_used_pieces(encoder, [*train_rows.token_ids, *valid_rows.token_ids])
+    small, used = on_used_pieces(encoder, [*train_rows.token_ids, *valid_rows.token_ids], settings)
 
     def examples(rows: TokenizedRows) -> Examples:
         token_ids = [np.searchsorted(used, ids).astype(np.int32) for ids in rows.token_ids]
