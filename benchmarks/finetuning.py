@@ -9,6 +9,7 @@ import argparse
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -44,10 +45,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         batches = Path(scratch) / "batches.npz"
         store(batches, token_ids, labels, plans)
-        step = our_step(folder, token_ids, labels, plans)
-        run(step, token_ids, labels, first)  # compile
+        step = our_step(folder, token_ids, labels)
+        run(step, first)  # compile
         for _ in range(options.rounds):
-            ours.append(run(step, token_ids, labels, plans[len(first) :]))
+            ours.append(run(step, plans[len(first) :]))
             answer = ask_peer(
                 "finetune_torch.py",
                 folder,
@@ -63,9 +64,8 @@ def main() -> None:
             print(f"bertcnn {ours[-1]:.1f} rows/s, PyTorch loop {theirs[-1]:.1f} rows/s, ratio {ours[-1] / theirs[-1]:.2f}", flush=True)
     mine, other = statistics.median(ours), statistics.median(theirs)
     print(f"median of {options.rounds}: bertcnn {mine:.1f} rows/s, PyTorch loop {other:.1f} rows/s, ratio {mine / other:.2f}")
-    print(
-        f"dropout {dropout}, attention dropout {FULL.attention_dropout}, batch {FULL.batch_size}, padded lengths {padded}, compilation not counted"
-    )
+    print(f"dropout {dropout}, attention dropout {FULL.attention_dropout}, batch {FULL.batch_size}, padded lengths {padded}")
+    print("compilation not counted")
 
 
 def tokenized(data: str, folder: Path) -> tuple[list[np.ndarray], np.ndarray]:
@@ -88,7 +88,7 @@ def store(path: Path, token_ids: list[np.ndarray], labels: np.ndarray, plans: li
     np.savez(path, **arrays)  # type: ignore[arg-type]
 
 
-def our_step(folder: Path, token_ids: list[np.ndarray], labels: np.ndarray, plans: list[BatchPlan]):  # type: ignore[no-untyped-def] # noqa: ANN201
+def our_step(folder: Path, token_ids: list[np.ndarray], labels: np.ndarray) -> Callable[[BatchPlan], float]:
     """Our compiled training step on the published weights, as the recipe `full` makes it."""
     from bertcnn.encoders.convert import load_encoder
     from bertcnn.models.classifier import BertCnn, CnnHead
@@ -110,13 +110,11 @@ def our_step(folder: Path, token_ids: list[np.ndarray], labels: np.ndarray, plan
         targets = np.eye(int(labels.max()) + 1, dtype=np.float32)[labels[plan.rows]]
         return step(inputs, targets, np.ones(len(targets), np.float32))
 
-    del plans
     return on_batch
 
 
-def run(step, token_ids: list[np.ndarray], labels: np.ndarray, plans: list[BatchPlan]) -> float:  # type: ignore[no-untyped-def] # noqa: ANN001
+def run(step: Callable[[BatchPlan], float], plans: list[BatchPlan]) -> float:
     """Rows/s over full batches."""
-    del token_ids, labels
     full = [plan for plan in plans if len(plan.rows) == plan.size]
     started = time.perf_counter()
     for plan in full:
