@@ -218,7 +218,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
         """The most probable label of each text, with the type of `classes_`."""
-        return self.classes_[self.predict_proba(texts).argmax(axis=1)]
+        shares = self.predict_proba(texts)
+        return self.classes_[shares.argmax(axis=1)]
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> str:
         """Write the model to `folder`, atomically; returns the bundle's id.

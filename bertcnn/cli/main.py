@@ -24,6 +24,8 @@ app = typer.Typer(
 )
 app.add_typer(encoder_app, name="encoder")
 
+_INTERRUPTED = 130  # what a shell expects after Ctrl-C
+
 Model = Annotated[Path, typer.Argument(help="Folder of a trained model.", show_default=False)]
 Text = Annotated[str | None, typer.Option("--text", help="Text column, or several with commas between.", show_default="guessed")]
 Label = Annotated[str | None, typer.Option("--label", help="Label column.", show_default="guessed")]
@@ -179,9 +181,11 @@ def main() -> None:
     except BertCNNError as error:
         print(f"bertcnn: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("\nbertcnn: interrupted; nothing was half-written. Run the same command to start again.", file=sys.stderr)
-        sys.exit(130)
+    except (KeyboardInterrupt, SystemExit) as stop:
+        if isinstance(stop, SystemExit) and stop.code != _INTERRUPTED:
+            raise
+        _tell("\nbertcnn: interrupted; nothing was half-written. Run the same command to start again.")
+        sys.exit(_INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)

@@ -11,7 +11,6 @@ from safetensors.numpy import load_file, save_file
 
 from bertcnn.data.batches import BatchPlan, pad
 from bertcnn.encoders.config import read_tokenizer_settings
-from bertcnn.encoders.config import read_settings, read_tokenizer_settings
 from bertcnn.encoders.convert import load_encoder, load_published, published_name, read_tensors
 from bertcnn.errors import EncoderError
 from bertcnn.models.bert import Bert

@@ -1,0 +1,32 @@
+"""The script people copy for a new label set."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.tickets import as_csv, tickets
+
+SCRIPT = Path(__file__).parents[2] / "apps" / "train_new_labels.py"
+
+
+def test_it_trains_evaluates_saves_and_scores(encoder_folder, tmp_path):
+    (tmp_path / "tickets.csv").write_text(as_csv(*tickets()))
+    (tmp_path / "inbox.csv").write_text("id,text\n1,the router cable\n2,a refund\n")
+    files = [str(tmp_path / "tickets.csv"), "--out", str(tmp_path / "run"), "--score", str(tmp_path / "inbox.csv")]
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), *files, "--encoder", str(encoder_folder), "--recipe", "frozen"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Next:" in done.stdout
+    assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["rows"] == 12
+    assert [row["id"] for row in csv.DictReader((tmp_path / "run" / "scored.csv").open())] == ["1", "2"]
+    assert (tmp_path / "run" / "model" / "MODEL_CARD.md").exists()
+
+
+def test_a_file_that_is_not_there_is_told_in_one_line(tmp_path):
+    done = subprocess.run([sys.executable, str(SCRIPT), "missing.csv", "--out", str(tmp_path / "run")], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "missing.csv" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,213 @@
+"""The commands, as people type them: answers, one-line errors with exit code 2, and nothing half-written."""
+
+import csv
+import io
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from bertcnn.cli.main import main
+from tests.test_classifier import quick
+from tests.tickets import as_csv, tickets
+
+
+@pytest.fixture(scope="module")
+def model(encoder_folder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model") / "model"
+    quick(encoder_folder).fit(*tickets()).save(folder)
+    return folder
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run a command in this process: exit code, standard output, standard error."""
+
+    def call(*arguments, stdin=""):
+        monkeypatch.setattr(sys, "argv", ["bertcnn", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def data(tmp_path, content, name="data.csv"):
+    path = tmp_path / name
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        path.write_text(content, encoding="utf-8")
+    return path
+
+
+def refused(result, *words):
+    """The command said one line with these words and ended with 2."""
+    code, _, err = result
+    last = err.strip().splitlines()[-1]
+    assert code == 2, err
+    assert last.startswith("bertcnn: ")
+    assert "Traceback" not in err
+    for word in ("expected", "What to do", *words):
+        assert word in last, last
+
+
+GOOD = as_csv(*tickets(4))
+BAD_FILES = {
+    "folder": (None, "folder"),
+    "empty": ("", "empty"),
+    "header only": ("text,label\n", "header"),
+    "no text": ("a,b\n1,2\n3,4\n5,6\n", "'a'"),
+    "no label": ("text\n" + "".join(f"my router number {row} is broken\n" for row in range(9)), "'text'"),
+    "one label": ("text,label\n" + "".join(f"my router number {row} is broken,a\n" for row in range(9)), "1 label ('a')"),
+    "single row": ("text,label\n" + "".join(f"my router {row} is broken,{'ab'[row % 2]}\n" for row in range(8)) + "odd one,c\n", "'c'"),
+    "blank texts": ("text,label\n" + "".join(f" ,{'ab'[row % 2]}\n" for row in range(9)), ""),
+    "binary": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 9, "PNG"),
+    "zip": (b"PK\x03\x04" + bytes(range(256)) * 9, ""),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_training_on_a_file_that_will_not_do_is_refused_in_one_line(run, encoder_folder, tmp_path, case):
+    content, word = BAD_FILES[case]
+    path = data(tmp_path, content) if content is not None else tmp_path
+    columns = ("--text", "text", "--label", "label") if case == "blank texts" else ()
+    refused(run("train", path, "--out", tmp_path / "model", "--encoder", encoder_folder, *columns), word)
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("case", ["folder", "empty", "binary"])
+def test_scoring_and_evaluating_such_files_is_refused_in_one_line(run, model, tmp_path, case):
+    content, word = BAD_FILES[case]
+    path = data(tmp_path, content) if content is not None else tmp_path
+    refused(run("score", model, path, tmp_path / "out.csv"), word)
+    refused(run("evaluate", model, path), word)
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_missing_files_models_and_folders_are_refused_in_one_line(run, model, tmp_path):
+    good = data(tmp_path, GOOD)
+    refused(run("train", tmp_path / "missing.csv", "--out", tmp_path / "new"), "missing.csv")
+    refused(run("score", model, tmp_path / "missing.csv", tmp_path / "out.csv"), "missing.csv")
+    refused(run("score", tmp_path, good, tmp_path / "out.csv"))
+    refused(run("score", tmp_path / "no-model", good, tmp_path / "out.csv"), "no-model")
+    refused(run("classify", good, "text"))
+    refused(run("evaluate", tmp_path / "no-model", good), "no-model")
+    refused(run("train", good, "--out", model), "--force")
+    refused(run("train", good, "--out", good / "below-a-file"))
+    refused(run("score", model, good, good), "exists")
+    refused(run("score", model, good, good / "out.csv"))
+    refused(run("train", good, "--out", tmp_path / "new", "--encoder", "minilm-7"), "minilm-l6")
+    refused(run("train", good, "--out", tmp_path / "new", "--recipe", "quick"), "recipe")
+    refused(run("train", good, "--out", tmp_path / "new", "--class-weight", "heavy"), "class_weight")
+
+
+def test_forty_megabytes_in_one_cell_and_broken_quoting_cost_only_their_rows(run, model, tmp_path):
+    huge = data(tmp_path, "id,text\n1,the router\n2," + "x" * 40_000_000 + "\n3,a refund\n")
+    code, _, err = run("score", model, huge, tmp_path / "out.csv")
+    assert code == 0
+    assert "1 rows could not be read" in err
+    assert [row["id"] for row in csv.DictReader((tmp_path / "out.csv").open())] == ["1", "3"]
+    broken = data(tmp_path, 'id,text\n1,the router\n2,"never closed\n3,a refund\n4,the app\n', "broken.csv")
+    code, _, err = run("score", model, broken, tmp_path / "broken-out.csv")
+    assert code == 0
+    assert {"1", "3", "4"} <= {row["id"] for row in csv.DictReader((tmp_path / "broken-out.csv").open())}
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-8-sig"])
+def test_other_encodings_are_read(run, model, tmp_path, encoding):
+    source = data(tmp_path, "id,text\n1,le café du routeur\n2,größere Rechnung\n".encode(encoding))
+    assert run("score", model, source, tmp_path / "out.csv")[0] == 0
+    assert [row["text"] for row in csv.DictReader((tmp_path / "out.csv").open())] == ["le café du routeur", "größere Rechnung"]
+
+
+def test_train_says_what_it_guessed_and_what_comes_next(run, encoder_folder, tmp_path):
+    code, out, err = run(
+        "train", data(tmp_path, GOOD), "--out", tmp_path / "model", "--encoder", encoder_folder, "--recipe", "frozen", "--epochs", "1"
+    )
+    assert code == 0
+    assert out == ""
+    assert "label: 'label'" in err
+    assert "Next: bertcnn score" in err
+    assert not any(character in err for character in "\x1b\r")
+
+
+def test_classify_answers_a_line_for_each_text(run, model):
+    code, out, _ = run("classify", model, "the router cable", "", "=1+1")
+    lines = [line.split("\t") for line in out.splitlines()]
+    assert code == 0
+    assert lines[0][0] in {"billing", "hardware", "software"}
+    assert 0 < float(lines[0][1]) <= 1
+    assert lines[1] == ["", "", ""]
+    code, out, _ = run("classify", model, "--probabilities", stdin="refund money\n\nthe app\n")
+    assert [bool(line.split("\t")[0]) for line in out.splitlines()] == [True, False, True]
+    assert "billing=" in out
+
+
+def test_evaluate_prints_a_table_and_writes_json(run, model, tmp_path):
+    code, out, _ = run("evaluate", model, data(tmp_path, GOOD), "--json", tmp_path / "figures.json")
+    assert code == 0
+    assert "macro-F1" in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert json.loads((tmp_path / "figures.json").read_text())["rows"] == 12
+    refused(run("evaluate", model, data(tmp_path, GOOD), "--json", tmp_path / "figures.json"), "figures.json")
+
+
+@pytest.mark.parametrize("command", [(), ("train",), ("evaluate",), ("classify",), ("score",), ("encoder",), ("encoder", "pull")])
+def test_help_fits_eighty_columns(command):
+    shown = subprocess.run(
+        [sys.executable, "-m", "bertcnn.cli.main", *command, "--help"], capture_output=True, text=True, env={**os.environ, "COLUMNS": "80"}
+    )
+    assert shown.returncode == 0
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+
+
+def test_a_disk_that_fills_up_is_told_and_leaves_nothing(model, tmp_path):
+    source = data(tmp_path, "id,text\n" + "".join(f"{row},the router {row} {'x' * 400}\n" for row in range(300)))
+
+    def small_disk():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    command = [sys.executable, "-m", "bertcnn.cli.main", "score", str(model), str(source), str(tmp_path / "out.csv")]
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=small_disk)
+    refused((done.returncode, done.stdout, done.stderr))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv"]
+
+
+def test_ctrl_c_ends_training_in_one_line_without_a_model(encoder_folder, tmp_path):
+    path = data(tmp_path, as_csv(*tickets(60)))
+    command = [sys.executable, "-m", "bertcnn.cli.main", "train", str(path), "--out", str(tmp_path / "model"), "--recipe", "full"]
+    with subprocess.Popen([*command, "--encoder", str(encoder_folder), "--epochs", "5000"], stderr=subprocess.PIPE, text=True) as training:
+        for line in training.stderr:
+            if line.startswith("training"):
+                break
+        time.sleep(1)
+        training.send_signal(signal.SIGINT)
+        rest = training.stderr.read()
+        assert training.wait(60) == 130
+    assert "interrupted" in rest.splitlines()[-1]
+    assert "Traceback" not in rest
+    assert [entry.name for entry in tmp_path.iterdir()] == ["data.csv"]
+
+
+def test_help_and_import_load_no_heavy_library_and_change_nothing():
+    code = (
+        "import os, sys, logging\n"
+        "before, level = dict(os.environ), logging.getLogger('tensorflow').level\n"
+        "import bertcnn, bertcnn.cli.main, bertcnn.bundle, bertcnn.scoring, bertcnn.data.tables\n"
+        "assert before == dict(os.environ) and level == logging.getLogger('tensorflow').level\n"
+        "print([name for name in ('keras', 'tensorflow', 'jax', 'pandas', 'sklearn', 'streamlit') if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

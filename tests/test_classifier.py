@@ -1,0 +1,159 @@
+"""The scikit-learn estimator."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import bertcnn
+from bertcnn import BertCNNClassifier
+from bertcnn.errors import LabelError, SettingsError
+from bertcnn.settings import HeadSettings
+from tests.tickets import tickets
+
+QUICK = {"epochs": 12, "fewest_steps": 0, "compiled_shapes": 1, "batch_size": 16, "learning_rate": 0.01, "patience": 12}
+
+
+class Notes:
+    """Remembers what it is told."""
+
+    def __init__(self):
+        self.notes, self.stages = [], []
+
+    def stage(self, name, total, unit="rows"):  # noqa: ARG002
+        self.stages.append(name)
+
+    def advance(self, done, **figures):
+        pass
+
+    def note(self, message):
+        self.notes.append(message)
+
+
+def quick(encoder_folder, **changes):
+    return BertCNNClassifier(encoder_folder, **{"recipe": "frozen", "training": QUICK, "head": HeadSettings(filters=16), **changes})
+
+
+@pytest.fixture(scope="module")
+def fitted(encoder_folder):
+    return quick(encoder_folder).fit(*tickets())
+
+
+def test_it_learns(fitted):
+    texts, labels = tickets()
+    assert fitted.score(texts, labels) > 0.9
+    assert list(fitted.classes_) == ["billing", "hardware", "software"]
+
+
+def test_probabilities_are_finite_and_sum_to_one(fitted):
+    shares = fitted.predict_proba(["router", "", "\ud83d\x00", "☃ 你好 مرحبا", "=1+1", "x" * 5000, "\u200b", "a\u0301" * 200])
+    assert np.isfinite(shares).all()
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0, atol=1e-6)
+
+
+def test_neighbours_and_order_change_nothing(fitted):
+    texts = [*tickets()[0][:9], "a much longer text about the router and the bill and the app " * 3]
+    together = fitted.predict_proba(texts)
+    alone = np.concatenate([fitted.predict_proba([text]) for text in texts])
+    backwards = fitted.predict_proba(texts[::-1])[::-1]
+    np.testing.assert_allclose(together, alone, atol=1e-6)
+    np.testing.assert_allclose(together, backwards, atol=1e-6)
+
+
+def test_saved_and_loaded_it_answers_the_same(fitted, tmp_path):
+    texts = tickets()[0]
+    bundle_id = fitted.save(tmp_path / "model")
+    predictor, again = bertcnn.load(tmp_path / "model"), BertCNNClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(predictor.predict_proba(texts), fitted.predict_proba(texts))
+    np.testing.assert_array_equal(again.predict_proba(texts), fitted.predict_proba(texts))
+    assert predictor.bundle.bundle_id == bundle_id
+    assert list(again.predict(texts)) == list(fitted.predict(texts))
+
+
+def test_the_bundle_quotes_no_training_row(fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    for path in (tmp_path / "model").iterdir():
+        assert b"charged twice price" not in path.read_bytes()
+
+
+def test_params_clone_and_unfitted_errors(encoder_folder):
+    classifier = quick(encoder_folder, seed=7)
+    assert clone(classifier).get_params() == classifier.get_params()
+    assert classifier.set_params(seed=8).seed == 8
+    with pytest.raises(NotFittedError, match="call fit"):
+        classifier.predict(["router"])
+
+
+def test_integer_labels_come_back_as_integers_through_cross_validation_and_a_pipeline(encoder_folder):
+    texts, labels = tickets(12)
+    numbers = pd.Series([{"billing": 10, "hardware": 20, "software": 30}[label] for label in labels])
+    pipeline = Pipeline([("strip", FunctionTransformer(lambda rows: [row.strip() for row in rows])), ("model", quick(encoder_folder))])
+    scores = cross_val_score(pipeline, np.array(texts, object), numbers, cv=2)
+    assert scores.shape == (2,)
+    assert ((scores >= 0) & (scores <= 1)).all()
+    pipeline.fit(pd.Series(texts), numbers)
+    assert set(pipeline.predict(texts)) <= {10, 20, 30}
+
+
+def test_a_seed_repeats_the_run_exactly_and_another_does_not(encoder_folder):
+    texts, labels = tickets(8)
+    runs = [quick(encoder_folder, seed=seed).fit(texts, labels).predict_proba(texts) for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(runs[0], runs[1])
+    assert np.abs(runs[0] - runs[2]).max() > 1e-4
+
+
+def test_full_changes_the_encoder_and_auto_says_why(encoder_folder):
+    texts, labels = tickets(8)
+    notes = Notes()
+    quick(encoder_folder, recipe="auto", progress=notes).fit(texts, labels)
+    assert any(note.startswith("recipe frozen: ") and "rows a label are few" in note for note in notes.notes)
+    full = quick(encoder_folder, recipe="full", training={**QUICK, "epochs": 1}).fit(texts, labels)
+    frozen = quick(encoder_folder, training={**QUICK, "epochs": 1}).fit(texts, labels)
+    name = "layer_1/expand/kernel"
+    assert not np.array_equal(full._bundle.tensors[name], frozen._bundle.tensors[name])
+
+
+def test_long_and_blank_rows_are_told(encoder_folder):
+    texts, labels = tickets(8)
+    notes = Notes()
+    quick(encoder_folder, progress=notes).fit([*texts, "", "router " * 200], [*labels, "billing", "hardware"])
+    assert any("1 rows left out" in note for note in notes.notes)
+    assert any("longer than 64 tokens" in note for note in notes.notes)
+
+
+def test_given_validation_rows_are_used(encoder_folder):
+    texts, labels = tickets(8)
+    classifier = quick(encoder_folder).fit(texts, labels, valid=(texts[::4], labels[::4]))
+    assert classifier.metrics_["rows"] == len(texts[::4])
+    with pytest.raises(LabelError, match="validation rows with the labels 'unheard'"):
+        quick(encoder_folder).fit(texts, labels, valid=(["router"], ["unheard"]))
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels", "error", "message"),
+    [
+        ("router", ["a"], SettingsError, "one string; expected a list of strings"),
+        (["router", None], ["a", "b"], SettingsError, "of type NoneType as text number 2"),
+        (np.zeros((2, 2)), ["a", "b"], SettingsError, "one dimension"),
+        (["router", "bill"], ["a"], LabelError, "2 texts and 1 labels"),
+        (["router", "bill"], ["a", "a"], LabelError, r"1 label \('a'\); expected at least 2"),
+        (["router", "bill", "app"], ["a", "a", "b"], LabelError, "1 of 2 labels with a single row: 'b'"),
+    ],
+)
+def test_rows_that_cannot_be_learned_from_are_told_in_one_line(encoder_folder, texts, labels, error, message):
+    with pytest.raises(error, match=message) as raised:
+        quick(encoder_folder).fit(texts, labels)
+    assert "\n" not in str(raised.value)
+
+
+def test_unknown_and_impossible_settings_are_told_by_name(encoder_folder):
+    with pytest.raises(SettingsError, match="unknown key 'epoch'"):
+        quick(encoder_folder, training={"epoch": 3}).fit(*tickets(4))
+    with pytest.raises(SettingsError, match=r"epochs was '0'"):
+        quick(encoder_folder, training={"epochs": 0}).fit(*tickets(4))
+    with pytest.raises(SettingsError, match="recipe 'fast'"):
+        quick(encoder_folder, recipe="fast").fit(*tickets(4))

@@ -1,0 +1,156 @@
+"""Scoring a file, evaluating on one, and training from one."""
+
+import csv
+import json
+
+import pytest
+from sklearn.metrics import accuracy_score, f1_score
+
+import bertcnn
+from bertcnn import evaluate_csv, score_csv, train_csv
+from bertcnn.data.tables import read_table
+from bertcnn.errors import BertCNNError, BundleError, ColumnError, LabelError, OutputError, TableError
+from tests.test_classifier import Notes, quick
+from tests.tickets import as_csv, tickets
+
+
+@pytest.fixture(scope="module")
+def model(encoder_folder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "tickets.csv").write_text(as_csv(*tickets()))
+    notes = Notes()
+    report = train_csv(folder / "tickets.csv", folder / "model", quick(encoder_folder, progress=notes))
+    assert report.rows == 60
+    assert any(note.startswith("label: 'label'") for note in notes.notes)
+    return folder / "model"
+
+
+@pytest.fixture(scope="module")
+def predictor(model):
+    return bertcnn.load(model)
+
+
+def write(path, content):
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+INBOX = 'id,text,note\n3,"the router, again",=1+1\n1,refund please,007\n2,,NA\n3,"the router, again",null\n'
+
+
+def test_columns_rows_and_order_are_kept_and_ours_follow(predictor, tmp_path):
+    source = write(tmp_path / "in.csv", INBOX)
+    report = score_csv(predictor, source, tmp_path / "out.csv", probabilities=True)
+    rows = list(csv.DictReader((tmp_path / "out.csv").open()))
+    assert list(rows[0]) == ["id", "text", "note", "predicted_label", "confidence", "p_billing", "p_hardware", "p_software"]
+    assert [row["id"] for row in rows] == ["3", "1", "2", "3"]
+    assert [row["note"] for row in rows] == ["'=1+1", "007", "NA", "null"]
+    assert rows[0]["predicted_label"] == rows[3]["predicted_label"] == "hardware"
+    assert rows[0]["confidence"] == rows[0]["p_hardware"]
+    assert rows[2]["predicted_label"] == rows[2]["confidence"] == rows[2]["p_billing"] == ""
+    assert (report.rows, report.blank, report.rejected) == (4, 1, 0)
+
+
+def test_raw_leaves_formulas(predictor, tmp_path):
+    score_csv(predictor, write(tmp_path / "in.csv", INBOX), tmp_path / "out.csv", raw=True)
+    assert next(csv.DictReader((tmp_path / "out.csv").open()))["note"] == "=1+1"
+
+
+def test_a_name_in_use_gets_a_prefix_and_is_told(predictor, tmp_path):
+    notes = Notes()
+    source = write(tmp_path / "in.csv", "text,confidence\nthe router,low\n")
+    report = score_csv(predictor, source, tmp_path / "out.csv", progress=notes)
+    assert report.renamed == {"confidence": "bertcnn_confidence"}
+    assert next(csv.DictReader((tmp_path / "out.csv").open()))["confidence"] == "low"
+    assert any("bertcnn_confidence" in note for note in notes.notes)
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.jsonl", "out.csv.gz", "out.parquet", "out.xlsx"])
+def test_every_format_goes_out_and_in_again_with_the_same_answers(predictor, tmp_path, name):
+    source = write(tmp_path / "in.csv", INBOX)
+    score_csv(predictor, source, tmp_path / "first.csv")
+    score_csv(predictor, source, tmp_path / name, overwrite=True)
+    score_csv(predictor, tmp_path / name, tmp_path / "again.csv")
+    first = read_table(tmp_path / "first.csv").column("predicted_label")
+    again = read_table(tmp_path / "again.csv")
+    assert again.column("predicted_label") == again.column("bertcnn_predicted_label") == first
+
+
+def test_rows_that_cannot_be_read_are_kept_apart_and_an_old_list_of_them_goes(predictor, tmp_path):
+    source = write(tmp_path / "in.csv", "id,text\n1,the router\n2\n3,a bill\n")
+    report = score_csv(predictor, source, tmp_path / "out.csv")
+    assert (report.rows, report.rejected) == (2, 1)
+    rejects = list(csv.DictReader((tmp_path / "out.csv.rejects.csv").open()))
+    assert [row["line"] for row in rejects] == ["3"]
+    score_csv(predictor, write(tmp_path / "good.csv", "id,text\n1,the router\n"), tmp_path / "out.csv", overwrite=True)
+    assert not (tmp_path / "out.csv.rejects.csv").exists()
+
+
+def test_several_text_columns_are_joined(predictor, tmp_path):
+    source = write(tmp_path / "in.csv", "subject,body\nrefund,money invoice\n")
+    score_csv(predictor, source, tmp_path / "joined.csv", text="subject,body")
+    score_csv(predictor, write(tmp_path / "one.csv", 'text\n"refund\nmoney invoice"\n'), tmp_path / "single.csv")
+    joined, single = (next(csv.DictReader((tmp_path / name).open()))["confidence"] for name in ("joined.csv", "single.csv"))
+    assert joined == single
+
+
+class Stop(Notes):
+    """Breaks off in the middle, as a person with Ctrl-C does."""
+
+    def advance(self, done, **figures):  # noqa: ARG002
+        raise KeyboardInterrupt
+
+
+def test_a_run_broken_off_leaves_the_old_output_and_nothing_else(predictor, tmp_path):
+    source = write(tmp_path / "in.csv", INBOX)
+    score_csv(predictor, source, tmp_path / "out.csv")
+    before = (tmp_path / "out.csv").read_bytes()
+    with pytest.raises(KeyboardInterrupt):
+        score_csv(predictor, source, tmp_path / "out.csv", overwrite=True, progress=Stop())
+    assert (tmp_path / "out.csv").read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "out.csv"]
+
+
+def test_places_and_models_that_will_not_do_are_told(predictor, model, tmp_path):
+    source = write(tmp_path / "in.csv", INBOX)
+    write(tmp_path / "there.csv", "x")
+    with pytest.raises(OutputError, match=r"exists; expected a name that is free.*--force"):
+        score_csv(predictor, source, tmp_path / "there.csv")
+    with pytest.raises(OutputError, match="two different files"):
+        score_csv(predictor, source, source, overwrite=True)
+    with pytest.raises(OutputError, match="extension"):
+        score_csv(predictor, source, tmp_path / "out.doc")
+    with pytest.raises(OutputError, match="no folder"):
+        score_csv(predictor, source, tmp_path / "nowhere" / "out.csv")
+    with pytest.raises(BundleError, match=r"manifest|saved"):
+        score_csv(tmp_path, source, tmp_path / "out.csv")
+    with pytest.raises(ColumnError, match=r"'texts'.*did you mean 'text'"):
+        score_csv(predictor, source, tmp_path / "out.csv", text="texts")
+
+
+def test_evaluation_has_the_contracts_keys_and_scikit_learns_figures(predictor, tmp_path):
+    texts, labels = tickets(9)
+    labels[0], labels[10] = "software", "billing"  # two wrong labels, so that something is confused
+    figures = evaluate_csv(predictor, write(tmp_path / "labelled.csv", as_csv(texts, labels)))
+    predicted = predictor.predict(texts)
+    assert figures.accuracy == pytest.approx(accuracy_score(labels, predicted))
+    assert figures.macro_f1 == pytest.approx(f1_score(labels, predicted, average="macro"))
+    keys = {"rows", "accuracy", "macro_f1", "weighted_f1", "labels", "confusion", "most_confused"}
+    assert keys <= json.loads(json.dumps(figures.to_json())).keys()
+    with pytest.raises(LabelError, match="label the model does not know, first of all 'spam'"):
+        evaluate_csv(predictor, write(tmp_path / "other.csv", as_csv(texts, ["spam", *labels[1:]])))
+
+
+def test_na_and_null_are_labels_and_texts_like_any_other(encoder_folder, tmp_path):
+    texts, labels = tickets(8)
+    labels = [{"billing": "NA", "hardware": "null", "software": "007"}[label] for label in labels]
+    data = write(tmp_path / "tickets.csv", as_csv([*texts[:-2], "NA", "null"], labels))
+    train_csv(data, tmp_path / "model", quick(encoder_folder))
+    assert bertcnn.load(tmp_path / "model").labels == ("007", "NA", "null")
+
+
+def test_every_error_of_a_file_is_of_our_family(encoder_folder, tmp_path):
+    with pytest.raises(TableError, match=r"missing\.csv") as raised:
+        train_csv(tmp_path / "missing.csv", tmp_path / "model", quick(encoder_folder))
+    assert isinstance(raised.value, BertCNNError)
+    assert not (tmp_path / "model").exists()
