@@ -26,7 +26,9 @@ def rows(make_rows):
 
 
 def new_encoder():
-    shape = EncoderSettings(vocabulary_size=150, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=24, attention_dropout=0.0)
+    shape = EncoderSettings(
+        vocabulary_size=150, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=24, attention_dropout=0.0
+    )
     return Bert(shape, seed=3, name="bert")
 
 
