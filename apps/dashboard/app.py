@@ -7,48 +7,50 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
+import re
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-import altair as alt
 import pandas as pd
 import streamlit as st
+from charts import MOST_BARS, confidence_bars, count_bars
+from uploads import ROWS_SHOWN, Upload, discard, first_rows, look_into, save, session_folder
 
 from bertcnn import Predictor, load, score_csv
-from bertcnn.data.columns import guess_text_columns
-from bertcnn.data.tables import open_table
-from bertcnn.errors import BertCNNError, ColumnError
+from bertcnn.cli.quiet import load_keras
+from bertcnn.errors import BertCNNError, BundleError, SettingsError, one_line
 from bertcnn.scoring import ScoringReport
 
 EXAMPLE = "My router's led is not working, I tried changing the power socket but still nothing."
-MOST_LABELS = 10  # bars shown
-ROWS_SHOWN = 1000
 FORMATS = ["csv", "tsv", "jsonl", "ndjson", "parquet", "xlsx", "gz"]
+ANOTHER = "Another folder ..."
+MOST_NAMES = 12  # labels named in the description of a model
 
 
 class BarProgress:
     """Shows a scoring run's progress in Streamlit's bar."""
 
     def __init__(self) -> None:
-        self._bar = st.progress(0.0, "Starting ...")
+        self._bar = st.progress(0.0, "Starting")
         self._name, self._done, self._total = "", 0, 0
 
     def stage(self, name: str, total: int, unit: str = "rows") -> None:  # noqa: ARG002 - the bar shows shares
         """A new stage starts."""
-        self._name, self._done, self._total = name, 0, total
+        self._name, self._done, self._total = name.capitalize(), 0, total
+        self._bar.progress(0.0, self._name)
 
     def advance(self, done: int, **figures: float) -> None:
         """Part of the stage is done."""
         self._done += done
-        speed = f", {figures['rows_per_second']:,.0f} rows/s" if "rows_per_second" in figures else ""
-        self._bar.progress(min(1.0, self._done / max(1, self._total)), f"{self._name.capitalize()}{speed}")
+        share = min(1.0, self._done / max(1, self._total))
+        speed = f", {figures['rows_per_second']:,.0f} rows a second" if "rows_per_second" in figures else ""
+        self._bar.progress(share, f"{self._name}: {share:.0%}{speed}")
 
     def note(self, message: str) -> None:
-        """Findings are shown after the run."""
+        """The report tells the findings when the run is over."""
 
     def close(self) -> None:
         """Take the bar away."""
@@ -57,86 +59,106 @@ class BarProgress:
 
 def main() -> None:
     """Draw the page."""
-    st.set_page_config(page_title="bertcnn", page_icon=":material/inbox:", layout="centered")
-    st.title("Ticket classifier")
-    with one_line_errors():
-        folder = choose_model()
-        if folder is None:
-            return
-        predictor = cached_predictor(str(folder), (folder / "manifest.json").stat().st_mtime_ns)
-        describe(predictor)
-        single, many = st.tabs(["One complaint", "A file"])
-        with single:
-            classify_one(predictor)
-        with many:
-            score_file(predictor, folder)
+    st.set_page_config(page_title="Ticket classifier", page_icon=":material/inbox:", layout="wide")
+    with st.container(horizontal_alignment="center"), st.container(width=1040):
+        st.title("Ticket classifier", anchor=False)
+        st.markdown("Where a complaint belongs, and how sure the model is: for one text, or for a whole file.")
+        with one_line_errors():
+            folder = choose_model()
+            if folder is None:
+                return
+            with st.spinner("Loading the model ..."):
+                predictor = cached_predictor(*folder)
+            describe(predictor)
+            single, many = st.tabs(["One complaint", "A file"])
+            with single, one_line_errors():
+                classify_one(predictor)
+            with many, one_line_errors():
+                score_file(predictor)
 
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Show an error the user can act on as what it is: one line."""
+    """Show an error the user can act on as what it is: one line, without the folder only we know of."""
     try:
         yield
     except BertCNNError as error:
-        st.error(plain(str(error)), icon=":material/error:")
+        st.error(plain(str(error).replace(f"{session_folder()}{os.sep}", "")), icon=":material/error:")
 
 
 def plain(text: str) -> str:
-    """`text` with nothing left that Markdown would act on."""
-    return "".join(f"\\{character}" if character in r"\`*_{}[]()<>#+-.!|~$:&" else character for character in text)
+    """`text` on one line, with nothing left that Markdown would act on."""
+    return re.sub(r"([\\`*_{}\[\]()<>#+\-.!|~$:&])", r"\\\1", " ".join(text.split()))
 
 
 # --- the model ---------------------------------------------------------------------------------------------------------
 
 
-def models_root() -> list[Path]:
-    """Where models are looked for: --models, $BERTCNN_MODELS, or `models` and `demo` in the working folder."""
-    parser = argparse.ArgumentParser(exit_on_error=False)
+def models_roots() -> list[Path]:
+    """Where models are looked for: --models, $BERTCNN_MODELS, or `demo` and `models` in the working folder."""
+    parser = argparse.ArgumentParser(exit_on_error=False, add_help=False, allow_abbrev=False)
     parser.add_argument("--models", default=os.environ.get("BERTCNN_MODELS"))
-    given = parser.parse_known_args(sys.argv[1:])[0].models
-    return [Path(given)] if given else [Path("models"), Path("demo")]
+    try:
+        given = parser.parse_known_args(sys.argv[1:])[0].models
+    except argparse.ArgumentError:
+        raise SettingsError("--models without a value", expected="a folder", fix="start again with -- --models FOLDER") from None
+    return [Path(given)] if given else [Path("demo"), Path("models")]
 
 
 def saved_models(roots: list[Path]) -> list[Path]:
-    """The folders under `roots` (and the roots themselves) that hold a saved model."""
-    places = [place for root in roots if root.is_dir() for place in (root, *sorted(root.iterdir()))]
-    return [place for place in places if (place / "manifest.json").is_file()]
+    """The folders that hold a saved model: `roots` themselves, and up to two levels below them."""
+    manifests = [path for root in roots for depth in ("", "*/", "*/*/") for path in sorted(root.glob(f"{depth}manifest.json"))]
+    return [path.parent for path in manifests if not any(part.startswith(".bertcnn") for part in path.parts)]
 
 
-def choose_model() -> Path | None:
-    """The model folder chosen in the sidebar; None while there is none."""
-    found = saved_models(models_root())
-    with st.sidebar:
-        chosen = st.selectbox("Model", found, format_func=str, index=0 if found else None, placeholder="none found")
-        typed = st.text_input("or another model folder", placeholder="path of a folder")
-    if typed:
-        folder = Path(typed).expanduser()
-        if not (folder / "manifest.json").is_file():
-            st.error(plain(f"{typed} is not a saved model. Give the folder that `bertcnn train --out` wrote."))
-            return None
-        return folder
-    if chosen is None:
-        looked = " or ".join(str(root) for root in models_root())
-        st.info(plain(f"No saved model in {looked}. Run make demo, or: bertcnn train tickets.csv --out models/triage"))
-    return chosen
+def choose_model() -> tuple[str, int] | None:
+    """The chosen model folder and when it was saved; None while nothing is chosen."""
+    roots = models_roots()
+    found = [str(folder) for folder in saved_models(roots)]
+    if not found:
+        looked = " or ".join(str(root) for root in roots)
+        st.info(plain(f"No saved model in {looked} yet. Run: make demo. Or: bertcnn train tickets.csv --out models/triage"))
+    chosen = st.selectbox("Model", [*found, ANOTHER], help="Folders written by bertcnn train.")
+    if chosen == ANOTHER:
+        chosen = st.text_input("Model folder", placeholder="path of a folder written by bertcnn train --out").strip()
+    return (chosen, saved_at(chosen)) if chosen else None
 
 
-@st.cache_resource(show_spinner="Loading the model ...", max_entries=3)
+def saved_at(folder: str) -> int:
+    """When the model in `folder` was saved.
+
+    Raises:
+        BundleError: there is none.
+    """
+    try:
+        return (Path(folder).expanduser() / "manifest.json").stat().st_mtime_ns
+    except (OSError, ValueError, RuntimeError):  # missing or unreadable; a NUL in the name; ~ of an unknown user
+        raise BundleError(
+            f"{one_line(folder, 200)} is not a saved model",
+            expected="a folder with manifest.json",
+            fix="give the folder that bertcnn train --out wrote",
+        ) from None
+
+
+@st.cache_resource(show_spinner=False, max_entries=3)
 def cached_predictor(folder: str, saved_at: int) -> Predictor:  # noqa: ARG001 - a model saved again is loaded again
     """The loaded model, one for all sessions."""
-    return load(folder)
+    load_keras()
+    return load(Path(folder).expanduser())
 
 
 def describe(predictor: Predictor) -> None:
-    """One line on what the model is."""
+    """What the model is: its origin and figures in a row, its labels below."""
     config, metrics = predictor.bundle.config, predictor.bundle.metrics
-    names = ", ".join(predictor.labels[:6]) + (" ..." if len(predictor.labels) > 6 else "")
-    st.caption(
-        plain(
-            f"{len(predictor.labels)} labels ({names}), trained {config.created_at[:10]} from {config.encoder_name}, "
-            f"macro-F1 {metrics['macro_f1']:.3f} on {metrics['rows']} validation rows"
-        )
-    )
+    with st.container(horizontal=True, gap="small"):
+        if isinstance(metrics.get("macro_f1"), float):
+            rows = f" on {metrics['rows']:,} validation rows" if isinstance(metrics.get("rows"), int) else ""
+            st.badge(plain(f"macro-F1 {metrics['macro_f1']:.3f}{rows}"), icon=":material/target:", color="green")
+        st.badge(plain(f"encoder {Path(config.encoder_name).name}"), icon=":material/neurology:", color="gray")
+        st.badge(plain(f"trained {config.created_at[:10]}"), icon=":material/calendar_today:", color="gray")
+    names = ", ".join(predictor.labels[:MOST_NAMES])
+    more = f" and {len(predictor.labels) - MOST_NAMES} more" if len(predictor.labels) > MOST_NAMES else ""
+    st.caption(plain(f"{len(predictor.labels)} labels: {names}{more}"))
 
 
 # --- one complaint -----------------------------------------------------------------------------------------------------
@@ -144,97 +166,128 @@ def describe(predictor: Predictor) -> None:
 
 def classify_one(predictor: Predictor) -> None:
     """A text, its label, and how sure the model is."""
-    with st.form("one", border=False):
-        text = st.text_area("Complaint", EXAMPLE, height=120, help="Ctrl+Enter classifies.")
-        asked = st.form_submit_button("Classify", type="primary")
-    if not asked:
-        return
+    left, right = st.columns(2, gap="large")
+    with left, st.form("one", border=False):
+        text = st.text_area("Complaint", EXAMPLE, height=150, help="Ctrl+Enter in the text classifies it.")
+        if st.form_submit_button("Classify", type="primary", icon=":material/send:"):
+            st.session_state["asked"] = text
+    with right:
+        if "asked" in st.session_state:
+            answer_one(predictor, st.session_state["asked"])
+
+
+def answer_one(predictor: Predictor, text: str) -> None:
+    """Label, confidence and bars, or a friendly line."""
     answer = predictor.classify([text])[0]
     if answer.label is None or answer.confidence is None:
-        st.info("There is no text to classify yet.")
+        st.info("There is no text to classify yet. Write a complaint, then press Classify.", icon=":material/edit:")
         return
     st.metric("Label", plain(answer.label), f"{answer.confidence:.0%} confidence", delta_color="off", delta_arrow="off")
     st.altair_chart(confidence_bars(answer.probabilities), width="stretch")
-
-
-def confidence_bars(probabilities: dict[str, float]) -> alt.LayerChart:
-    """A bar for each of the most probable labels, with its confidence in figures."""
-    shares = pd.DataFrame(sorted(probabilities.items(), key=lambda item: -item[1])[:MOST_LABELS], columns=["label", "confidence"])
-    base = alt.Chart(shares, height=34 * len(shares) + 40).encode(
-        x=alt.X("confidence:Q", title="confidence", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
-        y=alt.Y("label:N", sort=None, title=None, axis=alt.Axis(labelLimit=220)),
-        tooltip=[alt.Tooltip("label:N"), alt.Tooltip("confidence:Q", format=".1%")],
-    )
-    figures = base.mark_text(align="left", dx=4).encode(text=alt.Text("confidence:Q", format=".1%"))
-    return base.mark_bar(cornerRadiusEnd=3) + figures.encode(color=alt.value("gray"))
+    shown = f"The {MOST_BARS} most probable of {len(predictor.labels)} labels. " if len(predictor.labels) > MOST_BARS else ""
+    st.caption(f"{shown}A text that belongs to none of the labels still gets one of them.")
 
 
 # --- a file ------------------------------------------------------------------------------------------------------------
 
 
-def score_file(predictor: Predictor, model: Path) -> None:
+def score_file(predictor: Predictor) -> None:
     """Upload, check the text column, score, look, download."""
-    upload = st.file_uploader(
-        "Tickets", type=FORMATS, help="CSV, TSV, JSONL (each also .gz), Parquet or Excel; larger files: bertcnn score"
-    )
-    if upload is None:
-        st.session_state.pop("scored", None)
+    uploaded = st.file_uploader("File of complaints: CSV, TSV or JSONL (each also .gz), Parquet or Excel", type=FORMATS)
+    if uploaded is None:
+        if st.session_state.pop("upload", None):
+            discard()
         return
-    place = session_folder() / f"{len(upload.name)}-{upload.file_id}"
-    source = place / Path(upload.name).name
-    if not source.exists():
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
-        with source.open("wb") as file:
-            shutil.copyfileobj(upload, file)
-    with open_table(source) as reader:
-        columns = reader.columns
-        try:
-            choice = guess_text_columns(reader.peek(), trained_on=predictor.bundle.config.text_columns).text
-        except ColumnError:
-            choice = ()
-    chosen = st.multiselect("Text column", columns, default=list(choice), help="Several are joined.")
-    probabilities = st.checkbox("Also write every label's probability")
-    key = (upload.file_id, str(model), tuple(chosen), probabilities)
-    if st.button("Score the file", type="primary", disabled=not chosen):
-        target = source.with_name(f"scored-{source.name}")
+    upload = received(uploaded, predictor.bundle.config.text_columns)
+    chosen = st.multiselect(
+        "Text column",
+        upload.columns,
+        default=list(upload.guessed),
+        key=f"text-{uploaded.file_id}",
+        placeholder="choose the column with the complaints",
+        help="Guessed from names and contents. The texts of several columns are joined.",
+    )
+    with st.expander("First rows of the file"):
+        st.dataframe(upload.preview, hide_index=True)
+    probabilities = st.checkbox("Add a column with the probability of each label")
+    run = (uploaded.file_id, predictor.bundle.bundle_id, tuple(chosen), probabilities)
+    if st.button("Score the file", type="primary", icon=":material/play_arrow:", disabled=not chosen):
+        target = upload.path.with_name(f"scored-{upload.path.name}")
         progress = BarProgress()
         try:
-            report = score_csv(predictor, source, target, text=chosen, probabilities=probabilities, overwrite=True, progress=progress)
+            report = score_csv(predictor, upload.path, target, text=chosen, probabilities=probabilities, overwrite=True, progress=progress)
         finally:
             progress.close()
-        st.session_state["scored"] = (key, target, report)
-    if st.session_state.get("scored", (None,))[0] == key:
-        show_scored(*st.session_state["scored"][1:])
+        st.session_state["scored"] = (run, target, report)
+    done, target, report = st.session_state.get("scored", (None, None, None))
+    if done == run and target.exists():
+        show_scored(target, report)
+
+
+def received(uploaded: Any, trained_on: tuple[str, ...]) -> Upload:  # noqa: ANN401 - Streamlit's UploadedFile is not public
+    """The upload on disk; written and looked into once, not at each of Streamlit's reruns."""
+    key = (uploaded.file_id, trained_on)
+    known, upload = st.session_state.get("upload", (None, None))
+    if known != key or not upload.path.exists():
+        uploaded.seek(0)
+        upload = look_into(save(uploaded.name, uploaded), trained_on)
+        st.session_state["upload"] = (key, upload)
+    return upload
 
 
 def show_scored(target: Path, report: ScoringReport) -> None:
-    """The finished file: what it holds, its first rows, and the download."""
-    counts = ", ".join(f"{name} {count:,}" for name, count in report.labels.items())
-    st.success(plain(f"{report.rows:,} rows in {report.seconds:.1f} s: {counts}"), icon=":material/check:")
+    """What became of the rows, the download, and the first rows."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.success(f"{report.rows:,} rows scored in {report.seconds:.1f} s.", icon=":material/check:")
+        st.download_button(
+            "Download",
+            data=target.read_bytes,  # read when asked for
+            file_name=target.name,
+            mime="application/octet-stream",
+            on_click="ignore",
+            type="primary",
+            icon=":material/download:",
+        )
+    tell_findings(report)
+    if report.labels:
+        st.altair_chart(count_bars(report.labels), width="stretch")
+        if len(report.labels) > MOST_BARS:
+            st.caption(f"The {MOST_BARS} most frequent of {len(report.labels)} labels given.")
+    if report.rows:
+        show_rows(target, report)
+
+
+def tell_findings(report: ScoringReport) -> None:
+    """Blank, refused and renamed: nothing is lost silently."""
     if report.blank:
         st.info(f"{report.blank:,} rows have no text and got no label.")
-    if report.rejected:
-        st.warning(f"{report.rejected:,} rows could not be read and are not in the file.")
-    with open_table(target) as reader:
-        first = reader.peek(ROWS_SHOWN)
-    table = pd.DataFrame(first.rows, columns=list(first.columns))
-    label_column = report.renamed.get("predicted_label", "predicted_label")
-    wanted = st.multiselect("Show only", list(report.labels), placeholder="all labels")
-    if wanted:
-        table = table[table[label_column].isin(wanted)]
-    front = [label_column, report.renamed.get("confidence", "confidence")]
-    st.dataframe(table[front + [name for name in table.columns if name not in front]], hide_index=True)
-    if report.rows > ROWS_SHOWN:
-        st.caption(f"The first {ROWS_SHOWN:,} rows; the download has all {report.rows:,}.")
-    st.download_button("Download", data=target.read_bytes, file_name=target.name, type="primary", icon=":material/download:")
+    for wanted, written in report.renamed.items():
+        st.info(plain(f"The file has a column {wanted} already: ours is called {written}."))
+    if report.rejected and report.rejects is not None:
+        st.warning(f"{report.rejected:,} rows could not be read and are not in the scored file.")
+        with st.expander("Rows that could not be read"):
+            st.dataframe(first_rows(report.rejects, report.rejects.stat().st_mtime_ns, "line", ()), hide_index=True)
+            st.download_button("Download these rows", report.rejects.read_bytes, "rejected-rows.csv", "text/csv", on_click="ignore")
 
 
-def session_folder() -> Path:
-    """A private folder for this session's files, gone when the session's state is."""
-    if "folder" not in st.session_state:
-        st.session_state["folder"] = tempfile.TemporaryDirectory(prefix="bertcnn-dashboard-")
-    return Path(st.session_state["folder"].name)
+def show_rows(target: Path, report: ScoringReport) -> None:
+    """The first scored rows, of all labels or of some."""
+    label, confidence = (report.renamed.get(name, name) for name in ("predicted_label", "confidence"))
+    offered = [*report.labels, *([""] if report.blank else [])]
+    wanted = st.multiselect("Show only", offered, format_func=lambda name: name or "no label", placeholder="all labels")
+    table = first_rows(target, target.stat().st_mtime_ns, label, tuple(wanted))
+    table[confidence] = pd.to_numeric(table[confidence], errors="coerce")
+    front = [label, confidence, *report.text_columns.text]
+    st.dataframe(
+        table[list(dict.fromkeys([*front, *table.columns]))],
+        hide_index=True,
+        column_config={
+            confidence: st.column_config.ProgressColumn(confidence, format="percent", min_value=0.0, max_value=1.0, width="medium")
+        },
+    )
+    matching = sum(report.labels.get(name, report.blank) for name in wanted) if wanted else report.rows
+    if matching > len(table):
+        st.caption(f"The first {ROWS_SHOWN:,} of {matching:,} rows; the download has all {report.rows:,}.")
 
 
 main()

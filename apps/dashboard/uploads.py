@@ -1,0 +1,141 @@
+"""Uploaded files: kept in a folder of their session, looked into, and gone with it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import pandas as pd
+import streamlit as st
+
+from bertcnn.data.columns import guess_text_columns
+from bertcnn.data.tables import open_table
+from bertcnn.data.writing import unescape_formula
+from bertcnn.errors import ColumnError
+from bertcnn.files import output_error
+
+ROWS_SHOWN = 1000
+_PREVIEW_ROWS = 5
+_LONGEST_CELL = 500  # characters shown; a page with 40 MB in one cell would stall the browser
+_LONGEST_NAME = 80
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file on disk, and what it looks like.
+
+    Attributes:
+        path: where it is.
+        columns: its header.
+        guessed: the columns that seem to hold the text; none if none does.
+        preview: its first rows, cells cut.
+    """
+
+    path: Path
+    columns: tuple[str, ...]
+    guessed: tuple[str, ...]
+    preview: pd.DataFrame
+
+
+@st.cache_resource(scope="session", show_spinner=False, on_release=tempfile.TemporaryDirectory.cleanup)
+def _session_folder() -> tempfile.TemporaryDirectory[str]:
+    """Readable by this user only, removed when the session ends."""
+    return tempfile.TemporaryDirectory(prefix="bertcnn-dashboard-")
+
+
+def session_folder() -> Path:
+    """This session's folder."""
+    return Path(_session_folder().name)
+
+
+def discard() -> None:
+    """Remove this session's files."""
+    for entry in session_folder().iterdir():
+        entry.unlink(missing_ok=True)
+
+
+def save(name: str, content: IO[bytes]) -> Path:
+    """Write an upload to this session's folder, in place of the one before it.
+
+    Args:
+        name: as the browser told it; nothing but its last part and harmless characters is used.
+        content: read in pieces.
+
+    Raises:
+        OutputError: the disk is full.
+    """
+    discard()
+    path = session_folder() / _safe_name(name)
+    try:
+        with path.open("wb") as file:
+            shutil.copyfileobj(content, file)
+    except OSError as error:
+        raise output_error(path, error) from None
+    return path
+
+
+def _safe_name(name: str) -> str:
+    """A file name with the extensions of `name`, without anything a file system or a shell acts on.
+
+    Example:
+        >>> _safe_name("../my inbox (1).csv.gz"), _safe_name(".csv")
+        ('my inbox _1_.csv.gz', 'upload.csv')
+    """
+    last = re.split(r"[/\\]", name)[-1]
+    stem, dot, extensions = last.partition(".") if last.lower().endswith(".gz") else last.rpartition(".")
+    clean = re.sub(r"[^\w \-.]", "_", stem).strip(" .")[:_LONGEST_NAME]
+    return f"{clean or 'upload'}{dot}{re.sub(r'[^A-Za-z0-9.]', '', extensions)[-_LONGEST_NAME:]}"
+
+
+def look_into(path: Path, trained_on: Sequence[str]) -> Upload:
+    """What the file holds.
+
+    Args:
+        path: the saved upload.
+        trained_on: the text columns the model knows.
+
+    Raises:
+        TableError: it cannot be read.
+    """
+    with open_table(path) as reader:
+        sample = reader.peek()
+    try:
+        guessed = guess_text_columns(sample, trained_on=trained_on).text
+    except ColumnError:  # nothing looks like text: the person decides
+        guessed = ()
+    return Upload(path, sample.columns, guessed, _frame(sample.rows[:_PREVIEW_ROWS], sample.columns))
+
+
+@st.cache_data(scope="session", max_entries=8, show_spinner="Reading the scored rows ...")
+def first_rows(path: Path, written_at: int, column: str, wanted: Collection[str]) -> pd.DataFrame:  # noqa: ARG001 - a part of the key
+    """The first rows of a scored file, cells cut.
+
+    Args:
+        path: the file.
+        written_at: its time of writing; a file written again is read again.
+        column: holds the label.
+        wanted: labels to show; empty for all.
+    """
+    rows: list[tuple[str, ...]] = []
+    with open_table(path) as reader:
+        place = reader.columns.index(column)
+        for chunk in reader.chunks():
+            rows += [row for row in chunk.rows if not wanted or unescape_formula(row[place]) in wanted]
+            if len(rows) >= ROWS_SHOWN:
+                break
+        return _frame(rows[:ROWS_SHOWN], reader.columns)
+
+
+def _frame(rows: Sequence[tuple[str, ...]], columns: tuple[str, ...]) -> pd.DataFrame:
+    return pd.DataFrame([[_shown(cell) for cell in row] for row in rows], columns=list(columns), dtype=object)
+
+
+def _shown(cell: str) -> str:
+    """What the browser gets of a cell: cut, and Unicode that can be sent (a JSON file may hold half a character)."""
+    cut = cell if len(cell) <= _LONGEST_CELL else cell[: _LONGEST_CELL - 3] + "..."
+    return cut.encode("utf-8", "replace").decode("utf-8")
