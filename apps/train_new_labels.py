@@ -14,14 +14,17 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from bertcnn.bundle import check_bundle_target
 from bertcnn.cli.evaluation import show_evaluation, write_json
 from bertcnn.cli.progress import duration, show_progress
 from bertcnn.cli.quiet import load_keras
 from bertcnn.data.columns import ColumnChoice, guess_columns, join_texts
+from bertcnn.data.labels import check_labels
 from bertcnn.data.splits import split_validation
 from bertcnn.data.tables import column_position, read_table
 from bertcnn.data.writing import check_output
 from bertcnn.errors import BertCNNError
+from bertcnn.text.cleaning import is_blank
 
 HELD_OUT = 0.2  # share of rows the model never sees, to evaluate on
 
@@ -31,6 +34,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parse(arguments)
     started = time.perf_counter()
     model, figures_file, scored = options.out / "model", options.out / "evaluation.json", options.out / "scored.csv"
+    check_bundle_target(model, options.force)
     options.out.mkdir(parents=True, exist_ok=True)
     write_json(figures_file, None, overwrite=options.force)
     if options.score is not None:
@@ -82,8 +86,13 @@ def read(data: Path, text: str | None, label: str | None) -> tuple[list[str], li
     columns = guess_columns(table, text=text, label=label)
     print(f"  text: {columns.reasons['text']}\n  label: {columns.reasons['label']}", flush=True)
     places = [column_position(name, table.columns) for name in columns.text]
-    texts = [join_texts(row[place] for place in places) for row in table.rows]
-    labels = table.column(str(columns.label))
+    rows = zip((join_texts(row[place] for place in places) for row in table.rows), table.column(str(columns.label)), strict=True)
+    usable = [(content, name) for content, name in rows if not is_blank(content) and not is_blank(name)]
+    texts, labels = [content for content, _ in usable], [name for _, name in usable]
+    left_out = table.rejected + len(table) - len(usable)
+    if left_out:
+        print(f"  {left_out} rows left out: {table.rejected} could not be read, the others have no text or no label", flush=True)
+    check_labels(labels)
     counts = ", ".join(f"{name} {count}" for name, count in Counter(labels).most_common(10))
     print(f"  {len(labels)} rows, {len(set(labels))} labels: {counts}", flush=True)
     return texts, labels, columns

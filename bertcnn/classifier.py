@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import platform
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
 from bertcnn.bundle import Bundle, BundleConfig, Calibration, check_bundle_target, write_bundle
+from bertcnn.data.labels import check_label_types, check_labels, check_one_type
 from bertcnn.data.splits import split_validation
 from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.convert import load_encoder
@@ -36,6 +37,8 @@ from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
 from bertcnn.training.fit import FitResult
 from bertcnn.training.recipes import TokenizedRows, choose_recipe, recipe_settings, train
+
+_SEEDS = 2**31
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         metrics_: figures on the validation rows, a JSON object.
         history_: what each epoch gave.
         recipe_: the recipe used, with its reason.
+        A loaded classifier has `classes_`, `metrics_` and `recipe_`; its history was not saved.
 
     Example:
         >>> classifier = BertCNNClassifier(recipe="frozen", training={"epochs": 3})
@@ -103,20 +107,17 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             columns: where the texts came from, to be saved with the model.
 
         Raises:
-            LabelError: fewer than two labels, a label with a single row, texts and labels of different length.
+            LabelError: fewer than two labels, a label with a single row, a missing one, texts and labels of different length.
             EncoderError: the encoder is unknown or cannot be fetched.
             SettingsError: a setting or a text is not what it should be.
         """
         progress = self.progress or Silent()
-        if self.recipe not in ("auto", "full", "frozen"):
-            raise SettingsError(f"recipe {self.recipe!r}", expected="'auto', 'full' or 'frozen'", fix="choose one of them")
-        changes = dict(self.training or {})
-        recipe_settings("full", changes)  # refuse bad settings before any work
+        changes, seed = self._check_settings(), int(self.seed)
         train_texts, train_labels, valid_texts, valid_labels = self._rows(texts, labels, valid, changes, progress)
         classes = np.unique(np.asarray(train_labels))
 
         fetched = fetch_encoder(self.encoder, progress=progress)
-        encoder = load_encoder(fetched.folder, seed=self.seed)
+        encoder = load_encoder(fetched.folder, seed=seed)
         limits = read_tokenizer_settings(fetched.folder, encoder.settings.max_positions)
         max_tokens = min(limits.max_tokens, recipe_settings("full", changes).max_tokens)
         tokenizer = WordPieceTokenizer(
@@ -135,12 +136,26 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             recipe, reason = choice.recipe, choice.reason
         progress.note(f"recipe {recipe}: {reason}")
         settings = recipe_settings(recipe, changes)
-        model, result = train(
-            encoder, train_rows, valid_rows, self.head or HeadSettings(), recipe, settings, seed=self.seed, progress=progress
-        )
+        model, result = train(encoder, train_rows, valid_rows, self.head or HeadSettings(), recipe, settings, seed=seed, progress=progress)
         self.classes_, self.history_, self.recipe_ = classes, result.epochs, (recipe, reason)
         self._finish(model, result, tokenizer, valid_rows, fetched.name, columns or Columns(), recipe)
         return self
+
+    def _check_settings(self) -> dict[str, Any]:
+        """Refuse, before any work, what was given to the constructor and cannot be; returns the changes to the recipe."""
+        if self.recipe not in ("auto", "full", "frozen"):
+            raise SettingsError(f"recipe {self.recipe!r}", expected="'auto', 'full' or 'frozen'", fix="choose one of them")
+        if not isinstance(self.encoder, str | os.PathLike):
+            raise SettingsError(f"encoder {self.encoder!r}", expected="a name or a folder", fix="see `bertcnn encoder list`")
+        if not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < _SEEDS:
+            raise SettingsError(f"seed {self.seed!r}", expected=f"a whole number from 0 to {_SEEDS - 1}", fix="choose one")
+        if not isinstance(self.head, HeadSettings | None):
+            raise SettingsError(f"head {one_line(self.head)}", expected="HeadSettings", fix="pass for example HeadSettings(filters=64)")
+        if not isinstance(self.training, Mapping | None):
+            raise SettingsError(f"training {one_line(self.training)}", expected="a dictionary", fix='pass for example {"epochs": 3}')
+        changes = dict(self.training or {})
+        recipe_settings("full", changes)
+        return changes
 
     def _rows(
         self,
@@ -154,7 +169,10 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         train_texts, train_labels = _usable(texts, labels, progress)
         check_labels(train_labels)
         if valid is not None:
+            if not isinstance(valid, Sequence) or len(valid) != 2:
+                raise SettingsError(f"valid {one_line(valid)}", expected="two lists: texts and labels", fix="pass valid=(texts, labels)")
             valid_texts, valid_labels = _usable(*valid, progress)
+            check_one_type([*train_labels, *valid_labels])
             unknown = sorted({str(label) for label in valid_labels} - {str(label) for label in train_labels})
             if unknown or not valid_labels:
                 raise LabelError(
@@ -164,7 +182,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 )
             return train_texts, train_labels, valid_texts, valid_labels
         fraction = recipe_settings("full", changes).validation_fraction
-        kept, held_out = split_validation(train_texts, [str(label) for label in train_labels], fraction)
+        kept, held_out = _split(train_texts, train_labels, fraction)
         progress.note(f"{len(kept)} rows to learn from, {len(held_out)} held out to choose the best epoch")
         return (
             [train_texts[row] for row in kept],
@@ -197,7 +215,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             text_columns=columns.text,
             label_column=columns.label,
             recipe=recipe,
-            seed=self.seed,
+            seed=int(self.seed),
             versions=_versions(),
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
@@ -238,7 +256,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         config = predictor.bundle.config
         classifier = cls(config.encoder_name, recipe=config.recipe, seed=config.seed, head=config.head)
         classifier.classes_ = np.array(predictor.labels)
-        classifier.metrics_ = dict(predictor.bundle.metrics)
+        classifier.metrics_, classifier.recipe_ = dict(predictor.bundle.metrics), (config.recipe, "as saved")
         classifier._bundle, classifier._predictor = predictor.bundle, predictor
         return classifier
 
@@ -258,30 +276,9 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def check_labels(labels: Sequence[Any]) -> None:
-    """Refuse labels that cannot be learned from.
-
-    Raises:
-        LabelError: fewer than two different labels, or a label with a single row.
-    """
-    counts = Counter(str(label) for label in labels)
-    if len(counts) < 2:
-        found = f"1 label ({one_line(next(iter(counts)))})" if counts else "0 labelled rows"
-        raise LabelError(
-            found, expected="at least 2 different labels", fix="add rows of another label, or name another column with --label"
-        )
-    singles = [name for name, count in counts.items() if count < 2]
-    if singles:
-        raise LabelError(
-            f"{len(singles)} of {len(counts)} labels with a single row: {one_line(', '.join(sorted(singles)))}",
-            expected="at least 2 rows of every label, one to learn from and one to check with",
-            fix="add rows of these labels, merge them into others, or remove them",
-        )
-
-
 def _usable(texts: Sequence[str], labels: Sequence[Any], progress: Progress) -> tuple[list[str], list[Any]]:
     """The rows with a text and a label."""
-    checked, given = check_texts(texts), list(labels)
+    checked, given = check_texts(texts), check_label_types(labels)
     if len(checked) != len(given):
         raise LabelError(
             f"{len(checked)} texts and {len(given)} labels", expected="a label for each text", fix="pass both from the same rows"
@@ -290,6 +287,20 @@ def _usable(texts: Sequence[str], labels: Sequence[Any], progress: Progress) -> 
     if len(rows) < len(checked):
         progress.note(f"{len(checked) - len(rows)} rows left out: text or label is blank")
     return [checked[row] for row in rows], [given[row] for row in rows]
+
+
+def _split(texts: list[str], labels: list[Any], fraction: float) -> tuple[list[int], list[int]]:
+    """Rows to learn from and rows held out; every label is learned, also one whose rows are all copies of another label's."""
+    kept, held_out = split_validation(texts, [str(label) for label in labels], fraction)
+    learned = {labels[row] for row in kept}
+    valid = [int(row) for row in held_out if labels[row] in learned]
+    if not valid:
+        raise LabelError(
+            f"{len(labels)} rows of which none can be held out, since a label's texts are the same but for case, digits and punctuation",
+            expected="at least one label with 2 different texts",
+            fix="add rows with other texts, or give validation rows of their own",
+        )
+    return sorted(set(range(len(labels))) - set(valid)), valid
 
 
 def _tokenize(tokenizer: WordPieceTokenizer, texts: list[str], labels: list[Any], classes: np.ndarray, progress: Progress) -> TokenizedRows:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertcnn.bundle import check_bundle_target
-from bertcnn.classifier import BertCNNClassifier, Columns, check_labels
+from bertcnn.classifier import BertCNNClassifier, Columns
 from bertcnn.data.columns import ColumnChoice, guess_columns, join_texts
+from bertcnn.data.labels import check_labels
 from bertcnn.data.tables import Table, column_position, read_table
 from bertcnn.errors import LabelError
 from bertcnn.evaluation.metrics import Evaluation, evaluate
@@ -72,12 +73,14 @@ def train_csv(
     classifier = classifier or BertCNNClassifier()
     progress = classifier.progress or Silent()
     check_bundle_target(Path(out), overwrite)
-    table, choice = _read(data, Path(out), text, label, progress)
+    table = _read(data, Path(out), progress)
+    choice = guess_columns(table, text=text, label=label)
+    _explain(choice, progress)
     texts, labels = _texts(table, choice.text), table.column(str(choice.label))
     check_labels([name for content, name in zip(texts, labels, strict=True) if not is_blank(content) and not is_blank(name)])
     held_out = None
     if valid is not None:
-        other, _ = _read(valid, Path(out), choice.text, choice.label, Silent())
+        other = _read(valid, Path(f"{Path(out)}.valid"), progress)
         held_out = _texts(other, choice.text), other.column(str(choice.label))
     classifier.fit(texts, labels, valid=held_out, columns=Columns(choice.text, choice.label))
     bundle_id = classifier.save(out, overwrite=overwrite)
@@ -107,7 +110,7 @@ def evaluate_csv(
         BundleError: the model folder is not a model.
     """
     progress = progress or Silent()
-    table = read_table(data)
+    table = _read(data, None, progress)
     predictor = model if isinstance(model, Predictor) else load(model)
     config = predictor.bundle.config
     if text is None and config.text_columns and set(config.text_columns) <= set(table.columns):
@@ -138,17 +141,14 @@ def evaluate_csv(
     return evaluate(predictor.labels, [name for _, name in rows], predicted)
 
 
-def _read(
-    data: str | Path, out: Path, text: str | Sequence[str] | None, label: str | None, progress: Progress
-) -> tuple[Table, ColumnChoice]:
-    """A labelled file and the columns to use; rows that cannot be read go beside the model."""
-    rejects = out.with_name(out.name + ".rejects.csv")
-    table = read_table(data, rejects=rejects if out.parent.is_dir() else None)
+def _read(data: str | Path, out: Path | None, progress: Progress) -> Table:
+    """A labelled file; rows that cannot be read are told of, and go beside the model where there is one."""
+    rejects = out.with_name(out.name + ".rejects.csv") if out is not None and out.parent.is_dir() else None
+    table = read_table(data, rejects=rejects)
     if table.rejected:
-        progress.note(f"{table.rejected} of {len(table) + table.rejected} rows could not be read; they and the reasons are in {rejects}")
-    choice = guess_columns(table, text=text, label=label)
-    _explain(choice, progress)
-    return table, choice
+        where = f"; they and the reasons are in {rejects}" if rejects else ""
+        progress.note(f"{table.rejected} of {len(table) + table.rejected} rows of {str(data)!r} could not be read{where}")
+    return table
 
 
 def _explain(choice: ColumnChoice, progress: Progress) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,6 +95,8 @@ def check_texts(texts: Sequence[str]) -> list[str]:
     Raises:
         SettingsError: it is not; the first value that is not a string is named.
     """
+    if not isinstance(texts, Iterable):
+        raise SettingsError(f"{one_line(texts)} of type {type(texts).__name__}", expected="a list of strings", fix="pass a list: [text]")
     if isinstance(texts, str):
         raise SettingsError("one string", expected="a list of strings", fix="put the text in a list: [text]")
     if getattr(texts, "ndim", 1) != 1:

@@ -82,6 +82,12 @@ def score_csv(
     if target.exists() and source.exists() and target.samefile(source):
         raise OutputError(f"{target} as input and output", expected="two different files", fix="choose another name for the output")
     rejects = target.with_name(target.name + ".rejects.csv")
+    if rejects.exists() and source.exists() and rejects.samefile(source):
+        raise OutputError(
+            f"{rejects} as input, where rows that cannot be read would go",
+            expected="another output",
+            fix="choose another name for the output",
+        )
     with open_table(source, rejects=rejects) as reader:
         choice = guess_text_columns(reader.peek(), text=text, trained_on=_trained_on(model))
         progress.note(f"text: {choice.reasons['text']}")

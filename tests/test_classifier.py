@@ -11,6 +11,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import bertcnn
 from bertcnn import BertCNNClassifier
+from bertcnn.data.splits import split_validation
 from bertcnn.errors import LabelError, SettingsError
 from bertcnn.settings import HeadSettings
 from tests.tickets import tickets
@@ -157,3 +158,84 @@ def test_unknown_and_impossible_settings_are_told_by_name(encoder_folder):
         quick(encoder_folder, training={"epochs": 0}).fit(*tickets(4))
     with pytest.raises(SettingsError, match="recipe 'fast'"):
         quick(encoder_folder, recipe="fast").fit(*tickets(4))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seed": -1}, r"seed -1; expected a whole number from 0 to 2147483647"),
+        ({"seed": 1.5}, r"seed 1\.5"),
+        ({"seed": 2**31}, "seed 2147483648"),
+        ({"encoder": None}, "encoder None; expected a name or a folder"),
+        ({"head": {"filters": 8}}, "expected HeadSettings"),
+        ({"training": "epochs"}, "training 'epochs'; expected a dictionary"),
+        ({"training": {"epochs": "three"}}, "epochs was 'three'"),
+        ({"training": {"learning_rate": float("nan")}}, "learning_rate was 'nan'"),
+    ],
+)
+def test_impossible_parameters_are_told_before_any_work(encoder_folder, changes, message):
+    notes = Notes()
+    with pytest.raises(SettingsError, match=message) as raised:
+        quick(encoder_folder, progress=notes).set_params(**changes).fit(*tickets(4))
+    assert "\n" not in str(raised.value)
+    assert not notes.stages
+
+
+def test_missing_and_mixed_labels_are_refused_and_not_learned(encoder_folder):
+    texts, labels = tickets(4)
+    with pytest.raises(LabelError, match="'nan' of type float as label number 1"):
+        quick(encoder_folder).fit(texts, [float("nan"), float("nan"), *labels[2:]])
+    with pytest.raises(LabelError, match="labels of the types integer and string"):
+        quick(encoder_folder).fit(texts, [len(label) for label in labels], valid=(texts[:2], ["7", "8"]))
+    with pytest.raises(SettingsError, match="expected two lists: texts and labels"):
+        quick(encoder_folder).fit(texts, labels, valid=texts)
+
+
+def test_texts_that_are_all_copies_leave_nothing_to_hold_out_and_are_told(encoder_folder):
+    with pytest.raises(LabelError, match="4 rows of which none can be held out"):
+        quick(encoder_folder).fit(["my router 1", "My router 2!", "the app", "the app"], ["a", "a", "b", "b"])
+
+
+def test_a_label_whose_rows_are_all_copies_of_another_labels_is_still_learned(encoder_folder):
+    texts, labels = tickets(6)
+    given = [*labels, "billing", "billing", "billing", "rare", "rare"]
+    for letter in "abcdefgh":
+        copies = [*texts, *[f"one and the same ticket {letter}"] * 5]
+        if "rare" not in {given[row] for row in split_validation(copies, given, 0.1)[0]}:
+            break
+    else:
+        pytest.fail("no copies that would all be held out")
+    classifier = quick(encoder_folder, training={**QUICK, "epochs": 1}).fit(copies, given)
+    assert list(classifier.classes_) == ["billing", "hardware", "rare", "software"]
+    assert classifier.predict_proba(["router"]).shape == (1, 4)
+
+
+def test_balanced_weights_make_rare_labels_likelier(encoder_folder):
+    texts, labels = tickets(12)
+    rows = [row for row, label in enumerate(labels) if label != "software" or row % 6 == 0]
+    few, given = [texts[row] for row in rows], [labels[row] for row in rows]
+    shares = {}
+    for weight in ("none", "balanced"):
+        classifier = quick(encoder_folder, training={**QUICK, "epochs": 3, "class_weight": weight}).fit(few, given, valid=(few, given))
+        shares[weight] = classifier.predict_proba(["hello there"])[0, 2]
+    assert shares["balanced"] > shares["none"]
+
+
+def test_the_recipe_full_repeats_bit_for_bit(encoder_folder):
+    texts, labels = tickets(4)
+    one = {**QUICK, "epochs": 1}
+    first, second = (
+        quick(encoder_folder, recipe="full", training=one, seed=np.int64(3)).fit(texts, labels)._bundle.tensors for _ in range(2)
+    )
+    assert first.keys() == second.keys()
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name])
+
+
+def test_a_loaded_classifier_can_learn_again(fitted, tmp_path, encoder_folder):
+    fitted.save(tmp_path / "model")
+    again = BertCNNClassifier.load(tmp_path / "model")
+    assert again.recipe_ == ("frozen", "as saved")
+    assert again.metrics_["macro_f1"] == fitted.metrics_["macro_f1"]
+    again.set_params(encoder=encoder_folder, training={**QUICK, "epochs": 1}).fit(["router", "cable", "a bill", "refund"], [1, 1, 2, 2])
+    assert list(again.classes_) == [1, 2]

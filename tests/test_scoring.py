@@ -2,6 +2,7 @@
 
 import csv
 import json
+import tracemalloc
 
 import pytest
 from sklearn.metrics import accuracy_score, f1_score
@@ -86,6 +87,42 @@ def test_rows_that_cannot_be_read_are_kept_apart_and_an_old_list_of_them_goes(pr
     assert not (tmp_path / "out.csv.rejects.csv").exists()
 
 
+def test_the_list_of_rejected_rows_is_never_read_and_replaced_in_one_run(predictor, tmp_path):
+    source = write(tmp_path / "out.csv.rejects.csv", "id,text\n1,the router\n")
+    with pytest.raises(OutputError, match="as input, where rows that cannot be read would go"):
+        score_csv(predictor, source, tmp_path / "out.csv")
+    assert source.exists()
+    score_csv(predictor, source, tmp_path / "other.csv")
+
+
+def test_a_header_alone_gives_a_header_alone(predictor, tmp_path):
+    report = score_csv(predictor, write(tmp_path / "in.csv", "id,text\n"), tmp_path / "out.csv")
+    assert (report.rows, report.labels) == (0, {})
+    assert (tmp_path / "out.csv").read_text().splitlines() == ["id,text,predicted_label,confidence"]
+
+
+def test_a_text_gets_the_same_answer_in_every_row_and_chunk(predictor, tmp_path):
+    source = write(tmp_path / "in.csv", "id,text\n" + "".join(f"{row},{('the router', 'a bill')[row % 2]}\n" for row in range(9_000)))
+    report = score_csv(predictor, source, tmp_path / "out.csv", probabilities=True)
+    rows = list(csv.DictReader((tmp_path / "out.csv").open()))
+    assert [row["id"] for row in rows] == [str(row) for row in range(9_000)]
+    assert len({tuple(row.values())[1:] for row in rows}) == 2
+    assert report.rows == sum(report.labels.values()) == 9_000
+
+
+def test_memory_does_not_grow_with_the_file(predictor, tmp_path):
+    rows = ("router " * 70 + "\n") * 50_000
+    source = write(tmp_path / "in.csv", "text\n" + rows)
+    tracemalloc.start()
+    try:
+        report = score_csv(predictor, source, tmp_path / "out.csv")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert report.rows == 50_000
+    assert peak < source.stat().st_size / 2
+
+
 def test_several_text_columns_are_joined(predictor, tmp_path):
     source = write(tmp_path / "in.csv", "subject,body\nrefund,money invoice\n")
     score_csv(predictor, source, tmp_path / "joined.csv", text="subject,body")
@@ -97,18 +134,23 @@ def test_several_text_columns_are_joined(predictor, tmp_path):
 class Stop(Notes):
     """Breaks off in the middle, as a person with Ctrl-C does."""
 
+    def __init__(self, error):
+        super().__init__()
+        self.error = error
+
     def advance(self, done, **figures):  # noqa: ARG002
-        raise KeyboardInterrupt
+        raise self.error
 
 
 def test_a_run_broken_off_leaves_the_old_output_and_nothing_else(predictor, tmp_path):
-    source = write(tmp_path / "in.csv", INBOX)
-    score_csv(predictor, source, tmp_path / "out.csv")
+    source = write(tmp_path / "in.csv", INBOX + "9\n")
+    score_csv(predictor, write(tmp_path / "good.csv", INBOX), tmp_path / "out.csv")
     before = (tmp_path / "out.csv").read_bytes()
-    with pytest.raises(KeyboardInterrupt):
-        score_csv(predictor, source, tmp_path / "out.csv", overwrite=True, progress=Stop())
+    for error in (KeyboardInterrupt, RuntimeError, OSError):
+        with pytest.raises(error):
+            score_csv(predictor, source, tmp_path / "out.csv", overwrite=True, progress=Stop(error))
     assert (tmp_path / "out.csv").read_bytes() == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "out.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["good.csv", "in.csv", "out.csv"]
 
 
 def test_places_and_models_that_will_not_do_are_told(predictor, model, tmp_path):

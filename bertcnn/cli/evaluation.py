@@ -53,6 +53,8 @@ def write_json(path: Path, figures: Evaluation | None, *, overwrite: bool) -> No
     Raises:
         OutputError: the file exists, or its place cannot be written.
     """
+    if path.is_dir():
+        raise OutputError(f"{str(path)!r} is a folder", expected="the name of a file", fix="name a file in it")
     if path.exists() and not overwrite:
         raise OutputError(f"{str(path)!r} exists", expected="a name that is free", fix="choose another name, or overwrite with --force")
     temporary = path.with_name(f".{path.name}.writing")

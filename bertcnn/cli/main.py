@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import typer
 
 from bertcnn.cli.encoder import encoder_app
 from bertcnn.cli.quiet import load_keras
-from bertcnn.errors import BertCNNError
+from bertcnn.errors import BertCNNError, OutputError
 
 app = typer.Typer(
     name="bertcnn",
@@ -92,6 +93,8 @@ def evaluate(
     check_input(data)
     read_config(model)
     if json_file is not None:
+        if json_file.exists() and json_file.samefile(data):
+            raise OutputError(f"{json_file} as data and as output", expected="two different files", fix="choose another name for --json")
         write_json(json_file, None, overwrite=force)
     load_keras()
     from bertcnn.labelled import evaluate_csv
@@ -161,7 +164,7 @@ def score(
 
     with show_progress() as progress:
         report = score_csv(model, source, target, text=text, probabilities=probabilities, raw=raw, overwrite=force, progress=progress)
-    counts = ", ".join(f"{name} {count:,}" for name, count in list(report.labels.items())[:8])
+    counts = ", ".join(f"{name} {count:,}" for name, count in list(report.labels.items())[:8]) or "no labels"
     _tell(f"Wrote {target}: {report.rows:,} rows in {duration(report.seconds)} ({counts}).")
     if report.blank:
         _tell(f"{report.blank:,} rows have no text; they got no label.")
@@ -176,6 +179,8 @@ def _tell(line: str) -> None:
 
 def main() -> None:
     """Run a command; every error a user can act on is one line, and the exit code is 2 (130 after Ctrl-C)."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a text that the terminal or pipe cannot show is no reason to stop
     try:
         app()
     except BertCNNError as error:

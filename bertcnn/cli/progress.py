@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 _SECONDS_BETWEEN_LINES = 15.0
+_SHARE_THAT_TELLS = 0.1  # the first batches compile, and say nothing about the time left
 
 
 class PlainProgress:
@@ -39,8 +40,9 @@ class PlainProgress:
         now = time.monotonic()
         if now - self._last >= _SECONDS_BETWEEN_LINES and self._done < self._total:
             self._last = now
-            left = (now - self._started) / max(self._done, 1) * (self._total - self._done)
-            self._say(f"  {self._done / self._total:.0%}{figures_text(figures)}, about {duration(left)} left")
+            share = self._done / self._total
+            left = f", about {duration((now - self._started) * (1 / share - 1))} left" if share >= _SHARE_THAT_TELLS else ""
+            self._say(f"  {share:.0%}{figures_text(figures)}{left}")
 
     def note(self, message: str) -> None:
         """A finding."""

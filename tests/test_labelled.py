@@ -1,0 +1,73 @@
+"""Training from a labelled file, and evaluating on one."""
+
+import csv
+
+import pytest
+
+import bertcnn
+from bertcnn import evaluate_csv, train_csv
+from bertcnn.errors import ColumnError, LabelError, OutputError
+from tests.test_classifier import QUICK, Notes, quick
+from tests.tickets import as_csv, tickets
+from tests.tiny import saved
+
+ONE_EPOCH = {**QUICK, "epochs": 1}
+
+
+def write(path, content):
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def test_rows_that_cannot_be_read_go_beside_the_model_those_for_validation_apart(encoder_folder, tmp_path):
+    notes = Notes()
+    data = write(tmp_path / "data.csv", as_csv(*tickets(6)) + "99\n")
+    valid = write(tmp_path / "valid.csv", as_csv(*tickets(2)) + "77,a,b,c\n88\n")
+    report = train_csv(data, tmp_path / "model", quick(encoder_folder, training=ONE_EPOCH, progress=notes), valid=valid)
+    assert (report.rows, report.metrics["rows"], report.recipe) == (18, 6, "frozen")
+    lines = {
+        name: [row["line"] for row in csv.DictReader((tmp_path / name).open())] for name in ("model.rejects.csv", "model.valid.rejects.csv")
+    }
+    assert lines == {"model.rejects.csv": ["20"], "model.valid.rejects.csv": ["8", "9"]}
+    told = [note for note in notes.notes if "could not be read" in note]
+    assert [note.split(" of ")[0] for note in told] == ["1", "2"]
+    assert "model.valid.rejects.csv" in told[1]
+
+
+def test_the_columns_are_remembered_and_used_for_files_with_others(encoder_folder, tmp_path):
+    texts, labels = tickets(6)
+    lines = [f"{text},good morning to you all,{label}\n" for text, label in zip(texts, labels, strict=True)]
+    data = write(tmp_path / "data.csv", "subject,body,team\n" + "".join(lines))
+    train_csv(data, tmp_path / "model", quick(encoder_folder, training=ONE_EPOCH), text="subject,body", label="team")
+    config = bertcnn.load(tmp_path / "model").bundle.config
+    assert (config.text_columns, config.label_column) == (("subject", "body"), "team")
+    notes = Notes()
+    evaluate_csv(tmp_path / "model", data, progress=notes)
+    assert any(note.startswith("text: 'subject', 'body'") for note in notes.notes)
+
+
+def test_evaluating_leaves_rows_without_a_label_out_and_says_so(encoder_folder, tmp_path):
+    notes = Notes()
+    data = write(tmp_path / "data.csv", as_csv(*tickets(4)) + '90,"router",\n91\n')
+    assert evaluate_csv(saved(encoder_folder), data, progress=notes).rows == 12
+    assert "1 of 13 rows have no label and are left out" in notes.notes
+    assert any(note.startswith("1 of 14 rows of ") and note.endswith("could not be read") for note in notes.notes)
+    empty = write(tmp_path / "empty.csv", "text,label\nrouter,\nbill,\n")
+    with pytest.raises(LabelError, match=r"no row of .* has a label in column 'label'"):
+        evaluate_csv(saved(encoder_folder), empty, label="label")
+
+
+def test_validation_rows_need_the_same_columns_and_labels(encoder_folder, tmp_path):
+    data = write(tmp_path / "data.csv", as_csv(*tickets(6)))
+    with pytest.raises(ColumnError, match="no column 'label'"):
+        train_csv(data, tmp_path / "model", quick(encoder_folder), valid=write(tmp_path / "a.csv", "text,team\nrouter,billing\n"))
+    with pytest.raises(LabelError, match="validation rows with the labels 'spam'"):
+        train_csv(data, tmp_path / "model", quick(encoder_folder), valid=write(tmp_path / "b.csv", "text,label\nrouter,spam\n"))
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_place_that_is_taken_is_refused_before_the_data_is_read(encoder_folder, tmp_path):
+    with pytest.raises(OutputError, match=r"--force|overwrite"):
+        train_csv(tmp_path / "missing.csv", saved(encoder_folder), quick(encoder_folder))
+    with pytest.raises(OutputError, match="which is no part of a model"):
+        train_csv(tmp_path / "missing.csv", encoder_folder, quick(encoder_folder), overwrite=True)

@@ -1,0 +1,51 @@
+"""The package as a whole: importing it costs nothing and changes nothing."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import bertcnn
+
+HEAVY = ("keras", "tensorflow", "jax", "pandas", "sklearn", "streamlit", "torch", "transformers")
+LIGHT_MODULES = (
+    "bertcnn.errors, bertcnn.settings, bertcnn.progress, bertcnn.files, bertcnn.text.wordpiece, bertcnn.text.cleaning, "
+    "bertcnn.data.tables, bertcnn.data.writing, bertcnn.data.columns, bertcnn.data.splits, bertcnn.data.batches, bertcnn.data.labels, "
+    "bertcnn.sealed, bertcnn.bundle, bertcnn.predictor, bertcnn.scoring, bertcnn.cli.main"
+)
+
+
+def python(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_importing_changes_no_environment_log_level_filter_or_seed():
+    state = "(dict(os.environ), logging.root.level, logging.root.handlers[:], warnings.filters[:], random.getstate(), sys.excepthook)"
+    code = f"import json, logging, os, random, sys, warnings; before = {state}; import bertcnn; print(json.dumps(before == {state}))"
+    assert python(code) is True
+
+
+def test_the_way_to_a_prediction_imports_no_heavy_library():
+    code = f"import json, sys; import {LIGHT_MODULES}; print(json.dumps([name for name in {HEAVY} if name in sys.modules]))"
+    assert python(code) == []
+
+
+def test_help_comes_within_a_second():
+    code = (
+        "import json, sys, time; started = time.process_time(); sys.argv = ['bertcnn', '--help']\n"
+        "from bertcnn.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        f"print(json.dumps([time.process_time() - started, [name for name in {HEAVY} if name in sys.modules]]))"
+    )
+    seconds, heavy = python(code)
+    assert heavy == []
+    assert seconds < 1.0
+
+
+def test_every_public_name_is_there_and_no_other():
+    assert {name for name in bertcnn.__all__ if getattr(bertcnn, name) is not None} == set(bertcnn.__all__) <= set(dir(bertcnn))
+    with pytest.raises(AttributeError, match="no attribute 'Classifier'"):
+        _ = bertcnn.Classifier

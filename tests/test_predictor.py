@@ -1,0 +1,151 @@
+"""A saved model in use."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import bertcnn
+from bertcnn.errors import SettingsError
+from bertcnn.predictor import softmax
+from tests.tickets import tickets
+from tests.tiny import saved, trained
+
+NAUGHTY = [
+    "",
+    " ",
+    "\t\r\n\v\f",
+    "\0",
+    "router\0cable",
+    "\ud800",
+    "\udfff\ud83d",
+    "bill \ud83d refund",
+    "\ufeffrefund",
+    "\ufffe\uffff",
+    "\u200b\u200c\u200d\u2060",
+    "\u202erouter\u202c",
+    "\u2028\u2029\x85",
+    "\x01\x02\x1b[31mred\x1b[0m\x7f",
+    "NA",
+    "null",
+    "None",
+    "NaN",
+    "undefined",
+    "nil",
+    "true",
+    "-1",
+    "1e309",
+    "0x0",
+    "٠١٢٣",
+    "½ ² ₂ ①",
+    "=1+1",
+    "@SUM(A1)",
+    "+cmd|' /C calc'!A0",
+    "<script>alert(1)</script>",
+    "'; DROP TABLE tickets; --",
+    "${jndi:ldap://localhost/a}",
+    "../../../../etc/passwd",
+    "%s %n %x %d",
+    "{0} {{}}",
+    "\\",
+    "\\u0000",
+    "[PAD]",
+    "[CLS] [SEP] [MASK] [UNK]",
+    "##ing ##",
+    "我的路由器坏了",
+    "ルーターが壊れた",
+    "라우터가 고장났어요",
+    "جهاز التوجيه لا يعمل",
+    "הנתב לא עובד",
+    "เราเตอร์เสีย",
+    "राउटर ख़राब है",
+    "мой роутер сломался",
+    "ο δρομολογητής",
+    "Ṱ̺̺̕o͞ ̷i̲̬͇̪͙n̝̗͕v̟̜̘̦͟o̶̙̰̠kè͚̮̺̪̹̱̤",
+    "a" + "\u0301" * 500,
+    "👩‍👩‍👧‍👦 🏳️‍🌈 🇩🇪 👍🏽",
+    "😀" * 300,
+    "ﷺ ﷽",
+    "ﬁ ﬂ Ǆ ß ẞ İ ı",
+    "𝕿𝖍𝖊 𝓻𝓸𝓾𝓽𝓮𝓻",
+    "…—–‘’“”«»",
+    "x" * 100_000,
+    "x " * 20_000,
+    "." * 5_000,
+    "refund\n" * 1_000,
+    "\U0010ffff\U000e0001",
+]
+
+
+@pytest.fixture(scope="module")
+def predictor(encoder_folder):
+    return bertcnn.load(saved(encoder_folder))
+
+
+def test_it_answers_bit_for_bit_as_the_classifier_that_was_saved(predictor, encoder_folder):
+    texts = [*tickets()[0], *NAUGHTY[:40]]
+    np.testing.assert_array_equal(predictor.predict_proba(texts), trained(encoder_folder).predict_proba(texts))
+
+
+def test_no_string_harms_it(predictor):
+    assert len(NAUGHTY) >= 60
+    shares = predictor.predict_proba(NAUGHTY)
+    assert shares.dtype == np.float32
+    assert np.isfinite(shares).all()
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0, atol=1e-6)
+
+
+def test_neighbours_and_order_change_nothing(predictor):
+    texts = [*tickets(4)[0], *NAUGHTY]
+    together = predictor.predict_proba(texts)
+    np.testing.assert_allclose(together[::-1], predictor.predict_proba(texts[::-1]), atol=1e-6)
+    alone = [predictor.predict_proba([text])[0] for text in texts[::9]]
+    np.testing.assert_allclose(together[::9], alone, atol=1e-6)
+
+
+def test_a_text_in_which_nothing_can_be_seen_gets_no_label(predictor):
+    answers = predictor.classify(["refund money", "", " \t\n", "\u200b\ufeff", "\0", "\ud83d", "."])
+    assert [answer.label is None for answer in answers] == [False, True, True, True, True, True, False]
+    for answer in answers:
+        assert (answer.confidence is None) == (answer.probabilities == {}) == (answer.label is None)
+
+
+def test_the_confidence_is_the_labels_probability_and_the_highest(predictor):
+    (answer,) = predictor.classify(["router cable"])
+    assert list(answer.probabilities) == list(predictor.labels) == ["billing", "hardware", "software"]
+    assert answer.confidence == answer.probabilities[answer.label] == max(answer.probabilities.values())
+    assert predictor.predict(["router cable"])[0] == answer.label == "hardware"
+
+
+def test_no_texts_are_no_answers(predictor):
+    assert predictor.predict_proba([]).shape == (0, 3)
+    assert predictor.predict([]).shape == (0,)
+    assert predictor.classify([]) == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ("router", "one string; expected a list"),
+        (None, "of type NoneType; expected a list of strings"),
+        (["a", 3], "'3' of type int as text number 2"),
+    ],
+)
+def test_what_is_no_list_of_strings_is_refused(predictor, texts, message):
+    with pytest.raises(SettingsError, match=message):
+        predictor.predict(texts)
+
+
+def test_probabilities_of_huge_logits_are_finite():
+    np.testing.assert_allclose(softmax(np.array([[1e30, -1e30], [-1e4, -1e4]], np.float32)), [[1, 0], [0.5, 0.5]])
+
+
+def test_loading_a_model_imports_no_training_code(encoder_folder):
+    code = (
+        "import sys, bertcnn\n"
+        f"bertcnn.load({str(saved(encoder_folder))!r}).predict(['router'])\n"
+        "print([name for name in sys.modules if name.startswith(('bertcnn.training', 'bertcnn.classifier', 'streamlit'))])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

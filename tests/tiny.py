@@ -1,0 +1,22 @@
+"""A tiny trained model, made once for all tests that only use one."""
+
+from functools import cache
+from pathlib import Path
+
+from bertcnn import BertCNNClassifier
+from tests.test_classifier import quick
+from tests.tickets import tickets
+
+
+@cache
+def trained(encoder_folder: Path) -> BertCNNClassifier:
+    """A classifier that knows `tickets()`; do not change it."""
+    return quick(encoder_folder).fit(*tickets())
+
+
+@cache
+def saved(encoder_folder: Path) -> Path:
+    """The folder of that classifier, saved; do not write in it."""
+    folder = encoder_folder.with_name("trained")
+    trained(encoder_folder).save(folder)
+    return folder
