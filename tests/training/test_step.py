@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from bertcnn.data.batches import BatchPlan
 from bertcnn.models.classifier import build_classifier
+from bertcnn.models.weights import extract
 from bertcnn.settings import FULL, EncoderSettings, HeadSettings
+from bertcnn.training import step as step_module
 from bertcnn.training.fit import labelled_batches
 from bertcnn.training.optimizer import LayerwiseAdamW, layer_share
 from bertcnn.training.step import make_step, smoothed_cross_entropy
@@ -52,3 +54,26 @@ def test_one_step_changes_every_trainable_weight(make_rows, token_examples):
     for _ in range(10):
         last = step(inputs, targets, weights)
     assert last < first
+
+
+@pytest.mark.on_jax
+def test_a_batch_worked_off_in_parts_gives_the_step_of_the_whole(make_rows, token_examples, monkeypatch):
+    """Parts of 2 rows, one of them with a filler and one of fillers alone, and rows of different weight."""
+    encoder = EncoderSettings(
+        vocabulary_size=120, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=24, dropout=0.0, attention_dropout=0.0
+    )
+    head = HeadSettings(window_sizes=(1, 2), filters=8, dropout=0.0)
+    ((inputs, targets, weights),) = labelled_batches(
+        token_examples(make_rows(5, 0)), [BatchPlan(np.arange(5), 24, 8)], np.array([0.5, 1.0, 2.0])
+    )
+    trained = []
+    for tokens in (10_000, 48):
+        monkeypatch.setattr(step_module, "_PART_TOKENS", tokens)
+        model = build_classifier(encoder, head, CLASSES)
+        assert len(step_module._parts(inputs, 8)) == (1 if tokens == 10_000 else 4)
+        loss = make_step(model, keras.optimizers.SGD(0.5), smoothed_cross_entropy(0.1))(inputs, targets, weights)
+        trained.append((loss, extract(model.trainable_variables)))
+    (loss_whole, whole), (loss_parts, parts) = trained
+    assert loss_parts == pytest.approx(loss_whole, rel=1e-5)
+    for name, values in whole.items():
+        np.testing.assert_allclose(parts[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
