@@ -182,7 +182,13 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 )
             return train_texts, train_labels, valid_texts, valid_labels
         fraction = recipe_settings("full", changes).validation_fraction
-        kept, held_out = _split(train_texts, train_labels, fraction)
+        kept, held_out = split_validation(train_texts, [str(label) for label in train_labels], fraction)
+        if not len(held_out):
+            raise LabelError(
+                f"{len(train_labels)} rows of which none can be held out, since a label's texts differ in case, digits or punctuation only",
+                expected="at least one label with 2 different texts",
+                fix="add rows with other texts, or give validation rows of their own",
+            )
         progress.note(f"{len(kept)} rows to learn from, {len(held_out)} held out to choose the best epoch")
         return (
             [train_texts[row] for row in kept],
@@ -287,20 +293,6 @@ def _usable(texts: Sequence[str], labels: Sequence[Any], progress: Progress) -> 
     if len(rows) < len(checked):
         progress.note(f"{len(checked) - len(rows)} rows left out: text or label is blank")
     return [checked[row] for row in rows], [given[row] for row in rows]
-
-
-def _split(texts: list[str], labels: list[Any], fraction: float) -> tuple[list[int], list[int]]:
-    """Rows to learn from and rows held out; every label is learned, also one whose rows are all copies of another label's."""
-    kept, held_out = split_validation(texts, [str(label) for label in labels], fraction)
-    learned = {labels[row] for row in kept}
-    valid = [int(row) for row in held_out if labels[row] in learned]
-    if not valid:
-        raise LabelError(
-            f"{len(labels)} rows of which none can be held out, since a label's texts are the same but for case, digits and punctuation",
-            expected="at least one label with 2 different texts",
-            fix="add rows with other texts, or give validation rows of their own",
-        )
-    return sorted(set(range(len(labels))) - set(valid)), valid
 
 
 def _tokenize(tokenizer: WordPieceTokenizer, texts: list[str], labels: list[Any], classes: np.ndarray, progress: Progress) -> TokenizedRows:

@@ -32,7 +32,8 @@ def split_validation(texts: Sequence[str], labels: Sequence[str], fraction: floa
     Texts that are equal but for case, spaces, punctuation and digits form a group, which is never divided. The groups of each label are
     ordered by a hash of their text, and those that come first are validated, so the choice depends on nothing but the texts and labels:
     not on the order of rows, nor on chance, and rows added later move few of the old ones. A label with two groups or more has one on each
-    side at least; a label with one group is trained on. A group with several labels counts for the commonest of them.
+    side at least; a label with one group is trained on. A group with several labels counts for the commonest of them, and is trained
+    on if no other group would teach one of them: every label is learned.
 
     Args:
         texts: one text a row.
@@ -65,6 +66,10 @@ def split_validation(texts: Sequence[str], labels: Sequence[str], fraction: floa
     for label_groups in by_label.values():
         for rows in _first_groups(sorted(label_groups), fraction):
             is_valid[rows] = True
+    learned = {label for label, held_out in zip(labels, is_valid, strict=True) if not held_out}
+    for rows in groups.values():
+        if not learned.issuperset(labels[row] for row in rows):
+            is_valid[rows] = False
     return np.flatnonzero(~is_valid), np.flatnonzero(is_valid)
 
 

@@ -70,7 +70,7 @@ def choose_recipe(encoder: Bert, tokens: int, rows: int, classes: int) -> Recipe
     if minutes > _PATIENCE_MINUTES:
         return RecipeChoice("frozen", f"{cost}; --recipe full does it all the same")
     if per_label < FEW_ROWS_PER_LABEL:
-        return RecipeChoice("frozen", f"{per_label:.0f} rows a label are few: training the head alone is as good there, and faster")
+        return RecipeChoice("frozen", f"{per_label:.0f} rows a label are few: the head alone is trained, which is faster")
     return RecipeChoice("full", f"{per_label:.0f} rows a label are enough to train the encoder too, and {cost}")
 
 

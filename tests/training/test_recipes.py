@@ -109,7 +109,7 @@ def shape():
             "full",
             "500 rows a label are enough to train the encoder too, and full fine-tuning would take about 1 min on (a GPU|this CPU)",
         ),
-        (600, 30, "frozen", "15 rows a label are few: training the head alone is as good there, and faster"),
+        (600, 30, "frozen", "15 rows a label are few: the head alone is trained, which is faster"),
         (10**12, 10**9, "frozen", r"full fine-tuning would take about \d+ min on (a GPU|this CPU); --recipe full does it all the same"),
     ],
 )
