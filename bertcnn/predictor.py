@@ -30,6 +30,24 @@ class Prediction:
     probabilities: dict[str, float]
 
 
+@dataclass(frozen=True)
+class Answers:
+    """The answers for many texts, by column.
+
+    Attributes:
+        labels: int32 [rows], places in the model's labels; -1 for a text in which nothing can be seen.
+        confidence: float32 [rows], the calibrated probability of that label, 0 to 1; 0 without one.
+        probabilities: float32 [rows, C], of every label; zeros without one.
+    """
+
+    labels: np.ndarray
+    confidence: np.ndarray
+    probabilities: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
 class Predictor:
     """A model ready to answer; made by `bertcnn.load`.
 
@@ -60,13 +78,22 @@ class Predictor:
         """The most probable label of each text, as strings."""
         return np.array(self.labels, object)[self.predict_proba(texts).argmax(axis=1)]
 
+    def answer(self, texts: Sequence[str]) -> Answers:
+        """Label, confidence and all probabilities of each text, as arrays; what `classify` gives, for large files."""
+        checked = check_texts(texts)
+        visible = np.fromiter((not is_blank(text) for text in checked), bool, len(checked))
+        shares = np.where(visible[:, None], self.predict_proba(checked), np.float32(0))
+        labels = np.where(visible, shares.argmax(axis=1), -1).astype(np.int32)
+        return Answers(labels, shares.max(axis=1, initial=0), shares)
+
     def classify(self, texts: Sequence[str]) -> list[Prediction]:
         """Label, confidence and all probabilities of each text; a blank text gets no label."""
+        answers = self.answer(texts)
         return [
             Prediction(None, None, {})
-            if is_blank(text)
-            else Prediction(self.labels[row.argmax()], float(row.max()), dict(zip(self.labels, map(float, row), strict=True)))
-            for text, row in zip(texts, self.predict_proba(texts), strict=True)
+            if label < 0
+            else Prediction(self.labels[label], float(confidence), dict(zip(self.labels, map(float, shares), strict=True)))
+            for label, confidence, shares in zip(answers.labels, answers.confidence, answers.probabilities, strict=True)
         ]
 
 

@@ -118,6 +118,15 @@ def test_the_confidence_is_the_labels_probability_and_the_highest(predictor):
     assert predictor.predict(["router cable"])[0] == answer.label == "hardware"
 
 
+def test_answers_by_column_are_those_of_classify(predictor):
+    texts = ["my router is broken", "", "the bill is wrong"]
+    answers, told = predictor.answer(texts), predictor.classify(texts)
+    assert [predictor.labels[label] if label >= 0 else None for label in answers.labels] == [answer.label for answer in told]
+    assert list(answers.confidence) == [answer.confidence or 0 for answer in told]
+    assert not answers.probabilities[1].any()
+    assert len(answers) == 3
+
+
 def test_no_texts_are_no_answers(predictor):
     assert predictor.predict_proba([]).shape == (0, 3)
     assert predictor.predict([]).shape == (0,)
