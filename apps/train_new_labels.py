@@ -32,7 +32,7 @@ HELD_OUT = 0.2  # share of rows the model never sees, to evaluate on
 def main(arguments: list[str] | None = None) -> None:
     """Run all steps, saying what each is doing."""
     options = parse(arguments)
-    started = time.perf_counter()
+    steps = Steps()
     model, figures_file, scored = options.out / "model", options.out / "evaluation.json", options.out / "scored.csv"
     check_bundle_target(model, options.force)
     options.out.mkdir(parents=True, exist_ok=True)
@@ -40,16 +40,16 @@ def main(arguments: list[str] | None = None) -> None:
     if options.score is not None:
         check_output(scored, options.force)
 
-    say(1, f"reading {options.data}")
+    steps.start("reading", f"reading {options.data}")
     texts, labels, columns = read(options.data, options.text, options.label)
 
-    say(2, "loading Keras and TensorFlow")
+    steps.start("loading", "loading Keras and TensorFlow")
     load_keras()
     from bertcnn import BertCNNClassifier, load, score_csv
     from bertcnn.classifier import Columns
     from bertcnn.evaluation.metrics import evaluate
 
-    say(3, f"training, with {HELD_OUT:.0%} of the rows kept aside")
+    steps.start("training", f"training, with {HELD_OUT:.0%} of the rows kept aside")
     kept, held_out = split_validation(texts, labels, HELD_OUT)
     with show_progress() as progress:
         changes = {} if options.epochs is None else {"epochs": options.epochs}
@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> None:
         classifier.fit([texts[row] for row in kept], [labels[row] for row in kept], columns=Columns(columns.text, columns.label))
     classifier.save(model, overwrite=options.force)
 
-    say(4, f"evaluating on the {len(held_out)} rows kept aside")
+    steps.start("evaluating", f"evaluating on the {len(held_out)} rows kept aside")
     predictor = load(model)
     predicted = predictor.predict([texts[row] for row in held_out])
     figures = evaluate(predictor.labels, [labels[row] for row in held_out], list(predicted))
@@ -65,12 +65,12 @@ def main(arguments: list[str] | None = None) -> None:
     write_json(figures_file, figures, overwrite=True)
 
     if options.score is not None:
-        say(5, f"scoring {options.score}")
+        steps.start("scoring", f"scoring {options.score}")
         with show_progress() as progress:
             report = score_csv(predictor, options.score, scored, probabilities=True, overwrite=options.force, progress=progress)
         print(f"  {report.rows} rows: " + ", ".join(f"{name} {count}" for name, count in report.labels.items()), flush=True)
 
-    print(f"\nDone in {duration(time.perf_counter() - started)}.")
+    print(f"\n{steps.summary()}")
     print(f"  model              {model}  (card: {model / 'MODEL_CARD.md'})")
     print(f"  report of figures  {figures_file}")
     if options.score is not None:
@@ -114,9 +114,24 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def say(number: int, what: str) -> None:
-    """Announce a step."""
-    print(f"\n== {number}. {what}", flush=True)
+class Steps:
+    """Announces each step, and knows how long each took."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._times: list[float] = []
+
+    def start(self, name: str, what: str) -> None:
+        """End the step before, if any, and begin this one."""
+        self._names.append(name)
+        self._times.append(time.perf_counter())
+        print(f"\n== {len(self._names)}. {what}", flush=True)
+
+    def summary(self) -> str:
+        """One line: how long all of it took, and each step."""
+        times = [*self._times, time.perf_counter()]
+        each = ", ".join(f"{name} {duration(end - start)}" for name, start, end in zip(self._names, times[:-1], times[1:], strict=True))
+        return f"Done in {duration(times[-1] - times[0])}: {each}."
 
 
 if __name__ == "__main__":

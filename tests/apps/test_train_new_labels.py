@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ def test_it_trains_evaluates_saves_and_scores(encoder_folder, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "Next:" in done.stdout
+    assert re.search(r"Done in .*: reading \d+ s, loading \d+ s, training .*, evaluating .*, scoring \d+ s\.", done.stdout)
     assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["rows"] == 12
     assert [row["id"] for row in csv.DictReader((tmp_path / "run" / "scored.csv").open())] == ["1", "2"]
     assert (tmp_path / "run" / "model" / "MODEL_CARD.md").exists()
