@@ -9,7 +9,7 @@ import typer
 
 encoder_app = typer.Typer(help="Pretrained encoders: list them, fetch one, look at one.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="Name from `bertcnn encoder list`, or a folder.", show_default=False)]
+Name = Annotated[str, typer.Argument(help="Name from `bertcnn encoder list`, keras_hub:NAME, or a folder.", show_default=False)]
 
 
 @encoder_app.command("list")

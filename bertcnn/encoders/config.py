@@ -51,6 +51,13 @@ def read_settings(folder: Path) -> EncoderSettings:
     return EncoderSettings(**values, activation=_ACTIVATIONS[activation])
 
 
+def published_config(settings: EncoderSettings) -> dict[str, Any]:
+    """The `config.json` from which `read_settings` makes these settings again."""
+    activation = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}[settings.activation]
+    values = {theirs: getattr(settings, ours) for theirs, ours in _SETTINGS.items()}
+    return {"model_type": "bert", "architectures": ["BertModel"], **values, "hidden_act": activation}
+
+
 def read_tokenizer_settings(folder: Path, max_positions: int) -> TokenizerSettings:
     """Casing from `tokenizer_config.json` (uncased where the file is missing); the limit is the encoder's number of positions."""
     path = folder / "tokenizer_config.json"

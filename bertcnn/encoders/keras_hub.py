@@ -1,0 +1,167 @@
+"""A folder in KerasHub's preset layout: which files it has, its settings and vocabulary; none of its code is run."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from bertcnn.errors import EncoderError, one_line
+from bertcnn.settings import EncoderSettings
+from bertcnn.text.wordpiece import read_vocabulary
+
+CONFIG: Final = "config.json"
+TOKENIZER: Final = "tokenizer.json"
+VOCABULARY: Final = "assets/tokenizer/vocabulary.txt"
+WEIGHTS: Final = "model.weights.h5"
+SHARDS: Final = "model.weights.json"  # instead of it, where the weights are in several files
+
+# KerasHub's `config.json` key -> ours (keras_hub/src/models/bert/bert_backbone.py)
+_SETTINGS = {
+    "vocabulary_size": "vocabulary_size",
+    "hidden_dim": "width",
+    "num_layers": "layers",
+    "num_heads": "heads",
+    "intermediate_dim": "feed_forward_width",
+    "max_sequence_length": "max_positions",
+    "num_segments": "segment_types",
+    "dropout": "dropout",
+}
+_WITHOUT_MEANING = {"name", "trainable", "dtype"}
+_BACKBONES = ("keras_hub>BertBackbone", "keras_nlp>BertBackbone")  # keras_nlp is the library's former name
+_TOKENIZERS = ("keras_hub>BertTokenizer", "keras_nlp>BertTokenizer")
+_TOKENIZER_OPTIONS = {"split": True, "split_on_cjk": True, "suffix_indicator": "##", "oov_token": "[UNK]"}  # what BERT's WordPiece does
+_LARGEST_JSON = 1 << 24  # bytes
+_SHARD = re.compile(r"\w+\.weights\.h5")
+
+FETCH_AGAIN = "fetch the preset again, or save the backbone again with save_to_preset"
+
+
+# === Which folders ===
+
+
+def is_preset(folder: Path) -> bool:
+    """Whether `folder` is in KerasHub's layout, of whatever model, rather than in Hugging Face's."""
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        config = None
+    if isinstance(config, dict):
+        return "registered_name" in config
+    return not (folder / "model.safetensors").exists() and any((folder / name).exists() for name in (WEIGHTS, SHARDS))
+
+
+def preset_files(folder: Path) -> tuple[Path, ...]:
+    """The files of a preset that are read, weights last.
+
+    Raises:
+        EncoderError: one of them is missing.
+    """
+    missing = [name for name in (CONFIG, TOKENIZER, VOCABULARY) if not (folder / name).is_file()]
+    if not (folder / WEIGHTS).is_file() and not (folder / SHARDS).is_file():
+        missing.append(WEIGHTS)
+    if missing:
+        raise EncoderError(
+            f"the KerasHub preset {folder} has no {' and no '.join(missing)}",
+            expected=f"{CONFIG}, {TOKENIZER}, {VOCABULARY} and {WEIGHTS}",
+            fix="save both the backbone and the tokenizer with save_to_preset, or give another folder",
+        )
+    return (folder / CONFIG, folder / TOKENIZER, folder / VOCABULARY, *weight_files(folder))
+
+
+def weight_files(folder: Path) -> tuple[Path, ...]:
+    """The one file, or the map and then every file it names.
+
+    Raises:
+        EncoderError: the map cannot be read, or names something else than weight files beside it.
+    """
+    if (folder / WEIGHTS).is_file():
+        return (folder / WEIGHTS,)
+    path = folder / SHARDS
+    places = _read_json(path).get("weight_map")
+    listed = (
+        [name for value in places.values() for name in (value if isinstance(value, list) else [value])] if isinstance(places, dict) else []
+    )
+    names = sorted({str(name) for name in listed})
+    for name in names or ["nothing"]:
+        if not _SHARD.fullmatch(name) or not (folder / name).is_file():
+            raise EncoderError(f"{path} names {one_line(name)}", expected="weight files beside it", fix=FETCH_AGAIN)
+    return (path, *(folder / name for name in names))
+
+
+# === Settings and tokenizer ===
+
+
+def read_preset_settings(folder: Path) -> EncoderSettings:
+    """The encoder's shape from the preset's `config.json`; KerasHub's BERT always uses the tanh form of GELU.
+
+    Raises:
+        EncoderError: the file cannot be read, is of another model than BERT, or has a setting we do not know.
+        SettingsError: a setting is missing or has a value that cannot work.
+    """
+    path = folder / CONFIG
+    config = _config_of(path, _BACKBONES, fix="give a preset of KerasHub's BertBackbone, or choose from `bertcnn encoder list`")
+    unknown = sorted(config.keys() - _SETTINGS.keys() - _WITHOUT_MEANING)
+    if unknown:
+        raise EncoderError(
+            f"{path} has the setting {one_line(unknown[0])}", expected=f"those of BertBackbone: {', '.join(_SETTINGS)}", fix=FETCH_AGAIN
+        )
+    values = {ours: config[theirs] for theirs, ours in _SETTINGS.items() if theirs in config}
+    if "dropout" in values:
+        values["attention_dropout"] = values["dropout"]
+    return EncoderSettings(**values, activation="gelu_tanh")
+
+
+def read_preset_lowercase(folder: Path) -> bool:
+    """Whether the preset's tokenizer lower-cases, from its `tokenizer.json`.
+
+    Raises:
+        EncoderError: the file cannot be read, or describes another tokenizer than BERT's.
+    """
+    path = folder / TOKENIZER
+    config = _config_of(path, _TOKENIZERS, fix="give a preset with a BertTokenizer")
+    lowercase = config.get("lowercase", False)
+    strange = [name for name, usual in _TOKENIZER_OPTIONS.items() if config.get(name, usual) != usual]
+    if strange or not isinstance(lowercase, bool):
+        name = strange[0] if strange else "lowercase"
+        raise EncoderError(
+            f"{path} has {name} {one_line(config[name])}",
+            expected=repr(_TOKENIZER_OPTIONS.get(name, "true or false")),
+            fix="give a preset whose tokenizer splits texts as BERT's does",
+        )
+    return lowercase
+
+
+def read_preset_vocabulary(folder: Path, size: int) -> tuple[str, ...]:
+    """The preset's pieces in the order of their ids.
+
+    Raises:
+        EncoderError: the file cannot be read, or does not hold `size` pieces.
+    """
+    path = folder / VOCABULARY
+    vocabulary = read_vocabulary(path)
+    if len(vocabulary) != size:
+        raise EncoderError(f"{path} holds {len(vocabulary):,} pieces", expected=f"the {size:,} of {CONFIG}", fix=FETCH_AGAIN)
+    return vocabulary
+
+
+def _config_of(path: Path, names: tuple[str, ...], *, fix: str) -> dict[str, Any]:
+    """The `config` part of a serialised Keras object, which must be of one of these classes; it is never deserialised."""
+    record = _read_json(path)
+    name, config = record.get("registered_name"), record.get("config")
+    if name not in names or not isinstance(config, dict):
+        raise EncoderError(f"{path} describes {one_line(name)}", expected=repr(names[0]), fix=fix)
+    return config
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > _LARGEST_JSON:
+            raise ValueError(f"larger than {_LARGEST_JSON:,} bytes")
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(record, dict):
+            raise ValueError("not a JSON object")
+    except (OSError, ValueError, RecursionError) as error:
+        raise EncoderError(f"{path} could not be read ({error})", expected="a JSON file of a KerasHub preset", fix=FETCH_AGAIN) from None
+    return record

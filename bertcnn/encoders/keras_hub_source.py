@@ -1,0 +1,235 @@
+"""KerasHub's presets as a source: by folder or as `keras_hub:NAME`, kept in our cache in Hugging Face layout."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bertcnn.encoders import layout
+from bertcnn.encoders.config import published_config
+from bertcnn.encoders.keras_hub import (
+    CONFIG,
+    TOKENIZER,
+    VOCABULARY,
+    WEIGHTS,
+    preset_files,
+    read_preset_lowercase,
+    read_preset_settings,
+    read_preset_vocabulary,
+)
+from bertcnn.encoders.keras_hub_weights import read_preset_tensors
+from bertcnn.encoders.layout import SourceError, sha256_of
+from bertcnn.encoders.origin import Origin, is_sound, read_origin, record_files, write_origin
+from bertcnn.encoders.process import Watched, run_watched, shortened
+from bertcnn.errors import EncoderError, one_line
+from bertcnn.files import put_in_place, resting_place, work_folder, write_new
+from bertcnn.progress import Progress
+
+PREFIX: Final = "keras_hub:"
+_NAME = re.compile(r"\w[\w.-]*", re.ASCII)  # names a folder in the cache
+_KAGGLE = "kaggle://"
+_PATIENCE = 20.0  # seconds without a byte; KerasHub's own download has no time limit for an answer
+_FLOAT32 = 4  # bytes
+_READ_AS = "2"  # raised when the same preset would be read differently
+# What `keras_hub.src.utils.preset_utils.get_file` does for each file, in a process of its own: it prints, and it can hang
+_DOWNLOAD = """
+import sys
+handle, *names = sys.argv[1:]
+try:
+    import kagglehub
+    for name in names:
+        print("at", kagglehub.model_download(handle, name))
+except Exception as error:
+    sys.exit(f"error {type(error).__name__}: {error}")
+"""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One of KerasHub's own presets: its name there, what it is, where it is published, and how many numbers it has."""
+
+    name: str
+    description: str
+    handle: str
+    parameters: int
+
+
+# === Names ===
+
+
+def preset_name(name_or_path: str | os.PathLike[str]) -> str | None:
+    """NAME where the user typed `keras_hub:NAME`, else None.
+
+    Example:
+        >>> preset_name("keras_hub:bert_tiny_en_uncased")
+        'bert_tiny_en_uncased'
+    """
+    if isinstance(name_or_path, str) and name_or_path.strip().lower().startswith(PREFIX):
+        return name_or_path.strip()[len(PREFIX) :]
+    return None
+
+
+def find_preset(name: str) -> Preset:
+    """The preset that KerasHub lists for BERT under this name.
+
+    Raises:
+        EncoderError: it lists none, the message says the closest names; or it keeps it where we cannot fetch.
+    """
+    from keras_hub.models import BertBackbone
+
+    presets: Mapping[str, Any] = BertBackbone.presets
+    if name not in presets:
+        close = difflib.get_close_matches(name.lower(), presets, n=3, cutoff=0.4) or sorted(presets)[:3]
+        raise EncoderError(
+            f"KerasHub has no BERT preset {one_line(name)}",
+            expected=f"one of its {len(presets)}, such as {', '.join(close)}",
+            fix="choose from keras_hub.models.BertBackbone.presets, or give a preset's folder",
+        )
+    about, handle = presets[name].get("metadata", {}), str(presets[name].get("kaggle_handle", ""))
+    if not handle.startswith(_KAGGLE):
+        raise _unreachable(name, f"it is kept at {one_line(handle)}, not at Kaggle")
+    return Preset(name, str(about.get("description", "")), handle, int(about.get("params", 0)))
+
+
+# === Use ===
+
+
+def use_named_preset(name: str, cache: Path, progress: Progress) -> tuple[Path, Origin]:
+    """The folder in our cache with one of KerasHub's own presets, fetched if it is not there yet.
+
+    Kaggle announces no sha256 that could be pinned; its client compares the md5 of each download.
+
+    Raises:
+        EncoderError: the name is unknown, the preset cannot be fetched, or is not sound.
+        OSError: the cache cannot be written.
+    """
+    found = cached_preset(name, cache)
+    if found is not None:
+        return found
+    preset = find_preset(name)
+    target = _named_folder(name, cache)
+    with work_folder(target) as work:
+        try:
+            folder = _download(preset, work, progress)
+        except SourceError as error:
+            raise _unreachable(name, str(error)) from None
+        _keep(folder, target, work, source=f"the KerasHub preset {name}", repository=preset.handle)
+    return _kept(target)
+
+
+def cached_preset(name: str, cache: Path) -> tuple[Path, Origin] | None:
+    """A preset's folder in our cache, with its record; None where there is none or it is not what was put there."""
+    return _sound(_named_folder(name, cache)) if _NAME.fullmatch(name) else None
+
+
+def use_preset_folder(preset: Path, cache: Path, progress: Progress) -> Path:
+    """The folder in our cache that has this preset in Hugging Face layout; made anew whenever the preset's files change.
+
+    Raises:
+        EncoderError: the preset is not sound.
+        OSError: the cache cannot be written.
+    """
+    try:
+        hashes = _READ_AS + "".join(f"{path.name} {sha256_of(path)}\n" for path in preset_files(preset))
+    except OSError as error:
+        raise EncoderError(f"{preset} could not be read ({error})", expected="files you may read", fix="ask for the right to") from None
+    target = cache / "encoders" / f"keras_hub-folder-{hashlib.sha256(hashes.encode()).hexdigest()[:16]}"
+    found = _sound(target)
+    if found is None:
+        with work_folder(target) as work:
+            _keep(preset, target, work, source=f"the folder {preset}", repository="")
+        found = _kept(target)
+        progress.note(f"{preset} is a KerasHub preset; it was checked and is kept in Hugging Face layout in {found[0]}")
+    return found[0]
+
+
+def write_published(preset: Path, folder: Path) -> None:
+    """Write the preset's encoder into the empty `folder`, in Hugging Face layout.
+
+    Raises:
+        EncoderError: the preset is not sound; see the readers in `keras_hub.py` and `keras_hub_weights.py`.
+        OSError: the folder cannot be written.
+    """
+    from safetensors.numpy import save
+
+    preset_files(preset)
+    settings, lowercase = read_preset_settings(preset), read_preset_lowercase(preset)
+    vocabulary = read_preset_vocabulary(preset, settings.vocabulary_size)
+    weights = save(read_preset_tensors(preset, settings))
+    write_new(folder / layout.CONFIG, json.dumps(published_config(settings), indent=2).encode())
+    write_new(folder / layout.VOCABULARY, "".join(f"{piece}\n" for piece in vocabulary).encode())
+    write_new(folder / layout.TOKENIZER_CONFIG, json.dumps({"do_lower_case": lowercase}).encode())
+    write_new(folder / layout.WEIGHTS, weights)
+
+
+# === The cache ===
+
+
+def _named_folder(name: str, cache: Path) -> Path:
+    return cache / "encoders" / f"keras_hub-{name}"
+
+
+def _keep(preset: Path, target: Path, work: Path, *, source: str, repository: str) -> None:
+    new = work / "new"
+    new.mkdir()
+    write_published(preset, new)
+    write_origin(new, name=target.name, source=source, repository=repository, revision=None, files=record_files(new))
+    if _sound(target) is None:  # otherwise another process was faster
+        put_in_place(new, target, work, replace=True)
+
+
+def _kept(target: Path) -> tuple[Path, Origin]:
+    found = _sound(target)
+    if found is None:
+        raise EncoderError(f"{target} changed while it was written", expected="a cache nobody else changes", fix="try again")
+    return found
+
+
+def _sound(target: Path) -> tuple[Path, Origin] | None:
+    folder = resting_place(target)
+    origin = read_origin(folder)
+    if origin is None or any(name not in origin.files for name in layout.REQUIRED):
+        return None
+    return (folder, origin) if all(is_sound(folder / name, record) for name, record in origin.files.items()) else None
+
+
+# === Fetching ===
+
+
+def _download(preset: Preset, work: Path, progress: Progress) -> Path:
+    """Have Kaggle's client fetch the files into its own cache, or find them there; returns the preset's folder."""
+    handle = preset.handle.removeprefix(_KAGGLE)
+    root = Path(os.environ.get("KAGGLEHUB_CACHE") or Path.home() / ".cache" / "kagglehub")
+    watched = Watched(work, root / "models" / handle, _FLOAT32 * preset.parameters, _PATIENCE)
+    progress.stage(f"fetching {PREFIX}{preset.name} from Kaggle", watched.total, "bytes")
+    # -P: a kagglehub.py in the current folder is not the library
+    command = [sys.executable, "-P", "-c", _DOWNLOAD, handle, CONFIG, TOKENIZER, VOCABULARY, WEIGHTS]
+    run_watched(command, watched, progress, explain=_complaint)
+    places = [line.removeprefix("at ") for line in (work / "output").read_text(encoding="utf-8").splitlines() if line.startswith("at ")]
+    return Path(places[0]).parent
+
+
+def _complaint(output: str) -> str:
+    """Why the client failed, in few words."""
+    if "NameResolutionError" in output or "ConnectionError" in output or "ProxyError" in output or "Timeout" in output:
+        return "Kaggle cannot be reached"
+    if "404 Client Error" in output:
+        return f"Kaggle has no such preset, or it lacks {TOKENIZER}, {VOCABULARY} or {WEIGHTS}"
+    lines = [line.strip() for line in output.splitlines() if line.startswith("error ")] or ["Kaggle's client failed"]
+    return shortened(lines[-1].removeprefix("error "))
+
+
+def _unreachable(name: str, reason: str) -> EncoderError:
+    return EncoderError(
+        f"the KerasHub preset {name!r} could not be fetched ({reason})",
+        expected="an answer from Kaggle, or the preset in its client's cache",
+        fix=f"on a machine that reaches it run `bertcnn encoder pull {PREFIX}{name}` or kagglehub.model_download, and give the folder here",
+    )

@@ -1,0 +1,92 @@
+"""A child process that downloads: watched by the growth of a folder, and ended when it stalls."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertcnn.encoders.layout import SourceError
+from bertcnn.progress import Progress
+
+_POLL_SECONDS = 0.1
+_LONGEST_REASON = 90  # characters
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What a downloading process is watched by.
+
+    Attributes:
+        work: a folder for its output and temporary files.
+        grows: the folder that its bytes arrive in; may not be there yet.
+        total: bytes to come, for the progress bar.
+        patience: seconds without a byte until it is ended.
+    """
+
+    work: Path
+    grows: Path
+    total: int
+    patience: float
+
+
+def run_watched(command: Sequence[str], watched: Watched, progress: Progress, *, explain: Callable[[str], str]) -> None:
+    """Let a process download; the growth of its folder is the progress.
+
+    Args:
+        command: what to run.
+        watched: where it works.
+        progress: hears of the bytes.
+        explain: makes the reason out of what a process that failed has printed.
+
+    Raises:
+        SourceError: it failed, or stalled.
+    """
+    environment = os.environ | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(watched.work))
+    with (watched.work / "output").open("wb") as output:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment)
+        try:
+            _watch(process, watched, progress)
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+    if process.returncode:
+        raise SourceError(explain((watched.work / "output").read_text(encoding="utf-8", errors="replace")))
+
+
+def shortened(reason: str) -> str:
+    """A reason short enough to be one of several in a message."""
+    return reason[:_LONGEST_REASON]
+
+
+def _watch(process: subprocess.Popen[bytes], watched: Watched, progress: Progress) -> None:
+    seen = min(_size_of(watched.grows), watched.total)
+    last_growth = time.monotonic()
+    progress.advance(seen)
+    while True:
+        try:
+            process.wait(_POLL_SECONDS)
+            return
+        except subprocess.TimeoutExpired:
+            size = min(_size_of(watched.grows), watched.total)  # an installer may hold two copies for a moment
+        if size > seen:
+            progress.advance(size - seen)
+            seen, last_growth = size, time.monotonic()
+        elif time.monotonic() - last_growth > watched.patience:
+            raise SourceError(f"the download stalled for {watched.patience:.0f} s")
+
+
+def _size_of(folder: Path) -> int:
+    """Bytes in the folder's files, which may come and go meanwhile."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += (Path(place) / name).lstat().st_size
+            except FileNotFoundError:
+                continue
+    return total

@@ -1,0 +1,356 @@
+"""KerasHub's presets: a folder as its own `save_to_preset` writes it gives the same vectors, and every broken one a single line."""
+
+import json
+import shutil
+import socket
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from bertcnn.encoders import keras_hub_source
+from bertcnn.encoders.config import read_settings, read_tokenizer_settings
+from bertcnn.encoders.convert import load_encoder
+from bertcnn.encoders.download import encoder_info, fetch_encoder
+from bertcnn.encoders.keras_hub import is_preset, read_preset_settings
+from bertcnn.encoders.keras_hub_weights import read_preset_tensors
+from bertcnn.errors import BertCNNError, EncoderError
+from bertcnn.text.wordpiece import read_vocabulary
+
+CLOSE = 1e-5
+BATCH, TOKENS, WIDTH, POSITIONS = 3, 12, 16, 24
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "router", "##s", "is", "off", "!", "é"]
+NAME = "bert_tiny_en_uncased"
+DENSE = "layers/transformer_encoder_1/_feedforward_output_dense/vars/0"
+
+
+@pytest.fixture(scope="module")
+def backbone():
+    """KerasHub's BERT with random weights that are far from its zeros and ones, and heads that can be told from widths."""
+    from keras_hub.models import BertBackbone
+
+    made = BertBackbone(len(VOCABULARY), 2, 4, WIDTH, 32, dropout=0.2, max_sequence_length=POSITIONS)
+    generator = np.random.default_rng(7)
+    made.set_weights([generator.normal(0, 0.3, weight.shape).astype(np.float32) for weight in made.weights])
+    return made
+
+
+@pytest.fixture(scope="module")
+def saved(backbone, tmp_path_factory):
+    from keras_hub.models import BertTokenizer
+
+    folder = tmp_path_factory.mktemp("preset") / "tiny"
+    backbone.save_to_preset(str(folder))
+    BertTokenizer(vocabulary=VOCABULARY, lowercase=True).save_to_preset(str(folder))
+    return folder
+
+
+@pytest.fixture
+def folder(saved, tmp_path):
+    """A copy of the preset to break."""
+    return Path(shutil.copytree(saved, tmp_path / "copy"))
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return tmp_path / "cache"
+
+
+@pytest.fixture(scope="module")
+def batch():
+    generator = np.random.default_rng(1)
+    lengths = np.array([TOKENS, 5, 2])
+    padding_mask = (np.arange(TOKENS) < lengths[:, None]).astype(np.int32)
+    return {
+        "token_ids": generator.integers(2, len(VOCABULARY), (BATCH, TOKENS)).astype(np.int32) * padding_mask,
+        "segment_ids": generator.integers(0, 2, (BATCH, TOKENS)).astype(np.int32) * padding_mask,
+        "padding_mask": padding_mask,
+    }
+
+
+def assert_same_outputs(ours, theirs, batch, *, close=CLOSE):
+    mine, expected = ours.predict_on_batch(batch), theirs.predict_on_batch(batch)
+    words = batch["padding_mask"].astype(bool)
+    np.testing.assert_allclose(mine["sequence_output"][words], expected["sequence_output"][words], rtol=0, atol=close)
+    np.testing.assert_allclose(mine["pooled_output"], expected["pooled_output"], rtol=0, atol=close)
+
+
+def change_json(path, **changes):
+    record = json.loads(path.read_text())
+    record["config"].update(changes.pop("config", {}))
+    path.write_text(json.dumps({**record, **changes}))
+
+
+def same_tensors(folder, other):
+    tensors, expected = (read_preset_tensors(place, read_preset_settings(place)) for place in (folder, other))
+    assert tensors.keys() == expected.keys()
+    return all(np.array_equal(tensors[name], expected[name]) for name in expected)
+
+
+# === What is read ===
+
+
+def test_padded_batches_equal_keras_hubs(saved, backbone, batch, cache):
+    assert_same_outputs(load_encoder(saved), backbone, batch)
+    assert_same_outputs(load_encoder(fetch_encoder(saved, cache=cache).folder), backbone, batch)
+
+
+def test_settings_vocabulary_and_case_come_from_the_preset(saved, cache):
+    fetched = fetch_encoder(str(saved), cache=cache)
+    settings = read_settings(fetched.folder)
+    assert (settings.width, settings.layers, settings.heads, settings.feed_forward_width) == (WIDTH, 2, 4, 32)
+    assert (settings.max_positions, settings.activation, settings.dropout) == (POSITIONS, "gelu_tanh", 0.2)
+    assert settings == read_preset_settings(saved)
+    assert read_vocabulary(fetched.folder / "vocab.txt") == tuple(VOCABULARY)
+    assert read_tokenizer_settings(fetched.folder, POSITIONS).lowercase
+    assert (fetched.name, fetched.source, fetched.entry) == ("tiny", f"the folder {saved}", None)
+
+
+def test_a_cased_preset_stays_cased(folder, cache):
+    change_json(folder / "tokenizer.json", config={"lowercase": False})
+    assert not read_tokenizer_settings(fetch_encoder(folder, cache=cache).folder, POSITIONS).lowercase
+
+
+def test_the_copy_in_the_cache_is_used_again_and_made_anew_when_the_preset_changes(folder, cache):
+    first = fetch_encoder(folder, cache=cache).folder
+    written = (first / "model.safetensors").stat().st_mtime_ns
+    assert fetch_encoder(folder, cache=cache).folder == first
+    assert (first / "model.safetensors").stat().st_mtime_ns == written
+    (first / "model.safetensors").write_bytes(b"damaged")
+    assert load_encoder(fetch_encoder(folder, cache=cache).folder)
+    with h5py.File(folder / "model.weights.h5", "r+") as file:
+        file[DENSE][0, 0] = 5.0
+    assert fetch_encoder(folder, cache=cache).folder != first
+
+
+def test_weights_in_several_files_are_put_together(saved, backbone, folder):
+    (folder / "model.weights.h5").unlink()
+    backbone.save_weights(str(folder / "model.weights.json"), max_shard_size=1e-5)
+    assert len(list(folder.glob("model_*.weights.h5"))) > 2
+    assert same_tensors(folder, saved)
+    assert encoder_info(folder).parameters == encoder_info(saved).parameters
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_is_widened_without_a_loss(backbone, batch, folder, dtype):
+    from keras_hub.models import BertBackbone
+
+    half = BertBackbone.from_config({**backbone.get_config(), "dtype": dtype, "name": "half"})
+    half.set_weights(backbone.get_weights())
+    half.save_to_preset(str(folder))
+    widened = BertBackbone.from_preset(str(folder), dtype="float32")
+    assert_same_outputs(load_encoder(folder), widened, batch)
+
+
+def test_names_of_former_versions_are_read_as_keras_reads_them(saved, backbone, batch, folder):
+    from keras_hub.models import BertBackbone
+
+    with h5py.File(folder / "model.weights.h5", "r+") as file:
+        for block in ("transformer_encoder", "transformer_encoder_1"):
+            for part in ("query", "key", "value"):
+                file[f"layers/{block}/_self_attention_layer"].move(f"{part}_dense", f"_{part}_dense")
+        file.move("layers", "_layer_checkpoint_dependencies")
+    assert_same_outputs(load_encoder(folder), BertBackbone.from_preset(str(folder)), batch)
+    assert same_tensors(folder, saved)
+
+
+def test_a_folder_in_hugging_face_layout_is_no_preset(encoder_folder, saved):
+    assert is_preset(saved)
+    assert not is_preset(encoder_folder)
+    assert fetch_encoder(encoder_folder).folder == encoder_folder.resolve()
+
+
+def test_info_tells_the_presets_shape_without_copying_it(saved, backbone, cache):
+    found = encoder_info(saved, cache=cache)
+    assert (found.name, found.description, found.folder) == ("tiny", "a folder in KerasHub layout", saved)
+    assert (found.parameters, found.encoder.activation) == (backbone.count_params(), "gelu_tanh")
+    assert found.size == (saved / "model.weights.h5").stat().st_size
+    assert not cache.exists()
+
+
+# === What is refused ===
+
+
+def truncate(folder):
+    path = folder / "model.weights.h5"
+    path.write_bytes(path.read_bytes()[:-500])
+
+
+def edit_weights(change):
+    def run(folder):
+        with h5py.File(folder / "model.weights.h5", "r+") as file:
+            change(file)
+
+    return run
+
+
+def remove_tensor(file):
+    del file[DENSE]
+
+
+def add_tensor(file):
+    file["layers/dense/vars/2"] = np.zeros(3, np.float32)
+
+
+def add_nan(file):
+    file[DENSE][1, 1] = np.nan
+
+
+def replace_by(values, **options):
+    def change(file):
+        del file[DENSE]
+        file.create_dataset(DENSE, data=values, **options)
+
+    return change
+
+
+def link_elsewhere(file):
+    del file[DENSE]
+    file[DENSE] = h5py.ExternalLink("/etc/passwd", "x")
+
+
+def never_written(file):
+    del file[DENSE]
+    file.create_dataset(DENSE, (32, WIDTH), np.float32)
+
+
+def change_vocabulary(text):
+    return lambda folder: (folder / "assets/tokenizer/vocabulary.txt").write_text(text)
+
+
+def name_shards(weight_map):
+    def run(folder):
+        (folder / "model.weights.h5").unlink()
+        (folder / "model.weights.json").write_text(json.dumps({"weight_map": weight_map}))
+
+    return run
+
+
+BROKEN = {
+    "truncated": (truncate, r"model\.weights\.h5 could not be read .*truncated file"),
+    "no HDF5": (lambda folder: (folder / "model.weights.h5").write_text("weights"), r"model\.weights\.h5 could not be read"),
+    "tensor missing": (edit_weights(remove_tensor), f"has no '{DENSE}'; expected every weight"),
+    "tensor unknown": (edit_weights(add_tensor), r"has 'layers/dense/vars/2'; expected only weights of the BERT"),
+    "NaN": (edit_weights(add_nan), f"has '{DENSE}' with NaN or infinity in it"),
+    "shape": (
+        edit_weights(replace_by(np.zeros((WIDTH, 32), np.float32))),
+        r"as float32 \(16, 32\); expected floating-point numbers \(32, 16\)",
+    ),
+    "kind": (edit_weights(replace_by(np.zeros((32, WIDTH), np.int8))), r"as int8 \(32, 16\); expected floating-point numbers"),
+    "compressed": (edit_weights(replace_by(np.zeros((32, WIDTH), np.float32), compression="gzip")), r"neither linked nor compressed"),
+    "link": (edit_weights(link_elsewhere), r"neither linked nor compressed"),
+    "empty": (edit_weights(never_written), r"neither linked nor compressed"),
+    "another backbone": (
+        lambda folder: change_json(folder / "config.json", registered_name="keras_hub>RobertaBackbone"),
+        r"config\.json describes 'keras_hub>RobertaBackbone'; expected 'keras_hub>BertBackbone'.*BertBackbone, or choose",
+    ),
+    "unknown setting": (lambda folder: change_json(folder / "config.json", config={"rotary": True}), r"has the setting 'rotary'"),
+    "impossible setting": (lambda folder: change_json(folder / "config.json", config={"num_heads": 3}), r"divisible by heads"),
+    "config of another size": (
+        lambda folder: change_json(folder / "config.json", config={"num_layers": 3}),
+        r"has no 'layers/transformer_encoder_2/",
+    ),
+    "another tokenizer": (
+        lambda folder: change_json(folder / "tokenizer.json", registered_name="keras_hub>RobertaTokenizer"),
+        r"tokenizer\.json describes 'keras_hub>RobertaTokenizer'; expected 'keras_hub>BertTokenizer'",
+    ),
+    "another suffix": (
+        lambda folder: change_json(folder / "tokenizer.json", config={"suffix_indicator": "@@"}),
+        r"has suffix_indicator '@@'",
+    ),
+    "case unknown": (
+        lambda folder: change_json(folder / "tokenizer.json", config={"lowercase": 1}),
+        r"has lowercase '1'; expected 'true or false'",
+    ),
+    "vocabulary missing": (
+        lambda folder: (folder / "assets/tokenizer/vocabulary.txt").unlink(),
+        r"has no assets/tokenizer/vocabulary\.txt; expected .*save both the backbone and the tokenizer",
+    ),
+    "vocabulary too short": (change_vocabulary("[PAD]\n[UNK]\n"), r"vocabulary\.txt holds 2 pieces; expected the 12 of config\.json"),
+    "weights missing": (lambda folder: (folder / "model.weights.h5").unlink(), r"has no model\.weights\.h5"),
+    "shard elsewhere": (
+        name_shards({"x": "../../model.weights.h5"}),
+        r"names '\.\./\.\./model\.weights\.h5'; expected weight files beside it",
+    ),
+    "shard missing": (name_shards({"x": ["model_00000.weights.h5"]}), r"names 'model_00000\.weights\.h5'"),
+    "no shards": (name_shards([]), r"names 'nothing'"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_preset_is_refused_in_one_line(folder, cache, name):
+    damage, message = BROKEN[name]
+    damage(folder)
+    with pytest.raises(BertCNNError, match=message) as refusal:
+        fetch_encoder(folder, cache=cache)
+    assert "\n" not in str(refusal.value)
+    assert not list(cache.rglob("model.safetensors"))
+
+
+# === By name ===
+
+
+def kaggle_cache(saved, place, handle):
+    """Kaggle's client's cache with the preset in it, as if downloaded before."""
+    model, version = (place / "models" / handle).parent, Path(handle).name
+    shutil.copytree(saved, model / version)
+    for path in saved.rglob("*"):
+        if path.is_file():
+            marker = model / ".complete" / version / f"{path.relative_to(saved)}.complete"
+            marker.parent.mkdir(parents=True, exist_ok=True)
+            marker.touch()
+
+
+@pytest.mark.parametrize("name", [NAME, "bge_small_v1.5_en"])
+def test_a_preset_by_name_comes_from_kaggles_client_and_then_from_our_cache(saved, cache, tmp_path, monkeypatch, name):
+    monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path / "kaggle"))
+    handle = keras_hub_source.find_preset(name).handle
+    kaggle_cache(saved, tmp_path / "kaggle", handle.removeprefix("kaggle://"))
+    fetched = fetch_encoder(f"keras_hub:{name}", cache=cache)
+    assert (fetched.name, fetched.source) == (f"keras_hub:{name}", f"the KerasHub preset {name}")
+    shutil.rmtree(tmp_path / "kaggle")
+    assert fetch_encoder(f"keras_hub:{name}", cache=cache) == fetched
+    found = encoder_info(f"keras_hub:{name}", cache=cache)
+    assert (found.name, found.folder, found.encoder.activation) == (f"keras_hub:{name}", fetched.folder, "gelu_tanh")
+    assert found.repository == handle
+
+
+def test_an_unknown_preset_is_refused_with_the_closest_names(cache):
+    with pytest.raises(EncoderError, match=rf"no BERT preset 'bert_tiny_uncased'; expected one of its \d+, such as .*{NAME}"):
+        fetch_encoder("keras_hub:bert_tiny_uncased", cache=cache)
+    with pytest.raises(EncoderError, match=r"no BERT preset '\.\./\.\./x'"):
+        fetch_encoder("keras_hub:../../x", cache=cache)
+
+
+def test_info_of_a_preset_that_is_not_here_says_how_to_get_it(cache):
+    with pytest.raises(EncoderError, match=rf"not on this machine yet .*run `bertcnn encoder pull keras_hub:{NAME}`"):
+        encoder_info(f"keras_hub:{NAME}", cache=cache)
+
+
+@pytest.fixture
+def listener():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+def test_a_kaggle_that_cannot_be_reached_is_given_up_fast(listener, cache, tmp_path, monkeypatch):
+    monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path / "kaggle"))
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{listener.getsockname()[1]}")
+    listener.close()
+    keras_hub_source.find_preset(NAME)  # the slow import of KerasHub is not the network's time
+    start = time.monotonic()
+    with pytest.raises(
+        EncoderError, match=rf"'{NAME}' could not be fetched \(Kaggle cannot be reached\).*on a machine that reaches it.*the folder"
+    ):
+        fetch_encoder(f"keras_hub:{NAME}", cache=cache)
+    assert time.monotonic() - start < 15
+
+
+def test_a_kaggle_that_never_answers_is_given_up(listener, cache, tmp_path, monkeypatch):
+    monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path / "kaggle"))
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{listener.getsockname()[1]}")
+    monkeypatch.setattr(keras_hub_source, "_PATIENCE", 3.0)
+    with pytest.raises(EncoderError, match=r"could not be fetched \(the download stalled for 3 s\)"):
+        fetch_encoder(f"keras_hub:{NAME}", cache=cache)
