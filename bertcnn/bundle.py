@@ -16,7 +16,8 @@ import safetensors.numpy
 from pydantic import Field
 
 from bertcnn.errors import BundleError, OutputError, one_line
-from bertcnn.files import check_can_write, output_error, put_in_place, resting_place, work_folder, write_new
+from bertcnn.files import check_can_write, output_error, put_in_place, resting_place, sync_folder, work_folder, write_new
+from bertcnn.saved_engine import ENGINE, SavedEngine
 from bertcnn.sealed import (
     MANIFEST,
     Member,
@@ -48,7 +49,8 @@ MEMBERS: Final = (
     Member("metrics.json", 256 * _MIB),
     Member("MODEL_CARD.md", 16 * _MIB),
 )
-FORMAT: Final = SealedFormat("bertcnn bundle", SCHEMA_VERSION, MEMBERS)
+FORMAT: Final = SealedFormat("bertcnn bundle", SCHEMA_VERSION, MEMBERS, companion=ENGINE)
+_WEIGHTS = "model.safetensors"
 
 
 class BundleConfig(Settings):
@@ -92,11 +94,12 @@ class Bundle:
         config: how to build it.
         labels: in the order of the model's outputs.
         vocabulary: WordPieces in the order of their ids.
-        tensors: weights by name, float32.
+        tensors: weights by name, float32; empty if they were not asked for.
         calibration: of its probabilities.
         metrics: JSON object written by the evaluation.
         model_card: Markdown.
         bundle_id: names this exact model; set by `read_bundle`.
+        engine: the same model compiled, to be saved with it; not read by `read_bundle`.
     """
 
     config: BundleConfig
@@ -107,6 +110,7 @@ class Bundle:
     metrics: Mapping[str, Any]
     model_card: str
     bundle_id: str = ""
+    engine: SavedEngine | None = None
 
 
 # === The parts: checks shared by reading and writing ===
@@ -191,7 +195,7 @@ def _assemble(members: dict[str, bytes], bundle_id: str) -> Bundle:
         config=config,
         labels=_checked_labels(parse_json("labels.json", members["labels.json"])),
         vocabulary=_checked_vocabulary(tuple(lines), config.encoder.vocabulary_size),
-        tensors=_parse_tensors(members["model.safetensors"]),
+        tensors=_parse_tensors(members[_WEIGHTS]) if _WEIGHTS in members else {},
         calibration=settings_of(
             "calibration.json", Calibration, parse_json("calibration.json", members["calibration.json"]), SCHEMA_VERSION
         ),
@@ -273,7 +277,7 @@ def _check_replaceable(target: Path, overwrite: bool) -> None:
     names = {entry.name for entry in os.scandir(place)}
     if not names:
         return
-    foreign = sorted(names - set(FORMAT.largest) - {MANIFEST})
+    foreign = sorted(names - set(FORMAT.largest) - {MANIFEST, ENGINE})
     if foreign or not claims_to_be(FORMAT, place):
         what = f"holds {one_line(foreign[0])}, which is no part of a model" if foreign else "is not a saved model"
         raise OutputError(
@@ -313,6 +317,11 @@ def write_bundle(bundle: Bundle, folder: str | os.PathLike[str], *, overwrite: b
             for name, data in members.items():
                 write_new(new / name, data)
             write_new(new / MANIFEST, manifest)
+            if bundle.engine is not None:
+                (new / ENGINE).mkdir()
+                for name, data in bundle.engine.files(bundle_id).items():
+                    write_new(new / ENGINE / name, data)
+                sync_folder(new / ENGINE)
             _check_replaceable(target, overwrite)  # again: somebody may have put something there while we were writing
             put_in_place(new, target, work, replace=overwrite)
     except OSError as error:
@@ -323,16 +332,17 @@ def write_bundle(bundle: Bundle, folder: str | os.PathLike[str], *, overwrite: b
 # === Reading ===
 
 
-def read_bundle(folder: str | os.PathLike[str]) -> Bundle:
+def read_bundle(folder: str | os.PathLike[str], *, weights: bool = True) -> Bundle:
     """Load a saved model, or say what is wrong with it. No code of the folder ever runs.
 
     Args:
         folder: as given to `write_bundle`.
+        weights: whether to read and check the weights too; an engine that was saved with the model does not need them.
 
     Raises:
         BundleError: not a model folder, written by a newer version, or not exactly what was saved.
     """
-    bundle_id, members = read_sealed(Path(folder), FORMAT)
+    bundle_id, members = read_sealed(Path(folder), FORMAT, None if weights else set(FORMAT.largest) - {_WEIGHTS})
     return _assemble(members, bundle_id)
 
 

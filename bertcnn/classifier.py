@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -17,20 +17,22 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
-from bertcnn.bundle import Bundle, BundleConfig, Calibration, check_bundle_target, write_bundle
+from bertcnn.bundle import Bundle, BundleConfig, Calibration, check_bundle_target, read_bundle, write_bundle
 from bertcnn.data.labels import check_label_types, check_labels, check_one_type
 from bertcnn.data.splits import split_validation
 from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.convert import load_encoder
 from bertcnn.encoders.download import fetch_encoder
+from bertcnn.engines import EngineName, check_engine
 from bertcnn.engines.keras_engine import KerasEngine
+from bertcnn.engines.quantize import CALIBRATION_ROWS, Trial, build_engine, spread
 from bertcnn.errors import LabelError, SettingsError, one_line
 from bertcnn.evaluation.calibration import fit_temperature
 from bertcnn.evaluation.metrics import evaluate
 from bertcnn.evaluation.model_card import model_card
 from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import extract
-from bertcnn.predictor import Predictor, check_texts, load
+from bertcnn.predictor import Predictor, check_texts, load, saved_engine
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import HeadSettings, Recipe, TokenizerSettings
 from bertcnn.text.cleaning import is_blank
@@ -138,7 +140,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         settings = recipe_settings(recipe, changes)
         model, result = train(encoder, train_rows, valid_rows, self.head or HeadSettings(), recipe, settings, seed=seed, progress=progress)
         self.classes_, self.history_, self.recipe_ = classes, result.epochs, (recipe, reason)
-        self._finish(model, result, tokenizer, valid_rows, fetched.name, columns or Columns(), recipe)
+        self._finish(model, result, tokenizer, train_rows, valid_rows, fetched.name, columns or Columns(), recipe)
         return self
 
     def _check_settings(self) -> dict[str, Any]:
@@ -202,6 +204,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         model: BertCnn,
         result: FitResult,
         tokenizer: WordPieceTokenizer,
+        train_rows: TokenizedRows,
         valid_rows: TokenizedRows,
         encoder_name: str,
         columns: Columns,
@@ -235,6 +238,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             model_card=model_card(config, figures, temperature),
         )
         self._predictor = Predictor(self._bundle, KerasEngine(model, tokenizer.pad_id))
+        sample = spread(train_rows.token_ids, CALIBRATION_ROWS)
+        self._trial: Trial | None = Trial(sample, valid_rows.token_ids, valid_rows.labels, result.valid_logits, tokenizer.pad_id)
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
         """Probabilities, float32 [rows, C], columns in the order of `classes_`."""
@@ -245,25 +250,40 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         shares = self.predict_proba(texts)
         return self.classes_[shares.argmax(axis=1)]
 
-    def save(self, folder: str | Path, *, overwrite: bool = False) -> str:
+    def save(self, folder: str | Path, *, overwrite: bool = False, engine: EngineName = "auto") -> str:
         """Write the model to `folder`, atomically; returns the bundle's id.
+
+        Args:
+            folder: where to.
+            overwrite: replace a model that is there.
+            engine: "auto" and "openvino" compile the model for fast scoring, some seconds of work, at the first save after `fit`;
+                "keras" leaves that out.
 
         Raises:
             OutputError: the folder exists and `overwrite` is False, is something else than a model, or cannot be written.
+            SettingsError: an unknown engine.
         """
         self._fitted()
+        check_engine(engine)
         check_bundle_target(Path(folder), overwrite)
+        if engine != "keras" and self._bundle.engine is None and self._trial is not None:
+            config = self._bundle.config
+            built = build_engine(self._bundle.tensors, config.encoder, config.head, self._trial, progress=self.progress or Silent())
+            self._bundle = replace(self._bundle, engine=built)
+        if engine == "keras":
+            return write_bundle(replace(self._bundle, engine=None), Path(folder), overwrite=overwrite)
         return write_bundle(self._bundle, Path(folder), overwrite=overwrite)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """A fitted classifier from a saved model; its labels are strings."""
-        predictor = load(folder)
-        config = predictor.bundle.config
+        predictor, bundle = load(folder), read_bundle(folder)
+        config = bundle.config
         classifier = cls(config.encoder_name, recipe=config.recipe, seed=config.seed, head=config.head)
         classifier.classes_ = np.array(predictor.labels)
-        classifier.metrics_, classifier.recipe_ = dict(predictor.bundle.metrics), (config.recipe, "as saved")
-        classifier._bundle, classifier._predictor = predictor.bundle, predictor
+        classifier.metrics_, classifier.recipe_ = dict(bundle.metrics), (config.recipe, "as saved")
+        classifier._bundle = replace(bundle, engine=saved_engine(folder, bundle.bundle_id))
+        classifier._predictor, classifier._trial = predictor, None
         return classifier
 
     def _fitted(self) -> Predictor:

@@ -30,6 +30,15 @@ _FORGOTTEN_AFTER = 24 * 3600.0  # seconds; where folders cannot be locked, a wor
 _LONGEST_WRITE = 1 << 26  # bytes; one write call takes at most 2 GiB on Linux
 
 
+def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
+    """Where encoders and compiled engines are kept: `cache`, else $BERTCNN_CACHE, else `bertcnn` in the user's cache folder."""
+    given = cache or os.environ.get("BERTCNN_CACHE")
+    if given:
+        return Path(given).expanduser().absolute()
+    variable = "LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME"
+    return Path(os.environ.get(variable) or Path.home() / ".cache") / "bertcnn"
+
+
 def output_error(path: Path, error: OSError) -> OutputError:
     """`error`, met while writing `path`, as an error the user can act on."""
     if error.errno in _DISK_FULL:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from bertcnn.bundle import Bundle, read_bundle
-from bertcnn.engines import Engine
-from bertcnn.errors import SettingsError, one_line
+from bertcnn.engines import Engine, EngineName, check_engine
+from bertcnn.errors import BundleError, SettingsError, one_line
+from bertcnn.saved_engine import SavedEngine, read_engine
 from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import WordPieceTokenizer
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -97,16 +101,42 @@ class Predictor:
         ]
 
 
-def load(folder: str | Path) -> Predictor:
+def load(folder: str | Path, *, engine: EngineName = "auto") -> Predictor:
     """The model saved in `folder`, ready to answer.
+
+    Args:
+        folder: as given to `save`.
+        engine: "openvino" is the compiled engine that was saved with the model, or where there is none, or a damaged one, the model's own
+            weights compiled in float32; "keras" is the reference that it is compared with; "auto" is "openvino".
 
     Raises:
         BundleError: the folder is not a model, or is not what was saved.
+        SettingsError: an unknown engine.
     """
-    from bertcnn.engines.keras_engine import KerasEngine
+    check_engine(engine)
+    folder = Path(folder)
+    if engine == "keras":
+        from bertcnn.engines.keras_engine import KerasEngine
 
-    bundle = read_bundle(Path(folder))
-    return Predictor(bundle, KerasEngine.from_bundle(bundle, bundle.vocabulary.index("[PAD]")))
+        bundle = read_bundle(folder)
+        return Predictor(bundle, KerasEngine.from_bundle(bundle, bundle.vocabulary.index("[PAD]")))
+    from bertcnn.engines.openvino_engine import OpenVINOEngine
+
+    bundle = read_bundle(folder, weights=False)
+    pad_id = bundle.vocabulary.index("[PAD]")
+    saved = saved_engine(folder, bundle.bundle_id)
+    if saved is not None:
+        return Predictor(bundle, OpenVINOEngine.from_saved(saved, pad_id))
+    return Predictor(bundle, OpenVINOEngine.from_bundle(read_bundle(folder), pad_id))
+
+
+def saved_engine(folder: str | Path, bundle_id: str) -> SavedEngine | None:
+    """The compiled engine saved with a model; None if there is none, or, with a warning, if it is not what was saved."""
+    try:
+        return read_engine(Path(folder), bundle_id)
+    except BundleError as error:
+        logger.warning("%s Until then the model's own weights are used, which is slower.", error)
+        return None
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

@@ -43,11 +43,13 @@ class SealedFormat:
         name: stands in the manifest.
         schema_version: the newest one this code can read.
         members: the files it holds.
+        companion: name of a folder that may stand beside them, with a seal of its own.
     """
 
     name: str
     schema_version: int
     members: tuple[Member, ...]
+    companion: str | None = None
 
     @property
     def largest(self) -> dict[str, int]:
@@ -188,7 +190,7 @@ def _identity(place: Path) -> tuple[int, int, int] | None:
 def _read_members(target: Path, place: Path, form: SealedFormat, wanted: Collection[str] | None) -> tuple[str, dict[str, bytes]]:
     names = _names(target, place)
     manifest = _parse_manifest(form, _read_file(place, MANIFEST, _LARGEST_MANIFEST))
-    _check_names(names, set(manifest.members))
+    _check_names(names - {form.companion}, set(manifest.members))
     members = {}
     for name, record in manifest.members.items():
         if wanted is None or name in wanted:

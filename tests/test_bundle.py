@@ -188,8 +188,8 @@ def test_a_file_or_folder_too_many_is_named(folder):
     (folder / "notes.txt").touch()
     assert "holds 'notes.txt', which was not saved with the model" in refusal(folder)
     (folder / "notes.txt").unlink()
-    (folder / "engine").mkdir()
-    assert "holds 'engine', which was not saved with the model" in refusal(folder)
+    (folder / "engines").mkdir()
+    assert "holds 'engines', which was not saved with the model" in refusal(folder)
 
 
 @pytest.mark.parametrize("name", NAMES)

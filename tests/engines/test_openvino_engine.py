@@ -1,0 +1,91 @@
+"""The compiled engine: any rows in any order, and what it keeps in the cache."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from bertcnn.bundle import read_bundle
+from bertcnn.engines.openvino_engine import OpenVINOEngine
+from bertcnn.errors import BundleError
+from bertcnn.saved_engine import SavedEngine, read_engine
+from tests.engines.test_openvino_graph import rows
+from tests.tiny import saved
+
+
+@pytest.fixture(scope="module")
+def stored(encoder_folder):
+    folder = saved(encoder_folder)
+    return read_engine(folder, read_bundle(folder).bundle_id)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
+    return tmp_path / "engines"
+
+
+def test_rows_come_back_in_order_whatever_their_neighbours(stored):
+    engine = OpenVINOEngine.from_saved(stored, 0)
+    token_ids = rows(count=200)
+    together = engine.run(token_ids).logits
+    np.testing.assert_allclose(together[::-1], engine.run(token_ids[::-1]).logits, atol=1e-4)
+    alone = np.concatenate([engine.run([row]).logits for row in token_ids[::20]])
+    np.testing.assert_allclose(together[::20], alone, atol=1e-4)
+
+
+def test_no_rows_are_no_answers(stored):
+    output = OpenVINOEngine.from_saved(stored, 0).run([], evidence=True)
+    assert output.logits.shape == (0, 3)
+    assert output.evidence.windows.shape == output.evidence.activations.shape == (0, 48)
+
+
+def test_several_threads_may_share_it(stored):
+    engine, token_ids = OpenVINOEngine.from_saved(stored, 0), rows(count=50)
+    expected, found = engine.run(token_ids).logits, {}
+
+    def ask(name):
+        for _ in range(5):
+            found[name] = engine.run(token_ids).logits
+
+    threads = [threading.Thread(target=ask, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for answers in found.values():
+        np.testing.assert_allclose(answers, expected, atol=1e-4)
+    assert len(found) == 4
+
+
+def test_it_is_compiled_once_and_a_damaged_copy_is_made_anew(stored, cache):
+    expected = OpenVINOEngine.from_saved(stored, 0).run(rows()).logits
+    (blob,) = cache.iterdir()
+    whole, made = blob.read_bytes(), blob.stat().st_mtime_ns
+    np.testing.assert_array_equal(OpenVINOEngine.from_saved(stored, 0).run(rows()).logits, expected)
+    assert blob.stat().st_mtime_ns == made
+    for damaged in (whole[:100], whole[:-1] + bytes([whole[-1] ^ 1]), b""):
+        blob.write_bytes(damaged)
+        np.testing.assert_array_equal(OpenVINOEngine.from_saved(stored, 0).run(rows()).logits, expected)
+        assert len(blob.read_bytes()) > 100
+    assert [path.name for path in cache.iterdir()] == [blob.name]
+
+
+def test_the_cache_keeps_the_newest_few(stored, cache):
+    cache.mkdir()
+    for number in range(12):
+        (cache / f"{number}.blob").write_bytes(b"old")
+    OpenVINOEngine.from_saved(stored, 0)
+    assert len(list(cache.iterdir())) == 8
+
+
+def test_a_cache_that_cannot_be_written_does_no_harm(stored, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path / "file"))
+    assert OpenVINOEngine.from_saved(stored, 0).run(rows()).logits.shape == (60, 3)
+
+
+def test_what_openvino_cannot_read_is_told_in_one_line(stored, cache):
+    with pytest.raises(BundleError, match="engine/ cannot be read by OpenVINO") as refusal:
+        OpenVINOEngine.from_saved(SavedEngine(stored.record, b"<net/>", stored.weights, "another"), 0)
+    assert "\n" not in str(refusal.value)

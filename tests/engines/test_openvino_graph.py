@@ -1,0 +1,87 @@
+"""The compiled graph says what the Keras model says."""
+
+import numpy as np
+import pytest
+
+from bertcnn.engines.keras_engine import KerasEngine
+from bertcnn.engines.openvino_engine import OpenVINOEngine
+from bertcnn.engines.openvino_graph import classifier_graph, classifier_shapes
+from bertcnn.errors import BundleError
+from bertcnn.models.classifier import BertCnn, CnnHead, build_classifier
+from bertcnn.models.weights import extract
+from bertcnn.settings import EncoderSettings, HeadSettings
+
+SHAPE = {"vocabulary_size": 50, "width": 16, "layers": 2, "heads": 4, "feed_forward_width": 24, "max_positions": 40}
+
+
+def noisy(encoder, head, classes=3):
+    """A classifier in which no weight is 0 or 1, so that none can be forgotten unnoticed."""
+    model = build_classifier(encoder, head, classes, seed=1)
+    generator = np.random.default_rng(0)
+    for weight in model.weights:
+        weight.assign(np.asarray(weight) + 0.3 * generator.standard_normal(weight.shape))
+    return model
+
+
+def rows(seed=0, longest=40, count=60):
+    generator = np.random.default_rng(seed)
+    return [generator.integers(1, 50, length).astype(np.int32) for length in generator.integers(2, longest + 1, count)]
+
+
+def both(model, encoder, head, token_ids):
+    graph = classifier_graph(extract(model.weights), encoder, head)
+    return OpenVINOEngine.of_graph(graph, 0).run(token_ids, evidence=True), KerasEngine(model, 0).run(token_ids, evidence=True)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu_tanh", "relu"])
+@pytest.mark.parametrize("windows", [(2, 3, 4), (1,), (5, 2)])
+def test_logits_and_evidence_are_those_of_keras(activation, windows):
+    encoder, head = EncoderSettings(**SHAPE, activation=activation), HeadSettings(window_sizes=windows, filters=6)
+    ours, reference = both(noisy(encoder, head), encoder, head, rows())
+    np.testing.assert_allclose(ours.logits, reference.logits, atol=1e-4)
+    np.testing.assert_allclose(ours.evidence.activations, reference.evidence.activations, atol=1e-4)
+    found = reference.evidence.activations > 1e-3
+    assert found.mean() > 0.5
+    assert np.mean(ours.evidence.windows[found] == reference.evidence.windows[found]) > 0.99  # but for ties
+
+
+def test_a_logit_is_the_sum_of_its_filters_and_the_mean(minilm_folder):
+    from bertcnn.encoders.convert import load_encoder
+
+    encoder = load_encoder(minilm_folder)
+    model = BertCnn(encoder, CnnHead(encoder.settings.width, 4, HeadSettings(), seed=3, name="head"), name="classifier")
+    generator = np.random.default_rng(1)
+    token_ids = [generator.integers(1000, 30000, length).astype(np.int32) for length in (2, 5, 17, 128, 512)]
+    ours, reference = both(model, encoder.settings, HeadSettings(), token_ids)
+    np.testing.assert_allclose(ours.logits, reference.logits, atol=1e-4)
+    kernel, bias = (np.asarray(weight) for weight in model.head.get_layer("logits").weights)
+    hidden = encoder.predict_on_batch(
+        {"token_ids": token_ids[2][None], "segment_ids": np.zeros((1, 17), np.int32), "padding_mask": np.ones((1, 17), np.int32)}
+    )["sequence_output"]
+    parts = np.concatenate([ours.evidence.activations[2], hidden[0].mean(axis=0)])
+    np.testing.assert_allclose(ours.logits[2], bias + parts @ kernel, atol=1e-4)
+
+
+def test_the_shapes_are_those_of_the_keras_model():
+    encoder, head = EncoderSettings(**SHAPE), HeadSettings(window_sizes=(2, 3), filters=6)
+    model = build_classifier(encoder, head, 5)
+    assert classifier_shapes(encoder, head, 5) == {weight.path: tuple(weight.shape) for weight in model.weights}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda tensors: tensors.pop("layer_1/expand/bias"),
+            "weight 'layer_1/expand/bias' has the shape none, it is missing; expected \\(24,\\)",
+        ),
+        (lambda tensors: tensors.update({"layer_2/expand/bias": np.ones(24, np.float32)}), "no weight of that name"),
+        (lambda tensors: tensors.update({"logits/kernel": np.ones((4, 3), np.float32)}), "'logits/kernel' has the shape \\(4, 3\\)"),
+    ],
+)
+def test_tensors_that_do_not_fit_are_told(change, message):
+    encoder, head = EncoderSettings(**SHAPE), HeadSettings(filters=6)
+    tensors = extract(build_classifier(encoder, head, 3).weights)
+    change(tensors)
+    with pytest.raises(BundleError, match=message):
+        classifier_graph(tensors, encoder, head)

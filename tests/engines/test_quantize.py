@@ -1,0 +1,83 @@
+"""Which engine a model is saved with."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bertcnn.engines.keras_engine import KerasEngine
+from bertcnn.engines.openvino_engine import OpenVINOEngine
+from bertcnn.engines.quantize import Trial, build_engine, spread
+from bertcnn.models.weights import extract
+from bertcnn.progress import Silent
+from bertcnn.settings import EncoderSettings, HeadSettings
+from tests.engines.test_openvino_graph import SHAPE, noisy, rows
+
+ENCODER, HEAD = EncoderSettings(**SHAPE), HeadSettings(filters=8)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return noisy(ENCODER, HEAD)
+
+
+def trial(model):
+    """Rows on which the answer is clear, as a trained model's are: a row between two labels says nothing about an engine."""
+    valid = rows(seed=2, count=400)
+    logits = KerasEngine(model, 0).run(valid).logits
+    ordered = np.sort(logits, axis=1)
+    clear = np.flatnonzero(ordered[:, -1] - ordered[:, -2] > 0.5)
+    return Trial(rows(seed=1), [valid[row] for row in clear], logits[clear].argmax(axis=1), logits[clear], 0)
+
+
+def build(model, asked):
+    return build_engine(extract(model.weights), ENCODER, HEAD, asked, progress=Silent())
+
+
+def test_int8_is_taken_when_it_answers_as_float32_does(model):
+    asked = trial(model)
+    engine = build(model, asked)
+    assert engine.record.precision == "int8"
+    assert engine.record.agreement >= 0.99
+    assert b"FakeQuantize" in engine.graph
+    answers = OpenVINOEngine.from_saved(engine, 0).run(asked.valid).logits
+    assert 0 < np.sqrt(np.mean((answers - asked.valid_logits) ** 2)) < 0.2 * asked.valid_logits.std()
+    assert np.mean(answers.argmax(axis=1) == asked.valid_logits.argmax(axis=1)) == engine.record.agreement
+
+
+def test_float32_is_kept_when_int8_answers_otherwise_and_says_why(model):
+    asked = trial(model)
+    other = np.roll(asked.valid_logits, 1, axis=1)  # a model that answers otherwise on every row
+    engine = build(model, Trial(asked.calibration, asked.valid, asked.valid_labels, other, 0))
+    assert engine.record.precision == "float32"
+    assert "at least 99% and at most 0.003 are wanted" in engine.record.reason
+    assert b"FakeQuantize" not in engine.graph
+    np.testing.assert_allclose(OpenVINOEngine.from_saved(engine, 0).run(asked.valid).logits, asked.valid_logits, atol=1e-4)
+
+
+def test_no_weight_uses_the_eighth_bit(model):
+    """Two products of 255 and 64 fit 16 bits, so that int8 does not saturate on CPUs without VNNI."""
+    import openvino as ov
+
+    engine = build(model, trial(model))
+    constants = [node for node in ov.Core().read_model(engine.graph, engine.weights).get_ops() if node.get_type_name() == "Constant"]
+    weights = [node.data for node in constants if node.get_element_type() == ov.Type.i8]
+    products = [values for values in weights if values.shape != (SHAPE["vocabulary_size"], SHAPE["width"])]  # a table is looked up
+    assert products
+    assert max(np.abs(values.astype(int)).max() for values in products) <= 64
+
+
+def test_rows_are_spread_evenly():
+    assert spread(list(range(10)), 4) == [0, 3, 6, 9]
+    assert spread([1, 2], 4) == [1, 2]
+
+
+def test_nothing_is_reported_to_anybody_and_nothing_printed(tmp_path):
+    code = "import numpy as np\nfrom tests.engines.test_quantize import *\nmodel = noisy(ENCODER, HEAD)\nbuild(model, trial(model))\n"
+    environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(Path.cwd()), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == ""
+    assert not (tmp_path / "intel").exists()
