@@ -67,7 +67,9 @@ def main(arguments: list[str] | None = None) -> None:
     if options.score is not None:
         steps.start("scoring", f"scoring {options.score}")
         with show_progress() as progress:
-            report = score_csv(predictor, options.score, scored, probabilities=True, overwrite=options.force, progress=progress)
+            report = score_csv(
+                predictor, options.score, scored, probabilities=True, overwrite=options.force, restart=True, progress=progress
+            )
         print(f"  {report.rows} rows: " + ", ".join(f"{name} {count}" for name, count in report.labels.items()), flush=True)
 
     print(f"\n{steps.summary()}")

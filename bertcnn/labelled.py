@@ -12,6 +12,7 @@ from bertcnn.classifier import BertCNNClassifier, Columns
 from bertcnn.data.columns import ColumnChoice, guess_columns, join_texts
 from bertcnn.data.labels import check_labels
 from bertcnn.data.tables import Table, column_position, read_table
+from bertcnn.engines import EngineName
 from bertcnn.errors import LabelError
 from bertcnn.evaluation.metrics import Evaluation, evaluate
 from bertcnn.predictor import Predictor, load
@@ -93,6 +94,7 @@ def evaluate_csv(
     *,
     text: str | Sequence[str] | None = None,
     label: str | None = None,
+    engine: EngineName = "auto",
     progress: Progress | None = None,
 ) -> Evaluation:
     """Compare a model with the labels of a file it has not learned from.
@@ -102,6 +104,7 @@ def evaluate_csv(
         data: a labelled file, as for training.
         text: the text column or columns; by default those of the training file, else a guess.
         label: the label column; by default that of the training file, else a guess.
+        engine: computes the answers of a saved model; see `bertcnn.load`.
         progress: told how far it is.
 
     Raises:
@@ -111,7 +114,7 @@ def evaluate_csv(
     """
     progress = progress or Silent()
     table = _read(data, None, progress)
-    predictor = model if isinstance(model, Predictor) else load(model)
+    predictor = model if isinstance(model, Predictor) else load(model, engine=engine)
     config = predictor.bundle.config
     if text is None and config.text_columns and set(config.text_columns) <= set(table.columns):
         text = config.text_columns

@@ -1,21 +1,41 @@
-"""A file of texts in, the same file with predictions out: streamed, in order, complete or not there at all."""
+"""A file of texts in, the same file with predictions out: streamed, in order, complete or not there at all, and never asked for twice."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 
+import numpy as np
+
+from bertcnn.bundle import Bundle
 from bertcnn.data.columns import ColumnChoice, guess_text_columns, join_texts
-from bertcnn.data.tables import Chunk, TableReader, column_position, open_table
-from bertcnn.data.writing import TableWriter, check_output
-from bertcnn.errors import OutputError
-from bertcnn.predictor import Prediction, Predictor, load
+from bertcnn.data.formats import check_input
+from bertcnn.data.tables import TableReader, column_position, open_table
+from bertcnn.data.writing import TableWriter, check_output, clean_leftovers, explained
+from bertcnn.engines import EngineName, check_engine
+from bertcnn.errors import OutputError, TableError
+from bertcnn.journal import DIGEST_BYTES, Frame, InputState, Journal, JournalHeader
+from bertcnn.predictor import Predictor, load
 from bertcnn.progress import Progress, Silent
 
 _CHUNK_ROWS = 4096
+_CACHE_SETS, _CACHE_WAYS = 8192, 16  # 131,072 texts
+_CACHED_PROBABILITIES = 16 * 1024**2  # numbers, 64 MiB
+
+
+class ScoringInterrupted(KeyboardInterrupt):
+    """Ctrl-C in the middle of scoring; the answers so far are kept, and the same call goes on from there.
+
+    Attributes:
+        rows: rows answered.
+    """
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(f"{rows:,} rows are answered")
+        self.rows = rows
 
 
 @dataclass(frozen=True)
@@ -43,7 +63,7 @@ class ScoringReport:
     seconds: float = 0.0
 
 
-def score_csv(
+def score_csv(  # noqa: PLR0913 - options that callers name
     model: str | Path | Predictor,
     source: str | Path,
     target: str | Path,
@@ -52,12 +72,17 @@ def score_csv(
     probabilities: bool = False,
     raw: bool = False,
     overwrite: bool = False,
+    restart: bool = False,
+    engine: EngineName = "auto",
     progress: Progress | None = None,
 ) -> ScoringReport:
-    """Classify every row of a file, in constant memory.
+    """Classify every row of a file, in constant memory; a run that was broken off goes on where it was.
 
     The output has the input's columns and rows in their order, then `predicted_label` and `confidence`, and a `p_<label>` for each label on
     request. A name that the input uses already gets the prefix `bertcnn_`. Rows that cannot be read go to `<target>.rejects.csv`.
+
+    Answers are kept in the hidden file `.<target>.journal` until the output is in place. After a crash, a kill, a full disk or Ctrl-C the
+    same call reads the input again, takes those answers, asks the model for the others, and writes the file that an unbroken run writes.
 
     Args:
         model: a saved model's folder, or a loaded one.
@@ -67,50 +92,99 @@ def score_csv(
         probabilities: also write the probability of every label.
         raw: do not quote cells that a spreadsheet would run as a formula.
         overwrite: replace an existing `target`.
+        restart: forget the answers of an interrupted run.
+        engine: computes the answers of a saved model; see `bertcnn.load`.
         progress: told how far it is.
 
     Raises:
-        TableError: the input cannot be read, or no column looks like text.
-        OutputError: the output exists or cannot be written.
+        TableError: the input cannot be read, no column looks like text, or it was changed while it was being scored.
+        OutputError: the output exists or cannot be written, another run is writing it, or an interrupted run had another input, model or
+            options.
         BundleError: the model folder is not a model.
+        ScoringInterrupted: Ctrl-C, once there are answers to keep.
 
     Example:
         score_csv("models/triage", "inbox.csv", "scored.csv", probabilities=True)
     """
-    source, target, progress = Path(source), Path(target), progress or Silent()
-    check_output(target, overwrite)
-    if target.exists() and source.exists() and target.samefile(source):
-        raise OutputError(f"{target} as input and output", expected="two different files", fix="choose another name for the output")
-    rejects = target.with_name(target.name + ".rejects.csv")
-    if rejects.exists() and source.exists() and rejects.samefile(source):
-        raise OutputError(
-            f"{rejects} as input, where rows that cannot be read would go",
-            expected="another output",
-            fix="choose another name for the output",
-        )
-    with open_table(source, rejects=rejects) as reader:
-        choice = guess_text_columns(reader.peek(), text=text, trained_on=_trained_on(model))
+    check_engine(engine)
+    job = _Job(Path(source), Path(target), text, probabilities, raw, overwrite, engine, progress or Silent())
+    job.check()
+    with Journal(job.target, restart=restart) as journal:
+        for path in (job.target, job.rejects):
+            clean_leftovers(path)
+        try:
+            return _run(model, job, journal)
+        except KeyboardInterrupt:
+            if journal.rows:
+                raise ScoringInterrupted(journal.rows) from None
+            raise
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What `score_csv` was asked for."""
+
+    source: Path
+    target: Path
+    text: str | Sequence[str] | None
+    probabilities: bool
+    raw: bool
+    overwrite: bool
+    engine: EngineName
+    progress: Progress
+
+    @property
+    def rejects(self) -> Path:
+        return self.target.with_name(self.target.name + ".rejects.csv")
+
+    def check(self) -> None:
+        """Refuse places that will not do."""
+        check_output(self.target, self.overwrite)
+        if self.target.exists() and self.source.exists() and self.target.samefile(self.source):
+            raise OutputError(
+                f"{self.target} as input and output", expected="two different files", fix="choose another name for the output"
+            )
+        if self.rejects.exists() and self.source.exists() and self.rejects.samefile(self.source):
+            raise OutputError(
+                f"{self.rejects} as input, where rows that cannot be read would go",
+                expected="another output",
+                fix="choose another name for the output",
+            )
+        check_input(self.source)
+
+
+def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringReport:
+    """Score the file, with the journal locked."""
+    progress, state = job.progress, InputState.of(job.source)
+    with open_table(job.source, rejects=job.rejects) as reader:
+        choice = guess_text_columns(reader.peek(), text=job.text, trained_on=_trained_on(model))
         progress.note(f"text: {choice.reasons['text']}")
-        predictor = model if isinstance(model, Predictor) else load(model)
-        columns = _OutputColumns(reader.columns, predictor.labels if probabilities else ())
+        predictor = model if isinstance(model, Predictor) else load(model, engine=job.engine)
+        columns = _OutputColumns(reader.columns, predictor.labels, job.probabilities)
         for wanted, written in columns.renamed.items():
             progress.note(f"the input has a column {wanted!r} already: ours is called {written!r}")
+        journal.begin(_header(job, state, predictor, choice.text))
+        if journal.rows:
+            progress.note(f"{journal.rows:,} rows were answered by an interrupted run: going on from there")
         started = time.perf_counter()
-        counts: Counter[str | None] = Counter()
-        with TableWriter(target, columns.all, raw=raw, overwrite=overwrite) as writer:
-            progress.stage("scoring", reader.total_bytes, "bytes")
-            for chunk, predictions in _scored(reader, predictor, choice.text, progress):
-                counts.update(prediction.label for prediction in predictions)
-                writer.write(row + columns.cells(prediction) for row, prediction in zip(chunk.rows, predictions, strict=True))
-    if not reader.rejected:
-        rejects.unlink(missing_ok=True)  # of an earlier run
-    blank = counts.pop(None, 0)
+        counts = np.zeros(len(predictor.labels) + 1, np.int64)  # of no label, then of each
+        with TableWriter(job.target, columns.all, raw=job.raw, overwrite=job.overwrite) as writer:
+            for rows, frame, places in _scored(reader, _Answering(predictor, journal, job.probabilities), choice.text, progress):
+                counts += np.bincount(frame.labels[places] + 1, minlength=len(counts))
+                ours = columns.cells(frame)
+                writer.write([row + ours[place] for row, place in zip(rows, places, strict=True)])
+            journal.check_all_taken()
+            writer.finish()
+            _check_unchanged(job.source, state, journal)
+            _complete_rejects(reader, job.rejects)
+        journal.remove()
+    by_count = sorted(zip(counts[1:].tolist(), predictor.labels, strict=True), key=lambda counted: -counted[0])
     return ScoringReport(
         rows=reader.accepted,
-        blank=blank,
+        blank=int(counts[0]),
         rejected=reader.rejected,
-        rejects=rejects if reader.rejected else None,
-        labels={str(label): count for label, count in counts.most_common()},
+        rejects=job.rejects if reader.rejected else None,
+        labels={label: count for count, label in by_count if count},
         renamed=columns.renamed,
         text_columns=choice,
         seconds=time.perf_counter() - started,
@@ -124,29 +198,178 @@ def _trained_on(model: str | Path | Predictor) -> tuple[str, ...]:
     return (model.bundle.config if isinstance(model, Predictor) else read_config(Path(model))).text_columns
 
 
+def _header(job: _Job, state: InputState, predictor: Predictor, text_columns: tuple[str, ...]) -> JournalHeader:
+    """What this run's answers depend on; of the model, what was loaded, whatever stands in its folder by now."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        software = version("bertcnn")
+    except PackageNotFoundError:  # a source tree that was not installed
+        software = "unknown"
+    return JournalHeader(
+        input_bytes=state.input_bytes,
+        input_modified_ns=state.input_modified_ns,
+        input_digest=state.input_digest,
+        model=predictor.bundle.bundle_id or _digest_of(predictor.bundle),
+        engine=predictor.engine.name,
+        software=software,
+        text_columns=text_columns,
+        probabilities=job.probabilities,
+        raw=job.raw,
+        labels=len(predictor.labels),
+        chunk_rows=_CHUNK_ROWS,
+        target=job.target.resolve().name,
+    )
+
+
+def _digest_of(bundle: Bundle) -> str:
+    """An id for a model that was never saved."""
+    digest = blake2b(repr((bundle.config, bundle.labels, bundle.vocabulary, bundle.calibration)).encode(), digest_size=32)
+    for name in sorted(bundle.tensors):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(bundle.tensors[name]).tobytes())
+    return digest.hexdigest()
+
+
+def _check_unchanged(source: Path, state: InputState, journal: Journal) -> None:
+    """Refuse to put an output in place whose input is another one by now."""
+    if not state.is_that_of(source):
+        journal.remove()  # no file will ever have had this input
+        raise TableError(
+            f"{str(source)!r} was changed while it was being scored; nothing was put in place",
+            expected="a file that stays as it is until the end",
+            fix="run it again when nobody writes to the file",
+        )
+
+
+def _complete_rejects(reader: TableReader, rejects: Path) -> None:
+    """Put the rows that could not be read in place: before the output, so that they are never missing beside it."""
+    reader.close()
+    if not reader.rejected:
+        with explained(rejects):
+            rejects.unlink(missing_ok=True)  # of an earlier run
+
+
 def _scored(
-    reader: TableReader, predictor: Predictor, text_columns: tuple[str, ...], progress: Progress
-) -> Iterable[tuple[Chunk, list[Prediction]]]:
-    """Each chunk with its predictions; a text that occurs several times in a chunk is classified once."""
+    reader: TableReader, answering: _Answering, text_columns: tuple[str, ...], progress: Progress
+) -> Iterable[tuple[list[tuple[str, ...]], Frame, list[int]]]:
+    """Each chunk's rows, the answers to its different texts, and which of them is each row's.
+
+    Rows whose answers are on record make a stage of their own, so that they distort neither the rows/s nor the time left.
+    """
     places = [column_position(name, reader.columns) for name in text_columns]
-    read, started = 0, time.perf_counter()
+    on_record = answering.rows_on_record
+    if on_record:
+        progress.stage("reading what is answered", 0)
+    else:
+        progress.stage("scoring", reader.total_bytes, "bytes")
+    read, rows, started = 0, 0, time.perf_counter()
     for chunk in reader.chunks(_CHUNK_ROWS):
-        texts = [join_texts(row[place] for place in places) for row in chunk.rows]
-        distinct = list(dict.fromkeys(texts))
-        answers = dict(zip(distinct, predictor.classify(distinct), strict=True))
-        yield chunk, [answers[text] for text in texts]
-        progress.advance(reader.position - read, rows_per_second=reader.accepted / (time.perf_counter() - started))
-        read = reader.position
+        yield chunk.rows, *answering.answer([join_texts(row[place] for place in places) for row in chunk.rows])
+        rows += len(chunk)
+        if rows > on_record:
+            progress.advance(reader.position - read, rows_per_second=(rows - on_record) / (time.perf_counter() - started))
+            read = reader.position
+        elif rows == on_record:
+            read, started = reader.position, time.perf_counter()
+            progress.stage("scoring", reader.total_bytes - read, "bytes")
+
+
+class _Answering:
+    """Answers texts, a chunk at a time: from the journal, from a cache of texts seen before, and from the model.
+
+    What the model is asked for depends on all chunks before, so answers from the journal go through the cache too: then the rest is asked
+    for in the same batches as in an unbroken run, and comes out the same to the last bit.
+    """
+
+    def __init__(self, predictor: Predictor, journal: Journal, probabilities: bool) -> None:
+        self._predictor, self._journal = predictor, journal
+        self._cache = _Cache(len(predictor.labels) if probabilities else 0)
+        self.rows_on_record = journal.rows
+
+    def answer(self, texts: list[str]) -> tuple[Frame, list[int]]:
+        """The answers to the different texts of a chunk, and for each row which of them is its own."""
+        places: dict[str, int] = {}
+        rows = [places.setdefault(text, len(places)) for text in texts]
+        digests = [blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest() for text in places]
+        keys = np.frombuffer(b"".join(digests), np.uint64).reshape(len(digests), 2)
+        digest = blake2b(keys[rows].tobytes(), digest_size=DIGEST_BYTES).digest()
+        slots = self._cache.find(keys)
+        unknown = np.flatnonzero(slots < 0)
+        frame = self._journal.take(len(rows), digest)
+        if frame is None:
+            frame = self._asked(Frame(len(rows), digest, *self._cache.answers(slots)), list(places), unknown)
+            self._journal.append(frame)
+        self._cache.add(keys[unknown], frame, unknown)
+        return frame, rows
+
+    def _asked(self, frame: Frame, texts: list[str], unknown: np.ndarray) -> Frame:
+        """The frame, with the model's answers where the cache has none."""
+        if len(unknown):
+            answers = self._predictor.answer([texts[place] for place in unknown])
+            frame.labels[unknown] = answers.labels
+            frame.confidence[unknown] = answers.confidence
+            if frame.probabilities is not None:
+                frame.probabilities[unknown] = answers.probabilities
+        return frame
+
+
+class _Cache:
+    """The answers to texts seen lately, in arrays whose size never changes, unlike a dict's.
+
+    The digest of a text says which set of 16 slots it may use; a new text takes the slot of its set that was filled longest ago. So a text
+    is forgotten after 16 newer ones of its set, hardly ever after fewer than 50,000 newer ones in all (sooner with over 128 probabilities).
+
+    Args:
+        width: probabilities of a text; 0 if they are not asked for.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._sets = max(1, min(_CACHE_SETS, _CACHED_PROBABILITIES // (_CACHE_WAYS * max(1, width))))
+        size = self._sets * _CACHE_WAYS
+        self._keys = np.zeros((self._sets, _CACHE_WAYS, 2), np.uint64)
+        self._next = [0] * self._sets  # way to fill
+        self._labels = np.zeros(size, np.int32)
+        self._confidence = np.zeros(size, np.float32)
+        self._probabilities = np.zeros((size, width), np.float32) if width else None
+
+    def find(self, keys: np.ndarray) -> np.ndarray:
+        """Where the answer to each text is, int64; -1 for those that are not there. `keys` are their digests, uint64 [texts, 2]."""
+        sets = self._set_of(keys)
+        same = (self._keys[sets] == keys[:, None]).all(axis=2)  # [texts, ways]
+        return np.where(same.any(axis=1), sets * _CACHE_WAYS + same.argmax(axis=1), -1)
+
+    def answers(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Copies of labels, confidence and probabilities; whatever for slot -1."""
+        return self._labels[slots], self._confidence[slots], None if self._probabilities is None else self._probabilities[slots]
+
+    def add(self, keys: np.ndarray, frame: Frame, places: np.ndarray) -> None:
+        """Keep the answers that the frame has at `places`."""
+        chosen: dict[int, int] = {}  # slot -> which of the texts; of too many in one set, the last ones stay
+        for index, own_set in enumerate(self._set_of(keys).tolist()):
+            way = self._next[own_set]
+            self._next[own_set] = (way + 1) % _CACHE_WAYS
+            chosen[own_set * _CACHE_WAYS + way] = index
+        slots, texts = np.array(list(chosen), np.int64), np.array(list(chosen.values()), np.int64)
+        self._keys.reshape(-1, 2)[slots] = keys[texts]
+        self._labels[slots] = frame.labels[places[texts]]
+        self._confidence[slots] = frame.confidence[places[texts]]
+        if self._probabilities is not None and frame.probabilities is not None:
+            self._probabilities[slots] = frame.probabilities[places[texts]]
+
+    def _set_of(self, keys: np.ndarray) -> np.ndarray:
+        return (keys[:, 0] % self._sets).astype(np.int64)
 
 
 class _OutputColumns:
     """The columns of the scored file: the input's, then ours under names that are free."""
 
-    def __init__(self, given: tuple[str, ...], labels: tuple[str, ...]) -> None:
+    def __init__(self, given: tuple[str, ...], labels: tuple[str, ...], probabilities: bool) -> None:
         self._labels = labels
         names: list[str] = []
         self.renamed: dict[str, str] = {}
-        for wanted in ("predicted_label", "confidence", *(f"p_{label}" for label in labels)):
+        shares = [f"p_{label}" for label in labels] if probabilities else []
+        for wanted in ("predicted_label", "confidence", *shares):
             name = wanted
             while name in given or name in names:
                 name = f"bertcnn_{name}"
@@ -154,10 +377,16 @@ class _OutputColumns:
             if name != wanted:
                 self.renamed[wanted] = name
         self.all = (*given, *names)
+        self._none = ("",) * len(names)
 
-    def cells(self, prediction: Prediction) -> tuple[str, ...]:
-        """Our cells of one row."""
-        if prediction.label is None or prediction.confidence is None:
-            return ("", "", *("" for _ in self._labels))
-        shares = (f"{prediction.probabilities[label]:.6f}" for label in self._labels)
-        return (prediction.label, f"{prediction.confidence:.6f}", *shares)
+    def cells(self, frame: Frame) -> list[tuple[str, ...]]:
+        """Our cells for each text of a frame."""
+        labels, confidence = frame.labels.tolist(), frame.confidence.tolist()
+        if frame.probabilities is None:
+            return [
+                (self._labels[label], f"{sure:.6f}") if label >= 0 else self._none for label, sure in zip(labels, confidence, strict=True)
+            ]
+        return [
+            (self._labels[label], f"{sure:.6f}", *[f"{share:.6f}" for share in shares]) if label >= 0 else self._none
+            for label, sure, shares in zip(labels, confidence, frame.probabilities.tolist(), strict=True)
+        ]

@@ -142,15 +142,15 @@ class Stop(Notes):
         raise self.error
 
 
-def test_a_run_broken_off_leaves_the_old_output_and_nothing_else(predictor, tmp_path):
+def test_a_run_broken_off_leaves_the_old_output_and_the_answers(predictor, tmp_path):
     source = write(tmp_path / "in.csv", INBOX + "9\n")
     score_csv(predictor, write(tmp_path / "good.csv", INBOX), tmp_path / "out.csv")
     before = (tmp_path / "out.csv").read_bytes()
     for error in (KeyboardInterrupt, RuntimeError, OSError):
         with pytest.raises(error):
-            score_csv(predictor, source, tmp_path / "out.csv", overwrite=True, progress=Stop(error))
-    assert (tmp_path / "out.csv").read_bytes() == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["good.csv", "in.csv", "out.csv"]
+            score_csv(predictor, source, tmp_path / "out.csv", overwrite=True, restart=True, progress=Stop(error))
+        assert (tmp_path / "out.csv").read_bytes() == before
+        assert sorted(path.name for path in tmp_path.iterdir()) == [".out.csv.journal", "good.csv", "in.csv", "out.csv"]
 
 
 def test_places_and_models_that_will_not_do_are_told(predictor, model, tmp_path):

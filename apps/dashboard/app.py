@@ -20,7 +20,6 @@ from charts import MOST_BARS, confidence_bars, count_bars
 from uploads import ROWS_SHOWN, Upload, discard, first_rows, look_into, save, session_folder
 
 from bertcnn import Predictor, load, score_csv
-from bertcnn.cli.quiet import load_keras
 from bertcnn.errors import BertCNNError, BundleError, SettingsError, one_line
 from bertcnn.scoring import ScoringReport
 
@@ -143,7 +142,6 @@ def saved_at(folder: str) -> int:
 @st.cache_resource(show_spinner=False, max_entries=3)
 def cached_predictor(folder: str, saved_at: int) -> Predictor:  # noqa: ARG001 - a model saved again is loaded again
     """The loaded model, one for all sessions."""
-    load_keras()
     return load(Path(folder).expanduser())
 
 
@@ -215,7 +213,9 @@ def score_file(predictor: Predictor) -> None:
         target = upload.path.with_name(f"scored-{upload.path.name}")
         progress = BarProgress()
         try:
-            report = score_csv(predictor, upload.path, target, text=chosen, probabilities=probabilities, overwrite=True, progress=progress)
+            report = score_csv(
+                predictor, upload.path, target, text=chosen, probabilities=probabilities, overwrite=True, restart=True, progress=progress
+            )
         finally:
             progress.close()
         st.session_state["scored"] = (run, target, report)

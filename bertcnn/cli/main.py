@@ -27,9 +27,15 @@ app.add_typer(encoder_app, name="encoder")
 
 _INTERRUPTED = 130  # what a shell expects after Ctrl-C
 
+
+class _Told(SystemExit):
+    """Ctrl-C in a command that has said itself how to go on."""
+
+
 Model = Annotated[Path, typer.Argument(help="Folder of a trained model.", show_default=False)]
 Text = Annotated[str | None, typer.Option("--text", help="Text column, or several with commas between.", show_default="guessed")]
 Label = Annotated[str | None, typer.Option("--label", help="Label column.", show_default="guessed")]
+Engine = Annotated[str, typer.Option("--engine", help="openvino: compiled, fast. keras: the reference.", show_default="openvino")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 
 
@@ -82,6 +88,7 @@ def evaluate(
     text: Text = None,
     label: Label = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.", show_default=False)] = None,
+    engine: Engine = "auto",
     force: Force = False,
 ) -> None:
     """Compare a model's answers with the labels of a file."""
@@ -96,11 +103,11 @@ def evaluate(
         if json_file.exists() and json_file.samefile(data):
             raise OutputError(f"{json_file} as data and as output", expected="two different files", fix="choose another name for --json")
         write_json(json_file, None, overwrite=force)
-    load_keras()
+    _prepare(engine)
     from bertcnn.labelled import evaluate_csv
 
     with show_progress() as progress:
-        figures = evaluate_csv(model, data, text=text, label=label, progress=progress)
+        figures = evaluate_csv(model, data, text=text, label=label, engine=engine, progress=progress)  # type: ignore[arg-type]
     show_evaluation(figures)
     if json_file is not None:
         write_json(json_file, figures, overwrite=force)
@@ -112,15 +119,16 @@ def classify(
     model: Model,
     texts: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts; without any, each line of standard input.")] = None,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Also show every label's probability.")] = False,
+    engine: Engine = "auto",
 ) -> None:
     """Classify single texts: label, confidence and text, with tabs between."""
     from bertcnn.bundle import read_config
 
     read_config(model)
-    load_keras()
+    _prepare(engine)
     from bertcnn.predictor import load
 
-    predictor = load(model)
+    predictor = load(model, engine=engine)  # type: ignore[arg-type]
     if texts is None and sys.stdin.isatty():
         _tell("One text a line; end with Ctrl-D.")
     lines = texts if texts is not None else _lines()
@@ -131,6 +139,15 @@ def classify(
         if probabilities:
             cells += [f"{name}={share:.4f}" for name, share in answer.probabilities.items()]
         print("\t".join(cells), flush=True)
+
+
+def _prepare(engine: str) -> None:
+    """Refuse an unknown engine; import Keras quietly, seconds of work, for the one that needs it."""
+    from bertcnn.engines import check_engine
+
+    check_engine(engine)
+    if engine == "keras":
+        load_keras()
 
 
 def _lines() -> Iterator[str]:
@@ -149,8 +166,13 @@ def score(
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Also write a p_LABEL column for every label.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Do not quote cells that a spreadsheet would run as a formula.")] = False,
     force: Force = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Forget what an interrupted run has answered.")] = False,
+    engine: Engine = "auto",
 ) -> None:
-    """Classify every row of a file; the output has the input's columns and rows, then ours."""
+    """Classify every row of a file; the output has the input's columns and rows, then ours.
+
+    After an interruption, even a kill or a full disk, the same command goes on where it was.
+    """
     from bertcnn.bundle import read_config
     from bertcnn.cli.progress import duration, show_progress
     from bertcnn.data.formats import check_input
@@ -159,11 +181,27 @@ def score(
     check_output(target, force)
     check_input(source)
     read_config(model)
-    load_keras()
-    from bertcnn.scoring import score_csv
+    _prepare(engine)
+    from bertcnn.scoring import ScoringInterrupted, score_csv
 
-    with show_progress() as progress:
-        report = score_csv(model, source, target, text=text, probabilities=probabilities, raw=raw, overwrite=force, progress=progress)
+    try:
+        with show_progress() as progress:
+            report = score_csv(
+                model,
+                source,
+                target,
+                text=text,
+                probabilities=probabilities,
+                raw=raw,
+                overwrite=force,
+                restart=restart,
+                engine=engine,  # type: ignore[arg-type]
+                progress=progress,
+            )
+    except ScoringInterrupted as stop:
+        again = "The same command without --restart" if restart else "The same command"
+        _tell(f"\nbertcnn: interrupted; {stop.rows:,} rows are answered and kept, nothing was half-written. {again} goes on from there.")
+        raise _Told(_INTERRUPTED) from None
     counts = ", ".join(f"{name} {count:,}" for name, count in list(report.labels.items())[:8]) or "no labels"
     _tell(f"Wrote {target}: {report.rows:,} rows in {duration(report.seconds)} ({counts}).")
     if report.blank:
@@ -186,6 +224,8 @@ def main() -> None:
     except BertCNNError as error:
         print(f"bertcnn: {error}", file=sys.stderr)
         sys.exit(2)
+    except _Told:
+        raise
     except (KeyboardInterrupt, SystemExit) as stop:
         if isinstance(stop, SystemExit) and stop.code != _INTERRUPTED:
             raise

@@ -6,9 +6,10 @@ import csv
 import gzip
 import io
 import json
-import tempfile
+import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -18,6 +19,7 @@ from bertcnn.errors import OutputError, one_line
 _EXCEL_ROWS = 1_048_575  # below the header
 _EXCEL_COLUMNS = 16_384
 _EXCEL_CELL = 32_767  # UTF-16 units
+_NO_TIME = datetime(1980, 1, 1, tzinfo=UTC)  # what the members of the ZIP archive say too
 _PARQUET_GROUP = 32_768  # rows of a row group
 _PARQUET_CHARACTERS = 32 * 1024**2  # or this much text
 
@@ -109,17 +111,19 @@ class _ParquetSink:
 
 
 class _ExcelSink:
-    """One Excel sheet of plain strings; rows wait in a temporary folder, not in memory."""
+    """One Excel sheet of plain strings; rows wait in the folder `scratch`, not in memory."""
 
-    def __init__(self, stream: IO[bytes], columns: Sequence[str], folder: Path) -> None:
+    def __init__(self, stream: IO[bytes], columns: Sequence[str], scratch: Path) -> None:
         import xlsxwriter
 
         if len(columns) > _EXCEL_COLUMNS:
             raise OutputError(f"{len(columns):,} columns", expected=f"at most {_EXCEL_COLUMNS:,} in Excel", fix="write a .csv file")
-        self._folder = tempfile.TemporaryDirectory(dir=folder, prefix=".bertcnn-", ignore_cleanup_errors=True)
-        options = {"constant_memory": True, "tmpdir": self._folder.name, "strings_to_formulas": False, "strings_to_urls": False}
+        self._scratch = scratch
+        self._scratch.mkdir(mode=0o700)
+        options = {"constant_memory": True, "tmpdir": str(scratch), "strings_to_formulas": False, "strings_to_urls": False}
         self._book = xlsxwriter.Workbook(stream, options)
         self._book.use_zip64()
+        self._book.set_properties({"created": _NO_TIME})
         self._sheet = self._book.add_worksheet("table")
         self._next = 0
         self._write_row(columns)
@@ -158,13 +162,16 @@ class _ExcelSink:
         if handle is not None:
             with suppress(OSError):
                 handle.close()
-        self._folder.cleanup()
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
 
-def open_sink(format_name: Format, gzipped: bool, stream: IO[bytes], columns: Sequence[str], folder: Path) -> Sink:
-    """The sink for a format; what it must set aside meanwhile goes to `folder`."""
+def open_sink(format_name: Format, gzipped: bool, stream: IO[bytes], columns: Sequence[str], scratch: Path) -> Sink:
+    """The sink for a format; what it must set aside meanwhile goes to a new folder named `scratch`.
+
+    No format keeps the time of writing, so that equal tables are equal files.
+    """
     if format_name == "parquet":
         return _ParquetSink(stream, columns)
     if format_name == "xlsx":
-        return _ExcelSink(stream, columns, folder)
+        return _ExcelSink(stream, columns, scratch)
     return _TextSink(format_name, gzipped, stream, columns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,9 +16,12 @@ from typing import IO, Self
 from bertcnn.data.formats import KNOWN_EXTENSIONS, kind_of
 from bertcnn.data.sinks import Sink, open_sink
 from bertcnn.errors import OutputError
+from bertcnn.files import sync_folder, try_lock
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NAME_CHARACTERS = 100  # of the output, in the name of its temporary file
+_SCRATCH = ".d"
 
 
 def escape_formula(cell: str) -> str:
@@ -118,17 +122,18 @@ class TableWriter:
         self._raw = raw
         self._file: _AtomicFile | None = None
         self._sink: Sink | None = None
+        self._finished = False
         self.rows_written = 0
 
     def __enter__(self) -> Self:
         kind = kind_of(self._path)
         if kind is None:  # a link with a good name to a file with another
             raise OutputError(f"the output links to {str(self._path)!r}", expected=KNOWN_EXTENSIONS, fix="name that file itself")
-        with _explained(self._path):
+        with explained(self._path):
             self._file = _AtomicFile(self._path)
             try:
                 stream = self._file.stream
-                self._sink = open_sink(kind.format, kind.gzipped, stream, self._prepared(self._columns), self._path.parent)
+                self._sink = open_sink(kind.format, kind.gzipped, stream, self._prepared(self._columns), self._file.scratch)
             except BaseException:
                 self._file.discard()
                 raise
@@ -136,22 +141,34 @@ class TableWriter:
 
     def write(self, rows: Iterable[Sequence[str]]) -> None:
         """Append `rows`, each with one text cell per column."""
-        if self._sink is None:
-            raise ValueError("TableWriter.write outside of its `with` block")
-        with _explained(self._path):
+        if self._sink is None or self._finished:
+            raise ValueError("TableWriter.write outside of its `with` block, or after `finish`")
+        with explained(self._path):
             self._sink.write(self._checked(rows))
+
+    def finish(self) -> None:
+        """Bring the complete table to the disk, so that at the end of the `with` block only its name is missing.
+
+        For what has to be done before the table appears, but not if it cannot be written.
+        """
+        if self._sink is None or self._file is None or self._finished:
+            return
+        with explained(self._path):
+            self._sink.finish()
+            self._file.flush()
+        self._finished = True
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         sink, file = self._sink, self._file
-        self._sink = self._file = None
         if sink is None or file is None:
             return
         try:
             if error is None:
-                with _explained(self._path):
-                    sink.finish()
+                self.finish()
+                with explained(self._path):
                     file.commit()
         finally:  # after a commit, nothing is left to discard
+            self._sink = self._file = None
             sink.abandon()
             file.discard()
 
@@ -173,7 +190,7 @@ class TableWriter:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
     """Turn what the operating system says about a write into an `OutputError`."""
     try:
         yield
@@ -192,34 +209,103 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 class _AtomicFile:
-    """A temporary file beside `path` that takes its place when committed."""
+    """A temporary file beside `path` that takes its place when committed.
+
+    It stays locked while its process lives, by which `clean_leftovers` knows those of killed ones.
+
+    Attributes:
+        stream: the file, open for writing.
+        scratch: the name of a folder for what has to be set aside meanwhile; gone afterwards.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
         # created with the mode a new file gets, which umask decides; private until it is complete
-        descriptor = os.open(self._temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        while True:
+            self._temporary = path.with_name(f".{path.name[:_NAME_CHARACTERS]}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+            descriptor = os.open(self._temporary, flags, 0o666)
+            if try_lock(descriptor) and self._temporary.exists():
+                break
+            os.close(descriptor)  # somebody cleaning up found it before it was locked
         self._mode = os.fstat(descriptor).st_mode & 0o777
         self.stream: IO[bytes] = os.fdopen(descriptor, "w+b")
         self._temporary.chmod(0o600)
+        self.scratch = self._temporary.with_name(self._temporary.name + _SCRATCH)
 
-    def commit(self) -> None:
-        """Flush everything to the disk, then rename."""
+    def flush(self) -> None:
+        """Bring everything to the disk."""
         self.stream.flush()
         os.fsync(self.stream.fileno())
-        self.stream.close()
+
+    def commit(self) -> None:
+        """Rename what has been flushed."""
         mode = self._path.stat().st_mode & 0o777 if self._path.exists() else self._mode
         self._temporary.chmod(mode)
+        if os.name == "nt":  # where an open file cannot be renamed; elsewhere it stays locked until it has its name
+            self.stream.close()
         self._temporary.replace(self._path)
-        if os.name == "posix":
-            folder = os.open(self._path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        self.stream.close()
+        sync_folder(self._path.parent)
 
     def discard(self) -> None:
         """Remove the temporary file, if it still is one."""
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        if os.name == "nt":
+            self._close()
+        self._temporary.unlink(missing_ok=True)
+        self._close()
+
+    def _close(self) -> None:
         with suppress(OSError):  # a full disk is told again on closing
             self.stream.close()
-        self._temporary.unlink(missing_ok=True)
+
+
+def clean_leftovers(path: str | Path) -> None:
+    """Remove what killed processes left beside the table `path`; the temporary files of living ones stay."""
+    path = Path(path).resolve()
+    name = re.escape(path.name[:_NAME_CHARACTERS])
+    ours = re.compile(rf"\.{name}\.(?P<process>\d+)-[0-9a-f]{{8}}\.tmp(?P<scratch>{re.escape(_SCRATCH)})?")
+    with suppress(OSError), os.scandir(path.parent) as entries:
+        for found in map(ours.fullmatch, sorted(entry.name for entry in entries)):  # a file comes before its folder
+            if found is None:
+                continue
+            leftover = path.with_name(found[0])
+            if not found["scratch"]:
+                _remove_if_abandoned(leftover, int(found["process"]))
+            elif not path.with_name(found[0].removesuffix(_SCRATCH)).exists():
+                shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _remove_if_abandoned(temporary: Path, process: int) -> None:
+    """Remove a temporary file unless the process that made it still lives."""
+    with suppress(OSError):  # it may be gone by now, or be another user's; Windows removes no file that somebody has open
+        if os.name == "nt":
+            temporary.unlink()
+            return
+        handle = os.open(temporary, os.O_RDWR | os.O_NOFOLLOW)
+        try:
+            if try_lock(handle) and (_locks_hold(temporary) or not _is_running(process)):
+                temporary.unlink()
+        finally:
+            os.close(handle)
+
+
+def _locks_hold(locked: Path) -> bool:
+    """Whether a lock means anything on this file system: whether one that we have keeps ourselves out."""
+    handle = os.open(locked, os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        return not try_lock(handle)
+    finally:
+        os.close(handle)
+
+
+def _is_running(process: int) -> bool:
+    """Whether a process has this number."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True

@@ -22,13 +22,16 @@ _MASKED = np.float32(-1e9)  # added to what padding must not win; exp() of it is
 Node = Any  # openvino's node and output classes have no useful types
 
 
-def classifier_graph(tensors: Mapping[str, np.ndarray], encoder: EncoderSettings, head: HeadSettings) -> ov.Model:
+def classifier_graph(
+    tensors: Mapping[str, np.ndarray], encoder: EncoderSettings, head: HeadSettings, *, int8_tokens: bool = False
+) -> ov.Model:
     """The classifier, from token ids to logits.
 
     Args:
         tensors: weights by name, as a bundle holds them, float32.
         encoder: shape of the encoder.
         head: shape of the head.
+        int8_tokens: keep the token embeddings in int8 with a scale each, also in the compiled form, which then loads in half the time.
 
     Returns:
         A model with inputs `token_ids` and `padding_mask`, int32 [B, T] with any B and T, and the outputs `logits`, float32 [B, C],
@@ -42,7 +45,7 @@ def classifier_graph(tensors: Mapping[str, np.ndarray], encoder: EncoderSettings
     token_ids = ops.parameter([-1, -1], np.int32, name="token_ids")
     padding_mask = ops.parameter([-1, -1], np.int32, name="padding_mask")
     real = ops.unsqueeze(ops.convert(padding_mask, "f32"), _axes(-1))  # [B, T, 1]
-    hidden = _embeddings(tensors, token_ids, encoder)  # [B, T, D]
+    hidden = _embeddings(tensors, token_ids, encoder, int8_tokens)  # [B, T, D]
     bias = ops.unsqueeze(_mask_bias(ops.convert(padding_mask, "f32")), _axes(1, 2))  # [B, 1, 1, T]
     for index in range(encoder.layers):
         hidden = _block(_below(tensors, f"layer_{index}"), hidden, bias, encoder)
@@ -85,12 +88,18 @@ def _check_shapes(tensors: Mapping[str, np.ndarray], wanted: Mapping[str, tuple[
             )
 
 
-def _embeddings(tensors: Mapping[str, np.ndarray], token_ids: Node, settings: EncoderSettings) -> Node:
+def _embeddings(tensors: Mapping[str, np.ndarray], token_ids: Node, settings: EncoderSettings, int8: bool) -> Node:
     """Tokens, positions and the first segment, normalised, [B, T, D]."""
     positions = tensors["embeddings/positions"] + tensors["embeddings/segments"][0]
     length = ops.gather(ops.shape_of(token_ids, "i32"), _axes(1), _scalar(0))  # [1]
     taken = ops.slice(ops.constant(positions), _axes(0), length, _axes(1), _axes(0))  # [T, D]
-    hidden = ops.gather(ops.constant(tensors["embeddings/tokens"]), token_ids, _scalar(0))
+    table = tensors["embeddings/tokens"]
+    if int8:  # looked up before it is scaled: scaled first, the whole table would become float32 again
+        scales = np.maximum(np.abs(table).max(axis=1, keepdims=True), np.float32(1e-12)) / np.float32(127)
+        looked_up = ops.gather(ops.constant(np.rint(table / scales).astype(np.int8)), token_ids, _scalar(0))
+        hidden = ops.multiply(ops.convert(looked_up, "f32"), ops.gather(ops.constant(scales), token_ids, _scalar(0)))
+    else:
+        hidden = ops.gather(ops.constant(table), token_ids, _scalar(0))
     return _normalize(_below(tensors, "embeddings/normalize"), ops.add(hidden, taken), settings.layer_norm_epsilon)
 
 

@@ -70,7 +70,7 @@ def build_engine(
     """
     progress.stage("compiling for fast scoring", 2, "steps")
     graph = classifier_graph(tensors, encoder, head)
-    quantized = _quantize(classifier_graph(tensors, encoder, head), trial.calibration, trial.pad_id)
+    quantized = _quantize(classifier_graph(tensors, encoder, head, int8_tokens=True), trial.calibration, trial.pad_id)
     progress.advance(1)
     logits = OpenVINOEngine.of_graph(quantized, trial.pad_id).run(trial.valid).logits
     reference, answers = trial.valid_logits.argmax(axis=1), logits.argmax(axis=1)

@@ -172,7 +172,7 @@ def test_help_fits_eighty_columns(command):
     assert max(map(len, shown.stdout.splitlines())) <= 80
 
 
-def test_a_disk_that_fills_up_is_told_and_leaves_nothing(model, tmp_path):
+def test_a_disk_that_fills_up_is_told_and_leaves_only_the_answers(run, model, tmp_path):
     source = data(tmp_path, "id,text\n" + "".join(f"{row},the router {row} {'x' * 400}\n" for row in range(300)))
 
     def small_disk():
@@ -182,7 +182,11 @@ def test_a_disk_that_fills_up_is_told_and_leaves_nothing(model, tmp_path):
     command = [sys.executable, "-m", "bertcnn.cli.main", "score", str(model), str(source), str(tmp_path / "out.csv")]
     done = subprocess.run(command, capture_output=True, text=True, preexec_fn=small_disk)
     refused((done.returncode, done.stdout, done.stderr))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".out.csv.journal", "data.csv"]
+    code, _, err = run("score", model, source, tmp_path / "out.csv")
+    assert code == 0
+    assert "300 rows were answered by an interrupted run: going on from there" in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "out.csv"]
 
 
 def test_ctrl_c_ends_training_in_one_line_without_a_model(encoder_folder, tmp_path):

@@ -1,18 +1,20 @@
 """Tables out: safe in a spreadsheet, complete or not there."""
 
 import csv
+import errno
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bertcnn.data.tables import read_table
-from bertcnn.data.writing import TableWriter, check_output, escape_formula, unescape_formula
+from bertcnn.data.writing import TableWriter, check_output, clean_leftovers, escape_formula, unescape_formula
 from bertcnn.errors import OutputError
 
 FORMATS = ["a.csv", "a.tsv", "a.jsonl", "a.csv.gz", "a.tsv.gz", "a.ndjson.gz", "a.parquet", "a.xlsx"]
@@ -186,6 +188,72 @@ def test_folders_devices_and_unknown_extensions_are_refused(tmp_path):
     (tmp_path / "b.csv").symlink_to("/dev/null")
     with pytest.raises(OutputError, match="is a device"):
         check_output(tmp_path / "b.csv", overwrite=True)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_after_finish_only_the_name_is_missing(tmp_path, name):
+    with TableWriter(tmp_path / name, ["text"]) as writer:
+        writer.write([("a",)])
+        writer.finish()
+        (unnamed,) = [entry for entry in tmp_path.iterdir() if entry.is_file()]
+        complete = unnamed.read_bytes()
+        with pytest.raises(ValueError, match="after `finish`"):
+            writer.write([("b",)])
+        assert not (tmp_path / name).exists()
+    assert (tmp_path / name).read_bytes() == complete
+    assert [entry.name for entry in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_equal_tables_are_equal_files_whenever_they_are_written(tmp_path, name):
+    files = []
+    for _ in range(2):
+        write(tmp_path / name, [("a", "b")] * 5, overwrite=True)
+        files.append((tmp_path / name).read_bytes())
+        if name.endswith((".gz", ".xlsx")):
+            time.sleep(1.1)  # gzip and Excel count seconds
+    assert files[0] == files[1]
+
+
+# === What killed processes leave ===
+
+
+def leave(tmp_path, process=2**22 + 1):
+    """Leftovers of two tables; no process has such a number on Linux."""
+    (tmp_path / f".a.xlsx.{process}-0123abcd.tmp").write_text("half")
+    (tmp_path / f".a.xlsx.{process}-0123abcd.tmp.d").mkdir()
+    (tmp_path / f".a.xlsx.{process}-0123abcd.tmp.d" / "rows").write_text("")
+    (tmp_path / f".a.xlsx.{process}-99999999.tmp.d").mkdir()  # its file has got its name
+    others = [f".a.xlsx.rejects.csv.{process}-0123abcd.tmp", f".b.xlsx.{process}-0123abcd.tmp", ".a.xlsx.tmp", f".a.xlsx.{process}-x.tmp"]
+    for other in others:
+        (tmp_path / other).write_text("")
+    return sorted(others)
+
+
+def test_leftovers_of_the_same_table_go_and_all_else_stays(tmp_path):
+    others = leave(tmp_path, os.getpid())  # numbers come again, locks do not
+    with TableWriter(tmp_path / "a.xlsx", ["text"]) as writer:
+        writer.write([("a",)])
+        clean_leftovers(tmp_path / "a.xlsx")
+        assert len(list(tmp_path.iterdir())) == len(others) + 2
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == sorted([*others, "a.xlsx"])
+    assert read_table(tmp_path / "a.xlsx").rows == [("a",)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="locks")
+def test_where_nothing_can_be_locked_the_process_decides(tmp_path, monkeypatch):
+    import fcntl
+
+    def no_locks(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    others = leave(tmp_path)
+    with TableWriter(tmp_path / "a.xlsx", ["text"]) as writer:
+        clean_leftovers(tmp_path / "a.xlsx")
+        assert len(list(tmp_path.iterdir())) == len(others) + 2
+        writer.write([("a",)])
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == sorted([*others, "a.xlsx"])
 
 
 # === The disk fills up ===

@@ -1,0 +1,98 @@
+"""A model that answers at once, or as slowly as asked for: to measure and to break off everything around the network.
+
+    python -m benchmarks.stub_engine IN OUT [--seconds-a-row S]
+
+scores a file with it, as `bertcnn score` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import string
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from bertcnn.bundle import Bundle, BundleConfig, Calibration
+from bertcnn.engines import EngineOutput
+from bertcnn.predictor import Predictor
+from bertcnn.scoring import score_csv
+from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
+
+LABELS = ("account", "billing", "hardware", "network", "software")
+_VOCABULARY = (
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    *string.digits,
+    *(f"##{digit}" for digit in string.digits),
+    "router",
+    "refund",
+    "app",
+    "is",
+)
+
+
+class StubEngine:
+    """Logits from arithmetic on the ids.
+
+    The answers of a real network depend in their last digits on the rows that share its batch. These depend on it in their first ones, so
+    that a run that asks for the same texts in other batches gives itself away.
+
+    Attributes:
+        seconds_a_row: how long a row takes.
+        asked: rows so far.
+    """
+
+    name = "stub"
+
+    def __init__(self, seconds_a_row: float = 0.0) -> None:
+        self.seconds_a_row, self.asked = seconds_a_row, 0
+
+    def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:  # noqa: ARG002 - it has none
+        """Logits of each row, in order."""
+        self.asked += len(token_ids)
+        time.sleep(self.seconds_a_row * len(token_ids))
+        if not len(token_ids):
+            return EngineOutput(np.empty((0, len(LABELS)), np.float32))
+        lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
+        starts = np.cumsum(lengths) - lengths
+        sums = np.add.reduceat(np.concatenate(token_ids).astype(np.float64) ** 1.5, starts) + 0.01 * len(token_ids)
+        return EngineOutput((3 * np.sin(sums[:, None] * np.arange(1, len(LABELS) + 1))).astype(np.float32))
+
+
+def stub_predictor(seconds_a_row: float = 0.0) -> Predictor:
+    """A model with that engine and the real tokenizer."""
+    config = BundleConfig(
+        encoder=EncoderSettings(vocabulary_size=len(_VOCABULARY), width=4, layers=1, heads=2, feed_forward_width=8, max_positions=32),
+        encoder_name="stub",
+        head=HeadSettings(window_sizes=(2,), filters=2),
+        tokenizer=TokenizerSettings(max_tokens=32, head_tokens=8),
+        text_columns=("text",),
+        label_column="label",
+        recipe="frozen",
+        seed=0,
+        versions={},
+        created_at="2026-11-21T00:00:00+00:00",
+    )
+    bundle = Bundle(
+        config, LABELS, _VOCABULARY, {"head/bias": np.zeros(1, np.float32)}, Calibration(temperature=1.0, fitted_on_rows=1), {}, ""
+    )
+    return Predictor(bundle, StubEngine(seconds_a_row))
+
+
+def main() -> None:
+    """Score a file."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("source", type=Path)
+    parser.add_argument("target", type=Path)
+    parser.add_argument("--seconds-a-row", type=float, default=0.0)
+    options = parser.parse_args()
+    score_csv(stub_predictor(options.seconds_a_row), options.source, options.target, probabilities=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,389 @@
+"""The answers of a scoring run, kept beside its output until that is in place, so that a run broken off need not ask for them again.
+
+On disk, all numbers little-endian: `bertcnn journal` and a line feed, then records. A record is the length of its payload (uint32), the
+CRC-32 of that length and the payload (uint32), and the payload. The first record is the header, a JSON object with `schema_version`; each
+one after it is a `Frame`, the answers to a chunk of rows. A process may be killed in the middle of a record: whatever does not check, and
+everything behind it, counts as not written. The journal holds no text, only digests of texts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from hashlib import blake2b
+from io import FileIO
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import numpy as np
+
+from bertcnn.data.writing import explained
+from bertcnn.errors import OutputError, one_line
+from bertcnn.files import try_lock
+
+SCHEMA_VERSION: Final = 1
+DIGEST_BYTES: Final = 16
+
+_MAGIC = b"bertcnn journal\n"
+_RECORD = struct.Struct("<II")  # length of the payload, checksum
+_FRAME = struct.Struct(f"<II{DIGEST_BYTES}s")  # rows, different texts, digest
+_LONGEST_NAME = 240  # bytes
+_EDGE = 1 << 20  # bytes of the input's start and end that its digest covers
+_SECONDS_BETWEEN_SYNCS = 10.0  # of answers, at most, does a power cut cost; a killed process loses none
+_WORDS = {
+    "input_bytes": "the input's size in bytes",
+    "input_modified_ns": "the time of the input's last change",
+    "input_digest": "the input's content",
+    "model": "the model",
+    "engine": "the engine",
+    "software": "the version of bertcnn",
+    "text_columns": "the text columns",
+    "probabilities": "--probabilities",
+    "raw": "--raw",
+    "labels": "the number of labels",
+    "chunk_rows": "the rows of a chunk",
+    "target": "the output's name",
+}
+
+
+@dataclass(frozen=True)
+class InputState:
+    """What tells one input from another, wherever it lies.
+
+    Attributes:
+        input_bytes: its size.
+        input_modified_ns: when it was last changed, nanoseconds since 1970.
+        input_digest: of its first and its last MiB.
+    """
+
+    input_bytes: int
+    input_modified_ns: int
+    input_digest: str
+
+    @classmethod
+    def of(cls, path: Path) -> InputState:
+        """The state of a file now."""
+        with path.open("rb") as stream:
+            status = os.fstat(stream.fileno())
+            digest = blake2b(stream.read(_EDGE), digest_size=DIGEST_BYTES)
+            stream.seek(max(_EDGE, status.st_size - _EDGE))
+            digest.update(stream.read(_EDGE))
+        return cls(status.st_size, status.st_mtime_ns, digest.hexdigest())
+
+    def is_that_of(self, path: Path) -> bool:
+        """Whether the file still has this size and time."""
+        try:
+            status = path.stat()
+        except OSError:
+            return False
+        return (status.st_size, status.st_mtime_ns) == (self.input_bytes, self.input_modified_ns)
+
+
+@dataclass(frozen=True)
+class JournalHeader(InputState):
+    """What the answers in a journal depend on; a run with any of these different may not go on with them.
+
+    Attributes:
+        model: id of the loaded bundle.
+        engine: name of what runs the network.
+        software: version of bertcnn.
+        text_columns: whose cells make the text.
+        probabilities: whether the probability of every label is asked for.
+        raw: whether formulas stay as they are.
+        labels: how many labels the model knows.
+        chunk_rows: rows of a chunk, at most.
+        target: the output's file name.
+    """
+
+    model: str
+    engine: str
+    software: str
+    text_columns: tuple[str, ...]
+    probabilities: bool
+    raw: bool
+    labels: int
+    chunk_rows: int
+    target: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As the journal keeps it."""
+        return {"schema_version": SCHEMA_VERSION, **asdict(self), "text_columns": list(self.text_columns)}
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The answers to one chunk of rows.
+
+    Attributes:
+        rows: rows of the chunk.
+        digest: of their texts, in their order.
+        labels: int32 [texts], of the different texts in the order in which they appear first; -1 for none.
+        confidence: float32 [texts].
+        probabilities: float32 [texts, C], if asked for.
+    """
+
+    rows: int
+    digest: bytes
+    labels: np.ndarray
+    confidence: np.ndarray
+    probabilities: np.ndarray | None
+
+    def to_bytes(self) -> bytes:
+        """As the journal keeps it."""
+        parts = [self.labels.astype("<i4"), self.confidence.astype("<f4")]
+        if self.probabilities is not None:
+            parts.append(self.probabilities.astype("<f4"))
+        return _FRAME.pack(self.rows, len(self.labels), self.digest) + b"".join(part.tobytes() for part in parts)
+
+    @classmethod
+    def from_bytes(cls, payload: bytes, labels: int, probabilities: bool) -> Frame | None:
+        """What `to_bytes` gave, bit for bit; None for anything else."""
+        if len(payload) < _FRAME.size:
+            return None
+        rows, texts, digest = _FRAME.unpack_from(payload)
+        if len(payload) != _FRAME.size + texts * (8 + 4 * labels * probabilities) or not 0 < texts <= rows:
+            return None
+        places = np.frombuffer(payload, "<i4", texts, _FRAME.size)
+        if places.min() < -1 or places.max() >= labels:
+            return None
+        confidence = np.frombuffer(payload, "<f4", texts, _FRAME.size + 4 * texts)
+        shares = np.frombuffer(payload, "<f4", texts * labels, _FRAME.size + 8 * texts).reshape(texts, labels) if probabilities else None
+        return cls(rows, digest, places, confidence, shares)
+
+
+class Journal:
+    """The journal of one output, locked while it is open; `.scored.csv.journal` beside `scored.csv`.
+
+    First `begin` says what the answers depend on. Then chunk after chunk `take` gives the answers on record; once it gives None, `append`
+    puts new ones there. At the end of the `with` block a journal with answers stays, unless `remove` was called.
+
+    Args:
+        output: the file that will be written.
+        restart: forget what an interrupted run left.
+
+    Attributes:
+        rows: rows whose answers are on record.
+
+    Raises:
+        OutputError: another run holds the lock, the file at this place is no journal, another version of bertcnn wrote it, or nothing can
+            be written there.
+    """
+
+    def __init__(self, output: Path, *, restart: bool = False) -> None:
+        self._output = output.resolve()
+        self._path = self._output.with_name(f".{_short(self._output.name)}.journal")
+        self.rows = 0
+        self._taken = 0  # rows
+        self._header: dict[str, Any] = {}
+        self._synced = time.monotonic()
+        with explained(self._path):
+            self._file = self._open_locked()
+            try:
+                self._read_start(restart)
+            except BaseException:
+                self._file.close()
+                raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._file.closed:
+            return
+        if self.rows:
+            with suppress(OSError):  # the answers are with the operating system; a disk that is full was told
+                os.fsync(self._file.fileno())
+            self._file.close()
+        else:
+            self.remove()
+
+    # === The run ===
+
+    def begin(self, header: JournalHeader) -> None:
+        """Say what this run's answers depend on.
+
+        Raises:
+            OutputError: the answers on record depend on something else.
+        """
+        given = json.loads(json.dumps(header.to_json()))
+        if self.rows:
+            changes = [_change(name, self._header.get(name), given[name]) for name in _WORDS if self._header.get(name) != given[name]]
+            if changes:
+                raise self._refusal(f"since then {'; '.join(changes)}")
+            return
+        self._header = given
+        with explained(self._output):
+            self._file.truncate(0)
+            self._file.seek(0)
+            self._write(_MAGIC + _record(json.dumps(given).encode()))
+            os.fsync(self._file.fileno())
+
+    def take(self, rows: int, digest: bytes) -> Frame | None:
+        """The answers on record to the next chunk, or None once all have been taken.
+
+        Args:
+            rows: rows of the chunk.
+            digest: of their texts.
+
+        Raises:
+            OutputError: the record is of other texts.
+        """
+        if self._taken >= self.rows:
+            return None
+        with explained(self._path):
+            frame = self._read_frame()
+        if frame is None or (frame.rows, frame.digest) != (rows, digest):
+            raise self._refusal(f"rows {self._taken + 1:,} to {self._taken + rows:,} of the input are not what they were then")
+        self._taken += rows
+        return frame
+
+    def check_all_taken(self) -> None:
+        """Say that the input has ended.
+
+        Raises:
+            OutputError: there are answers to rows that the input does not have.
+        """
+        if self._taken < self.rows:
+            raise self._refusal(f"the input ends after row {self._taken:,}")
+
+    def append(self, frame: Frame) -> None:
+        """Put the answers to the next chunk on record.
+
+        Raises:
+            OutputError: the disk is full.
+        """
+        with explained(self._output):
+            self._file.seek(0, os.SEEK_END)
+            self._write(_record(frame.to_bytes()))
+            if time.monotonic() - self._synced > _SECONDS_BETWEEN_SYNCS:
+                os.fsync(self._file.fileno())
+                self._synced = time.monotonic()
+        self.rows += frame.rows
+        self._taken = self.rows
+
+    def remove(self) -> None:
+        """Remove the journal: its answers are in the output, or are good for nothing any more."""
+        if self._file.closed:
+            return
+        if os.name == "nt":  # where an open file cannot be removed, and nothing is locked
+            self._file.close()
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+        self._file.close()  # and with it goes the lock
+        self.rows = 0
+
+    # === The file ===
+
+    def _open_locked(self) -> FileIO:
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+        while True:
+            file = FileIO(os.open(self._path, flags, 0o600), "r+")
+            if not try_lock(file.fileno()):
+                file.close()
+                raise OutputError(
+                    f"another run is writing {str(self._output)!r}",
+                    expected="one run at a time for each output",
+                    fix="wait until it has ended, or choose another name for the output",
+                )
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), self._path.stat()):
+                    return file
+            file.close()  # a run that had it open has ended and removed it
+
+    def _read_start(self, restart: bool) -> None:
+        """Read the header, count the rows on record, and cut off what a killed process has not written to its end."""
+        magic = self._file.read(len(_MAGIC))
+        if not _MAGIC.startswith(magic):
+            raise OutputError(
+                f"the hidden file {str(self._path)!r} is not one of bertcnn's",
+                expected="this name to be free for the answers of the run",
+                fix="move that file away",
+            )
+        header = None if restart else self._read_record()
+        if header is None:
+            self._file.truncate(0)
+            return
+        self._header = json.loads(header)
+        version = self._header.get("schema_version")
+        if version != SCHEMA_VERSION:
+            raise OutputError(
+                f"the interrupted run of {str(self._output)!r} was one of another version of bertcnn (its journal has format {version})",
+                expected=f"a journal of format {SCHEMA_VERSION}",
+                fix="go on with that version, or add --restart to start anew",
+            )
+        first = end = self._file.tell()
+        for frame in self._frames():
+            self.rows += frame.rows
+            end = self._file.tell()
+        self._file.truncate(end)
+        self._file.seek(first)
+
+    def _frames(self) -> Iterator[Frame]:
+        while (frame := self._read_frame()) is not None:
+            yield frame
+
+    def _read_frame(self) -> Frame | None:
+        payload = self._read_record()
+        return None if payload is None else Frame.from_bytes(payload, self._header["labels"], self._header["probabilities"])
+
+    def _read_record(self) -> bytes | None:
+        """The next record's payload, or None if it is not there as a whole."""
+        start = self._file.read(_RECORD.size)
+        if len(start) < _RECORD.size:
+            return None
+        length, checksum = _RECORD.unpack(start)
+        if length > os.fstat(self._file.fileno()).st_size - self._file.tell():  # before room is made for it
+            return None
+        payload = self._file.read(length)
+        return payload if _checksum(payload) == checksum else None
+
+    def _write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while len(rest):
+            rest = rest[os.write(self._file.fileno(), rest) :]
+
+    def _refusal(self, what: str) -> OutputError:
+        return OutputError(
+            f"an interrupted run has answered {self.rows:,} rows for {str(self._output)!r}, but {what}",
+            expected="the same input, model and options as then",
+            fix="run it as it was run then to go on from there, or add --restart to start anew",
+        )
+
+
+def _short(name: str) -> str:
+    """`name`, or for a long one its start and a digest of it: file systems allow 255 bytes."""
+    whole = os.fsencode(name)
+    return name if len(whole) <= _LONGEST_NAME else f"{name[:40]}-{blake2b(whole, digest_size=8).hexdigest()}"
+
+
+def _record(payload: bytes) -> bytes:
+    return _RECORD.pack(len(payload), _checksum(payload)) + payload
+
+
+def _checksum(payload: bytes) -> int:
+    return zlib.crc32(payload, zlib.crc32(len(payload).to_bytes(4, "little")))
+
+
+def _change(name: str, old: object, new: object) -> str:
+    """One difference between two runs, in words."""
+    return f"{_WORDS[name]} changed ({_shown(name, old)}, now {_shown(name, new)})"
+
+
+def _shown(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if name == "input_modified_ns" and isinstance(value, int):
+        return datetime.fromtimestamp(value / 1e9, UTC).isoformat(sep=" ", timespec="milliseconds")
+    if isinstance(value, list):
+        return one_line(", ".join(map(str, value)), 60)
+    if isinstance(value, str):
+        return one_line(value[:12] if name in ("model", "input_digest") else value, 60)
+    return f"{value:,}" if isinstance(value, int) else str(value)

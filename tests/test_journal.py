@@ -1,0 +1,275 @@
+"""The answers kept beside an output: given back bit for bit, or not at all."""
+
+import dataclasses
+import json
+import os
+import struct
+import zlib
+
+import numpy as np
+import pytest
+
+from bertcnn.errors import OutputError
+from bertcnn.journal import DIGEST_BYTES, Frame, InputState, Journal, JournalHeader
+
+HEADER = JournalHeader(
+    input_bytes=1234,
+    input_modified_ns=1_763_700_000_123_456_789,
+    input_digest="ab" * 16,
+    model="f" * 64,
+    engine="keras",
+    software="0.1.0",
+    text_columns=("subject", "body"),
+    probabilities=True,
+    raw=False,
+    labels=3,
+    chunk_rows=4096,
+    target="out.csv",
+)
+
+
+def frame(number, rows=4, probabilities=True):
+    shares = np.random.default_rng(number).random((2, 3), np.float32) if probabilities else None
+    labels = np.array([number % 3, -1], np.int32)
+    return Frame(rows, bytes([number]) * DIGEST_BYTES, labels, np.array([0.1, np.float32(1e-40)], np.float32), shares)
+
+
+FRAMES = [frame(1), frame(2, rows=7), frame(3)]
+
+
+def same(first, second):
+    return first.to_bytes() == second.to_bytes()
+
+
+@pytest.fixture
+def output(tmp_path):
+    return tmp_path / "out.csv"
+
+
+@pytest.fixture
+def journal_file(output):
+    """A journal with three frames, left by a run that was broken off."""
+    with Journal(output) as journal:
+        journal.begin(HEADER)
+        for each in FRAMES:
+            assert journal.take(each.rows, each.digest) is None
+            journal.append(each)
+    return output.with_name(".out.csv.journal")
+
+
+def taken(journal):
+    """The frames on record, as a run takes them."""
+    found = [journal.take(each.rows, each.digest) for each in FRAMES]
+    answers = [each for each in found if each is not None]
+    assert found == answers + [None] * (3 - len(answers))
+    assert all(map(same, answers, FRAMES))
+    return len(answers)
+
+
+def test_answers_come_back_bit_for_bit(output, journal_file):
+    with Journal(output) as journal:
+        assert journal.rows == 15
+        journal.begin(HEADER)
+        assert taken(journal) == 3
+        journal.check_all_taken()
+    assert journal_file.exists()
+
+
+def test_a_frame_is_read_only_as_it_was_written():
+    without = dataclasses.replace(frame(1), probabilities=None)
+    assert Frame.from_bytes(without.to_bytes(), 3, False) is not None
+    assert Frame.from_bytes(without.to_bytes(), 3, True) is None
+    assert Frame.from_bytes(frame(1).to_bytes(), 3, False) is None
+    assert Frame.from_bytes(without.to_bytes(), 1, False) is None  # label 1 of one label
+    assert Frame.from_bytes(b"", 3, False) is None
+
+
+def test_a_journal_cut_off_at_any_byte_keeps_its_whole_frames_and_goes_on(output, journal_file):
+    whole = journal_file.read_bytes()
+    counts = []
+    for length in range(len(whole) + 1):
+        journal_file.write_bytes(whole[:length])
+        with Journal(output) as journal:
+            journal.begin(HEADER)
+            rows, count = journal.rows, taken(journal)
+            assert rows == sum(each.rows for each in FRAMES[:count])
+            for each in FRAMES[count:]:
+                journal.append(each)
+        assert journal_file.read_bytes() == whole
+        counts.append(count)
+    assert counts == sorted(counts)
+    assert [counts.count(count) for count in (1, 2, 3)] == [len(FRAMES[1].to_bytes()) + 8, len(FRAMES[2].to_bytes()) + 8, 1]
+
+
+def test_a_flipped_bit_anywhere_never_gives_another_answer(output, journal_file):
+    whole = journal_file.read_bytes()
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << place % 8
+        journal_file.write_bytes(damaged)
+        if place < 16:  # rather than writing over somebody's file
+            with pytest.raises(OutputError, match="is not one of bertcnn's"):
+                Journal(output)
+        else:
+            with Journal(output) as journal:
+                journal.begin(HEADER)
+                assert taken(journal) < 3
+
+
+def test_noise_behind_the_frames_is_dropped(output, journal_file):
+    whole = journal_file.read_bytes()
+    for noise in (bytes(4096), b"\xff" * 4096, whole[-40:], struct.pack("<II", 1 << 31, 0)):
+        journal_file.write_bytes(whole + noise)
+        with Journal(output) as journal:
+            journal.begin(HEADER)
+            assert taken(journal) == 3
+        assert journal_file.read_bytes() == whole
+
+
+def with_header(whole, header):
+    """The journal with another header."""
+    length = struct.unpack_from("<I", whole, 16)[0]
+    payload = json.dumps(header).encode()
+    start = struct.pack("<I", len(payload))
+    return whole[:16] + start + struct.pack("<I", zlib.crc32(payload, zlib.crc32(start))) + payload + whole[24 + length :]
+
+
+@pytest.mark.parametrize("version", [0, 2, None])
+def test_a_journal_of_another_version_is_refused_and_kept_unless_restarted(output, journal_file, version):
+    other = with_header(journal_file.read_bytes(), {"schema_version": version, "anything": [1]})
+    journal_file.write_bytes(other)
+    with pytest.raises(OutputError, match=rf"journal has format {version}\); expected a journal of format 1.*--restart"):
+        Journal(output)
+    assert journal_file.read_bytes() == other
+    with Journal(output, restart=True) as journal:
+        assert journal.rows == 0
+        journal.begin(HEADER)
+        assert journal.take(4, FRAMES[0].digest) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"input_bytes": 2345}, r"the input's size in bytes changed \(1,234, now 2,345\)"),
+        ({"input_modified_ns": 1_763_700_001 * 10**9}, r"last change changed \(2025-11-21 04:40:00\.123\+00:00, now 2025-11-21 04:40:01"),
+        ({"input_digest": "cd" * 16}, r"the input's content changed \('abababababab', now 'cdcdcdcdcdcd'\)"),
+        ({"model": "e" * 64}, r"the model changed \('ffffffffffff', now 'eeeeeeeeeeee'\)"),
+        ({"engine": "openvino"}, r"the engine changed \('keras', now 'openvino'\)"),
+        ({"software": "0.2.0"}, r"the version of bertcnn changed \('0\.1\.0', now '0\.2\.0'\)"),
+        ({"text_columns": ("body",)}, r"the text columns changed \('subject, body', now 'body'\)"),
+        ({"probabilities": False}, r"--probabilities changed \(on, now off\)"),
+        ({"raw": True}, r"--raw changed \(off, now on\)"),
+        ({"labels": 4}, r"the number of labels changed \(3, now 4\)"),
+        ({"chunk_rows": 8}, r"the rows of a chunk changed"),
+        ({"target": "other.csv"}, r"the output's name changed \('out\.csv', now 'other\.csv'\)"),
+        ({"raw": True, "engine": "openvino"}, r"the engine changed .*; --raw changed"),
+    ],
+)
+def test_whatever_changed_since_is_named_in_one_line_and_nothing_is_lost(output, journal_file, changes, words):
+    before = journal_file.read_bytes()
+    with Journal(output) as journal, pytest.raises(OutputError, match=f"has answered 15 rows .*{words}.*add --restart") as raised:
+        journal.begin(dataclasses.replace(HEADER, **changes))
+    assert len(str(raised.value).splitlines()) == 1
+    assert journal_file.read_bytes() == before
+
+
+def test_a_header_without_answers_binds_nobody(output):
+    with Journal(output) as journal:
+        journal.begin(HEADER)
+        left = output.with_name(".out.csv.journal").read_bytes()
+    output.with_name(".out.csv.journal").write_bytes(left)  # as a kill leaves it
+    with Journal(output) as journal:
+        journal.begin(dataclasses.replace(HEADER, raw=True))
+        journal.append(FRAMES[0])
+    with Journal(output) as journal:
+        journal.begin(dataclasses.replace(HEADER, raw=True))
+
+
+def test_answers_to_other_texts_are_not_taken(output, journal_file):
+    for rows, digest in ((4, FRAMES[1].digest), (3, FRAMES[0].digest)):
+        with Journal(output) as journal:
+            journal.begin(HEADER)
+            with pytest.raises(OutputError, match=rf"rows 1 to {rows} of the input are not what they were then"):
+                journal.take(rows, digest)
+    with Journal(output) as journal:
+        journal.begin(HEADER)
+        journal.take(4, FRAMES[0].digest)
+        with pytest.raises(OutputError, match="the input ends after row 4"):
+            journal.check_all_taken()
+    assert journal_file.exists()
+
+
+def test_a_journal_without_answers_or_one_that_is_done_with_goes(output, journal_file):
+    with Journal(output) as journal:
+        journal.begin(HEADER)
+        journal.remove()
+        assert not journal_file.exists()
+    with Journal(output) as journal:
+        journal.begin(HEADER)
+        assert journal_file.exists()
+    assert not journal_file.exists()
+
+
+def test_only_one_may_have_it_open(output, journal_file):
+    with Journal(output), pytest.raises(OutputError, match=r"another run is writing '.*out\.csv'; expected one run at a time"):
+        Journal(output)
+    assert journal_file.exists()
+    Journal(output).remove()
+    with Journal(output) as journal:
+        journal.begin(HEADER)
+
+
+def test_what_is_no_journal_is_left_alone(output):
+    there = output.with_name(".out.csv.journal")
+    there.write_text("dear diary, today nothing happened")
+    for restart in (False, True):
+        with pytest.raises(OutputError, match=r"the hidden file '.*\.out\.csv\.journal' is not one of bertcnn's"):
+            Journal(output, restart=restart)
+    assert there.read_text() == "dear diary, today nothing happened"
+    there.unlink()
+    there.mkdir()
+    with pytest.raises(OutputError, match="could not be written"):
+        Journal(output)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links")
+def test_a_link_is_followed_for_the_output_never_for_the_journal(output, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    output.symlink_to(elsewhere / "real.csv")
+    with Journal(output) as journal:
+        journal.begin(HEADER)
+        assert (elsewhere / ".real.csv.journal").exists()
+    (elsewhere / "victim").write_text("")
+    (elsewhere / ".real.csv.journal").symlink_to(elsewhere / "victim")
+    with pytest.raises(OutputError, match="could not be written"):
+        Journal(output)
+
+
+def test_the_longest_names_have_journals_of_their_own(tmp_path):
+    with Journal(tmp_path / ("x" * 250 + "1.csv")) as first, Journal(tmp_path / ("x" * 250 + "2.csv")) as second:
+        first.begin(HEADER)
+        second.begin(HEADER)
+        assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_the_state_of_an_input_is_its_size_time_and_both_ends(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_bytes(b"a" * 3_000_000)
+    state = InputState.of(path)
+    status = path.stat()
+    assert state.is_that_of(path)
+    for place in (0, 2_999_999):
+        with path.open("r+b") as stream:
+            stream.seek(place)
+            stream.write(b"b")
+        assert not state.is_that_of(path)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        assert state.is_that_of(path)  # the content is not looked at
+        assert InputState.of(path).input_digest != state.input_digest
+        path.write_bytes(b"a" * 3_000_000)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert InputState.of(path) == state
+    path.rename(tmp_path / "moved.csv")
+    assert InputState.of(tmp_path / "moved.csv") == state
+    assert not state.is_that_of(path)

@@ -1,0 +1,428 @@
+"""A scoring run that is broken off goes on where it was, and ends with the file of an unbroken run."""
+
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bertcnn
+from benchmarks.stub_engine import stub_predictor
+from bertcnn import score_csv
+from bertcnn.data.writing import TableWriter
+from bertcnn.errors import OutputError, TableError
+from bertcnn.journal import DIGEST_BYTES, Frame
+from bertcnn.scoring import ScoringInterrupted, _Cache
+from tests.tiny import saved
+
+ROOT = Path(__file__).parents[1]
+ROWS = 4 * 4096 + 1000
+BYTES_OF_A_CHUNK = 20_000  # in the journal, at least, of the inputs here
+
+
+class Told:
+    """Keeps what is told, and acts after the `chunk`-th chunk that the model was asked for."""
+
+    def __init__(self, act=None, chunk=1):
+        self.act, self.left = act, chunk
+        self.stages, self.notes, self.speeds = [], [], []
+
+    def stage(self, name, total, unit="rows"):  # noqa: ARG002
+        self.stages.append((name, total))
+
+    def note(self, message):
+        self.notes.append(message)
+
+    def advance(self, done, **figures):  # noqa: ARG002
+        self.speeds.append(figures["rows_per_second"])
+        self.left -= 1
+        if self.act is not None and self.left == 0:
+            self.act()
+
+    @property
+    def going_on(self):
+        return [note for note in self.notes if note.endswith("rows were answered by an interrupted run: going on from there")]
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def write_input(path, rows=ROWS, *, words="router is"):
+    """Texts of which some come again at once and some much later; some blank; every thousandth row cannot be read."""
+    lines = [f"{row},{words} {row % 3 and row % 7001}\n" if row % 11 else f"{row},\n" for row in range(rows)]
+    lines[500::1000] = [f"{row}\n" for row in range(500, rows, 1000)]
+    path.write_text("id,text\n" + "".join(lines))
+    return path
+
+
+@pytest.fixture(scope="module")
+def inbox(tmp_path_factory):
+    return write_input(tmp_path_factory.mktemp("inbox") / "in.csv")
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def break_off(predictor, source, target, chunk=2, **options):
+    """A run that Ctrl-C ends after so many chunks."""
+    with pytest.raises(ScoringInterrupted, match="rows are answered"):
+        score_csv(predictor, source, target, progress=Told(interrupt, chunk), **options)
+
+
+FORMATS = ["out.csv", "out.tsv", "out.csv.gz", "out.jsonl", "out.parquet", "out.xlsx"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_run_that_goes_on_writes_the_bytes_of_an_unbroken_one(inbox, tmp_path, name):
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "broken").mkdir()
+    whole, broken = tmp_path / "whole" / name, tmp_path / "broken" / name
+    score_csv(stub_predictor(), inbox, whole, probabilities=True)
+    if name.endswith((".gz", ".xlsx")):
+        time.sleep(1.1)  # so that a time of writing in the file would show
+    for chunk in (1, 2):  # the second time, after the one on record
+        break_off(stub_predictor(), inbox, broken, chunk, probabilities=True)
+        assert names(broken.parent) == [f".{name}.journal"]
+    told = Told()
+    report = score_csv(stub_predictor(), inbox, broken, probabilities=True, progress=told)
+    assert told.going_on == ["12,288 rows were answered by an interrupted run: going on from there"]
+    assert broken.read_bytes() == whole.read_bytes()
+    assert names(broken.parent) == names(whole.parent) == sorted([name, f"{name}.rejects.csv"])
+    assert broken.with_name(f"{name}.rejects.csv").read_bytes() == whole.with_name(f"{name}.rejects.csv").read_bytes()
+    assert (report.rows, report.rejected) == (ROWS - 17, 17)
+    assert report.rows == report.blank + sum(report.labels.values())
+
+
+def test_what_was_answered_is_not_asked_again_and_does_not_count_as_speed(tmp_path):
+    inbox = write_input(tmp_path / "in.csv", words="router is down " * 20)  # several of the blocks that files are read in
+    first, second, whole = stub_predictor(0.00002), stub_predictor(0.00002), stub_predictor()
+    score_csv(whole, inbox, tmp_path / "whole.csv")
+    break_off(first, inbox, tmp_path / "out.csv", 3)
+    told = Told()
+    score_csv(second, inbox, tmp_path / "out.csv", progress=told)
+    assert first.engine.asked + second.engine.asked == whole.engine.asked
+    (reading, unknown), (scoring, left) = told.stages
+    assert (reading, unknown, scoring) == ("reading what is answered", 0, "scoring")
+    assert 0 < left < inbox.stat().st_size
+    assert len(told.speeds) == 2
+    assert max(told.speeds) < 1.2 * 5096 / (0.00002 * second.engine.asked)
+
+
+def test_a_run_in_which_all_is_answered_asks_nothing(inbox, tmp_path):
+    break_off(stub_predictor(), inbox, tmp_path / "out.csv", 5)
+    predictor = stub_predictor()
+    report = score_csv(predictor, inbox, tmp_path / "out.csv", progress=Told())
+    assert (predictor.engine.asked, report.rows) == (0, ROWS - 17)
+    assert names(tmp_path) == ["out.csv", "out.csv.rejects.csv"]
+
+
+def test_restart_forgets_the_answers(inbox, tmp_path):
+    break_off(stub_predictor(), inbox, tmp_path / "out.csv")
+    predictor, whole, told = stub_predictor(), stub_predictor(), Told()
+    score_csv(predictor, inbox, tmp_path / "out.csv", restart=True, progress=told)
+    score_csv(whole, inbox, tmp_path / "whole.csv", restart=True)
+    assert predictor.engine.asked == whole.engine.asked
+    assert not told.going_on
+
+
+def test_another_input_model_engine_or_option_is_refused_until_restarted(inbox, tmp_path):
+    source, target = Path(shutil.copy2(inbox, tmp_path / "in.csv")), tmp_path / "out.csv"
+    break_off(stub_predictor(), source, target)
+    before = target.with_name(".out.csv.journal").read_bytes()
+
+    def refused(words, predictor=None, **options):
+        with pytest.raises(OutputError, match=f"has answered 8,192 rows for .*{words}.*add --restart to start anew"):
+            score_csv(predictor or stub_predictor(), source, target, **options)
+        assert target.with_name(".out.csv.journal").read_bytes() == before
+        assert not target.exists()
+
+    refused("--probabilities changed", probabilities=True)
+    refused("--raw changed", raw=True)
+    refused(r"the text columns changed \('text', now 'id'\)", text="id")
+    slower, other = stub_predictor(), stub_predictor()
+    slower.engine.name = "slow"
+    refused(r"the engine changed \('stub', now 'slow'\)", slower)
+    other.bundle.tensors["head/bias"][0] = 1
+    refused("the model changed", other)
+    with source.open("a") as stream:
+        stream.write("1,router\n")
+    refused("the input's size in bytes changed")
+    score_csv(stub_predictor(), source, target, restart=True)
+    assert names(tmp_path) == ["in.csv", "out.csv", "out.csv.rejects.csv"]
+
+
+def test_an_input_that_only_looks_the_same_is_refused(inbox, tmp_path):
+    source = Path(shutil.copy2(inbox, tmp_path / "in.csv"))
+    source.write_text(source.read_text() + "1,router is here\n" * 200_000)  # so that the middle is in neither MiB that is looked at
+    break_off(stub_predictor(), source, tmp_path / "out.csv", 25)
+    status = source.stat()
+    content = source.read_bytes()
+    place = content.index(b"here", len(content) // 3)
+    source.write_bytes(content[:place] + b"lost" + content[place + 4 :])
+    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
+    with pytest.raises(OutputError, match=r"rows 69,633 to 73,728 of the input are not what they were then.*--restart"):
+        score_csv(stub_predictor(), source, tmp_path / "out.csv")
+    assert names(tmp_path) == [".out.csv.journal", "in.csv"]
+
+
+def test_an_output_that_exists_is_refused_before_the_journal_is_looked_at(inbox, tmp_path):
+    (tmp_path / "out.csv").write_text("old")
+    break_off(stub_predictor(), inbox, tmp_path / "out.csv", overwrite=True)
+    assert (tmp_path / "out.csv").read_text() == "old"
+    with pytest.raises(OutputError, match=r"exists; .*--force"):
+        score_csv(stub_predictor(), inbox, tmp_path / "out.csv")
+    told = Told()
+    score_csv(stub_predictor(), inbox, tmp_path / "out.csv", overwrite=True, progress=told)
+    assert told.going_on
+    assert (tmp_path / "out.csv").read_text() != "old"
+
+
+@pytest.mark.parametrize("change", ["longer", "touched", "gone"])
+def test_an_input_changed_meanwhile_puts_nothing_in_place_and_starts_anew(inbox, tmp_path, change):
+    source = Path(shutil.copy2(inbox, tmp_path / "in.csv"))
+    (tmp_path / "out.csv.rejects.csv").write_text("of the old output")
+
+    def act():
+        if change == "longer":
+            with source.open("a") as stream:
+                stream.write("1,router is\n")
+        elif change == "touched":
+            os.utime(source)
+        else:
+            source.unlink()
+
+    with pytest.raises(TableError, match=r"in\.csv' was changed while it was being scored; nothing was put in place"):
+        score_csv(stub_predictor(), source, tmp_path / "out.csv", progress=Told(act))
+    assert names(tmp_path) == [*(["in.csv"] if change != "gone" else []), "out.csv.rejects.csv"]
+    assert (tmp_path / "out.csv.rejects.csv").read_text() == "of the old output"
+    if change != "gone":
+        told = Told()
+        score_csv(stub_predictor(), source, tmp_path / "out.csv", progress=told)
+        assert not told.going_on
+
+
+def test_two_runs_to_one_output_cannot_be_at_once(inbox, tmp_path):
+    def second():
+        with pytest.raises(OutputError, match=r"another run is writing '.*out\.csv'; expected one run at a time"):
+            score_csv(stub_predictor(), inbox, tmp_path / "out.csv", restart=True)
+        score_csv(stub_predictor(), inbox, tmp_path / "other.csv")
+
+    score_csv(stub_predictor(), inbox, tmp_path / "out.csv", progress=Told(second))
+    assert names(tmp_path) == ["other.csv", "other.csv.rejects.csv", "out.csv", "out.csv.rejects.csv"]
+    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "other.csv").read_bytes()
+
+
+# === Each text once ===
+
+
+def test_each_text_is_asked_for_once_also_across_chunks(tmp_path):
+    source = tmp_path / "in.csv"
+    source.write_text("text\n" + "router is down\nrefund\n\n" * 3 + "".join(f"app {row % 5000}\n" for row in range(20_000)))
+    predictor = stub_predictor()
+    report = score_csv(predictor, source, tmp_path / "out.csv", probabilities=True)
+    assert report.rows == 20_006
+    assert predictor.engine.asked == 5_002
+
+
+def test_many_rows_of_one_text_cost_microseconds(tmp_path):
+    rows = 200_000
+    source = tmp_path / "in.csv"
+    source.write_text("id,text\n" + "".join(f"{row},router is down\n" for row in range(rows)))
+    predictor = stub_predictor()
+    report = score_csv(predictor, source, tmp_path / "out.csv")
+    assert (predictor.engine.asked, report.rows, list(report.labels.values())) == (1, rows, [rows])
+    assert report.seconds / rows < 60e-6  # four times what two busy cores need
+
+
+def frame_of(numbers, width=0):
+    values = np.array(numbers)
+    shares = np.repeat(values[:, None], width, 1).astype(np.float32) if width else None
+    return Frame(len(values), bytes(DIGEST_BYTES), values.astype(np.int32), values.astype(np.float32), shares)
+
+
+@pytest.mark.parametrize("width", [0, 2, 1000])
+def test_the_cache_knows_the_latest_texts_and_stays_as_large(width):
+    cache = _Cache(width)
+    size = len(cache._labels)
+    assert size == {0: 131_072, 2: 131_072, 1000: 16_768}[width]
+    numbers = np.arange(3 * size)
+    keys = np.random.default_rng(0).integers(1, 2**63, (len(numbers), 2)).astype(np.uint64)
+    for start in range(0, len(numbers), 4096):
+        chunk = numbers[start : start + 4096]
+        assert (cache.find(keys[chunk]) == -1).all()
+        cache.add(keys[chunk], frame_of(chunk, width), np.arange(len(chunk)))
+    slots = cache.find(keys)
+    assert (slots[-size // 4 :] >= 0).all()
+    assert (slots >= 0).sum() == size
+    labels, confidence, shares = cache.answers(slots[slots >= 0])
+    np.testing.assert_array_equal(labels, numbers[slots >= 0])
+    np.testing.assert_array_equal(confidence, labels)
+    assert shares is None if not width else (shares == labels[:, None]).all()
+
+
+# === Kills ===
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.xlsx"])
+def test_a_kill_at_any_step_of_input_and_output_costs_nothing(tmp_path, name):
+    lines = [f"{row},router is {row % 9}\n" if row % 10 else f"{row}\n" for row in range(36)]
+    (tmp_path / "in.csv").write_text("id,text\n" + "".join(lines))
+    command = [sys.executable, "-m", "tests.resuming", str(tmp_path), name]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, timeout=300)
+    outcomes = json.loads(done.stdout)
+    assert len(outcomes) > 40
+    assert [outcome for outcome in outcomes if not outcome["same"] or outcome["found"] == "broken"] == []
+    assert {outcome["answered"] for outcome in outcomes} == {0, 8, 16, 24, 32}
+    assert any(".tmp" in left for outcome in outcomes for left in outcome["left"])
+    assert {outcome["found"] for outcome in outcomes} == {"old", "new"}
+
+
+def stub_command(source, target, seconds_a_row=0.0):
+    return [sys.executable, "-m", "benchmarks.stub_engine", str(source), str(target), "--seconds-a-row", str(seconds_a_row)]
+
+
+def test_temporary_files_of_killed_runs_go_and_those_of_living_ones_stay(inbox, tmp_path):
+    target = tmp_path / "out.xlsx"
+    with TableWriter(target, ["text"]) as living:
+        mine = names(tmp_path)
+        assert len(mine) == 2  # the file, and the folder of its rows
+        killed = subprocess.Popen(stub_command(inbox, target, 0.0003), cwd=ROOT)
+        wait_for(lambda: journal_size(target) > 5000)
+        killed.kill()
+        killed.wait()
+        assert len(names(tmp_path)) == 6  # the journal, and those of the output and the rejects
+        score_csv(stub_predictor(), inbox, target, probabilities=True)
+        assert names(tmp_path) == sorted([*mine, "out.xlsx", "out.xlsx.rejects.csv"])
+        living.write([("still here",)])
+    assert names(tmp_path) == ["out.xlsx", "out.xlsx.rejects.csv"]
+
+
+def journal_size(target):
+    try:
+        return target.with_name(f".{target.name}.journal").stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def wait_for(condition, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def test_a_full_disk_keeps_the_answers(inbox, tmp_path):
+    def small_disk():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+
+    whole, target = tmp_path / "whole.csv", tmp_path / "out.csv"
+    score_csv(stub_predictor(), inbox, whole, probabilities=True)
+    done = subprocess.run(stub_command(inbox, target), cwd=ROOT, preexec_fn=small_disk, capture_output=True, text=True)
+    assert "OutputError: the disk is full" in done.stderr
+    assert names(tmp_path) == [".out.csv.journal", "whole.csv", "whole.csv.rejects.csv"]
+    told = Told()
+    score_csv(stub_predictor(), inbox, target, probabilities=True, progress=told)
+    assert told.going_on
+    assert target.read_bytes() == whole.read_bytes()
+
+
+# === The command, with a real model ===
+
+
+@pytest.fixture(scope="module")
+def tickets_file(tmp_path_factory):
+    return write_input(tmp_path_factory.mktemp("tickets") / "in.csv", 30_000, words="my router and the red light")
+
+
+@pytest.fixture(scope="module")
+def model(encoder_folder):
+    return saved(encoder_folder)
+
+
+def command(model, source, target, *options):
+    return [sys.executable, "-m", "bertcnn.cli.main", "score", str(model), str(source), str(target), *options]
+
+
+def wait_for_answers(running, target, chunks):
+    """Until a run has at least so many chunks on record."""
+    wait_for(lambda: journal_size(target) > 600 + chunks * BYTES_OF_A_CHUNK or running.poll() is not None)
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_a_killed_command_goes_on_when_run_again(model, tickets_file, tmp_path, name):
+    (tmp_path / "whole").mkdir()
+    whole, target = tmp_path / "whole" / name, tmp_path / name
+    score_csv(bertcnn.load(model), tickets_file, whole)
+    chance = random.Random(name)
+    for frames in (1, 3):
+        with subprocess.Popen(command(model, tickets_file, target), cwd=ROOT, stderr=subprocess.DEVNULL) as running:
+            wait_for_answers(running, target, frames)
+            time.sleep(chance.random() / 10)
+            running.kill()
+        assert running.returncode == -signal.SIGKILL
+    done = subprocess.run(command(model, tickets_file, target), cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "rows were answered by an interrupted run: going on from there" in done.stderr
+    assert target.read_bytes() == whole.read_bytes()
+    assert names(tmp_path) == sorted([name, f"{name}.rejects.csv", "whole"])
+    assert target.with_name(f"{name}.rejects.csv").read_bytes() == whole.with_name(f"{name}.rejects.csv").read_bytes()
+
+
+def test_ctrl_c_says_in_one_line_how_to_go_on(model, tickets_file, tmp_path):
+    target = tmp_path / "out.csv"
+    with subprocess.Popen(command(model, tickets_file, target), cwd=ROOT, stderr=subprocess.PIPE, text=True) as running:
+        wait_for_answers(running, target, 1)
+        running.send_signal(signal.SIGINT)
+        told = running.stderr.read()
+    assert running.returncode == 130
+    *_, last = told.splitlines()
+    assert last.startswith("bertcnn: interrupted; ")
+    assert last.endswith("rows are answered and kept, nothing was half-written. The same command goes on from there.")
+    assert "Traceback" not in told
+    assert names(tmp_path) == [".out.csv.journal"]
+    refused = subprocess.run(command(model, tickets_file, target, "--raw"), cwd=ROOT, capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert "--raw changed (off, now on)" in refused.stderr.splitlines()[-1]
+    again = subprocess.run(command(model, tickets_file, target, "--raw", "--restart"), cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "interrupted run" not in again.stderr
+    assert names(tmp_path) == ["out.csv", "out.csv.rejects.csv"]
+
+
+def test_a_model_replaced_meanwhile_changes_nothing(model, inbox, tmp_path):
+    mine = Path(shutil.copytree(model, tmp_path / "model"))
+    score_csv(mine, inbox, tmp_path / "whole.csv")
+
+    def replace():
+        shutil.rmtree(mine)
+        mine.mkdir()
+        (mine / "manifest.json").write_text("{}")
+
+    score_csv(mine, inbox, tmp_path / "out.csv", progress=Told(replace))
+    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_memory_does_not_grow_with_the_rows(tmp_path):
+    script = [sys.executable, "-m", "benchmarks.constant_memory", "--rows", "400000", "--new", "0.5"]
+    done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=True)
+    early, late = (float(figure) for figure in re.search(r"([\d.]+) MB early, ([\d.]+) MB at the end", done.stdout).groups())
+    assert late - early < 6, done.stdout  # of the 28 MB of the input
+
+
+def test_the_benchmark_of_kills_gives_its_verdict():
+    script = [sys.executable, "-m", "benchmarks.kill_resume", "--kills", "2", "--rows", "5000"]
+    done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 kills, " in done.stdout
+    assert done.stdout.endswith("all identical to those of unbroken runs, nothing left behind\n")
