@@ -26,14 +26,15 @@ from bertcnn.encoders.download import fetch_encoder
 from bertcnn.engines import EngineName, check_engine
 from bertcnn.engines.keras_engine import KerasEngine
 from bertcnn.engines.quantize import CALIBRATION_ROWS, Trial, build_engine, spread
-from bertcnn.errors import LabelError, SettingsError, one_line
+from bertcnn.errors import BundleError, LabelError, SettingsError, one_line
 from bertcnn.evaluation.calibration import fit_temperature
 from bertcnn.evaluation.metrics import evaluate
 from bertcnn.evaluation.model_card import model_card
 from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import extract
-from bertcnn.predictor import Predictor, check_texts, load, saved_engine
+from bertcnn.predictor import Predictor, check_texts, load
 from bertcnn.progress import Progress, Silent
+from bertcnn.saved_engine import SavedEngine, read_engine
 from bertcnn.settings import HeadSettings, Recipe, TokenizerSettings
 from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
@@ -282,7 +283,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         classifier = cls(config.encoder_name, recipe=config.recipe, seed=config.seed, head=config.head)
         classifier.classes_ = np.array(predictor.labels)
         classifier.metrics_, classifier.recipe_ = dict(bundle.metrics), (config.recipe, "as saved")
-        classifier._bundle = replace(bundle, engine=saved_engine(folder, bundle.bundle_id))
+        classifier._bundle = replace(bundle, engine=_engine_in_memory(folder, bundle.bundle_id))
         classifier._predictor, classifier._trial = predictor, None
         return classifier
 
@@ -300,6 +301,18 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.string, tags.input_tags.two_d_array = True, False
         return tags
+
+
+def _engine_in_memory(folder: str | Path, bundle_id: str) -> SavedEngine | None:
+    """The engine saved with a model, to be saved again; None if there is none or it was changed, of which `load` has told."""
+    try:
+        saved = read_engine(Path(folder), bundle_id)
+        if saved is None:
+            return None
+        files = saved.read()
+    except BundleError:
+        return None
+    return SavedEngine(saved.record, lambda: files)
 
 
 def _usable(texts: Sequence[str], labels: Sequence[Any], progress: Progress) -> tuple[list[str], list[Any]]:

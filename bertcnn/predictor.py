@@ -12,7 +12,7 @@ import numpy as np
 from bertcnn.bundle import Bundle, read_bundle
 from bertcnn.engines import Engine, EngineName, check_engine
 from bertcnn.errors import BundleError, SettingsError, one_line
-from bertcnn.saved_engine import SavedEngine, read_engine
+from bertcnn.saved_engine import read_engine
 from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import WordPieceTokenizer
 
@@ -101,13 +101,14 @@ class Predictor:
         ]
 
 
-def load(folder: str | Path, *, engine: EngineName = "auto") -> Predictor:
+def load(folder: str | Path, *, engine: EngineName = "auto", streams: int | None = None) -> Predictor:
     """The model saved in `folder`, ready to answer.
 
     Args:
         folder: as given to `save`.
         engine: "openvino" is the compiled engine that was saved with the model, or where there is none, or a damaged one, the model's own
             weights compiled in float32; "keras" is the reference that it is compared with; "auto" is "openvino".
+        streams: batches that OpenVINO computes at the same time: by default one a core, best for many texts; 1 is best for single ones.
 
     Raises:
         BundleError: the folder is not a model, or is not what was saved.
@@ -124,19 +125,13 @@ def load(folder: str | Path, *, engine: EngineName = "auto") -> Predictor:
 
     bundle = read_bundle(folder, weights=False)
     pad_id = bundle.vocabulary.index("[PAD]")
-    saved = saved_engine(folder, bundle.bundle_id)
-    if saved is not None:
-        return Predictor(bundle, OpenVINOEngine.from_saved(saved, pad_id))
-    return Predictor(bundle, OpenVINOEngine.from_bundle(read_bundle(folder), pad_id))
-
-
-def saved_engine(folder: str | Path, bundle_id: str) -> SavedEngine | None:
-    """The compiled engine saved with a model; None if there is none, or, with a warning, if it is not what was saved."""
     try:
-        return read_engine(Path(folder), bundle_id)
+        saved = read_engine(folder, bundle.bundle_id)
+        if saved is not None:
+            return Predictor(bundle, OpenVINOEngine.from_saved(saved, pad_id, streams=streams))
     except BundleError as error:
         logger.warning("%s Until then the model's own weights are used, which is slower.", error)
-        return None
+    return Predictor(bundle, OpenVINOEngine.from_bundle(read_bundle(folder), pad_id))
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

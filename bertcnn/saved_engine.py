@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -43,20 +44,19 @@ class SavedEngine:
 
     Attributes:
         record: what it is.
-        graph: the model's XML.
-        weights: the model's constants.
+        read: gives the model's XML and its constants; from a folder only now, since a compiled copy in the cache makes them needless.
         engine_id: names this exact engine; set by `read_engine`.
     """
 
     record: EngineRecord
-    graph: bytes
-    weights: bytes
-    engine_id: str = ""
+    read: Callable[[], tuple[bytes, bytes]]
+    engine_id: str | None = None
 
     def files(self, bundle_id: str) -> dict[str, bytes]:
         """The files of the folder `engine/` of a bundle, by name."""
         record = self.record.model_copy(update={"bundle_id": bundle_id})
-        members = {_RECORD: canonical_json(record.model_dump(mode="json")), _GRAPH: self.graph, _WEIGHTS: self.weights}
+        graph, weights = self.read()
+        members = {_RECORD: canonical_json(record.model_dump(mode="json")), _GRAPH: graph, _WEIGHTS: weights}
         return {**members, MANIFEST: seal(_FORMAT, members)[1]}
 
 
@@ -67,18 +67,32 @@ def read_engine(folder: Path, bundle_id: str) -> SavedEngine | None:
         folder: the model's.
         bundle_id: the model's.
 
+    Returns:
+        The engine; its `read` raises a BundleError if graph or constants were changed after they were saved.
+
     Raises:
-        BundleError: the engine was changed after it was saved, or belongs to another model.
+        BundleError: the record was changed after it was saved, or belongs to another model.
     """
     place = folder / ENGINE
     if not place.exists():
         return None
-    engine_id, members = read_sealed(place, _FORMAT)
+    engine_id, members = read_sealed(place, _FORMAT, {_RECORD})
     record = settings_of(_RECORD, EngineRecord, parse_json(_RECORD, members[_RECORD]), ENGINE_SCHEMA_VERSION)
     if record.bundle_id != bundle_id:
-        raise BundleError(
-            f"{ENGINE}/ belongs to the model {record.bundle_id[:12]}, not to {bundle_id[:12]}",
-            expected="the engine that was saved with the model",
-            fix=f"remove the folder {ENGINE}, or save the model again",
-        )
-    return SavedEngine(record, members[_GRAPH], members[_WEIGHTS], engine_id)
+        raise _not_of_this_model(record.bundle_id, bundle_id)
+
+    def read() -> tuple[bytes, bytes]:
+        found, parts = read_sealed(place, _FORMAT, {_GRAPH, _WEIGHTS})
+        if found != engine_id:  # another model was saved over it meanwhile
+            raise _not_of_this_model("saved since", bundle_id)
+        return parts[_GRAPH], parts[_WEIGHTS]
+
+    return SavedEngine(record, read, engine_id)
+
+
+def _not_of_this_model(found: str, bundle_id: str) -> BundleError:
+    return BundleError(
+        f"{ENGINE}/ belongs to the model {found[:12]}, not to {bundle_id[:12]}",
+        expected="the engine that was saved with the model",
+        fix=f"remove the folder {ENGINE}, or save the model again",
+    )

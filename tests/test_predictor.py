@@ -103,7 +103,8 @@ def test_an_unknown_engine_is_told(encoder_folder):
         bertcnn.load(saved(encoder_folder), engine="gpu")
 
 
-def test_an_engine_that_was_changed_is_not_used_and_one_is_made_anew(encoder_folder, tmp_path, caplog):
+def test_an_engine_that_was_changed_is_not_used_and_one_is_made_anew(encoder_folder, tmp_path, caplog, monkeypatch):
+    monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path / "cache"))  # where no compiled copy of the right one is
     folder = tmp_path / "model"
     shutil.copytree(saved(encoder_folder), folder)
     weights = folder / "engine" / "model.bin"

@@ -128,7 +128,7 @@ def classify(
     _prepare(engine)
     from bertcnn.predictor import load
 
-    predictor = load(model, engine=engine)  # type: ignore[arg-type]
+    predictor = load(model, engine=engine, streams=1)  # type: ignore[arg-type]
     if texts is None and sys.stdin.isatty():
         _tell("One text a line; end with Ctrl-D.")
     lines = texts if texts is not None else _lines()

@@ -43,16 +43,23 @@ class OpenVINOEngine:
         self._classes, self._filters = (compiled.output(output).partial_shape[1].get_length() for output in ("logits", "windows"))
 
     @classmethod
-    def from_saved(cls, saved: SavedEngine, pad_id: int) -> OpenVINOEngine:
+    def from_saved(cls, saved: SavedEngine, pad_id: int, *, streams: int | None = None) -> OpenVINOEngine:
         """The engine that was saved with a model.
 
+        Args:
+            saved: the engine.
+            pad_id: the id of [PAD].
+            streams: batches computed at the same time; by default one a core, which is best for many rows. With 1 the cores share each
+                batch and the engine is loaded sooner, which is best for single texts.
+
         Raises:
-            BundleError: OpenVINO cannot read it.
+            BundleError: it was changed after it was saved, or OpenVINO cannot read it.
         """
 
         def read() -> ov.Model:
+            graph, weights = saved.read()
             try:
-                return ov.Core().read_model(saved.graph, saved.weights)
+                return ov.Core().read_model(graph, weights)
             except RuntimeError as error:
                 raise BundleError(
                     f"engine/ cannot be read by OpenVINO {ov.__version__} ({str(error).splitlines()[-1].strip()})",
@@ -60,7 +67,7 @@ class OpenVINOEngine:
                     fix="save the model again with this version, or use the engine 'keras'",
                 ) from None
 
-        return cls(_compiled(read, saved.engine_id or None), pad_id, f"openvino-{saved.record.precision}")
+        return cls(_compiled(read, saved.engine_id, streams), pad_id, f"openvino-{saved.record.precision}")
 
     @classmethod
     def from_bundle(cls, bundle: Bundle, pad_id: int) -> OpenVINOEngine:
@@ -76,7 +83,7 @@ class OpenVINOEngine:
     @classmethod
     def of_graph(cls, graph: ov.Model, pad_id: int) -> OpenVINOEngine:
         """A graph in memory, compiled for this machine."""
-        return cls(_compiled(lambda: graph, None), pad_id, "openvino-float32")
+        return cls(_compiled(lambda: graph), pad_id, "openvino-float32")
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """Logits of each row, in order, and which windows won."""
@@ -101,15 +108,16 @@ def _store(request: ov.InferRequest, job: tuple[BatchPlan, EngineOutput]) -> Non
         output.evidence.windows[plan.rows] = request.get_tensor("windows").data
 
 
-def _compiled(read: Callable[[], ov.Model], engine_id: str | None) -> ov.CompiledModel:
+def _compiled(read: Callable[[], ov.Model], engine_id: str | None = None, streams: int | None = None) -> ov.CompiledModel:
     """The model compiled for this machine's CPU, one thread a core; an engine with an id is compiled once and kept in the cache."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    options: dict[str, Any] = {"NUM_STREAMS": cores, "INFERENCE_NUM_THREADS": cores, "INFERENCE_PRECISION_HINT": "f32"}
+    streams = streams or cores
+    options: dict[str, Any] = {"NUM_STREAMS": streams, "INFERENCE_NUM_THREADS": cores, "INFERENCE_PRECISION_HINT": "f32"}
     core = ov.Core()
     if engine_id is None:
         return core.compile_model(read(), "CPU", options)
-    machine = (ov.__version__, core.get_property("CPU", "FULL_DEVICE_NAME"), *core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"), cores)
-    key = hashlib.sha256(repr((engine_id, machine)).encode()).hexdigest()
+    cpu = [core.get_property("CPU", name) for name in ("FULL_DEVICE_NAME", "OPTIMIZATION_CAPABILITIES")]
+    key = hashlib.sha256(repr((engine_id, ov.__version__, cpu, cores, streams)).encode()).hexdigest()
     path = cache_folder() / "engines" / f"{key[:32]}.blob"
     blob = _read_blob(path)
     if blob is not None:

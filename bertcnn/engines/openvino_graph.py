@@ -17,7 +17,9 @@ from openvino import opset13 as ops
 from bertcnn.errors import BundleError
 from bertcnn.settings import EncoderSettings, HeadSettings
 
-LAST_PRODUCT = "logits_product"  # stays in float32 when the others become int8, so that a logit is exactly the sum of its parts
+# nodes that stay in float32 when the others become int8
+LAST_PRODUCT = "logits_product"  # so that a logit is exactly the sum of its parts
+TOKEN_SCALES = "token_scales"  # of token embeddings that are in int8 already
 _MASKED = np.float32(-1e9)  # added to what padding must not win; exp() of it is exactly 0
 Node = Any  # openvino's node and output classes have no useful types
 
@@ -97,7 +99,9 @@ def _embeddings(tensors: Mapping[str, np.ndarray], token_ids: Node, settings: En
     if int8:  # looked up before it is scaled: scaled first, the whole table would become float32 again
         scales = np.maximum(np.abs(table).max(axis=1, keepdims=True), np.float32(1e-12)) / np.float32(127)
         looked_up = ops.gather(ops.constant(np.rint(table / scales).astype(np.int8)), token_ids, _scalar(0))
-        hidden = ops.multiply(ops.convert(looked_up, "f32"), ops.gather(ops.constant(scales), token_ids, _scalar(0)))
+        scale = ops.gather(ops.constant(scales), token_ids, _scalar(0))
+        scale.set_friendly_name(TOKEN_SCALES)
+        hidden = ops.multiply(ops.convert(looked_up, "f32"), scale)
     else:
         hidden = ops.gather(ops.constant(table), token_ids, _scalar(0))
     return _normalize(_below(tensors, "embeddings/normalize"), ops.add(hidden, taken), settings.layer_norm_epsilon)

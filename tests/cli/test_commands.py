@@ -215,3 +215,26 @@ def test_help_and_import_load_no_heavy_library_and_change_nothing():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_classify_and_score_import_no_heavy_library(model, tmp_path):
+    (tmp_path / "in.csv").write_text("text\nthe router cable\n")
+    heavy = ("keras", "tensorflow", "jax", "pandas", "sklearn", "scipy", "nncf", "streamlit", "huggingface_hub", "openvino_telemetry")
+    for arguments in (["classify", str(model), "the router"], ["score", str(model), str(tmp_path / "in.csv"), str(tmp_path / "out.csv")]):
+        code = f"import sys\nfrom bertcnn.cli.main import main\nsys.argv = {['bertcnn', *arguments]!r}\ntry:\n    main()\nfinally:\n"
+        code += "    print([name for name, module in sys.modules.items() if module and name.split('.')[0] in HEAVY], file=sys.stderr)\n"
+        done = subprocess.run([sys.executable, "-c", f"HEAVY = {heavy!r}\n{code}"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_an_unknown_engine_is_told_in_one_line(run, model, tmp_path):
+    code, _, err = run("classify", model, "--engine", "gpu", "the router")
+    assert code == 2
+    assert err == ("bertcnn: engine 'gpu'; expected one of 'auto', 'openvino', 'keras'. What to do: choose one of them, or leave it out.\n")
+
+
+def test_the_reference_engine_gives_the_same_labels(run, model):
+    compiled = run("classify", model, "the router cable", "refund money")[1]
+    reference = run("classify", model, "--engine", "keras", "the router cable", "refund money")[1]
+    assert [line.split("\t")[0] for line in compiled.splitlines()] == [line.split("\t")[0] for line in reference.splitlines()]

@@ -87,5 +87,5 @@ def test_a_cache_that_cannot_be_written_does_no_harm(stored, tmp_path, monkeypat
 
 def test_what_openvino_cannot_read_is_told_in_one_line(stored, cache):
     with pytest.raises(BundleError, match="engine/ cannot be read by OpenVINO") as refusal:
-        OpenVINOEngine.from_saved(SavedEngine(stored.record, b"<net/>", stored.weights, "another"), 0)
+        OpenVINOEngine.from_saved(SavedEngine(stored.record, lambda: (b"<net/>", b""), "another"), 0)
     assert "\n" not in str(refusal.value)
