@@ -1,29 +1,100 @@
-"""The peers' own environment, so that nothing of theirs becomes a dependency of ours."""
+"""The peers' own environment, so that nothing of theirs becomes a dependency of ours, and how a competitor is run."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 HERE = Path(__file__).parent
 PEERS = HERE / ".envs" / "peers"
+_REQUIREMENTS = HERE / "peers" / "requirements.txt"
+_REASON = 160  # characters of a failure's reason
+
+
+class CompetitorError(Exception):
+    """A competitor could not be run; says why, in a line."""
 
 
 def peers_python() -> Path:
-    """The peers' interpreter; the environment is made on the first call (torch is about 1 GB even without CUDA)."""
-    python = PEERS / "bin" / "python"
+    """The peers' interpreter.
+
+    The environment is made on the first call (torch is about 1 GB even without CUDA), and completed when the requirements have changed
+    since, or when making it was broken off: a copy of them is put in it last.
+
+    Raises:
+        CompetitorError: it cannot be made.
+    """
+    python, installed = PEERS / "bin" / "python", PEERS / "requirements.txt"
+    if python.exists() and installed.exists() and installed.read_bytes() == _REQUIREMENTS.read_bytes():
+        return python
+    print(f"installing {_REQUIREMENTS} in {PEERS}", file=sys.stderr, flush=True)
     if not python.exists():
-        print(f"making the peers' environment in {PEERS}", file=sys.stderr, flush=True)
-        subprocess.run([sys.executable, "-m", "venv", str(PEERS)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "-q", "-r", str(HERE / "peers" / "requirements.txt")], check=True)
+        run_quietly([sys.executable, "-m", "venv", str(PEERS)])
+    run_quietly([str(python), "-m", "pip", "install", "-q", "-r", str(_REQUIREMENTS)])
+    shutil.copyfile(_REQUIREMENTS, installed)
     return python
 
 
-def ask_peer(script: str, *arguments: object) -> dict[str, Any]:
-    """Run a script of `peers/` in their environment; its answer is the last line it prints."""
-    command = [str(peers_python()), str(HERE / "peers" / script), *map(str, arguments)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+def ask_peer(module: str, *arguments: object, limit: float | None = None) -> dict[str, Any]:
+    """Run a module of `peers/` in their environment; its answer is the last line it prints.
+
+    Raises:
+        CompetitorError: it has none.
+    """
+    return answer_of([str(peers_python()), "-m", f"benchmarks.peers.{module}", *map(str, arguments)], limit)
+
+
+def ask_ours(module: str, *arguments: object, limit: float | None = None) -> dict[str, Any]:
+    """Run a module of `benchmarks/` as a process of our own environment; its answer is the last line it prints.
+
+    Raises:
+        CompetitorError: it has none.
+    """
+    return answer_of([sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)], limit)
+
+
+def answer_of(command: Sequence[str], limit: float | None = None) -> dict[str, Any]:
+    """The JSON object that a command prints as its last line.
+
+    Args:
+        command: program and arguments.
+        limit: seconds after which it is ended.
+
+    Raises:
+        CompetitorError: it fails, takes longer, or prints something else.
+    """
+    lines = run_quietly(command, limit).strip().splitlines()
+    try:
+        return dict(json.loads(lines[-1]))
+    except (IndexError, ValueError, TypeError):
+        raise CompetitorError(f"printed no answer but {lines[-1:]}") from None
+
+
+def run_quietly(command: Sequence[str], limit: float | None = None) -> str:
+    """What a command prints.
+
+    Raises:
+        CompetitorError: it fails or takes longer than `limit` seconds; with the last line of its complaints.
+    """
+    # No peer may ask a model hub: everything it needs is in the folder it is given
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, cwd=HERE.parent, env=environment, check=False)
+    except subprocess.TimeoutExpired:
+        raise CompetitorError(f"not done after {limit:g} s") from None
+    except OSError as error:
+        raise CompetitorError(str(error)) from None
+    if done.returncode < 0:
+        raise CompetitorError(f"was ended by {signal.Signals(-done.returncode).name}")  # SIGKILL: mostly for want of memory
+    if done.returncode:
+        complaints = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        raise CompetitorError(shorten(complaints[-1], _REASON, placeholder=" ...") if complaints else f"ended with {done.returncode}")
+    return done.stdout

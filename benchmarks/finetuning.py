@@ -50,7 +50,7 @@ def main() -> None:
         for _ in range(options.rounds):
             ours.append(run(step, plans[len(first) :]))
             answer = ask_peer(
-                "finetune_torch.py",
+                "finetune_torch",
                 folder,
                 batches,
                 "--warmup",

@@ -12,34 +12,8 @@ import time
 import numpy as np
 import torch
 from torch import nn
-from transformers import BertModel
 
-
-class BertCnn(nn.Module):
-    """BERT's token embeddings through Conv1d branches, masked max, masked mean and one linear layer."""
-
-    def __init__(self, checkpoint: str, classes: int, dropout: float, attention_dropout: float) -> None:
-        super().__init__()
-        windows, filters = (2, 3, 4), 128
-        self.bert = BertModel.from_pretrained(
-            checkpoint, add_pooling_layer=False, hidden_dropout_prob=dropout, attention_probs_dropout_prob=attention_dropout
-        )
-        width = self.bert.config.hidden_size
-        self.branches = nn.ModuleList(nn.Conv1d(width, filters, window) for window in windows)
-        self.dropout = nn.Dropout(0.1)
-        self.linear = nn.Linear(len(windows) * filters + width, classes)
-
-    def forward(self, token_ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Logits [B, C]."""
-        hidden = self.bert(token_ids, attention_mask=mask).last_hidden_state  # [B, T, D]
-        real = mask[:, :, None].to(hidden.dtype)
-        channels = (hidden * real).transpose(1, 2)  # [B, D, T]
-        pooled = []
-        for branch in self.branches:
-            activations = torch.relu(branch(nn.functional.pad(channels, (0, branch.kernel_size[0] - 1))))
-            pooled.append((activations * real.transpose(1, 2)).amax(dim=2))
-        pooled.append((hidden * real).sum(1) / real.sum(1).clamp(min=1))
-        return self.linear(self.dropout(torch.cat(pooled, dim=1)))
+from benchmarks.peers.network import BertCnn
 
 
 def main() -> None:
@@ -54,7 +28,8 @@ def main() -> None:
     torch.manual_seed(0)
     stored = np.load(options.batches)
     count = int(stored["count"])
-    model = BertCnn(options.checkpoint, int(stored["classes"]), options.dropout, options.attention_dropout).train()
+    dropout = {"dropout": options.dropout, "attention_dropout": options.attention_dropout}
+    model = BertCnn(options.checkpoint, int(stored["classes"]), **dropout).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-4, weight_decay=0.01)
     loss_function = nn.CrossEntropyLoss(label_smoothing=0.1)
     rows = 0

@@ -22,7 +22,7 @@ from bertcnn.progress import Progress
 from bertcnn.saved_engine import EngineRecord, SavedEngine
 from bertcnn.settings import EncoderSettings, HeadSettings
 
-CALIBRATION_ROWS = 300
+CALIBRATION_ROWS = 128
 _CALIBRATION_TOKENS = 512  # of a batch
 _AGREEMENT = 0.99
 _MACRO_F1_LOSS = 0.003

@@ -1,0 +1,1 @@
+"""The peers: run in their own environment, from which nothing of `bertcnn` can be imported."""
