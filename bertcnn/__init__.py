@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bertcnn.classifier import BertCNNClassifier
     from bertcnn.encoders.convert import load_encoder
     from bertcnn.encoders.download import fetch_encoder
+    from bertcnn.engines.export import export_model
     from bertcnn.errors import BertCNNError
     from bertcnn.labelled import evaluate_csv, train_csv
     from bertcnn.models.bert import Bert
@@ -24,6 +25,7 @@ __all__ = [
     "BertCNNError",
     "Predictor",
     "evaluate_csv",
+    "export_model",
     "fetch_encoder",
     "load",
     "load_encoder",
@@ -37,6 +39,7 @@ _HOMES = {
     "BertCNNError": "bertcnn.errors",
     "Predictor": "bertcnn.predictor",
     "evaluate_csv": "bertcnn.labelled",
+    "export_model": "bertcnn.engines.export",
     "fetch_encoder": "bertcnn.encoders.download",
     "load": "bertcnn.predictor",
     "load_encoder": "bertcnn.encoders.convert",

@@ -25,11 +25,14 @@ from bertcnn.encoders.convert import load_encoder
 from bertcnn.encoders.download import fetch_encoder
 from bertcnn.engines import EngineName, check_engine
 from bertcnn.engines.keras_engine import KerasEngine
+from bertcnn.engines.openvino_engine import token_embeddings
+from bertcnn.engines.openvino_graph import encoder_graph
 from bertcnn.engines.quantize import CALIBRATION_ROWS, Trial, build_engine, spread
 from bertcnn.errors import BundleError, LabelError, SettingsError, one_line
 from bertcnn.evaluation.calibration import fit_temperature
 from bertcnn.evaluation.metrics import evaluate
 from bertcnn.evaluation.model_card import model_card
+from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import extract
 from bertcnn.predictor import Predictor, check_texts, load
@@ -39,7 +42,7 @@ from bertcnn.settings import HeadSettings, Recipe, TokenizerSettings
 from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
 from bertcnn.training.fit import FitResult
-from bertcnn.training.recipes import TokenizedRows, choose_recipe, recipe_settings, train
+from bertcnn.training.recipes import Embed, TokenizedRows, choose_recipe, on_gpu, recipe_settings, train
 
 _SEEDS = 2**31
 
@@ -139,7 +142,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             recipe, reason = choice.recipe, choice.reason
         progress.note(f"recipe {recipe}: {reason}")
         settings = recipe_settings(recipe, changes)
-        model, result = train(encoder, train_rows, valid_rows, self.head or HeadSettings(), recipe, settings, seed=seed, progress=progress)
+        head, embed = self.head or HeadSettings(), _embed_on_cpu(encoder, tokenizer.pad_id) if recipe == "frozen" else None
+        model, result = train(encoder, train_rows, valid_rows, head, recipe, settings, seed=seed, progress=progress, embed=embed)
         self.classes_, self.history_, self.recipe_ = classes, result.epochs, (recipe, reason)
         self._finish(model, result, tokenizer, train_rows, valid_rows, fetched.name, columns or Columns(), recipe)
         return self
@@ -301,6 +305,14 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.string, tags.input_tags.two_d_array = True, False
         return tags
+
+
+def _embed_on_cpu(encoder: Bert, pad_id: int) -> Embed | None:
+    """The frozen encoder's output by OpenVINO, which computes it half as fast again as TensorFlow; None on a GPU."""
+    if on_gpu():
+        return None
+    graph = encoder_graph(extract(encoder.weights), encoder.settings)
+    return lambda token_ids, store: token_embeddings(graph, token_ids, pad_id, store)
 
 
 def _engine_in_memory(folder: str | Path, bundle_id: str) -> SavedEngine | None:

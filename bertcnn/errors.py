@@ -54,6 +54,10 @@ class EncoderError(BertCNNError):
     """A pretrained encoder that is unknown, cannot be fetched, or does not fit."""
 
 
+class ExportError(BertCNNError):
+    """A model that cannot be exported: a package is missing, or the exported one answers otherwise."""
+
+
 def one_line(value: object, longest: int = 80) -> str:
     """`value` in quotes, on one line, cut to `longest` characters, for use in a message."""
     text = repr(str(value))

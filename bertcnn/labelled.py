@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bertcnn.bundle import check_bundle_target
-from bertcnn.classifier import BertCNNClassifier, Columns
 from bertcnn.data.columns import ColumnChoice, guess_columns, join_texts
 from bertcnn.data.labels import check_labels
 from bertcnn.data.tables import Table, column_position, read_table
@@ -18,6 +18,9 @@ from bertcnn.evaluation.metrics import Evaluation, evaluate
 from bertcnn.predictor import Predictor, load
 from bertcnn.progress import Progress, Silent
 from bertcnn.text.cleaning import is_blank
+
+if TYPE_CHECKING:
+    from bertcnn.classifier import BertCNNClassifier
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ def train_csv(
     Example:
         train_csv("tickets.csv", "models/triage", BertCNNClassifier(recipe="frozen"), label="team")
     """
+    from bertcnn.classifier import BertCNNClassifier, Columns  # Keras, which evaluating does not need
+
     started = time.perf_counter()
     classifier = classifier or BertCNNClassifier()
     progress = classifier.progress or Silent()

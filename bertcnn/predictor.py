@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from bertcnn.bundle import Bundle, read_bundle
-from bertcnn.engines import Engine, EngineName, check_engine
+from bertcnn.engines import Engine, EngineName, check_engine, softmax
 from bertcnn.errors import BundleError, SettingsError, one_line
 from bertcnn.saved_engine import read_engine
 from bertcnn.text.cleaning import is_blank
@@ -132,13 +132,6 @@ def load(folder: str | Path, *, engine: EngineName = "auto", streams: int | None
     except BundleError as error:
         logger.warning("%s Until then the model's own weights are used, which is slower.", error)
     return Predictor(bundle, OpenVINOEngine.from_bundle(read_bundle(folder), pad_id))
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Probabilities float32 [rows, C] of logits [rows, C]."""
-    shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True, initial=-np.inf)
-    exponentials = np.exp(shifted)
-    return (exponentials / exponentials.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
 def check_texts(texts: Sequence[str]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.encoder import encoder_app
+from bertcnn.cli.export import export
 from bertcnn.cli.quiet import load_keras
 from bertcnn.errors import BertCNNError, OutputError
 
@@ -208,6 +209,9 @@ def score(
         _tell(f"{report.blank:,} rows have no text; they got no label.")
     if report.rejects is not None:
         _tell(f"{report.rejected:,} rows could not be read; they and the reasons are in {report.rejects}")
+
+
+app.command()(export)
 
 
 def _tell(line: str) -> None:

@@ -38,14 +38,12 @@ class KerasEngine:
 
     @classmethod
     def from_bundle(cls, bundle: Bundle, pad_id: int) -> KerasEngine:
-        """The network rebuilt from code, its tensors assigned by name, shape and dtype.
+        """The network of a saved model.
 
         Raises:
             BundleError: the tensors are not those of the network that the configuration describes.
         """
-        model = build_classifier(bundle.config.encoder, bundle.config.head, len(bundle.labels))
-        assign(model.weights, bundle.tensors, error=BundleError)
-        return cls(model, pad_id)
+        return cls(classifier_of(bundle), pad_id)
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """Logits of each row, in order, and which windows won."""
@@ -65,3 +63,14 @@ class KerasEngine:
             found.activations[plan.rows] = activations.max(axis=1)
             found.windows[plan.rows] = activations.argmax(axis=1)
         return found
+
+
+def classifier_of(bundle: Bundle) -> BertCnn:
+    """The network of a saved model, rebuilt from code, its tensors assigned by name, shape and dtype.
+
+    Raises:
+        BundleError: the tensors are not those of the network that the configuration describes.
+    """
+    model = build_classifier(bundle.config.encoder, bundle.config.head, len(bundle.labels))
+    assign(model.weights, bundle.tensors, error=BundleError)
+    return model

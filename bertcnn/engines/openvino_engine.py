@@ -99,6 +99,26 @@ class OpenVINOEngine:
         return output
 
 
+def token_embeddings(
+    graph: ov.Model, token_ids: Sequence[np.ndarray], pad_id: int, store: Callable[[np.ndarray, np.ndarray], None]
+) -> None:
+    """The encoder's output for each row.
+
+    Args:
+        graph: of `encoder_graph`.
+        token_ids: per row, int32 [T].
+        pad_id: the id of [PAD].
+        store: called for each batch, in no particular order, with rows int64 [b] and their embeddings float32 [b, T, D].
+    """
+    compiled = _compiled(lambda: graph)
+    queue = ov.AsyncInferQueue(compiled, compiled.get_property("NUM_STREAMS"))
+    queue.set_callback(lambda request, rows: store(rows, request.get_tensor("sequence_output").data))
+    for plan in reversed(plan_scoring(np.fromiter(map(len, token_ids), np.int64, len(token_ids)), _TOKEN_BUDGET)):
+        batch = pad(token_ids, plan, pad_id)
+        queue.start_async({"token_ids": batch.token_ids, "padding_mask": batch.padding_mask}, plan.rows)
+    queue.wait_all()
+
+
 def _store(request: ov.InferRequest, job: tuple[BatchPlan, EngineOutput]) -> None:
     """Put a finished batch where its rows belong."""
     plan, output = job

@@ -47,19 +47,46 @@ def classifier_graph(
     token_ids = ops.parameter([-1, -1], np.int32, name="token_ids")
     padding_mask = ops.parameter([-1, -1], np.int32, name="padding_mask")
     real = ops.unsqueeze(ops.convert(padding_mask, "f32"), _axes(-1))  # [B, T, 1]
-    hidden = _embeddings(tensors, token_ids, encoder, int8_tokens)  # [B, T, D]
-    bias = ops.unsqueeze(_mask_bias(ops.convert(padding_mask, "f32")), _axes(1, 2))  # [B, 1, 1, T]
-    for index in range(encoder.layers):
-        hidden = _block(_below(tensors, f"layer_{index}"), hidden, bias, encoder)
+    hidden = _encoder(tensors, token_ids, padding_mask, encoder, int8_tokens)
     outputs = _head(tensors, hidden, real, head)
+    return _model([token_ids, padding_mask], outputs)
+
+
+def encoder_graph(tensors: Mapping[str, np.ndarray], settings: EncoderSettings) -> ov.Model:
+    """The encoder alone.
+
+    Args:
+        tensors: weights by name, as `Bert` has them, float32.
+        settings: its shape.
+
+    Returns:
+        A model with inputs `token_ids` and `padding_mask`, int32 [B, T] with any B and T, and the output `sequence_output`, float32
+        [B, T, D].
+    """
+    token_ids = ops.parameter([-1, -1], np.int32, name="token_ids")
+    padding_mask = ops.parameter([-1, -1], np.int32, name="padding_mask")
+    return _model([token_ids, padding_mask], {"sequence_output": _encoder(tensors, token_ids, padding_mask, settings, int8=False)})
+
+
+def _model(inputs: list[Node], outputs: Mapping[str, Node]) -> ov.Model:
+    """A model whose inputs and outputs go by their names."""
     results = []
     for name, node in outputs.items():
         result = ops.result(node, name=name)
         result.output(0).tensor.set_names({name})
         results.append(result)
-    for parameter in (token_ids, padding_mask):
+    for parameter in inputs:
         parameter.output(0).tensor.set_names({parameter.get_friendly_name()})
-    return ov.Model(results, [token_ids, padding_mask], "bertcnn")
+    return ov.Model(results, inputs, "bertcnn")
+
+
+def _encoder(tensors: Mapping[str, np.ndarray], token_ids: Node, padding_mask: Node, settings: EncoderSettings, int8: bool) -> Node:
+    """Embeddings and all blocks, [B, T, D]."""
+    hidden = _embeddings(tensors, token_ids, settings, int8)
+    bias = ops.unsqueeze(_mask_bias(ops.convert(padding_mask, "f32")), _axes(1, 2))  # [B, 1, 1, T]
+    for index in range(settings.layers):
+        hidden = _block(_below(tensors, f"layer_{index}"), hidden, bias, settings)
+    return hidden
 
 
 def classifier_shapes(encoder: EncoderSettings, head: HeadSettings, classes: int) -> dict[str, tuple[int, ...]]:

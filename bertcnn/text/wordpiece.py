@@ -17,7 +17,7 @@ from bertcnn.settings import TokenizerSettings
 from bertcnn.text.cleaning import clean_text
 
 PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
-_LONGEST_WORD = 100  # characters; longer words become [UNK], as in google-research/bert tokenization.py
+LONGEST_WORD = 100  # characters; longer words become [UNK], as in google-research/bert tokenization.py
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class WordPieceTokenizer:
             )
         self.pad_id, self.unknown_id = ids[PAD], ids[UNKNOWN]
         self._classify_id, self._separate_id = ids[CLASSIFY], ids[SEPARATE]
-        self._tokenizer = Tokenizer(WordPiece(ids, unk_token=UNKNOWN, max_input_chars_per_word=_LONGEST_WORD))
+        self._tokenizer = Tokenizer(WordPiece(ids, unk_token=UNKNOWN, max_input_chars_per_word=LONGEST_WORD))
         self._tokenizer.normalizer = BertNormalizer(lowercase=self.settings.lowercase)
         self._tokenizer.pre_tokenizer = BertPreTokenizer()
 
@@ -97,6 +97,14 @@ class WordPieceTokenizer:
                 ids = ids[:head] + ids[len(ids) - (limit - head) :]
             token_ids.append(np.array([self._classify_id, *ids, self._separate_id], np.int32))
         return EncodedTexts(token_ids, truncated)
+
+    def normalize(self, text: str) -> str:
+        """The text as the vocabulary is looked up with: control characters dropped, and by the settings lowercase without accents."""
+        return str(self._tokenizer.normalizer.normalize_str(text))
+
+    def words(self, normalized: str) -> list[str]:
+        """The words of a normalised text; a punctuation mark is a word of its own."""
+        return [word for word, _ in self._tokenizer.pre_tokenizer.pre_tokenize_str(normalized)]
 
 
 def read_vocabulary(path: Path) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,9 @@ _CPU_FLOPS = 1e11  # of training on one of today's laptops and two-core servers,
 _GPU_FLOPS = 1e13
 _PATIENCE_MINUTES = 15.0
 FEW_ROWS_PER_LABEL = 20
+
+Store = Callable[[np.ndarray, np.ndarray], None]  # is given rows int [b] and their token embeddings float32 [b, T, D]
+Embed = Callable[[Sequence[np.ndarray], Store], None]  # is given rows of token ids, and stores each
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,11 @@ class RecipeChoice:
     reason: str
 
 
+def on_gpu() -> bool:
+    """Whether Keras computes on a GPU."""
+    return any(device.startswith("gpu") for device in keras.distribution.list_devices())
+
+
 def choose_recipe(encoder: Bert, tokens: int, rows: int, classes: int) -> RecipeChoice:
     """`full` where it can be expected to help and to end soon, else `frozen`.
 
@@ -61,10 +69,9 @@ def choose_recipe(encoder: Bert, tokens: int, rows: int, classes: int) -> Recipe
         rows: training rows.
         classes: labels.
     """
-    on_gpu = any(device.startswith("gpu") for device in keras.distribution.list_devices())
     weights = sum(int(np.prod(weight.shape)) for weight in encoder.weights if weight.path.startswith("layer_"))
-    minutes = 6.0 * weights * tokens * FULL.epochs / (_GPU_FLOPS if on_gpu else _CPU_FLOPS) / 60
-    device = "a GPU" if on_gpu else "this CPU"
+    minutes = 6.0 * weights * tokens * FULL.epochs / (_GPU_FLOPS if on_gpu() else _CPU_FLOPS) / 60
+    device = "a GPU" if on_gpu() else "this CPU"
     per_label = rows / classes
     cost = f"full fine-tuning would take about {max(1, round(minutes))} min on {device}"
     if minutes > _PATIENCE_MINUTES:
@@ -80,7 +87,7 @@ def recipe_settings(recipe: Recipe, changes: dict[str, object]) -> TrainingSetti
     return TrainingSettings(**{**defaults.model_dump(), **changes})
 
 
-def train(
+def train(  # noqa: PLR0913 - what a training is made of
     encoder: Bert,
     train_rows: TokenizedRows,
     valid_rows: TokenizedRows,
@@ -90,8 +97,20 @@ def train(
     *,
     seed: int,
     progress: Progress,
+    embed: Embed | None = None,
 ) -> tuple[BertCnn, FitResult]:
     """Train a classifier on `encoder`, which is changed by the recipe `full`.
+
+    Args:
+        encoder: what the classifier stands on.
+        train_rows: rows to learn from.
+        valid_rows: rows that choose the best epoch.
+        head: shape of the CNN head.
+        recipe: "full" or "frozen".
+        settings: how.
+        seed: of initial weights, dropout and order.
+        progress: told how far it is.
+        embed: computes the encoder's output for the recipe `frozen`; by default Keras does.
 
     Returns:
         The classifier with the weights of its best epoch, and the story of its training.
@@ -99,7 +118,7 @@ def train(
     classes = int(max(train_rows.labels.max(), valid_rows.labels.max())) + 1
     cnn_head = CnnHead(encoder.settings.width, classes, head, seed=seed, name="head")
     if recipe == "frozen":
-        result = _train_head(encoder, cnn_head, train_rows, valid_rows, settings, seed, progress)
+        result = _train_head(encoder, embed or keras_embed(encoder), cnn_head, train_rows, valid_rows, settings, seed, progress)
     else:
         result = _train_everything(encoder, cnn_head, train_rows, valid_rows, settings, seed, progress)
     return BertCnn(encoder, cnn_head, name="classifier"), result
@@ -148,6 +167,7 @@ def _train_everything(
 
 def _train_head(
     encoder: Bert,
+    embed: Embed,
     head: CnnHead,
     train_rows: TokenizedRows,
     valid_rows: TokenizedRows,
@@ -160,34 +180,48 @@ def _train_head(
         progress.stage("computing encoder features", len(train_rows.labels) + len(valid_rows.labels))
 
         def examples(name: str, rows: TokenizedRows) -> Examples:
-            return Examples(Features(encoder, rows.token_ids, Path(folder) / name, progress).collate, rows.lengths, rows.labels)
+            features = Features(embed, encoder.settings.width, rows.token_ids, Path(folder) / name, progress)
+            return Examples(features.collate, rows.lengths, rows.labels)
 
         train_part, valid_part = examples("train", train_rows), examples("valid", valid_rows)
         return fit(head, train_part, valid_part, settings, layers=0, seed=seed, progress=progress)
+
+
+def keras_embed(encoder: Bert) -> Embed:
+    """The encoder's output, computed by Keras."""
+
+    def embed(token_ids: Sequence[np.ndarray], store: Store) -> None:
+        forward = Forward(keras.Model(encoder.input, encoder.sequence_output), padded_up_to(encoder.settings.max_positions))
+        for plan in forward.plan(np.fromiter(map(len, token_ids), np.int64, len(token_ids))):
+            store(plan.rows, forward(pad(token_ids, plan).inputs()))
+
+    return embed
 
 
 class Features:
     """The encoder's token embeddings of every row, kept on disk in half precision.
 
     Args:
-        encoder: computes them, once, here.
+        embed: computes them, once, here.
+        width: D.
         token_ids: per row, int32 [T].
         path: a new file for them; 2 bytes x D a token.
         progress: told of every batch.
     """
 
-    def __init__(self, encoder: Bert, token_ids: Sequence[np.ndarray], path: Path, progress: Progress) -> None:
+    def __init__(self, embed: Embed, width: int, token_ids: Sequence[np.ndarray], path: Path, progress: Progress) -> None:
         lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
         self._ends = np.cumsum(lengths)
         self._starts = self._ends - lengths
-        self._width = encoder.settings.width
+        self._width = width
         self._values = np.memmap(path, np.float16, "w+", shape=(int(self._ends[-1]), self._width))
-        forward = Forward(keras.Model(encoder.input, encoder.sequence_output), padded_up_to(encoder.settings.max_positions))
-        for plan in forward.plan(lengths):
-            hidden = forward(pad(token_ids, plan).inputs())  # [B, T, D]
-            for place, row in enumerate(plan.rows):
+
+        def store(rows: np.ndarray, hidden: np.ndarray) -> None:
+            for place, row in enumerate(rows):
                 self._values[self._starts[row] : self._ends[row]] = hidden[place, : lengths[row]]
-            progress.advance(len(plan.rows))
+            progress.advance(len(rows))
+
+        embed(token_ids, store)
 
     def collate(self, plan: BatchPlan) -> Inputs:
         """The head's input for a planned batch; filler rows are zeros with one token."""

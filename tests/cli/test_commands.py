@@ -217,6 +217,16 @@ def test_help_and_import_load_no_heavy_library_and_change_nothing():
     assert done.stdout.strip() == "[]"
 
 
+def test_evaluating_is_quiet_and_needs_no_keras(model, tmp_path):
+    (tmp_path / "labelled.csv").write_text(as_csv(*tickets(4)))
+    arguments = ["bertcnn", "evaluate", str(model), str(tmp_path / "labelled.csv")]
+    code = f"import sys\nfrom bertcnn.cli.main import main\nsys.argv = {arguments!r}\ntry:\n    main()\nfinally:\n"
+    code += "    print(sorted({'keras', 'tensorflow'} & set(sys.modules)), file=sys.stderr)\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "[]"
+    assert "oneDNN" not in done.stderr
+
+
 def test_classify_and_score_import_no_heavy_library(model, tmp_path):
     (tmp_path / "in.csv").write_text("text\nthe router cable\n")
     heavy = ("keras", "tensorflow", "jax", "pandas", "sklearn", "scipy", "nncf", "streamlit", "huggingface_hub", "openvino_telemetry")

@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 
 from bertcnn.bundle import read_bundle
-from bertcnn.engines.openvino_engine import OpenVINOEngine
+from bertcnn.encoders.convert import load_encoder
+from bertcnn.engines.openvino_engine import OpenVINOEngine, token_embeddings
+from bertcnn.engines.openvino_graph import encoder_graph
 from bertcnn.errors import BundleError
+from bertcnn.models.weights import extract
 from bertcnn.saved_engine import SavedEngine, read_engine
+from bertcnn.training.recipes import keras_embed
 from tests.engines.test_openvino_graph import rows
 from tests.tiny import saved
 
@@ -89,3 +93,18 @@ def test_what_openvino_cannot_read_is_told_in_one_line(stored, cache):
     with pytest.raises(BundleError, match="engine/ cannot be read by OpenVINO") as refusal:
         OpenVINOEngine.from_saved(SavedEngine(stored.record, lambda: (b"<net/>", b""), "another"), 0)
     assert "\n" not in str(refusal.value)
+
+
+def test_token_embeddings_are_those_of_keras(encoder_folder):
+    encoder = load_encoder(encoder_folder)
+    token_ids, found = rows(count=40), {}
+    graph = encoder_graph(extract(encoder.weights), encoder.settings)
+    token_embeddings(graph, token_ids, 0, lambda places, hidden: found.update(zip(places.tolist(), np.array(hidden), strict=True)))
+    assert sorted(found) == list(range(40))
+
+    def compare(places, hidden):
+        for place, row in zip(places, hidden, strict=False):
+            length = len(token_ids[place])
+            np.testing.assert_allclose(found[place][:length], row[:length], atol=1e-5)
+
+    keras_embed(encoder)(token_ids, compare)

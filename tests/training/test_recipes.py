@@ -13,7 +13,7 @@ from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FROZEN, FULL, EncoderSettings, HeadSettings
 from bertcnn.training.fit import fit
-from bertcnn.training.recipes import Features, choose_recipe, recipe_settings, train
+from bertcnn.training.recipes import Features, choose_recipe, keras_embed, recipe_settings, train
 
 CLASSES = 3
 HEAD = HeadSettings(window_sizes=(2,), filters=8)
@@ -81,7 +81,7 @@ def test_frozen_leaves_the_encoder_untouched_and_trains_the_head(rows):
 
 def test_features_are_the_encoders_token_embeddings(rows, tmp_path, token_examples):
     encoder = new_encoder()
-    features = Features(encoder, rows[1].token_ids, tmp_path / "features", Silent())
+    features = Features(keras_embed(encoder), encoder.settings.width, rows[1].token_ids, tmp_path / "features", Silent())
     plan = BatchPlan(np.array([5, 0, 7]), 24, 4)
     found = features.collate(plan)
     inputs = token_examples(rows[1]).collate(plan)

@@ -1,0 +1,48 @@
+"""`bertcnn export`: a saved model in the formats of other programs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bertcnn.cli.quiet import load_keras
+
+_NEXT = {
+    "openvino": "the example in {folder}/README.md runs it with OpenVINO alone.",
+    "savedmodel": "the example in {folder}/README.md runs it with TensorFlow, or serves it with TensorFlow Serving.",
+    "onnx": "the example in {folder}/README.md runs it with ONNX Runtime.",
+    "keras": "the example in {folder}/README.md opens it in Keras.",
+}
+
+
+def export(
+    model: Annotated[Path, typer.Argument(help="Folder of a trained model.", show_default=False)],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="openvino: for CPUs, int8 if the model has it. savedmodel: TensorFlow, takes raw texts. onnx. keras.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the export.", show_default=False)],
+    force: Annotated[bool, typer.Option("--force", help="Replace an export that is there.")] = False,
+) -> None:
+    """Write a model in another format, after comparing its answers with the model's own."""
+    from bertcnn.cli.progress import show_progress
+    from bertcnn.engines.export import check_export, export_model
+
+    check_export(model, form, out, force)
+    load_keras()
+    with show_progress() as progress:
+        report = export_model(model, form, out, overwrite=force, progress=progress)  # type: ignore[arg-type]
+    _tell(f"Exported {out} ({form}, {report.record.precision}, model {report.record.bundle_id[:12]}).")
+    _tell(f"Compared with the model: {report.record.parity.in_words()}.")
+    _tell(f"Next: {_NEXT[form].format(folder=out)}")
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

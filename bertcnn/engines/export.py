@@ -1,0 +1,288 @@
+"""A saved model in the formats of other programs; an export that answers otherwise than the model is not let out."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Final, Literal, get_args
+
+import numpy as np
+from pydantic import Field
+
+from bertcnn.bundle import Bundle, read_bundle, read_config
+from bertcnn.engines import softmax
+from bertcnn.engines.export_readme import readme
+from bertcnn.engines.parity import Parity, compare
+from bertcnn.engines.parity_texts import PARITY_TEXTS
+from bertcnn.errors import BertCNNError, ExportError, OutputError, SettingsError, one_line
+from bertcnn.files import check_can_write, output_error, put_in_place, resting_place, sync_folder, work_folder, write_new
+from bertcnn.progress import Progress, Silent
+from bertcnn.saved_engine import SavedEngine, read_engine
+from bertcnn.sealed import canonical_json, parse_json, settings_of
+from bertcnn.settings import Settings
+from bertcnn.text.wordpiece import PAD, WordPieceTokenizer
+
+Format = Literal["openvino", "savedmodel", "onnx", "keras"]
+SCHEMA_VERSION: Final = 1
+RECORD: Final = "export.json"
+
+_NEEDS: Final[dict[str, tuple[str, str]]] = {
+    "savedmodel": ("tensorflow_text", "pip install tensorflow-text"),
+    "onnx": ("onnx", "pip install 'bertcnn[export]'"),
+}
+_MADE_WITH: Final[dict[str, tuple[str, ...]]] = {
+    "openvino": ("bertcnn", "openvino"),
+    "savedmodel": ("bertcnn", "keras", "tensorflow", "tensorflow-text"),
+    "onnx": ("bertcnn", "onnx"),
+    "keras": ("bertcnn", "keras"),
+}
+_LARGEST_RECORD: Final = 1 << 20  # bytes
+_Sha256 = Annotated[str, Field(pattern="[0-9a-f]{64}")]
+
+
+class ExportRecord(Settings):
+    """`export.json`: what the folder is, what it was made of and how it compared."""
+
+    schema_version: int = Field(SCHEMA_VERSION, ge=1, le=SCHEMA_VERSION, description="of this file")
+    format: Format
+    bundle_id: str = Field(description="of the model it was made of")
+    precision: Literal["int8", "float32"]
+    temperature: float = Field(gt=0.0, description="logits are divided by it before the softmax; the savedmodel does that itself")
+    parity: Parity
+    versions: dict[str, str] = Field(description="of the libraries that made it")
+    files: dict[str, _Sha256] = Field(description="sha256 of every other file, by its path in the folder")
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What was exported.
+
+    Attributes:
+        folder: where it is.
+        record: what `export.json` says.
+    """
+
+    folder: Path
+    record: ExportRecord
+
+
+# === Before the work ===
+
+
+def check_export(model: str | os.PathLike[str], form: str, out: str | os.PathLike[str], overwrite: bool) -> None:
+    """Refuse in milliseconds what `export_model` would refuse after seconds.
+
+    Args:
+        model: folder of a saved model.
+        form: the format.
+        out: where the export is to stand.
+        overwrite: whether an older export there may be replaced.
+
+    Raises:
+        SettingsError: an unknown format.
+        OutputError: `out` is taken, or cannot be written.
+        BundleError: `model` is no saved model.
+        ExportError: a package that this format needs is missing.
+    """
+    if form not in get_args(Format):
+        known = ", ".join(get_args(Format))
+        raise SettingsError(f"format {one_line(form)}", expected=f"one of {known}", fix="choose one of them with --format")
+    target = _real(out)
+    try:
+        _check_replaceable(target, overwrite)
+        above = next(path for path in target.parents if path.exists())
+        if not above.is_dir():
+            raise OutputError(f"{above} is a file", expected=f"a folder to put {target.name} in", fix="choose another place")
+        check_can_write(target)
+    except OSError as error:
+        raise output_error(target, error) from None
+    read_config(model)
+    package, install = _NEEDS.get(form, ("", ""))
+    if package and not _is_installed(package):
+        raise ExportError(f"the package {package} is not installed", expected=f"it for the format {form}", fix=install)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ValueError:  # it was made impossible to import
+        return False
+
+
+def _real(out: str | os.PathLike[str]) -> Path:
+    try:
+        return Path(os.path.realpath(out))
+    except ValueError:  # a NUL character
+        raise OutputError(f"{one_line(out)} is no name of a folder", expected="a place to save in", fix="correct it") from None
+
+
+def _check_replaceable(target: Path, overwrite: bool) -> None:
+    """Only an empty folder, or with `overwrite` an export to which nothing was added, may give way."""
+    place = resting_place(target)
+    if not place.exists():
+        return
+    if not place.is_dir():
+        raise OutputError(f"{target} is a file", expected="a folder that does not exist yet", fix="choose another name")
+    if not any(os.scandir(place)):
+        return
+    listed = _listed(place)
+    if listed is None:
+        raise OutputError(
+            f"{target} is not an export by bertcnn", expected="a new folder", fix="choose another place; it is never overwritten"
+        )
+    foreign = sorted(set(_files(place)) - listed - {RECORD})
+    if foreign:
+        raise OutputError(
+            f"{target} holds {one_line(foreign[0])}, which is no part of the export",
+            expected="a new folder, or an export as it was made",
+            fix="choose another place; it is never overwritten",
+        )
+    if not overwrite:
+        raise OutputError(
+            f"{target} holds an export already",
+            expected="a folder that does not exist yet",
+            fix="choose another name, or overwrite it with --force",
+        )
+
+
+def _listed(place: Path) -> set[str] | None:
+    """The files of an export by its own record; None for anything else."""
+    try:
+        if (place / RECORD).stat().st_size > _LARGEST_RECORD:
+            return None
+        found = parse_json(RECORD, (place / RECORD).read_bytes())
+        return set(settings_of(RECORD, ExportRecord, found, SCHEMA_VERSION).files)
+    except (OSError, BertCNNError):
+        return None
+
+
+def _files(folder: Path) -> list[str]:
+    """Every file below a folder, as a path in it."""
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir() or path.is_symlink())
+
+
+# === The work ===
+
+
+def export_model(
+    model: str | os.PathLike[str],
+    form: Format,
+    out: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> ExportReport:
+    """Write a saved model in another format, if it then answers as the model does.
+
+    Args:
+        model: folder of a saved model.
+        form: "openvino" (int8 where the model was saved with an int8 engine), "savedmodel" (TensorFlow, takes raw texts), "onnx", "keras".
+        out: folder for the export; it appears whole or not at all.
+        overwrite: replace an export that is there. Anything that is not an export is never replaced.
+        progress: told what is done.
+
+    Returns:
+        Where it is, and how its answers compared with the model's on the built-in test texts.
+
+    Raises:
+        SettingsError, OutputError, BundleError, ExportError: as in `check_export`.
+        ExportError: the exported model answers otherwise than the model; nothing is left at `out`.
+    """
+    check_export(model, form, out, overwrite)
+    progress = progress or Silent()
+    progress.stage(f"exporting as {form}", 3, "steps")
+    bundle = read_bundle(model)
+    engine = read_engine(Path(model), bundle.bundle_id) if form == "openvino" else None
+    reference = _reference(bundle)
+    progress.advance(1)
+    target = _real(out)
+    try:
+        with work_folder(target) as work:
+            new = work / "new"
+            new.mkdir()
+            record = _write(bundle, engine, form, new, reference, progress)
+            _sync(new)
+            _check_replaceable(target, overwrite)  # again: somebody may have put something there meanwhile
+            put_in_place(new, target, work, replace=overwrite)
+    except OSError as error:
+        raise output_error(target, error) from None
+    progress.advance(1)
+    return ExportReport(Path(out), record)
+
+
+def _write(bundle: Bundle, engine: SavedEngine | None, form: Format, new: Path, reference: np.ndarray, progress: Progress) -> ExportRecord:
+    """Every file of the export, compared before the last is written."""
+    write_new(new / "labels.json", canonical_json(list(bundle.labels)))
+    write_new(new / "vocab.txt", "".join(f"{piece}\n" for piece in bundle.vocabulary).encode("utf-8"))
+    answers = _writers(bundle, engine, new)[form]()
+    progress.advance(1)
+    precision = engine.record.precision if engine is not None else "float32"
+    parity = compare(reference, answers(), PARITY_TEXTS, precision=precision)
+    write_new(new / "README.md", readme(bundle, form, precision, parity.in_words()).encode("utf-8"))
+    record = ExportRecord(
+        format=form,
+        bundle_id=bundle.bundle_id,
+        precision=precision,
+        temperature=bundle.calibration.temperature,
+        parity=parity,
+        versions={package: version(package) for package in _MADE_WITH[form]},
+        files={name: hashlib.sha256((new / name).read_bytes()).hexdigest() for name in _files(new)},
+    )
+    write_new(new / RECORD, canonical_json(record.model_dump(mode="json")))
+    return record
+
+
+def _writers(bundle: Bundle, engine: SavedEngine | None, new: Path) -> dict[str, Callable[[], Callable[[], np.ndarray]]]:
+    """For each format a function that writes the model into `new` and gives one that reads it back and asks it the test texts."""
+
+    def openvino() -> Callable[[], np.ndarray]:
+        from bertcnn.engines import export_openvino as made
+
+        made.write(bundle, engine, new)
+        return lambda: made.probabilities(new, bundle, PARITY_TEXTS)
+
+    def savedmodel() -> Callable[[], np.ndarray]:
+        from bertcnn.engines import export_savedmodel as made
+
+        made.write(bundle, new)
+        return lambda: made.probabilities(new, bundle, PARITY_TEXTS)
+
+    def onnx() -> Callable[[], np.ndarray]:
+        from bertcnn.engines import export_onnx as made
+
+        made.write(bundle, new)
+        return lambda: made.probabilities(new, bundle, PARITY_TEXTS)
+
+    def keras() -> Callable[[], np.ndarray]:
+        from bertcnn.engines import export_keras as made
+
+        made.write(bundle, new)
+        return lambda: made.probabilities(new, bundle, PARITY_TEXTS)
+
+    return {"openvino": openvino, "savedmodel": savedmodel, "onnx": onnx, "keras": keras}
+
+
+def _reference(bundle: Bundle) -> np.ndarray:
+    """What the bundle's own model answers to the test texts, float32 [rows, C]: `load(model, engine="keras").predict_proba`."""
+    from bertcnn.engines.keras_engine import KerasEngine
+
+    token_ids = WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer).encode(PARITY_TEXTS).token_ids
+    logits = KerasEngine.from_bundle(bundle, bundle.vocabulary.index(PAD)).run(token_ids).logits
+    return softmax(logits / bundle.calibration.temperature)
+
+
+def _sync(folder: Path) -> None:
+    """Bring every file down to the disk; other libraries wrote some of them."""
+    for name in _files(folder):
+        handle = os.open(folder / name, os.O_RDWR)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    for place in (path for path in folder.rglob("*") if path.is_dir()):
+        sync_folder(place)

@@ -1,0 +1,32 @@
+"""The Keras model as one `.keras` file, for people who go on in Keras; a saved model of ours never holds such a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import keras
+import numpy as np
+
+from bertcnn.bundle import Bundle
+from bertcnn.data.batches import Batch
+from bertcnn.engines.keras_engine import classifier_of
+from bertcnn.engines.parity import probabilities_by
+
+MODEL: Final = "model.keras"
+
+
+def write(bundle: Bundle, folder: Path) -> None:
+    """Save the Keras file in `folder`."""
+    classifier_of(bundle).save(folder / MODEL)
+
+
+def probabilities(folder: Path, bundle: Bundle, texts: Sequence[str]) -> np.ndarray:
+    """What the Keras file in `folder` answers, float32 [rows, C]."""
+    model = keras.saving.load_model(folder / MODEL, compile=False)
+
+    def run(batch: Batch) -> np.ndarray:
+        return model.predict_on_batch(batch.inputs())
+
+    return probabilities_by(run, bundle, texts)

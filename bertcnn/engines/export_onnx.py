@@ -1,0 +1,34 @@
+"""The classifier as one ONNX file, for ONNX Runtime and everything else that reads ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import onnx
+import openvino as ov
+
+from bertcnn.bundle import Bundle
+from bertcnn.data.batches import Batch
+from bertcnn.engines.onnx_graph import classifier_onnx
+from bertcnn.engines.parity import probabilities_by
+
+MODEL: Final = "model.onnx"
+
+
+def write(bundle: Bundle, folder: Path) -> None:
+    """Save the ONNX file in `folder`."""
+    onnx.save_model(classifier_onnx(bundle.tensors, bundle.config.encoder, bundle.config.head), str(folder / MODEL))
+
+
+def probabilities(folder: Path, bundle: Bundle, texts: Sequence[str]) -> np.ndarray:
+    """What the ONNX file in `folder` answers, float32 [rows, C]; OpenVINO reads it, so that ONNX Runtime need not be there."""
+    model = ov.Core().compile_model(folder / MODEL, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+
+    def run(batch: Batch) -> np.ndarray:
+        inputs = {"token_ids": batch.token_ids.astype(np.int64), "padding_mask": batch.padding_mask.astype(np.int64)}
+        return model(inputs)["logits"]
+
+    return probabilities_by(run, bundle, texts)

@@ -1,0 +1,44 @@
+"""The compiled engine's graph as OpenVINO IR: the int8 graph that was saved with the model, or float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import openvino as ov
+
+from bertcnn.bundle import Bundle
+from bertcnn.data.batches import Batch
+from bertcnn.engines.openvino_graph import classifier_graph
+from bertcnn.engines.parity import probabilities_by
+from bertcnn.files import write_new
+from bertcnn.saved_engine import SavedEngine
+
+MODEL: Final = "model.xml"
+
+
+def write(bundle: Bundle, engine: SavedEngine | None, folder: Path) -> None:
+    """Save graph and constants in `folder`.
+
+    Raises:
+        BundleError: the engine was changed after it was saved.
+    """
+    if engine is None:
+        graph = classifier_graph(bundle.tensors, bundle.config.encoder, bundle.config.head)
+        ov.save_model(graph, folder / MODEL, compress_to_fp16=False)
+        return
+    description, constants = engine.read()
+    write_new(folder / MODEL, description)
+    write_new((folder / MODEL).with_suffix(".bin"), constants)
+
+
+def probabilities(folder: Path, bundle: Bundle, texts: Sequence[str]) -> np.ndarray:
+    """What the model in `folder` answers, float32 [rows, C]."""
+    model = ov.Core().compile_model(folder / MODEL, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+
+    def run(batch: Batch) -> np.ndarray:
+        return model({"token_ids": batch.token_ids, "padding_mask": batch.padding_mask})["logits"]
+
+    return probabilities_by(run, bundle, texts)

@@ -1,0 +1,125 @@
+"""The README of an exported model: what the folder holds, and an example that runs as it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from bertcnn.bundle import Bundle
+from bertcnn.text.wordpiece import CLASSIFY, SEPARATE
+
+_IDS: Final = """\
+import json
+import numpy as np
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+{imports}
+labels = json.load(open("labels.json", encoding="utf-8"))
+tokenizer = Tokenizer(models.WordPiece.from_file("vocab.txt", unk_token="[UNK]", max_input_chars_per_word=100))
+tokenizer.normalizer = normalizers.BertNormalizer(lowercase={lowercase})
+tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+ids = tokenizer.encode("My router's led is not working", add_special_tokens=False).ids
+if len(ids) > {limit}:
+    ids = ids[:{head}] + ids[len(ids) - {tail} :]
+token_ids = np.array([[{classify}, *ids, {separate}]], "{dtype}")  # several texts: pad with {pad}, and 0 in padding_mask
+{run}
+scaled = np.exp((logits - logits.max()) / {temperature})
+print(labels[logits.argmax()], scaled.max() / scaled.sum())
+"""
+
+_OPENVINO: Final = """\
+model = ov.Core().compile_model("model.xml", "CPU")
+logits = model({"token_ids": token_ids, "padding_mask": np.ones_like(token_ids)})["logits"][0]"""
+
+_ONNX: Final = """\
+session = onnxruntime.InferenceSession("model.onnx", providers=["CPUExecutionProvider"])
+(logits,) = session.run(["logits"], {"token_ids": token_ids, "padding_mask": np.ones_like(token_ids)})[0]"""
+
+_KERAS: Final = """\
+model = keras.saving.load_model("model.keras", compile=False)
+inputs = {"token_ids": token_ids, "segment_ids": np.zeros_like(token_ids), "padding_mask": np.ones_like(token_ids)}
+logits = model.predict_on_batch(inputs)[0]"""
+
+_SAVEDMODEL: Final = """\
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 - brings the tokenizer's operations
+
+model = tf.saved_model.load(".")
+serve = model.signatures["serving_default"]
+answer = serve(texts=tf.constant(["My router's led is not working", "I was charged twice"]))
+for label, shares in zip(answer["labels"].numpy(), answer["probabilities"].numpy()):
+    print(label.decode(), shares.max())
+"""
+
+_EVIDENCE: Final = """\
+Inputs `token_ids` and `padding_mask`, {dtype} [texts, tokens]; outputs `logits`, `activations` (the largest activation of each filter of
+the CNN head) and `windows` (the token at which it starts: the evidence behind a logit)."""
+
+_ABOUT: Final[dict[str, str]] = {
+    "openvino": "OpenVINO IR, {precision}, for `pip install openvino tokenizers numpy`. " + _EVIDENCE,
+    "onnx": "ONNX (opset 17), {precision}, for `pip install onnxruntime tokenizers numpy`. " + _EVIDENCE,
+    "keras": """\
+A Keras file, for `pip install bertcnn`, whose layers it names; use it to go on in Keras.
+
+**Never open a `.keras` file of somebody you do not trust**: such a file can make Keras run what its author wants, and loaders have been
+tricked again and again. This one is yours. To pass a model on, give the folder that `bertcnn train` saved: JSON and tensors, no code.""",
+    "savedmodel": """\
+A TensorFlow SavedModel that takes raw texts, for `pip install tensorflow tensorflow-text`; `assets/labels.json` names the labels in the
+order of `probabilities`. Give some 32 texts at a time: they are padded to the longest. A Python string with half a surrogate pair in
+it has to be made bytes by `text.encode("utf-8", "surrogatepass")`.
+
+TensorFlow Serving takes it as version 1 of a model:
+
+    docker run -p 8501:8501 -v "$PWD:/models/triage/1" -e MODEL_NAME=triage tensorflow/serving
+    curl -d '{{"inputs": {{"texts": ["My router is broken"]}}}}' localhost:8501/v1/models/triage:predict""",
+}
+
+
+def readme(bundle: Bundle, form: str, precision: str, parity: str) -> str:
+    """The README, Markdown.
+
+    Args:
+        bundle: the model.
+        form: the format of the export.
+        precision: "int8" or "float32".
+        parity: how it compares with the model it was made of, in a sentence.
+    """
+    dtype = "int64" if form == "onnx" else "int32"
+    return (
+        f"# A text classifier by bertcnn, as {form}\n\n"
+        f"{_ABOUT[form].format(precision=precision, dtype=dtype)}\n\n"
+        f"Run this in the folder:\n\n```python\n{_EXAMPLES[form](bundle, dtype)}```\n\n"
+        f"Model {bundle.bundle_id}, {len(bundle.labels)} labels, in the order of `labels.json`.\n"
+        f"Compared with the model it was made of: {parity}.\n"
+        "`export.json` has the figures. An empty text gets a label here as any other does; decide about such texts before.\n"
+    )
+
+
+def _by_ids(imports: str, run: str) -> Callable[[Bundle, str], str]:
+    """The example of a format that takes token ids."""
+
+    def example(bundle: Bundle, dtype: str) -> str:
+        settings = bundle.config.tokenizer
+        limit = settings.max_tokens - 2
+        return _IDS.format(
+            imports=imports,
+            run=run,
+            lowercase=settings.lowercase,
+            limit=limit,
+            head=settings.head_tokens,
+            tail=limit - settings.head_tokens,
+            classify=bundle.vocabulary.index(CLASSIFY),
+            separate=bundle.vocabulary.index(SEPARATE),
+            pad=bundle.vocabulary.index("[PAD]"),
+            dtype=dtype,
+            temperature=bundle.calibration.temperature,
+        )
+
+    return example
+
+
+_EXAMPLES: Final[dict[str, Callable[[Bundle, str], str]]] = {
+    "openvino": _by_ids("import openvino as ov\n", _OPENVINO),
+    "onnx": _by_ids("import onnxruntime\n", _ONNX),
+    "keras": _by_ids("import keras\nimport bertcnn.models.classifier  # noqa: F401 - makes its layers known to Keras\n", _KERAS),
+    "savedmodel": lambda _bundle, _dtype: _SAVEDMODEL,
+}

@@ -1,0 +1,96 @@
+"""A TensorFlow SavedModel that takes raw strings: tokenizer, network and calibration in one graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bertcnn.bundle import Bundle
+from bertcnn.engines.graph_tokenizer import GraphTokenizer
+from bertcnn.engines.keras_engine import classifier_of
+from bertcnn.errors import ExportError
+from bertcnn.text.wordpiece import PAD, WordPieceTokenizer
+
+_TEXTS = 32  # of a batch; they are padded to the longest of them
+
+
+class _Hidden:
+    """Keeps Keras' model out of what TensorFlow saves: its weights and the graph are enough, and need no Keras to load."""
+
+    def __init__(self, network: keras.Model) -> None:
+        self.call = network
+
+
+class _Service(tf.Module):
+    """Texts in, labels and calibrated probabilities out.
+
+    Args:
+        bundle: the model.
+        labels_file: becomes an asset of the SavedModel.
+    """
+
+    def __init__(self, bundle: Bundle, labels_file: Path) -> None:
+        super().__init__(name="bertcnn")
+        self.tokenizer = GraphTokenizer(WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer))
+        network = classifier_of(bundle)
+        self.weights = [weight.value for weight in network.weights]
+        self.labels_asset = tf.saved_model.Asset(str(labels_file))
+        self._network, self._names = _Hidden(network), tf.constant(list(bundle.labels))
+        self._pad_id, self._temperature = bundle.vocabulary.index(PAD), bundle.calibration.temperature
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="texts")])
+    def serve(self, texts: Any) -> dict[str, Any]:  # noqa: ANN401
+        """`labels`, string [N], and `probabilities`, float32 [N, C], of texts, string [N]."""
+        ids = self.tokenizer.encode(texts)
+        token_ids = ids.to_tensor(self._pad_id)  # [N, T]
+        mask = tf.sequence_mask(ids.row_lengths(), tf.shape(token_ids)[1], tf.int32)
+        inputs = {"token_ids": token_ids, "segment_ids": tf.zeros_like(token_ids), "padding_mask": mask}
+        logits = self._network.call(inputs, training=False)
+        probabilities = tf.nn.softmax(logits / self._temperature)
+        return {"labels": tf.gather(self._names, tf.argmax(probabilities, axis=1)), "probabilities": probabilities}
+
+
+def write(bundle: Bundle, folder: Path) -> None:
+    """Save the SavedModel in `folder`, in which `labels.json` is already.
+
+    Raises:
+        ExportError: Keras does not run on TensorFlow, or tensorflow-text cannot hold the vocabulary.
+    """
+    if keras.backend.backend() != "tensorflow":
+        raise ExportError(
+            f"Keras runs on {keras.backend.backend()}", expected="TensorFlow for a SavedModel", fix="set KERAS_BACKEND=tensorflow"
+        )
+    try:
+        service = _Service(bundle, folder / "labels.json")
+    except (ValueError, RuntimeError, tf.errors.OpError) as error:
+        raise ExportError(
+            f"tensorflow-text cannot hold this vocabulary ({error})", expected="WordPieces as BERT has them", fix="export as onnx"
+        ) from None
+    tf.saved_model.save(service, str(folder), signatures={"serving_default": service.serve})
+
+
+def probabilities(folder: Path, bundle: Bundle, texts: Sequence[str]) -> np.ndarray:
+    """What the SavedModel in `folder` answers, float32 [rows, C].
+
+    Raises:
+        ExportError: its labels are not those of its probabilities.
+    """
+    serve = tf.saved_model.load(str(folder)).signatures["serving_default"]
+    found = np.empty((len(texts), len(bundle.labels)), np.float32)
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    order = np.argsort([len(text) for text in encoded], kind="stable")
+    for start in range(0, len(order), _TEXTS):
+        rows = order[start : start + _TEXTS]
+        answer = serve(texts=tf.constant([encoded[row] for row in rows], tf.string))
+        found[rows] = answer["probabilities"].numpy()
+        wanted = [bundle.labels[best].encode("utf-8") for best in found[rows].argmax(axis=1)]
+        if answer["labels"].numpy().tolist() != wanted:
+            raise ExportError(
+                "the SavedModel names other labels than its probabilities", expected="the same", fix="report this as a defect"
+            )
+    return found

@@ -1,0 +1,98 @@
+"""Whether an exported model answers as the model it was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Final
+
+import numpy as np
+from pydantic import Field
+
+from bertcnn.bundle import Bundle
+from bertcnn.data.batches import Batch, pad, plan_scoring
+from bertcnn.engines import softmax
+from bertcnn.errors import ExportError, one_line
+from bertcnn.settings import Count, Settings
+from bertcnn.text.wordpiece import PAD, WordPieceTokenizer
+
+BOUND: Final = 1e-4  # float32: on a probability, from another order of additions
+CLEAR: Final = 0.2  # int8: a lead in probability that rounding does not turn round
+
+_Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class Parity(Settings):
+    """How an exported model's answers compare with the reference, the Keras model of the bundle.
+
+    Only a text on which the reference itself hardly prefers one label may get another: `undecided` is how far the probabilities of the two
+    may then be apart. In float32 no probability may be further from the reference than `bound`; int8 has no such bound,
+    its share of equal labels was tested on validation rows when the model was saved.
+    """
+
+    texts: Count = Field(description="compared")
+    bound: _Share | None = Field(description="largest difference of a probability that is let through; none for int8")
+    undecided: _Share = Field(description="lead in probability up to which the reference counts as undecided")
+    decided_texts: int = Field(ge=0, description="texts on which the reference is not undecided; each got its label")
+    other_labels: int = Field(ge=0, description="other texts that got another label")
+    largest_difference: _Share = Field(description="of a probability")
+
+    def in_words(self) -> str:
+        """One sentence for a person."""
+        apart = f"probabilities at most {self.largest_difference:.2g} apart" if self.largest_difference else "equal probabilities"
+        if not self.other_labels:
+            return f"the same label on all of {self.texts:,} test texts, {apart}"
+        return (
+            f"the same label on {self.texts - self.other_labels:,} of {self.texts:,} test texts, among them all {self.decided_texts:,} "
+            f"on which the model's best label leads by more than {self.undecided:g}; {apart}"
+        )
+
+
+def compare(reference: np.ndarray, found: np.ndarray, texts: Sequence[str], *, precision: str) -> Parity:
+    """The comparison, if the exported model passes it.
+
+    Args:
+        reference: float32 [rows, C], probabilities of the bundle's own model.
+        found: float32 [rows, C], those of the exported model.
+        texts: what was asked.
+        precision: "float32" or "int8".
+
+    Raises:
+        ExportError: a label differs where the reference was not undecided, a probability differs by more than the bound, or is no number.
+    """
+    bound = BOUND if precision == "float32" else None
+    undecided = CLEAR if bound is None else 2 * bound  # two probabilities of which each moves by the bound
+    rows = np.arange(len(texts))
+    best, other = reference.argmax(axis=1), found.argmax(axis=1)
+    differences = np.nan_to_num(np.abs(found - reference), nan=1.0).max(axis=1)
+    lead = reference[rows, best] - reference[rows, other]
+    wrong = np.flatnonzero((lead > undecided) | ~np.isfinite(found).all(axis=1))
+    if len(wrong):
+        text = one_line(texts[wrong[0]], 40)
+        raise _refusal(f"another label on {len(wrong):,} of {len(texts):,} test texts, such as {text}", "the label of the model")
+    if bound is not None and differences.max() > bound:
+        text = one_line(texts[differences.argmax()], 40)
+        raise _refusal(f"probabilities {differences.max():.2g} away from the model's on {text}", f"at most {bound:g}")
+    second = np.partition(reference, -2, axis=1)[:, -2]
+    return Parity(
+        texts=len(texts),
+        bound=bound,
+        undecided=undecided,
+        decided_texts=int(np.sum(reference[rows, best] - second > undecided)),
+        other_labels=int(np.sum(best != other)),
+        largest_difference=float(differences.max()),
+    )
+
+
+def _refusal(given: str, expected: str) -> ExportError:
+    return ExportError(
+        f"the exported model gives {given}", expected=expected, fix="nothing was exported; save the model again or choose another format"
+    )
+
+
+def probabilities_by(run: Callable[[Batch], np.ndarray], bundle: Bundle, texts: Sequence[str]) -> np.ndarray:
+    """Calibrated probabilities, float32 [rows, C], by a function from a padded batch to logits [B, C]."""
+    token_ids = WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer).encode(texts).token_ids
+    logits = np.empty((len(texts), len(bundle.labels)), np.float32)
+    for plan in plan_scoring(np.fromiter(map(len, token_ids), np.int64, len(token_ids))):
+        logits[plan.rows] = run(pad(token_ids, plan, bundle.vocabulary.index(PAD)))
+    return softmax(logits / bundle.calibration.temperature)

@@ -1,0 +1,83 @@
+"""What the tokenizer's normaliser makes of every Unicode character, as a table that other tokenizers can follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from bertcnn.text.wordpiece import WordPieceTokenizer
+
+CODE_POINTS: Final = 0x110000
+ITSELF: Final = -1  # in a replacement: the character that is replaced
+_BLOCK = 256
+_SURROGATES = range(0xD800, 0xE000)  # halves of UTF-16 pairs, no characters
+_BETWEEN = "0"  # the normaliser leaves it alone, makes it of no other character, and moves no accent past it
+_SPACE = ord(" ")
+
+
+@dataclass(frozen=True, eq=False)
+class CharacterTable:
+    """A replacement for every character, after which words are what stands between spaces.
+
+    Attributes:
+        kinds: int16 [0x110000], by code point, which replacement.
+        replacements: code points, `ITSELF` for the character; a punctuation mark comes with spaces around it.
+    """
+
+    kinds: np.ndarray
+    replacements: tuple[tuple[int, ...], ...]
+
+
+def character_table(tokenizer: WordPieceTokenizer) -> CharacterTable:
+    """The table of a tokenizer, asked of its own normaliser, so that the two cannot drift apart.
+
+    The normaliser treats each character alone, with one exception: it puts several combining marks on one letter in a fixed order, which
+    is seen only where two of them stay (marks newer than the normaliser's list of marks to strip, and the Hangul tone marks).
+
+    Example:
+        >>> from bertcnn.settings import TokenizerSettings
+        >>> table = character_table(WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]"], TokenizerSettings()))
+        >>> [[chr(point) if point >= 0 else point for point in table.replacements[table.kinds[ord(char)]]] for char in "aÉ."]
+        [[-1], ['e'], [' ', -1, ' ']]
+    """
+    kinds = np.zeros(CODE_POINTS, np.int16)
+    known: dict[tuple[int, ...], int] = {(ITSELF,): 0}
+    for characters in _blocks():
+        for character, normalized in zip(characters, _normalized(tokenizer, characters), strict=True):
+            if normalized == character:
+                continue
+            replacement = tuple(ITSELF if part == character else ord(part) for part in normalized)
+            kinds[ord(character)] = known.setdefault(replacement, len(known))
+    replacements = list(known)
+    spaced = {ord(mark) for mark in _punctuation(tokenizer)}
+    for index, replacement in enumerate(replacements):
+        replacements[index] = tuple(point for part in replacement for point in ((_SPACE, part, _SPACE) if part in spaced else (part,)))
+    wrapped = replacements.index((_SPACE, ITSELF, _SPACE))
+    for mark in spaced:
+        if kinds[mark] == 0:
+            kinds[mark] = wrapped
+    return CharacterTable(kinds, tuple(replacements))
+
+
+def _blocks() -> Iterator[str]:
+    """Every character but surrogates, a few hundred at a time."""
+    for start in range(0, CODE_POINTS, _BLOCK):
+        if start not in _SURROGATES:
+            yield "".join(map(chr, range(start, start + _BLOCK)))
+
+
+def _normalized(tokenizer: WordPieceTokenizer, characters: str) -> list[str]:
+    """Each character normalised alone; many with one call, since a call for each takes seconds."""
+    if _BETWEEN in characters:
+        return [tokenizer.normalize(character) for character in characters]
+    return tokenizer.normalize(_BETWEEN.join(characters)).split(_BETWEEN)
+
+
+def _punctuation(tokenizer: WordPieceTokenizer) -> Iterator[str]:
+    """The characters that are words of their own."""
+    for characters in _blocks():
+        words = tokenizer.words(_BETWEEN + _BETWEEN.join(characters) + _BETWEEN)
+        yield from (word for word in words if len(word) == 1 and word != _BETWEEN)

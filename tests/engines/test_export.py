@@ -1,0 +1,311 @@
+"""A saved model in other formats: each answers as the model does, or is not let out."""
+
+import hashlib
+import json
+import re
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bertcnn
+from bertcnn.bundle import read_bundle, write_bundle
+from bertcnn.cli.main import main
+from bertcnn.data.batches import BatchPlan, pad
+from bertcnn.engines.export import check_export, export_model
+from bertcnn.engines.keras_engine import KerasEngine
+from bertcnn.engines.openvino_graph import classifier_graph
+from bertcnn.engines.parity import BOUND, CLEAR, compare
+from bertcnn.engines.parity_texts import PARITY_TEXTS
+from bertcnn.engines.quantize import _serialized
+from bertcnn.errors import BundleError, ExportError, OutputError, SettingsError
+from bertcnn.saved_engine import EngineRecord, SavedEngine, read_engine
+from bertcnn.text.cleaning import clean_text
+from tests.test_predictor import NAUGHTY
+from tests.tickets import tickets
+from tests.tiny import saved
+
+FORMATS = ("openvino", "savedmodel", "onnx", "keras")
+TEXTS = [*tickets(4)[0], *NAUGHTY]
+SENTENCE = "My router's led is not working"
+
+
+@pytest.fixture(scope="module")
+def exported(encoder_folder, tmp_path_factory):
+    """The tiny model in a format, exported once; do not write in it."""
+    made = {}
+
+    def folder(form):
+        if form not in made:
+            made[form] = export_model(saved(encoder_folder), form, tmp_path_factory.mktemp("exports") / form).folder
+        return made[form]
+
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reference(encoder_folder):
+    return bertcnn.load(saved(encoder_folder), engine="keras")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_an_export_says_what_it_is_and_lists_its_files(exported, form, encoder_folder):
+    folder = exported(form)
+    bundle = read_bundle(saved(encoder_folder), weights=False)
+    record = json.loads((folder / "export.json").read_text())
+    assert (record["format"], record["bundle_id"]) == (form, bundle.bundle_id)
+    assert record["parity"]["texts"] == len(PARITY_TEXTS) >= 200
+    there = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    assert set(there) == {*record["files"], "export.json"}
+    for name, digest in record["files"].items():
+        assert hashlib.sha256(there[name].read_bytes()).hexdigest() == digest
+    assert json.loads((folder / "labels.json").read_text()) == list(bundle.labels)
+    assert (folder / "vocab.txt").read_text().splitlines() == list(bundle.vocabulary)
+    assert [path.name for path in folder.parent.iterdir()] == [form]
+
+
+@pytest.mark.parametrize("form", ["savedmodel", "onnx", "keras"])
+def test_float32_answers_are_the_models_own(exported, form):
+    parity = json.loads((exported(form) / "export.json").read_text())["parity"]
+    assert parity["bound"] == BOUND
+    assert parity["largest_difference"] <= 1e-5
+    assert parity["other_labels"] == 0
+
+
+def test_openvino_is_the_graph_that_was_saved_with_the_model(exported, encoder_folder):
+    model = saved(encoder_folder)
+    engine = read_engine(model, read_bundle(model, weights=False).bundle_id)
+    graph, constants = engine.read()
+    assert (exported("openvino") / "model.xml").read_bytes() == graph
+    assert (exported("openvino") / "model.bin").read_bytes() == constants
+    record = json.loads((exported("openvino") / "export.json").read_text())
+    assert record["precision"] == engine.record.precision
+
+
+def test_openvino_of_a_model_without_an_engine_is_float32(encoder_folder, tmp_path):
+    write_bundle(read_bundle(saved(encoder_folder)), tmp_path / "model")
+    report = export_model(tmp_path / "model", "openvino", tmp_path / "out")
+    assert report.record.precision == "float32"
+    assert report.record.parity.largest_difference < 1e-5
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_example_in_its_readme_runs_and_gives_the_models_label(exported, form, reference, monkeypatch, capsys):
+    folder = exported(form)
+    code = re.search(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.S)[1]
+    assert len(code.strip().splitlines()) <= 22
+    monkeypatch.chdir(folder)
+    exec(code, {})
+    label, share = capsys.readouterr().out.splitlines()[0].split()
+    (answer,) = reference.classify([SENTENCE])
+    assert label == answer.label
+    assert abs(float(share) - answer.confidence) < (0.1 if form == "openvino" else 1e-4)
+
+
+def test_the_savedmodel_takes_raw_strings_of_any_kind(exported, reference):
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401
+
+    loaded = tf.saved_model.load(str(exported("savedmodel")))
+    serve = loaded.signatures["serving_default"]
+    answer = serve(texts=tf.constant([text.encode("utf-8", "surrogatepass") for text in TEXTS]))
+    np.testing.assert_allclose(answer["probabilities"], reference.predict_proba(TEXTS), atol=1e-5)
+    assert answer["probabilities"].dtype == tf.float32
+    assert [label.decode() for label in answer["labels"].numpy()] == list(reference.predict(TEXTS))
+    assert serve(texts=tf.constant([], tf.string))["probabilities"].shape == (0, 3)
+    assert json.loads(Path(loaded.labels_asset.asset_path.numpy().decode()).read_text()) == list(reference.labels)
+
+
+def test_onnx_runtime_gives_the_models_logits_and_evidence(exported, encoder_folder):
+    import onnxruntime
+
+    bundle = read_bundle(saved(encoder_folder))
+    generator = np.random.default_rng(0)
+    size = len(bundle.vocabulary)
+    rows = [generator.integers(5, size, length).astype(np.int32) for length in (2, 3, 9, 30, 64)]
+    wanted = KerasEngine.from_bundle(bundle, 0).run(rows, evidence=True)
+    session = onnxruntime.InferenceSession(exported("onnx") / "model.onnx", providers=["CPUExecutionProvider"])
+    batch = pad(rows, BatchPlan(np.arange(5), 64, 5))
+    logits, activations, windows = session.run(
+        ["logits", "activations", "windows"],
+        {"token_ids": batch.token_ids.astype(np.int64), "padding_mask": batch.padding_mask.astype(np.int64)},
+    )
+    np.testing.assert_allclose(logits, wanted.logits, atol=1e-4)
+    np.testing.assert_allclose(activations, wanted.evidence.activations, atol=1e-4)
+    assert np.mean(windows[activations > 1e-3] == wanted.evidence.windows[activations > 1e-3]) > 0.99
+
+
+@pytest.mark.parametrize("activation", ["gelu_tanh", "relu"])
+def test_the_other_activations_are_written_to_onnx_too(activation, tmp_path):
+    import onnxruntime
+
+    from bertcnn.engines.onnx_graph import classifier_onnx
+    from bertcnn.models.weights import extract
+    from bertcnn.settings import EncoderSettings, HeadSettings
+    from tests.engines.test_openvino_graph import SHAPE, noisy, rows
+
+    encoder, head = EncoderSettings(**SHAPE, activation=activation), HeadSettings(filters=8, window_sizes=(1, 3))
+    model, asked = noisy(encoder, head), rows()
+    session = onnxruntime.InferenceSession(classifier_onnx(extract(model.weights), encoder, head).SerializeToString())
+    found = [
+        session.run(["logits"], {"token_ids": ids[None].astype(np.int64), "padding_mask": np.ones((1, len(ids)), np.int64)})
+        for ids in asked
+    ]
+    np.testing.assert_allclose(np.concatenate([logits[0] for logits in found]), KerasEngine(model, 0).run(asked).logits, atol=1e-3)
+
+
+# === What is refused ===
+
+
+def rolled(bundle):
+    """An engine that gives every label's logit to its neighbour."""
+    tensors = {name: np.roll(tensor, 1, axis=-1) if name.startswith("logits/") else tensor for name, tensor in bundle.tensors.items()}
+    files = _serialized(classifier_graph(tensors, bundle.config.encoder, bundle.config.head))
+    record = EngineRecord(precision="int8", reason="a test", compared_on_rows=1, agreement=1.0, macro_f1_loss=0.0, versions={})
+    return SavedEngine(record, lambda: files)
+
+
+def test_an_export_that_answers_otherwise_is_refused_and_leaves_nothing(encoder_folder, tmp_path):
+    bundle = read_bundle(saved(encoder_folder))
+    write_bundle(replace(bundle, engine=rolled(bundle)), tmp_path / "model")
+    with pytest.raises(ExportError, match=r"another label on \d+ of 2\d\d test texts, such as .*nothing was exported"):
+        export_model(tmp_path / "model", "openvino", tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_only_an_undecided_text_may_get_another_label():
+    sure, torn = [0.9, 0.1], [0.50004, 0.49996]
+    reference = np.array([sure, torn], np.float32)
+    other = np.array([sure, torn[::-1]], np.float32)
+    found = compare(reference, other, ["a", "b"], precision="float32")
+    assert (found.other_labels, found.decided_texts) == (1, 1)
+    assert "the same label on 1 of 2 test texts" in found.in_words()
+    assert (
+        compare(reference, reference, ["a", "b"], precision="float32").in_words()
+        == "the same label on all of 2 test texts, equal probabilities"
+    )
+    with pytest.raises(ExportError, match=r"another label on 1 of 2 test texts, such as 'a'"):
+        compare(reference, np.array([sure[::-1], torn], np.float32), ["a", "b"], precision="float32")
+    with pytest.raises(ExportError, match=r"probabilities 0\.001 away from the model's on 'a'; expected at most 0\.0001"):
+        compare(reference, np.array([[0.899, 0.101], torn], np.float32), ["a", "b"], precision="float32")
+    with pytest.raises(ExportError, match="another label"):
+        compare(reference, np.array([sure, [np.nan, np.nan]], np.float32), ["a", "b"], precision="int8")
+
+
+def test_int8_may_move_probabilities_but_no_clear_label():
+    near, clear = [0.5 + CLEAR / 2 - 0.01, 0.5 - CLEAR / 2 + 0.01], [0.5 + CLEAR / 2 + 0.01, 0.5 - CLEAR / 2 - 0.01]
+    assert compare(np.array([near]), np.array([near[::-1]]), ["a"], precision="int8").other_labels == 1
+    with pytest.raises(ExportError, match="another label on 1 of 1"):
+        compare(np.array([clear]), np.array([clear[::-1]]), ["a"], precision="int8")
+
+
+def test_an_unknown_format_is_refused(encoder_folder, tmp_path):
+    with pytest.raises(SettingsError, match=r"format 'tflite'; expected one of openvino, savedmodel, onnx, keras"):
+        export_model(saved(encoder_folder), "tflite", tmp_path / "out")
+
+
+def test_a_folder_that_is_no_model_is_refused(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BundleError, match="empty"):
+        export_model(tmp_path / "empty", "onnx", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("form", "package", "install"),
+    [("onnx", "onnx", r"pip install 'bertcnn\[export\]'"), ("savedmodel", "tensorflow_text", "pip install tensorflow-text")],
+)
+def test_a_missing_package_is_named_with_the_command_that_installs_it(form, package, install, encoder_folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
+    with pytest.raises(ExportError, match=f"the package {package} is not installed.*{install}"):
+        export_model(saved(encoder_folder), form, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_there_gives_way_only_if_it_is_an_export_and_only_with_force(encoder_folder, exported, tmp_path):
+    model, out = saved(encoder_folder), tmp_path / "out"
+    shutil.copytree(exported("keras"), out)
+    with pytest.raises(OutputError, match=r"holds an export already.*--force"):
+        check_export(model, "openvino", out, overwrite=False)
+    export_model(model, "openvino", out, overwrite=True)
+    assert json.loads((out / "export.json").read_text())["format"] == "openvino"
+    assert not (out / "model.keras").exists()
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(OutputError, match=r"'notes.txt', which is no part of the export"):
+        check_export(model, "openvino", out, overwrite=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+@pytest.mark.parametrize("record", [None, "{}", "not json", '{"format": "onnx"}'])
+def test_a_folder_that_is_no_export_is_never_replaced(record, encoder_folder, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.tex").write_text("mine")
+    if record is not None:
+        (out / "export.json").write_text(record)
+    with pytest.raises(OutputError, match=r"is not an export by bertcnn.*never overwritten"):
+        export_model(saved(encoder_folder), "onnx", out, overwrite=True)
+    assert (out / "thesis.tex").read_text() == "mine"
+
+
+def test_a_saved_model_is_never_replaced_by_an_export(encoder_folder, tmp_path):
+    shutil.copytree(saved(encoder_folder), tmp_path / "model")
+    with pytest.raises(OutputError, match="is not an export"):
+        export_model(tmp_path / "model", "onnx", tmp_path / "model", overwrite=True)
+
+
+@pytest.mark.parametrize("out", ["file", "file/below", "a\0b"])
+def test_a_place_that_cannot_hold_it_is_told(out, encoder_folder, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError):
+        check_export(saved(encoder_folder), "onnx", f"{tmp_path}/{out}", overwrite=True)
+
+
+# === The command ===
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["bertcnn", "export", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        return code, capsys.readouterr().err
+
+    return call
+
+
+def test_the_command_says_where_it_is_how_it_compares_and_what_next(run, encoder_folder, tmp_path):
+    out = tmp_path / "deep" / "out"
+    code, err = run(saved(encoder_folder), "--format", "onnx", "--out", out)
+    assert code == 0, err
+    assert f"Exported {out} (onnx, float32, model " in err
+    assert f"Compared with the model: the same label on all of {len(PARITY_TEXTS)} test texts, " in err
+    assert f"Next: the example in {out}/README.md runs it with ONNX Runtime." in err
+    code, err = run(saved(encoder_folder), "--format", "onnx", "--out", out)
+    assert code == 2
+    assert err.startswith("bertcnn: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("model", "form"), [("", "pickle"), ("none", "keras")])
+def test_the_commands_errors_are_one_line(model, form, run, encoder_folder, tmp_path):
+    code, err = run(tmp_path / model if model else saved(encoder_folder), "--format", form, "--out", tmp_path / "out")
+    assert code == 2
+    assert err.startswith("bertcnn: ")
+    assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_test_texts_are_many_and_of_every_kind():
+    assert len(set(PARITY_TEXTS)) == len(PARITY_TEXTS) >= 200
+    assert "" in PARITY_TEXTS
+    assert any(clean_text(text) != text for text in PARITY_TEXTS)
+    assert sum(len(text.split()) > 512 for text in PARITY_TEXTS) >= 2
+    assert sum(not text.isascii() for text in PARITY_TEXTS) >= 50
