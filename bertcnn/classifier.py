@@ -38,7 +38,7 @@ from bertcnn.models.weights import extract
 from bertcnn.predictor import Predictor, check_texts, load
 from bertcnn.progress import Progress, Silent
 from bertcnn.saved_engine import SavedEngine, read_engine
-from bertcnn.settings import HeadSettings, Recipe, TokenizerSettings
+from bertcnn.settings import FROZEN_HEAD, HeadSettings, Recipe, TokenizerSettings
 from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
 from bertcnn.training.fit import FitResult
@@ -63,7 +63,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         recipe: "full" trains everything, "frozen" only the head on features computed once, "auto" chooses.
         seed: makes a run repeat exactly on the same machine.
         training: changes to the recipe's `TrainingSettings`, such as `{"epochs": 3, "class_weight": "balanced"}`.
-        head: shape of the CNN head; by default windows of 2, 3 and 4 tokens with 128 filters each.
+        head: shape of the CNN head; by default windows of 2, 3 and 4 tokens with 128 filters each, and more dropout with "frozen".
         progress: is told how far long work is; by default nobody is.
 
     Attributes:
@@ -142,7 +142,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             recipe, reason = choice.recipe, choice.reason
         progress.note(f"recipe {recipe}: {reason}")
         settings = recipe_settings(recipe, changes)
-        head, embed = self.head or HeadSettings(), _embed_on_cpu(encoder, tokenizer.pad_id) if recipe == "frozen" else None
+        head = self.head or (FROZEN_HEAD if recipe == "frozen" else HeadSettings())
+        embed = _embed_on_cpu(encoder, tokenizer.pad_id) if recipe == "frozen" else None
         model, result = train(encoder, train_rows, valid_rows, head, recipe, settings, seed=seed, progress=progress, embed=embed)
         self.classes_, self.history_, self.recipe_ = classes, result.epochs, (recipe, reason)
         self._finish(model, result, tokenizer, train_rows, valid_rows, fetched.name, columns or Columns(), recipe)
