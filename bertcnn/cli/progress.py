@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from bertcnn.cli.interrupts import Interrupts
+
 _SECONDS_BETWEEN_LINES = 15.0
 _SHARE_THAT_TELLS = 0.1  # the first batches compile, and say nothing about the time left
 
@@ -25,9 +27,11 @@ class PlainProgress:
         self._name, self._total, self._unit, self._done = "", 0, "", 0
         self._started = self._last = 0.0
         self._figures: dict[str, float] = {}
+        self._interrupts = Interrupts()
 
     def stage(self, name: str, total: int, unit: str = "rows") -> None:
         """A new stage starts."""
+        self._interrupts.check()
         self._close()
         self._name, self._total, self._unit, self._done, self._figures = name, total, unit, 0, {}
         self._started = self._last = time.monotonic()
@@ -35,6 +39,7 @@ class PlainProgress:
 
     def advance(self, done: int, **figures: float) -> None:
         """Part of the stage is done."""
+        self._interrupts.check()
         self._done += done
         self._figures = figures
         now = time.monotonic()
@@ -58,11 +63,14 @@ class PlainProgress:
         print(line, file=sys.stderr, flush=True)
 
     def __enter__(self) -> Self:
+        self._interrupts.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._interrupts.stop()
         if kind is None:
             self._close()
+            self._interrupts.check()
 
 
 class RichProgress:
@@ -81,14 +89,17 @@ class RichProgress:
             console=self._console,
         )
         self._task: TaskID | None = None
+        self._interrupts = Interrupts()
 
     def stage(self, name: str, total: int, unit: str = "rows") -> None:  # noqa: ARG002 - the bar shows shares
         """A new stage starts."""
+        self._interrupts.check()
         self._close()
         self._task = self._bars.add_task(name, total=total or None, figures="")
 
     def advance(self, done: int, **figures: float) -> None:
         """Part of the stage is done."""
+        self._interrupts.check()
         if self._task is not None:
             self._bars.update(self._task, advance=done, figures=figures_text(figures).removeprefix(", "))
 
@@ -103,13 +114,17 @@ class RichProgress:
         self._task = None
 
     def __enter__(self) -> Self:
+        self._interrupts.start()
         self._bars.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._interrupts.stop()
         if kind is None:
             self._close()
         self._bars.stop()
+        if kind is None:
+            self._interrupts.check()
 
 
 def show_progress() -> RichProgress | PlainProgress:
