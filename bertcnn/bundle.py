@@ -16,7 +16,7 @@ import safetensors.numpy
 from pydantic import Field
 
 from bertcnn.errors import BundleError, OutputError, one_line
-from bertcnn.files import check_can_write, output_error, put_in_place, resting_place, sync_folder, work_folder, write_new
+from bertcnn.files import check_target, output_error, put_in_place, real_folder, resting_place, sync_folder, work_folder, write_new
 from bertcnn.saved_engine import ENGINE, SavedEngine
 from bertcnn.sealed import (
     MANIFEST,
@@ -248,23 +248,7 @@ def check_bundle_target(folder: str | os.PathLike[str], overwrite: bool) -> None
     Raises:
         OutputError: a file or a folder with something else is there, a model is there and `overwrite` is off, or the place is not writable.
     """
-    target = _real_target(folder)
-    try:
-        _check_replaceable(target, overwrite)
-        above = next(path for path in target.parents if path.exists())
-        if not above.is_dir():
-            raise OutputError(f"{above} is a file", expected=f"a folder to save {target.name} in", fix="choose another place")
-        check_can_write(target)
-    except OSError as error:
-        raise output_error(target, error) from None
-
-
-def _real_target(folder: str | os.PathLike[str]) -> Path:
-    """Where the folder really is: a link to a model stays a link when the model is replaced."""
-    try:
-        return Path(os.path.realpath(folder))
-    except ValueError:  # a NUL character
-        raise OutputError(f"{one_line(folder)} is no name of a folder", expected="a place to save in", fix="correct it") from None
+    check_target(folder, lambda target: _check_replaceable(target, overwrite))
 
 
 def _check_replaceable(target: Path, overwrite: bool) -> None:
@@ -309,7 +293,7 @@ def write_bundle(bundle: Bundle, folder: str | os.PathLike[str], *, overwrite: b
     check_bundle_target(folder, overwrite)
     members = _members(bundle)
     bundle_id, manifest = seal(FORMAT, members)
-    target = _real_target(folder)
+    target = real_folder(folder)
     try:
         with work_folder(target) as work:
             new = work / "new"

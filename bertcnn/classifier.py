@@ -146,7 +146,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         embed = _embed_on_cpu(encoder, tokenizer.pad_id) if recipe == "frozen" else None
         model, result = train(encoder, train_rows, valid_rows, head, recipe, settings, seed=seed, progress=progress, embed=embed)
         self.classes_, self.history_, self.recipe_ = classes, result.epochs, (recipe, reason)
-        self._finish(model, result, tokenizer, train_rows, valid_rows, fetched.name, columns or Columns(), recipe)
+        self._finish(model, result, tokenizer, train_rows, valid_rows, fetched.name, columns or Columns())
         return self
 
     def _check_settings(self) -> dict[str, Any]:
@@ -214,7 +214,6 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         valid_rows: TokenizedRows,
         encoder_name: str,
         columns: Columns,
-        recipe: Recipe,
     ) -> None:
         """Calibrate, measure, and put everything that a saved model holds into one bundle."""
         names = [str(name) for name in self.classes_]
@@ -229,7 +228,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             tokenizer=tokenizer.settings,
             text_columns=columns.text,
             label_column=columns.label,
-            recipe=recipe,
+            recipe=self.recipe_[0],
             seed=int(self.seed),
             versions=_versions(),
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),

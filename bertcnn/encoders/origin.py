@@ -5,23 +5,14 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field
 
 from bertcnn.encoders.layout import sha256_of
 from bertcnn.errors import SettingsError
 from bertcnn.files import write_new
+from bertcnn.sealed import FileRecord
 from bertcnn.settings import Settings
 
 ORIGIN = "origin.json"  # in a cache entry, beside the encoder's own files
-
-
-class FileRecord(Settings):
-    """What a fetched file was."""
-
-    sha256: Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
-    bytes: Annotated[int, Field(ge=0)]
 
 
 class Origin(Settings):

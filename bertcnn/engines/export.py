@@ -20,7 +20,7 @@ from bertcnn.engines.export_readme import readme
 from bertcnn.engines.parity import Parity, compare
 from bertcnn.engines.parity_texts import PARITY_TEXTS
 from bertcnn.errors import BertCNNError, ExportError, OutputError, SettingsError, one_line
-from bertcnn.files import check_can_write, output_error, put_in_place, resting_place, sync_folder, work_folder, write_new
+from bertcnn.files import check_target, output_error, put_in_place, real_folder, resting_place, sync_folder, work_folder, write_new
 from bertcnn.progress import Progress, Silent
 from bertcnn.saved_engine import SavedEngine, read_engine
 from bertcnn.sealed import canonical_json, parse_json, settings_of
@@ -42,7 +42,7 @@ _MADE_WITH: Final[dict[str, tuple[str, ...]]] = {
     "keras": ("bertcnn", "keras"),
 }
 _LARGEST_RECORD: Final = 1 << 20  # bytes
-_Sha256 = Annotated[str, Field(pattern="[0-9a-f]{64}")]
+_Sha256 = Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
 
 
 class ExportRecord(Settings):
@@ -92,15 +92,7 @@ def check_export(model: str | os.PathLike[str], form: str, out: str | os.PathLik
     if form not in get_args(Format):
         known = ", ".join(get_args(Format))
         raise SettingsError(f"format {one_line(form)}", expected=f"one of {known}", fix="choose one of them with --format")
-    target = _real(out)
-    try:
-        _check_replaceable(target, overwrite)
-        above = next(path for path in target.parents if path.exists())
-        if not above.is_dir():
-            raise OutputError(f"{above} is a file", expected=f"a folder to put {target.name} in", fix="choose another place")
-        check_can_write(target)
-    except OSError as error:
-        raise output_error(target, error) from None
+    check_target(out, lambda target: _check_replaceable(target, overwrite))
     read_config(model)
     package, install = _NEEDS.get(form, ("", ""))
     if package and not _is_installed(package):
@@ -112,13 +104,6 @@ def _is_installed(package: str) -> bool:
         return find_spec(package) is not None
     except ValueError:  # it was made impossible to import
         return False
-
-
-def _real(out: str | os.PathLike[str]) -> Path:
-    try:
-        return Path(os.path.realpath(out))
-    except ValueError:  # a NUL character
-        raise OutputError(f"{one_line(out)} is no name of a folder", expected="a place to save in", fix="correct it") from None
 
 
 def _check_replaceable(target: Path, overwrite: bool) -> None:
@@ -200,7 +185,7 @@ def export_model(
     engine = read_engine(Path(model), bundle.bundle_id) if form == "openvino" else None
     reference = _reference(bundle)
     progress.advance(1)
-    target = _real(out)
+    target = real_folder(out)
     try:
         with work_folder(target) as work:
             new = work / "new"
