@@ -264,7 +264,7 @@ def test_a_record_of_the_manifest_is_closed_too(folder):
     manifest = json.loads((folder / MANIFEST).read_bytes())
     manifest["members"]["labels.json"]["url"] = "http://example.org"
     seal(folder, manifest)
-    assert "manifest.json: _MemberRecord was given the unknown key 'url'" in refusal(folder)
+    assert "manifest.json: FileRecord was given the unknown key 'url'" in refusal(folder)
 
 
 def test_a_manifest_cannot_list_a_member_of_another_name(folder):
