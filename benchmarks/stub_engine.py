@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from bertcnn.bundle import Bundle, BundleConfig, Calibration
-from bertcnn.engines import EngineOutput
+from bertcnn.engines import EngineOutput, Evidence
 from bertcnn.predictor import Predictor
 from bertcnn.scoring import score_csv
 from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
@@ -34,6 +34,7 @@ _VOCABULARY = (
     "app",
     "is",
 )
+_WIDTH, _FILTERS = 4, 2
 
 
 class StubEngine:
@@ -52,24 +53,28 @@ class StubEngine:
     def __init__(self, seconds_a_row: float = 0.0) -> None:
         self.seconds_a_row, self.asked = seconds_a_row, 0
 
-    def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:  # noqa: ARG002 - it has none
-        """Logits of each row, in order."""
+    def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
+        """Logits of each row, in order, and evidence for single windows that follow from the ids just as blindly."""
         self.asked += len(token_ids)
         time.sleep(self.seconds_a_row * len(token_ids))
         if not len(token_ids):
-            return EngineOutput(np.empty((0, len(LABELS)), np.float32))
+            nothing = Evidence(np.empty((0, _FILTERS), np.float32), np.empty((0, _FILTERS), np.int32))
+            return EngineOutput(np.empty((0, len(LABELS)), np.float32), nothing if evidence else None)
         lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
         starts = np.cumsum(lengths) - lengths
         sums = np.add.reduceat(np.concatenate(token_ids).astype(np.float64) ** 1.5, starts) + 0.01 * len(token_ids)
-        return EngineOutput((3 * np.sin(sums[:, None] * np.arange(1, len(LABELS) + 1))).astype(np.float32))
+        activations = np.abs(np.sin(sums[:, None] * np.arange(1, _FILTERS + 1))).astype(np.float32)
+        windows = (sums[:, None] * np.arange(1, _FILTERS + 1) % lengths[:, None]).astype(np.int32)
+        logits = (3 * np.sin(sums[:, None] * np.arange(1, len(LABELS) + 1))).astype(np.float32)
+        return EngineOutput(logits, Evidence(activations, windows) if evidence else None)
 
 
 def stub_predictor(seconds_a_row: float = 0.0) -> Predictor:
     """A model with that engine and the real tokenizer."""
     config = BundleConfig(
-        encoder=EncoderSettings(vocabulary_size=len(_VOCABULARY), width=4, layers=1, heads=2, feed_forward_width=8, max_positions=32),
+        encoder=EncoderSettings(vocabulary_size=len(_VOCABULARY), width=_WIDTH, layers=1, heads=2, feed_forward_width=8, max_positions=32),
         encoder_name="stub",
-        head=HeadSettings(window_sizes=(2,), filters=2),
+        head=HeadSettings(window_sizes=(2,), filters=_FILTERS),
         tokenizer=TokenizerSettings(max_tokens=32, head_tokens=8),
         text_columns=("text",),
         label_column="label",
@@ -78,9 +83,9 @@ def stub_predictor(seconds_a_row: float = 0.0) -> Predictor:
         versions={},
         created_at="2026-11-21T00:00:00+00:00",
     )
-    bundle = Bundle(
-        config, LABELS, _VOCABULARY, {"head/bias": np.zeros(1, np.float32)}, Calibration(temperature=1.0, fitted_on_rows=1), {}, ""
-    )
+    kernel = np.sin(np.arange((_FILTERS + _WIDTH) * len(LABELS), dtype=np.float32)).reshape(-1, len(LABELS))
+    tensors = {"logits/kernel": kernel, "logits/bias": np.zeros(len(LABELS), np.float32)}
+    bundle = Bundle(config, LABELS, _VOCABULARY, tensors, Calibration(temperature=1.0, fitted_on_rows=1), {}, "")
     return Predictor(bundle, StubEngine(seconds_a_row))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import keras
 import numpy as np
@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
+from bertcnn.attribution import AttentionMaps, Attribution, attention_weights, attribute
 from bertcnn.bundle import Bundle, BundleConfig, Calibration, check_bundle_target, read_bundle, write_bundle
 from bertcnn.data.labels import check_label_types, check_labels, check_one_type
 from bertcnn.data.splits import split_validation
@@ -24,7 +25,7 @@ from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.convert import load_encoder
 from bertcnn.encoders.download import fetch_encoder
 from bertcnn.engines import EngineName, check_engine
-from bertcnn.engines.keras_engine import KerasEngine
+from bertcnn.engines.keras_engine import KerasEngine, classifier_of
 from bertcnn.engines.openvino_engine import token_embeddings
 from bertcnn.engines.openvino_graph import encoder_graph
 from bertcnn.engines.quantize import CALIBRATION_ROWS, Trial, build_engine, spread
@@ -32,10 +33,11 @@ from bertcnn.errors import BundleError, LabelError, SettingsError, one_line
 from bertcnn.evaluation.calibration import fit_temperature
 from bertcnn.evaluation.metrics import evaluate
 from bertcnn.evaluation.model_card import model_card
+from bertcnn.explain import Explanation
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import extract
-from bertcnn.predictor import Predictor, check_texts, load
+from bertcnn.predictor import Predictor, check_texts, load, place_of_label
 from bertcnn.progress import Progress, Silent
 from bertcnn.saved_engine import SavedEngine, read_engine
 from bertcnn.settings import FROZEN_HEAD, HeadSettings, Recipe, TokenizerSettings
@@ -254,6 +256,60 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         """The most probable label of each text, with the type of `classes_`."""
         shares = self.predict_proba(texts)
         return self.classes_[shares.argmax(axis=1)]
+
+    def explain(
+        self,
+        texts: Sequence[str],
+        *,
+        label: str | int | None = None,
+        method: Literal["windows", "integrated_gradients"] = "windows",
+        steps: int = 64,
+    ) -> list[Explanation] | list[Attribution]:
+        """Why each text got its label.
+
+        Args:
+            texts: strings.
+            label: the label to explain; by default each text's most probable one.
+            method: "windows" is the CNN head's exact account, as `Predictor.explain` gives it; "integrated_gradients" looks through the
+                encoder at single tokens, with an error that shrinks with more steps, at the cost of as many passes.
+            steps: of integrated gradients.
+
+        Raises:
+            SettingsError: an unknown label or method, fewer than one step, or `texts` is not a list of strings.
+        """
+        predictor, name = self._fitted(), None if label is None else str(label)
+        if method == "windows":
+            return predictor.explain(texts, label=name)
+        if method != "integrated_gradients":
+            raise SettingsError(f"method {one_line(method)}", expected="'windows' or 'integrated_gradients'", fix="choose one of them")
+        checked = check_texts(texts)
+        places = (
+            predictor.predict_proba(checked).argmax(axis=1) if name is None else [place_of_label(name, predictor.labels)] * len(checked)
+        )
+        return [
+            attribute(self._network(), self._tokenizer(), text, int(place), name=predictor.labels[place], steps=steps)
+            for text, place in zip(checked, places, strict=True)
+        ]
+
+    def attention(self, texts: Sequence[str]) -> list[AttentionMaps]:
+        """The attention maps of each text, for every layer and head.
+
+        Raises:
+            SettingsError: `texts` is not a list of strings.
+        """
+        self._fitted()
+        network, tokenizer = self._network(), self._tokenizer()
+        rows = tokenizer.encode(check_texts(texts)).token_ids
+        return [AttentionMaps(tuple(tokenizer.vocabulary[token] for token in row), attention_weights(network, row)) for row in rows]
+
+    def _network(self) -> BertCnn:
+        """The Keras model, built when it is first looked into."""
+        if getattr(self, "_built", (None, None))[0] is not self._bundle.tensors:
+            self._built = (self._bundle.tensors, classifier_of(self._bundle))
+        return self._built[1]
+
+    def _tokenizer(self) -> WordPieceTokenizer:
+        return WordPieceTokenizer(self._bundle.vocabulary, self._bundle.config.tokenizer)
 
     def save(self, folder: str | Path, *, overwrite: bool = False, engine: EngineName = "auto") -> str:
         """Write the model to `folder`, atomically; returns the bundle's id.

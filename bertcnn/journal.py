@@ -28,8 +28,9 @@ import numpy as np
 from bertcnn.data.writing import explained
 from bertcnn.errors import OutputError, one_line
 from bertcnn.files import try_lock
+from bertcnn.settings import PHRASES
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2  # 1 had no `because`
 DIGEST_BYTES: Final = 16
 
 _MAGIC = b"bertcnn journal\n"
@@ -127,6 +128,7 @@ class Frame:
         digest: of their texts, in their order.
         labels: int32 [texts], of the different texts in the order in which they appear first; -1 for none.
         confidence: float32 [texts].
+        because: int32 [texts, 3, 2], where the phrases that moved the answer stand in the text; zeros where there are fewer.
         probabilities: float32 [texts, C], if asked for.
     """
 
@@ -134,11 +136,12 @@ class Frame:
     digest: bytes
     labels: np.ndarray
     confidence: np.ndarray
+    because: np.ndarray
     probabilities: np.ndarray | None
 
     def to_bytes(self) -> bytes:
         """As the journal keeps it."""
-        parts = [self.labels.astype("<i4"), self.confidence.astype("<f4")]
+        parts = [self.labels.astype("<i4"), self.confidence.astype("<f4"), self.because.astype("<i4")]
         if self.probabilities is not None:
             parts.append(self.probabilities.astype("<f4"))
         return _FRAME.pack(self.rows, len(self.labels), self.digest) + b"".join(part.tobytes() for part in parts)
@@ -149,14 +152,16 @@ class Frame:
         if len(payload) < _FRAME.size:
             return None
         rows, texts, digest = _FRAME.unpack_from(payload)
-        if len(payload) != _FRAME.size + texts * (8 + 4 * labels * probabilities) or not 0 < texts <= rows:
+        columns, spans = labels if probabilities else 0, 2 * PHRASES
+        if len(payload) != _FRAME.size + 4 * texts * (2 + spans + columns) or not 0 < texts <= rows:
             return None
         places = np.frombuffer(payload, "<i4", texts, _FRAME.size)
         if places.min() < -1 or places.max() >= labels:
             return None
         confidence = np.frombuffer(payload, "<f4", texts, _FRAME.size + 4 * texts)
-        shares = np.frombuffer(payload, "<f4", texts * labels, _FRAME.size + 8 * texts).reshape(texts, labels) if probabilities else None
-        return cls(rows, digest, places, confidence, shares)
+        because = np.frombuffer(payload, "<i4", texts * spans, _FRAME.size + 8 * texts).reshape(texts, PHRASES, 2)
+        shares = np.frombuffer(payload, "<f4", texts * columns, _FRAME.size + 4 * texts * (2 + spans)).reshape(texts, columns)
+        return cls(rows, digest, places, confidence, because, shares if probabilities else None)
 
 
 class Journal:

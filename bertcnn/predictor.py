@@ -10,13 +10,30 @@ from pathlib import Path
 import numpy as np
 
 from bertcnn.bundle import Bundle, read_bundle
-from bertcnn.engines import Engine, EngineName, check_engine, softmax
+from bertcnn.engines import Engine, EngineName, EngineOutput, check_engine, softmax
 from bertcnn.errors import BundleError, SettingsError, one_line
+from bertcnn.explain import Explainer, Explanation, words_of
+from bertcnn.last_layer import LastLayer, read_last_layer
 from bertcnn.saved_engine import read_engine
 from bertcnn.text.cleaning import is_blank
-from bertcnn.text.wordpiece import WordPieceTokenizer
+from bertcnn.text.wordpiece import EncodedTexts, WordPieceTokenizer
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """A place in a text.
+
+    Attributes:
+        start: its first character.
+        end: the one behind its last.
+        words: what stands there, on one line.
+    """
+
+    start: int
+    end: int
+    words: str
 
 
 @dataclass(frozen=True)
@@ -27,11 +44,13 @@ class Prediction:
         label: the most probable label; None for a text in which nothing can be seen.
         confidence: its calibrated probability, 0 to 1; None without a label.
         probabilities: of every label, in the model's order of labels.
+        because: the phrases that moved the answer most, at most three, the most important first.
     """
 
     label: str | None
     confidence: float | None
     probabilities: dict[str, float]
+    because: tuple[Phrase, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -42,11 +61,14 @@ class Answers:
         labels: int32 [rows], places in the model's labels; -1 for a text in which nothing can be seen.
         confidence: float32 [rows], the calibrated probability of that label, 0 to 1; 0 without one.
         probabilities: float32 [rows, C], of every label; zeros without one.
+        because: int32 [rows, 3, 2], the phrases that moved the answer most, by their first character in the text and the one behind the
+            last; zeros where there are fewer.
     """
 
     labels: np.ndarray
     confidence: np.ndarray
     probabilities: np.ndarray
+    because: np.ndarray
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -58,15 +80,17 @@ class Predictor:
     Args:
         bundle: what was saved.
         engine: runs the network.
+        last_layer: the network's; by default from the bundle's tensors.
 
     Attributes:
         labels: the model's labels, in its order.
     """
 
-    def __init__(self, bundle: Bundle, engine: Engine) -> None:
+    def __init__(self, bundle: Bundle, engine: Engine, last_layer: LastLayer | None = None) -> None:
         self.bundle, self.engine = bundle, engine
         self.labels = bundle.labels
         self._tokenizer = WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer)
+        self._explainer = Explainer(last_layer or LastLayer.of_bundle(bundle), bundle.config.head, self._tokenizer)
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
         """Probabilities, float32 [rows, C], each row summing to 1; columns in the order of `labels`.
@@ -83,22 +107,53 @@ class Predictor:
         return np.array(self.labels, object)[self.predict_proba(texts).argmax(axis=1)]
 
     def answer(self, texts: Sequence[str]) -> Answers:
-        """Label, confidence and all probabilities of each text, as arrays; what `classify` gives, for large files."""
+        """Label, confidence, phrases and all probabilities of each text, as arrays; what `classify` gives, for large files."""
         checked = check_texts(texts)
-        visible = np.fromiter((not is_blank(text) for text in checked), bool, len(checked))
-        shares = np.where(visible[:, None], self.predict_proba(checked), np.float32(0))
+        encoded, output, visible = self._looked_into(checked)
+        shares = np.where(visible[:, None], softmax(output.logits / self.bundle.calibration.temperature), np.float32(0))
         labels = np.where(visible, shares.argmax(axis=1), -1).astype(np.int32)
-        return Answers(labels, shares.max(axis=1, initial=0), shares)
+        because = self._explainer.spans(checked, encoded, output.found, labels)
+        return Answers(labels, shares.max(axis=1, initial=0), shares, because)
 
     def classify(self, texts: Sequence[str]) -> list[Prediction]:
-        """Label, confidence and all probabilities of each text; a blank text gets no label."""
-        answers = self.answer(texts)
+        """Label, confidence, phrases and all probabilities of each text; a blank text gets no label."""
+        checked = check_texts(texts)
+        answers = self.answer(checked)
         return [
             Prediction(None, None, {})
             if label < 0
-            else Prediction(self.labels[label], float(confidence), dict(zip(self.labels, map(float, shares), strict=True)))
-            for label, confidence, shares in zip(answers.labels, answers.confidence, answers.probabilities, strict=True)
+            else Prediction(
+                self.labels[label],
+                float(confidence),
+                dict(zip(self.labels, map(float, shares), strict=True)),
+                tuple(Phrase(start, end, words_of(text, start, end)) for start, end in spans.tolist() if end > start),
+            )
+            for text, label, confidence, shares, spans in zip(
+                checked, answers.labels, answers.confidence, answers.probabilities, answers.because, strict=True
+            )
         ]
+
+    def explain(self, texts: Sequence[str], *, label: str | None = None) -> list[Explanation]:
+        """What each text's logit of a label is made of: the windows of words that the CNN's filters chose, and their shares.
+
+        Args:
+            texts: any; they are looked at again, whatever was asked before.
+            label: the label to explain; by default each text's most probable one, and none for a text in which nothing can be seen.
+
+        Raises:
+            SettingsError: the model does not know the label, or `texts` is not a list of strings.
+        """
+        checked = check_texts(texts)
+        asked = None if label is None else place_of_label(label, self.labels)
+        encoded, output, visible = self._looked_into(checked)
+        labels = np.where(visible, output.logits.argmax(axis=1), -1) if asked is None else np.full(len(checked), asked)
+        return self._explainer.explain(checked, encoded, output.found, output.logits, labels, self.labels)
+
+    def _looked_into(self, texts: list[str]) -> tuple[EncodedTexts, EngineOutput, np.ndarray]:
+        """Tokens with their places, the engine's answer with evidence, and in which texts anything can be seen, bool [rows]."""
+        encoded = self._tokenizer.encode(texts, spans=True)
+        visible = np.fromiter((not is_blank(text) for text in texts), bool, len(texts))
+        return encoded, self.engine.run(encoded.token_ids, evidence=True), visible
 
 
 def load(folder: str | Path, *, engine: EngineName = "auto", streams: int | None = None) -> Predictor:
@@ -127,11 +182,26 @@ def load(folder: str | Path, *, engine: EngineName = "auto", streams: int | None
     pad_id = bundle.vocabulary.index("[PAD]")
     try:
         saved = read_engine(folder, bundle.bundle_id)
-        if saved is not None:
-            return Predictor(bundle, OpenVINOEngine.from_saved(saved, pad_id, streams=streams))
+        compiled = None if saved is None else OpenVINOEngine.from_saved(saved, pad_id, streams=streams)
     except BundleError as error:
         logger.warning("%s Until then the model's own weights are used, which is slower.", error)
-    return Predictor(bundle, OpenVINOEngine.from_bundle(read_bundle(folder), pad_id))
+        compiled = None
+    if compiled is not None:
+        return Predictor(bundle, compiled, read_last_layer(folder, bundle))
+    bundle = read_bundle(folder)
+    return Predictor(bundle, OpenVINOEngine.from_bundle(bundle, pad_id))
+
+
+def place_of_label(label: str, labels: Sequence[str]) -> int:
+    """Where a label stands among the model's.
+
+    Raises:
+        SettingsError: the model does not know it.
+    """
+    if label not in labels:
+        known = one_line(", ".join(labels), 200)
+        raise SettingsError(f"label {one_line(label)}", expected=f"one of the model's: {known}", fix="choose one of them")
+    return labels.index(label)
 
 
 def check_texts(texts: Sequence[str]) -> list[str]:

@@ -17,9 +17,11 @@ from bertcnn.data.tables import TableReader, column_position, open_table
 from bertcnn.data.writing import TableWriter, check_output, clean_leftovers, explained
 from bertcnn.engines import EngineName, check_engine
 from bertcnn.errors import OutputError, TableError
+from bertcnn.explain import because
 from bertcnn.journal import DIGEST_BYTES, Frame, InputState, Journal, JournalHeader
 from bertcnn.predictor import Predictor, load
 from bertcnn.progress import Progress, Silent
+from bertcnn.settings import PHRASES
 
 _CHUNK_ROWS = 4096
 _CACHE_SETS, _CACHE_WAYS = 8192, 16  # 131,072 texts
@@ -78,8 +80,9 @@ def score_csv(  # noqa: PLR0913 - options that callers name
 ) -> ScoringReport:
     """Classify every row of a file, in constant memory; a run that was broken off goes on where it was.
 
-    The output has the input's columns and rows in their order, then `predicted_label` and `confidence`, and a `p_<label>` for each label on
-    request. A name that the input uses already gets the prefix `bertcnn_`. Rows that cannot be read go to `<target>.rejects.csv`.
+    The output has the input's columns and rows in their order, then `predicted_label`, `confidence` and `because`, the phrases that moved
+    the answer most, and a `p_<label>` for each label on request. A name that the input uses already gets the prefix `bertcnn_`. Rows that
+    cannot be read go to `<target>.rejects.csv`.
 
     Answers are kept in the hidden file `.<target>.journal` until the output is in place. After a crash, a kill, a full disk or Ctrl-C the
     same call reads the input again, takes those answers, asks the model for the others, and writes the file that an unbroken run writes.
@@ -169,9 +172,9 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
         started = time.perf_counter()
         counts = np.zeros(len(predictor.labels) + 1, np.int64)  # of no label, then of each
         with TableWriter(job.target, columns.all, raw=job.raw, overwrite=job.overwrite) as writer:
-            for rows, frame, places in _scored(reader, _Answering(predictor, journal, job.probabilities), choice.text, progress):
+            for rows, texts, frame, places in _scored(reader, _Answering(predictor, journal, job.probabilities), choice.text, progress):
                 counts += np.bincount(frame.labels[places] + 1, minlength=len(counts))
-                ours = columns.cells(frame)
+                ours = columns.cells(texts, frame)
                 writer.write([row + ours[place] for row, place in zip(rows, places, strict=True)])
             journal.check_all_taken()
             writer.finish()
@@ -252,8 +255,8 @@ def _complete_rejects(reader: TableReader, rejects: Path) -> None:
 
 def _scored(
     reader: TableReader, answering: _Answering, text_columns: tuple[str, ...], progress: Progress
-) -> Iterable[tuple[list[tuple[str, ...]], Frame, list[int]]]:
-    """Each chunk's rows, the answers to its different texts, and which of them is each row's.
+) -> Iterable[tuple[list[tuple[str, ...]], list[str], Frame, list[int]]]:
+    """Each chunk's rows, its different texts, the answers to these, and which of them is each row's.
 
     Rows whose answers are on record make a stage of their own, so that they distort neither the rows/s nor the time left.
     """
@@ -287,8 +290,8 @@ class _Answering:
         self._cache = _Cache(len(predictor.labels) if probabilities else 0)
         self.rows_on_record = journal.rows
 
-    def answer(self, texts: list[str]) -> tuple[Frame, list[int]]:
-        """The answers to the different texts of a chunk, and for each row which of them is its own."""
+    def answer(self, texts: list[str]) -> tuple[list[str], Frame, list[int]]:
+        """The different texts of a chunk, the answers to them, and for each row which of them is its own."""
         places: dict[str, int] = {}
         rows = [places.setdefault(text, len(places)) for text in texts]
         digests = [blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest() for text in places]
@@ -301,7 +304,7 @@ class _Answering:
             frame = self._asked(Frame(len(rows), digest, *self._cache.answers(slots)), list(places), unknown)
             self._journal.append(frame)
         self._cache.add(keys[unknown], frame, unknown)
-        return frame, rows
+        return list(places), frame, rows
 
     def _asked(self, frame: Frame, texts: list[str], unknown: np.ndarray) -> Frame:
         """The frame, with the model's answers where the cache has none."""
@@ -309,6 +312,7 @@ class _Answering:
             answers = self._predictor.answer([texts[place] for place in unknown])
             frame.labels[unknown] = answers.labels
             frame.confidence[unknown] = answers.confidence
+            frame.because[unknown] = answers.because
             if frame.probabilities is not None:
                 frame.probabilities[unknown] = answers.probabilities
         return frame
@@ -331,6 +335,7 @@ class _Cache:
         self._next = [0] * self._sets  # way to fill
         self._labels = np.zeros(size, np.int32)
         self._confidence = np.zeros(size, np.float32)
+        self._because = np.zeros((size, PHRASES, 2), np.int32)
         self._probabilities = np.zeros((size, width), np.float32) if width else None
 
     def find(self, keys: np.ndarray) -> np.ndarray:
@@ -339,9 +344,10 @@ class _Cache:
         same = (self._keys[sets] == keys[:, None]).all(axis=2)  # [texts, ways]
         return np.where(same.any(axis=1), sets * _CACHE_WAYS + same.argmax(axis=1), -1)
 
-    def answers(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Copies of labels, confidence and probabilities; whatever for slot -1."""
-        return self._labels[slots], self._confidence[slots], None if self._probabilities is None else self._probabilities[slots]
+    def answers(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+        """Copies of labels, confidence, phrases and probabilities; whatever for slot -1."""
+        probabilities = None if self._probabilities is None else self._probabilities[slots]
+        return self._labels[slots], self._confidence[slots], self._because[slots], probabilities
 
     def add(self, keys: np.ndarray, frame: Frame, places: np.ndarray) -> None:
         """Keep the answers that the frame has at `places`."""
@@ -354,6 +360,7 @@ class _Cache:
         self._keys.reshape(-1, 2)[slots] = keys[texts]
         self._labels[slots] = frame.labels[places[texts]]
         self._confidence[slots] = frame.confidence[places[texts]]
+        self._because[slots] = frame.because[places[texts]]
         if self._probabilities is not None and frame.probabilities is not None:
             self._probabilities[slots] = frame.probabilities[places[texts]]
 
@@ -369,7 +376,7 @@ class _OutputColumns:
         names: list[str] = []
         self.renamed: dict[str, str] = {}
         shares = [f"p_{label}" for label in labels] if probabilities else []
-        for wanted in ("predicted_label", "confidence", *shares):
+        for wanted in ("predicted_label", "confidence", "because", *shares):
             name = wanted
             while name in given or name in names:
                 name = f"bertcnn_{name}"
@@ -379,14 +386,15 @@ class _OutputColumns:
         self.all = (*given, *names)
         self._none = ("",) * len(names)
 
-    def cells(self, frame: Frame) -> list[tuple[str, ...]]:
+    def cells(self, texts: list[str], frame: Frame) -> list[tuple[str, ...]]:
         """Our cells for each text of a frame."""
-        labels, confidence = frame.labels.tolist(), frame.confidence.tolist()
+        answers = zip(texts, frame.labels.tolist(), frame.confidence.tolist(), frame.because.tolist(), strict=True)
+        cells = [
+            (self._labels[label], f"{sure:.6f}", because(text, spans)) if label >= 0 else self._none for text, label, sure, spans in answers
+        ]
         if frame.probabilities is None:
-            return [
-                (self._labels[label], f"{sure:.6f}") if label >= 0 else self._none for label, sure in zip(labels, confidence, strict=True)
-            ]
+            return cells
         return [
-            (self._labels[label], f"{sure:.6f}", *[f"{share:.6f}" for share in shares]) if label >= 0 else self._none
-            for label, sure, shares in zip(labels, confidence, frame.probabilities.tolist(), strict=True)
+            (*own, *[f"{share:.6f}" for share in shares]) if own is not self._none else own
+            for own, shares in zip(cells, frame.probabilities.tolist(), strict=True)
         ]

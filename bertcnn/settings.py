@@ -13,6 +13,8 @@ Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 Count = Annotated[int, Field(ge=1)]
 
+PHRASES = 3  # that an answer gives as its reason, at most: what a person takes in at a glance
+
 
 class Settings(pydantic.BaseModel):
     """Base of all settings: frozen, unknown keys and wrong types refused with a one-line `SettingsError`."""

@@ -31,7 +31,8 @@ HEADER = JournalHeader(
 def frame(number, rows=4, probabilities=True):
     shares = np.random.default_rng(number).random((2, 3), np.float32) if probabilities else None
     labels = np.array([number % 3, -1], np.int32)
-    return Frame(rows, bytes([number]) * DIGEST_BYTES, labels, np.array([0.1, np.float32(1e-40)], np.float32), shares)
+    spans = np.arange(12, dtype=np.int32).reshape(2, 3, 2) * number
+    return Frame(rows, bytes([number]) * DIGEST_BYTES, labels, np.array([0.1, np.float32(1e-40)], np.float32), spans, shares)
 
 
 FRAMES = [frame(1), frame(2, rows=7), frame(3)]
@@ -134,11 +135,11 @@ def with_header(whole, header):
     return whole[:16] + start + struct.pack("<I", zlib.crc32(payload, zlib.crc32(start))) + payload + whole[24 + length :]
 
 
-@pytest.mark.parametrize("version", [0, 2, None])
+@pytest.mark.parametrize("version", [1, 3, None])
 def test_a_journal_of_another_version_is_refused_and_kept_unless_restarted(output, journal_file, version):
     other = with_header(journal_file.read_bytes(), {"schema_version": version, "anything": [1]})
     journal_file.write_bytes(other)
-    with pytest.raises(OutputError, match=rf"journal has format {version}\); expected a journal of format 1.*--restart"):
+    with pytest.raises(OutputError, match=rf"journal has format {version}\); expected a journal of format 2.*--restart"):
         Journal(output)
     assert journal_file.read_bytes() == other
     with Journal(output, restart=True) as journal:

@@ -26,7 +26,7 @@ from tests.tiny import saved
 
 ROOT = Path(__file__).parents[1]
 ROWS = 4 * 4096 + 1000
-BYTES_OF_A_CHUNK = 20_000  # in the journal, at least, of the inputs here
+BYTES_OF_A_CHUNK = 75_000  # in the journal, at least, of the inputs here
 
 
 class Told:
@@ -153,7 +153,7 @@ def test_another_input_model_engine_or_option_is_refused_until_restarted(inbox, 
     slower, other = stub_predictor(), stub_predictor()
     slower.engine.name = "slow"
     refused(r"the engine changed \('stub', now 'slow'\)", slower)
-    other.bundle.tensors["head/bias"][0] = 1
+    other.bundle.tensors["logits/bias"][0] = 1
     refused("the model changed", other)
     with source.open("a") as stream:
         stream.write("1,router\n")
@@ -248,7 +248,8 @@ def test_many_rows_of_one_text_cost_microseconds(tmp_path):
 def frame_of(numbers, width=0):
     values = np.array(numbers)
     shares = np.repeat(values[:, None], width, 1).astype(np.float32) if width else None
-    return Frame(len(values), bytes(DIGEST_BYTES), values.astype(np.int32), values.astype(np.float32), shares)
+    spans = np.repeat(values.astype(np.int32), 6).reshape(-1, 3, 2)
+    return Frame(len(values), bytes(DIGEST_BYTES), values.astype(np.int32), values.astype(np.float32), spans, shares)
 
 
 @pytest.mark.parametrize("width", [0, 2, 1000])
@@ -265,9 +266,10 @@ def test_the_cache_knows_the_latest_texts_and_stays_as_large(width):
     slots = cache.find(keys)
     assert (slots[-size // 4 :] >= 0).all()
     assert (slots >= 0).sum() == size
-    labels, confidence, shares = cache.answers(slots[slots >= 0])
+    labels, confidence, spans, shares = cache.answers(slots[slots >= 0])
     np.testing.assert_array_equal(labels, numbers[slots >= 0])
     np.testing.assert_array_equal(confidence, labels)
+    assert (spans == labels[:, None, None]).all()
     assert shares is None if not width else (shares == labels[:, None]).all()
 
 

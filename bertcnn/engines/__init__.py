@@ -57,6 +57,17 @@ class EngineOutput:
     logits: np.ndarray
     evidence: Evidence | None = None
 
+    @property
+    def found(self) -> Evidence:
+        """The evidence.
+
+        Raises:
+            ValueError: it was not asked for.
+        """
+        if self.evidence is None:
+            raise ValueError("evidence of an engine that was not asked for it: run(..., evidence=True)")
+        return self.evidence
+
 
 class Engine(Protocol):
     """Runs a trained network."""

@@ -30,9 +30,10 @@ class KerasEngine:
         self._forward = Forward(model, padded_up_to(model.encoder_settings.max_positions))
         self._pad_id = pad_id
         convolutions = [model.head.get_layer(f"convolution_{window}") for window in model.head.settings.window_sizes]
-        head = keras.Model(model.head.input, {layer.name: layer.output for layer in convolutions})
+        head = keras.Model(model.head.input, {"logits": model.head.output, **{layer.name: layer.output for layer in convolutions}})
         hidden, mask = model.encoder_output, model.input["padding_mask"]
         self._activations = keras.Model(model.input, head({"sequence_output": hidden, "padding_mask": mask}))
+        self._activations.compile(jit_compile=keras.backend.backend() != "tensorflow")
         self._branches = [layer.name for layer in convolutions]
         self._filters = len(convolutions) * model.head.settings.filters
 
@@ -47,22 +48,21 @@ class KerasEngine:
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """Logits of each row, in order, and which windows won."""
-        if not len(token_ids):
-            nothing = Evidence(np.empty((0, self._filters), np.float32), np.empty((0, self._filters), np.int32))
-            return EngineOutput(np.empty((0, self._forward.width), np.float32), nothing if evidence else None)
-        lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
-        logits = self._forward.rows(lambda plan: pad(token_ids, plan, self._pad_id).inputs(), lengths)
-        return EngineOutput(logits, self._evidence(token_ids, lengths) if evidence else None)
-
-    def _evidence(self, token_ids: Sequence[np.ndarray], lengths: np.ndarray) -> Evidence:
-        """A second pass up to the filters' activations at every token; this engine is the reference, not the fast one."""
-        found = Evidence(np.empty((len(lengths), self._filters), np.float32), np.empty((len(lengths), self._filters), np.int32))
-        for plan in self._forward.plan(lengths):
-            batch = self._activations.predict_on_batch(pad(token_ids, plan, self._pad_id).inputs())
-            activations = np.concatenate([batch[name] for name in self._branches], axis=-1)[: len(plan.rows)]  # [b, T, W * N]
+        rows = len(token_ids)
+        found = Evidence(np.empty((rows, self._filters), np.float32), np.empty((rows, self._filters), np.int32)) if evidence else None
+        output = EngineOutput(np.empty((rows, self._forward.width), np.float32), found)
+        lengths = np.fromiter(map(len, token_ids), np.int64, rows)
+        for plan in self._forward.plan(lengths) if rows else ():
+            inputs, kept = pad(token_ids, plan, self._pad_id).inputs(), len(plan.rows)
+            if found is None:
+                output.logits[plan.rows] = self._forward(inputs)[:kept]
+                continue
+            batch = self._activations.predict_on_batch(inputs)
+            output.logits[plan.rows] = batch["logits"][:kept]
+            activations = np.concatenate([batch[name] for name in self._branches], axis=-1)[:kept]  # [b, T, W * N]
             found.activations[plan.rows] = activations.max(axis=1)
             found.windows[plan.rows] = activations.argmax(axis=1)
-        return found
+        return output
 
 
 def classifier_of(bundle: Bundle) -> BertCnn:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from unicodedata import category
+
+import numpy as np
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _INVISIBLE = ("Cc", "Cf")  # Unicode's control and format characters
+_CHARACTER = re.compile("[\ud800-\udbff][\udc00-\udfff]|.", re.DOTALL)  # as clean_text sees it: two halves are one
 
 
 def clean_text(text: str) -> str:
@@ -24,6 +28,21 @@ def clean_text(text: str) -> str:
     except UnicodeEncodeError:  # two halves that belong together are joined, a half alone is replaced
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def cleaned_positions(text: str, cleaned: str) -> np.ndarray | None:
+    r"""Where each character of `cleaned`, which `clean_text` made of `text`, comes from.
+
+    Returns:
+        int32 [characters + 1], the places in `text`, the last one its length; None if they are the same places, as nearly always.
+
+    Example:
+        >>> cleaned_positions("a\ud83d\ude00b", clean_text("a\ud83d\ude00b")).tolist()
+        [0, 1, 3, 4]
+    """
+    if len(text) == len(cleaned):
+        return None
+    return np.array([*(match.start() for match in _CHARACTER.finditer(text)), len(text)], np.int32)
 
 
 def is_blank(text: str) -> bool:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
+from unicodedata import category
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -14,10 +17,12 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from bertcnn.errors import EncoderError
 from bertcnn.settings import TokenizerSettings
-from bertcnn.text.cleaning import clean_text
+from bertcnn.text.cleaning import clean_text, cleaned_positions
 
 PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 LONGEST_WORD = 100  # characters; longer words become [UNK], as in google-research/bert tokenization.py
+_JOINERS = frozenset("'\N{RIGHT SINGLE QUOTATION MARK}-_./:@&%$+#")  # without a space on either side they hold a word together
+_PUNCTUATION = ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sk")  # Unicode's categories; with signs such as | and =
 
 
 @dataclass(frozen=True)
@@ -27,10 +32,13 @@ class EncodedTexts:
     Attributes:
         token_ids: per text, int32 [T], from [CLS] to [SEP], not padded.
         truncated: bool [rows], which texts were longer than the limit and lost their middle.
+        spans: if asked for, int32 [tokens of all texts, 2], the first character of each token in the text as it was given and the one
+            behind its last; 0 and 0 for [CLS] and [SEP].
     """
 
     token_ids: list[np.ndarray]
     truncated: np.ndarray
+    spans: np.ndarray = field(default_factory=lambda: np.empty((0, 2), np.int32))
 
     @property
     def lengths(self) -> np.ndarray:
@@ -80,15 +88,18 @@ class WordPieceTokenizer:
         self._tokenizer.normalizer = BertNormalizer(lowercase=self.settings.lowercase)
         self._tokenizer.pre_tokenizer = BertPreTokenizer()
 
-    def encode(self, texts: Sequence[str]) -> EncodedTexts:
-        """Token ids of each text, with [CLS] and [SEP].
+    def encode(self, texts: Sequence[str], *, spans: bool = False) -> EncodedTexts:
+        """Token ids of each text, with [CLS] and [SEP], and on request where in the text each token stands.
 
         A text over `max_tokens` keeps its first `head_tokens` tokens and as many from its end as still fit
         (Sun et al. 2019, section 4.1: with 128 + 382 the best of the truncations tried).
         """
         limit, head = self.settings.max_tokens - 2, self.settings.head_tokens
-        encodings = self._tokenizer.encode_batch_fast([clean_text(text) for text in texts], add_special_tokens=False)
-        token_ids = []
+        cleaned = [clean_text(text) for text in texts]
+        encode = self._tokenizer.encode_batch if spans else self._tokenizer.encode_batch_fast  # the fast one knows no places
+        encodings = encode(cleaned, add_special_tokens=False)
+        token_ids: list[np.ndarray] = []
+        offsets: list[list[tuple[int, int]]] = []
         truncated = np.zeros(len(encodings), bool)
         for row, encoding in enumerate(encodings):
             ids = encoding.ids
@@ -96,7 +107,31 @@ class WordPieceTokenizer:
                 truncated[row] = True
                 ids = ids[:head] + ids[len(ids) - (limit - head) :]
             token_ids.append(np.array([self._classify_id, *ids, self._separate_id], np.int32))
-        return EncodedTexts(token_ids, truncated)
+            if spans:
+                found = _places(encoding.offsets, texts[row], cleaned[row])
+                if truncated[row]:
+                    found = found[:head] + found[len(found) - (limit - head) :]
+                offsets.append([(0, 0), *found, (0, 0)])
+        if not spans:
+            return EncodedTexts(token_ids, truncated)
+        numbers = chain.from_iterable(chain.from_iterable(offsets))
+        return EncodedTexts(token_ids, truncated, np.fromiter(numbers, np.int32).reshape(-1, 2))
+
+    @cached_property
+    def continues(self) -> np.ndarray:
+        """Which pieces go on with the word of the piece before, bool [V]."""
+        return np.fromiter((piece.startswith("##") for piece in self.vocabulary), bool, len(self.vocabulary))
+
+    @cached_property
+    def joins(self) -> np.ndarray:
+        """Which pieces are marks that hold a word together, as in "router's" and "12.50", bool [V]."""
+        return np.fromiter((piece in _JOINERS for piece in self.vocabulary), bool, len(self.vocabulary))
+
+    @cached_property
+    def is_punctuation(self) -> np.ndarray:
+        """Which pieces are a single punctuation mark, bool [V]."""
+        marks = (len(piece) == 1 and category(piece) in _PUNCTUATION for piece in self.vocabulary)
+        return np.fromiter(marks, bool, len(self.vocabulary))
 
     def normalize(self, text: str) -> str:
         """The text as the vocabulary is looked up with: control characters dropped, and by the settings lowercase without accents."""
@@ -105,6 +140,12 @@ class WordPieceTokenizer:
     def words(self, normalized: str) -> list[str]:
         """The words of a normalised text; a punctuation mark is a word of its own."""
         return [word for word, _ in self._tokenizer.pre_tokenizer.pre_tokenize_str(normalized)]
+
+
+def _places(offsets: list[tuple[int, int]], text: str, cleaned: str) -> list[tuple[int, int]]:
+    """Places in `cleaned` as places in `text`."""
+    positions = cleaned_positions(text, cleaned)
+    return offsets if positions is None else [(int(positions[start]), int(positions[end])) for start, end in offsets]
 
 
 def read_vocabulary(path: Path) -> tuple[str, ...]:

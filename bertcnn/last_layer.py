@@ -1,0 +1,112 @@
+"""The last linear layer of a saved model, at hand without reading the other weights."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bertcnn.bundle import Bundle, read_bundle
+from bertcnn.errors import BundleError
+from bertcnn.files import cache_folder
+
+_KERNEL, _BIAS = "logits/kernel", "logits/bias"
+_KEPT = 32  # models in the cache
+_DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True, eq=False)
+class LastLayer:
+    """What makes logits of the pooled features.
+
+    Attributes:
+        kernel: float32 [F, C]; the features are the filters, those of the smallest window first, then the mean of the token embeddings.
+        bias: float32 [C].
+    """
+
+    kernel: np.ndarray
+    bias: np.ndarray
+
+    @classmethod
+    def of_bundle(cls, bundle: Bundle) -> LastLayer:
+        """That of a model in memory.
+
+        Raises:
+            BundleError: the tensors are missing, or are not of the shape that the configuration describes.
+        """
+        layer = cls(*(bundle.tensors.get(name, np.empty(0, np.float32)) for name in (_KERNEL, _BIAS)))
+        if layer.kernel.shape != _shape(bundle) or layer.bias.shape != (len(bundle.labels),):
+            raise BundleError(
+                f"{_KERNEL} of shape {layer.kernel.shape}, {_BIAS} of shape {layer.bias.shape}",
+                expected=f"{_shape(bundle)} and {(len(bundle.labels),)}",
+                fix="save the model again, or copy the whole folder again from where it came",
+            )
+        return layer
+
+
+def read_last_layer(folder: Path, bundle: Bundle) -> LastLayer:
+    """The last layer of the model in `folder`, from a copy in the cache, else from the model's weights.
+
+    The weights are read and checked as a whole, which takes 0.1 s and more, once; then a copy of this layer is kept under the model's id,
+    as compiled engines are. A copy that is damaged is made again.
+
+    Args:
+        folder: the model's.
+        bundle: the model, as `read_bundle` gave it; its weights are not needed.
+
+    Raises:
+        BundleError: the weights are not what was saved, or another model has been saved in the folder since.
+    """
+    if bundle.tensors:
+        return LastLayer.of_bundle(bundle)
+    path = cache_folder() / "last_layers" / f"{bundle.bundle_id[:32]}.bin"
+    layer = _read(path, _shape(bundle))
+    if layer is not None:
+        return layer
+    whole = read_bundle(folder)
+    if whole.bundle_id != bundle.bundle_id:
+        raise BundleError(f"another model was saved in {folder} meanwhile", expected="the same model", fix="load it again")
+    layer = LastLayer.of_bundle(whole)
+    with suppress(OSError):  # a cache that cannot be written costs the time of reading at every start, nothing else
+        _write(path, layer)
+    return layer
+
+
+def _shape(bundle: Bundle) -> tuple[int, int]:
+    head = bundle.config.head
+    return len(head.window_sizes) * head.filters + bundle.config.encoder.width, len(bundle.labels)
+
+
+def _read(path: Path, shape: tuple[int, int]) -> LastLayer | None:
+    """A layer from the cache; None if there is none, or if it is damaged."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    numbers = data[_DIGEST_BYTES:]
+    if len(numbers) != 4 * (shape[0] + 1) * shape[1] or _digest(numbers) != data[:_DIGEST_BYTES]:
+        return None
+    table = np.frombuffer(numbers, "<f4").reshape(shape[0] + 1, shape[1])
+    return LastLayer(table[:-1], table[-1])
+
+
+def _write(path: Path, layer: LastLayer) -> None:
+    """Keep a layer, and of the others the newest."""
+    numbers = np.vstack([layer.kernel, layer.bias]).astype("<f4").tobytes()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(_digest(numbers) + numbers)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    for old in sorted(path.parent.glob("*.bin"), key=lambda file: file.stat().st_mtime, reverse=True)[_KEPT:]:
+        old.unlink(missing_ok=True)
+
+
+def _digest(numbers: bytes) -> bytes:
+    return hashlib.blake2b(numbers, digest_size=_DIGEST_BYTES).digest()

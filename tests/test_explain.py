@@ -1,0 +1,223 @@
+"""Because: everything adds up to the logit, and every place is the right one."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bertcnn
+from bertcnn.errors import BundleError, SettingsError
+from bertcnn.explain import Explainer, because
+from bertcnn.last_layer import LastLayer, read_last_layer
+from bertcnn.text.cleaning import clean_text, cleaned_positions
+from tests.test_predictor import NAUGHTY
+from tests.tickets import tickets
+from tests.tiny import saved, trained
+
+TEXTS = [*tickets(4)[0], "My router's led is not working, I tried changing the power socket", *NAUGHTY]
+LABELS = ("billing", "hardware", "software")
+
+
+@pytest.fixture(scope="module")
+def predictor(encoder_folder):
+    return bertcnn.load(saved(encoder_folder))
+
+
+@pytest.fixture(scope="module", params=["openvino", "keras"])
+def either(encoder_folder, request):
+    return bertcnn.load(saved(encoder_folder), engine=request.param)
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_bias_mean_and_windows_add_up_to_the_logit(either, label):
+    tokenizer = either._tokenizer
+    logits = either.engine.run(tokenizer.encode(TEXTS).token_ids).logits[:, LABELS.index(label)]
+    for explanation, logit in zip(either.explain(TEXTS, label=label), logits, strict=True):
+        assert explanation.label == label
+        assert explanation.logit == pytest.approx(logit, abs=1e-5)
+        parts = explanation.bias + explanation.mean + sum(window.share for window in explanation.windows)
+        assert parts == pytest.approx(explanation.logit, abs=1e-4)
+
+
+def test_the_means_share_is_that_of_the_real_mean_embedding(encoder_folder):
+    import keras
+
+    from bertcnn.data.batches import pad, plan_scoring
+    from bertcnn.engines.keras_engine import classifier_of
+
+    bundle = bertcnn.bundle.read_bundle(saved(encoder_folder))
+    model = classifier_of(bundle)
+    encoder = keras.Model(model.input, model.encoder_output)
+    reference = bertcnn.load(saved(encoder_folder), engine="keras")
+    kernel = bundle.tensors["logits/kernel"][-16:, LABELS.index("billing")]
+    for text, explanation in zip(TEXTS[:20], reference.explain(TEXTS[:20], label="billing"), strict=True):
+        ids = reference._tokenizer.encode([text]).token_ids
+        batch = pad(ids, plan_scoring(np.array([len(ids[0])]), 512)[0], 0).inputs()
+        hidden = np.asarray(encoder.predict_on_batch(batch))[0, : len(ids[0])]
+        assert explanation.mean == pytest.approx(float(hidden.mean(axis=0) @ kernel), abs=1e-4)
+
+
+def test_both_engines_name_nearly_the_same_windows(encoder_folder, tmp_path):
+    trained(encoder_folder).save(tmp_path / "model", engine="keras")  # compiled in float32, without int8's rounding
+    texts = tickets()[0]
+    ours = bertcnn.load(tmp_path / "model").explain(texts, label="hardware")
+    theirs = bertcnn.load(tmp_path / "model", engine="keras").explain(texts, label="hardware")
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.mean == pytest.approx(other.mean, abs=1e-3)
+        assert one.windows[0].words == other.windows[0].words
+
+
+def test_the_estimator_explains_as_the_saved_model_does(encoder_folder):
+    estimator = trained(encoder_folder)
+    assert estimator.explain(["refund money", "the router"]) == bertcnn.load(saved(encoder_folder), engine="keras").explain(
+        ["refund money", "the router"]
+    )
+
+
+def test_by_default_the_predicted_label_is_explained_and_blank_texts_are_not(predictor):
+    explanations = predictor.explain(["refund money", " ", "router cable 7"])
+    assert [explanation.label for explanation in explanations] == [*predictor.predict(["refund"]), None, "hardware"]
+    assert explanations[1].windows == explanations[1].phrases == ()
+    assert explanations[1].logit == 0
+
+
+def test_an_unknown_label_is_told(predictor):
+    with pytest.raises(SettingsError, match=r"label 'spam'; expected one of the model's: 'billing, hardware, software'"):
+        predictor.explain(["refund"], label="spam")
+
+
+def test_places_are_those_of_the_text_as_it_was_given(either):
+    for text, explanation in zip(TEXTS, either.explain(TEXTS, label="software"), strict=True):
+        for part in explanation.windows:
+            assert 0 <= part.start <= part.end <= len(text)
+            assert part.words == text[part.start : part.end] or " ... " in part.words
+        for part in explanation.phrases:
+            assert part.words == " ".join(text[part.start : part.end].replace("|", " ").split()) != ""
+            assert part.share != 0
+        assert len({part.start for part in explanation.phrases}) == len(explanation.phrases) <= 3
+
+
+def test_a_window_of_the_end_mark_alone_has_no_characters(predictor):
+    windows = [window for text in TEXTS for window in predictor.explain([text], label="billing")[0].windows if window.words == ""]
+    assert windows
+    assert all(window.start == window.end for window in windows)
+
+
+@given(st.text(st.one_of(st.characters(), st.sampled_from("a é'\ud83d\ude00\u0301")), max_size=40))
+@settings(deadline=None, max_examples=300)
+def test_every_character_of_the_cleaned_text_has_its_place(text):
+    cleaned = clean_text(text)
+    positions = cleaned_positions(text, cleaned)
+    if positions is None:
+        assert len(cleaned) == len(text)
+        return
+    assert len(positions) == len(cleaned) + 1
+    for place, char in enumerate(cleaned):
+        assert clean_text(text[positions[place] : positions[place + 1]]) == char
+
+
+@given(st.text(st.one_of(st.characters(), st.sampled_from("router is no.'\ud83d\ude00\u0301|")), max_size=60))
+@settings(deadline=None, max_examples=60)
+def test_any_text_has_an_explanation_that_adds_up(encoder_folder, text):
+    predictor = _loaded(encoder_folder)
+    (explanation,) = predictor.explain([text], label="billing")
+    parts = explanation.bias + explanation.mean + sum(window.share for window in explanation.windows)
+    assert parts == pytest.approx(explanation.logit, abs=1e-4)
+    (answer,) = predictor.classify([text])
+    for phrase in answer.because:
+        assert phrase.words == " ".join(text[phrase.start : phrase.end].replace("|", " ").split()) != ""
+
+
+_PREDICTORS: dict = {}
+
+
+def _loaded(folder):
+    return _PREDICTORS.setdefault(folder, bertcnn.load(saved(folder)))
+
+
+# === Phrases, with weights that make one word speak ===
+
+
+def phrases_for(predictor, text, words):
+    """The phrases when only windows that begin at one of the `words` (by token) count."""
+    tokenizer, head = predictor._tokenizer, predictor.bundle.config.head
+    encoded = tokenizer.encode([text], spans=True)
+    filters = len(head.window_sizes) * head.filters
+    activations, windows = np.zeros((1, filters), np.float32), np.zeros((1, filters), np.int32)
+    for number, (token, strength) in enumerate(words):
+        activations[0, number], windows[0, number] = strength, token
+    kernel = np.zeros((filters + 16, 3), np.float32)
+    kernel[:filters, 0] = 1
+    explainer = Explainer(LastLayer(kernel, np.zeros(3, np.float32)), head, tokenizer)
+    spans = explainer.spans([text], encoded, bertcnn.engines.Evidence(activations, windows), np.array([0]))
+    return because(text, spans[0].tolist())
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "expected"),
+    [
+        ("the router led is red", [(2, 1.0)], "router led"),
+        ("the router led is red", [(1, 1.0), (4, 3.0)], "is red"),
+        ("router, cable", [(1, 1.0), (2, 1.0)], "router | cable"),  # punctuation is part of no phrase
+        ("the router. the bill", [(2, 2.0), (3, 2.0), (4, 2.0)], "the | router"),  # and none goes past it
+        ("my router's led", [(3, 1.0)], "router's"),
+        ("pay 12.50 a month", [(2, 1.0)], "12.50"),
+        ("crashes", [(2, 1.0)], "crashes"),  # pieces make a whole word
+        ("ROUTER  led", [(1, 1.0)], "ROUTER led"),
+        ("refunde\u0301 ok", [(1, 1.0)], "refunde\u0301"),  # "é" in two characters
+        ("router | led", [(1, 2.0), (3, 1.0)], "router | led"),
+        ("led bill led", [(1, 1.0), (3, 1.0)], "led bill led"),
+        ("a router \U0001f600 b", [(3, 1.0)], "\U0001f600 b"),
+        ("a router \ud83d\ude00 led", [(4, 1.0)], "led"),  # two halves that count as one character once cleaned
+        ("no \ud83d router led", [(2, 1.0)], "router led"),
+        ("的 router 路由", [(3, 1.0)], "路由"),
+        ("router", [], ""),
+    ],
+)
+def test_phrases_are_whole_words_of_the_text(predictor, text, words, expected):
+    assert phrases_for(predictor, text, words) == expected
+
+
+def test_of_a_text_over_the_limit_the_places_are_right_on_both_sides_of_the_cut(predictor):
+    settings_ = predictor.bundle.config.tokenizer
+    text = "app " * settings_.head_tokens + "bill " * 100 + "led " * (settings_.max_tokens - 2 - settings_.head_tokens)
+    encoded = predictor._tokenizer.encode([text], spans=True)
+    assert encoded.truncated.all()
+    places = encoded.spans[1:-1]
+    assert {text[start:end] for start, end in places[: settings_.head_tokens]} == {"app"}
+    assert {text[start:end] for start, end in places[settings_.head_tokens :]} == {"led"}
+    assert places[-1].tolist() == [len(text) - 4, len(text) - 1]
+    assert set(phrases_for(predictor, text, [(settings_.head_tokens, 1.0)]).split(" | ")) == {"app", "led"}
+    for window in predictor.explain([text])[0].windows:
+        assert window.words in text or set(window.words.split(" ... ")[0].split()) <= {"app"}
+
+
+def test_a_phrase_is_named_once_and_a_long_one_shortened():
+    assert because("led LED led", [(0, 3), (4, 7), (8, 11)]) == "led"
+    assert because("x" * 200, [(0, 200), (0, 0), (0, 0)]) == "x" * 79 + "…"
+
+
+# === The last layer ===
+
+
+def test_the_last_layer_is_read_once_and_a_damaged_copy_is_made_again(encoder_folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
+    folder = saved(encoder_folder)
+    whole, bundle = bertcnn.bundle.read_bundle(folder), bertcnn.bundle.read_bundle(folder, weights=False)
+    for _ in range(2):
+        layer = read_last_layer(folder, bundle)
+        np.testing.assert_array_equal(layer.kernel, whole.tensors["logits/kernel"])
+        np.testing.assert_array_equal(layer.bias, whole.tensors["logits/bias"])
+        (copy,) = tmp_path.glob("last_layers/*")
+        data = bytearray(copy.read_bytes())
+        data[40] ^= 1
+        copy.write_bytes(data)
+
+
+def test_a_model_saved_over_the_one_that_was_loaded_is_not_mixed_with_it(encoder_folder, tmp_path, monkeypatch):
+    import dataclasses
+
+    monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
+    bundle = bertcnn.bundle.read_bundle(saved(encoder_folder), weights=False)
+    with pytest.raises(BundleError, match=r"another model was saved in .* meanwhile"):
+        read_last_layer(saved(encoder_folder), dataclasses.replace(bundle, bundle_id="f" * 64))
