@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bertcnn.classifier import BertCNNClassifier
+    from bertcnn.doctor.check import check_csv
     from bertcnn.encoders.convert import load_encoder
     from bertcnn.encoders.download import fetch_encoder
     from bertcnn.engines.export import export_model
@@ -24,6 +25,7 @@ __all__ = [
     "BertCNNClassifier",
     "BertCNNError",
     "Predictor",
+    "check_csv",
     "evaluate_csv",
     "export_model",
     "fetch_encoder",
@@ -38,6 +40,7 @@ _HOMES = {
     "BertCNNClassifier": "bertcnn.classifier",
     "BertCNNError": "bertcnn.errors",
     "Predictor": "bertcnn.predictor",
+    "check_csv": "bertcnn.doctor.check",
     "evaluate_csv": "bertcnn.labelled",
     "export_model": "bertcnn.engines.export",
     "fetch_encoder": "bertcnn.encoders.download",

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from bertcnn.cli.check import check
 from bertcnn.cli.encoder import encoder_app
 from bertcnn.cli.export import export
 from bertcnn.cli.quiet import load_keras
@@ -211,6 +212,7 @@ def score(
         _tell(f"{report.rejected:,} rows could not be read; they and the reasons are in {report.rejects}")
 
 
+app.command()(check)
 app.command()(export)
 
 

@@ -1,0 +1,159 @@
+"""`bertcnn check`: the data doctor's report, on a terminal and in a pipe."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bertcnn.cli.quiet import load_keras
+from bertcnn.errors import OutputError
+from bertcnn.files import output_error
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from bertcnn.doctor.report import CheckReport, Finding
+
+_STYLES = {"problem": "bold red", "look": "yellow", "note": "dim"}
+_WORDS = {"problem": "PROBLEM", "look": "LOOK AT", "note": "NOTE"}
+_WIDEST = 100  # columns, on a wide terminal
+
+
+def check(
+    data: Annotated[Path, typer.Argument(help="File of texts, with or without labels: .csv .tsv .jsonl (.gz) .parquet .xlsx")],
+    text: Annotated[str | None, typer.Option("--text", help="Text column, or several with commas between.", show_default="guessed")] = None,
+    label: Annotated[str | None, typer.Option("--label", help="Label column.", show_default="guessed")] = None,
+    fix: Annotated[
+        Path | None,
+        typer.Option("--fix", help="Write all rows here, with the columns suggested_label and finding added.", show_default=False),
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Also write the report to this file.", show_default=False)] = None,
+    encoder: Annotated[str, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.")] = "minilm-l6",
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+) -> None:
+    """Find what is wrong with a file before training on it: label errors, duplicates, leaks and more."""
+    from bertcnn.cli.progress import show_progress
+    from bertcnn.data.formats import check_input
+    from bertcnn.doctor.fixing import check_fix
+
+    check_input(data)
+    if fix is not None:
+        check_fix(data, fix, force)
+    if json_file is not None:
+        _check_json(json_file, data, fix, force)
+    load_keras()
+    from bertcnn.doctor.check import check_csv
+
+    with show_progress() as progress:
+        report = check_csv(data, text=text, label=label, fix=fix, encoder=encoder, overwrite=force, progress=progress)
+    if json_file is not None:
+        _write_json(json_file, report)
+    show_report(report)
+    for path in (fix, json_file):
+        if path is not None:
+            print(f"Wrote {path}", file=sys.stderr, flush=True)
+    if report.rejects is not None:
+        print(f"Rows that could not be read are in {report.rejects}", file=sys.stderr, flush=True)
+
+
+def _check_json(path: Path, data: Path, fix: Path | None, overwrite: bool) -> None:
+    """Refuse a place for the report that will not do."""
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise OutputError(f"{str(path)!r} is a folder, or in none", expected="the name of a file", fix="name a file in an existing folder")
+    if path.exists() and not overwrite:
+        raise OutputError(f"{str(path)!r} exists", expected="a name that is free", fix="choose another name, or overwrite with --force")
+    if path.resolve() in {other.resolve() for other in (data, fix) if other is not None}:
+        raise OutputError(f"{path} for two purposes", expected="different files", fix="choose another name for --json")
+
+
+def _write_json(path: Path, report: CheckReport) -> None:
+    """Write the report, complete or not at all."""
+    temporary = path.with_name(f".{path.name}.writing")
+    try:
+        temporary.write_text(json.dumps(report.to_json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8", errors="replace")
+        temporary.replace(path)
+    except OSError as error:
+        raise output_error(path, error) from None
+
+
+def show_report(report: CheckReport) -> None:
+    """Print the report on standard output: 80 columns in a pipe, at most 100 on a terminal."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console = Console(highlight=False, width=min(console.width, _WIDEST))
+    _show_facts(console, report)
+    for finding in report.findings:
+        _show_finding(console, finding)
+    console.print()
+    for skipped in report.skipped:
+        _print(console, f"Not checked: {skipped}.", style="dim")
+    if not report.findings:
+        console.print("Nothing was found.")
+    for line in _next_steps(report):
+        _print(console, line, style="bold")
+
+
+def _show_facts(console: Console, report: CheckReport) -> None:
+    facts = report.facts
+    how = [str(facts["format"])]
+    if facts["encoding"]:
+        how.append(str(facts["encoding"]))
+    if facts["delimiter"]:
+        how.append("separated by " + {"\t": "tabs"}.get(facts["delimiter"], repr(facts["delimiter"])))
+    _print(console, f"{report.path}: {facts['rows']:,} rows, {len(facts['columns'])} columns ({', '.join(how)})", style="bold")
+    _print(console, f"text: {', '.join(facts['text_columns'])}")
+    labels = facts["labels"]
+    if labels is None:
+        _print(console, "label: no such column")
+    else:
+        shown = ", ".join(f"{name} {number:,}" for name, number in list(labels.items())[:6])
+        rest = f", {len(labels) - 6} more" if len(labels) > 6 else ""
+        _print(console, f"label: {facts['label_column']}, {len(labels)} labels ({shown}{rest})")
+
+
+def _show_finding(console: Console, finding: Finding) -> None:
+    from rich.text import Text
+
+    console.print()
+    title = Text.assemble((_WORDS[finding.severity], _STYLES[finding.severity]), ("  " + _visible(finding.title), "bold"))
+    for part in title.wrap(console, console.width):
+        part.rstrip()
+        console.print(part)
+    _print(console, finding.advice, indent=2)
+    for example in finding.examples:
+        where = "" if example.line is None else f"line {example.line:,}: "
+        _print(console, f"- {where}{example.says}".rstrip(": "), indent=4)
+        if example.text:
+            _print(console, example.text, indent=6, style="dim")
+
+
+def _print(console: Console, line: str, *, indent: int = 0, style: str = "") -> None:
+    """Print a paragraph, broken between words, every line of it indented."""
+    from rich.text import Text
+
+    for part in Text(_visible(line), style=style).wrap(console, console.width - indent):
+        part.rstrip()
+        console.print(Text(" " * indent).append_text(part))
+
+
+def _visible(text: str) -> str:
+    """A text that cannot move the terminal's cursor or change its colours: control characters are replaced."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+
+
+def _next_steps(report: CheckReport) -> list[str]:
+    """What to do now."""
+    rows = {row for finding in report.findings for row in finding.rows}
+    if report.fixed is not None:
+        return [f"Next: go through the {len(rows):,} rows of {report.fixed} whose column 'finding' is not empty."]
+    if rows:
+        out = report.path.with_name(report.path.name.split(".")[0] + "_checked.csv").name
+        return [f"Next: bertcnn check {report.path} --fix {out}  (marks {len(rows):,} rows, changes nothing else)"]
+    if report.facts["labels"] is None:
+        return ["Next: label the texts, then: bertcnn train DATA --out MODEL"]
+    return [f"Next: bertcnn train {report.path} --out MODEL"]

@@ -1,0 +1,143 @@
+"""The data doctor's round: every check on one file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from bertcnn.data.formats import check_input
+from bertcnn.doctor.fixing import check_fix, rejects_of, write_fixed
+from bertcnn.doctor.labels import check_missing, check_rare, check_similar_names, check_spellings, spellings
+from bertcnn.doctor.languages import check_languages
+from bertcnn.doctor.leaks import check_marks, check_other_columns
+from bertcnn.doctor.mislabelled import check_label_errors, check_overlap, given_probability, label_errors
+from bertcnn.doctor.out_of_fold import assign_folds, mean_embeddings, out_of_fold, truncated_texts
+from bertcnn.doctor.patient import Patient, check_columns, check_rejected, judged_rows, read_patient
+from bertcnn.doctor.report import CheckReport, Finding, by_weight, count
+from bertcnn.doctor.similar import similar_groups
+from bertcnn.doctor.texts import check_blank, check_characters, check_duplicates, check_lengths, check_near_duplicates
+from bertcnn.encoders.download import FetchedEncoder, fetch_encoder
+from bertcnn.progress import Progress, Silent
+
+
+def check_csv(
+    data: str | Path,
+    *,
+    text: str | Sequence[str] | None = None,
+    label: str | None = None,
+    fix: str | Path | None = None,
+    encoder: str | Path = "minilm-l6",
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> CheckReport:
+    """Find what is wrong with a file of texts, with or without labels, before anybody trains on it.
+
+    Label errors and labels that overlap are found with probabilities that a logistic regression on the frozen encoder's mean embedding
+    gives each row when it has learned from other rows only; equal and nearly equal texts are never on both sides. The same file gives the
+    same report on the same machine.
+
+    Args:
+        data: .csv, .tsv, .jsonl (each also .gz), .parquet or .xlsx.
+        text: the text column or columns; guessed by default.
+        label: the label column; guessed by default. Without one only the texts are checked.
+        fix: a file to write: the input's columns and rows as they are, then `suggested_label` (empty where the label stands) and `finding`.
+        encoder: reads the texts, and its limit of tokens is the one that texts are held against.
+        overwrite: replace an existing `fix`.
+        progress: told how far it is.
+
+    Raises:
+        TableError: the file cannot be read, has no text column, or a single label.
+        OutputError: `fix` exists, is the input, or cannot be written.
+        EncoderError: the encoder cannot be had.
+
+    Example:
+        check_csv("tickets.csv", label="team", fix="looked_at.csv").finding("label_errors")
+    """
+    started = time.perf_counter()
+    path, target, progress = Path(data), None if fix is None else Path(fix), progress or Silent()
+    check_input(path)
+    if target is not None:
+        check_fix(path, target, overwrite)
+    patient = read_patient(path, text, label, None if target is None else rejects_of(target), progress)
+    fetched = fetch_encoder(encoder, progress=progress)
+    findings, suggestions, suspicion, skipped = _examine(patient, fetched, progress)
+    findings = by_weight(findings)
+    if target is not None:
+        write_fixed(patient, findings, suggestions, target, overwrite)
+    return CheckReport(
+        path=path,
+        facts=patient.facts,
+        findings=findings,
+        suggestions=suggestions,
+        suspicion=suspicion,
+        lines=patient.lines,
+        skipped=skipped,
+        fixed=target,
+        rejects=rejects_of(target) if target is not None and patient.table.rejected else None,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _examine(patient: Patient, fetched: FetchedEncoder, progress: Progress) -> tuple[list[Finding], dict[int, str], np.ndarray, list[str]]:
+    """Findings, suggestions, suspicion of each row, and checks left out."""
+    progress.stage("comparing texts", 0)
+    findings = check_rejected(patient)
+    repeated, suggestions = check_duplicates(patient)
+    groups = similar_groups(list(patient.first_rows))
+    near = check_near_duplicates(patient, groups)
+    suspicion = np.full(len(patient.texts), np.nan)
+    skipped: list[str] = []
+    if patient.labels is None:
+        skipped.append("no label column: only the texts were checked; name one with --label")
+    else:
+        variants = spellings(patient.labels)
+        labels = {int(row): variants.get(name, name) for row in judged_rows(patient) for name in [patient.labels[row]]}
+        findings += check_spellings(patient, variants)
+        if labels:
+            findings += check_marks(patient, labels)
+            errors, better = _examine_labels(patient, labels, groups, fetched, suspicion, skipped, progress)
+            findings += [*errors, *check_other_columns(patient, labels)]
+            suggestions |= better
+        for row, name in enumerate(patient.labels):
+            if name in variants:
+                suggestions.setdefault(row, variants[name])
+        findings += [*check_rare(patient), *check_similar_names(patient), *check_missing(patient)]
+    progress.stage("telling languages apart", 0)
+    findings += [*repeated, *near, *check_languages(patient), *check_blank(patient), *check_characters(patient)]
+    findings += [*check_lengths(patient, *truncated_texts(fetched, patient.texts)), *check_columns(patient)]
+    return findings, suggestions, suspicion, skipped
+
+
+def _examine_labels(
+    patient: Patient,
+    labels: dict[int, str],
+    groups: np.ndarray,
+    fetched: FetchedEncoder,
+    suspicion: np.ndarray,
+    skipped: list[str],
+    progress: Progress,
+) -> tuple[list[Finding], dict[int, str]]:
+    """Label errors and overlapping labels, with suggestions; fills `suspicion`."""
+    places = {text: place for place, text in enumerate(patient.first_rows)}
+    of_row = np.array([places[patient.texts[row].strip()] for row in labels])
+    used, inverse = np.unique(of_row, return_inverse=True)
+    texts = list(patient.first_rows)
+    features = mean_embeddings(fetched, [texts[place] for place in used], progress)[inverse]
+    names = list(labels.values())
+    fold_of = assign_folds(groups[of_row].tolist(), names, [patient.texts[row] for row in labels])
+    judged = out_of_fold(features, names, fold_of, progress)
+    if judged is None:
+        skipped.append("label errors: too few rows of each label for a model to learn from some and judge the others")
+        return [], {}
+    rows = np.fromiter(labels, np.int64, len(labels))
+    left_out = len(rows) - len(judged.rows)
+    if left_out:
+        skipped.append(f"label errors in {count(left_out, 'row')}, whose label no other rows teach")
+    judged = type(judged)(rows[judged.rows], judged.names, judged.labels, judged.probabilities)
+    suspicion[judged.rows] = 1 - given_probability(judged)
+    errors = label_errors(judged)
+    found, better = check_label_errors(patient, judged, errors)
+    return found + check_overlap(patient, judged, errors), better

@@ -1,0 +1,48 @@
+"""Which texts are in another language than the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from bertcnn.doctor.patient import Patient
+from bertcnn.doctor.report import Finding, examples_of, percent
+
+_SURE = 0.9  # probability; on 5,040 English tickets nothing was wrong above 0.53
+_FEWEST_LETTERS = 12
+_LOOKED_AT = 400  # characters
+
+
+def check_languages(patient: Patient) -> list[Finding]:
+    """Texts in another language than most, as far as py3langid is sure (a naive Bayes model over bytes, Lui and Baldwin 2012).
+
+    Texts of a few words are never sure enough, so short ones in another language are missed.
+    """
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    known: dict[str, str] = {}
+    for text in patient.first_rows:
+        start = text[:_LOOKED_AT].encode("utf-8", "replace").decode()
+        if sum(map(str.isalpha, start)) >= _FEWEST_LETTERS:
+            language, probability = identifier.classify(start.lower() if start.isupper() else start)
+            if probability >= _SURE:
+                known[text] = language
+    languages = {row: known[text.strip()] for row, text in enumerate(patient.texts) if text.strip() in known}
+    counts = Counter(languages.values())
+    if len(counts) < 2:
+        return []
+    main = counts.most_common(1)[0][0]
+    rows = {row: f"language {language!r}" for row, language in languages.items() if language != main}
+    names = ", ".join(f"{language} {number:,}" for language, number in counts.most_common(6))
+    return [
+        Finding(
+            "languages",
+            "look",
+            f"{len(rows):,} of {len(languages):,} recognised texts ({percent(len(rows) / len(languages))}) are not in the main "
+            f"language, {main!r} ({names})",
+            "The default encoder knows English. Sort other languages out, or train on them with an encoder that knows them.",
+            rows,
+            examples_of(rows, patient.lines, patient.texts),
+            {"languages": dict(counts.most_common())},
+        )
+    ]

@@ -1,0 +1,208 @@
+"""The file the data doctor looks at: its rows, texts and labels, and how it was read."""
+
+from __future__ import annotations
+
+import csv
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertcnn.data.columns import ColumnChoice, guess_columns, guess_text_columns, join_texts
+from bertcnn.data.tables import Chunk, Table, TableReader, column_position, open_table
+from bertcnn.doctor.report import Example, Finding, count, percent, shortened
+from bertcnn.errors import ColumnError, LabelError, TableError, one_line
+from bertcnn.progress import Progress
+from bertcnn.text.cleaning import is_blank
+
+_EXAMPLES = 4
+
+
+@dataclass(frozen=True)
+class Patient:
+    """A file in memory.
+
+    Attributes:
+        table: its rows, columns and line numbers.
+        choice: which columns hold the text and the label; no label where there is no such column.
+        texts: one a row, "" where it is blank.
+        labels: one a row, "" where it is blank; None without a label column.
+        facts: how it was read, for the report.
+        rejected: line, reason and start of the first rows that could not be read.
+    """
+
+    table: Table
+    choice: ColumnChoice
+    texts: list[str]
+    labels: list[str] | None
+    facts: dict[str, Any]
+    rejected: list[tuple[str, str, str]]
+
+    @property
+    def lines(self) -> list[int]:
+        """Where each row starts in the file."""
+        return self.table.line_numbers
+
+    @cached_property
+    def first_rows(self) -> dict[str, int]:
+        """The first row of each different text that is not blank; spaces at the ends do not count."""
+        first: dict[str, int] = {}
+        for row, text in enumerate(self.texts):
+            if text:
+                first.setdefault(text.strip(), row)
+        return first
+
+    @cached_property
+    def others(self) -> list[str]:
+        """The columns that hold neither the text nor the label."""
+        return [name for name in self.table.columns if name not in self.choice.text and name != self.choice.label]
+
+
+def read_patient(path: Path, text: str | Sequence[str] | None, label: str | None, rejects: Path | None, progress: Progress) -> Patient:
+    """Read a file as a whole.
+
+    Args:
+        path: the file.
+        text: the text column or columns; guessed by default.
+        label: the label column; guessed by default, and a file without one is fine.
+        rejects: where rows go that cannot be read; None to keep no more of them than a few examples.
+        progress: told how far it is.
+
+    Raises:
+        TableError: the file cannot be read, or has no rows.
+        ColumnError: a named column is missing, or none looks like text.
+        LabelError: the label column holds a single label, or none.
+    """
+    with tempfile.TemporaryDirectory(prefix="bertcnn-") as scratch:
+        place = rejects or Path(scratch) / "rejects.csv"
+        with open_table(path, rejects=place) as reader:
+            table = _rows(path, reader, progress)
+        rejected = _first_rejected(place) if reader.rejected else []
+    choice = _choose(table, text, label)
+    for role, reason in choice.reasons.items():
+        if role in ("text", "label"):
+            progress.note(f"{role}: {reason}")
+    places = [column_position(name, table.columns) for name in choice.text]
+    texts = [join_texts(row[place] for place in places) for row in table.rows]
+    texts = ["" if is_blank(one) else one for one in texts]
+    labels = None
+    if choice.label is not None:
+        labels = ["" if is_blank(name) else name for name in table.column(choice.label)]
+        _check_labels(labels, choice.label)
+    return Patient(table, choice, texts, labels, _facts(reader, choice, labels), rejected)
+
+
+def _rows(path: Path, reader: TableReader, progress: Progress) -> Table:
+    rows: list[tuple[str, ...]] = []
+    line_numbers: list[int] = []
+    progress.stage("reading", reader.total_bytes, "bytes")
+    position = 0
+    for chunk in reader.chunks():
+        rows += chunk.rows
+        line_numbers += chunk.line_numbers
+        progress.advance(reader.position - position)
+        position = reader.position
+    if not rows:
+        why = f" ({reader.first_reason})" if reader.rejected else ""
+        raise TableError(
+            f"none of the {reader.rejected:,} rows of {str(path)!r} could be read{why}"
+            if why
+            else f"{str(path)!r} has a header and no rows",
+            expected="rows below the header, each with as many cells",
+            fix="correct the file, or export it again",
+        )
+    return Table(reader.columns, rows, line_numbers, path, reader.rejected)
+
+
+def _first_rejected(place: Path) -> list[tuple[str, str, str]]:
+    with place.open(newline="", encoding="utf-8") as file:
+        reader = csv.reader(file)
+        next(reader)
+        return [(line, reason, start) for (line, reason, start), _ in zip(reader, range(_EXAMPLES), strict=False)]
+
+
+def _choose(table: Chunk, text: str | Sequence[str] | None, label: str | None) -> ColumnChoice:
+    """The columns; without a label where nothing looks like one and none was named."""
+    try:
+        return guess_columns(table, text=text, label=label)
+    except ColumnError:
+        if label is not None:
+            raise
+    return guess_text_columns(table, text=text)
+
+
+def _check_labels(labels: list[str], column: str) -> None:
+    counts = Counter(name for name in labels if name)
+    if len(counts) < 2:
+        found = f"1 label ({one_line(next(iter(counts)))})" if counts else "no label"
+        raise LabelError(
+            f"{found} in column {column!r}",
+            expected="at least 2 different labels",
+            fix="add rows of another label, or name another column with --label",
+        )
+
+
+def _facts(reader: TableReader, choice: ColumnChoice, labels: list[str] | None) -> dict[str, Any]:
+    return {
+        "format": reader.format,
+        "encoding": reader.encoding,
+        "delimiter": reader.delimiter,
+        "columns": list(reader.columns),
+        "text_columns": list(choice.text),
+        "label_column": choice.label,
+        "rows": reader.accepted,
+        "rejected": reader.rejected,
+        "labels": None if labels is None else dict(Counter(name for name in labels if name).most_common()),
+    }
+
+
+def check_rejected(patient: Patient) -> list[Finding]:
+    """Rows that could not be read."""
+    if not patient.rejected:
+        return []
+    rejected, rows = patient.table.rejected, len(patient.table)
+    return [
+        Finding(
+            "rejected_rows",
+            "problem",
+            f"{count(rejected, 'row')} of {rows + rejected:,} ({percent(rejected / (rows + rejected))}) could not be read",
+            "Correct these lines; training and scoring leave them out too.",
+            examples=[Example(int(line), reason, shortened(start)) for line, reason, start in patient.rejected],
+            figures={"rejected": rejected},
+        )
+    ]
+
+
+def check_columns(patient: Patient) -> list[Finding]:
+    """Columns that say nothing: empty ones, and those with one value."""
+    same = {}
+    for place, name in enumerate(patient.table.columns):
+        values = {row[place].strip() for row in patient.table.rows}
+        if len(values) == 1 and len(patient.table) > 1:
+            same[name] = values.pop()
+    if not same:
+        return []
+    return [
+        Finding(
+            "constant_columns",
+            "note",
+            f"{count(len(same), 'column')} with the same value in every row",
+            "Nothing can be learned from such a column; it does no harm.",
+            examples=[
+                Example(None, f"column {name!r}: {'empty' if not value else shortened(value, 40)}")
+                for name, value in list(same.items())[:_EXAMPLES]
+            ],
+            figures={"constant": list(same)},
+        )
+    ]
+
+
+def judged_rows(patient: Patient) -> np.ndarray:
+    """The rows with a text and a label, int64 ascending."""
+    labels = patient.labels or []
+    return np.array([row for row, (text, name) in enumerate(zip(patient.texts, labels, strict=False)) if text and name], np.int64)

@@ -1,0 +1,190 @@
+"""What the data doctor sees in the texts: blanks, broken characters, duplicates, near duplicates, texts that are too long."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from bertcnn.doctor.patient import Patient
+from bertcnn.doctor.report import Example, Finding, count, examples_of, named, percent, shortened
+
+# U+FFFD, and what UTF-8 becomes when it is read as Windows-1252 or Latin-1
+_SECOND = "\u0080-\u00bf\u0192\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u2013-\u203a\u20ac\u2122"  # of two bytes, as characters
+_BROKEN = re.compile(f"\ufffd|[\u00c2\u00c3][{_SECOND}]|\u00e2\u20ac")
+_EXAMPLES = 4
+
+
+def check_blank(patient: Patient) -> list[Finding]:
+    """Rows without a text."""
+    rows = {row: "empty text" for row, text in enumerate(patient.texts) if not text}
+    if not rows:
+        return []
+    return [
+        Finding(
+            "empty_texts",
+            "look",
+            f"{count(len(rows), 'row')} ({percent(len(rows) / len(patient.texts))}) without a text",
+            "Training leaves them out. If the text is in another column, name it with --text.",
+            rows,
+            [Example(patient.lines[row], says) for row, says in list(rows.items())[:_EXAMPLES]],
+        )
+    ]
+
+
+def check_characters(patient: Patient) -> list[Finding]:
+    """Texts whose encoding was damaged before they came here."""
+    rows = {
+        row: f"broken characters ({found[0]!r})"
+        for row, text in enumerate(patient.texts)
+        if not text.isascii() and (found := _BROKEN.search(text))
+    }
+    if not rows:
+        return []
+    return [
+        Finding(
+            "broken_characters",
+            "look",
+            f"{count(len(rows), 'text')} with characters that a wrong encoding has broken",
+            "Export the file again as UTF-8; what is broken here was broken before.",
+            rows,
+            examples_of(rows, patient.lines, patient.texts),
+        )
+    ]
+
+
+def check_duplicates(patient: Patient) -> tuple[list[Finding], dict[int, str]]:
+    """Texts that come more than once, those with different labels apart; and the label of the majority, where there is one."""
+    groups: dict[str, list[int]] = defaultdict(list)
+    for row, text in enumerate(patient.texts):
+        if text:
+            groups[text.strip()].append(row)
+    repeated = [rows for rows in groups.values() if len(rows) > 1]
+    findings = _conflicts(patient, repeated)
+    suggestions: dict[int, str] = {}
+    if patient.labels is not None:
+        for rows in repeated:
+            first, *others = Counter(patient.labels[row] for row in rows if patient.labels[row]).most_common(2)[:2] or [("", 0)]
+            if others and first[1] > others[0][1]:
+                suggestions |= {row: first[0] for row in rows if patient.labels[row] not in ("", first[0])}
+    if repeated:
+        again = {row: f"same text as line {patient.lines[rows[0]]}" for rows in repeated for row in rows[1:]}
+        most = sorted(repeated, key=lambda rows: (-len(rows), rows[0]))[:_EXAMPLES]
+        findings.append(
+            Finding(
+                "duplicate_texts",
+                "look",
+                f"{count(len(again), 'row')} ({percent(len(again) / len(patient.texts))}) repeat a text of another row",
+                "Training and this check keep equal texts on one side of every split. Remove them if they are exports of one ticket.",
+                dict(sorted(again.items())),
+                [Example(patient.lines[rows[0]], f"{len(rows)} times", shortened(patient.texts[rows[0]])) for rows in most],
+                {"texts": len(repeated)},
+            )
+        )
+    return findings, suggestions
+
+
+def _conflicts(patient: Patient, repeated: Sequence[Sequence[int]]) -> list[Finding]:
+    """Equal texts with different labels."""
+    labels = patient.labels
+    if labels is None:
+        return []
+    torn = [rows for rows in repeated if len({labels[row] for row in rows if labels[row]}) > 1]
+    if not torn:
+        return []
+    affected: dict[int, str] = {}
+    for rows in torn:
+        for row in rows:
+            other = next(one for one in rows if labels[one] not in ("", labels[row])) if labels[row] else rows[0]
+            affected[row] = f"same text as line {patient.lines[other]}, which is labelled {named(labels[other])}"
+    return [
+        Finding(
+            "conflicting_labels",
+            "problem",
+            f"{count(len(torn), 'text')} with different labels, in {count(len(affected), 'row')}",
+            "A model can be right on one of them only: choose one label for each text.",
+            dict(sorted(affected.items())),
+            [
+                Example(
+                    patient.lines[rows[0]],
+                    " / ".join(
+                        f"{named(name)} {number}x" for name, number in Counter(labels[row] for row in rows if labels[row]).most_common(3)
+                    ),
+                    shortened(patient.texts[rows[0]]),
+                )
+                for rows in torn[:_EXAMPLES]
+            ],
+            {"texts": len(torn)},
+        )
+    ]
+
+
+def check_near_duplicates(patient: Patient, groups: np.ndarray) -> list[Finding]:
+    """Different texts that are nearly the same.
+
+    Args:
+        patient: the file.
+        groups: of `similar_groups`, for the texts in `first_rows`.
+    """
+    first_rows = list(patient.first_rows.values())
+    members: dict[int, list[int]] = defaultdict(list)
+    for place, group in enumerate(groups.tolist()):
+        members[group].append(first_rows[place])
+    crowds = [rows for rows in members.values() if len(rows) > 1]
+    if not crowds:
+        return []
+    labels = patient.labels
+    torn = [rows for rows in crowds if labels is not None and len({labels[row] for row in rows if labels[row]}) > 1]
+    affected = {row: f"nearly the text of line {patient.lines[rows[0]]}" for rows in crowds for row in rows[1:]}
+    shown = sorted(torn or crowds, key=lambda rows: (-len(rows), rows[0]))[: _EXAMPLES // 2]
+    examples = [
+        Example(patient.lines[row], named(labels[row]) if labels and labels[row] else "", shortened(patient.texts[row]))
+        for rows in shown
+        for row in (rows[0], _most_unlike(rows, labels))
+    ]
+    differ = f"; {count(len(torn), 'group')} of them with different labels" if torn else ""
+    return [
+        Finding(
+            "near_duplicates",
+            "look",
+            f"{count(len(affected), 'text')} nearly the same as another one{differ}",
+            "Look at those with different labels first." if torn else "Rows that say the same teach little: keep few of each.",
+            dict(sorted(affected.items())),
+            examples,
+            {"groups": len(crowds), "groups_with_different_labels": len(torn)},
+        )
+    ]
+
+
+def _most_unlike(rows: Sequence[int], labels: Sequence[str] | None) -> int:
+    """The first row with another label than the first one; without any, the second."""
+    return next((row for row in rows[1:] if labels is not None and labels[row] not in ("", labels[rows[0]])), rows[1])
+
+
+def check_lengths(patient: Patient, truncated: np.ndarray, limit: int) -> list[Finding]:
+    """Texts of which a model reads a part only.
+
+    Args:
+        patient: the file.
+        truncated: bool [rows].
+        limit: tokens a model reads.
+    """
+    rows = dict.fromkeys(np.flatnonzero(truncated).tolist(), f"longer than {limit} tokens")
+    if not rows:
+        return []
+    return [
+        Finding(
+            "long_texts",
+            "look",
+            f"{count(len(rows), 'text')} ({percent(len(rows) / len(patient.texts))}) longer than the {limit} tokens that a model reads",
+            "The middle of such a text is left out. Cut quoted mails and attachments off if what counts may be there.",
+            rows,
+            [
+                Example(patient.lines[row], f"{len(patient.texts[row]):,} characters", shortened(patient.texts[row], 80))
+                for row in list(rows)[:_EXAMPLES]
+            ],
+            {"limit": limit},
+        )
+    ]

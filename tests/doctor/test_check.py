@@ -1,0 +1,311 @@
+"""The data doctor: each finding on a file that has it and not on one that has not, and the contract of `fix`."""
+
+import csv
+import gzip
+import json
+import random
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bertcnn.data.tables import read_table
+from bertcnn.doctor.check import check_csv
+from bertcnn.errors import ColumnError, LabelError, OutputError, TableError
+
+WORDS = {
+    "billing": ("invoice", "refund", "charged", "price", "bill", "money"),
+    "hardware": ("router", "cable", "modem", "socket", "power", "box"),
+    "software": ("app", "login", "password", "update", "crash", "screen"),
+}
+FILLERS = tuple("the my your is are was today again still since please help nothing working slow down new old time me".split())  # noqa: SIM905
+
+
+def healthy(each=30, seed=0):
+    """Rows of id, text and label with nothing wrong."""
+    chance, rows = random.Random(seed), []
+    for place in range(each * len(WORDS)):
+        label = list(WORDS)[place % len(WORDS)]
+        words = [*chance.sample(WORDS[label], 3), *chance.sample(FILLERS, 5)]
+        chance.shuffle(words)
+        rows.append([f"T-{place}", " ".join(words), label])
+    return rows
+
+
+def write(path, rows, header=("id", "text", "label")):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+    return path
+
+
+@pytest.fixture
+def look(tmp_path, encoder_folder):
+    """Check rows with the tiny encoder."""
+
+    def check(rows, header=("id", "text", "label"), **options):
+        return check_csv(write(tmp_path / "data.csv", rows, header), encoder=encoder_folder, **options)
+
+    return check
+
+
+def kinds(report):
+    return {finding.kind for finding in report.findings}
+
+
+def test_a_healthy_file_has_no_findings(look):
+    report = look(healthy())
+    assert kinds(report) <= {"label_errors", "overlapping_labels"}  # which a random encoder may suspect wrongly
+    assert len(report.suggestions) <= 8
+    assert report.facts["labels"] == {"billing": 30, "hardware": 30, "software": 30}
+
+
+def blank(rows):
+    rows[3][1], rows[4][1] = "", " \u200b"
+
+
+def repeat(rows):
+    rows[6][1] = rows[3][1] + " "
+
+
+def conflict(rows):
+    rows[4][1] = rows[3][1]
+
+
+def nearly(rows):
+    rows[3][1] = "the router in my old house is not working since today please help me"
+    rows[6][1] = "The router in my old house is not working since today, please help me!"
+    rows[9][1] = "the router in my old house is not workin since today please help me"
+
+
+def misspelled(rows):
+    for row in rows[:9:3]:
+        row[2] = "Billing "
+
+
+def plural(rows):
+    for row in rows[:30:3]:
+        row[2] = "billings"
+
+
+def rare(rows):
+    rows[0][2] = "refunds desk"
+
+
+def unlabelled(rows):
+    rows[0][2] = "  "
+
+
+def long(rows):
+    rows[0][1] = "invoice " * 70
+
+
+def tagged(rows):
+    for row in rows[::3]:
+        row[1] += " [queue-billing]"
+
+
+def signed(rows):
+    for number, row in enumerate(rows[::3]):
+        row[1] += f"\nCase {number}\nYour friendly team"
+
+
+def foreign(rows):
+    rows[0][1] = "Bonjour, ma facture de ce mois-ci est presque le double et je ne comprends pas pourquoi"
+    for place, text in enumerate(
+        ("Please help me, the bill is wrong again this month", "Nothing is working since this morning, please help")
+    ):
+        rows[6 + place][1] = text
+
+
+def damaged(rows):
+    rows[0][1] = "the cafÃ© router and thatâ€™s it"
+
+
+SICK = {
+    "empty_texts": (blank, 2),
+    "duplicate_texts": (repeat, 1),
+    "conflicting_labels": (conflict, 2),
+    "near_duplicates": (nearly, 2),
+    "label_spellings": (misspelled, 3),
+    "similar_names": (plural, 0),
+    "rare_labels": (rare, 1),
+    "missing_labels": (unlabelled, 1),
+    "long_texts": (long, 1),
+    "languages": (foreign, 1),
+    "broken_characters": (damaged, 1),
+}
+
+
+@pytest.mark.parametrize("kind", SICK)
+def test_each_finding_is_made_where_it_should_be(kind, look):
+    make_sick, affected = SICK[kind]
+    rows = healthy()
+    make_sick(rows)
+    finding = look(rows).finding(kind)
+    assert finding is not None
+    assert len(finding.rows) == affected
+    assert finding.examples
+    assert finding.title
+    assert finding.advice.endswith(".")
+
+
+@pytest.mark.parametrize(("make_sick", "mark"), [(tagged, "[queue-billing]"), (signed, "Your friendly team")])
+def test_a_mark_that_gives_the_label_away_is_found(make_sick, mark, look):
+    rows = healthy()
+    make_sick(rows)
+    finding = look(rows).finding("leaks_in_text")
+    assert finding.severity == "problem"
+    assert mark in {leak["mark"] for leak in finding.figures["marks"]}
+    assert set(finding.rows) >= set(range(0, 90, 3))
+
+
+def test_a_mark_of_all_labels_is_no_leak(look):
+    rows = healthy()
+    for row in rows:
+        row[1] += "\nKind regards [queue-all]"
+    assert look(rows).finding("leaks_in_text") is None
+
+
+def test_columns_that_foretell_the_label_and_constant_ones_are_found(look):
+    rows = [
+        [f"{label[:2]}-{place}", text, label, {"billing": "Q1"}.get(label, "Q2" if label == "hardware" else "Q3"), "web", str(place % 7)]
+        for place, (_, text, label) in enumerate(healthy())
+    ]
+    report = look(rows, ("id", "text", "label", "queue", "source", "hour"))
+    assert report.finding("leaks_in_columns").figures["columns"] == ["id", "queue"]
+    assert report.finding("constant_columns").figures["constant"] == ["source"]
+
+
+def test_flipped_labels_are_found_and_the_right_ones_suggested(look):
+    rows = healthy(60)
+    truth = {row: rows[row][2] for row in range(5, 180, 22)}
+    for row, label in truth.items():
+        rows[row][2] = next(name for name in WORDS if name != label)
+    report = look(rows)
+    found = set(report.finding("label_errors").rows)
+    assert len(found & set(truth)) >= 0.7 * len(truth)
+    assert all(report.suggestions[row] == truth[row] for row in found & set(truth))
+    suspicious = np.argsort(-report.suspicion, kind="stable")[: 2 * len(truth)]
+    assert len(set(suspicious.tolist()) & set(truth)) >= 0.7 * len(truth)
+
+
+def test_labels_mixed_up_with_each_other_overlap(look):
+    chance, rows = random.Random(3), healthy(60)
+    for row in rows:
+        if row[2] != "software":
+            row[2] = chance.choice(("refunds", "returns"))
+    pairs = look(rows).finding("overlapping_labels").figures["pairs"]
+    assert [pair["labels"] for pair in pairs] == [["refunds", "returns"]]
+
+
+def test_the_majority_of_equal_texts_suggests_its_label(look):
+    rows = healthy()
+    for row in (3, 6, 10):
+        rows[row][1] = "invoice bill refund today please"
+    report = look(rows)
+    assert report.suggestions[10] == "billing"
+    assert 3 not in report.suggestions
+
+
+def test_a_file_without_labels_gets_the_checks_of_texts_only(look):
+    rows = [row[:2] for row in healthy()]
+    rows[1][1] = rows[0][1]
+    report = look(rows, ("id", "text"))
+    assert kinds(report) == {"duplicate_texts"}
+    assert "only the texts" in report.skipped[0]
+    assert np.isnan(report.suspicion).all()
+
+
+def test_labels_with_one_row_are_reported_though_no_model_can_judge_them(look):
+    rows = [[str(place), f"router number {word} is old", f"label {word}"] for place, word in enumerate(("app", "bill", "cable", "money"))]
+    report = look(rows, label="label")
+    assert report.finding("rare_labels").severity == "problem"
+    assert "label errors" in report.skipped[0]
+
+
+def test_a_file_of_thirty_rows_works(look):
+    assert len(look(healthy(10)).suspicion) == 30
+
+
+def test_the_same_file_gives_the_same_report(look):
+    rows = healthy()
+    conflict(rows), nearly(rows), misspelled(rows)
+    first, second = look(rows).to_json(), look(rows).to_json()
+    assert {**first, "seconds": 0} == {**second, "seconds": 0}
+    assert json.loads(json.dumps(first)) == first
+
+
+def test_the_order_of_rows_changes_no_suggestion(look):
+    rows = healthy(40)
+    rows[7][2] = "billing"
+    forwards, backwards = look(rows), look(rows[::-1])
+    assert {rows[row][0] for row in forwards.suggestions} == {rows[::-1][row][0] for row in backwards.suggestions}
+
+
+def test_fix_keeps_every_byte_and_adds_two_columns(look, tmp_path):
+    rows = healthy()
+    conflict(rows), misspelled(rows), blank(rows)
+    rows[20][1], rows[21][1] = '=1+1, "quoted"\nand two lines', "'@home the router, again"
+    report = look(rows, fix=tmp_path / "out.csv")
+    fixed = read_table(tmp_path / "out.csv")
+    assert fixed.columns == ("id", "text", "label", "suggested_label", "finding")
+    assert [list(row[:3]) for row in fixed.rows] == rows
+    write(tmp_path / "again.csv", [row[:3] for row in fixed.rows])
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "data.csv").read_bytes()
+    assert {row: cells[3] for row, cells in enumerate(fixed.rows) if cells[3]} == report.suggestions
+    touched = {row for finding in report.findings for row in finding.rows}
+    assert {row for row, cells in enumerate(fixed.rows) if cells[4]} == touched
+    assert all(cells[3] != cells[2] for cells in fixed.rows)
+
+
+def test_fix_uses_names_that_are_free_and_any_format(look, tmp_path):
+    rows = [[*row, "mine"] for row in healthy(10)]
+    look(rows, ("id", "text", "label", "finding"), label="label", fix=tmp_path / "out.jsonl.gz")
+    with gzip.open(tmp_path / "out.jsonl.gz", "rt", encoding="utf-8") as file:
+        first = json.loads(file.readline())
+    assert list(first) == ["id", "text", "label", "finding", "suggested_label", "bertcnn_finding"]
+    assert first["finding"] == "mine"
+
+
+def test_rows_that_cannot_be_read_are_a_finding_and_kept(tmp_path, encoder_folder):
+    path = write(tmp_path / "data.csv", healthy())
+    path.write_text(path.read_text() + "only one cell\n")
+    report = check_csv(path, encoder=encoder_folder, fix=tmp_path / "out.csv")
+    assert report.finding("rejected_rows").examples[0].line == 92
+    assert "only one cell" in report.rejects.read_text()
+    assert len(read_table(tmp_path / "out.csv")) == 90
+
+
+def test_what_cannot_be_checked_is_refused_in_words(look, tmp_path):
+    with pytest.raises(TableError, match="there is no file"):
+        check_csv(tmp_path / "none.csv")
+    with pytest.raises(LabelError, match="1 label"):
+        look([[*row[:2], "same"] for row in healthy()])
+    with pytest.raises(ColumnError, match="no column looks like text"):
+        look([["1", "2"], ["3", "4"]], ("a", "b"))
+    with pytest.raises(ColumnError, match="did you mean 'label'"):
+        look(healthy(), label="lable")
+    with pytest.raises(OutputError, match="input and output"):
+        look(healthy(), fix=tmp_path / "data.csv")
+    (tmp_path / "there.csv").write_text("x")
+    with pytest.raises(OutputError, match="exists"):
+        look(healthy(), fix=tmp_path / "there.csv")
+    assert (tmp_path / "there.csv").read_text() == "x"
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.text(max_size=30), st.sampled_from(["a", "b", "A ", ""])), min_size=6, max_size=25))
+def test_any_texts_and_labels_are_checked_or_refused_in_words(encoder_folder, tmp_path, cells):
+    path = tmp_path / "any.jsonl"
+    path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in cells))
+    try:
+        report = check_csv(path, text="text", label="label", encoder=encoder_folder, fix=tmp_path / "any_out.jsonl", overwrite=True)
+    except LabelError:
+        assert len({label for _, label in cells if label}) < 2
+        return
+    fixed = read_table(tmp_path / "any_out.jsonl")
+    assert [row[:2] for row in fixed.rows] == read_table(path).rows
+    assert set(report.suggestions.values()) <= {"a", "b", "A "}
