@@ -182,7 +182,11 @@ def load(folder: str | Path, *, engine: EngineName = "auto", streams: int | None
     pad_id = bundle.vocabulary.index("[PAD]")
     try:
         saved = read_engine(folder, bundle.bundle_id)
-        compiled = None if saved is None else OpenVINOEngine.from_saved(saved, pad_id, streams=streams)
+        compiled = (
+            None
+            if saved is None
+            else OpenVINOEngine.from_saved(saved, pad_id, longest=bundle.config.encoder.max_positions, streams=streams)
+        )
     except BundleError as error:
         logger.warning("%s Until then the model's own weights are used, which is slower.", error)
         compiled = None

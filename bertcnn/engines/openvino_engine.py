@@ -14,13 +14,12 @@ import numpy as np
 import openvino as ov
 
 from bertcnn.bundle import Bundle
-from bertcnn.data.batches import BatchPlan, pad, plan_scoring
+from bertcnn.data.batches import BatchPlan, pad, plan_compiled
 from bertcnn.engines import EngineOutput, Evidence
 from bertcnn.errors import BundleError
 from bertcnn.files import cache_folder
 from bertcnn.saved_engine import SavedEngine
 
-_TOKEN_BUDGET = 512  # B x T of a batch; the activations of one then stay in a core's cache
 _KEPT = 8  # compiled engines in the cache
 _DIGEST_BYTES = 16
 
@@ -32,23 +31,25 @@ class OpenVINOEngine:
         compiled: of `classifier_graph`, or of its int8 form.
         pad_id: the id of [PAD].
         name: "openvino-int8" or "openvino-float32".
+        longest: tokens that a text has at most; by default each call's longest. With it, calls have lengths in common.
     """
 
-    def __init__(self, compiled: ov.CompiledModel, pad_id: int, name: str) -> None:
+    def __init__(self, compiled: ov.CompiledModel, pad_id: int, name: str, longest: int | None = None) -> None:
         self.name = name
-        self._pad_id = pad_id
+        self._pad_id, self._longest = pad_id, longest
         self._queue = ov.AsyncInferQueue(compiled, compiled.get_property("NUM_STREAMS"))
         self._queue.set_callback(_store)
         self._lock = threading.Lock()  # a dashboard's sessions share one engine
         self._classes, self._filters = (compiled.output(output).partial_shape[1].get_length() for output in ("logits", "windows"))
 
     @classmethod
-    def from_saved(cls, saved: SavedEngine, pad_id: int, *, streams: int | None = None) -> OpenVINOEngine:
+    def from_saved(cls, saved: SavedEngine, pad_id: int, *, longest: int | None = None, streams: int | None = None) -> OpenVINOEngine:
         """The engine that was saved with a model.
 
         Args:
             saved: the engine.
             pad_id: the id of [PAD].
+            longest: tokens that a text has at most.
             streams: batches computed at the same time; by default one a core, which is best for many rows. With 1 the cores share each
                 batch and the engine is loaded sooner, which is best for single texts.
 
@@ -67,7 +68,7 @@ class OpenVINOEngine:
                     fix="save the model again with this version, or use the engine 'keras'",
                 ) from None
 
-        return cls(_compiled(read, saved.engine_id, streams), pad_id, f"openvino-{saved.record.precision}")
+        return cls(_compiled(read, saved.engine_id, streams), pad_id, f"openvino-{saved.record.precision}", longest)
 
     @classmethod
     def from_bundle(cls, bundle: Bundle, pad_id: int) -> OpenVINOEngine:
@@ -78,12 +79,13 @@ class OpenVINOEngine:
         """
         from bertcnn.engines.openvino_graph import classifier_graph
 
-        return cls.of_graph(classifier_graph(bundle.tensors, bundle.config.encoder, bundle.config.head), pad_id)
+        encoder = bundle.config.encoder
+        return cls.of_graph(classifier_graph(bundle.tensors, encoder, bundle.config.head), pad_id, encoder.max_positions)
 
     @classmethod
-    def of_graph(cls, graph: ov.Model, pad_id: int) -> OpenVINOEngine:
+    def of_graph(cls, graph: ov.Model, pad_id: int, longest: int | None = None) -> OpenVINOEngine:
         """A graph in memory, compiled for this machine."""
-        return cls(_compiled(lambda: graph), pad_id, "openvino-float32")
+        return cls(_compiled(lambda: graph), pad_id, "openvino-float32", longest)
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """Logits of each row, in order, and which windows won."""
@@ -92,7 +94,7 @@ class OpenVINOEngine:
         output = EngineOutput(np.empty((rows, self._classes), np.float32), found)
         lengths = np.fromiter(map(len, token_ids), np.int64, rows)
         with self._lock:
-            for plan in reversed(plan_scoring(lengths, _TOKEN_BUDGET)):  # the longest first, so that no core waits for one at the end
+            for plan in reversed(plan_compiled(lengths, self._longest)):  # the longest first, so that no core waits for one at the end
                 batch = pad(token_ids, plan, self._pad_id)
                 self._queue.start_async({"token_ids": batch.token_ids, "padding_mask": batch.padding_mask}, (plan, output))
             self._queue.wait_all()
@@ -113,7 +115,7 @@ def token_embeddings(
     compiled = _compiled(lambda: graph)
     queue = ov.AsyncInferQueue(compiled, compiled.get_property("NUM_STREAMS"))
     queue.set_callback(lambda request, rows: store(rows, request.get_tensor("sequence_output").data))
-    for plan in reversed(plan_scoring(np.fromiter(map(len, token_ids), np.int64, len(token_ids)), _TOKEN_BUDGET)):
+    for plan in reversed(plan_compiled(np.fromiter(map(len, token_ids), np.int64, len(token_ids)))):
         batch = pad(token_ids, plan, pad_id)
         queue.start_async({"token_ids": batch.token_ids, "padding_mask": batch.padding_mask}, plan.rows)
     queue.wait_all()

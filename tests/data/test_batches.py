@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertcnn.data.batches import BatchPlan, choose_lengths, pad, plan_scoring, plan_training
+from bertcnn.data.batches import BatchPlan, choose_lengths, pad, plan_compiled, plan_scoring, plan_training
 
 LENGTHS = st.lists(st.integers(2, 130), min_size=1, max_size=60).map(np.array)
 
 
 def round_up(lengths, longest):
-    return np.minimum(-(-lengths // 8) * 8, longest)
+    return np.minimum(-(-lengths // 4) * 4, longest)
 
 
 def padded_tokens(lengths, padded_lengths):
@@ -29,7 +29,7 @@ def test_lengths_are_few_ascending_and_hold_every_row(lengths, most):
     assert 1 <= len(chosen) <= most
     assert list(chosen) == sorted(set(chosen))
     assert chosen[-1] == lengths.max()
-    assert all(length % 8 == 0 for length in chosen[:-1])
+    assert all(length % 4 == 0 for length in chosen[:-1])
 
 
 @given(st.lists(st.integers(2, 70), min_size=1, max_size=30).map(np.array), st.integers(1, 4))
@@ -96,6 +96,30 @@ def test_scoring_with_fixed_lengths_has_one_shape_for_each(lengths, budget):
 def test_no_rows_make_no_batches():
     none = np.empty(0, int)
     assert plan_scoring(none) == plan_scoring(none, 100, (8, 16)) == plan_training(none, (8,), 4, np.random.default_rng(0)) == []
+    assert plan_compiled(none) == plan_compiled(none, 512) == []
+
+
+@given(st.lists(st.integers(1, 512), min_size=1, max_size=300).map(np.array), st.sampled_from([None, 512]))
+def test_a_compiled_engine_sees_few_numbers_of_tokens(lengths, longest):
+    plans = plan_compiled(lengths, longest)
+    assert_every_row_once(plans, lengths)
+    limit = longest or lengths.max()
+    *full, last = plans
+    assert all(plan.size == len(plan.rows) and plan.length <= limit for plan in plans)
+    assert {plan.size * plan.length for plan in full if plan.length < limit} <= {512, 504, 480, 384, 320}
+    assert last.size * last.length <= 512
+    assert len({plan.length for plan in plans}) <= 41
+
+
+def test_texts_of_more_than_512_tokens_stand_alone():
+    plans = plan_compiled(np.array([600, 700, 1500, 2000]), 2000)
+    assert [(plan.size, plan.length) for plan in plans] == [(1, 640), (1, 768), (1, 1536), (1, 2000)]
+
+
+def test_texts_in_one_batch_are_of_similar_length():
+    lengths = np.random.default_rng(0).integers(5, 40, 3000)
+    padded = sum(plan.size * plan.length for plan in plan_compiled(lengths, 512))
+    assert padded < 1.06 * lengths.sum()
 
 
 # === Padding ===
