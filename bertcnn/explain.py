@@ -5,9 +5,8 @@ share belongs to the one window of tokens that gave that activation. What a filt
 too, but has no characters.
 
 Phrases, for people, are made of whole words. The share of a window is divided evenly among its tokens, and a word gets what its tokens got.
-The fewest words that hold two thirds of what spoke for the label are chosen, at most eight. Chosen neighbours make a phrase, also with one
-word between them; punctuation ends one. Here the labels are compared: a weight counts by how far it is above its mean over
-all labels, because what raises all logits alike moves no answer.
+The fewest words that hold more than half of what spoke for the label are chosen, at most eight. Chosen neighbours make a phrase, also with
+one word between them; punctuation ends one.
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ from bertcnn.settings import PHRASES, HeadSettings
 from bertcnn.text.wordpiece import EncodedTexts, WordPieceTokenizer
 
 _MOST_WORDS = 8
-_ENOUGH = 2 / 3  # of what spoke for the label
+_ENOUGH = 0.5  # of what spoke for the label
+_ROUNDING = 1e-6  # what a sum of shares may be off
 _LONGEST = 80  # characters of a phrase in a cell
 _NOWHERE = np.iinfo(np.int32).max
 
@@ -79,8 +79,8 @@ class Explainer:
     def __init__(self, layer: LastLayer, head: HeadSettings, tokenizer: WordPieceTokenizer) -> None:
         filters = head.filters * len(head.window_sizes)
         self._bias, self._kernel = layer.bias, np.ascontiguousarray(layer.kernel[:filters].T)  # [C, W * N]
-        self._contrast = self._kernel - self._kernel.mean(axis=0)
-        self._head, self._tokenizer = head, tokenizer
+        self._widths = np.repeat(np.array(head.window_sizes, np.int32), head.filters)  # [W * N]
+        self._tokenizer = tokenizer
 
     def spans(self, texts: Sequence[str], encoded: EncodedTexts, evidence: Evidence, labels: np.ndarray) -> np.ndarray:
         """The phrases that moved each answer most, for many texts at once.
@@ -132,8 +132,7 @@ class Explainer:
     def _windows(self, tokens: _Tokens, starts: np.ndarray, shares: np.ndarray) -> tuple[Part, ...]:
         """Each different window with the sum of its filters' shares."""
         found: dict[tuple[int, int], float] = {}
-        widths = np.repeat(self._head.window_sizes, self._head.filters)
-        for start, width, share in zip(starts.tolist(), widths.tolist(), shares.tolist(), strict=True):
+        for start, width, share in zip(starts.tolist(), self._widths.tolist(), shares.tolist(), strict=True):
             if share:
                 found[start, width] = found.get((start, width), 0.0) + share
         return tuple(tokens.part(*place, share) for place, share in sorted(found.items(), key=lambda item: -abs(item[1])))
@@ -141,12 +140,12 @@ class Explainer:
     def _phrases(
         self, texts: Sequence[str], encoded: EncodedTexts, evidence: Evidence, labels: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Phrases, int32 [rows, PHRASES, 2], and what each added to the logit in comparison with the other labels', [rows, PHRASES]."""
+        """Phrases, int32 [rows, PHRASES, 2], and what each added to the logit, [rows, PHRASES]."""
         spans, moved = np.zeros((len(texts), PHRASES, 2), np.int32), np.zeros((len(texts), PHRASES))
         if not len(texts):
             return spans, moved
         words = _Words(encoded, self._tokenizer)
-        shares = evidence.activations * np.where(labels[:, None] >= 0, self._contrast[labels], np.float32(0))  # [rows, W * N]
+        shares = evidence.activations * np.where(labels[:, None] >= 0, self._kernel[labels], np.float32(0))  # [rows, W * N]
         rows, found, strengths = words.phrases(np.add.reduceat(self._by_token(encoded.lengths, evidence.windows, shares), words.first))
         order = np.lexsort((-strengths, rows))
         rank = _ranks(rows[order])
@@ -160,19 +159,14 @@ class Explainer:
 
     def _by_token(self, lengths: np.ndarray, windows: np.ndarray, shares: np.ndarray) -> np.ndarray:
         """Shares [rows, W * N] of windows, divided evenly among their tokens without [CLS] and [SEP], float64 [tokens of all rows]."""
-        last = lengths[:, None] - 2  # the token before [SEP]
+        first = np.maximum(windows, 1)
+        end = np.minimum(windows + self._widths, lengths[:, None].astype(np.int32) - 1)  # behind the last token, at most on [SEP]
+        each = np.where(end > first, shares / np.maximum(end - first, 1), np.float32(0)).ravel()
         base = (np.cumsum(lengths) - lengths)[:, None]
-        total = np.zeros(int(lengths.sum()))
-        for branch, width in enumerate(self._head.window_sizes):
-            columns = slice(branch * self._head.filters, (branch + 1) * self._head.filters)
-            first = windows[:, columns]
-            size = np.minimum(first + (width - 1), last) - np.maximum(first, 1) + 1
-            each = shares[:, columns] / np.maximum(size, 1)
-            for tap in range(width):
-                token = first + tap
-                within = (token >= 1) & (token <= last)
-                total += np.bincount((base + token)[within], each[within], len(total))
-        return total
+        tokens = int(lengths.sum())
+        # a window's part is there from its first token until its end
+        changes = np.bincount((base + first).ravel(), each, tokens) - np.bincount((base + end).ravel(), each, tokens)
+        return np.cumsum(changes)
 
 
 class _Words:
@@ -218,7 +212,7 @@ class _Words:
         return self._rows[first], np.stack([self._starts[first], ends], axis=1), np.bincount(numbers, shares[chosen], len(first))
 
     def _chosen(self, shares: np.ndarray) -> np.ndarray:
-        """The fewest words that hold two thirds of what spoke for the label, bool [words]."""
+        """The fewest words that hold more than half of what spoke for the label, bool [words]."""
         speaks_for = np.where(self._plain, np.maximum(shares, 0), 0)
         order = np.lexsort((-speaks_for, self._rows))  # row by row, the strongest word first
         rank = _ranks(self._rows)  # the rows are in order already
@@ -226,7 +220,7 @@ class _Words:
         before = sums - np.repeat(sums[rank == 0], np.bincount(self._rows))  # held by stronger words of the row
         whole = np.bincount(self._rows, speaks_for)[self._rows]
         chosen = np.zeros(len(shares), bool)
-        chosen[order] = (speaks_for[order] > 0) & (before < _ENOUGH * whole) & (rank < _MOST_WORDS)
+        chosen[order] = (speaks_for[order] > _ROUNDING) & (before <= _ENOUGH * whole + _ROUNDING) & (rank < _MOST_WORDS)
         return chosen
 
 

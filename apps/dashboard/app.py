@@ -9,7 +9,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,14 @@ from uploads import ROWS_SHOWN, Upload, discard, first_rows, look_into, save, se
 
 from bertcnn import Predictor, load, score_csv
 from bertcnn.errors import BertCNNError, BundleError, SettingsError, one_line
+from bertcnn.predictor import Phrase
 from bertcnn.scoring import ScoringReport
 
 EXAMPLE = "My router's led is not working, I tried changing the power socket but still nothing."
 FORMATS = ["csv", "tsv", "jsonl", "ndjson", "parquet", "xlsx", "gz"]
 ANOTHER = "Another folder ..."
 MOST_NAMES = 12  # labels named in the description of a model
+AROUND = 200  # characters of a text shown before and behind a marked phrase
 
 
 class BarProgress:
@@ -181,9 +183,33 @@ def answer_one(predictor: Predictor, text: str) -> None:
         st.info("There is no text to classify yet. Write a complaint, then press Classify.", icon=":material/edit:")
         return
     st.metric("Label", plain(answer.label), f"{answer.confidence:.0%} confidence", delta_color="off", delta_arrow="off")
+    if answer.because:
+        st.markdown(highlighted(text, answer.because))
+        st.caption("Marked: the words that moved the answer most.")
     st.altair_chart(confidence_bars(answer.probabilities), width="stretch")
     shown = f"The {MOST_BARS} most probable of {len(predictor.labels)} labels. " if len(predictor.labels) > MOST_BARS else ""
     st.caption(f"{shown}A text that belongs to none of the labels still gets one of them.")
+
+
+def highlighted(text: str, phrases: Sequence[Phrase]) -> str:
+    """The text as Markdown with the phrases marked; of a long one, what stands around them."""
+    shown: list[str] = []
+    behind = 0
+    for phrase in sorted(phrases, key=lambda phrase: phrase.start):
+        between = text[behind : phrase.start]
+        if not shown and len(between) > AROUND:
+            between = f"... {between[-AROUND:]}"
+        elif len(between) > 2 * AROUND:
+            between = f"{between[:AROUND]} ... {between[-AROUND:]}"
+        shown += [spaced(between), f":orange-background[{plain(phrase.words)}]"]
+        behind = phrase.end
+    rest = text[behind:]
+    return "".join([*shown, spaced(rest if len(rest) <= AROUND else f"{rest[:AROUND]} ...")])
+
+
+def spaced(text: str) -> str:
+    """`text` as `plain` gives it, with a space where white space was at its ends."""
+    return f"{' ' * text[:1].isspace()}{plain(text)}{' ' * (len(text) > 1 and text[-1:].isspace())}"
 
 
 # --- a file ------------------------------------------------------------------------------------------------------------
@@ -272,12 +298,12 @@ def tell_findings(report: ScoringReport) -> None:
 
 def show_rows(target: Path, report: ScoringReport) -> None:
     """The first scored rows, of all labels or of some."""
-    label, confidence = (report.renamed.get(name, name) for name in ("predicted_label", "confidence"))
+    label, confidence, because = (report.renamed.get(name, name) for name in ("predicted_label", "confidence", "because"))
     offered = [*report.labels, *([""] if report.blank else [])]
     wanted = st.multiselect("Show only", offered, format_func=lambda name: name or "no label", placeholder="all labels")
     table = first_rows(target, target.stat().st_mtime_ns, label, tuple(wanted))
     table[confidence] = pd.to_numeric(table[confidence], errors="coerce")
-    front = [label, confidence, *report.text_columns.text]
+    front = [label, confidence, because, *report.text_columns.text]
     st.dataframe(
         table[list(dict.fromkeys([*front, *table.columns]))],
         hide_index=True,

@@ -123,7 +123,7 @@ def classify(
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Also show every label's probability.")] = False,
     engine: Engine = "auto",
 ) -> None:
-    """Classify single texts: label, confidence and text, with tabs between."""
+    """Classify single texts: label, confidence, because (the phrases that moved the answer most) and text, with tabs between."""
     from bertcnn.bundle import read_config
 
     read_config(model)
@@ -137,7 +137,7 @@ def classify(
     for line in lines:
         answer = predictor.classify([line])[0]
         confidence = "" if answer.confidence is None else f"{answer.confidence:.4f}"
-        cells = [answer.label or "", confidence, " ".join(line.split())]
+        cells = [answer.label or "", confidence, " | ".join(phrase.words for phrase in answer.because), " ".join(line.split())]
         if probabilities:
             cells += [f"{name}={share:.4f}" for name, share in answer.probabilities.items()]
         print("\t".join(cells), flush=True)

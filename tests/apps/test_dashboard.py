@@ -171,6 +171,15 @@ def test_a_complaint_gets_a_label_with_its_confidence(app):
     assert app.metric[0].delta.endswith("% confidence")
 
 
+def test_the_words_that_moved_the_answer_are_marked_in_the_text(app):
+    app.text_area[0].set_value("my *router's* led is [not] working, :red[twice] charged " + "x " * 3000)
+    press(app, "Classify")
+    (marked,) = [element.value for element in app.markdown if "-background[" in element.value]
+    assert r"\:red\[twice\]" in marked or r"\:red\[" in marked
+    assert len(marked) < 2500
+    assert any("moved the answer most" in caption.value for caption in app.caption)
+
+
 def test_an_answer_stays_when_something_else_on_the_page_changes(app):
     press(app, "Classify")
     answer = said(app.metric)
@@ -225,12 +234,12 @@ def test_a_file_is_scored_shown_and_written_in_its_own_format(app, tmp_path, nam
     assert not app.exception
     assert "3 rows scored" in said(app.success)
     shown = app.dataframe[-1].value
-    assert list(shown.columns) == ["predicted_label", "confidence", "text", "id"]
+    assert list(shown.columns) == ["predicted_label", "confidence", "because", "text", "id"]
     assert list(shown["id"]) == ["1", "2", "3"]
     assert shown["confidence"].between(0, 1).all()
     assert scored_file(app).name == f"scored-{name}"
     written = read_table(scored_file(app))
-    assert written.columns == ("id", "text", "predicted_label", "confidence")
+    assert written.columns == ("id", "text", "predicted_label", "confidence", "because")
     assert written.rows[2][1] == "'=1+1"  # a spreadsheet would run it
 
 

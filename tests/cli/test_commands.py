@@ -143,12 +143,15 @@ def test_train_says_what_it_guessed_and_what_comes_next(run, encoder_folder, tmp
 
 
 def test_classify_answers_a_line_for_each_text(run, model):
-    code, out, _ = run("classify", model, "the router cable", "", "=1+1")
+    code, out, _ = run("classify", model, "the Router  cable", "", "=1+1")
     lines = [line.split("\t") for line in out.splitlines()]
     assert code == 0
     assert lines[0][0] in {"billing", "hardware", "software"}
     assert 0 < float(lines[0][1]) <= 1
-    assert lines[1] == ["", "", ""]
+    assert lines[0][2]
+    assert all(phrase in "the Router cable" for phrase in lines[0][2].split(" | "))
+    assert lines[0][3] == "the Router cable"
+    assert lines[1] == ["", "", "", ""]
     code, out, _ = run("classify", model, "--probabilities", stdin="refund money\n\nthe app\n")
     assert [bool(line.split("\t")[0]) for line in out.splitlines()] == [True, False, True]
     assert "billing=" in out
