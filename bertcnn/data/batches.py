@@ -9,6 +9,7 @@ import numpy as np
 
 _STEP = 4  # lengths are rounded up to a multiple of this many tokens
 _FULL = (512, 504, 480, 384, 320)  # tokens of a full batch of a compiled engine; their divisors are the lengths it sees
+_MOST_PADDED = 4 / 3  # times its length, for the sake of a full batch
 _SHORTEST, _LONG_STEP = 8, 128  # the least of these lengths, and the step between those over 512
 
 
@@ -161,8 +162,9 @@ def plan_compiled(lengths: np.ndarray, longest: int | None = None) -> list[Batch
     """Rows sorted by length and cut into batches of about 500 tokens, nearly all of them 512, 504 or 480 exactly.
 
     A compiled engine makes a kernel for each number of tokens that a matrix product has not had before, which takes as long as a batch
-    itself; the row's length matters little to it. So rows are padded to the divisors of a few numbers, and batches are full. Rows left over
-    in one length move up to the next. On 3,080 short texts this leaves 4 numbers of tokens where batches as long as their longest row have 17.
+    itself; the rows' length matters little to it. So rows are padded to the divisors of a few numbers, and batches are full. Rows left over
+    in one length move up to the next if that is not much longer. On 3,080 short texts there are 4 numbers of tokens; with batches as long
+    as their longest row there were 17.
 
     Args:
         lengths: int [rows], tokens of each row.
@@ -173,14 +175,16 @@ def plan_compiled(lengths: np.ndarray, longest: int | None = None) -> list[Batch
     sizes = _full_batches(int(max(lengths)) if longest is None else longest)
     steps = np.array(list(sizes))
     order = np.argsort(lengths, kind="stable")
-    ascending = lengths[order]
+    reached = np.searchsorted(steps, lengths[order])  # of each row, ascending, the place of its padded length in `steps`
     plans: list[BatchPlan] = []
     start = 0
     while start < len(order):
-        step = int(np.searchsorted(steps, ascending[start]))
-        while ascending[min(start + sizes[steps[step]], len(order)) - 1] > steps[step]:  # too few rows of this length
+        step = int(reached[start])
+        while (needed := int(reached[min(start + sizes[steps[step]], len(order)) - 1])) > step:  # too few rows of this length
             step += 1
         rows = order[start : start + sizes[steps[step]]]
+        if steps[step] > _MOST_PADDED * steps[needed]:  # the rows that are next are much longer: a batch that is not full is cheaper
+            step, rows = needed, order[start : np.searchsorted(reached, needed, side="right")]
         plans.append(BatchPlan(rows, int(steps[step]), len(rows)))
         start += len(rows)
     return plans

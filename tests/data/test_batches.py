@@ -104,11 +104,20 @@ def test_a_compiled_engine_sees_few_numbers_of_tokens(lengths, longest):
     plans = plan_compiled(lengths, longest)
     assert_every_row_once(plans, lengths)
     limit = longest or lengths.max()
-    *full, last = plans
     assert all(plan.size == len(plan.rows) and plan.length <= limit for plan in plans)
-    assert {plan.size * plan.length for plan in full if plan.length < limit} <= {512, 504, 480, 384, 320}
-    assert last.size * last.length <= 512
+    assert all(plan.size * plan.length <= 512 for plan in plans)
     assert len({plan.length for plan in plans}) <= 41
+
+
+def test_many_texts_make_full_batches_but_for_the_last_ones():
+    lengths = np.random.default_rng(0).poisson(12, 3000) + 3
+    *full, _ = plan_compiled(lengths, 512)
+    assert {plan.size * plan.length for plan in full} <= {512, 504, 480}
+
+
+def test_a_short_text_is_not_padded_to_a_long_one():
+    plans = plan_compiled(np.array([9, 10, 300, 10]), 512)
+    assert [(plan.rows.tolist(), plan.length) for plan in plans] == [([0, 1, 3], 10), ([2], 320)]
 
 
 def test_texts_of_more_than_512_tokens_stand_alone():

@@ -48,6 +48,15 @@ def test_int8_is_taken_when_it_answers_as_float32_does(model):
     assert np.mean(answers.argmax(axis=1) == asked.valid_logits.argmax(axis=1)) == engine.record.agreement
 
 
+def test_in_int8_too_a_row_does_not_depend_on_its_neighbours(model):
+    engine, asked = OpenVINOEngine.from_saved(build(model, trial(model)), 0), rows(seed=3, count=80)
+    together = engine.run(asked).logits
+    backwards = engine.run(asked[::-1]).logits[::-1]
+    alone = np.concatenate([engine.run([row]).logits for row in asked])
+    np.testing.assert_allclose(backwards, together, atol=1e-5)
+    np.testing.assert_allclose(alone, together, atol=0.1 * together.std())  # other padding can move a value to the next of 256 steps
+
+
 def test_float32_is_kept_when_int8_answers_otherwise_and_says_why(model):
     asked = trial(model)
     other = np.roll(asked.valid_logits, 1, axis=1)  # a model that answers otherwise on every row
