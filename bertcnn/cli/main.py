@@ -150,6 +150,8 @@ def _prepare(engine: str) -> None:
     check_engine(engine)
     if engine == "keras":
         load_keras()
+    else:
+        sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type] # its converter, not used here, is half of its import
 
 
 def _lines() -> Iterator[str]:
