@@ -150,10 +150,11 @@ def _next_steps(report: CheckReport) -> list[str]:
     """What to do now."""
     rows = {row for finding in report.findings for row in finding.rows}
     if report.fixed is not None:
-        return [f"Next: go through the {len(rows):,} rows of {report.fixed} whose column 'finding' is not empty."]
+        return [f"Next: go through the {len(rows):,} rows of {report.fixed} that have a finding, and correct the labels that are wrong."]
     if rows:
         out = report.path.with_name(report.path.name.split(".")[0] + "_checked.csv").name
-        return [f"Next: bertcnn check {report.path} --fix {out}  (marks {len(rows):,} rows, changes nothing else)"]
+        marked = "this row" if len(rows) == 1 else f"these {len(rows):,} rows"
+        return [f"Next: the same command with --fix {out} marks {marked} in a copy and changes nothing else."]
     if report.facts["labels"] is None:
         return ["Next: label the texts, then: bertcnn train DATA --out MODEL"]
     return [f"Next: bertcnn train {report.path} --out MODEL"]

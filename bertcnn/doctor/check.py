@@ -85,16 +85,17 @@ def _examine(patient: Patient, fetched: FetchedEncoder, progress: Progress) -> t
     """Findings, suggestions, suspicion of each row, and checks left out."""
     progress.stage("comparing texts", 0)
     findings = check_rejected(patient)
-    repeated, suggestions = check_duplicates(patient)
+    variants = spellings(patient.labels or [])
+    names = None if patient.labels is None else [variants.get(name, name) for name in patient.labels]
+    repeated, suggestions = check_duplicates(patient, names)
     groups = similar_groups(list(patient.first_rows))
-    near = check_near_duplicates(patient, groups)
+    near = check_near_duplicates(patient, groups, names)
     suspicion = np.full(len(patient.texts), np.nan)
     skipped: list[str] = []
-    if patient.labels is None:
+    if names is None or patient.labels is None:
         skipped.append("no label column: only the texts were checked; name one with --label")
     else:
-        variants = spellings(patient.labels)
-        labels = {int(row): variants.get(name, name) for row in judged_rows(patient) for name in [patient.labels[row]]}
+        labels = {int(row): names[row] for row in judged_rows(patient)}
         findings += check_spellings(patient, variants)
         if labels:
             findings += check_marks(patient, labels)

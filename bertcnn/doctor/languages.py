@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
+from typing import Any
 
 from bertcnn.doctor.patient import Patient
 from bertcnn.doctor.report import Finding, examples_of, percent
@@ -17,9 +19,7 @@ def check_languages(patient: Patient) -> list[Finding]:
 
     Texts of a few words are never sure enough, so short ones in another language are missed.
     """
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    identifier = _identifier()
     known: dict[str, str] = {}
     for text in patient.first_rows:
         start = text[:_LOOKED_AT].encode("utf-8", "replace").decode()
@@ -46,3 +46,11 @@ def check_languages(patient: Patient) -> list[Finding]:
             {"languages": dict(counts.most_common())},
         )
     ]
+
+
+@cache
+def _identifier() -> Any:  # noqa: ANN401 - a class of py3langid
+    """The model, about a second to load."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

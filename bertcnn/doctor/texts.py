@@ -55,20 +55,25 @@ def check_characters(patient: Patient) -> list[Finding]:
     ]
 
 
-def check_duplicates(patient: Patient) -> tuple[list[Finding], dict[int, str]]:
-    """Texts that come more than once, those with different labels apart; and the label of the majority, where there is one."""
+def check_duplicates(patient: Patient, labels: Sequence[str] | None) -> tuple[list[Finding], dict[int, str]]:
+    """Texts that come more than once, those with different labels apart; and the label of the majority, where there is one.
+
+    Args:
+        patient: the file.
+        labels: one a row, each in one spelling, "" where there is none.
+    """
     groups: dict[str, list[int]] = defaultdict(list)
     for row, text in enumerate(patient.texts):
         if text:
             groups[text.strip()].append(row)
     repeated = [rows for rows in groups.values() if len(rows) > 1]
-    findings = _conflicts(patient, repeated)
+    findings = [] if labels is None else _conflicts(patient, repeated, labels)
     suggestions: dict[int, str] = {}
-    if patient.labels is not None:
+    if labels is not None:
         for rows in repeated:
-            first, *others = Counter(patient.labels[row] for row in rows if patient.labels[row]).most_common(2)[:2] or [("", 0)]
+            first, *others = Counter(labels[row] for row in rows if labels[row]).most_common(2) or [("", 0)]
             if others and first[1] > others[0][1]:
-                suggestions |= {row: first[0] for row in rows if patient.labels[row] not in ("", first[0])}
+                suggestions |= {row: first[0] for row in rows if labels[row] not in ("", first[0])}
     if repeated:
         again = {row: f"same text as line {patient.lines[rows[0]]}" for rows in repeated for row in rows[1:]}
         most = sorted(repeated, key=lambda rows: (-len(rows), rows[0]))[:_EXAMPLES]
@@ -86,11 +91,8 @@ def check_duplicates(patient: Patient) -> tuple[list[Finding], dict[int, str]]:
     return findings, suggestions
 
 
-def _conflicts(patient: Patient, repeated: Sequence[Sequence[int]]) -> list[Finding]:
+def _conflicts(patient: Patient, repeated: Sequence[Sequence[int]], labels: Sequence[str]) -> list[Finding]:
     """Equal texts with different labels."""
-    labels = patient.labels
-    if labels is None:
-        return []
     torn = [rows for rows in repeated if len({labels[row] for row in rows if labels[row]}) > 1]
     if not torn:
         return []
@@ -121,12 +123,13 @@ def _conflicts(patient: Patient, repeated: Sequence[Sequence[int]]) -> list[Find
     ]
 
 
-def check_near_duplicates(patient: Patient, groups: np.ndarray) -> list[Finding]:
+def check_near_duplicates(patient: Patient, groups: np.ndarray, labels: Sequence[str] | None) -> list[Finding]:
     """Different texts that are nearly the same.
 
     Args:
         patient: the file.
         groups: of `similar_groups`, for the texts in `first_rows`.
+        labels: one a row, each in one spelling, "" where there is none.
     """
     first_rows = list(patient.first_rows.values())
     members: dict[int, list[int]] = defaultdict(list)
@@ -135,7 +138,6 @@ def check_near_duplicates(patient: Patient, groups: np.ndarray) -> list[Finding]
     crowds = [rows for rows in members.values() if len(rows) > 1]
     if not crowds:
         return []
-    labels = patient.labels
     torn = [rows for rows in crowds if labels is not None and len({labels[row] for row in rows if labels[row]}) > 1]
     affected = {row: f"nearly the text of line {patient.lines[rows[0]]}" for rows in crowds for row in rows[1:]}
     shown = sorted(torn or crowds, key=lambda rows: (-len(rows), rows[0]))[: _EXAMPLES // 2]

@@ -210,6 +210,15 @@ def test_the_majority_of_equal_texts_suggests_its_label(look):
     assert 3 not in report.suggestions
 
 
+def test_one_label_in_two_spellings_is_no_conflict(look):
+    rows = healthy()
+    misspelled(rows)
+    rows[9][1] = rows[0][1]
+    report = look(rows)
+    assert report.finding("conflicting_labels") is None
+    assert report.suggestions[0] == "billing"
+
+
 def test_a_file_without_labels_gets_the_checks_of_texts_only(look):
     rows = [row[:2] for row in healthy()]
     rows[1][1] = rows[0][1]

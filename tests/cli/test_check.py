@@ -1,0 +1,111 @@
+"""`bertcnn check`, as people type it: a report that reads in a pipe, files as asked for, one-line errors."""
+
+import csv
+import json
+import sys
+
+import pytest
+
+from bertcnn.cli.main import main
+from tests.doctor.test_check import healthy, write
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, encoder_folder):
+    """Run the command with the tiny encoder: exit code, standard output, standard error."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["bertcnn", "check", *map(str, arguments), "--encoder", str(encoder_folder)])
+        monkeypatch.setenv("COLUMNS", "80")
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def sick(tmp_path):
+    """A file with a text that has two labels, a rare label, an empty text, and control characters."""
+    rows = healthy()
+    rows[4][1] = rows[3][1]
+    rows[5][1] = ""
+    rows[6][2] = "lonely [bold]label[/bold]"
+    rows[7][1] = rows[10][1] = "\x1b[31mthe router is red\x1b[0m"
+    return write(tmp_path / "sick.csv", rows)
+
+
+def test_the_report_names_the_worst_first_and_ends_with_what_to_do(run, sick):
+    code, out, _ = run(sick)
+    lines = out.splitlines()
+    assert code == 0
+    assert f"{sick}: 90 rows" in out.replace("\n", " ")
+    levels = [line.split("  ")[0] for line in lines if line.split("  ")[0] in ("PROBLEM", "LOOK AT", "NOTE")]
+    assert levels == sorted(levels, key=("PROBLEM", "LOOK AT", "NOTE").index)
+    assert "1 text with different labels, in 2 rows" in out
+    assert "lonely [bold]label[/bold]" in out
+    assert "\x1b" not in out
+    assert "Next: the same command with --fix sick_checked.csv" in out
+    assert all(len(line) <= 80 and line == line.rstrip() for line in lines)
+
+
+def test_fix_and_json_are_written_and_nothing_is_overwritten(run, sick, tmp_path):
+    code, out, err = run(sick, "--fix", tmp_path / "out.csv", "--json", tmp_path / "out.json")
+    assert code == 0
+    assert f"Wrote {tmp_path / 'out.csv'}" in err
+    with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as file:
+        fixed = list(csv.DictReader(file))
+    assert len(fixed) == 90
+    assert fixed[5]["finding"] == "empty text"
+    report = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert report["rows"] == 90
+    assert {"kind": "empty_texts", "lines": [7]}.items() <= next(one for one in report["findings"] if one["kind"] == "empty_texts").items()
+    for option, place in (("--fix", "out.csv"), ("--json", "out.json")):
+        code, out, err = run(sick, option, tmp_path / place)
+        assert (code, out) == (2, "")
+        assert "exists" in err
+        assert "--force" in err
+    assert run(sick, "--fix", tmp_path / "out.csv", "--json", tmp_path / "out.json", "--force")[0] == 0
+
+
+def one_label(tmp_path):
+    return write(tmp_path / "one.csv", [[*row[:2], "same"] for row in healthy(10)])
+
+
+def no_text(tmp_path):
+    return write(tmp_path / "numbers.csv", [["1", "2", "3"]] * 9, ("a", "b", "c"))
+
+
+BAD = {
+    "missing": (lambda folder: [folder / "none.csv"], "there is no file"),
+    "one label": (lambda folder: [one_label(folder)], "1 label ('same') in column 'label'"),
+    "no text": (lambda folder: [no_text(folder)], "no column looks like text"),
+    "no such column": (lambda folder: [one_label(folder), "--label", "lable"], "did you mean 'label'"),
+    "same file": (lambda folder: [one_label(folder), "--fix", folder / "one.csv"], "as input and output"),
+    "same json": (lambda folder: [one_label(folder), "--json", folder / "one.csv", "--force"], "for two purposes"),
+    "extension": (lambda folder: [one_label(folder), "--fix", folder / "out.txt"], ".txt"),
+    "no folder": (lambda folder: [one_label(folder), "--fix", folder / "no" / "out.csv"], "there is no folder"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line(case, run, tmp_path):
+    arguments, words = BAD[case]
+    code, out, err = run(*arguments(tmp_path))
+    last = err.strip().splitlines()[-1]
+    assert (code, out) == (2, "")
+    assert last.startswith("bertcnn: ")
+    assert "What to do" in last
+    assert words in last
+    assert "Traceback" not in err
+
+
+def test_a_file_without_labels_says_that_only_texts_were_checked(run, tmp_path):
+    code, out, _ = run(write(tmp_path / "texts.csv", [row[:2] for row in healthy(10)], ("id", "text")))
+    assert code == 0
+    assert "Not checked: no label column" in out
+    assert "Nothing was found." in out
