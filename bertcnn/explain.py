@@ -20,7 +20,7 @@ import numpy as np
 from bertcnn.engines import Evidence
 from bertcnn.last_layer import LastLayer
 from bertcnn.settings import PHRASES, HeadSettings
-from bertcnn.text.wordpiece import EncodedTexts, WordPieceTokenizer
+from bertcnn.text.wordpiece import CONTINUES, JOINS, PUNCTUATION, EncodedTexts, WordPieceTokenizer
 
 _MOST_WORDS = 8
 _ENOUGH = 0.5  # of what spoke for the label
@@ -184,10 +184,11 @@ class _Words:
         cut[(np.cumsum(lengths) - lengths)[encoded.truncated] + 1 + tokenizer.settings.head_tokens] = True
         own = ~(cut | marker | np.roll(marker, 1))  # the token before stands before it in the text, too
         touches = own & (starts == np.roll(ends, 1))
-        joins = tokenizer.joins[ids] & touches & np.roll(touches, -1)
-        goes_on = own & (tokenizer.continues[ids] | joins | np.roll(joins, 1))
+        kinds = tokenizer.kinds(ids)
+        joins = (kinds & JOINS > 0) & touches & np.roll(touches, -1)
+        goes_on = own & ((kinds & CONTINUES > 0) | joins | np.roll(joins, 1))
         self.first = np.flatnonzero(~goes_on)
-        plain = ~(marker | tokenizer.is_punctuation[ids])
+        plain = ~(marker | (kinds & PUNCTUATION > 0))
         self._plain = np.logical_or.reduceat(plain, self.first)
         self._starts = np.minimum.reduceat(np.where(plain, starts, _NOWHERE), self.first)
         self._ends = np.maximum.reduceat(np.where(plain, ends, 0), self.first)

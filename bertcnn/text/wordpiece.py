@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from unicodedata import category
@@ -22,6 +21,7 @@ from bertcnn.text.cleaning import clean_text, cleaned_positions
 PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 LONGEST_WORD = 100  # characters; longer words become [UNK], as in google-research/bert tokenization.py
 _JOINERS = frozenset("'\N{RIGHT SINGLE QUOTATION MARK}-_./:@&%$+#")  # without a space on either side they hold a word together
+CONTINUES, JOINS, PUNCTUATION = 1, 2, 4  # goes on with the word before; holds a word together, as in "12.50"; is a punctuation mark
 _PUNCTUATION = ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sk")  # Unicode's categories; with signs such as | and =
 
 
@@ -84,6 +84,7 @@ class WordPieceTokenizer:
             )
         self.pad_id, self.unknown_id = ids[PAD], ids[UNKNOWN]
         self._classify_id, self._separate_id = ids[CLASSIFY], ids[SEPARATE]
+        self._kinds = np.full(len(ids), -1, np.int8)
         self._tokenizer = Tokenizer(WordPiece(ids, unk_token=UNKNOWN, max_input_chars_per_word=LONGEST_WORD))
         self._tokenizer.normalizer = BertNormalizer(lowercase=self.settings.lowercase)
         self._tokenizer.pre_tokenizer = BertPreTokenizer()
@@ -117,21 +118,16 @@ class WordPieceTokenizer:
         numbers = chain.from_iterable(chain.from_iterable(offsets))
         return EncodedTexts(token_ids, truncated, np.fromiter(numbers, np.int32).reshape(-1, 2))
 
-    @cached_property
-    def continues(self) -> np.ndarray:
-        """Which pieces go on with the word of the piece before, bool [V]."""
-        return np.fromiter((piece.startswith("##") for piece in self.vocabulary), bool, len(self.vocabulary))
+    def kinds(self, ids: np.ndarray) -> np.ndarray:
+        """What each piece does in a word: int8, the sum of `CONTINUES`, `JOINS` and `PUNCTUATION`; found out when a piece is first met.
 
-    @cached_property
-    def joins(self) -> np.ndarray:
-        """Which pieces are marks that hold a word together, as in "router's" and "12.50", bool [V]."""
-        return np.fromiter((piece in _JOINERS for piece in self.vocabulary), bool, len(self.vocabulary))
-
-    @cached_property
-    def is_punctuation(self) -> np.ndarray:
-        """Which pieces are a single punctuation mark, bool [V]."""
-        marks = (len(piece) == 1 and category(piece) in _PUNCTUATION for piece in self.vocabulary)
-        return np.fromiter(marks, bool, len(self.vocabulary))
+        Args:
+            ids: int32 [tokens].
+        """
+        kinds = self._kinds[ids]
+        for piece in np.unique(ids[kinds < 0]).tolist():
+            self._kinds[piece] = _kind(self.vocabulary[piece])
+        return self._kinds[ids]
 
     def normalize(self, text: str) -> str:
         """The text as the vocabulary is looked up with: control characters dropped, and by the settings lowercase without accents."""
@@ -140,6 +136,11 @@ class WordPieceTokenizer:
     def words(self, normalized: str) -> list[str]:
         """The words of a normalised text; a punctuation mark is a word of its own."""
         return [word for word, _ in self._tokenizer.pre_tokenizer.pre_tokenize_str(normalized)]
+
+
+def _kind(piece: str) -> int:
+    single = len(piece) == 1
+    return CONTINUES * (piece[:2] == "##") + JOINS * (piece in _JOINERS) + PUNCTUATION * (single and category(piece) in _PUNCTUATION)
 
 
 def _places(offsets: list[tuple[int, int]], text: str, cleaned: str) -> list[tuple[int, int]]:
