@@ -71,6 +71,7 @@ def main(arguments: list[str] | None = None) -> None:
                 predictor, options.score, scored, probabilities=True, overwrite=options.force, restart=True, progress=progress
             )
         print(f"  {report.rows} rows: " + ", ".join(f"{name} {count}" for name, count in report.labels.items()), flush=True)
+        print("  decisions: " + ", ".join(f"{name} {count}" for name, count in report.decisions.items()), flush=True)
 
     print(f"\n{steps.summary()}")
     print(f"  model              {model}  (card: {model / 'MODEL_CARD.md'})")

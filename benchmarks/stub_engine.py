@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.bundle import Bundle, BundleConfig, Calibration
+from bertcnn.bundle import Bundle, BundleConfig, Calibration, Decisions
 from bertcnn.engines import EngineOutput, Evidence
 from bertcnn.predictor import Predictor
 from bertcnn.scoring import score_csv
@@ -85,7 +85,8 @@ def stub_predictor(seconds_a_row: float = 0.0) -> Predictor:
     )
     kernel = np.sin(np.arange((_FILTERS + _WIDTH) * len(LABELS), dtype=np.float32)).reshape(-1, len(LABELS))
     tensors = {"logits/kernel": kernel, "logits/bias": np.zeros(len(LABELS), np.float32)}
-    bundle = Bundle(config, LABELS, _VOCABULARY, tensors, Calibration(temperature=1.0, fitted_on_rows=1), {}, "")
+    calibration, decisions = Calibration(temperature=1.0, fitted_on_rows=1), Decisions(thresholds=(0.6,) * len(LABELS))
+    bundle = Bundle(config, LABELS, _VOCABULARY, tensors, calibration, {}, "", decisions)
     return Predictor(bundle, StubEngine(seconds_a_row))
 
 

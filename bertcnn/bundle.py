@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
@@ -31,9 +31,9 @@ from bertcnn.sealed import (
     seal,
     settings_of,
 )
-from bertcnn.settings import EncoderSettings, HeadSettings, Positive, Recipe, Settings, TokenizerSettings
+from bertcnn.settings import EncoderSettings, HeadSettings, Positive, PrecisionTargets, Recipe, Settings, TokenizerSettings
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2  # 1 had no decisions.json
 CONFIG: Final = "config.json"
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
@@ -46,6 +46,7 @@ MEMBERS: Final = (
     Member("labels.json", 16 * _MIB),
     Member("model.safetensors", 8 * _GIB),
     Member("calibration.json", 64 * _KIB),
+    Member("decisions.json", 256 * _MIB, since=2),
     Member("metrics.json", 256 * _MIB),
     Member("MODEL_CARD.md", 16 * _MIB),
 )
@@ -86,6 +87,35 @@ class Calibration(Settings):
     fitted_on_rows: Annotated[int, Field(ge=0)] = Field(description="held-out rows it was fitted on")
 
 
+class HeldOut(Settings):
+    """What the model answered on the held-out rows, the most confident answer first: numbers, and nothing of their texts."""
+
+    confidence: tuple[Annotated[float, Field(ge=0.0, le=1.0)], ...] = ()
+    predicted: tuple[Annotated[int, Field(ge=0)], ...] = Field((), description="places in the model's labels")
+    right: tuple[bool, ...] = ()
+
+    @pydantic.model_validator(mode="after")
+    def _same_rows(self) -> Self:
+        if not len(self.confidence) == len(self.predicted) == len(self.right):
+            raise ValueError("confidence, predicted and right of the same rows")
+        return self
+
+
+class Decisions(Settings):
+    """`decisions.json`: from which confidence on an answer is automatic. Without thresholds nothing is."""
+
+    auto_precision: PrecisionTargets = PrecisionTargets()
+    error_probability: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(0.1, description="with which a threshold misses its target")
+    thresholds: tuple[Annotated[float, Field(ge=0.0, le=1.0)] | None, ...] = Field(
+        (), description="of each label, in the model's order; null where no confidence is enough"
+    )
+    own_rows: tuple[str, ...] = Field((), description="labels whose threshold rests on their own rows, not on all")
+    reachable: float | None = Field(
+        None, description="the highest precision that the held-out rows can show, where that is below the target"
+    )
+    held_out: HeldOut = HeldOut()
+
+
 @dataclass(frozen=True, eq=False)
 class Bundle:
     """A saved model in memory.
@@ -98,6 +128,7 @@ class Bundle:
         calibration: of its probabilities.
         metrics: JSON object written by the evaluation.
         model_card: Markdown.
+        decisions: which answers are automatic; none in a model saved by a version that did not know of decisions.
         bundle_id: names this exact model; set by `read_bundle`.
         engine: the same model compiled, to be saved with it; not read by `read_bundle`.
     """
@@ -109,6 +140,7 @@ class Bundle:
     calibration: Calibration
     metrics: Mapping[str, Any]
     model_card: str
+    decisions: Decisions = field(default_factory=Decisions)
     bundle_id: str = ""
     engine: SavedEngine | None = None
 
@@ -122,6 +154,14 @@ def _checked_labels(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - any JSON v
     if len(value) < 2 or len(set(value)) != len(value):
         refuse(f"labels.json holds {len(value)} labels, {len(set(value))} of them different", "at least 2 labels, all different")
     return tuple(value)
+
+
+def _checked_decisions(decisions: Decisions, labels: tuple[str, ...]) -> Decisions:
+    if len(decisions.thresholds) not in (0, len(labels)):
+        refuse(f"decisions.json holds {len(decisions.thresholds)} thresholds", f"one for each of the {len(labels)} labels")
+    if max(decisions.held_out.predicted, default=0) >= len(labels):
+        refuse("decisions.json names a label that the model does not have", f"places in its {len(labels)} labels")
+    return decisions
 
 
 def _checked_vocabulary(pieces: tuple[str, ...], size: int) -> tuple[str, ...]:
@@ -168,6 +208,7 @@ def _members(bundle: Bundle) -> dict[str, bytes]:
                 {name: np.asarray(tensor, order="C") for name, tensor in _checked_tensors(bundle.tensors).items()}
             ),
             "calibration.json": canonical_json(bundle.calibration.model_dump(mode="json")),
+            "decisions.json": canonical_json(_checked_decisions(bundle.decisions, tuple(bundle.labels)).model_dump(mode="json")),
             "metrics.json": canonical_json(object_of("metrics.json", dict(bundle.metrics), SCHEMA_VERSION)),
             "MODEL_CARD.md": bundle.model_card.encode("utf-8"),
         }
@@ -191,9 +232,10 @@ def _assemble(members: dict[str, bytes], bundle_id: str) -> Bundle:
     lines = _text("vocab.txt", members["vocab.txt"]).split("\n")
     if lines.pop() != "":
         refuse("vocab.txt does not end with a line break", "one WordPiece a line")
+    labels = _checked_labels(parse_json("labels.json", members["labels.json"]))
     return Bundle(
         config=config,
-        labels=_checked_labels(parse_json("labels.json", members["labels.json"])),
+        labels=labels,
         vocabulary=_checked_vocabulary(tuple(lines), config.encoder.vocabulary_size),
         tensors=_parse_tensors(members[_WEIGHTS]) if _WEIGHTS in members else {},
         calibration=settings_of(
@@ -201,12 +243,19 @@ def _assemble(members: dict[str, bytes], bundle_id: str) -> Bundle:
         ),
         metrics=object_of("metrics.json", parse_json("metrics.json", members["metrics.json"]), SCHEMA_VERSION),
         model_card=_text("MODEL_CARD.md", members["MODEL_CARD.md"]),
+        decisions=_checked_decisions(_decisions(members), labels),
         bundle_id=bundle_id,
     )
 
 
 def _config(members: dict[str, bytes]) -> BundleConfig:
     return settings_of(CONFIG, BundleConfig, parse_json(CONFIG, members[CONFIG]), SCHEMA_VERSION)
+
+
+def _decisions(members: dict[str, bytes]) -> Decisions:
+    if "decisions.json" not in members:
+        return Decisions()
+    return settings_of("decisions.json", Decisions, parse_json("decisions.json", members["decisions.json"]), SCHEMA_VERSION)
 
 
 def _text(name: str, data: bytes) -> str:

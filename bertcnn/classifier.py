@@ -24,13 +24,14 @@ from bertcnn.data.splits import split_validation
 from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.convert import load_encoder
 from bertcnn.encoders.download import fetch_encoder
-from bertcnn.engines import EngineName, check_engine
+from bertcnn.engines import EngineName, check_engine, softmax
 from bertcnn.engines.keras_engine import KerasEngine, classifier_of
 from bertcnn.engines.openvino_engine import token_embeddings
 from bertcnn.engines.openvino_graph import encoder_graph
 from bertcnn.engines.quantize import CALIBRATION_ROWS, Trial, build_engine, spread
 from bertcnn.errors import BundleError, LabelError, SettingsError, one_line
 from bertcnn.evaluation.calibration import fit_temperature
+from bertcnn.evaluation.decisions import automation, check_targets, decide, held_out_answers, in_words
 from bertcnn.evaluation.metrics import evaluate
 from bertcnn.evaluation.model_card import model_card
 from bertcnn.explain import Explanation
@@ -40,7 +41,7 @@ from bertcnn.models.weights import extract
 from bertcnn.predictor import Predictor, check_texts, load, place_of_label
 from bertcnn.progress import Progress, Silent
 from bertcnn.saved_engine import SavedEngine, read_engine
-from bertcnn.settings import FROZEN_HEAD, HeadSettings, Recipe, TokenizerSettings
+from bertcnn.settings import FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe, TokenizerSettings
 from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
 from bertcnn.training.fit import FitResult
@@ -65,6 +66,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         recipe: "full" trains everything, "frozen" only the head on features computed once, "auto" chooses.
         seed: makes a run repeat exactly on the same machine.
         training: changes to the recipe's `TrainingSettings`, such as `{"epochs": 3, "class_weight": "balanced"}`.
+        auto_precision: how often automatic answers have to be right: a share such as 0.95, or "0.95,billing=0.99" for single labels.
         head: shape of the CNN head; by default windows of 2, 3 and 4 tokens with 128 filters each, and more dropout with "frozen".
         progress: is told how far long work is; by default nobody is.
 
@@ -88,6 +90,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         recipe: Recipe = "auto",
         seed: int = 0,
         training: Mapping[str, Any] | None = None,
+        auto_precision: float | str | PrecisionTargets = 0.95,
         head: HeadSettings | None = None,
         progress: Progress | None = None,
     ) -> None:
@@ -95,6 +98,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         self.recipe = recipe
         self.seed = seed
         self.training = training
+        self.auto_precision = auto_precision
         self.head = head
         self.progress = progress
 
@@ -123,6 +127,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         changes, seed = self._check_settings(), int(self.seed)
         train_texts, train_labels, valid_texts, valid_labels = self._rows(texts, labels, valid, changes, progress)
         classes = np.unique(np.asarray(train_labels))
+        check_targets(PrecisionTargets.of(self.auto_precision), [str(name) for name in classes])
 
         fetched = fetch_encoder(self.encoder, progress=progress)
         encoder = load_encoder(fetched.folder, seed=seed)
@@ -149,6 +154,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         model, result = train(encoder, train_rows, valid_rows, head, recipe, settings, seed=seed, progress=progress, embed=embed)
         self.classes_, self.history_, self.recipe_ = classes, result.epochs, (recipe, reason)
         self._finish(model, result, tokenizer, train_rows, valid_rows, fetched.name, columns or Columns())
+        progress.note(in_words(self._bundle.decisions))
         return self
 
     def _check_settings(self) -> dict[str, Any]:
@@ -163,6 +169,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             raise SettingsError(f"head {one_line(self.head)}", expected="HeadSettings", fix="pass for example HeadSettings(filters=64)")
         if not isinstance(self.training, Mapping | None):
             raise SettingsError(f"training {one_line(self.training)}", expected="a dictionary", fix='pass for example {"epochs": 3}')
+        PrecisionTargets.of(self.auto_precision)
         changes = dict(self.training or {})
         recipe_settings("full", changes)
         return changes
@@ -217,12 +224,19 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         encoder_name: str,
         columns: Columns,
     ) -> None:
-        """Calibrate, measure, and put everything that a saved model holds into one bundle."""
+        """Calibrate, decide, measure, and put everything that a saved model holds into one bundle."""
         names = [str(name) for name in self.classes_]
         temperature = fit_temperature(result.valid_logits, valid_rows.labels)
         predicted = [names[index] for index in result.valid_logits.argmax(axis=1)]
         figures = evaluate(names, [names[index] for index in valid_rows.labels], predicted)
-        self.metrics_ = {**figures.to_json(), "measured_on": "validation rows", "best_epoch": result.best_epoch}
+        held_out = held_out_answers(softmax(result.valid_logits / temperature), valid_rows.labels)
+        decisions = decide(held_out, names, PrecisionTargets.of(self.auto_precision))
+        self.metrics_ = {
+            **figures.to_json(),
+            "measured_on": "validation rows",
+            "best_epoch": result.best_epoch,
+            "decisions": automation(decisions).to_json(),
+        }
         config = BundleConfig(
             encoder=model.encoder_settings,
             encoder_name=encoder_name,
@@ -242,7 +256,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             tensors=extract(model.weights),
             calibration=Calibration(temperature=temperature, fitted_on_rows=len(valid_rows.labels)),
             metrics=self.metrics_,
-            model_card=model_card(config, figures, temperature),
+            model_card=model_card(config, figures, temperature, decisions),
+            decisions=decisions,
         )
         self._predictor = Predictor(self._bundle, KerasEngine(model, tokenizer.pad_id))
         sample = spread(train_rows.token_ids, CALIBRATION_ROWS)
@@ -340,7 +355,9 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         """A fitted classifier from a saved model; its labels are strings."""
         predictor, bundle = load(folder), read_bundle(folder)
         config = bundle.config
-        classifier = cls(config.encoder_name, recipe=config.recipe, seed=config.seed, head=config.head)
+        classifier = cls(
+            config.encoder_name, recipe=config.recipe, seed=config.seed, auto_precision=bundle.decisions.auto_precision, head=config.head
+        )
         classifier.classes_ = np.array(predictor.labels)
         classifier.metrics_, classifier.recipe_ = dict(bundle.metrics), (config.recipe, "as saved")
         classifier._bundle = replace(bundle, engine=_engine_in_memory(folder, bundle.bundle_id))

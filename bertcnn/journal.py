@@ -28,9 +28,9 @@ import numpy as np
 from bertcnn.data.writing import explained
 from bertcnn.errors import OutputError, one_line
 from bertcnn.files import try_lock
-from bertcnn.settings import PHRASES
+from bertcnn.settings import DECISIONS, PHRASES
 
-SCHEMA_VERSION: Final = 2  # 1 had no `because`
+SCHEMA_VERSION: Final = 3  # 1 had no `because`, 2 no decisions
 DIGEST_BYTES: Final = 16
 
 _MAGIC = b"bertcnn journal\n"
@@ -47,6 +47,7 @@ _WORDS = {
     "engine": "the engine",
     "software": "the version of bertcnn",
     "text_columns": "the text columns",
+    "auto_precision": "--auto-precision",
     "probabilities": "--probabilities",
     "raw": "--raw",
     "labels": "the number of labels",
@@ -97,6 +98,7 @@ class JournalHeader(InputState):
         engine: name of what runs the network.
         software: version of bertcnn.
         text_columns: whose cells make the text.
+        auto_precision: how often automatic answers have to be right.
         probabilities: whether the probability of every label is asked for.
         raw: whether formulas stay as they are.
         labels: how many labels the model knows.
@@ -108,6 +110,7 @@ class JournalHeader(InputState):
     engine: str
     software: str
     text_columns: tuple[str, ...]
+    auto_precision: str
     probabilities: bool
     raw: bool
     labels: int
@@ -128,6 +131,7 @@ class Frame:
         digest: of their texts, in their order.
         labels: int32 [texts], of the different texts in the order in which they appear first; -1 for none.
         confidence: float32 [texts].
+        decisions: int32 [texts], places in `bertcnn.settings.DECISIONS`.
         because: int32 [texts, 3, 2], where the phrases that moved the answer stand in the text; zeros where there are fewer.
         probabilities: float32 [texts, C], if asked for.
     """
@@ -136,12 +140,13 @@ class Frame:
     digest: bytes
     labels: np.ndarray
     confidence: np.ndarray
+    decisions: np.ndarray
     because: np.ndarray
     probabilities: np.ndarray | None
 
     def to_bytes(self) -> bytes:
         """As the journal keeps it."""
-        parts = [self.labels.astype("<i4"), self.confidence.astype("<f4"), self.because.astype("<i4")]
+        parts = [self.labels.astype("<i4"), self.confidence.astype("<f4"), self.decisions.astype("<i4"), self.because.astype("<i4")]
         if self.probabilities is not None:
             parts.append(self.probabilities.astype("<f4"))
         return _FRAME.pack(self.rows, len(self.labels), self.digest) + b"".join(part.tobytes() for part in parts)
@@ -153,15 +158,16 @@ class Frame:
             return None
         rows, texts, digest = _FRAME.unpack_from(payload)
         columns, spans = labels if probabilities else 0, 2 * PHRASES
-        if len(payload) != _FRAME.size + 4 * texts * (2 + spans + columns) or not 0 < texts <= rows:
+        if len(payload) != _FRAME.size + 4 * texts * (3 + spans + columns) or not 0 < texts <= rows:
             return None
         places = np.frombuffer(payload, "<i4", texts, _FRAME.size)
-        if places.min() < -1 or places.max() >= labels:
-            return None
         confidence = np.frombuffer(payload, "<f4", texts, _FRAME.size + 4 * texts)
-        because = np.frombuffer(payload, "<i4", texts * spans, _FRAME.size + 8 * texts).reshape(texts, PHRASES, 2)
-        shares = np.frombuffer(payload, "<f4", texts * columns, _FRAME.size + 4 * texts * (2 + spans)).reshape(texts, columns)
-        return cls(rows, digest, places, confidence, because, shares if probabilities else None)
+        decisions = np.frombuffer(payload, "<i4", texts, _FRAME.size + 8 * texts)
+        if places.min() < -1 or places.max() >= labels or decisions.min() < 0 or decisions.max() >= len(DECISIONS):
+            return None
+        because = np.frombuffer(payload, "<i4", texts * spans, _FRAME.size + 12 * texts).reshape(texts, PHRASES, 2)
+        shares = np.frombuffer(payload, "<f4", texts * columns, _FRAME.size + 4 * texts * (3 + spans)).reshape(texts, columns)
+        return cls(rows, digest, places, confidence, decisions, because, shares if probabilities else None)
 
 
 class Journal:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.bundle import Bundle, read_bundle
+from bertcnn.bundle import Bundle, Decisions, read_bundle
 from bertcnn.engines import Engine, EngineName, EngineOutput, check_engine, softmax
 from bertcnn.errors import BundleError, SettingsError, one_line
 from bertcnn.explain import Explainer, Explanation, words_of
 from bertcnn.last_layer import LastLayer, read_last_layer
 from bertcnn.saved_engine import read_engine
+from bertcnn.settings import DECISIONS, PrecisionTargets
 from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import EncodedTexts, WordPieceTokenizer
 
@@ -45,12 +46,16 @@ class Prediction:
         confidence: its calibrated probability, 0 to 1; None without a label.
         probabilities: of every label, in the model's order of labels.
         because: the phrases that moved the answer most, at most three, the most important first.
+        decision: "auto" if the answer may be acted on; else "review:ambiguous" or "review:empty", a matter for a person.
+        runner_up: the second most probable label; None without a label.
     """
 
     label: str | None
     confidence: float | None
     probabilities: dict[str, float]
     because: tuple[Phrase, ...] = ()
+    decision: str = "review:empty"
+    runner_up: str | None = None
 
 
 @dataclass(frozen=True)
@@ -63,12 +68,14 @@ class Answers:
         probabilities: float32 [rows, C], of every label; zeros without one.
         because: int32 [rows, 3, 2], the phrases that moved the answer most, by their first character in the text and the one behind the
             last; zeros where there are fewer.
+        decisions: int32 [rows], places in `bertcnn.settings.DECISIONS`.
     """
 
     labels: np.ndarray
     confidence: np.ndarray
     probabilities: np.ndarray
     because: np.ndarray
+    decisions: np.ndarray
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -81,14 +88,19 @@ class Predictor:
         bundle: what was saved.
         engine: runs the network.
         last_layer: the network's; by default from the bundle's tensors.
+        decisions: which answers are automatic; by default as it was saved.
 
     Attributes:
         labels: the model's labels, in its order.
+        decisions: which answers are automatic.
     """
 
-    def __init__(self, bundle: Bundle, engine: Engine, last_layer: LastLayer | None = None) -> None:
+    def __init__(self, bundle: Bundle, engine: Engine, last_layer: LastLayer | None = None, *, decisions: Decisions | None = None) -> None:
         self.bundle, self.engine = bundle, engine
         self.labels = bundle.labels
+        self.decisions = decisions or bundle.decisions
+        given = [np.inf if threshold is None else threshold for threshold in self.decisions.thresholds]
+        self._thresholds = np.array(given or [np.inf] * len(self.labels), np.float32)
         self._tokenizer = WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer)
         self._explainer = Explainer(last_layer or LastLayer.of_bundle(bundle), bundle.config.head, self._tokenizer)
 
@@ -107,16 +119,21 @@ class Predictor:
         return np.array(self.labels, object)[self.predict_proba(texts).argmax(axis=1)]
 
     def answer(self, texts: Sequence[str]) -> Answers:
-        """Label, confidence, phrases and all probabilities of each text, as arrays; what `classify` gives, for large files."""
+        """Label, confidence, decision, phrases and all probabilities of each text, as arrays; what `classify` gives, for large files."""
         checked = check_texts(texts)
         encoded, output, visible = self._looked_into(checked)
         shares = np.where(visible[:, None], softmax(output.logits / self.bundle.calibration.temperature), np.float32(0))
         labels = np.where(visible, shares.argmax(axis=1), -1).astype(np.int32)
         because = self._explainer.spans(checked, encoded, output.found, labels)
-        return Answers(labels, shares.max(axis=1, initial=0), shares, because)
+        confidence = shares.max(axis=1, initial=0)
+        sure = confidence >= self._thresholds[labels]
+        decisions = np.select(
+            [~visible, sure], [DECISIONS.index("review:empty"), DECISIONS.index("auto")], DECISIONS.index("review:ambiguous")
+        )
+        return Answers(labels, confidence, shares, because, decisions.astype(np.int32))
 
     def classify(self, texts: Sequence[str]) -> list[Prediction]:
-        """Label, confidence, phrases and all probabilities of each text; a blank text gets no label."""
+        """Label, confidence, decision, phrases and all probabilities of each text; a blank text gets no label."""
         checked = check_texts(texts)
         answers = self.answer(checked)
         return [
@@ -127,9 +144,11 @@ class Predictor:
                 float(confidence),
                 dict(zip(self.labels, map(float, shares), strict=True)),
                 tuple(Phrase(start, end, words_of(text, start, end)) for start, end in spans.tolist() if end > start),
+                DECISIONS[decision],
+                self.labels[np.argsort(-shares, kind="stable")[1]],
             )
-            for text, label, confidence, shares, spans in zip(
-                checked, answers.labels, answers.confidence, answers.probabilities, answers.because, strict=True
+            for text, label, confidence, shares, spans, decision in zip(
+                checked, answers.labels, answers.confidence, answers.probabilities, answers.because, answers.decisions, strict=True
             )
         ]
 
@@ -156,7 +175,13 @@ class Predictor:
         return encoded, self.engine.run(encoded.token_ids, evidence=True), visible
 
 
-def load(folder: str | Path, *, engine: EngineName = "auto", streams: int | None = None) -> Predictor:
+def load(
+    folder: str | Path,
+    *,
+    engine: EngineName = "auto",
+    streams: int | None = None,
+    auto_precision: float | str | PrecisionTargets | None = None,
+) -> Predictor:
     """The model saved in `folder`, ready to answer.
 
     Args:
@@ -164,21 +189,24 @@ def load(folder: str | Path, *, engine: EngineName = "auto", streams: int | None
         engine: "openvino" is the compiled engine that was saved with the model, or where there is none, or a damaged one, the model's own
             weights compiled in float32; "keras" is the reference that it is compared with; "auto" is "openvino".
         streams: batches that OpenVINO computes at the same time: by default one a core, best for many texts; 1 is best for single ones.
+        auto_precision: how often automatic answers have to be right, such as 0.95 or "0.95,billing=0.99"; by default as asked at training.
 
     Raises:
         BundleError: the folder is not a model, or is not what was saved.
-        SettingsError: an unknown engine.
+        SettingsError: an unknown engine, a precision that is none, or a model that was saved without what another precision needs.
     """
     check_engine(engine)
+    targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
     folder = Path(folder)
     if engine == "keras":
         from bertcnn.engines.keras_engine import KerasEngine
 
         bundle = read_bundle(folder)
-        return Predictor(bundle, KerasEngine.from_bundle(bundle, bundle.vocabulary.index("[PAD]")))
+        return Predictor(bundle, KerasEngine.from_bundle(bundle, bundle.vocabulary.index("[PAD]")), decisions=_decided(bundle, targets))
     from bertcnn.engines.openvino_engine import OpenVINOEngine
 
     bundle = read_bundle(folder, weights=False)
+    decisions = _decided(bundle, targets)
     pad_id = bundle.vocabulary.index("[PAD]")
     try:
         saved = read_engine(folder, bundle.bundle_id)
@@ -191,9 +219,24 @@ def load(folder: str | Path, *, engine: EngineName = "auto", streams: int | None
         logger.warning("%s Until then the model's own weights are used, which is slower.", error)
         compiled = None
     if compiled is not None:
-        return Predictor(bundle, compiled, read_last_layer(folder, bundle))
+        return Predictor(bundle, compiled, read_last_layer(folder, bundle), decisions=decisions)
     bundle = read_bundle(folder)
-    return Predictor(bundle, OpenVINOEngine.from_bundle(bundle, pad_id))
+    return Predictor(bundle, OpenVINOEngine.from_bundle(bundle, pad_id), decisions=decisions)
+
+
+def _decided(bundle: Bundle, targets: PrecisionTargets | None) -> Decisions:
+    """The decisions of a model, or those that other targets make of its held-out rows."""
+    if targets is None or (targets == bundle.decisions.auto_precision and bundle.decisions.thresholds):
+        return bundle.decisions
+    if not bundle.decisions.held_out.right:
+        raise SettingsError(
+            f"automatic precision {targets} for a model saved without its held-out answers",
+            expected="a model that knows how often it was right",
+            fix="train it again, or leave the precision out: then every text goes to review",
+        )
+    from bertcnn.evaluation.decisions import decide  # SciPy, which nothing else on the way to an answer needs
+
+    return decide(bundle.decisions.held_out, bundle.labels, targets)
 
 
 def place_of_label(label: str, labels: Sequence[str]) -> int:

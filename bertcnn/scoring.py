@@ -21,7 +21,7 @@ from bertcnn.explain import because
 from bertcnn.journal import DIGEST_BYTES, Frame, InputState, Journal, JournalHeader
 from bertcnn.predictor import Predictor, load
 from bertcnn.progress import Progress, Silent
-from bertcnn.settings import PHRASES
+from bertcnn.settings import DECISIONS, PHRASES, PrecisionTargets
 
 _CHUNK_ROWS = 4096
 _CACHE_SETS, _CACHE_WAYS = 8192, 16  # 131,072 texts
@@ -50,6 +50,7 @@ class ScoringReport:
         rejected: rows that could not be read.
         rejects: the file they are in, if there are any.
         labels: how many rows each label was given to.
+        decisions: how many rows each decision was made for.
         renamed: our columns that had to be renamed because the input uses the name: contract name -> name written.
         text_columns: where the texts came from, and why.
         seconds: from opening the input to the finished output, without loading the model.
@@ -60,6 +61,7 @@ class ScoringReport:
     rejected: int
     rejects: Path | None
     labels: dict[str, int] = field(default_factory=dict)
+    decisions: dict[str, int] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
     text_columns: ColumnChoice = field(default_factory=lambda: ColumnChoice(()))
     seconds: float = 0.0
@@ -71,6 +73,7 @@ def score_csv(  # noqa: PLR0913 - options that callers name
     target: str | Path,
     *,
     text: str | Sequence[str] | None = None,
+    auto_precision: float | str | PrecisionTargets | None = None,
     probabilities: bool = False,
     raw: bool = False,
     overwrite: bool = False,
@@ -80,9 +83,9 @@ def score_csv(  # noqa: PLR0913 - options that callers name
 ) -> ScoringReport:
     """Classify every row of a file, in constant memory; a run that was broken off goes on where it was.
 
-    The output has the input's columns and rows in their order, then `predicted_label`, `confidence` and `because`, the phrases that moved
-    the answer most, and a `p_<label>` for each label on request. A name that the input uses already gets the prefix `bertcnn_`. Rows that
-    cannot be read go to `<target>.rejects.csv`.
+    The output has the input's columns and rows in their order, then `predicted_label`, `confidence`, `decision` (`auto`, or
+    `review:...` for a person), `because`, the phrases that moved the answer most, and a `p_<label>` for each label on request. A name that
+    the input uses already gets the prefix `bertcnn_`. Rows that cannot be read go to `<target>.rejects.csv`.
 
     Answers are kept in the hidden file `.<target>.journal` until the output is in place. After a crash, a kill, a full disk or Ctrl-C the
     same call reads the input again, takes those answers, asks the model for the others, and writes the file that an unbroken run writes.
@@ -92,6 +95,7 @@ def score_csv(  # noqa: PLR0913 - options that callers name
         source: .csv, .tsv, .jsonl (each also .gz), .parquet or .xlsx.
         target: the file to write, its format by its extension.
         text: the text column or columns; by default those of the training file, else a guess.
+        auto_precision: how often automatic answers of a saved model have to be right; see `bertcnn.load`.
         probabilities: also write the probability of every label.
         raw: do not quote cells that a spreadsheet would run as a formula.
         overwrite: replace an existing `target`.
@@ -110,7 +114,8 @@ def score_csv(  # noqa: PLR0913 - options that callers name
         score_csv("models/triage", "inbox.csv", "scored.csv", probabilities=True)
     """
     check_engine(engine)
-    job = _Job(Path(source), Path(target), text, probabilities, raw, overwrite, engine, progress or Silent())
+    targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
+    job = _Job(Path(source), Path(target), text, targets, probabilities, raw, overwrite, engine, progress or Silent())
     job.check()
     with Journal(job.target, restart=restart) as journal:
         for path in (job.target, job.rejects):
@@ -130,6 +135,7 @@ class _Job:
     source: Path
     target: Path
     text: str | Sequence[str] | None
+    auto_precision: PrecisionTargets | None
     probabilities: bool
     raw: bool
     overwrite: bool
@@ -162,7 +168,7 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
     with open_table(job.source, rejects=job.rejects) as reader:
         choice = guess_text_columns(reader.peek(), text=job.text, trained_on=_trained_on(model))
         progress.note(f"text: {choice.reasons['text']}")
-        predictor = model if isinstance(model, Predictor) else load(model, engine=job.engine)
+        predictor = model if isinstance(model, Predictor) else load(model, engine=job.engine, auto_precision=job.auto_precision)
         columns = _OutputColumns(reader.columns, predictor.labels, job.probabilities)
         for wanted, written in columns.renamed.items():
             progress.note(f"the input has a column {wanted!r} already: ours is called {written!r}")
@@ -171,9 +177,11 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
             progress.note(f"{journal.rows:,} rows were answered by an interrupted run: going on from there")
         started = time.perf_counter()
         counts = np.zeros(len(predictor.labels) + 1, np.int64)  # of no label, then of each
+        decisions = np.zeros(len(DECISIONS), np.int64)
         with TableWriter(job.target, columns.all, raw=job.raw, overwrite=job.overwrite) as writer:
             for rows, texts, frame, places in _scored(reader, _Answering(predictor, journal, job.probabilities), choice.text, progress):
                 counts += np.bincount(frame.labels[places] + 1, minlength=len(counts))
+                decisions += np.bincount(frame.decisions[places], minlength=len(decisions))
                 ours = columns.cells(texts, frame)
                 writer.write([row + ours[place] for row, place in zip(rows, places, strict=True)])
             journal.check_all_taken()
@@ -188,6 +196,7 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
         rejected=reader.rejected,
         rejects=job.rejects if reader.rejected else None,
         labels={label: count for count, label in by_count if count},
+        decisions={name: count for name, count in zip(DECISIONS, decisions.tolist(), strict=True) if count},
         renamed=columns.renamed,
         text_columns=choice,
         seconds=time.perf_counter() - started,
@@ -217,6 +226,7 @@ def _header(job: _Job, state: InputState, predictor: Predictor, text_columns: tu
         engine=predictor.engine.name,
         software=software,
         text_columns=text_columns,
+        auto_precision=str(predictor.decisions.auto_precision),
         probabilities=job.probabilities,
         raw=job.raw,
         labels=len(predictor.labels),
@@ -227,7 +237,7 @@ def _header(job: _Job, state: InputState, predictor: Predictor, text_columns: tu
 
 def _digest_of(bundle: Bundle) -> str:
     """An id for a model that was never saved."""
-    digest = blake2b(repr((bundle.config, bundle.labels, bundle.vocabulary, bundle.calibration)).encode(), digest_size=32)
+    digest = blake2b(repr((bundle.config, bundle.labels, bundle.vocabulary, bundle.calibration, bundle.decisions)).encode(), digest_size=32)
     for name in sorted(bundle.tensors):
         digest.update(name.encode())
         digest.update(np.ascontiguousarray(bundle.tensors[name]).tobytes())
@@ -312,6 +322,7 @@ class _Answering:
             answers = self._predictor.answer([texts[place] for place in unknown])
             frame.labels[unknown] = answers.labels
             frame.confidence[unknown] = answers.confidence
+            frame.decisions[unknown] = answers.decisions
             frame.because[unknown] = answers.because
             if frame.probabilities is not None:
                 frame.probabilities[unknown] = answers.probabilities
@@ -335,6 +346,7 @@ class _Cache:
         self._next = [0] * self._sets  # way to fill
         self._labels = np.zeros(size, np.int32)
         self._confidence = np.zeros(size, np.float32)
+        self._decisions = np.zeros(size, np.int32)
         self._because = np.zeros((size, PHRASES, 2), np.int32)
         self._probabilities = np.zeros((size, width), np.float32) if width else None
 
@@ -344,10 +356,10 @@ class _Cache:
         same = (self._keys[sets] == keys[:, None]).all(axis=2)  # [texts, ways]
         return np.where(same.any(axis=1), sets * _CACHE_WAYS + same.argmax(axis=1), -1)
 
-    def answers(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-        """Copies of labels, confidence, phrases and probabilities; whatever for slot -1."""
+    def answers(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+        """Copies of labels, confidence, decisions, phrases and probabilities; whatever for slot -1."""
         probabilities = None if self._probabilities is None else self._probabilities[slots]
-        return self._labels[slots], self._confidence[slots], self._because[slots], probabilities
+        return self._labels[slots], self._confidence[slots], self._decisions[slots], self._because[slots], probabilities
 
     def add(self, keys: np.ndarray, frame: Frame, places: np.ndarray) -> None:
         """Keep the answers that the frame has at `places`."""
@@ -360,6 +372,7 @@ class _Cache:
         self._keys.reshape(-1, 2)[slots] = keys[texts]
         self._labels[slots] = frame.labels[places[texts]]
         self._confidence[slots] = frame.confidence[places[texts]]
+        self._decisions[slots] = frame.decisions[places[texts]]
         self._because[slots] = frame.because[places[texts]]
         if self._probabilities is not None and frame.probabilities is not None:
             self._probabilities[slots] = frame.probabilities[places[texts]]
@@ -376,7 +389,7 @@ class _OutputColumns:
         names: list[str] = []
         self.renamed: dict[str, str] = {}
         shares = [f"p_{label}" for label in labels] if probabilities else []
-        for wanted in ("predicted_label", "confidence", "because", *shares):
+        for wanted in ("predicted_label", "confidence", "decision", "because", *shares):
             name = wanted
             while name in given or name in names:
                 name = f"bertcnn_{name}"
@@ -384,13 +397,14 @@ class _OutputColumns:
             if name != wanted:
                 self.renamed[wanted] = name
         self.all = (*given, *names)
-        self._none = ("",) * len(names)
+        self._none = ("", "", "review:empty", *[""] * (len(names) - 3))
 
     def cells(self, texts: list[str], frame: Frame) -> list[tuple[str, ...]]:
         """Our cells for each text of a frame."""
-        answers = zip(texts, frame.labels.tolist(), frame.confidence.tolist(), frame.because.tolist(), strict=True)
+        columns = (frame.labels, frame.confidence, frame.decisions, frame.because)
         cells = [
-            (self._labels[label], f"{sure:.6f}", because(text, spans)) if label >= 0 else self._none for text, label, sure, spans in answers
+            (self._labels[label], f"{sure:.6f}", DECISIONS[decision], because(text, spans)) if label >= 0 else self._none
+            for text, label, sure, decision, spans in zip(texts, *(column.tolist() for column in columns), strict=True)
         ]
         if frame.probabilities is None:
             return cells

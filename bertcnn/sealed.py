@@ -29,10 +29,11 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Member:
-    """A file of a sealed folder and the most bytes we are ready to read of it."""
+    """A file of a sealed folder, the most bytes we are ready to read of it, and the schema version that brought it."""
 
     name: str
     largest: int
+    since: int = 1
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,10 @@ class SealedFormat:
     def largest(self) -> dict[str, int]:
         """The most bytes of each member."""
         return {member.name: member.largest for member in self.members}
+
+    def names(self, schema_version: int) -> set[str]:
+        """The files that a folder of this version holds."""
+        return {member.name for member in self.members if member.since <= schema_version}
 
 
 class FileRecord(Settings):
@@ -274,7 +279,8 @@ def _parse_manifest(form: SealedFormat, data: bytes) -> _Manifest:
     rest = {key: part for key, part in value.items() if key != "bundle_id"}
     if data != canonical_json(value) or hashlib.sha256(canonical_json(rest)).hexdigest() != manifest.bundle_id:
         _changed(MANIFEST, "it no longer agrees with the id it carries")
-    odd = sorted(set(manifest.members) ^ set(form.largest))
+    expected = form.names(manifest.schema_version)
+    odd = sorted(set(manifest.members) ^ expected)
     if odd:
-        refuse(f"{MANIFEST} lists other members than a model has ({one_line(odd[0])})", ", ".join(sorted(form.largest)))
+        refuse(f"{MANIFEST} lists other members than a model has ({one_line(odd[0])})", ", ".join(sorted(expected)))
     return manifest

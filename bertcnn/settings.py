@@ -13,6 +13,7 @@ Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 Count = Annotated[int, Field(ge=1)]
 
+DECISIONS = ("auto", "review:ambiguous", "review:out_of_scope", "review:empty")  # what becomes of a text; arrays hold the place in this
 PHRASES = 3  # that an answer gives as its reason, at most: what a person takes in at a glance
 
 
@@ -93,6 +94,51 @@ class TokenizerSettings(Settings):
         if self.head_tokens > self.max_tokens - 2:
             raise ValueError(f"head_tokens of at most max_tokens - 2, not {self.head_tokens} of {self.max_tokens}")
         return self
+
+
+Precision = Annotated[float, Field(gt=0.0, lt=1.0)]
+
+
+class PrecisionTargets(Settings):
+    """How often automatic answers have to be right."""
+
+    overall: Precision = Field(0.95, description="share of right ones among all automatic answers")
+    labels: dict[str, Precision] = Field({}, description="labels that need another share, by name")
+
+    @classmethod
+    def of(cls, given: float | str | PrecisionTargets) -> PrecisionTargets:
+        """Targets as a user writes them.
+
+        Args:
+            given: a share, or text such as "0.95,billing=0.99".
+
+        Raises:
+            SettingsError: it is neither, or a share is not between 0 and 1.
+
+        Example:
+            >>> PrecisionTargets.of("0.9,billing=0.99,hardware=0.97").labels
+            {'billing': 0.99, 'hardware': 0.97}
+        """
+        if isinstance(given, PrecisionTargets):
+            return given
+        try:
+            if not isinstance(given, str):
+                return cls(overall=given)
+            named: dict[str, float] = {}
+            overall: dict[str, float] = {}
+            for part in given.split(","):
+                label, equals, share = part.rpartition("=")
+                (named if equals else overall)[label.strip()] = float(share)
+            return cls(labels=named, **({"overall": overall[""]} if overall else {}))
+        except (ValueError, SettingsError):
+            raise SettingsError(
+                f"automatic precision {one_line(given)}",
+                expected="a share between 0 and 1, and others for single labels behind it if need be",
+                fix="give for example 0.95, or '0.95,billing=0.99'",
+            ) from None
+
+    def __str__(self) -> str:
+        return ",".join([f"{self.overall:g}", *(f"{label}={share:g}" for label, share in sorted(self.labels.items()))])
 
 
 Recipe = Literal["auto", "frozen", "full"]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.bundle import Bundle, BundleConfig, Calibration, read_bundle, write_bundle
+from bertcnn.bundle import Bundle, BundleConfig, Calibration, Decisions, HeldOut, read_bundle, write_bundle
 from bertcnn.errors import BertCNNError
 from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
 
@@ -48,6 +48,7 @@ def tiny_bundle(fill: float = 0.5, size: int = 3) -> Bundle:
         calibration=Calibration(temperature=1.25, fitted_on_rows=40),
         metrics={"accuracy": 0.9, "labels": ["billing"]},
         model_card="# Größe\n",
+        decisions=Decisions(thresholds=(0.5, None), held_out=HeldOut(confidence=(0.75,), predicted=(1,), right=(True,))),
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from bertcnn.bundle import MEMBERS, Bundle, check_bundle_target, read_bundle, read_config, write_bundle
+from bertcnn.bundle import MEMBERS, Bundle, Decisions, check_bundle_target, read_bundle, read_config, write_bundle
 from bertcnn.errors import BundleError, OutputError
 from bertcnn.files import work_folder
 from bertcnn.sealed import MANIFEST, canonical_json
@@ -141,9 +141,22 @@ def test_the_configuration_can_be_read_alone(bundle, folder):
 
 def test_labels_and_pieces_may_hold_any_text_but_line_breaks_in_pieces(bundle, tmp_path):
     odd = dataclasses.replace(bundle, labels=("NA", "null", "a\nb", "“ü”", "😀"), vocabulary=(*bundle.vocabulary[:4], "\u2028", "\x85"))
+    odd = dataclasses.replace(odd, decisions=Decisions())
     write_bundle(odd, tmp_path / "model")
     found = read_bundle(tmp_path / "model")
     assert (found.labels, found.vocabulary) == (odd.labels, odd.vocabulary)
+
+
+def test_a_model_of_the_first_format_has_no_thresholds(bundle, folder):
+    (folder / "decisions.json").unlink()
+    manifest = json.loads((folder / MANIFEST).read_bytes())
+    del manifest["members"]["decisions.json"]
+    seal(folder, manifest)
+    assert "lists other members than a model has ('decisions.json')" in refusal(folder)
+    seal(folder, manifest | {"schema_version": 1})
+    assert bundle.decisions.thresholds
+    assert read_bundle(folder).decisions == Decisions()
+    assert read_config(folder) == bundle.config
 
 
 # === Tampering ===
@@ -219,7 +232,7 @@ def test_the_forger_of_these_tests_can_make_a_readable_model(folder):
     assert read_bundle(folder).bundle_id != before
 
 
-@pytest.mark.parametrize("name", ["config.json", "calibration.json"])
+@pytest.mark.parametrize("name", ["config.json", "calibration.json", "decisions.json"])
 def test_an_unknown_key_is_refused_by_its_name(folder, name):
     value = json.loads((folder / name).read_bytes()) | {"trust_remote_code": True}
     forge(folder, **{name.replace(".", "__"): canonical_json(value)})
@@ -255,6 +268,22 @@ def test_labels_cannot_become_an_object_with_keys(folder):
     assert "labels.json holds something other than labels" in refusal(folder)
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"thresholds": [0.5]}, "holds 1 thresholds; expected one for each of the 2 labels"),
+        ({"thresholds": [0.5, 1.5]}, "thresholds.1 was '1.5'"),
+        ({"held_out": {"confidence": [0.5], "predicted": [2], "right": [True]}}, "names a label that the model does not have"),
+        ({"held_out": {"confidence": [0.5], "predicted": [1], "right": []}}, "confidence, predicted and right of the same rows"),
+    ],
+)
+def test_decisions_that_do_not_fit_the_model_are_refused(folder, change, words):
+    forge(folder, decisions__json=canonical_json(json.loads((folder / "decisions.json").read_bytes()) | change))
+    message = refusal(folder)
+    assert "decisions.json" in message
+    assert words in message
+
+
 def test_metrics_may_have_keys_of_later_versions(folder):
     forge(folder, metrics__json=canonical_json({"accuracy": 0.9, "auroc": 0.8}))
     assert read_bundle(folder).metrics == {"accuracy": 0.9, "auroc": 0.8}
@@ -281,14 +310,14 @@ def test_a_manifest_cannot_leave_a_member_out(folder):
     assert "manifest.json lists other members than a model has ('labels.json')" in refusal(folder)
 
 
-@pytest.mark.parametrize("name", ["config.json", "calibration.json", "metrics.json", MANIFEST])
+@pytest.mark.parametrize("name", ["config.json", "calibration.json", "decisions.json", "metrics.json", MANIFEST])
 def test_a_newer_schema_is_refused_as_such(folder, name):
-    value = json.loads((folder / name).read_bytes()) | {"schema_version": 2, "something_new": 1}
+    value = json.loads((folder / name).read_bytes()) | {"schema_version": 3, "something_new": 1}
     if name == MANIFEST:
         seal(folder, value)
     else:
         forge(folder, **{name.replace(".", "__"): canonical_json(value)})
-    assert f"{name} has schema version 2: the model was written by a newer bertcnn" in refusal(folder)
+    assert f"{name} has schema version 3: the model was written by a newer bertcnn" in refusal(folder)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ HEADER = JournalHeader(
     engine="keras",
     software="0.1.0",
     text_columns=("subject", "body"),
+    auto_precision="0.95",
     probabilities=True,
     raw=False,
     labels=3,
@@ -32,7 +33,8 @@ def frame(number, rows=4, probabilities=True):
     shares = np.random.default_rng(number).random((2, 3), np.float32) if probabilities else None
     labels = np.array([number % 3, -1], np.int32)
     spans = np.arange(12, dtype=np.int32).reshape(2, 3, 2) * number
-    return Frame(rows, bytes([number]) * DIGEST_BYTES, labels, np.array([0.1, np.float32(1e-40)], np.float32), spans, shares)
+    confidence, decisions = np.array([0.1, np.float32(1e-40)], np.float32), np.array([number % 2, 3], np.int32)
+    return Frame(rows, bytes([number]) * DIGEST_BYTES, labels, confidence, decisions, spans, shares)
 
 
 FRAMES = [frame(1), frame(2, rows=7), frame(3)]
@@ -82,6 +84,8 @@ def test_a_frame_is_read_only_as_it_was_written():
     assert Frame.from_bytes(without.to_bytes(), 3, True) is None
     assert Frame.from_bytes(frame(1).to_bytes(), 3, False) is None
     assert Frame.from_bytes(without.to_bytes(), 1, False) is None  # label 1 of one label
+    odd = dataclasses.replace(frame(1), decisions=np.array([0, 4], np.int32))
+    assert Frame.from_bytes(odd.to_bytes(), 3, True) is None
     assert Frame.from_bytes(b"", 3, False) is None
 
 
@@ -135,11 +139,11 @@ def with_header(whole, header):
     return whole[:16] + start + struct.pack("<I", zlib.crc32(payload, zlib.crc32(start))) + payload + whole[24 + length :]
 
 
-@pytest.mark.parametrize("version", [1, 3, None])
+@pytest.mark.parametrize("version", [2, 4, None])
 def test_a_journal_of_another_version_is_refused_and_kept_unless_restarted(output, journal_file, version):
     other = with_header(journal_file.read_bytes(), {"schema_version": version, "anything": [1]})
     journal_file.write_bytes(other)
-    with pytest.raises(OutputError, match=rf"journal has format {version}\); expected a journal of format 2.*--restart"):
+    with pytest.raises(OutputError, match=rf"journal has format {version}\); expected a journal of format 3.*--restart"):
         Journal(output)
     assert journal_file.read_bytes() == other
     with Journal(output, restart=True) as journal:
@@ -158,6 +162,7 @@ def test_a_journal_of_another_version_is_refused_and_kept_unless_restarted(outpu
         ({"engine": "openvino"}, r"the engine changed \('keras', now 'openvino'\)"),
         ({"software": "0.2.0"}, r"the version of bertcnn changed \('0\.1\.0', now '0\.2\.0'\)"),
         ({"text_columns": ("body",)}, r"the text columns changed \('subject, body', now 'body'\)"),
+        ({"auto_precision": "0.95,billing=0.99"}, r"--auto-precision changed \('0\.95', now '0\.95,billing=0\.99'\)"),
         ({"probabilities": False}, r"--probabilities changed \(on, now off\)"),
         ({"raw": True}, r"--raw changed \(off, now on\)"),
         ({"labels": 4}, r"the number of labels changed \(3, now 4\)"),

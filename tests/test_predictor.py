@@ -1,5 +1,6 @@
 """A saved model in use."""
 
+import dataclasses
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import bertcnn
+from bertcnn.bundle import Decisions, read_bundle, write_bundle
 from bertcnn.errors import SettingsError
 from bertcnn.predictor import softmax
 from tests.tickets import tickets
@@ -163,6 +165,34 @@ def test_answers_by_column_are_those_of_classify(predictor):
     assert list(answers.confidence) == [answer.confidence or 0 for answer in told]
     assert not answers.probabilities[1].any()
     assert len(answers) == 3
+
+
+def test_few_held_out_rows_send_everything_to_review_unless_less_is_asked_for(predictor, encoder_folder):
+    texts = ["refund money", "", "router cable"]
+    assert predictor.decisions.thresholds == (None,) * 3  # 6 rows show nothing at 95 %
+    assert [answer.decision for answer in predictor.classify(texts)] == ["review:ambiguous", "review:empty", "review:ambiguous"]
+    lenient = bertcnn.load(saved(encoder_folder), auto_precision=0.3)
+    answers = lenient.classify(texts)
+    assert [answer.decision for answer in answers] == ["auto", "review:empty", "auto"]
+    for answer in (answers[0], answers[2]):
+        assert answer.confidence >= lenient.decisions.thresholds[0]
+        assert answer.runner_up == sorted(answer.probabilities, key=answer.probabilities.get)[-2]
+    assert answers[1].runner_up is None
+
+
+def test_a_label_can_need_more_than_the_others(encoder_folder):
+    strict = bertcnn.load(saved(encoder_folder), auto_precision="0.3,hardware=0.99")
+    assert [answer.decision for answer in strict.classify(["refund money", "router cable"])] == ["auto", "review:ambiguous"]
+    with pytest.raises(SettingsError, match=r"for the label 'sales'; expected labels of the model: 'billing, hardware, software'"):
+        bertcnn.load(saved(encoder_folder), auto_precision="0.3,sales=0.99")
+
+
+def test_a_model_that_does_not_know_how_often_it_was_right_cannot_be_asked_for_a_precision(encoder_folder, tmp_path):
+    bundle = dataclasses.replace(read_bundle(saved(encoder_folder)), decisions=Decisions())
+    write_bundle(bundle, tmp_path / "model")
+    assert {answer.decision for answer in bertcnn.load(tmp_path / "model").classify(["refund"])} == {"review:ambiguous"}
+    with pytest.raises(SettingsError, match=r"precision 0\.9 for a model saved without its held-out answers.*train it again"):
+        bertcnn.load(tmp_path / "model", auto_precision=0.9)
 
 
 def test_no_texts_are_no_answers(predictor):

@@ -43,11 +43,16 @@ def test_columns_rows_and_order_are_kept_and_ours_follow(predictor, tmp_path):
     source = write(tmp_path / "in.csv", INBOX)
     report = score_csv(predictor, source, tmp_path / "out.csv", probabilities=True)
     rows = list(csv.DictReader((tmp_path / "out.csv").open()))
-    assert list(rows[0]) == ["id", "text", "note", "predicted_label", "confidence", "because", "p_billing", "p_hardware", "p_software"]
+    assert list(rows[0]) == [
+        *("id", "text", "note", "predicted_label", "confidence", "decision", "because"),
+        *("p_billing", "p_hardware", "p_software"),
+    ]
     assert [row["id"] for row in rows] == ["3", "1", "2", "3"]
     assert [row["note"] for row in rows] == ["'=1+1", "007", "NA", "null"]
     assert rows[0]["predicted_label"] == rows[3]["predicted_label"] == "hardware"
     assert rows[0]["confidence"] == rows[0]["p_hardware"]
+    assert [row["decision"] for row in rows] == ["review:ambiguous", "review:ambiguous", "review:empty", "review:ambiguous"]
+    assert report.decisions == {"review:ambiguous": 3, "review:empty": 1}
     assert rows[2]["predicted_label"] == rows[2]["confidence"] == rows[2]["p_billing"] == ""
     assert (report.rows, report.blank, report.rejected) == (4, 1, 0)
 
@@ -98,7 +103,7 @@ def test_the_list_of_rejected_rows_is_never_read_and_replaced_in_one_run(predict
 def test_a_header_alone_gives_a_header_alone(predictor, tmp_path):
     report = score_csv(predictor, write(tmp_path / "in.csv", "id,text\n"), tmp_path / "out.csv")
     assert (report.rows, report.labels) == (0, {})
-    assert (tmp_path / "out.csv").read_text().splitlines() == ["id,text,predicted_label,confidence,because"]
+    assert (tmp_path / "out.csv").read_text().splitlines() == ["id,text,predicted_label,confidence,decision,because"]
 
 
 def test_a_text_gets_the_same_answer_in_every_row_and_chunk(predictor, tmp_path):

@@ -249,7 +249,8 @@ def frame_of(numbers, width=0):
     values = np.array(numbers)
     shares = np.repeat(values[:, None], width, 1).astype(np.float32) if width else None
     spans = np.repeat(values.astype(np.int32), 6).reshape(-1, 3, 2)
-    return Frame(len(values), bytes(DIGEST_BYTES), values.astype(np.int32), values.astype(np.float32), spans, shares)
+    whole = values.astype(np.int32)
+    return Frame(len(values), bytes(DIGEST_BYTES), whole, values.astype(np.float32), whole % 4, spans, shares)
 
 
 @pytest.mark.parametrize("width", [0, 2, 1000])
@@ -266,9 +267,10 @@ def test_the_cache_knows_the_latest_texts_and_stays_as_large(width):
     slots = cache.find(keys)
     assert (slots[-size // 4 :] >= 0).all()
     assert (slots >= 0).sum() == size
-    labels, confidence, spans, shares = cache.answers(slots[slots >= 0])
+    labels, confidence, decisions, spans, shares = cache.answers(slots[slots >= 0])
     np.testing.assert_array_equal(labels, numbers[slots >= 0])
     np.testing.assert_array_equal(confidence, labels)
+    np.testing.assert_array_equal(decisions, labels % 4)
     assert (spans == labels[:, None, None]).all()
     assert shares is None if not width else (shares == labels[:, None]).all()
 

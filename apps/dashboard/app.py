@@ -183,6 +183,10 @@ def answer_one(predictor: Predictor, text: str) -> None:
         st.info("There is no text to classify yet. Write a complaint, then press Classify.", icon=":material/edit:")
         return
     st.metric("Label", plain(answer.label), f"{answer.confidence:.0%} confidence", delta_color="off", delta_arrow="off")
+    if answer.decision == "auto":
+        st.badge("can be handled automatically", icon=":material/bolt:", color="green")
+    else:
+        st.badge(plain(f"for review: {answer.runner_up} comes into question too"), icon=":material/person_search:", color="orange")
     if answer.because:
         st.markdown(highlighted(text, answer.because))
         st.caption("Marked: the words that moved the answer most.")
@@ -275,6 +279,12 @@ def show_scored(target: Path, report: ScoringReport) -> None:
             icon=":material/download:",
         )
     tell_findings(report)
+    automatic = report.decisions.get("auto", 0)
+    if report.rows:
+        shares = (
+            f"{automatic:,} rows ({automatic / report.rows:.0%}) can be handled automatically, {report.rows - automatic:,} are for review."
+        )
+        st.info(shares, icon=":material/bolt:")
     if report.labels:
         st.altair_chart(count_bars(report.labels), width="stretch")
         if len(report.labels) > MOST_BARS:
@@ -298,12 +308,13 @@ def tell_findings(report: ScoringReport) -> None:
 
 def show_rows(target: Path, report: ScoringReport) -> None:
     """The first scored rows, of all labels or of some."""
-    label, confidence, because = (report.renamed.get(name, name) for name in ("predicted_label", "confidence", "because"))
+    ours = [report.renamed.get(name, name) for name in ("predicted_label", "confidence", "decision", "because")]
+    label, confidence = ours[:2]
     offered = [*report.labels, *([""] if report.blank else [])]
     wanted = st.multiselect("Show only", offered, format_func=lambda name: name or "no label", placeholder="all labels")
     table = first_rows(target, target.stat().st_mtime_ns, label, tuple(wanted))
     table[confidence] = pd.to_numeric(table[confidence], errors="coerce")
-    front = [label, confidence, because, *report.text_columns.text]
+    front = [*ours, *report.text_columns.text]
     st.dataframe(
         table[list(dict.fromkeys([*front, *table.columns]))],
         hide_index=True,

@@ -38,6 +38,10 @@ Model = Annotated[Path, typer.Argument(help="Folder of a trained model.", show_d
 Text = Annotated[str | None, typer.Option("--text", help="Text column, or several with commas between.", show_default="guessed")]
 Label = Annotated[str | None, typer.Option("--label", help="Label column.", show_default="guessed")]
 Engine = Annotated[str, typer.Option("--engine", help="openvino: compiled, fast. keras: the reference.", show_default="openvino")]
+AutoPrecision = Annotated[
+    str | None,
+    typer.Option("--auto-precision", help="How often automatic answers have to be right, as for train.", show_default="as at training"),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 
 
@@ -55,13 +59,18 @@ def train(
     learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default="by recipe")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows of a batch.", show_default="by recipe")] = None,
     class_weight: Annotated[str, typer.Option(help="none, balanced or sqrt: let rare labels count more.")] = "none",
+    auto_precision: Annotated[
+        str, typer.Option(help="How often automatic answers have to be right; also by label: 0.95,billing=0.99")
+    ] = "0.95",
     force: Force = False,
 ) -> None:
     """Train a classifier on a labelled file."""
     from bertcnn.bundle import check_bundle_target
     from bertcnn.cli.progress import duration, show_progress
     from bertcnn.data.formats import check_input
+    from bertcnn.settings import PrecisionTargets
 
+    PrecisionTargets.of(auto_precision)
     check_bundle_target(out, force)
     for path in (data, valid):
         if path is not None:
@@ -73,7 +82,14 @@ def train(
     given = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size, "class_weight": class_weight}
     changes = {name: value for name, value in given.items() if value is not None}
     with show_progress() as progress:
-        classifier = BertCNNClassifier(encoder, recipe=recipe, seed=seed, training=changes, progress=progress)  # type: ignore[arg-type]
+        classifier = BertCNNClassifier(
+            encoder,
+            recipe=recipe,  # type: ignore[arg-type]
+            seed=seed,
+            training=changes,
+            auto_precision=auto_precision,
+            progress=progress,
+        )
         report = train_csv(data, out, classifier, text=text, label=label, valid=valid, overwrite=force)
     figures = report.metrics
     _tell(
@@ -121,23 +137,29 @@ def classify(
     model: Model,
     texts: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts; without any, each line of standard input.")] = None,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Also show every label's probability.")] = False,
+    auto_precision: AutoPrecision = None,
     engine: Engine = "auto",
 ) -> None:
-    """Classify single texts: label, confidence, because (the phrases that moved the answer most) and text, with tabs between."""
+    """Classify single texts: label, confidence, decision, because (the phrases that moved the answer most) and text, with tabs between.
+
+    The decision is auto, or review: for a person, with the second most probable label in brackets if two come into question.
+    """
     from bertcnn.bundle import read_config
 
     read_config(model)
     _prepare(engine)
     from bertcnn.predictor import load
 
-    predictor = load(model, engine=engine, streams=1)  # type: ignore[arg-type]
+    predictor = load(model, engine=engine, streams=1, auto_precision=auto_precision)  # type: ignore[arg-type]
     if texts is None and sys.stdin.isatty():
         _tell("One text a line; end with Ctrl-D.")
     lines = texts if texts is not None else _lines()
     for line in lines:
         answer = predictor.classify([line])[0]
         confidence = "" if answer.confidence is None else f"{answer.confidence:.4f}"
-        cells = [answer.label or "", confidence, " | ".join(phrase.words for phrase in answer.because), " ".join(line.split())]
+        rival = f" ({answer.runner_up}?)" if answer.decision == "review:ambiguous" else ""
+        phrases = " | ".join(phrase.words for phrase in answer.because)
+        cells = [answer.label or "", confidence, f"{answer.decision}{rival}", phrases, " ".join(line.split())]
         if probabilities:
             cells += [f"{name}={share:.4f}" for name, share in answer.probabilities.items()]
         print("\t".join(cells), flush=True)
@@ -168,6 +190,7 @@ def score(
     target: Annotated[Path, typer.Argument(metavar="OUT", help="File to write, in the format of its extension.", show_default=False)],
     text: Text = None,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Also write a p_LABEL column for every label.")] = False,
+    auto_precision: AutoPrecision = None,
     raw: Annotated[bool, typer.Option("--raw", help="Do not quote cells that a spreadsheet would run as a formula.")] = False,
     force: Force = False,
     restart: Annotated[bool, typer.Option("--restart", help="Forget what an interrupted run has answered.")] = False,
@@ -195,6 +218,7 @@ def score(
                 source,
                 target,
                 text=text,
+                auto_precision=auto_precision,
                 probabilities=probabilities,
                 raw=raw,
                 overwrite=force,
@@ -208,6 +232,9 @@ def score(
         raise _Told(_INTERRUPTED) from None
     counts = ", ".join(f"{name} {count:,}" for name, count in list(report.labels.items())[:8]) or "no labels"
     _tell(f"Wrote {target}: {report.rows:,} rows in {duration(report.seconds)} ({counts}).")
+    decided = ", ".join(f"{name} {count:,} ({count / report.rows:.0%})" for name, count in report.decisions.items())
+    if decided:
+        _tell(f"Decisions: {decided}.")
     if report.blank:
         _tell(f"{report.blank:,} rows have no text; they got no label.")
     if report.rejects is not None:

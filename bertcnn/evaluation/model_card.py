@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bertcnn.evaluation.decisions import automation, in_words
 from bertcnn.evaluation.metrics import Evaluation
 
 if TYPE_CHECKING:
-    from bertcnn.bundle import BundleConfig
+    from bertcnn.bundle import BundleConfig, Decisions
 
 
-def model_card(config: BundleConfig, figures: Evaluation, temperature: float) -> str:
+def model_card(config: BundleConfig, figures: Evaluation, temperature: float, decisions: Decisions) -> str:
     """The card, in Markdown.
 
     Args:
         config: the saved model's configuration.
         figures: measured on the validation rows.
         temperature: of the calibration.
+        decisions: which answers are automatic.
     """
     versions = ", ".join(f"{name} {number}" for name, number in sorted(config.versions.items()))
     rows = "\n".join(
@@ -45,11 +47,33 @@ Most confused:
 
 {confused or "nothing"}
 
+## Decisions
+
+On these rows {in_words(decisions)}. {_thresholds(figures, decisions)}
+
 ## Use
 
 For texts like those it learned from, in the same language and with the same labels. A text that belongs to none of the
 labels still gets one of them. Texts over {config.tokenizer.max_tokens} tokens lose their middle.
 """
+
+
+def _thresholds(figures: Evaluation, decisions: Decisions) -> str:
+    """What the automatic rows were, and which labels have targets of their own."""
+    found = automation(decisions)
+    told = []
+    if found.automatic:
+        told.append(
+            f"Of the {found.automatic} automatic rows {found.right} are right. A threshold misses its target with a probability of at most "
+            f"{decisions.error_probability:.0%}, if the texts to come are like these."
+        )
+    for label, threshold in zip(figures.labels, decisions.thresholds, strict=True):
+        target = decisions.auto_precision.labels.get(label.name)
+        if target is not None:
+            rows = "the rows called so" if label.name in decisions.own_rows else "all rows, since too few were called so"
+            outcome = "all go to review" if threshold is None else f"from a confidence of {threshold:.4f} on"
+            told.append(f"{_cell(label.name)}, which needs {100 * target:.4g} %: {outcome}, from {rows}.")
+    return " ".join(told)
 
 
 def _cell(name: str) -> str:

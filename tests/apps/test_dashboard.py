@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from bertcnn.bundle import Bundle, BundleConfig, Calibration, write_bundle
+from bertcnn.bundle import Bundle, BundleConfig, Calibration, Decisions, write_bundle
 from bertcnn.data.tables import read_table
 from bertcnn.data.writing import TableWriter
 from bertcnn.models.classifier import build_classifier
@@ -202,6 +202,19 @@ def test_a_label_is_shown_letter_by_letter_not_as_markdown(tmp_path, monkeypatch
     assert shown in {r"\*\*a\*\* \<b\>", r"\[c\]\(http\://d\)", r"\:red\[e\] \$f\$"}
 
 
+def test_the_decision_is_shown_for_one_text_and_counted_for_a_file(tmp_path, monkeypatch):
+    for threshold, badge, counted in (
+        (0.0, "can be handled automatically", "3 rows (100%)"),
+        (1.0, "comes into question too", "0 rows (0%)"),
+    ):
+        save_model(tmp_path / "tiny", decisions=Decisions(thresholds=(threshold,) * len(LABELS)))
+        app = press(open_app(tmp_path, monkeypatch), "Classify")
+        assert badge in said(app.markdown)
+        upload(app, "in.csv", CSV)
+        press(app, "Score the file")
+        assert f"{counted} can be handled automatically" in said(app.info)
+
+
 def test_bars_show_at_most_ten_labels_in_order_of_confidence_on_an_axis_in_percent():
     chart = part("charts").confidence_bars({f"label {index}": index / 66 for index in range(12)}).to_dict()
     rows = next(iter(chart["datasets"].values()))
@@ -234,12 +247,12 @@ def test_a_file_is_scored_shown_and_written_in_its_own_format(app, tmp_path, nam
     assert not app.exception
     assert "3 rows scored" in said(app.success)
     shown = app.dataframe[-1].value
-    assert list(shown.columns) == ["predicted_label", "confidence", "because", "text", "id"]
+    assert list(shown.columns) == ["predicted_label", "confidence", "decision", "because", "text", "id"]
     assert list(shown["id"]) == ["1", "2", "3"]
     assert shown["confidence"].between(0, 1).all()
     assert scored_file(app).name == f"scored-{name}"
     written = read_table(scored_file(app))
-    assert written.columns == ("id", "text", "predicted_label", "confidence", "because")
+    assert written.columns == ("id", "text", "predicted_label", "confidence", "decision", "because")
     assert written.rows[2][1] == "'=1+1"  # a spreadsheet would run it
 
 

@@ -138,6 +138,7 @@ def test_train_says_what_it_guessed_and_what_comes_next(run, encoder_folder, tmp
     assert code == 0
     assert out == ""
     assert "label: 'label'" in err
+    assert "95 % precision cannot be shown on 3 held-out rows" in err
     assert "Next: bertcnn score" in err
     assert not any(character in err for character in "\x1b\r")
 
@@ -148,13 +149,27 @@ def test_classify_answers_a_line_for_each_text(run, model):
     assert code == 0
     assert lines[0][0] in {"billing", "hardware", "software"}
     assert 0 < float(lines[0][1]) <= 1
-    assert lines[0][2]
-    assert all(phrase in "the Router cable" for phrase in lines[0][2].split(" | "))
-    assert lines[0][3] == "the Router cable"
-    assert lines[1] == ["", "", "", ""]
+    assert lines[0][2].startswith("review:ambiguous (")  # 6 held-out rows are not enough for any other decision
+    assert lines[0][3]
+    assert all(phrase in "the Router cable" for phrase in lines[0][3].split(" | "))
+    assert lines[0][4] == "the Router cable"
+    assert lines[1] == ["", "", "review:empty", "", ""]
     code, out, _ = run("classify", model, "--probabilities", stdin="refund money\n\nthe app\n")
     assert [bool(line.split("\t")[0]) for line in out.splitlines()] == [True, False, True]
     assert "billing=" in out
+
+
+def test_another_precision_can_be_asked_for_without_training_again(run, model, tmp_path):
+    source = data(tmp_path, "id,text\n1,router cable\n2,\n")
+    code, out, _ = run("classify", model, "--auto-precision", "0.3", "router cable")
+    assert (code, out.split("\t")[2]) == (0, "auto")
+    for precision, told in (("0.3", "auto 1 (50%), review:empty 1 (50%)"), ("0.3,hardware=0.99", "review:ambiguous 1 (50%)")):
+        code, _, err = run("score", model, source, tmp_path / "out.csv", "--auto-precision", precision, "--force")
+        assert code == 0
+        assert f"Decisions: {told}" in err
+    refused(run("score", model, source, tmp_path / "new.csv", "--auto-precision", "95"), "'0.95,billing=0.99'")
+    refused(run("classify", model, "--auto-precision", "0.9,sales=0.99", "text"), "'sales'")
+    refused(run("train", source, "--out", tmp_path / "new", "--auto-precision", "2"), "automatic precision '2'")
 
 
 def test_evaluate_prints_a_table_and_writes_json(run, model, tmp_path):

@@ -1,0 +1,197 @@
+"""Decisions: from which confidence on an answer is right often enough to be acted on without a person.
+
+The user names a precision, not a threshold. The threshold comes from held-out rows, sorted by confidence: the most confident quarter is
+tested first, then that and the next fiftieth, and so on, each time against the hypothesis that fewer than the wanted share of such answers
+are right (exact binomial test, the bound of Clopper and Pearson 1934). The walk ends at the first set that does not pass, and the set
+before gives the threshold. Since the order is fixed beforehand, the many tests need no correction: a threshold whose precision is below the
+target comes out with a probability of at most `ERROR_PROBABILITY` (fixed-sequence testing, Angelopoulos et al. 2021, "Learn then Test"),
+provided that precision does not fall where confidence rises, and that the rows are like those to come.
+
+For models that are right often enough on less than a quarter of the rows, another walk leads from the most confident tenth to the quarter,
+with half of that probability. If it arrives, the walk from the quarter has the whole of it, else the other half (Wiens 2003).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import betainc
+
+from bertcnn.bundle import Decisions, HeldOut
+from bertcnn.errors import SettingsError, one_line
+from bertcnn.settings import PrecisionTargets
+
+ERROR_PROBABILITY = 0.1
+_TENTH, _QUARTER, _STEP = 10, 4, 50  # of the rows
+_PERCENT = 0.01
+
+
+def fewest_rows(precision: float, error_probability: float = ERROR_PROBABILITY) -> int:
+    """Held-out rows without which this precision cannot be shown, even if the model is right on every one.
+
+    Example:
+        >>> fewest_rows(0.95), fewest_rows(0.99)
+        (45, 230)
+    """
+    return math.ceil(math.log(error_probability) / math.log(precision))
+
+
+def find_threshold(confidence: np.ndarray, right: np.ndarray, precision: float) -> float | None:
+    """The lowest confidence from which on answers are right often enough, as far as these rows can show it.
+
+    Args:
+        confidence: float [rows], of rows not trained on.
+        right: bool [rows], whether the answer was right.
+        precision: the share of right answers that is needed, between 0 and 1.
+
+    Returns:
+        A threshold, one of the confidences; None if there is none.
+
+    Example:
+        >>> confidence = np.linspace(1, 0, 200)
+        >>> 0.4 < find_threshold(confidence, confidence > 0.45, 0.9) < 0.45
+        True
+    """
+    rows, half = len(confidence), ERROR_PROBABILITY / 2
+    main = max(rows // _QUARTER, fewest_rows(precision))
+    if rows < main:
+        return None
+    step = max(1, rows // _STEP)
+    early = np.arange(max(rows // _TENTH, fewest_rows(precision, half)), main, step)
+    ascending = np.sort(confidence)
+    thresholds = ascending[rows - np.concatenate([early, np.arange(main, rows, step), [rows]])]
+    counts = rows - np.searchsorted(ascending, thresholds)  # with all rows that are as confident as the last one
+    correct = np.cumsum(right[np.argsort(-confidence, kind="stable")])[counts - 1]
+    chance = np.where(correct, betainc(np.maximum(correct, 1), counts - correct + 1, precision), 1.0)  # of so many right ones, or more
+    arrived = _passed(chance[: len(early)], half)
+    went_on = _passed(chance[len(early) :], ERROR_PROBABILITY if arrived == len(early) else half)
+    passed = len(early) + went_on if went_on else arrived
+    return float(thresholds[passed - 1]) if passed else None
+
+
+def _passed(chance: np.ndarray, level: float) -> int:
+    """How many tests passed before the first that did not."""
+    return int(np.logical_and.accumulate(chance <= level).sum())
+
+
+def held_out_answers(probabilities: np.ndarray, labels: np.ndarray) -> HeldOut:
+    """What a model answered on rows it did not learn from, to be kept with it.
+
+    Args:
+        probabilities: float32 [rows, C], calibrated.
+        labels: int [rows], the true ones.
+    """
+    predicted, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
+    order = np.argsort(-confidence, kind="stable")
+    right = (predicted == labels)[order].tolist()
+    return HeldOut(confidence=tuple(confidence[order].tolist()), predicted=tuple(predicted[order].tolist()), right=tuple(right))
+
+
+def decide(held_out: HeldOut, labels: Sequence[str], targets: PrecisionTargets) -> Decisions:
+    """The thresholds of all labels.
+
+    One threshold, from all rows, holds for every label without a target of its own. A label with one gets it from the rows that were called
+    so; where these are too few, from all rows.
+
+    Args:
+        held_out: the model's answers on rows it did not learn from.
+        labels: the model's, in its order.
+        targets: the precision needed.
+
+    Raises:
+        SettingsError: a target is for a label that the model does not know.
+    """
+    check_targets(targets, labels)
+    confidence, right, predicted = np.array(held_out.confidence), np.array(held_out.right, bool), np.array(held_out.predicted, int)
+    shared = find_threshold(confidence, right, targets.overall)
+    thresholds, own = [shared] * len(labels), []
+    for label, precision in targets.labels.items():
+        place = labels.index(label)
+        rows = predicted == place
+        if rows.sum() >= fewest_rows(precision):
+            own.append(label)
+        else:
+            rows[:] = True
+        thresholds[place] = find_threshold(confidence[rows], right[rows], precision)
+    return Decisions(
+        auto_precision=targets,
+        error_probability=ERROR_PROBABILITY,
+        thresholds=tuple(thresholds),
+        own_rows=tuple(own),
+        reachable=_reachable(confidence, right, targets.overall) if shared is None else None,
+        held_out=held_out,
+    )
+
+
+def check_targets(targets: PrecisionTargets, labels: Sequence[str]) -> None:
+    """Refuse targets for labels that are not there.
+
+    Raises:
+        SettingsError: naming the first one.
+    """
+    unknown = sorted(set(targets.labels) - set(labels))
+    if unknown:
+        raise SettingsError(
+            f"an automatic precision for the label {one_line(unknown[0])}",
+            expected=f"labels of the model: {one_line(', '.join(labels), 200)}",
+            fix="correct the label",
+        )
+
+
+def _reachable(confidence: np.ndarray, right: np.ndarray, below: float) -> float | None:
+    """The highest whole percentage under a target for which there is a threshold."""
+    for percent in range(math.ceil(below / _PERCENT) - 1, 0, -1):
+        if find_threshold(confidence, right, percent * _PERCENT) is not None:
+            return percent * _PERCENT
+    return None
+
+
+@dataclass(frozen=True)
+class Automation:
+    """What the decisions make of the held-out rows.
+
+    Attributes:
+        rows: how many there are.
+        automatic: how many of them are answered automatically; the others go to review.
+        right: how many of these are right.
+        auto_precision: the share that was asked for, as the user writes it.
+    """
+
+    rows: int
+    automatic: int
+    right: int
+    auto_precision: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The counts as a JSON object."""
+        return asdict(self)
+
+    @property
+    def share(self) -> float:
+        """Automatic rows of all rows, 0 to 1."""
+        return self.automatic / self.rows if self.rows else 0.0
+
+
+def automation(decisions: Decisions) -> Automation:
+    """Count what is automatic among the rows that the thresholds come from."""
+    held_out = decisions.held_out
+    if not decisions.thresholds or not held_out.right:
+        return Automation(len(held_out.right), 0, 0, str(decisions.auto_precision))
+    thresholds = np.array([np.inf if threshold is None else threshold for threshold in decisions.thresholds])
+    automatic = np.array(held_out.confidence) >= thresholds[np.array(held_out.predicted, int)]
+    right = int(np.array(held_out.right, bool)[automatic].sum())
+    return Automation(len(automatic), int(automatic.sum()), right, str(decisions.auto_precision))
+
+
+def in_words(decisions: Decisions) -> str:
+    """The decisions in one sentence for a person."""
+    found, goal = automation(decisions), f"{100 * decisions.auto_precision.overall:.4g} % precision"
+    if found.automatic:
+        kept = round(100 * found.share)
+        return f"at {goal} {kept} % of tickets are handled automatically, {100 - kept} % go to review"
+    most = "" if decisions.reachable is None else f"; {100 * decisions.reachable:.0f} % is the most they can show"
+    return f"{goal} cannot be shown on {found.rows:,} held-out rows{most}: all tickets go to review"

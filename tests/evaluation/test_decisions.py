@@ -1,0 +1,158 @@
+"""From which confidence on an answer is automatic."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import beta
+
+from bertcnn.bundle import HeldOut
+from bertcnn.errors import SettingsError
+from bertcnn.evaluation.decisions import ERROR_PROBABILITY, automation, decide, fewest_rows, find_threshold, held_out_answers, in_words
+from bertcnn.settings import PrecisionTargets
+
+LABELS = ("billing", "hardware")
+
+
+def rows_of(confidence, right, predicted=None):
+    """Held-out rows as they are saved."""
+    order = np.argsort(-np.asarray(confidence), kind="stable")
+    called = np.zeros(len(order), int) if predicted is None else np.asarray(predicted)
+    columns = (np.asarray(confidence), called, np.asarray(right, bool))
+    return HeldOut(
+        **{name: tuple(column[order].tolist()) for name, column in zip(("confidence", "predicted", "right"), columns, strict=True)}
+    )
+
+
+def draw(generator, rows):
+    """A model whose confidence is the chance that it is right: uniform between 0.7 and 1."""
+    confidence = generator.uniform(0.7, 1, rows)
+    return confidence, generator.random(rows) < confidence
+
+
+@pytest.mark.parametrize(("rows", "target"), [(150, 0.9), (400, 0.95), (1000, 0.9), (1000, 0.95)])
+def test_the_true_precision_falls_below_the_target_in_at_most_a_tenth_of_many_draws(rows, target):
+    generator, draws = np.random.default_rng(7), 4000
+    missed = 0
+    for _ in range(draws):
+        threshold = find_threshold(*draw(generator, rows), target)
+        missed += threshold is not None and (threshold + 1) / 2 < target  # the mean of a uniform confidence above it
+    noise = 3 * np.sqrt(ERROR_PROBABILITY * (1 - ERROR_PROBABILITY) / draws)
+    assert missed / draws <= ERROR_PROBABILITY + noise
+
+
+def test_many_rows_give_nearly_all_that_a_known_precision_allows():
+    generator = np.random.default_rng(3)
+    found = [find_threshold(*draw(generator, 20_000), 0.95) for _ in range(50)]
+    assert np.median(found) == pytest.approx(0.9, abs=0.015)  # from 0.9 to 1, the mean is 0.95
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10_000), st.integers(0, 300), st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99]), st.integers(1, 3))
+def test_a_threshold_has_the_bound_of_clopper_and_pearson_above_the_target(seed, rows, target, decimals):
+    generator = np.random.default_rng(seed)
+    confidence = np.round(generator.random(rows), decimals)  # many ties
+    right = generator.random(rows) < confidence**0.05
+    threshold = find_threshold(confidence, right, target)
+    if threshold is None:
+        return
+    automatic = confidence >= threshold
+    count, correct = automatic.sum(), right[automatic].sum()
+    assert threshold in confidence
+    assert count >= max(fewest_rows(target), rows // 10)
+    assert beta.ppf(ERROR_PROBABILITY, correct, count - correct + 1) >= target - 1e-9
+
+
+def test_a_model_that_is_right_often_enough_on_an_eighth_of_the_rows_only_answers_an_eighth():
+    right = np.arange(2000) < 250
+    confidence = np.linspace(1, 0, 2000)
+    assert (confidence >= find_threshold(confidence, right, 0.95)).sum() == pytest.approx(250, abs=40)
+
+
+@pytest.mark.parametrize("target", [0.5, 0.8, 0.95, 0.99])
+def test_as_many_right_answers_as_needed_are_enough_and_one_fewer_is_not(target):
+    rows = fewest_rows(target)
+    assert find_threshold(np.ones(rows), np.ones(rows, bool), target) == 1.0
+    assert find_threshold(np.ones(rows - 1), np.ones(rows - 1, bool), target) is None
+
+
+def test_the_order_of_the_rows_changes_nothing():
+    generator = np.random.default_rng(1)
+    confidence, right = draw(generator, 300)
+    order = generator.permutation(300)
+    assert find_threshold(confidence, right, 0.9) == find_threshold(confidence[order], right[order], 0.9)
+
+
+def test_one_threshold_is_for_all_labels_without_a_target_of_their_own():
+    generator = np.random.default_rng(5)
+    confidence, right = draw(generator, 5000)
+    predicted = generator.integers(0, 2, 5000)
+    decisions = decide(rows_of(confidence, right, predicted), LABELS, PrecisionTargets.of("0.9,hardware=0.95"))
+    own = predicted == 1
+    assert decisions.thresholds == (find_threshold(confidence, right, 0.9), find_threshold(confidence[own], right[own], 0.95))
+    assert decisions.thresholds[0] < decisions.thresholds[1]
+    assert (decisions.own_rows, decisions.reachable) == (("hardware",), None)
+
+
+def test_a_label_called_too_seldom_takes_its_threshold_from_all_rows():
+    confidence, right = draw(np.random.default_rng(5), 5000)
+    predicted = np.arange(5000) < 50  # 97 % needs 76
+    decisions = decide(rows_of(confidence, right, predicted), LABELS, PrecisionTargets.of("0.9,hardware=0.97"))
+    assert decisions.thresholds[1] == find_threshold(confidence, right, 0.97) > decisions.thresholds[0]
+    assert decisions.own_rows == ()
+
+
+def test_a_target_out_of_reach_sends_everything_to_review_and_tells_the_best():
+    confidence, right = np.linspace(1, 0.5, 100), np.arange(100) % 10 != 9  # nine of ten, however confident
+    decisions = decide(rows_of(confidence, right), LABELS, PrecisionTargets.of(0.95))
+    assert decisions.thresholds == (None, None)
+    reachable = decisions.reachable
+    assert 0.75 < reachable < 0.9
+    assert find_threshold(confidence, right, reachable) is not None
+    assert find_threshold(confidence, right, reachable + 0.01) is None
+    told = (
+        f"95 % precision cannot be shown on 100 held-out rows; {100 * reachable:.0f} % is the most they can show: all tickets go to review"
+    )
+    assert in_words(decisions) == told
+
+
+def test_the_decisions_in_numbers_and_words():
+    confidence = np.linspace(1, 0.5, 200)
+    decisions = decide(rows_of(confidence, np.arange(200) < 150), LABELS, PrecisionTargets.of(0.95))
+    found = automation(decisions)
+    assert (found.rows, found.automatic, found.right) == (200, 150, 150)
+    assert json.loads(json.dumps(found.to_json())) == {"rows": 200, "automatic": 150, "right": 150, "auto_precision": "0.95"}
+    assert in_words(decisions) == "at 95 % precision 75 % of tickets are handled automatically, 25 % go to review"
+
+
+def test_held_out_answers_are_kept_without_their_order():
+    shares = np.array([[0.75, 0.25], [0.125, 0.875], [0.5, 0.5]], np.float32)
+    assert held_out_answers(shares, np.array([0, 0, 1])) == HeldOut(
+        confidence=(0.875, 0.75, 0.5), predicted=(1, 0, 0), right=(False, True, False)
+    )
+
+
+def test_no_rows_decide_nothing():
+    decisions = decide(HeldOut(), LABELS, PrecisionTargets())
+    assert (decisions.thresholds, automation(decisions).share) == ((None, None), 0.0)
+    assert in_words(decisions) == "95 % precision cannot be shown on 0 held-out rows: all tickets go to review"
+
+
+@pytest.mark.parametrize("given_as", ["95", "", "a=b", "0.95,billing", 1.0, 0, "0.9,billing=2", None, "nan", True])
+def test_a_precision_that_is_none_is_told(given_as):
+    with pytest.raises(SettingsError, match=r"^automatic precision .*expected a share between 0 and 1.*'0\.95,billing=0\.99'"):
+        PrecisionTargets.of(given_as)
+
+
+def test_targets_are_read_as_they_are_written():
+    targets = PrecisionTargets.of("billing=0.99, a=b=0.9")
+    assert targets == PrecisionTargets(overall=0.95, labels={"billing": 0.99, "a=b": 0.9})
+    assert PrecisionTargets.of(str(targets)) == targets
+    assert PrecisionTargets.of(targets) is targets
+
+
+def test_a_target_for_a_label_that_is_not_there_is_told():
+    with pytest.raises(SettingsError, match=r"precision for the label 'Billing'; expected labels of the model: 'billing, hardware'"):
+        decide(HeldOut(), LABELS, PrecisionTargets.of("0.9,Billing=0.99"))
