@@ -30,7 +30,7 @@ from bertcnn.engines.openvino_engine import token_embeddings
 from bertcnn.engines.openvino_graph import encoder_graph
 from bertcnn.engines.quantize import CALIBRATION_ROWS, Trial, build_engine, spread
 from bertcnn.errors import BundleError, LabelError, SettingsError, one_line
-from bertcnn.evaluation.calibration import fit_temperature
+from bertcnn.evaluation.calibration import fit_temperature, measure_calibration
 from bertcnn.evaluation.decisions import automation, check_targets, decide, held_out_answers, in_words
 from bertcnn.evaluation.metrics import evaluate
 from bertcnn.evaluation.model_card import model_card
@@ -154,7 +154,6 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         model, result = train(encoder, train_rows, valid_rows, head, recipe, settings, seed=seed, progress=progress, embed=embed)
         self.classes_, self.history_, self.recipe_ = classes, result.epochs, (recipe, reason)
         self._finish(model, result, tokenizer, train_rows, valid_rows, fetched.name, columns or Columns())
-        progress.note(in_words(self._bundle.decisions))
         return self
 
     def _check_settings(self) -> dict[str, Any]:
@@ -224,19 +223,24 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         encoder_name: str,
         columns: Columns,
     ) -> None:
-        """Calibrate, decide, measure, and put everything that a saved model holds into one bundle."""
+        """Calibrate, decide, measure, tell, and put everything that a saved model holds into one bundle."""
         names = [str(name) for name in self.classes_]
         temperature = fit_temperature(result.valid_logits, valid_rows.labels)
+        progress = self.progress or Silent()
         predicted = [names[index] for index in result.valid_logits.argmax(axis=1)]
         figures = evaluate(names, [names[index] for index in valid_rows.labels], predicted)
         held_out = held_out_answers(softmax(result.valid_logits / temperature), valid_rows.labels)
         decisions = decide(held_out, names, PrecisionTargets.of(self.auto_precision))
+        calibration = measure_calibration(result.valid_logits, valid_rows.labels)
         self.metrics_ = {
             **figures.to_json(),
             "measured_on": "validation rows",
             "best_epoch": result.best_epoch,
+            "calibration": calibration.to_json(),
             "decisions": automation(decisions).to_json(),
         }
+        for told in (calibration.in_words(), in_words(decisions)):
+            progress.note(told)
         config = BundleConfig(
             encoder=model.encoder_settings,
             encoder_name=encoder_name,
@@ -256,7 +260,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             tensors=extract(model.weights),
             calibration=Calibration(temperature=temperature, fitted_on_rows=len(valid_rows.labels)),
             metrics=self.metrics_,
-            model_card=model_card(config, figures, temperature, decisions),
+            model_card=model_card(config, figures, temperature, calibration, decisions),
             decisions=decisions,
         )
         self._predictor = Predictor(self._bundle, KerasEngine(model, tokenizer.pad_id))

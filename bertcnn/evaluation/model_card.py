@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bertcnn.evaluation.calibration import CalibrationFigures
 from bertcnn.evaluation.decisions import automation, in_words
 from bertcnn.evaluation.metrics import Evaluation
 
@@ -11,13 +12,14 @@ if TYPE_CHECKING:
     from bertcnn.bundle import BundleConfig, Decisions
 
 
-def model_card(config: BundleConfig, figures: Evaluation, temperature: float, decisions: Decisions) -> str:
+def model_card(config: BundleConfig, figures: Evaluation, temperature: float, calibration: CalibrationFigures, decisions: Decisions) -> str:
     """The card, in Markdown.
 
     Args:
         config: the saved model's configuration.
         figures: measured on the validation rows.
         temperature: of the calibration.
+        calibration: how far confidence is off.
         decisions: which answers are automatic.
     """
     versions = ", ".join(f"{name} {number}" for name, number in sorted(config.versions.items()))
@@ -38,6 +40,8 @@ on {config.created_at} ({versions}).
 
 On the {figures.rows} validation rows, which chose the best epoch and the temperature ({temperature:.3f}), so expect
 slightly less on new rows: accuracy {figures.accuracy:.4f}, macro-F1 {figures.macro_f1:.4f}, weighted F1 {figures.weighted_f1:.4f}.
+Calibration: {calibration.in_words()}; {calibration.bins} bins of equal numbers of rows, each row's temperature fitted
+without the row.
 
 | label | precision | recall | F1 | rows |
 |---|---|---|---|---|

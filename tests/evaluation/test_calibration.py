@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
-from bertcnn.evaluation.calibration import fit_temperature
+from bertcnn.evaluation.calibration import calibration_error, fit_temperature, measure_calibration
 
 
 def loss(logits, labels, temperature):
@@ -36,3 +36,58 @@ def test_without_rows_confidence_stays_as_it_is():
 
 def test_a_model_that_is_never_wrong_gets_a_finite_temperature():
     assert 0.05 <= fit_temperature(np.eye(3) * 5, np.arange(3)) < 0.2
+
+
+def test_the_error_is_that_of_a_calculation_by_hand():
+    confidence = np.array([0.9, 0.55, 0.8, 0.95, 0.7, 0.6])
+    right = np.array([True, False, True, True, False, True])
+    # pairs by confidence: (0.55, 0.6) half right, (0.7, 0.8) half right, (0.9, 0.95) right
+    expected = (abs(0.575 - 0.5) + abs(0.75 - 0.5) + abs(0.925 - 1)) / 3
+    assert calibration_error(confidence, right, bins=3) == pytest.approx(expected)
+    assert calibration_error(confidence, right, bins=1) == pytest.approx(abs(confidence.mean() - 4 / 6))
+    assert calibration_error(confidence, right, bins=99) == pytest.approx(np.abs(confidence - right).mean())
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 200), st.integers(1, 20))
+def test_the_error_is_between_nothing_and_everything_whatever_the_order(seed, rows, bins):
+    generator = np.random.default_rng(seed)
+    confidence, right = generator.random(rows), generator.random(rows) < 0.5
+    found = calibration_error(confidence, right, bins)
+    order = generator.permutation(rows)
+    assert abs(confidence.mean() - right.mean()) - 1e-9 <= found <= 1
+    assert calibration_error(confidence[order], right[order], bins) == pytest.approx(found)
+
+
+def overconfident(rows, seed=0):
+    """Logits three times too large, and labels."""
+    generator = np.random.default_rng(seed)
+    logits = generator.normal(0, 2, (rows, 4))
+    labels = np.array([generator.choice(4, p=row) for row in softmax(logits, axis=1)])
+    return 3 * logits, labels
+
+
+def test_the_temperature_takes_most_of_the_error_away_and_the_intervals_tell_so():
+    figures = measure_calibration(*overconfident(2000))
+    assert figures.before > 0.15 > 0.03 > figures.after
+    assert figures.after_interval[0] <= figures.after_interval[1] < figures.before_interval[0]
+    assert figures.before_interval[0] < figures.before < figures.before_interval[1]
+    low, high = figures.after_interval
+    assert figures.in_words().startswith(f"confidence is off by {100 * low:.1f} to {100 * high:.1f} % on average, by ")
+
+
+def test_the_figure_after_is_not_that_of_a_temperature_fitted_on_its_own_rows():
+    logits, labels = overconfident(40, seed=3)
+    own = softmax(logits / fit_temperature(logits, labels), axis=1)
+    assert measure_calibration(logits, labels).after != pytest.approx(calibration_error(own.max(axis=1), own.argmax(axis=1) == labels))
+
+
+def test_the_figures_of_the_same_rows_are_the_same():
+    assert measure_calibration(*overconfident(60)) == measure_calibration(*overconfident(60))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 5])
+def test_hardly_any_rows_give_figures_too(rows):
+    figures = measure_calibration(*overconfident(rows))
+    assert 0 <= figures.after <= 1
+    assert 0 <= figures.after_interval[0] <= figures.after_interval[1]
