@@ -28,6 +28,7 @@ from bertcnn.settings import PrecisionTargets
 ERROR_PROBABILITY = 0.1
 _TENTH, _QUARTER, _STEP = 10, 4, 50  # of the rows
 _PERCENT = 0.01
+_KEPT = 5000  # held-out rows
 
 
 def fewest_rows(precision: float, error_probability: float = ERROR_PROBABILITY) -> int:
@@ -79,12 +80,16 @@ def _passed(chance: np.ndarray, level: float) -> int:
 
 
 def held_out_answers(probabilities: np.ndarray, labels: np.ndarray) -> HeldOut:
-    """What a model answered on rows it did not learn from, to be kept with it.
+    """What a model answered on rows it did not learn from, to be kept with it: on at most 5,000 of them, taken at even distances.
+
+    They are read at every start, and the bound of 5,000 rows is within half a point of the precision itself.
 
     Args:
         probabilities: float32 [rows, C], calibrated.
         labels: int [rows], the true ones.
     """
+    chosen = np.unique(np.linspace(0, max(0, len(labels) - 1), min(len(labels), _KEPT)).round().astype(int))
+    probabilities, labels = probabilities[chosen], labels[chosen]
     predicted, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
     order = np.argsort(-confidence, kind="stable")
     right = (predicted == labels)[order].tolist()

@@ -134,6 +134,15 @@ def test_held_out_answers_are_kept_without_their_order():
     )
 
 
+@pytest.mark.parametrize(("rows", "kept"), [(0, 0), (1, 1), (4999, 4999), (5000, 5000), (5001, 5000), (123_456, 5000)])
+def test_of_very_many_held_out_rows_enough_are_kept(rows, kept):
+    confidence = np.linspace(0.5, 1, rows, dtype=np.float32)
+    answers = held_out_answers(np.stack([confidence, 1 - confidence], axis=1), np.zeros(rows, int))
+    assert len(answers.right) == kept
+    assert all(answers.right)
+    assert not kept or answers.confidence[0] == confidence[-1]
+
+
 def test_no_rows_decide_nothing():
     decisions = decide(HeldOut(), LABELS, PrecisionTargets())
     assert (decisions.thresholds, automation(decisions).share) == ((None, None), 0.0)
