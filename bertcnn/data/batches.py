@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -190,6 +191,7 @@ def plan_compiled(lengths: np.ndarray, longest: int | None = None) -> list[Batch
     return plans
 
 
+@cache
 def _full_batches(longest: int) -> dict[int, int]:
     """The lengths a row may be padded to, ascending, and how many rows of each fill a batch."""
     sizes = {
