@@ -38,7 +38,7 @@ dashboard: $(READY)
 
 test: $(READY) lint types contracts
 	@echo "== tests"
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n 2 --dist loadfile --durations=15
 
 lint: $(READY)
 	@echo "== lint"

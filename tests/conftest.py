@@ -1,12 +1,17 @@
 """Shared by all tests: a tiny encoder on disk, the published one, and the mark of tests that run on JAX too."""
 
 import json
+import signal
 import string
 from pathlib import Path
 
 import pytest
 
 collect_ignore_glob = ["golden/*"]  # scripts for other environments, no modules of the tests
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background of a shell, of which the programs under test know nothing
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config):

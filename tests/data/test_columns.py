@@ -66,7 +66,7 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize(("header", "makers", "text_column", "label_column"), FILES, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("header", "makers", "text_column", "label_column"), FILES, ids=[",".join(header) for header, *_ in FILES])
 def test_text_and_label_are_found(header, makers, text_column, label_column):
     choice = guess_columns(table(header, *makers))
     assert (choice.text, choice.label) == ((text_column,), label_column)
