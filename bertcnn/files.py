@@ -1,4 +1,4 @@
-"""Folders that appear whole or not at all, whatever kills the process or fills the disk."""
+"""Folders that appear whole or not at all, whatever kills the process or fills the disk; and the cache of what can be made again."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ _EXCHANGE_UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM}  # 
 _TAKEN = {errno.EEXIST, errno.ENOTEMPTY}
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORGOTTEN_AFTER = 24 * 3600.0  # seconds; where folders cannot be locked, a work folder this old has no owner any more
+_DIGEST_BYTES = 16  # before what is kept in the cache
 _LONGEST_WRITE = 1 << 26  # bytes; one write call takes at most 2 GiB on Linux
 
 
@@ -288,3 +290,39 @@ def _leftovers(target: Path) -> list[Path]:
             if name and name["target"] == target.name and entry.is_dir(follow_symlinks=False):
                 found.append(Path(entry.path))
     return sorted(found)
+
+
+def read_kept(path: Path) -> bytes | None:
+    """What `keep` put there; None if there is nothing, or if it was changed since."""
+    try:
+        data = memoryview(path.read_bytes())
+    except OSError:
+        return None
+    digest, content = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
+    return bytes(content) if _digest(content) == digest else None
+
+
+def keep(path: Path, content: bytes, most: int) -> None:
+    """Put something into the cache that can be made again, behind its digest, and remove the oldest of its kind.
+
+    Args:
+        path: in a folder for things of this kind, which all have its extension.
+        content: what to keep.
+        most: how many files stay.
+
+    Raises:
+        OSError: the cache cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(_digest(content) + content)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    for old in sorted(path.parent.glob(f"*{path.suffix}"), key=lambda file: file.stat().st_mtime, reverse=True)[most:]:
+        old.unlink(missing_ok=True)
+
+
+def _digest(content: bytes | memoryview) -> bytes:
+    return blake2b(content, digest_size=_DIGEST_BYTES).digest()

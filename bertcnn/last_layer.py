@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +10,10 @@ import numpy as np
 
 from bertcnn.bundle import Bundle, read_bundle
 from bertcnn.errors import BundleError
-from bertcnn.files import cache_folder
+from bertcnn.files import cache_folder, keep, read_kept
 
 _KERNEL, _BIAS = "logits/kernel", "logits/bias"
 _KEPT = 32  # models in the cache
-_DIGEST_BYTES = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +69,7 @@ def read_last_layer(folder: Path, bundle: Bundle) -> LastLayer:
         raise BundleError(f"another model was saved in {folder} meanwhile", expected="the same model", fix="load it again")
     layer = LastLayer.of_bundle(whole)
     with suppress(OSError):  # a cache that cannot be written costs the time of reading at every start, nothing else
-        _write(path, layer)
+        keep(path, np.vstack([layer.kernel, layer.bias]).astype("<f4").tobytes(), _KEPT)
     return layer
 
 
@@ -83,30 +80,8 @@ def _shape(bundle: Bundle) -> tuple[int, int]:
 
 def _read(path: Path, shape: tuple[int, int]) -> LastLayer | None:
     """A layer from the cache; None if there is none, or if it is damaged."""
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    numbers = data[_DIGEST_BYTES:]
-    if len(numbers) != 4 * (shape[0] + 1) * shape[1] or _digest(numbers) != data[:_DIGEST_BYTES]:
+    numbers = read_kept(path)
+    if numbers is None or len(numbers) != 4 * (shape[0] + 1) * shape[1]:
         return None
     table = np.frombuffer(numbers, "<f4").reshape(shape[0] + 1, shape[1])
     return LastLayer(table[:-1], table[-1])
-
-
-def _write(path: Path, layer: LastLayer) -> None:
-    """Keep a layer, and of the others the newest."""
-    numbers = np.vstack([layer.kernel, layer.bias]).astype("<f4").tobytes()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(_digest(numbers) + numbers)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    for old in sorted(path.parent.glob("*.bin"), key=lambda file: file.stat().st_mtime, reverse=True)[_KEPT:]:
-        old.unlink(missing_ok=True)
-
-
-def _digest(numbers: bytes) -> bytes:
-    return hashlib.blake2b(numbers, digest_size=_DIGEST_BYTES).digest()

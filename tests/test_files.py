@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bertcnn.files import clean_leftovers, put_in_place, resting_place, try_lock, work_folder, write_new
+from bertcnn.files import clean_leftovers, keep, put_in_place, read_kept, resting_place, try_lock, work_folder, write_new
 
 
 def build(work: Path, content: str) -> Path:
@@ -161,3 +161,23 @@ def test_only_what_looks_exactly_like_our_rests_is_removed(tmp_path):
     before = sorted(tmp_path.iterdir())
     clean_leftovers(tmp_path / "target")
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_what_is_kept_is_read_back_unless_it_was_changed(tmp_path):
+    path = tmp_path / "kind" / "name.bin"
+    assert read_kept(path) is None
+    keep(path, b"content", 2)
+    assert read_kept(path) == b"content"
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:-1], whole[:-1] + b"T", b"\0" + whole[1:]):
+        path.write_bytes(damaged)
+        assert read_kept(path) is None
+
+
+def test_only_the_newest_of_a_kind_are_kept(tmp_path):
+    for number in range(4):
+        keep(tmp_path / f"{number}.bin", b"content", 9)
+        os.utime(tmp_path / f"{number}.bin", (number, number))
+    (tmp_path / "other.txt").write_text("not ours")
+    keep(tmp_path / "new.bin", b"content", 3)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["2.bin", "3.bin", "new.bin", "other.txt"]

@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,10 @@ from bertcnn.bundle import Bundle
 from bertcnn.data.batches import BatchPlan, pad, plan_compiled
 from bertcnn.engines import EngineOutput, Evidence
 from bertcnn.errors import BundleError
-from bertcnn.files import cache_folder
+from bertcnn.files import cache_folder, keep, read_kept
 from bertcnn.saved_engine import SavedEngine
 
 _KEPT = 8  # compiled engines in the cache
-_DIGEST_BYTES = 16
 
 
 class OpenVINOEngine:
@@ -141,39 +139,12 @@ def _compiled(read: Callable[[], ov.Model], engine_id: str | None = None, stream
     cpu = [core.get_property("CPU", name) for name in ("FULL_DEVICE_NAME", "OPTIMIZATION_CAPABILITIES")]
     key = hashlib.sha256(repr((engine_id, ov.__version__, cpu, cores, streams)).encode()).hexdigest()
     path = cache_folder() / "engines" / f"{key[:32]}.blob"
-    blob = _read_blob(path)
+    blob = read_kept(path)
     if blob is not None:
         with suppress(RuntimeError):  # of another build of OpenVINO: compile again
             return core.import_model(blob, "CPU", options)
     compiled = core.compile_model(read(), "CPU", options)
     with suppress(OSError):  # a cache that cannot be written costs half a second at every start, nothing else
-        _write_blob(path, compiled.export_model())
+        exported = compiled.export_model()
+        keep(path, exported if isinstance(exported, bytes) else exported.getvalue(), _KEPT)  # a stream, in some versions
     return compiled
-
-
-def _read_blob(path: Path) -> bytes | None:
-    """A compiled engine from the cache; None if there is none, or if it is damaged."""
-    try:
-        data = memoryview(path.read_bytes())
-    except OSError:
-        return None
-    blob = data[_DIGEST_BYTES:]
-    return bytes(blob) if _digest(blob) == data[:_DIGEST_BYTES] else None
-
-
-def _write_blob(path: Path, exported: Any) -> None:  # noqa: ANN401 - bytes or a stream, by OpenVINO's version
-    """Keep a compiled engine, and of the others the newest few."""
-    blob = exported if isinstance(exported, bytes) else exported.getvalue()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(_digest(blob) + blob)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    for old in sorted(path.parent.glob("*.blob"), key=lambda file: file.stat().st_mtime, reverse=True)[_KEPT:]:
-        old.unlink(missing_ok=True)
-
-
-def _digest(blob: bytes | memoryview) -> bytes:
-    return hashlib.blake2b(blob, digest_size=_DIGEST_BYTES).digest()

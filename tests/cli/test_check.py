@@ -2,30 +2,17 @@
 
 import csv
 import json
-import sys
 
 import pytest
 
-from bertcnn.cli.main import main
 from tests.doctor.test_check import healthy, write
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, encoder_folder):
-    """Run the command with the tiny encoder: exit code, standard output, standard error."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["bertcnn", "check", *map(str, arguments), "--encoder", str(encoder_folder)])
-        monkeypatch.setenv("COLUMNS", "80")
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
+def check(monkeypatch, run, encoder_folder):
+    """Run the command with the tiny encoder, on 80 columns: exit code, standard output, standard error."""
+    monkeypatch.setenv("COLUMNS", "80")
+    return lambda *arguments: run("check", *arguments, "--encoder", encoder_folder)
 
 
 @pytest.fixture
@@ -39,8 +26,8 @@ def sick(tmp_path):
     return write(tmp_path / "sick.csv", rows)
 
 
-def test_the_report_names_the_worst_first_and_ends_with_what_to_do(run, sick):
-    code, out, _ = run(sick)
+def test_the_report_names_the_worst_first_and_ends_with_what_to_do(check, sick):
+    code, out, _ = check(sick)
     lines = out.splitlines()
     assert code == 0
     assert f"{sick}:90rows" in "".join(out.split())  # a long path is broken at the width of 80 columns
@@ -53,8 +40,8 @@ def test_the_report_names_the_worst_first_and_ends_with_what_to_do(run, sick):
     assert all(len(line) <= 80 and line == line.rstrip() for line in lines)
 
 
-def test_fix_and_json_are_written_and_nothing_is_overwritten(run, sick, tmp_path):
-    code, out, err = run(sick, "--fix", tmp_path / "out.csv", "--json", tmp_path / "out.json")
+def test_fix_and_json_are_written_and_nothing_is_overwritten(check, sick, tmp_path):
+    code, out, err = check(sick, "--fix", tmp_path / "out.csv", "--json", tmp_path / "out.json")
     assert code == 0
     assert f"Wrote {tmp_path / 'out.csv'}" in err
     with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as file:
@@ -65,11 +52,11 @@ def test_fix_and_json_are_written_and_nothing_is_overwritten(run, sick, tmp_path
     assert report["rows"] == 90
     assert {"kind": "empty_texts", "lines": [7]}.items() <= next(one for one in report["findings"] if one["kind"] == "empty_texts").items()
     for option, place in (("--fix", "out.csv"), ("--json", "out.json")):
-        code, out, err = run(sick, option, tmp_path / place)
+        code, out, err = check(sick, option, tmp_path / place)
         assert (code, out) == (2, "")
         assert "exists" in err
         assert "--force" in err
-    assert run(sick, "--fix", tmp_path / "out.csv", "--json", tmp_path / "out.json", "--force")[0] == 0
+    assert check(sick, "--fix", tmp_path / "out.csv", "--json", tmp_path / "out.json", "--force")[0] == 0
 
 
 def one_label(tmp_path):
@@ -93,9 +80,9 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_one_line(case, run, tmp_path):
+def test_bad_input_is_one_line(case, check, tmp_path):
     arguments, words = BAD[case]
-    code, out, err = run(*arguments(tmp_path))
+    code, out, err = check(*arguments(tmp_path))
     last = err.strip().splitlines()[-1]
     assert (code, out) == (2, "")
     assert last.startswith("bertcnn: ")
@@ -104,8 +91,8 @@ def test_bad_input_is_one_line(case, run, tmp_path):
     assert "Traceback" not in err
 
 
-def test_a_file_without_labels_says_that_only_texts_were_checked(run, tmp_path):
-    code, out, _ = run(write(tmp_path / "texts.csv", [row[:2] for row in healthy(10)], ("id", "text")))
+def test_a_file_without_labels_says_that_only_texts_were_checked(check, tmp_path):
+    code, out, _ = check(write(tmp_path / "texts.csv", [row[:2] for row in healthy(10)], ("id", "text")))
     assert code == 0
     assert "Not checked: no label column" in out
     assert "Nothing was found." in out
