@@ -242,7 +242,8 @@ def test_classify_and_score_import_no_heavy_library(model, tmp_path):
     )
     for arguments in (["classify", str(model), "the router"], ["score", str(model), str(tmp_path / "in.csv"), str(tmp_path / "out.csv")]):
         code = f"import sys\nfrom bertcnn.cli.main import main\nsys.argv = {['bertcnn', *arguments]!r}\ntry:\n    main()\nfinally:\n"
-        code += "    print([name for name, module in sys.modules.items() if module and (name in HEAVY or name.split('.')[0] in HEAVY)], file=sys.stderr)\n"
+        code += "    loaded = [name for name, module in sys.modules.items() if module]\n"
+        code += "    print([name for name in loaded if name in HEAVY or name.split('.')[0] in HEAVY], file=sys.stderr)\n"
         done = subprocess.run([sys.executable, "-c", f"HEAVY = {heavy!r}\n{code}"], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert done.stderr.splitlines()[-1] == "[]"
