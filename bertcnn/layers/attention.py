@@ -31,7 +31,8 @@ class MultiHeadAttention(keras.layers.Layer):
 
     Call arguments:
         hidden: float [B, T, D].
-        padding_mask: int [B, T], 1 at tokens and 0 at padding.
+        attention_mask: int [B, T], 1 at tokens and 0 at padding; or int [B, T, T], 1 where a token (the second axis) may look at another
+            (the third).
         return_attention: also return the probabilities, float [B, H, T, T].
 
     Returns:
@@ -57,7 +58,7 @@ class MultiHeadAttention(keras.layers.Layer):
             layer.build(hidden_shape)
         self.built = True
 
-    def call(self, hidden: Any, padding_mask: Any, training: bool = False, return_attention: bool = False) -> Any:  # noqa: ANN401
+    def call(self, hidden: Any, attention_mask: Any, training: bool = False, return_attention: bool = False) -> Any:  # noqa: ANN401
         """Attend; see the class."""
         queries = self._split_heads(self.query(hidden))  # [B, H, T, K]
         keys = self._split_heads(self.key(hidden))  # [B, H, T, K]
@@ -66,7 +67,7 @@ class MultiHeadAttention(keras.layers.Layer):
         # softmax(Q K^T / sqrt(K)) V
         head_width = queries.shape[-1]
         scores = ops.matmul(queries, ops.transpose(keys, (0, 1, 3, 2))) * head_width**-0.5  # [B, H, T, T]
-        scores = ops.cast(scores, "float32") + _mask_bias(padding_mask)
+        scores = ops.cast(scores, "float32") + _mask_bias(attention_mask)
         attention = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
         context = ops.matmul(self.dropout(attention, training=training), values)  # [B, H, T, K]
 
@@ -93,6 +94,28 @@ def bert_initializer(seed: int) -> keras.initializers.Initializer:
     return keras.initializers.TruncatedNormal(stddev=0.02, seed=seed)
 
 
-def _mask_bias(padding_mask: Any) -> Any:  # noqa: ANN401
-    """float32 [B, 1, 1, T]: 0 at tokens, very negative at padding, for every head and query alike."""
-    return (1.0 - ops.cast(padding_mask, "float32"))[:, None, None, :] * _MASKED
+def _mask_bias(attention_mask: Any) -> Any:  # noqa: ANN401
+    """float32 [B, 1, 1, T] or [B, 1, T, T]: 0 where a token may look, very negative elsewhere, for every head alike."""
+    bias = (1.0 - ops.cast(attention_mask, "float32")) * _MASKED
+    return bias[:, None, None, :] if len(bias.shape) == 2 else bias[:, None]
+
+
+@keras.saving.register_keras_serializable(package="bertcnn")
+class DocumentMask(keras.layers.Layer):
+    """Who may look at whom in rows of several documents: tokens of one document at each other, in a block-diagonal matrix.
+
+    Call arguments:
+        document_ids: int [B, T], 0 at padding and k at the tokens of the row's k-th document.
+
+    Returns:
+        int32 [B, T, T], for `MultiHeadAttention`. Padding looks at padding, which keeps its own values finite.
+
+    Source: Krell et al. 2021, "Efficient sequence packing without cross-contamination", section 3.2.
+    """
+
+    def call(self, document_ids: Any) -> Any:  # noqa: ANN401
+        """Compare; see the class."""
+        return ops.cast(ops.equal(document_ids[:, :, None], document_ids[:, None, :]), "int32")  # [B, T, T]
+
+    def compute_output_shape(self, document_ids_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:  # noqa: D102
+        return (*document_ids_shape, document_ids_shape[-1])

@@ -27,6 +27,7 @@ class BertEmbeddings(keras.layers.Layer):
     Call arguments:
         token_ids: int [B, T].
         segment_ids: int [B, T].
+        position_ids: int [B, T]; without them, tokens count from 0 in every row.
 
     Returns:
         float [B, T, D].
@@ -61,12 +62,14 @@ class BertEmbeddings(keras.layers.Layer):
         self.normalize.build((None, None, self.width))
         self.built = True
 
-    def call(self, token_ids: Any, segment_ids: Any, training: bool = False) -> Any:  # noqa: ANN401
+    def call(self, token_ids: Any, segment_ids: Any, position_ids: Any = None, training: bool = False) -> Any:  # noqa: ANN401
         """Look up and add; see the class."""
-        length = ops.shape(token_ids)[1]
         hidden = ops.take(self.tokens, token_ids, axis=0)  # [B, T, D]
         hidden = hidden + ops.take(self.segments, segment_ids, axis=0)
-        hidden = hidden + self.positions[:length]
+        if position_ids is None:
+            hidden = hidden + self.positions[: ops.shape(token_ids)[1]]
+        else:
+            hidden = hidden + ops.take(self.positions, position_ids, axis=0)
         return self.dropout(self.normalize(hidden), training=training)
 
     def compute_output_shape(self, token_ids_shape: tuple[int | None, ...], *_: Any) -> tuple[int | None, ...]:  # noqa: ANN401

@@ -38,7 +38,7 @@ class TransformerBlock(keras.layers.Layer):
 
     Call arguments:
         hidden: float [B, T, D].
-        padding_mask: int [B, T], 1 at tokens and 0 at padding.
+        attention_mask: int [B, T], 1 at tokens and 0 at padding, or int [B, T, T] as for `MultiHeadAttention`.
 
     Returns:
         float [B, T, D].
@@ -78,9 +78,9 @@ class TransformerBlock(keras.layers.Layer):
         self.contract.build((*hidden_shape[:-1], self.feed_forward_width))
         self.built = True
 
-    def call(self, hidden: Any, padding_mask: Any, training: bool = False) -> Any:  # noqa: ANN401
+    def call(self, hidden: Any, attention_mask: Any, training: bool = False) -> Any:  # noqa: ANN401
         """Transform; see the class."""
-        attended = self.attention(hidden, padding_mask, training=training)  # [B, T, D]
+        attended = self.attention(hidden, attention_mask, training=training)  # [B, T, D]
         hidden = self.attention_norm(hidden + self.attention_drop(attended, training=training))
         expanded = _ACTIVATIONS[self.activation](self.expand(hidden))  # [B, T, F]
         contracted = self.contract(expanded)  # [B, T, D]

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from bertcnn.layers.attention import bert_initializer
+from bertcnn.layers.attention import DocumentMask, bert_initializer
 from bertcnn.layers.embeddings import BertEmbeddings
 from bertcnn.layers.encoder import TransformerBlock
 from bertcnn.settings import EncoderSettings
@@ -20,15 +20,19 @@ class Bert(keras.Model):
 
     Args:
         settings: its shape.
+        packed: whether a row holds several documents, one behind the other, that do not see each other.
         seed: of the initial weights and of dropout.
 
     Call arguments, a dict:
         token_ids: int32 [B, T].
         segment_ids: int32 [B, T].
-        padding_mask: int32 [B, T], 1 at tokens and 0 at padding.
+        padding_mask: int32 [B, T], 1 at tokens and 0 at padding; not of a packed encoder.
+        document_ids: int32 [B, T], 0 at padding and k at the tokens of the row's k-th document; of a packed encoder only.
+        position_ids: int32 [B, T], counting from 0 in every document; of a packed encoder only.
 
     Returns:
-        A dict with `sequence_output`, float [B, T, D], and `pooled_output`, float [B, D].
+        A dict with `sequence_output`, float [B, T, D], and `pooled_output`, float [B, D]. The latter is of the row's first token; for
+        a row's other documents, call `pooler` on their first vectors.
 
     Example:
         >>> encoder = Bert(EncoderSettings(vocabulary_size=30, width=8, layers=2, heads=2, feed_forward_width=16))
@@ -36,9 +40,9 @@ class Bert(keras.Model):
         (None, None, 8)
     """
 
-    def __init__(self, settings: EncoderSettings, *, seed: int = 0, **kwargs: Any) -> None:  # noqa: ANN401
+    def __init__(self, settings: EncoderSettings, *, packed: bool = False, seed: int = 0, **kwargs: Any) -> None:  # noqa: ANN401
         # === Layers ===
-        dtype = kwargs.pop("dtype", None)
+        dtype = keras.dtype_policies.get(kwargs.pop("dtype", None))
         embeddings = BertEmbeddings(
             settings.vocabulary_size,
             settings.width,
@@ -69,20 +73,28 @@ class Bert(keras.Model):
         )
 
         # === Functional Model ===
-        inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("token_ids", "segment_ids", "padding_mask")}
-        hidden = embeddings(inputs["token_ids"], inputs["segment_ids"])  # [B, T, D]
+        names = ("document_ids", "position_ids") if packed else ("padding_mask",)
+        inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("token_ids", "segment_ids", *names)}
+        hidden = embeddings(inputs["token_ids"], inputs["segment_ids"], inputs.get("position_ids"))  # [B, T, D]
+        mask = DocumentMask(name="document_mask")(inputs["document_ids"]) if packed else inputs["padding_mask"]  # [B, T, T] or [B, T]
         for block in blocks:
-            hidden = block(hidden, inputs["padding_mask"])
+            hidden = block(hidden, mask)
         outputs = {"sequence_output": hidden, "pooled_output": pooler(hidden[:, 0])}
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
 
         # === Config ===
-        self.settings, self.seed = settings, seed
-        self.sequence_output = hidden  # symbolic, for models that build on it
+        self.settings, self.packed, self.seed, self.compute_policy = settings, packed, seed, dtype
+        self.sequence_output, self.pooler = hidden, pooler  # the former is symbolic; for models that build on them
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` needs."""
-        return {"settings": self.settings.model_dump(), "seed": self.seed, "name": self.name}
+        return {
+            "settings": self.settings.model_dump(),
+            "packed": self.packed,
+            "seed": self.seed,
+            "name": self.name,
+            "dtype": keras.dtype_policies.serialize(self.compute_policy),
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Bert:  # noqa: ARG003

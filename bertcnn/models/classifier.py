@@ -104,12 +104,12 @@ class BertCnn(keras.Model):
 
         # === Config ===
         self.encoder_settings, self.head = encoder.settings, head
-        self.encoder_seed, self.encoder_output = encoder.seed, encoder.sequence_output
+        self.encoder_config, self.encoder_output = encoder.get_config(), encoder.sequence_output
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` needs."""
         return {
-            "encoder": {"settings": self.encoder_settings.model_dump(), "seed": self.encoder_seed, "name": "bert"},
+            "encoder": dict(self.encoder_config),
             "head": self.head.get_config(),
             "name": self.name,
         }

@@ -57,3 +57,74 @@ def test_it_runs_in_half_precision(policy):
     assert {keras.backend.standardize_dtype(output.dtype) for output in outputs.values()} == {policy.removeprefix("mixed_")}
     found = keras.ops.cast(outputs["sequence_output"], "float32")
     np.testing.assert_allclose(found, full(INPUTS)["sequence_output"], atol=0.1)
+
+
+def packed_row(documents, length):
+    """Documents one behind the other, then padding: inputs of a packed encoder, one row."""
+    row = {name: np.zeros((1, length), np.int32) for name in ("token_ids", "segment_ids", "document_ids", "position_ids")}
+    start = 0
+    for number, tokens in enumerate(documents, 1):
+        place = slice(start, start + len(tokens))
+        row["token_ids"][0, place], row["document_ids"][0, place] = tokens, number
+        row["position_ids"][0, place], row["segment_ids"][0, place] = np.arange(len(tokens)), np.arange(len(tokens)) > len(tokens) // 2
+        start += len(tokens)
+    return row
+
+
+def alone(tokens):
+    """The same for an encoder that is not packed, one document."""
+    segments = (np.arange(len(tokens)) > len(tokens) // 2).astype(np.int32)
+    return {"token_ids": tokens[None], "segment_ids": segments[None], "padding_mask": np.ones_like(tokens)[None]}
+
+
+@pytest.mark.on_jax
+def test_documents_packed_in_a_row_get_the_vectors_they_get_alone():
+    generator = np.random.default_rng(1)
+    lengths = ((12,), (4, 5), (1, 2, 3, 4, 1), (7,), (3, 3, 3, 3))
+    rows = [[generator.integers(1, VOCABULARY, length).astype(np.int32) for length in row] for row in lengths]
+    packed, unpacked = Bert(SETTINGS, packed=True, seed=2), Bert(SETTINGS, seed=2)
+    for weight in unpacked.weights:  # as drawn at the start, hardly any attention is paid to anything
+        if "seed_generator" not in weight.path:
+            weight.assign(generator.normal(1 if weight.path.endswith("gamma") else 0, 0.3, weight.shape))
+    packed.set_weights(unpacked.get_weights())
+    inputs = {name: np.concatenate([packed_row(row, 12)[name] for row in rows]) for name in packed_row([], 12)}
+    found = packed(inputs)
+    sequence = np.asarray(found["sequence_output"])
+    assert np.isfinite(sequence).all()
+    for row, documents in enumerate(rows):
+        start = 0
+        for tokens in documents:
+            expected = unpacked(alone(tokens))
+            np.testing.assert_allclose(sequence[row, start : start + len(tokens)], expected["sequence_output"][0], rtol=0, atol=1e-5)
+            pooled = packed.pooler(found["sequence_output"][row : row + 1, start])
+            np.testing.assert_allclose(pooled, expected["pooled_output"], rtol=0, atol=1e-5)
+            start += len(tokens)
+
+
+def test_what_a_packed_row_holds_changes_nothing_for_its_other_documents():
+    documents = [np.arange(1, 5, dtype=np.int32), np.arange(5, 9, dtype=np.int32)]
+    encoder = Bert(SETTINGS, packed=True)
+    before = np.asarray(encoder(packed_row(documents, 12))["sequence_output"])
+    after = np.asarray(encoder(packed_row([documents[0], documents[1][::-1]], 12))["sequence_output"])
+    np.testing.assert_array_equal(after[0, :4], before[0, :4])
+    assert np.abs(after[0, 4:8] - before[0, 4:8]).max() > 0.1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_config_keeps_packing_and_precision(packed, dtype):
+    encoder = Bert(SETTINGS, packed=packed, dtype=dtype)
+    twin = Bert.from_config(encoder.get_config())
+    assert twin.input.keys() == encoder.input.keys()
+    assert twin.get_layer("layer_1").dtype_policy.name == dtype
+    assert keras.backend.standardize_dtype(twin.output["sequence_output"].dtype) == dtype.removeprefix("mixed_")
+
+
+def test_precision_given_for_all_layers_is_part_of_the_config_too():
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        config = Bert(SETTINGS).get_config()
+    finally:
+        keras.config.set_dtype_policy(before)
+    assert Bert.from_config(config).get_layer("pooler").compute_dtype == "bfloat16"
