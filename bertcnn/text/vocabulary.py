@@ -1,0 +1,275 @@
+"""Learns the pieces of WordPiece from text, and writes them as `vocab.txt`."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from bertcnn.errors import EncoderError, SettingsError, TableError, one_line
+from bertcnn.files import output_error, write_new
+from bertcnn.settings import TokenizerSettings
+from bertcnn.text.cleaning import clean_text
+from bertcnn.text.wordpiece import CLASSIFY, LONGEST_WORD, MASK, PAD, SEPARATE, UNKNOWN, WordPieceTokenizer
+
+SPECIAL_TOKENS: Final = (PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK)  # ids 0 to 4 of every vocabulary learned here
+PUBLISHED_SIZE: Final = 30_522  # pieces of bert-base-uncased
+CONTINUES: Final = "##"  # before a piece that goes on with a word
+_Pair = tuple[int, int]
+
+
+def learn_vocabulary(
+    documents: Iterable[str],
+    *,
+    size: int | None = None,
+    lowercase: bool = True,
+    min_frequency: int = 2,
+    min_documents: int = 3,
+) -> list[str]:
+    """The pieces that write a text with few of them, the special tokens first; the same text gives the same pieces in the same order.
+
+    Behind the special tokens comes every character that `min_documents` documents contain, once as the first of a word and once as a
+    later one (`a`, `##a`; marks and ideographs, always words of their own, once), so that any word of these characters can be written.
+    Then the two neighbouring pieces that are most frequent in the text become one piece, again and again (byte pair encoding: Sennrich
+    et al. 2016, algorithm 1; counted in words as BERT's tokenizer makes them). A piece is taken only if `min_documents` documents show
+    it: a name or a number from one person's ticket never gets into a vocabulary. What is left uncovered is [UNK] when encoded.
+
+    Memory grows with the number of different words, not with the text. The trainer of the `tokenizers` library is not used: it knows
+    nothing of documents, and its order of pieces changes from run to run.
+
+    Args:
+        documents: texts, read once.
+        size: number of pieces with the special tokens; None for 30,522, or as many as the text supports if that is fewer.
+        lowercase: also strips accents, as in `TokenizerSettings`.
+        min_frequency: how often a piece of several characters must occur.
+        min_documents: in how many documents a piece must occur.
+
+    Returns:
+        The pieces in the order of their ids.
+
+    Raises:
+        SettingsError: the size is larger than the text supports, or too small for its characters; a setting below 1.
+        TableError: there are fewer documents than `min_documents`, or nothing that so many of them share.
+
+    Example:
+        >>> learn_vocabulary(["no 4711", "no, no", "Nono?", "yes"])
+        ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'n', 'o', '##n', '##o', 'no']
+    """
+    _check(documents, size, min_frequency, min_documents)
+    tokenizer = WordPieceTokenizer(SPECIAL_TOKENS, TokenizerSettings(lowercase=lowercase))
+    words = _count_words(documents, tokenizer, min_documents)
+    alphabet = list(_alphabet(words, tokenizer))
+    if not alphabet:
+        raise TableError(
+            f"{words.documents:,} documents of which no {min_documents} have a character in common",
+            expected="documents of ordinary text",
+            fix="give more documents, or check that these are the right ones",
+        )
+    pieces = [*SPECIAL_TOKENS, *alphabet]
+    limit = PUBLISHED_SIZE if size is None else size
+    if len(pieces) > limit and size is not None:
+        raise SettingsError(
+            f"a vocabulary of {size:,} pieces for a text with {len(alphabet):,} characters to keep (first and later ones of words)",
+            expected=f"at least {len(pieces):,} pieces",
+            fix="give a larger size",
+        )
+    _merge(pieces, words, limit, min_frequency)
+    if size is not None and len(pieces) < size:
+        raise SettingsError(
+            f"a vocabulary of {size:,} pieces from {words.documents:,} documents",
+            expected=f"at most {len(pieces):,}, since no more occur {min_frequency} times and in {min_documents} documents",
+            fix="give a smaller size or more text",
+        )
+    return pieces
+
+
+def write_vocabulary(path: Path, vocabulary: Sequence[str]) -> None:
+    """Write a `vocab.txt`, one piece a line in the order of their ids; all of it or nothing, in place of what was there.
+
+    Raises:
+        EncoderError: a piece cannot be a line, or occurs twice.
+        OutputError: the file cannot be written.
+    """
+    unfit = next((piece for piece in vocabulary if not piece or "\n" in piece or "\r" in piece), None)
+    if unfit is not None or len(set(vocabulary)) < len(vocabulary):
+        given = "a piece twice" if unfit is None else f"the piece {one_line(unfit)}"
+        raise EncoderError(f"a vocabulary with {given}", expected="different pieces, each on one line", fix="learn the vocabulary again")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        write_new(temporary, "".join(f"{piece}\n" for piece in vocabulary).encode())
+        temporary.replace(path)
+    except OSError as error:
+        raise output_error(path, error) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+# === Words ===
+
+
+@dataclass(frozen=True, eq=False)
+class _Words:
+    """The different words of a text.
+
+    Attributes:
+        frequencies: how often each occurs; 0 for a character of words that are too long for the tokenizer.
+        places: numbers of documents that contain it, at most `enough`. A piece is in `enough` documents just if the places of the words
+            that contain it are so many: either one of them has so many already, or all of them are complete.
+        documents: how many documents there were.
+        enough: documents that a piece must occur in.
+    """
+
+    frequencies: dict[str, int]
+    places: dict[str, tuple[int, ...]]
+    documents: int
+    enough: int
+
+
+def _check(documents: Iterable[str], size: int | None, min_frequency: int, min_documents: int) -> None:
+    if isinstance(documents, str):
+        raise SettingsError("documents was one string", expected="several documents, a string each", fix="put them in a list")
+    for name, value, least in (("size", size, 1), ("min_frequency", min_frequency, 1), ("min_documents", min_documents, 1)):
+        if value is not None and value < least:
+            raise SettingsError(f"{name} was {value}", expected=f"at least {least}", fix=f"give {name!r} such a value")
+
+
+def _count_words(documents: Iterable[str], tokenizer: WordPieceTokenizer, enough: int) -> _Words:
+    frequencies: Counter[str] = Counter()
+    places: dict[str, tuple[int, ...]] = {}
+    anywhere = tuple(range(-enough, 0))  # one object for all words that need no more places
+    number = -1
+    for number, document in enumerate(documents):
+        found: Counter[str] = Counter()
+        for word in tokenizer.words(tokenizer.normalize(clean_text(document))):
+            if len(word) <= LONGEST_WORD:
+                found[word] += 1
+            else:
+                found.update(dict.fromkeys(word, 0))
+        for word, times in found.items():
+            frequencies[word] += times
+            known = places.get(word, ())
+            if len(known) < enough:
+                places[word] = (*known, number) if len(known) + 1 < enough else anywhere
+    if number + 1 < enough:
+        raise TableError(
+            f"a text of {number + 1} documents",
+            expected=f"at least {enough}, since a piece is learned only if it is seen in {enough} documents",
+            fix="give more documents",
+        )
+    return _Words(frequencies, places, number + 1, enough)
+
+
+def _alphabet(words: _Words, tokenizer: WordPieceTokenizer) -> Iterator[str]:
+    """The pieces of one character: first ones of words, then later ones."""
+    places: defaultdict[str, set[int]] = defaultdict(set)
+    for word, known in words.places.items():
+        for char in set(word):
+            if len(places[char]) < words.enough:
+                places[char].update(known)
+    kept = sorted(char for char, known in places.items() if len(known) >= words.enough)
+    yield from kept
+    yield from (CONTINUES + char for char in kept if len(tokenizer.words(f"0{char}0")) == 1)
+
+
+# === Merging ===
+
+
+class _Merges:
+    """Words as pieces, and all pairs of neighbouring pieces, kept up to date while pairs become pieces.
+
+    Args:
+        pieces: the characters; grows.
+        words: where the text's frequencies and places come from. Words with a character that is not kept are left out: they are [UNK].
+    """
+
+    def __init__(self, pieces: list[str], words: _Words) -> None:
+        self.pieces, self._enough = pieces, words.enough
+        self._ids = {piece: index for index, piece in enumerate(pieces)}
+        self._words: list[list[int]] = []  # of each word, its pieces
+        self._frequencies: list[int] = []
+        self._places: list[tuple[int, ...]] = []
+        self.counts: defaultdict[_Pair, int] = defaultdict(int)
+        self._found_in: defaultdict[_Pair, set[int]] = defaultdict(set)
+        for word, frequency in words.frequencies.items():
+            written = [self._ids.get(char if place == 0 else CONTINUES + char, -1) for place, char in enumerate(word)]
+            if len(written) > 1 and -1 not in written:
+                self._words.append(written)
+                self._frequencies.append(frequency)
+                self._places.append(words.places[word])
+                self._add(len(self._words) - 1)
+
+    def seen_enough(self, pair: _Pair) -> bool:
+        """Whether so many documents as a piece needs contain the pair."""
+        places: set[int] = set()
+        for word in self._found_in[pair]:
+            places.update(self._places[word])
+            if len(places) >= self._enough:
+                return True
+        return False
+
+    def merge(self, pair: _Pair) -> set[_Pair]:
+        """Make one piece of two; a piece already known is used, a new one added.
+
+        Returns:
+            The pairs that some word has now and had not before.
+        """
+        left, right = pair
+        piece = self.pieces[left] + self.pieces[right].removeprefix(CONTINUES)
+        if piece not in self._ids:
+            self._ids[piece] = len(self.pieces)
+            self.pieces.append(piece)
+        new: set[_Pair] = set()
+        for word in list(self._found_in[pair]):
+            before = self._remove(word)
+            self._words[word] = _joined(self._words[word], left, right, self._ids[piece])
+            new |= self._add(word) - before
+        del self.counts[pair], self._found_in[pair]
+        return new
+
+    def _add(self, word: int) -> set[_Pair]:
+        written = self._words[word]
+        pairs = list(pairwise(written))
+        for pair in pairs:
+            self.counts[pair] += self._frequencies[word]
+            self._found_in[pair].add(word)
+        return set(pairs)
+
+    def _remove(self, word: int) -> set[_Pair]:
+        written = self._words[word]
+        pairs = list(pairwise(written))
+        for pair in pairs:
+            self.counts[pair] -= self._frequencies[word]
+            self._found_in[pair].discard(word)
+        return set(pairs)
+
+
+def _joined(written: list[int], left: int, right: int, piece: int) -> list[int]:
+    joined: list[int] = []
+    for part in written:
+        if joined and joined[-1] == left and part == right:
+            joined[-1] = piece
+        else:
+            joined.append(part)
+    return joined
+
+
+def _merge(pieces: list[str], words: _Words, limit: int, min_frequency: int) -> None:
+    """Add to `pieces` the most frequent pairs, of equally frequent ones those of earlier pieces, until `limit` or nothing is left."""
+    merges = _Merges(pieces, words)
+    waiting = [(-count, pair) for pair, count in merges.counts.items() if count >= min_frequency]
+    heapify(waiting)
+    while waiting and len(pieces) < limit:
+        negative, pair = heappop(waiting)
+        count = merges.counts.get(pair, 0)
+        if count < min_frequency:
+            continue
+        if count < -negative:  # others took some of its words meanwhile
+            heappush(waiting, (-count, pair))
+        elif merges.seen_enough(pair):
+            for other in merges.merge(pair):
+                heappush(waiting, (-merges.counts[other], other))

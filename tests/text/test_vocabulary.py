@@ -1,0 +1,233 @@
+"""Vocabularies: nothing but what several documents share, whatever the text; the same ones for the same text."""
+
+import csv
+import errno
+import os
+from collections import Counter
+from pathlib import Path
+from weakref import WeakSet
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bertcnn.errors import BertCNNError, EncoderError, OutputError, SettingsError, TableError
+from bertcnn.settings import TokenizerSettings
+from bertcnn.text.vocabulary import CONTINUES, PUBLISHED_SIZE, SPECIAL_TOKENS, learn_vocabulary, write_vocabulary
+from bertcnn.text.wordpiece import LONGEST_WORD, WordPieceTokenizer, read_vocabulary
+
+TICKETS = Path(__file__).parents[2] / "data" / "isp_tickets.csv"
+DOCUMENTS = st.lists(st.text(st.sampled_from("aabbccdE é.我 \u0301ßΣ\0\ud83d"), max_size=12), min_size=3, max_size=8)
+ANY_DOCUMENTS = st.lists(st.text(st.characters(), max_size=6).map(lambda text: text + " ab"), min_size=3, max_size=5)
+
+
+def words_of(documents, lowercase):
+    """The words of each document, as the tokenizer looks them up."""
+    tokenizer = WordPieceTokenizer(SPECIAL_TOKENS, TokenizerSettings(lowercase=lowercase))
+    return [tokenizer.words(tokenizer.normalize(text.replace("\0", "").replace("\ud83d", ""))) for text in documents]
+
+
+def contains(word, piece):
+    """Whether the piece stands in the word, as its beginning or behind it."""
+    return piece[2:] in word[1:] if piece.startswith(CONTINUES) else word.startswith(piece)
+
+
+def learned_or_none(documents, **options):
+    try:
+        return learn_vocabulary(documents, **options)
+    except TableError:
+        return None
+
+
+@pytest.fixture(scope="module")
+def tickets():
+    with TICKETS.open(encoding="utf-8", newline="") as file:
+        return [row["text"] for row in csv.DictReader(file)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(DOCUMENTS, st.booleans(), st.integers(1, 3), st.integers(1, 4))
+def test_every_piece_is_seen_in_enough_documents_and_often_enough(documents, lowercase, min_documents, min_frequency):
+    pieces = learned_or_none(documents, lowercase=lowercase, min_documents=min_documents, min_frequency=min_frequency)
+    found = words_of(documents, lowercase)
+    for piece in (pieces or [])[len(SPECIAL_TOKENS) :]:
+        string = piece.removeprefix(CONTINUES)
+        if len(string) == 1:
+            assert sum(any(string in word for word in words) for words in found) >= min_documents, piece
+        else:
+            assert sum(any(contains(word, piece) for word in words) for words in found) >= min_documents, piece
+            assert sum(1 for words in found for word in words for at in range(len(word)) if word.startswith(string, at)) >= min_frequency
+
+
+@settings(max_examples=150, deadline=None)
+@given(DOCUMENTS, st.booleans())
+def test_every_character_of_three_documents_can_be_written_wherever_it_stands(documents, lowercase):
+    found = words_of(documents, lowercase)
+    counts = Counter(char for words in found for char in {char for word in words for char in word})
+    shared = {char for char, count in counts.items() if count >= 3}
+    pieces = learned_or_none(documents, lowercase=lowercase)
+    if not shared:
+        assert pieces is None
+        return
+    tokenizer = WordPieceTokenizer(pieces, TokenizerSettings(lowercase=lowercase))
+    for first in shared:
+        for second in shared:
+            (ids,) = tokenizer.encode([first + second]).token_ids
+            assert tokenizer.unknown_id not in ids, (first, second)
+    for char in set(counts) - shared:
+        assert tokenizer.encode([char]).token_ids[0].tolist() == [2, tokenizer.unknown_id, 3]
+
+
+@settings(max_examples=100, deadline=None)
+@given(documents=ANY_DOCUMENTS, lowercase=st.booleans(), min_documents=st.integers(1, 3))
+def test_any_text_gives_a_vocabulary_that_survives_being_written(documents, lowercase, min_documents, tmp_path_factory):
+    pieces = learn_vocabulary(documents, lowercase=lowercase, min_documents=min_documents)
+    assert pieces[: len(SPECIAL_TOKENS)] == list(SPECIAL_TOKENS)
+    assert {"a", "##b"} <= set(pieces)
+    path = tmp_path_factory.mktemp("written") / "vocab.txt"
+    write_vocabulary(path, pieces)
+    assert read_vocabulary(path) == tuple(pieces)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.permutations(["no signal", "signal lost", "no cable", "cable lost", "no no signal"]))
+def test_neither_the_run_nor_the_order_of_documents_changes_anything(documents):
+    assert learn_vocabulary(documents) == learn_vocabulary(["no signal", "signal lost", "no cable", "cable lost", "no no signal"])
+
+
+def test_the_most_frequent_pair_becomes_a_piece_first_and_equal_ones_in_the_order_of_their_pieces():
+    assert learn_vocabulary(["cd cd ab", "ab cd", "cd ab zx"])[5:] == [*"abcd", *("##" + char for char in "abcd"), "cd", "ab"]
+    assert learn_vocabulary(["cd ab", "ab cd", "cd ab"])[-2:] == ["ab", "cd"]
+
+
+def test_what_one_person_wrote_is_not_learned_however_often():
+    private = "Kowalczyk 4711-0815 " * 50
+    pieces = learn_vocabulary([private, private, "my bill", "my bill is wrong", "a bill, my bill: 12 kW lost"])
+    assert "bill" in pieces
+    assert not any(part in piece for piece in pieces for part in ("kow", "wal", "czyk", "47", "08"))
+
+
+def test_a_character_at_the_beginning_of_some_words_and_inside_others_counts_together():
+    assert "##x" in learn_vocabulary(["x", "ax", "bx"])
+
+
+def test_too_long_words_teach_their_characters_only():
+    pieces = learn_vocabulary(["ab" * LONGEST_WORD, "ab" * LONGEST_WORD, "ab" * (LONGEST_WORD // 2) + "a a", "a"], min_documents=3)
+    assert pieces[5:] == ["a", "b", "##a", "##b"]
+    whole = learn_vocabulary(["ab" * (LONGEST_WORD // 2)] * 3)
+    assert "ab" * (LONGEST_WORD // 2) in whole
+
+
+def test_casing_is_kept_on_request():
+    documents = ["Café NO", "Café no", "Café No"]
+    assert {"Café"} <= set(learn_vocabulary(documents, lowercase=False))
+    assert {"cafe", "no"} <= set(learn_vocabulary(documents))
+
+
+@pytest.mark.parametrize("size", [100, 500, 2_000])
+def test_the_size_is_met_and_a_smaller_vocabulary_is_the_beginning_of_a_larger_one(tickets, size):
+    pieces = learn_vocabulary(tickets, size=size)
+    assert len(pieces) == size
+    assert len(set(pieces)) == size
+    assert learn_vocabulary(tickets, size=size + 10)[:size] == pieces
+
+
+def test_the_sample_tickets_need_fewer_tokens_with_more_pieces_and_nothing_is_unknown(tickets):
+    pieces = learn_vocabulary(tickets)
+    assert 2_000 < len(pieces) < PUBLISHED_SIZE
+    tokens = []
+    for size in (120, 600, len(pieces)):
+        tokenizer = WordPieceTokenizer(pieces[:size], TokenizerSettings())
+        ids = tokenizer.encode(tickets).token_ids
+        tokens.append(sum(map(len, ids)))
+        assert sum(int((row == tokenizer.unknown_id).sum()) for row in ids) < 0.001 * tokens[-1]
+    assert tokens[0] > 1.3 * tokens[1] > 1.3 * 1.3 * tokens[2]
+
+
+def test_documents_are_read_once_and_not_kept():
+    class Document(str):
+        """A string that can be watched."""
+
+    alive = WeakSet()
+    most = 0
+
+    def documents():
+        nonlocal most
+        for number in range(100):
+            document = Document(f"no signal since today {number}")
+            alive.add(document)
+            most = max(most, len(alive))
+            yield document
+
+    assert "signal" in learn_vocabulary(documents())
+    assert most <= 2
+
+
+# === Bad input ===
+
+
+@pytest.mark.parametrize(
+    ("documents", "options", "message"),
+    [
+        ([], {}, "a text of 0 documents; expected at least 3, since a piece is learned only if it is seen in 3 documents"),
+        (["a", "a"], {}, "a text of 2 documents; expected at least 3"),
+        (["", " ", "\0"], {}, "3 documents of which no 3 have a character in common; expected documents of ordinary text"),
+        (["a", "b", "c"], {}, "3 documents of which no 3 have a character in common"),
+    ],
+)
+def test_a_text_that_teaches_nothing_is_refused(documents, options, message):
+    with pytest.raises(TableError, match=message):
+        learn_vocabulary(documents, **options)
+
+
+@pytest.mark.parametrize(
+    ("documents", "options", "message"),
+    [
+        (
+            ["ab"] * 4,
+            {"size": 30_522},
+            r"a vocabulary of 30,522 pieces from 4 documents; expected at most 10, since no more occur",
+        ),
+        (["ab"] * 4, {"size": 11}, "a vocabulary of 11 pieces from 4 documents; expected at most 10"),
+        (["ab"] * 4, {"size": 8}, "a vocabulary of 8 pieces for a text with 4 characters to keep .*; expected at least 9 pieces"),
+        (["ab"] * 4, {"size": 0}, "size was 0; expected at least 1"),
+        (["ab"] * 4, {"min_documents": 0}, "min_documents was 0; expected at least 1"),
+        (["ab"] * 4, {"min_frequency": -1}, "min_frequency was -1; expected at least 1"),
+        ("ab ab ab", {}, "documents was one string; expected several documents, a string each"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(documents, options, message):
+    with pytest.raises(SettingsError, match=message):
+        learn_vocabulary(documents, **options)
+
+
+@pytest.mark.parametrize("size", [9, 10])
+def test_the_sizes_that_a_refusal_names_work(size):
+    assert len(learn_vocabulary(["ab"] * 4, size=size)) == size
+
+
+@pytest.mark.parametrize("pieces", [["a", ""], ["a\nb"], ["a\r"], ["a", "a"]])
+def test_what_is_no_vocabulary_is_not_written(tmp_path, pieces):
+    with pytest.raises(EncoderError, match=r"a vocabulary with .*; expected different pieces, each on one line"):
+        write_vocabulary(tmp_path / "vocab.txt", pieces)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_leaves_the_old_vocabulary(tmp_path, monkeypatch):
+    path = tmp_path / "vocab.txt"
+    write_vocabulary(path, ["old"])
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OutputError, match="no space left to write"):
+        write_vocabulary(path, ["new"])
+    assert [file.name for file in tmp_path.iterdir()] == ["vocab.txt"]
+    assert read_vocabulary(path) == ("old",)
+
+
+def test_a_place_that_cannot_be_written_is_one_line(tmp_path):
+    with pytest.raises(BertCNNError, match="cannot be written") as caught:
+        write_vocabulary(tmp_path / "no" / "vocab.txt", ["a"])
+    assert "\n" not in str(caught.value)
