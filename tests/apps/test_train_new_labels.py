@@ -17,9 +17,14 @@ def test_it_trains_evaluates_saves_and_scores(encoder_folder, tmp_path):
     (tmp_path / "inbox.csv").write_text("id,text\n1,the router cable\n2,a refund\n")
     files = [str(tmp_path / "tickets.csv"), "--out", str(tmp_path / "run"), "--score", str(tmp_path / "inbox.csv")]
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), *files, "--encoder", str(encoder_folder), "--recipe", "frozen"], capture_output=True, text=True
+        [sys.executable, str(SCRIPT), *files, "--encoder", str(encoder_folder), "--recipe", "frozen", "--epochs", "2", "--max-tokens", "5"],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
+    assert re.search(r"rows \([\d.]+%\) are longer than 5 tokens: their first 1 and last 2 are used", done.stderr)
+    config = json.loads((tmp_path / "run" / "model" / "config.json").read_text())
+    assert config["tokenizer"]["max_tokens"] == 5
     assert "Next:" in done.stdout
     assert re.search(r"Done in .*: reading \d+ s, loading \d+ s, training .*, evaluating .*, scoring \d+ s\.", done.stdout)
     assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["rows"] == 12
