@@ -20,7 +20,7 @@ def gelu(values: Any) -> Any:  # noqa: ANN401
     return 0.5 * values * (1.0 + ops.erf(values * 2.0**-0.5))
 
 
-_ACTIVATIONS = {"gelu": gelu, "gelu_tanh": lambda values: ops.gelu(values, approximate=True), "relu": ops.relu}
+ACTIVATIONS = {"gelu": gelu, "gelu_tanh": lambda values: ops.gelu(values, approximate=True), "relu": ops.relu}
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
@@ -82,7 +82,7 @@ class TransformerBlock(keras.layers.Layer):
         """Transform; see the class."""
         attended = self.attention(hidden, attention_mask, training=training)  # [B, T, D]
         hidden = self.attention_norm(hidden + self.attention_drop(attended, training=training))
-        expanded = _ACTIVATIONS[self.activation](self.expand(hidden))  # [B, T, F]
+        expanded = ACTIVATIONS[self.activation](self.expand(hidden))  # [B, T, F]
         contracted = self.contract(expanded)  # [B, T, D]
         return self.output_norm(hidden + self.output_drop(contracted, training=training))
 

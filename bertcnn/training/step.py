@@ -1,12 +1,12 @@
 """One training step, compiled by XLA on the backend in use.
 
-The gradient is compiled once for each padded length, the optimizer's update once in all: it does not depend on a batch's
+The gradient is compiled once for each shape of its inputs, the optimizer's update once in all: it does not depend on a batch's
 shape, and compiling it with every shape would double the time until the first steps run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import keras
@@ -15,31 +15,36 @@ import numpy as np
 from bertcnn.errors import SettingsError
 
 _PART_TOKENS = 1024
-Inputs = Mapping[str, np.ndarray]
-Gradients = Callable[[Inputs, np.ndarray, np.ndarray], Any]
-Update = Callable[[Any], None]
-Step = Callable[[Mapping[str, np.ndarray], np.ndarray, np.ndarray], float]
+Arrays = Mapping[str, np.ndarray]
+Figures = Mapping[str, Any]  # named float32 scalars; "loss" is the one that is differentiated
+Objective = Callable[[Any, Any], Figures]
+Gradients = Callable[[Arrays, Arrays], tuple[Figures, list[Any]]]
+Update = Callable[[list[Any]], Any]
+Step = Callable[[Arrays, np.ndarray, np.ndarray], float]
+PartsStep = Callable[[Iterable[tuple[Arrays, Arrays]]], dict[str, float]]
 Loss = Callable[[Any, Any, Any], Any]
+
+GRADIENT_NORM = "gradient_norm"
 
 
 def smoothed_cross_entropy(smoothing: float) -> Loss:
     """The loss: cross-entropy against labels of which `smoothing` is spread evenly (Szegedy et al. 2016, section 7).
 
     Returns:
-        A function of logits float [B, C], one-hot targets float32 [B, C] and row weights float32 [B] to the weighted mean over the rows.
+        A function of logits float [B, C], one-hot targets float32 [B, C] and row weights float32 [B] to the weighted sum over the rows.
     """
 
     def loss(logits: Any, targets: Any, weights: Any) -> Any:  # noqa: ANN401
         logits = keras.ops.cast(logits, "float32")
         targets = targets * (1.0 - smoothing) + smoothing / targets.shape[-1]
         rows = -keras.ops.sum(targets * keras.ops.log_softmax(logits, axis=-1), axis=-1)  # [B]
-        return keras.ops.sum(rows * weights) / keras.ops.maximum(keras.ops.sum(weights), 1e-6)
+        return keras.ops.sum(rows * weights)
 
     return loss
 
 
 def make_step(model: keras.Model, optimizer: keras.optimizers.Optimizer, loss: Loss) -> Step:
-    """A function that trains `model` on one batch, in place, and returns the batch's loss.
+    """A function that trains `model` on one batch, in place, and returns the batch's loss, the weighted mean over its rows.
 
     A batch of long rows is worked off in parts of about a thousand tokens, whose gradients are added up: the same step, but what it
     computes stays near the processor's caches.
@@ -47,35 +52,27 @@ def make_step(model: keras.Model, optimizer: keras.optimizers.Optimizer, loss: L
     Args:
         model: inputs by name to logits [B, C].
         optimizer: builds its state for the model's trainable weights here.
-        loss: of logits, targets and row weights; a weighted mean over the rows.
+        loss: of logits, targets and row weights; a weighted sum over the rows.
 
     Raises:
         SettingsError: the Keras backend is neither TensorFlow nor JAX.
     """
-    optimizer.build(model.trainable_variables)
-    backend = keras.backend.backend()
-    if backend not in ("tensorflow", "jax"):
-        raise SettingsError(f"the Keras backend {backend!r}", expected="'tensorflow' or 'jax'", fix="set KERAS_BACKEND before starting")
-    gradients, update = (_tensorflow_functions if backend == "tensorflow" else _jax_functions)(model, optimizer, loss)
+    in_parts = make_parts_step(model, optimizer, lambda logits, given: {"loss": loss(logits, given["targets"], given["weights"])})
 
-    def step(inputs: Mapping[str, np.ndarray], targets: np.ndarray, weights: np.ndarray) -> float:
-        whole, total, summed = max(float(weights.sum()), 1e-6), 0.0, None
-        for rows in _parts(inputs, len(weights)):
-            share = float(weights[rows].sum()) / whole
-            if share == 0 and summed is not None:  # filler rows only
-                continue
-            value, found = gradients({name: values[rows] for name, values in inputs.items()}, targets[rows], weights[rows])
-            total += share * float(value)
-            if share != 1:
-                found = [gradient * share for gradient in found]
-            summed = found if summed is None else [one + other for one, other in zip(summed, found, strict=True)]
-        update(summed)
-        return total
+    def step(inputs: Arrays, targets: np.ndarray, weights: np.ndarray) -> float:
+        shares = (weights / max(float(weights.sum()), 1e-6)).astype(np.float32)  # so that the parts' sums add up to the mean
+        slices = _parts(inputs, len(weights))
+        counting = [rows for rows in slices if shares[rows].any()] or slices[:1]  # the others are filler rows only
+        parts = (
+            ({name: values[rows] for name, values in inputs.items()}, {"targets": targets[rows], "weights": shares[rows]})
+            for rows in counting
+        )
+        return in_parts(parts)["loss"]
 
     return step
 
 
-def _parts(inputs: Mapping[str, np.ndarray], rows: int) -> list[slice]:
+def _parts(inputs: Arrays, rows: int) -> list[slice]:
     """Equal parts of a batch, as few as keep each within `_PART_TOKENS`."""
     length = next(iter(inputs.values())).shape[1]
     parts = 1
@@ -85,54 +82,131 @@ def _parts(inputs: Mapping[str, np.ndarray], rows: int) -> list[slice]:
     return [slice(start, start + size) for start in range(0, rows, size)]
 
 
-def _tensorflow_functions(model: keras.Model, optimizer: keras.optimizers.Optimizer, loss: Loss) -> tuple[Gradients, Update]:
+def make_parts_step(model: keras.Model, optimizer: keras.optimizers.Optimizer, objective: Objective) -> PartsStep:
+    """A function that trains `model`, in place, by one step on the sum of what all its parts give.
+
+    Args:
+        model: inputs by name to one or more outputs.
+        optimizer: builds its state for the model's trainable weights here.
+        objective: of the model's outputs and a part's targets; sums over the part's rows, with weights that make them what is wanted
+            when all parts are added up.
+
+    Returns:
+        A function of (inputs, targets) by part to the figures of the step, and `gradient_norm`, before clipping.
+
+    Raises:
+        SettingsError: the Keras backend is neither TensorFlow nor JAX.
+    """
+    optimizer.build(model.trainable_variables)
+    gradients = make_gradients(model, objective)
+    update = (_tensorflow_update if keras.backend.backend() == "tensorflow" else _jax_update)(model, optimizer)
+
+    def step(parts: Iterable[tuple[Arrays, Arrays]]) -> dict[str, float]:
+        figures: list[Figures] = []
+        summed: list[Any] | None = None
+        for inputs, targets in parts:
+            values, found = gradients(inputs, targets)
+            figures.append(values)
+            summed = found if summed is None else [one + other for one, other in zip(summed, found, strict=True)]
+        if summed is None:
+            raise ValueError("a step needs at least one part")
+        norm = update(summed)
+        return {**{name: sum(float(values[name]) for values in figures) for name in figures[0]}, GRADIENT_NORM: float(norm)}
+
+    return step
+
+
+def make_gradients(model: keras.Model, objective: Objective) -> Gradients:
+    """A function of inputs and targets to the objective's figures and the gradient of "loss" by each trainable weight.
+
+    Raises:
+        SettingsError: the Keras backend is neither TensorFlow nor JAX.
+    """
+    backend = keras.backend.backend()
+    if backend not in ("tensorflow", "jax"):
+        raise SettingsError(f"the Keras backend {backend!r}", expected="'tensorflow' or 'jax'", fix="set KERAS_BACKEND before starting")
+    return (_tensorflow_gradients if backend == "tensorflow" else _jax_gradients)(model, objective)
+
+
+def _norm(gradients: list[Any]) -> Any:  # noqa: ANN401
+    """The Euclidean norm of all gradients as one vector, float32 []."""
+    return keras.ops.sqrt(sum(keras.ops.sum(keras.ops.square(keras.ops.cast(gradient, "float32"))) for gradient in gradients))
+
+
+# === TensorFlow ===
+
+
+def _tensorflow_gradients(model: keras.Model, objective: Objective) -> Gradients:
     import tensorflow as tf
 
     variables = [variable.value for variable in model.trainable_variables]
-    programs: dict[tuple[int, ...], Any] = {}  # one for each shape, so that none is traced a second time
+    programs: dict[tuple[Any, ...], Any] = {}  # one for each shape, so that none is traced a second time
 
-    def differentiate(inputs: Any, targets: Any, weights: Any) -> Any:  # noqa: ANN401
+    def differentiate(inputs: Any, targets: Any) -> Any:  # noqa: ANN401
         with tf.GradientTape() as tape:
-            value = loss(model(inputs, training=True), targets, weights)
-        return value, [tf.convert_to_tensor(gradient) for gradient in tape.gradient(value, variables)]
+            figures = objective(model(inputs, training=True), targets)
+        found = tape.gradient(figures["loss"], variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        return figures, [tf.convert_to_tensor(gradient) for gradient in found]
 
-    def gradients(inputs: Inputs, targets: np.ndarray, weights: np.ndarray) -> Any:  # noqa: ANN401
-        shape = inputs["padding_mask"].shape
-        if shape not in programs:
-            programs[shape] = tf.function(differentiate, jit_compile=True, autograph=False)
-        return programs[shape](*tf.nest.map_structure(tf.convert_to_tensor, (dict(inputs), targets, weights)))
+    def gradients(inputs: Arrays, targets: Arrays) -> tuple[Figures, list[Any]]:
+        shapes = tuple(values.shape for values in inputs.values())
+        if shapes not in programs:
+            programs[shapes] = tf.function(differentiate, jit_compile=True, autograph=False)
+        return programs[shapes](*tf.nest.map_structure(tf.convert_to_tensor, (dict(inputs), dict(targets))))
+
+    return gradients
+
+
+def _tensorflow_update(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Update:
+    import tensorflow as tf
 
     @tf.function(jit_compile=True, autograph=False)
-    def update(values: Any) -> None:  # noqa: ANN401
+    def update(values: list[Any]) -> Any:  # noqa: ANN401
+        norm = _norm(values)
         optimizer.apply(values, model.trainable_variables)
+        return norm
 
-    return gradients, update
+    return update
 
 
-def _jax_functions(model: keras.Model, optimizer: keras.optimizers.Optimizer, loss: Loss) -> tuple[Gradients, Update]:
+# === JAX ===
+
+
+def _jax_gradients(model: keras.Model, objective: Objective) -> Gradients:
     import jax
 
-    def objective(trainable: Any, fixed: Any, inputs: Any, targets: Any, weights: Any) -> Any:  # noqa: ANN401
-        logits, fixed = model.stateless_call(trainable, fixed, inputs, training=True)
-        return loss(logits, targets, weights), fixed
+    def value(trainable: Any, fixed: Any, inputs: Any, targets: Any) -> Any:  # noqa: ANN401
+        outputs, fixed = model.stateless_call(trainable, fixed, inputs, training=True)
+        figures = objective(outputs, targets)
+        return figures["loss"], (figures, fixed)
 
-    differentiate = jax.jit(jax.value_and_grad(objective, has_aux=True))
-    apply = jax.jit(optimizer.stateless_apply, donate_argnums=(0, 2))
+    differentiate = jax.jit(jax.value_and_grad(value, has_aux=True))
 
-    def gradients(inputs: Inputs, targets: np.ndarray, weights: np.ndarray) -> Any:  # noqa: ANN401
+    def gradients(inputs: Arrays, targets: Arrays) -> tuple[Figures, list[Any]]:
         trainable = [variable.value for variable in model.trainable_variables]
         fixed = [variable.value for variable in model.non_trainable_variables]
-        (value, fixed), values = differentiate(trainable, fixed, dict(inputs), targets, weights)
+        (_, (figures, fixed)), found = differentiate(trainable, fixed, dict(inputs), dict(targets))
         _set(model.non_trainable_variables, fixed)
-        return value, values
+        return figures, found
 
-    def update(values: Any) -> None:  # noqa: ANN401
+    return gradients
+
+
+def _jax_update(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Update:
+    import jax
+
+    apply = jax.jit(optimizer.stateless_apply, donate_argnums=(0, 2))
+    measure = jax.jit(_norm)
+
+    def update(values: list[Any]) -> Any:  # noqa: ANN401
+        norm = measure(values)
         trainable = [variable.value for variable in model.trainable_variables]
         trainable, state = apply([variable.value for variable in optimizer.variables], values, trainable)
         _set(model.trainable_variables, trainable)
         _set(optimizer.variables, state)
+        return norm
 
-    return gradients, update
+    return update
 
 
 def _set(variables: list[Any], values: list[Any]) -> None:

@@ -1,0 +1,84 @@
+"""What pretraining puts on the encoder: the hidden words guessed at their places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from bertcnn.layers.attention import bert_initializer
+from bertcnn.layers.embeddings import BertEmbeddings
+from bertcnn.layers.encoder import ACTIVATIONS
+
+
+@keras.saving.register_keras_serializable(package="bertcnn")
+class GatherTokens(keras.layers.Layer):
+    """The vectors at some places of each row.
+
+    Call arguments:
+        hidden: float [B, T, D].
+        places: int [B, P], each from 0 to T - 1.
+
+    Returns:
+        float [B, P, D].
+
+    Source: google-research/bert `run_pretraining.py`, `gather_indexes`.
+    """
+
+    def call(self, hidden: Any, places: Any) -> Any:  # noqa: ANN401
+        """Gather; see the class."""
+        batch, length, width = ops.shape(hidden)[0], ops.shape(hidden)[1], hidden.shape[-1]
+        first = ops.cast(ops.arange(batch) * length, "int32")[:, None]  # [B, 1], where each row starts among all tokens
+        return ops.take(ops.reshape(hidden, (batch * length, width)), first + places, axis=0)
+
+    def compute_output_shape(self, hidden_shape: tuple[int | None, ...], places_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        """[B, P, D]."""
+        return (*places_shape, hidden_shape[-1])
+
+
+@keras.saving.register_keras_serializable(package="bertcnn")
+class MaskedLanguageHead(keras.layers.Layer):
+    """Which piece stood at a masked place: transform, activation, normalisation, and the token embeddings once more as the decoder.
+
+    Args:
+        embeddings: whose token table decodes; it stays the encoder's, only the bias of each piece is the head's own.
+        activation: as in the encoder's blocks.
+        epsilon: added to the variance in the normalisation.
+        seed: of the initial weights.
+
+    Call arguments:
+        hidden: float [B, P, D], the vectors at the masked places.
+
+    Returns:
+        Logits, float32 [B, P, V].
+
+    Source: Devlin et al. 2019, section 3.1, task 1; google-research/bert `run_pretraining.py`, `get_masked_lm_output`.
+    """
+
+    def __init__(self, embeddings: BertEmbeddings, *, activation: str, epsilon: float, seed: int = 0, **kwargs: Any) -> None:  # noqa: ANN401
+        super().__init__(**kwargs)
+        self.embeddings, self.activation, self.epsilon, self.seed = embeddings, activation, epsilon, seed
+        width, policy = embeddings.width, self.dtype_policy
+        self.transform = keras.layers.Dense(width, kernel_initializer=bert_initializer(seed), name="transform", dtype=policy)
+        self.normalize = keras.layers.LayerNormalization(epsilon=epsilon, name="normalize", dtype=policy)
+
+    def build(self, hidden_shape: tuple[int | None, ...]) -> None:
+        """Create the weights for inputs of this width."""
+        self.transform.build(hidden_shape)
+        self.normalize.build(hidden_shape)
+        self.bias = self.add_weight(name="bias", shape=(self.embeddings.vocabulary_size,), initializer="zeros")
+        self.built = True
+
+    def call(self, hidden: Any) -> Any:  # noqa: ANN401
+        """Guess; see the class."""
+        hidden = self.normalize(ACTIVATIONS[self.activation](self.transform(hidden)))  # [B, P, D]
+        batch, places, width = ops.shape(hidden)[0], ops.shape(hidden)[1], hidden.shape[-1]
+        table = ops.cast(ops.convert_to_tensor(self.embeddings.tokens), self.compute_dtype)  # [V, D]
+        logits = ops.matmul(ops.reshape(hidden, (batch * places, width)), ops.transpose(table))  # [B*P, V]
+        logits = ops.cast(logits, "float32") + ops.cast(ops.convert_to_tensor(self.bias), "float32")
+        return ops.reshape(logits, (batch, places, table.shape[0]))  # [B, P, V]
+
+    def compute_output_shape(self, hidden_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        """[B, P, V]."""
+        return (*hidden_shape[:-1], self.embeddings.vocabulary_size)
