@@ -54,6 +54,10 @@ class EncoderError(BertCNNError):
     """A pretrained encoder that is unknown, cannot be fetched, or does not fit."""
 
 
+class TrainingError(BertCNNError):
+    """Training cannot go on."""
+
+
 class ExportError(BertCNNError):
     """A model that cannot be exported: a package is missing, or the exported one answers otherwise."""
 

@@ -14,6 +14,7 @@ from bertcnn.encoders.keras_hub import is_preset, read_preset_settings
 from bertcnn.encoders.keras_hub_weights import read_preset_tensors
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.models.bert import Bert
+from bertcnn.models.pretraining import BertPretraining
 from bertcnn.models.weights import assign
 
 # Our weight's name -> Hugging Face's (transformers/models/bert/modeling_bert.py); a layer's names stand behind its number
@@ -25,7 +26,15 @@ _OUTSIDE_LAYERS = {
     "embeddings/normalize/beta": "embeddings.LayerNorm.bias",
     "pooler/kernel": "pooler.dense.weight",
     "pooler/bias": "pooler.dense.bias",
+    "mlm/transform/kernel": "cls.predictions.transform.dense.weight",
+    "mlm/transform/bias": "cls.predictions.transform.dense.bias",
+    "mlm/normalize/gamma": "cls.predictions.transform.LayerNorm.weight",
+    "mlm/normalize/beta": "cls.predictions.transform.LayerNorm.bias",
+    "mlm/bias": "cls.predictions.bias",
+    "nsp/kernel": "cls.seq_relationship.weight",
+    "nsp/bias": "cls.seq_relationship.bias",
 }
+_OPTIONAL = ("pooler/", "mlm/", "nsp/")  # heads, which many checkpoints come without
 _INSIDE_LAYER = {
     "attention/query": "attention.self.query",
     "attention/key": "attention.self.key",
@@ -75,13 +84,14 @@ def _plain_name(name: str) -> str:
     return name
 
 
-def load_published(encoder: Bert, tensors: Mapping[str, np.ndarray]) -> tuple[str, ...]:
+def load_published(encoder: Bert | BertPretraining, tensors: Mapping[str, np.ndarray]) -> tuple[str, ...]:
     """Give `encoder` the published weights, each by its name; all or nothing.
 
-    Dense kernels are stored transposed there. A checkpoint without a pooler, which is optional there, leaves ours as it is.
+    Dense kernels are stored transposed there. A checkpoint without a pooler or a head of pretraining, which are optional there, leaves
+    ours as they are.
 
     Returns:
-        The names of our weights that the checkpoint does not have: none, or the pooler's.
+        The names of our weights that the checkpoint does not have: none, or the pooler's and the heads'.
 
     Raises:
         EncoderError: a tensor is missing or has another shape.
@@ -91,7 +101,7 @@ def load_published(encoder: Bert, tensors: Mapping[str, np.ndarray]) -> tuple[st
         theirs = published_name(weight.path)
         if theirs in tensors:
             values[weight.path] = tensors[theirs].T if weight.path.endswith("/kernel") else tensors[theirs]
-        elif weight.path.startswith("pooler/"):
+        elif weight.path.startswith(_OPTIONAL):
             absent.append(weight.path)
         else:
             found = one_line(", ".join(sorted(tensors)[:3]))

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.metrics import f1_score
 
 from bertcnn.data.batches import BatchPlan, choose_lengths, plan_training
-from bertcnn.errors import BertCNNError
+from bertcnn.errors import TrainingError
 from bertcnn.models.forward import Collate, Forward, Inputs
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
@@ -21,10 +21,6 @@ from bertcnn.training.optimizer import LayerwiseAdamW, WarmupLinearDecay, layer_
 from bertcnn.training.step import Step, make_step, smoothed_cross_entropy
 
 logger = logging.getLogger(__name__)
-
-
-class TrainingError(BertCNNError):
-    """Training cannot go on."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import keras
@@ -10,7 +10,8 @@ from keras import ops
 
 from bertcnn.settings import TrainingSettings
 
-_NOT_DECAYED = ("bias", "gamma", "beta", "tokens", "positions", "segments")  # last part of a weight's name
+BIASES_AND_NORMALISATION = ("bias", "gamma", "beta")  # last part of a weight's name
+AND_EMBEDDINGS = (*BIASES_AND_NORMALISATION, "tokens", "positions", "segments")
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
@@ -44,13 +45,23 @@ class LayerwiseAdamW(keras.optimizers.AdamW):
     Args:
         learning_rate: schedule or value, before the shares.
         share: a weight's name to its multiplier of the learning rate.
-        weight_decay: decoupled; not applied to biases, normalisation and embedding tables.
+        weight_decay: decoupled.
         clip_norm: largest global norm of the gradient.
+        not_decayed: last parts of the names of weights that do not decay. In fine-tuning embeddings do not, because most pieces never
+            occur and would only shrink.
     """
 
-    def __init__(self, learning_rate: Any, share: Callable[[str], float], *, weight_decay: float, clip_norm: float) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        learning_rate: Any,  # noqa: ANN401
+        share: Callable[[str], float],
+        *,
+        weight_decay: float,
+        clip_norm: float,
+        not_decayed: Collection[str] = AND_EMBEDDINGS,
+    ) -> None:
         super().__init__(learning_rate, weight_decay=weight_decay, global_clipnorm=clip_norm, name="layerwise_adamw")
-        self._share = share
+        self._share, self._not_decayed = share, frozenset(not_decayed)
         self._shares: list[float] = []  # by the optimizer's own index: some backends hand over variables without their names
 
     def build(self, variables: list[Any]) -> None:
@@ -64,7 +75,7 @@ class LayerwiseAdamW(keras.optimizers.AdamW):
 
     def _apply_weight_decay(self, variables: list[Any]) -> None:
         for variable in variables:
-            if variable.path.rsplit("/", 1)[-1] not in _NOT_DECAYED:
+            if variable.path.rsplit("/", 1)[-1] not in self._not_decayed:
                 rate = ops.cast(self.learning_rate * self._share(variable.path) * self.weight_decay, variable.dtype)
                 variable.assign(variable - variable * rate)
 

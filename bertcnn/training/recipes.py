@@ -11,13 +11,14 @@ import keras
 import numpy as np
 
 from bertcnn.data.batches import BatchPlan, pad
+from bertcnn.errors import TrainingError
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn, CnnHead
 from bertcnn.models.forward import Forward, Inputs, padded_up_to
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
 from bertcnn.settings import FROZEN, FULL, HeadSettings, Recipe, TrainingSettings
-from bertcnn.training.fit import Examples, FitResult, TrainingError, fit
+from bertcnn.training.fit import Examples, FitResult, fit
 
 _TOKENS = "embeddings/tokens"
 _CPU_FLOPS = 1e11  # of training on one of today's laptops and two-core servers, measured

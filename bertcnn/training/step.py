@@ -128,6 +128,28 @@ def make_gradients(model: keras.Model, objective: Objective) -> Gradients:
     return (_tensorflow_gradients if backend == "tensorflow" else _jax_gradients)(model, objective)
 
 
+def make_figures(model: keras.Model, objective: Objective) -> Callable[[Arrays, Arrays], dict[str, float]]:
+    """A function of inputs and targets to the objective's figures, without dropout and without learning."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        program = jax.jit(lambda weights, fixed, inputs, targets: objective(model.stateless_call(weights, fixed, inputs)[0], targets))
+
+        def figures(inputs: Arrays, targets: Arrays) -> Figures:
+            trainable = [variable.value for variable in model.trainable_variables]
+            return program(trainable, [variable.value for variable in model.non_trainable_variables], dict(inputs), dict(targets))
+
+    else:
+        import tensorflow as tf
+
+        traced = tf.function(lambda inputs, targets: objective(model(inputs, training=False), targets), jit_compile=True, autograph=False)
+
+        def figures(inputs: Arrays, targets: Arrays) -> Figures:
+            return traced(*tf.nest.map_structure(tf.convert_to_tensor, (dict(inputs), dict(targets))))
+
+    return lambda inputs, targets: {name: float(value) for name, value in figures(inputs, targets).items()}
+
+
 def _norm(gradients: list[Any]) -> Any:  # noqa: ANN401
     """The Euclidean norm of all gradients as one vector, float32 []."""
     return keras.ops.sqrt(sum(keras.ops.sum(keras.ops.square(keras.ops.cast(gradient, "float32"))) for gradient in gradients))

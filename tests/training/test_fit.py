@@ -10,11 +10,12 @@ from sklearn.metrics import f1_score
 from sklearn.utils.class_weight import compute_class_weight
 
 from bertcnn.data.batches import BatchPlan
+from bertcnn.errors import TrainingError
 from bertcnn.models.classifier import CnnHead
 from bertcnn.models.forward import Forward
 from bertcnn.progress import Silent
 from bertcnn.settings import HeadSettings, TrainingSettings
-from bertcnn.training.fit import TrainingError, class_weights, fit, labelled_batches
+from bertcnn.training.fit import class_weights, fit, labelled_batches
 
 CLASSES = 3
 SETTINGS = TrainingSettings(epochs=12, patience=3, batch_size=8, learning_rate=0.02, head_multiplier=1.0, compiled_shapes=2)
