@@ -96,6 +96,40 @@ class TokenizerSettings(Settings):
         return self
 
 
+class PretrainingDataSettings(Settings):
+    """How documents become the batches an encoder is pretrained on (Devlin et al. 2019, section 3.1 and appendix A.2)."""
+
+    sequence_length: Annotated[int, Field(ge=8)] = Field(128, description="T, tokens of a row")
+    batch_size: Count = Field(32, description="B, rows of a batch")
+    pack: bool = Field(True, description="several documents in one row, each with attention, positions and next sentence of its own")
+    next_sentence: bool = Field(True, description="pairs of segments, half of them from two documents; else whole segments")
+    mask_fraction: Annotated[float, Field(gt=0.0, le=0.5)] = Field(0.15, description="share of tokens, special ones apart, to be predicted")
+    whole_words: bool = Field(False, description="the pieces of a word are masked together (google-research/bert, May 2019)")
+    short_fraction: Fraction = Field(0.1, description="share of segments cut shorter than the row, so that short inputs are seen too")
+    halve_from: Annotated[int, Field(ge=0)] = Field(
+        32, description="a single sentence of so many tokens is a pair of its two parts, a shorter one is none; 0: it never is"
+    )
+    held_out: Fraction = Field(0.05, description="share of documents kept for evaluation, chosen by a hash of their text")
+    masked_limit: Count | None = Field(None, description="P, places for masked tokens in a row; by default what mask_fraction can need")
+    documents_limit: Count | None = Field(None, description="K, documents of a packed row at most; by default one for each 8 tokens")
+
+    @property
+    def masked_places(self) -> int:
+        """P, places for masked tokens in a row.
+
+        Example:
+            >>> PretrainingDataSettings(sequence_length=128).masked_places
+            20
+        """
+        spare = 8 if self.whole_words else 1  # the last word chosen may be longer than what is still missing
+        return min(self.masked_limit or int(self.mask_fraction * self.sequence_length) + spare, self.sequence_length)
+
+    @property
+    def document_places(self) -> int:
+        """K, documents of a row."""
+        return (self.documents_limit or self.sequence_length // 8) if self.pack else 1
+
+
 Precision = Annotated[float, Field(gt=0.0, lt=1.0)]
 
 

@@ -1,0 +1,124 @@
+"""The masked language model's task: which tokens are hidden, and what is shown in their place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bertcnn.settings import PretrainingDataSettings
+
+SHOWN_AS_MASK, SHOWN_AS_RANDOM = 0.8, 0.1  # of the chosen tokens; the rest stays as it is (Devlin et al. 2019, section 3.1)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What masking has to know of the vocabulary.
+
+    Attributes:
+        mask_id: of [MASK].
+        ordinary: int32 [V - special tokens], what a random token is drawn from.
+        special: bool [V], tokens that are never predicted.
+        continues: bool [V], pieces that go on with a word.
+    """
+
+    mask_id: int
+    ordinary: np.ndarray
+    special: np.ndarray
+    continues: np.ndarray
+
+
+@dataclass(frozen=True)
+class MaskedTokens:
+    """Rows with some tokens hidden.
+
+    Attributes:
+        token_ids: int32 [B, T], as the network sees them.
+        masked_positions: int32 [B, P], ascending places of the chosen tokens, then 0 as filler.
+        masked_labels: int32 [B, P], what stood there, 0 at fillers.
+        masked_weights: float32 [B, P], 1, and 0 at fillers.
+    """
+
+    token_ids: np.ndarray
+    masked_positions: np.ndarray
+    masked_labels: np.ndarray
+    masked_weights: np.ndarray
+
+
+def mask_tokens(
+    token_ids: np.ndarray, vocabulary: Vocabulary, settings: PretrainingDataSettings, generator: np.random.Generator
+) -> MaskedTokens:
+    """Hide `mask_fraction` of each row's tokens (Devlin et al. 2019, section 3.1).
+
+    Special tokens are never chosen: [CLS], [SEP], [PAD], and neither is [UNK]. Of a row's n other tokens, n x `mask_fraction` are chosen,
+    a fraction of a token being rounded up or down by chance, so that short rows give their share and no more; `masked_places` at most.
+    Each chosen token is shown as [MASK] (80 %), as another piece drawn from all but the special ones (10 %), or as it is (10 %). With
+    `whole_words`, the pieces of a word are chosen together, and each is then shown in one of the three ways.
+
+    Args:
+        token_ids: int32 [B, T].
+        vocabulary: ids of special tokens and the like.
+        settings: how many, and whether by words.
+        generator: the source of chance.
+    """
+    candidates = ~vocabulary.special[token_ids]  # [B, T]
+    wanted = candidates.sum(1) * settings.mask_fraction + generator.random(len(token_ids))  # [B]
+    limits = np.minimum(np.floor(wanted).astype(np.int64), settings.masked_places)
+    if settings.whole_words:
+        chosen = _choose_words(token_ids, candidates, vocabulary.continues, limits, settings.masked_places, generator)
+    else:
+        chosen = _choose_tokens(candidates, limits, generator)
+    rows, positions = np.nonzero(chosen)  # in order of rows, then of places
+    labels = token_ids[rows, positions]
+    shown = _show(labels, vocabulary, generator)
+    masked = token_ids.copy()
+    masked[rows, positions] = shown
+    counts = chosen.sum(1)
+    places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    shape = (len(token_ids), settings.masked_places)
+    result = MaskedTokens(masked, np.zeros(shape, np.int32), np.zeros(shape, np.int32), np.zeros(shape, np.float32))
+    result.masked_positions[rows, places] = positions
+    result.masked_labels[rows, places] = labels
+    result.masked_weights[rows, places] = 1.0
+    return result
+
+
+def _show(labels: np.ndarray, vocabulary: Vocabulary, generator: np.random.Generator) -> np.ndarray:
+    way = generator.random(len(labels))
+    random = vocabulary.ordinary[generator.integers(0, len(vocabulary.ordinary), len(labels))]
+    shown = np.where(way < SHOWN_AS_MASK, vocabulary.mask_id, labels)  # 80 %: [MASK]
+    return np.where((way >= SHOWN_AS_MASK) & (way < SHOWN_AS_MASK + SHOWN_AS_RANDOM), random, shown)  # 10 %: any piece; 10 %: as it is
+
+
+def _choose_tokens(candidates: np.ndarray, limits: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Of each row as many candidates as its limit says, bool [B, T]."""
+    order = np.argsort(np.where(candidates, generator.random(candidates.shape), 2.0), axis=1)  # candidates first, in random order
+    chosen = np.zeros_like(candidates)
+    np.put_along_axis(chosen, order, np.arange(candidates.shape[1]) < limits[:, None], axis=1)
+    return chosen
+
+
+def _choose_words(
+    token_ids: np.ndarray,
+    candidates: np.ndarray,
+    continues: np.ndarray,
+    limits: np.ndarray,
+    most: int,
+    generator: np.random.Generator,
+) -> np.ndarray:
+    """Of each row whole words, in random order, up to the limit, bool [B, T]; the one that passes it by a chance that keeps the mean."""
+    batch, length = token_ids.shape
+    goes_on = continues[token_ids] & candidates
+    goes_on[:, 1:] &= candidates[:, :-1]
+    goes_on[:, 0] = False
+    word = np.cumsum(~goes_on, axis=1) - 1 + np.arange(batch)[:, None] * length  # [B, T], number of the word each token belongs to
+    sizes = np.bincount(word[candidates], minlength=batch * length)
+    keys = np.where(sizes > 0, generator.random(batch * length), 2.0).reshape(batch, length)
+    order = np.argsort(keys, axis=1)  # of the words of each row
+    ordered = np.take_along_axis(sizes.reshape(batch, length), order, axis=1)
+    after = np.cumsum(ordered, axis=1)
+    missing = limits[:, None] - (after - ordered)
+    taken = (generator.random(ordered.shape) * ordered < missing) & (ordered > 0) & (after <= most)
+    by_word = np.zeros((batch, length), bool)
+    np.put_along_axis(by_word, order, taken, axis=1)
+    return by_word.reshape(-1)[word] & candidates

@@ -1,0 +1,162 @@
+"""Batches of pretraining: their contract, that nothing is lost, and that each is a pure function of seed, epoch and step."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from bertcnn.errors import SettingsError
+from bertcnn.pretraining import batches as batches_module
+from bertcnn.pretraining.batches import PretrainingBatches
+from bertcnn.pretraining.corpus import open_corpus
+from bertcnn.settings import PretrainingDataSettings
+
+from .conftest import write_documents
+
+B, T = 8, 64
+BOTH = pytest.mark.parametrize("pack", [False, True], ids=["one_a_row", "packed"])
+
+
+def settings(**changes):
+    return PretrainingDataSettings(**{"sequence_length": T, "batch_size": B, "held_out": 0.1, **changes})
+
+
+def unmasked(batch):
+    """The token ids before masking."""
+    tokens = batch["token_ids"].copy()
+    rows, places = np.nonzero(batch["masked_weights"])
+    tokens[rows, batch["masked_positions"][rows, places]] = batch["masked_labels"][rows, places]
+    return tokens
+
+
+def all_batches(source, epoch=0):
+    return [source.batch(epoch, step) for step in range(source.steps_per_epoch(epoch))]
+
+
+def test_a_batch_is_what_the_contract_says(corpus):
+    places, documents = settings().masked_places, settings().document_places
+    packed = PretrainingBatches(corpus, settings()).batch(0, 0)
+    plain = PretrainingBatches(corpus, settings(pack=False)).batch(0, 0)
+    shapes = {"token_ids": (B, T), "segment_ids": (B, T), "padding_mask": (B, T)}
+    shapes |= {"masked_positions": (B, places), "masked_labels": (B, places), "masked_weights": (B, places)}
+    assert {name: array.shape for name, array in plain.items()} == shapes | {"next_labels": (B,), "next_weights": (B,)}
+    shapes |= {
+        "document_ids": (B, T),
+        "position_ids": (B, T),
+        "document_starts": (B, documents),
+        "next_labels": (B, documents),
+        "next_weights": (B, documents),
+    }
+    assert {name: array.shape for name, array in packed.items()} == shapes
+    for batch in (plain, packed):
+        assert all(array.dtype == (np.float32 if name.endswith("weights") else np.int32) for name, array in batch.items())
+
+
+def test_documents_of_a_packed_row_are_laid_out_one_after_another(corpus):
+    special = corpus.special
+    for batch in all_batches(PretrainingBatches(corpus, settings())):
+        tokens = unmasked(batch)
+        for row in range(B):
+            ids, starts = batch["document_ids"][row], batch["document_starts"][row]
+            used = ids.max()
+            assert np.array_equal(ids[ids > 0], np.sort(ids[ids > 0]))
+            assert np.array_equal(ids > 0, batch["padding_mask"][row] == 1)
+            for number in range(1, used + 1):
+                places = np.flatnonzero(ids == number)
+                one, segments = tokens[row, places], batch["segment_ids"][row, places]
+                assert starts[number - 1] == places[0]
+                assert batch["position_ids"][row, places].tolist() == list(range(len(places)))
+                assert one[0] == special.classify
+                assert one[-1] == special.separate
+                ends = np.flatnonzero(one == special.separate)
+                paired = len(ends) == 2
+                assert np.array_equal(segments, (np.arange(len(one)) > ends[0]).astype(int))
+                assert paired or batch["next_weights"][row, number - 1] == 0
+            assert not starts[used:].any()
+            assert not batch["next_weights"][row, used:].any()
+            assert not batch["next_labels"][row, used:].any()
+
+
+@BOTH
+def test_an_epoch_shows_every_token_of_the_training_documents_once(corpus, pack):
+    source = PretrainingBatches(corpus, settings(pack=pack, batch_size=1, short_fraction=0.0))
+    seen = Counter(np.concatenate([unmasked(batch)[batch["padding_mask"] == 1] for batch in all_batches(source)]).tolist())
+    trained_on = corpus.part_keys >= int(0.1 * 2.0**64)
+    first, last = np.append(0, corpus.part_ends[:-1]), corpus.part_ends
+    starts = np.append(0, corpus.sentence_ends)
+    wanted = Counter(np.concatenate([corpus.tokens[starts[first[d]] : starts[last[d]]] for d in np.flatnonzero(trained_on)]).tolist())
+    assert seen.pop(corpus.special.classify) == source.report().entries
+    assert seen.pop(corpus.special.separate) == source.report().entries + source.report().pairs
+    missing = (wanted - seen).total()  # the ends of exchanged segments that did not fit
+    assert (seen - wanted).total() == 0
+    assert missing <= 0.01 * wanted.total()
+
+
+@BOTH
+def test_a_batch_is_the_same_whenever_and_in_whatever_order_it_is_asked_for(corpus, pack, monkeypatch):
+    monkeypatch.setattr(batches_module, "_WINDOW", 64)  # so that there are several
+    whole = PretrainingBatches(corpus, settings(pack=pack), seed=3)
+    epochs = {(epoch, step): whole.batch(epoch, step) for epoch in range(2) for step in range(whole.steps_per_epoch(epoch))}
+    keys = list(epochs)
+    for place in np.random.default_rng(1).permutation(len(keys))[:12]:
+        resumed = PretrainingBatches(corpus, settings(pack=pack), seed=3).batch(*keys[place])
+        assert all(np.array_equal(resumed[name], value) for name, value in epochs[keys[place]].items())
+
+
+def test_epochs_and_seeds_differ_in_order_and_masks(corpus):
+    first = PretrainingBatches(corpus, settings(), seed=1)
+    others = [first.batch(1, 0), first.batch(0, 1), PretrainingBatches(corpus, settings(), seed=2).batch(0, 0)]
+    for other in others:
+        assert not np.array_equal(unmasked(first.batch(0, 0)), unmasked(other))
+        assert not np.array_equal(first.batch(0, 0)["masked_positions"], other["masked_positions"])
+
+
+def test_windows_give_every_document_once_and_batches_across_them(corpus, monkeypatch):
+    wide = PretrainingBatches(corpus, settings(pack=False))
+    monkeypatch.setattr(batches_module, "_WINDOW", 50)
+    narrow = PretrainingBatches(corpus, settings(pack=False))
+    assert narrow.report().documents == wide.report().documents == np.count_nonzero(corpus.part_keys >= int(0.1 * 2.0**64))
+    assert all((batch["padding_mask"].sum(1) > 3).all() for batch in all_batches(narrow))
+
+
+def test_held_out_documents_are_never_trained_on_and_stay_the_same(corpus, tokenizer, tmp_path):
+    training, held_out = (PretrainingBatches(corpus, settings(), part=part) for part in ("training", "held_out"))
+    assert training.report().documents + held_out.report().documents == len(corpus)
+    assert 30 <= held_out.report().documents <= 90  # of 600, 10 %: more than 4 standard errors away
+    more = write_documents(tmp_path / "more.txt", 300, seed=0)  # the first 300 of the same documents
+    smaller = open_corpus([more], tokenizer, cache=tmp_path)
+    below = int(0.1 * 2.0**64)
+    assert set(smaller.part_keys[smaller.part_keys < below]) <= set(corpus.part_keys[corpus.part_keys < below])
+
+
+def test_the_last_held_out_batch_is_filled_up_with_rows_that_do_not_count(corpus):
+    source = PretrainingBatches(corpus, settings(batch_size=7), part="held_out")
+    rows = source.report().rows
+    last = source.batch(0, source.steps_per_epoch(0) - 1)
+    filler = rows % 7
+    assert filler
+    assert (last["padding_mask"][filler:].sum(1) == 1).all()
+    assert not last["masked_weights"][filler:].any()
+    assert not last["next_weights"][filler:].any()
+
+
+def test_tickets_packed_into_rows_of_128_leave_less_than_5_percent_padding(tokenizer, tmp_path):
+    path = write_documents(tmp_path / "tickets.txt", 400, fewest=1, most=6)
+    corpus = open_corpus([path], tokenizer, cache=tmp_path)
+    source = PretrainingBatches(corpus, PretrainingDataSettings(batch_size=8, held_out=0.0))
+    mean = source.report().tokens / source.report().entries
+    assert 15 <= mean <= 60
+    real = sum(source.real_tokens(batch) for batch in all_batches(source))
+    assert real / (source.steps_per_epoch(0) * 8 * 128) >= 0.95
+    assert source.efficiency() >= 0.95
+
+
+def test_a_corpus_smaller_than_a_batch_is_refused(corpus):
+    with pytest.raises(SettingsError, match=r"fill [\d,]+ rows of 64 tokens; expected at least the 5,000 rows of one batch"):
+        PretrainingBatches(corpus, settings(batch_size=5000))
+
+
+def test_a_step_behind_the_last_is_refused(corpus):
+    source = PretrainingBatches(corpus, settings())
+    with pytest.raises(SettingsError, match="step 9999 of epoch 0; expected one of its"):
+        source.batch(0, 9999)
