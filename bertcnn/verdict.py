@@ -1,0 +1,182 @@
+"""An honest verdict: does a classifier from one encoder answer better than one from another?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import t as student
+
+from bertcnn.classifier import BertCNNClassifier
+from bertcnn.data.columns import guess_columns, join_texts
+from bertcnn.data.labels import check_labels
+from bertcnn.data.splits import split_validation
+from bertcnn.data.tables import column_position, read_table
+from bertcnn.errors import LabelError, SettingsError, one_line
+from bertcnn.progress import Progress, Silent
+from bertcnn.settings import Recipe
+from bertcnn.text.cleaning import is_blank
+
+_TESTED = 0.3  # share of the rows that no classifier learns from
+_MOST_TESTED = 3000
+_CONFIDENCE = 0.95
+_NOTICED = 0.005  # of accuracy: a gain of less than half a point is none
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The accuracy of classifiers from two encoders, on rows that none of them learned from.
+
+    Attributes:
+        rows: tested with each seed, the same for all.
+        trained_rows: that each classifier learned from.
+        old: accuracy with each seed, 0 to 1.
+        new: the same, of the new encoder, on the same rows.
+        difference: mean of new less old.
+        low: lower end of its 95 % confidence interval.
+        high: upper end.
+    """
+
+    rows: int
+    trained_rows: int
+    old: tuple[float, ...]
+    new: tuple[float, ...]
+    difference: float
+    low: float
+    high: float
+
+    @property
+    def word(self) -> str:
+        """The verdict: `helped`, `did not help` or `cannot tell`."""
+        if self.low > 0:
+            return "helped"
+        return "did not help" if self.high < _NOTICED else "cannot tell"
+
+    def in_words(self) -> str:
+        """All of it in one line."""
+        return (
+            f"{self.word}: accuracy {np.mean(self.old):.1%} before, {np.mean(self.new):.1%} after, "
+            f"{100 * self.difference:+.1f} points (95 % interval {100 * self.low:+.1f} to {100 * self.high:+.1f}; {len(self.old)} seeds, "
+            f"{self.trained_rows:,} rows to learn from, {self.rows:,} to test on)"
+        )
+
+
+def compare_encoders(  # noqa: PLR0913 - a small experiment
+    data: str | Path,
+    old: str | Path,
+    new: str | Path,
+    *,
+    test: str | Path | None = None,
+    text: str | Sequence[str] | None = None,
+    label: str | None = None,
+    seeds: int = 5,
+    rows_per_label: int | None = None,
+    recipe: Recipe = "auto",
+    progress: Progress | None = None,
+) -> Verdict:
+    """Train a classifier from each of two encoders, with several seeds, and compare their accuracy.
+
+    A seed decides which rows are learned from, and all chance in training; both encoders get the same, and are tested on the same rows.
+    The interval is Student's for the paired differences, its variance that between seeds plus that between tested rows, so it holds for
+    other seeds and for other rows of the same kind. If the new encoder has read the tested texts, without labels, the verdict is for texts
+    that it has read.
+
+    Args:
+        data: a labelled file, as for training.
+        old: an encoder, by name or folder.
+        new: the other one.
+        test: a labelled file with the same columns to test on; by default three tenths of the rows, which are not learned from. Of more
+            than 3,000 rows so many are taken, at even distances.
+        text: the text column or columns; guessed by default.
+        label: the label column; guessed by default.
+        seeds: how many, at least 2.
+        rows_per_label: that are learned from; by default all.
+        recipe: how both are trained.
+        progress: told of every classifier.
+
+    Raises:
+        SettingsError: fewer than two seeds, or no row to learn from.
+        LabelError: a label has fewer rows than asked for, or is tested and never learned.
+        TableError: the file cannot be read, or has no such columns.
+        EncoderError: an encoder cannot be had.
+    """
+    progress = progress or Silent()
+    if seeds < 2:
+        raise SettingsError(f"{seeds} seeds", expected="at least 2, since chance is measured by their differences", fix="ask for 5")
+    learned, tested = _parts(data, test, text, label)
+    tested = [tested[row] for row in np.unique(np.linspace(0, len(tested) - 1, min(len(tested), _MOST_TESTED)).round().astype(int))]
+    right = np.empty((2, seeds, len(tested)))
+    for seed in range(seeds):
+        chosen = learned if rows_per_label is None else _draw(learned, rows_per_label, seed)
+        for place, encoder in enumerate((old, new)):
+            classifier = BertCNNClassifier(encoder, recipe=recipe, seed=seed)
+            classifier.fit([content for content, _ in chosen], [name for _, name in chosen])
+            predicted = classifier.predict([content for content, _ in tested])
+            right[place, seed] = predicted == np.array([name for _, name in tested])
+        before, after = right[:, seed].mean(axis=1)
+        progress.note(f"seed {seed}: accuracy {before:.1%} from {old}, {after:.1%} from {new}")
+    return judge(right, trained_rows=len(chosen))
+
+
+def judge(right: np.ndarray, trained_rows: int) -> Verdict:
+    """The verdict on answers.
+
+    Args:
+        right: bool or float [2, seeds, rows], whether each answer was right; the old encoder's first.
+        trained_rows: that each classifier learned from.
+    """
+    differences = right[1].astype(float) - right[0].astype(float)  # [seeds, rows]
+    seeds, rows = differences.shape
+    by_seed, by_row = differences.mean(axis=1), differences.mean(axis=0)
+    variance = by_seed.var(ddof=1) / seeds + by_row.var(ddof=1) / rows
+    half = float(student.ppf((1 + _CONFIDENCE) / 2, seeds - 1)) * math.sqrt(variance)
+    mean = float(by_seed.mean())
+    old, new = (tuple(part.mean(axis=1).tolist()) for part in right.astype(float))
+    return Verdict(rows, trained_rows, old, new, mean, mean - half, mean + half)
+
+
+def _parts(
+    data: str | Path, test: str | Path | None, text: str | Sequence[str] | None, label: str | None
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Texts with their labels, to learn from and to test on."""
+    rows = _labelled(data, text, label)
+    check_labels([name for _, name in rows])
+    if test is None:
+        kept, held_out = split_validation([content for content, _ in rows], [name for _, name in rows], _TESTED)
+        learned, tested = [rows[row] for row in kept], [rows[row] for row in held_out]
+    else:
+        learned, tested = rows, _labelled(test, text, label)
+    unknown = sorted({name for _, name in tested} - {name for _, name in learned})
+    if unknown or not tested:
+        raise LabelError(
+            f"rows to test on with the label {one_line(unknown[0])}" if unknown else "0 rows to test on",
+            expected="rows with labels that are learned",
+            fix="correct the file to test on, or add rows to learn from",
+        )
+    return learned, tested
+
+
+def _labelled(data: str | Path, text: str | Sequence[str] | None, label: str | None) -> list[tuple[str, str]]:
+    """The rows of a file that have a text and a label."""
+    table = read_table(data)
+    choice = guess_columns(table, text=text, label=label)
+    places = [column_position(name, table.columns) for name in choice.text]
+    rows = zip((join_texts(row[place] for place in places) for row in table.rows), table.column(str(choice.label)), strict=True)
+    return [(content, name) for content, name in rows if not is_blank(content) and not is_blank(name)]
+
+
+def _draw(rows: list[tuple[str, str]], each: int, seed: int) -> list[tuple[str, str]]:
+    """So many rows of each label."""
+    names = np.array([name for _, name in rows])
+    generator = np.random.default_rng(seed)
+    chosen: list[int] = []
+    for name, count in zip(*np.unique(names, return_counts=True), strict=True):
+        if count < each:
+            raise LabelError(
+                f"{count} rows of the label {one_line(name)} to learn from", expected=f"at least {each}", fix="ask for fewer rows a label"
+            )
+        chosen += generator.choice(np.flatnonzero(names == name), each, replace=False).tolist()
+    return [rows[row] for row in chosen]
