@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from bertcnn.data.formats import check_input
+from bertcnn.data.label_names import spellings
 from bertcnn.doctor.fixing import check_fix, rejects_of, write_fixed
-from bertcnn.doctor.labels import check_missing, check_rare, check_similar_names, check_spellings, spellings
+from bertcnn.doctor.labels import check_missing, check_rare, check_similar_names, check_spellings
 from bertcnn.doctor.languages import check_languages
 from bertcnn.doctor.leaks import check_marks, check_other_columns
 from bertcnn.doctor.mislabelled import check_label_errors, check_overlap, given_probability, label_errors

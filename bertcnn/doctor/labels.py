@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import combinations
+from collections import Counter
+from collections.abc import Mapping
 
+from bertcnn.data.label_names import similar_names
 from bertcnn.doctor.patient import Patient
 from bertcnn.doctor.report import Example, Finding, count, examples_of, named, percent
 
 _EXAMPLES = 4
 _RARE = 5  # rows: as many as the folds that label errors are searched with
-_FEWEST_LETTERS = 4  # of names that may be misspellings of each other
-
-
-def plain_name(name: str) -> str:
-    """What is left of a label when case, accents' form, spaces, hyphens and underscores do not count.
-
-    Example:
-        >>> plain_name(" Card_Arrival ") == plain_name("card arrival")
-        True
-    """
-    return " ".join(re.split(r"[\s_\-]+", unicodedata.normalize("NFKC", name).casefold().strip(" _-\t\r\n")))
-
-
-def spellings(labels: Iterable[str]) -> dict[str, str]:
-    """For each label that is spelled in several ways, its commonest spelling; of two, the first in the alphabet."""
-    counts = Counter(name for name in labels if name)
-    ways: dict[str, list[str]] = defaultdict(list)
-    for name in sorted(counts, key=lambda name: (-counts[name], name)):
-        ways[plain_name(name)].append(name)
-    return {name: names[0] for names in ways.values() for name in names[1:]}
 
 
 def check_missing(patient: Patient) -> list[Finding]:
@@ -84,7 +62,7 @@ def check_spellings(patient: Patient, variants: Mapping[str, str]) -> list[Findi
 def check_similar_names(patient: Patient) -> list[Finding]:
     """Labels whose names differ in one letter, or as singular and plural."""
     counts = Counter(name for name in patient.labels or [] if name)
-    pairs = _similar_names(counts)
+    pairs = similar_names(counts)
     if not pairs:
         return []
     return [
@@ -97,35 +75,6 @@ def check_similar_names(patient: Patient) -> list[Finding]:
             figures={"pairs": [list(pair) for pair in pairs]},
         )
     ]
-
-
-def _similar_names(counts: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Pairs that meet with one letter left out of either, or without a plural's ending; the commonest first."""
-    meeting: dict[str, set[str]] = defaultdict(set)
-    for name in counts:
-        for form in _forms(plain_name(name)):
-            meeting[form].add(name)
-    pairs = {
-        (one, two)
-        for names in meeting.values()
-        for one, two in combinations(sorted(names, key=lambda name: (-counts[name], name)), 2)
-        if plain_name(one) != plain_name(two) and not _numbered(one, two)
-    }
-    return sorted(pairs, key=lambda pair: (-counts[pair[1]], pair))
-
-
-def _forms(plain: str) -> Iterator[str]:
-    yield plain
-    if len(plain) >= _FEWEST_LETTERS:
-        yield from {plain[:place] + plain[place + 1 :] for place in range(len(plain))}
-        yield re.sub(r"e?s$", "", plain) + "\0"
-    if len(plain) == _FEWEST_LETTERS - 1:
-        yield plain + "\0"
-
-
-def _numbered(one: str, two: str) -> bool:
-    """Whether two names differ in their digits, as "level 1" and "level 2"."""
-    return re.findall(r"\d", one) != re.findall(r"\d", two)
 
 
 def check_rare(patient: Patient) -> list[Finding]:

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from bertcnn.doctor.labels import plain_name
+from bertcnn.data.label_names import plain_name
 from bertcnn.doctor.patient import Patient
 from bertcnn.doctor.report import Example, Finding, count, named, percent, shortened
 

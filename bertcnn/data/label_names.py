@@ -1,0 +1,84 @@
+"""Names of labels that may be meant to be the same: other spellings, one letter more or less, singular and plural."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import combinations
+
+_FEWEST_LETTERS = 4  # of names that may be misspellings of each other
+_SHOWN = 4
+
+
+def plain_name(name: str) -> str:
+    """What is left of a label when case, accents' form, spaces, hyphens and underscores do not count.
+
+    Example:
+        >>> plain_name(" Card_Arrival ") == plain_name("card arrival")
+        True
+    """
+    return " ".join(re.split(r"[\s_\-]+", unicodedata.normalize("NFKC", name).casefold().strip(" _-\t\r\n")))
+
+
+def spellings(labels: Iterable[str]) -> dict[str, str]:
+    """For each label that is spelled in several ways, its commonest spelling; of two, the first in the alphabet."""
+    counts = Counter(name for name in labels if name)
+    ways: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(counts, key=lambda name: (-counts[name], name)):
+        ways[plain_name(name)].append(name)
+    return {name: names[0] for names in ways.values() for name in names[1:]}
+
+
+def look_alikes(labels: Iterable[str]) -> list[str]:
+    """A sentence for each kind of labels that may be meant to be the same; none if all names differ well.
+
+    Example:
+        >>> look_alikes(["billing"] * 3 + ["Billing", "hardware", "hardwares"])
+        ["1 label in another spelling, learned as labels of their own: 'Billing' 1x beside 'billing' 3x", \
+"1 pair of labels with nearly the same name: 'hardware' 1x and 'hardwares' 1x"]
+    """
+    counts = Counter(name for name in labels if name.strip())
+    found, variants, pairs = [], spellings(counts.elements()), similar_names(counts)
+    if variants:
+        shown = [f"{name!r} {counts[name]:,}x beside {usual!r} {counts[usual]:,}x" for name, usual in variants.items()]
+        kind = "1 label in another spelling" if len(shown) == 1 else f"{len(shown)} labels in other spellings"
+        found.append(f"{kind}, learned as labels of their own: {_few(shown)}")
+    if pairs:
+        shown = [f"{one!r} {counts[one]:,}x and {two!r} {counts[two]:,}x" for one, two in pairs]
+        found.append(f"{len(shown)} {'pair' if len(shown) == 1 else 'pairs'} of labels with nearly the same name: {_few(shown)}")
+    return found
+
+
+def _few(shown: list[str]) -> str:
+    return "; ".join(shown[:_SHOWN]) + (f"; and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else "")
+
+
+def similar_names(counts: Mapping[str, int]) -> list[tuple[str, str]]:
+    """Pairs that meet with one letter left out of either, or without a plural's ending; the commonest first."""
+    meeting: dict[str, set[str]] = defaultdict(set)
+    for name in counts:
+        for form in _forms(plain_name(name)):
+            meeting[form].add(name)
+    pairs = {
+        (one, two)
+        for names in meeting.values()
+        for one, two in combinations(sorted(names, key=lambda name: (-counts[name], name)), 2)
+        if plain_name(one) != plain_name(two) and not _numbered(one, two)
+    }
+    return sorted(pairs, key=lambda pair: (-counts[pair[1]], pair))
+
+
+def _forms(plain: str) -> Iterator[str]:
+    yield plain
+    if len(plain) >= _FEWEST_LETTERS:
+        yield from {plain[:place] + plain[place + 1 :] for place in range(len(plain))}
+        yield re.sub(r"e?s$", "", plain) + "\0"
+    if len(plain) == _FEWEST_LETTERS - 1:
+        yield plain + "\0"
+
+
+def _numbered(one: str, two: str) -> bool:
+    """Whether two names differ in their digits, as "level 1" and "level 2"."""
+    return re.findall(r"\d", one) != re.findall(r"\d", two)

@@ -1,0 +1,78 @@
+"""Labels with too few rows to learn from, merged into their parent or into one label for all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bertcnn.errors import LabelError, one_line
+from bertcnn.text.cleaning import is_blank
+
+LEVELS = " > "  # between the levels of a label's name
+OTHER = "other"
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class MergedLabels:
+    """Labels after rare ones were merged.
+
+    Attributes:
+        labels: one for each row, blank where none was given.
+        merged: each rare label and the one it became part of.
+        rows: of each rare label.
+    """
+
+    labels: list[str]
+    merged: Mapping[str, str]
+    rows: Mapping[str, int]
+
+    def in_words(self) -> str:
+        """What was merged, in one line."""
+        shown = [f"{name} ({self.rows[name]}) into {self.merged[name]}" for name in sorted(self.merged, key=lambda name: -self.rows[name])]
+        more = f" and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
+        return f"{len(shown)} rare labels, {sum(self.rows.values())} rows, merged: {one_line(', '.join(shown[:_NAMED]), 300)}{more}"
+
+
+def merge_rare(labels: Sequence[str], fewest: int, into: str = OTHER) -> MergedLabels:
+    """Merge labels with fewer than `fewest` rows; no row is dropped.
+
+    "A > B > C" becomes part of "A > B", and that of "A" if it is still rare; a label without a parent, or whose parents are rare too,
+    becomes part of `into`.
+
+    Args:
+        labels: one for each row; blank ones stay as they are and do not count.
+        fewest: rows a label needs.
+        into: the label for rare ones without a parent.
+
+    Raises:
+        LabelError: what became part of `into` is too rare itself.
+
+    Example:
+        >>> merge_rare(["a"] * 9 + ["b > x"] * 5 + ["b > y"] * 2 + ["b > z"] * 2 + ["c", "d", "e"], 3).merged
+        {'b > y': 'b', 'b > z': 'b', 'c': 'other', 'd': 'other', 'e': 'other'}
+    """
+    rows = Counter(name for name in labels if not is_blank(name))
+    counts, becomes = Counter(rows), {}
+    depth = max((name.count(LEVELS) for name in counts), default=0)
+    for level in range(depth, -1, -1):  # the deepest first, so that a parent has all its rare children when it is looked at
+        for name in sorted(name for name, count in counts.items() if count < fewest and name.count(LEVELS) == level and name != into):
+            becomes[name] = name.rpartition(LEVELS)[0] or into
+            counts[becomes[name]] += counts.pop(name)
+    if 0 < counts[into] < fewest:
+        gathered = sorted(name for name in rows if _end(name, becomes) == into)
+        raise LabelError(
+            f"{counts[into]} rows of all labels with fewer than {fewest} rows together ({one_line(', '.join(gathered), 200)})",
+            expected=f"at least {fewest}, to be learned as {into!r}",
+            fix="ask for fewer rows with --min-rows, add rows of these labels, or rename them",
+        )
+    merged = {name: _end(name, becomes) for name in sorted(rows) if name in becomes}
+    return MergedLabels([merged.get(name, name) for name in labels], merged, {name: rows[name] for name in merged})
+
+
+def _end(name: str, becomes: Mapping[str, str]) -> str:
+    """What a label is at last."""
+    while name in becomes:
+        name = becomes[name]
+    return name
