@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> None:
     steps.start("training", f"training, with {HELD_OUT:.0%} of the rows kept aside")
     kept, held_out = split_validation(texts, labels, HELD_OUT)
     with show_progress() as progress:
-        given = {"epochs": options.epochs, "max_tokens": options.max_tokens}
+        given = {"epochs": options.epochs, "max_tokens": options.max_tokens, "time_budget": options.time_budget}
         changes = {name: value for name, value in given.items() if value is not None}
         classifier = BertCNNClassifier(options.encoder, recipe=options.recipe, seed=options.seed, training=changes, progress=progress)
         classifier.fit([texts[row] for row in kept], [labels[row] for row in kept], columns=Columns(columns.text, columns.label))
@@ -114,6 +114,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--recipe", default="auto", choices=("auto", "frozen", "full"))
     parser.add_argument("--epochs", type=int, help="passes over the rows, at most (by recipe)")
     parser.add_argument("--max-tokens", type=int, help="longest input; of a longer text a quarter is its start, the rest its end (512)")
+    parser.add_argument("--time-budget", type=float, help="minutes; the recipe auto measures this machine and keeps within them")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--force", action="store_true", help="replace what is in the folder")
     return parser.parse_args(arguments)

@@ -145,7 +145,9 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         recipe: Recipe = self.recipe
         reason = "as asked"
         if recipe == "auto":
-            choice = choose_recipe(encoder, int(train_rows.lengths.sum()), len(train_labels), len(classes))
+            choice = choose_recipe(
+                encoder, int(train_rows.lengths.sum()), len(train_labels), len(classes), recipe_settings("full", changes)
+            )
             recipe, reason = choice.recipe, choice.reason
         progress.note(f"recipe {recipe}: {reason}")
         settings = recipe_settings(recipe, changes)

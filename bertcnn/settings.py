@@ -204,6 +204,9 @@ class TrainingSettings(Settings):
     validation_fraction: Annotated[float, Field(gt=0.0, lt=0.9)] = Field(0.1, description="share of rows held out when no file is given")
     compiled_shapes: Annotated[int, Field(ge=1, le=6)] = Field(4, description="padded lengths XLA compiles for, at most")
     max_tokens: Annotated[int, Field(ge=4)] = Field(512, description="longest input with [CLS] and [SEP]")
+    time_budget: Positive | None = Field(
+        None, description="minutes; auto measures this machine and takes full only if it should be done by then, so the recipe may vary"
+    )
 
 
 FULL = TrainingSettings()

@@ -59,6 +59,9 @@ def train(
     learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default="by recipe")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows of a batch.", show_default="by recipe")] = None,
     class_weight: Annotated[str, typer.Option(help="none, balanced or sqrt: let rare labels count more.")] = "none",
+    time_budget: Annotated[
+        float | None, typer.Option(help="Minutes: auto measures this machine and keeps within them.", show_default="15, on a usual machine")
+    ] = None,
     auto_precision: Annotated[
         str, typer.Option(help="How often automatic answers have to be right; also by label: 0.95,billing=0.99")
     ] = "0.95",
@@ -79,7 +82,13 @@ def train(
     from bertcnn.classifier import BertCNNClassifier
     from bertcnn.labelled import train_csv
 
-    given = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size, "class_weight": class_weight}
+    given = {
+        "epochs": epochs,
+        "learning_rate": learning_rate,
+        "batch_size": batch_size,
+        "class_weight": class_weight,
+        "time_budget": time_budget,
+    }
     changes = {name: value for name, value in given.items() if value is not None}
     with show_progress() as progress:
         classifier = BertCNNClassifier(

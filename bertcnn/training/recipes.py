@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,8 @@ _TOKENS = "embeddings/tokens"
 _CPU_FLOPS = 1e11  # of training on one of today's laptops and two-core servers, measured
 _GPU_FLOPS = 1e13
 _PATIENCE_MINUTES = 15.0
+_TRAINED, _COMPILED = 0.3, 5.5e12  # what of a bare product's speed training on real tokens has, and what compiling costs in its FLOPs
+_PRODUCT, _TIMES = (1024, 384, 1536), 20  # the bare product, and how often it is timed: about a tenth of a second
 FEW_ROWS_PER_LABEL = 20
 
 Store = Callable[[np.ndarray, np.ndarray], None]  # is given rows int [b] and their token embeddings float32 [b, T, D]
@@ -61,25 +65,49 @@ def on_gpu() -> bool:
     return any(device.startswith("gpu") for device in keras.distribution.list_devices())
 
 
-def choose_recipe(encoder: Bert, tokens: int, rows: int, classes: int) -> RecipeChoice:
+def choose_recipe(encoder: Bert, tokens: int, rows: int, classes: int, settings: TrainingSettings = FULL) -> RecipeChoice:
     """`full` where it can be expected to help and to end soon, else `frozen`.
+
+    How long it would take is reckoned with the usual speed of today's machines, so that the same rows always get the same recipe; only
+    where `settings` have a time budget this machine is measured, as it is at this moment.
 
     Args:
         encoder: what would be trained.
         tokens: of all training rows together.
         rows: training rows.
         classes: labels.
+        settings: of the recipe `full`.
     """
     weights = sum(int(np.prod(weight.shape)) for weight in encoder.weights if weight.path.startswith("layer_"))
-    minutes = 6.0 * weights * tokens * FULL.epochs / (_GPU_FLOPS if on_gpu() else _CPU_FLOPS) / 60
+    work = 6.0 * weights * tokens * settings.epochs
+    budget = settings.time_budget
     device = "a GPU" if on_gpu() else "this CPU"
+    if budget is None or on_gpu():
+        seconds = work / (_GPU_FLOPS if on_gpu() else _CPU_FLOPS)
+    else:
+        speed = product_speed()
+        seconds = (work / _TRAINED + _COMPILED) / speed
+        device += f" ({speed / 1e9:.0f} GFLOP/s just now)"
     per_label = rows / classes
-    cost = f"full fine-tuning would take about {max(1, round(minutes))} min on {device}"
-    if minutes > _PATIENCE_MINUTES:
-        return RecipeChoice("frozen", f"{cost}; --recipe full does it all the same")
+    cost = f"full fine-tuning would take about {max(1, round(seconds / 60))} min on {device}"
+    if seconds > 60 * (budget or _PATIENCE_MINUTES):
+        allowed = "" if budget is None else f", {budget:g} are allowed"
+        return RecipeChoice("frozen", f"{cost}{allowed}; --recipe full does it all the same")
     if per_label < FEW_ROWS_PER_LABEL:
         return RecipeChoice("frozen", f"{per_label:.0f} rows a label are few: the head alone is trained, which is faster")
     return RecipeChoice("full", f"{per_label:.0f} rows a label are enough to train the encoder too, and {cost}")
+
+
+def product_speed() -> float:
+    """FLOP/s of a matrix product as BERT's are, on the CPU, now: the middle one of several."""
+    rows, inner, columns = _PRODUCT
+    left, right = np.ones((rows, inner), np.float32), np.ones((inner, columns), np.float32)
+    seconds = []
+    for _ in range(_TIMES):
+        started = time.perf_counter()
+        left @ right
+        seconds.append(time.perf_counter() - started)
+    return 2.0 * rows * inner * columns / statistics.median(seconds)
 
 
 def recipe_settings(recipe: Recipe, changes: dict[str, object]) -> TrainingSettings:

@@ -119,6 +119,22 @@ def test_auto_says_why(shape, tokens, rows, recipe, reason):
     assert re.fullmatch(reason, choice.reason)
 
 
+@pytest.mark.parametrize(
+    ("minutes", "recipe", "ending"),
+    [(1e-6, "frozen", ", 1e-06 are allowed; --recipe full does it all the same"), (1e6, "full", "")],
+)
+def test_a_time_budget_is_held_against_this_machine(shape, minutes, recipe, ending):
+    choice = choose_recipe(shape, tokens=20_000, rows=1000, classes=2, settings=FULL.model_copy(update={"time_budget": minutes}))
+    assert choice.recipe == recipe
+    assert re.search(rf"about \d+ min on this CPU \(\d+ GFLOP/s just now\){ending}$", choice.reason)
+
+
+def test_fewer_epochs_take_less_time(shape):
+    tokens = 3 * 10**7
+    assert choose_recipe(shape, tokens, 10**6, 2).recipe == "frozen"
+    assert choose_recipe(shape, tokens, 10**6, 2, FULL.model_copy(update={"epochs": 1})).recipe == "full"
+
+
 def test_a_recipes_settings_are_its_defaults_with_changes():
     assert recipe_settings("full", {}) == recipe_settings("auto", {}) == FULL
     assert recipe_settings("frozen", {"epochs": 7}) == FROZEN.model_copy(update={"epochs": 7})
