@@ -9,8 +9,8 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from bertcnn.bundle import Bundle
+from bertcnn.encoders.checkpoint import published_name
 from bertcnn.encoders.config import published_config
-from bertcnn.encoders.convert import published_name
 
 _HEAD = ("convolution_", "logits/")
 

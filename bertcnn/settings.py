@@ -59,6 +59,9 @@ class EncoderSettings(Settings):
     heads: Count = Field(description="H, attention heads; must divide the width")
     feed_forward_width: Count = Field(description="F, inner width of the feed-forward layer")
     max_positions: Count = Field(512, description="longest input, in tokens")
+    positions: Literal["learned", "interleaved", "concatenated"] = Field(
+        "learned", description="as BERT's, or fixed sinusoids: sine and cosine by turns, or all sines and then all cosines"
+    )
     segment_types: Count = Field(2, description="sentence A and sentence B")
     activation: Literal["gelu", "gelu_tanh", "relu"] = Field("gelu", description="gelu is the exact, erf form")
     layer_norm_epsilon: Positive = Field(1e-12, description="added to the variance")
@@ -69,7 +72,52 @@ class EncoderSettings(Settings):
     def _heads_divide_width(self) -> Self:
         if self.width % self.heads:
             raise ValueError(f"width divisible by heads, not {self.width} by {self.heads}")
+        if self.positions != "learned" and self.width % 2:
+            raise ValueError(f"an even width where positions are sines and cosines, not {self.width}")
         return self
+
+    @classmethod
+    def of_size(cls, size: str, vocabulary_size: int = 30_522, **changes: Any) -> EncoderSettings:  # noqa: ANN401 - checked by pydantic
+        """One of the sizes Google released; heads of 64 values, and a feed-forward layer four times as wide as the model.
+
+        Args:
+            size: "tiny", "mini", "small", "medium", "base" or "large".
+            vocabulary_size: V.
+            changes: other settings by name.
+
+        Raises:
+            SettingsError: there is no such size, or a setting cannot work.
+
+        Source: Devlin et al. 2019, section 3 (base, large); Turc et al. 2019, section 3 (the others).
+
+        Example:
+            >>> EncoderSettings.of_size("base").parameters
+            109482240
+        """
+        if size not in SIZES:
+            raise SettingsError(f"the size {one_line(size)}", expected=f"one of {', '.join(SIZES)}", fix="correct it")
+        layers, width = SIZES[size]
+        shape = {
+            "vocabulary_size": vocabulary_size,
+            "width": width,
+            "layers": layers,
+            "heads": width // 64,
+            "feed_forward_width": 4 * width,
+        }
+        return cls(**{**shape, **changes})
+
+    @property
+    def parameters(self) -> int:
+        """Numbers in the encoder's weights, pooler and positions of either kind included."""
+        width, inner = self.width, self.feed_forward_width
+        norm = 2 * width
+        embeddings = (self.vocabulary_size + self.max_positions + self.segment_types) * width + norm
+        attention = 4 * (width * width + width) + norm
+        feed_forward = 2 * width * inner + inner + width + norm
+        return embeddings + self.layers * (attention + feed_forward) + width * width + width
+
+
+SIZES = {"tiny": (2, 128), "mini": (4, 256), "small": (4, 512), "medium": (8, 512), "base": (12, 768), "large": (24, 1024)}  # layers, width
 
 
 class HeadSettings(Settings):

@@ -49,7 +49,7 @@ def encoder_folder(tmp_path_factory) -> Path:
     """An encoder in Hugging Face layout, 2 layers of width 16, with random weights; do not write in it."""
     from safetensors.numpy import save_file
 
-    from bertcnn.encoders.convert import published_name
+    from bertcnn.encoders.checkpoint import published_name
     from bertcnn.models.bert import Bert
     from bertcnn.models.weights import extract
     from bertcnn.settings import EncoderSettings

@@ -1,13 +1,14 @@
-"""`bertcnn encoder`: which pretrained encoders there are, and having them on hand."""
+"""`bertcnn encoder` and `bertcnn fill-mask`: which pretrained encoders there are, having them on hand, and asking one."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-encoder_app = typer.Typer(help="Pretrained encoders: list them, fetch one, look at one.", no_args_is_help=True)
+encoder_app = typer.Typer(help="Pretrained encoders: list them, fetch one, look at one, export one.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="Name from `bertcnn encoder list`, keras_hub:NAME, or a folder.", show_default=False)]
 
@@ -67,3 +68,41 @@ def info(name: Name) -> None:
     }
     for key, value in rows.items():
         print(f"{key:<13} {value}")
+
+
+@encoder_app.command()
+def export(
+    name: Name,
+    to: Annotated[Path, typer.Option("--to", help="Folder for it.", show_default=False)],
+    force: Annotated[bool, typer.Option("--force", help="Replace an encoder that is there.")] = False,
+) -> None:
+    """Write an encoder as a folder that transformers and sentence-transformers load."""
+    from bertcnn.cli.progress import show_progress
+    from bertcnn.encoders.export import check_encoder_target, export_encoder
+
+    check_encoder_target(to, force)
+    with show_progress() as progress:
+        report = export_encoder(name, to, overwrite=force, progress=progress)
+    heads = " and ".join({"pooler": "the pooler", "mlm": "the MLM head", "nsp": "the NSP head"}[head] for head in report.heads)
+    print(f"Exported {to} ({report.name}, with {heads or 'no head'}).", file=sys.stderr)
+    if "mlm" not in report.heads:
+        print("It has no MLM head: AutoModelForMaskedLM will start one anew.", file=sys.stderr)
+
+
+def fill_mask(
+    encoder: Name,
+    text: Annotated[str, typer.Argument(help='With one or more [MASK]: "Rome is the [MASK] of Italy."', show_default=False)],
+    best: Annotated[int, typer.Option(help="Guesses for each [MASK].")] = 5,
+) -> None:
+    """Guess the words behind [MASK]: number of the gap, word and probability, with tabs between."""
+    from bertcnn.cli.progress import show_progress
+    from bertcnn.cli.quiet import load_keras
+
+    load_keras()
+    from bertcnn.fill_mask import fill_mask as best_words
+
+    with show_progress() as progress:
+        gaps = best_words(encoder, text, best=best, progress=progress)
+    for number, guesses in enumerate(gaps, 1):
+        for guess in guesses:
+            print(f"{number}\t{guess.piece}\t{guess.probability:.4f}")

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.check import check
-from bertcnn.cli.encoder import encoder_app
+from bertcnn.cli.encoder import encoder_app, fill_mask
 from bertcnn.cli.export import export
 from bertcnn.cli.quiet import load_keras
 from bertcnn.errors import BertCNNError, OutputError
@@ -252,6 +252,7 @@ def score(
 
 app.command()(check)
 app.command()(export)
+app.command("fill-mask")(fill_mask)
 
 
 def _tell(line: str) -> None:

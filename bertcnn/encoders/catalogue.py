@@ -67,13 +67,7 @@ class CatalogueEntry:
             >>> find_encoder("minilm-l6").parameters
             22713216
         """
-        shape = self.encoder
-        width, inner = shape.width, shape.feed_forward_width
-        norm = 2 * width
-        embeddings = (shape.vocabulary_size + shape.max_positions + shape.segment_types) * width + norm
-        attention = 4 * (width * width + width) + norm
-        feed_forward = 2 * width * inner + inner + width + norm
-        return embeddings + shape.layers * (attention + feed_forward) + width * width + width
+        return self.encoder.parameters
 
     @property
     def download_size(self) -> int:
@@ -81,16 +75,16 @@ class CatalogueEntry:
         return self.size or _FLOAT32 * self.parameters
 
 
-def _uncased(layers: int, width: int, heads: int) -> EncoderSettings:
-    """The shape shared by all of them: BERT's uncased vocabulary, 512 positions, a feed-forward four times as wide."""
-    return EncoderSettings(vocabulary_size=30_522, width=width, layers=layers, heads=heads, feed_forward_width=4 * width)
+def _minilm(layers: int) -> EncoderSettings:
+    """MiniLM's shape: narrow, with heads of 32 values."""
+    return EncoderSettings(vocabulary_size=30_522, width=384, layers=layers, heads=12, feed_forward_width=1536)
 
 
 _ENTRIES = (
     CatalogueEntry(
         name="minilm-l6",
         description="MiniLM, 6 layers, tuned on a billion sentence pairs: the default, fast and accurate",
-        encoder=_uncased(6, 384, 12),
+        encoder=_minilm(6),
         licence="Apache-2.0",
         repository="sentence-transformers/all-MiniLM-L6-v2",
         revision="c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
@@ -102,7 +96,7 @@ _ENTRIES = (
     CatalogueEntry(
         name="minilm-l12",
         description="MiniLM, 12 layers: a little more accurate than minilm-l6 at half its speed",
-        encoder=_uncased(12, 384, 12),
+        encoder=_minilm(12),
         licence="Apache-2.0",
         repository="sentence-transformers/all-MiniLM-L12-v2",
         revision="c004d8e3e901237d8fa7e9fff12774962e391ce5",
@@ -110,7 +104,7 @@ _ENTRIES = (
     CatalogueEntry(
         name="bge-small-en-v1.5",
         description="BGE small, 12 layers, tuned for retrieval: strong frozen features in English",
-        encoder=_uncased(12, 384, 12),
+        encoder=_minilm(12),
         licence="MIT",
         repository="BAAI/bge-small-en-v1.5",
         revision="5c38ec7c405ec4b44b94cc5a9bb96e735b38267a",
@@ -120,7 +114,7 @@ _ENTRIES = (
     CatalogueEntry(
         name="bert-base-uncased",
         description="BERT base, 12 layers, as published in 2018",
-        encoder=_uncased(12, 768, 12),
+        encoder=EncoderSettings.of_size("base"),
         licence="Apache-2.0",
         repository="google-bert/bert-base-uncased",
         revision="86b5e0934494bd15c9632b12f734a8a67f723594",
@@ -131,7 +125,7 @@ _ENTRIES = (
     CatalogueEntry(
         name="bert-large-uncased",
         description="BERT large, 24 layers: for machines with a GPU",
-        encoder=_uncased(24, 1024, 16),
+        encoder=EncoderSettings.of_size("large"),
         licence="Apache-2.0",
         repository="google-bert/bert-large-uncased",
         revision="6da4b6a26a1877e173fca3225479512db81a5e5b",
@@ -139,7 +133,7 @@ _ENTRIES = (
     CatalogueEntry(
         name="bert-tiny",
         description="Google's miniature of 2 layers: for trying things out",
-        encoder=_uncased(2, 128, 2),
+        encoder=EncoderSettings.of_size("tiny"),
         licence="Apache-2.0",
         repository="google/bert_uncased_L-2_H-128_A-2",
         revision="30b0a37ccaaa32f332884b96992754e246e48c5f",
@@ -147,21 +141,21 @@ _ENTRIES = (
     CatalogueEntry(
         name="bert-mini",
         description="Google's miniature of 4 layers, width 256",
-        encoder=_uncased(4, 256, 4),
+        encoder=EncoderSettings.of_size("mini"),
         licence="Apache-2.0",
         repository="google/bert_uncased_L-4_H-256_A-4",
     ),
     CatalogueEntry(
         name="bert-small",
         description="Google's miniature of 4 layers, width 512",
-        encoder=_uncased(4, 512, 8),
+        encoder=EncoderSettings.of_size("small"),
         licence="Apache-2.0",
         repository="google/bert_uncased_L-4_H-512_A-8",
     ),
     CatalogueEntry(
         name="bert-medium",
         description="Google's miniature of 8 layers, width 512",
-        encoder=_uncased(8, 512, 8),
+        encoder=EncoderSettings.of_size("medium"),
         licence="Apache-2.0",
         repository="google/bert_uncased_L-8_H-512_A-8",
     ),

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-from bertcnn.errors import EncoderError
+from bertcnn.errors import EncoderError, one_line
 from bertcnn.settings import EncoderSettings, TokenizerSettings
 
 # Hugging Face `config.json` key -> ours (transformers/models/bert/configuration_bert.py)
@@ -22,6 +22,8 @@ _SETTINGS = {
     "hidden_dropout_prob": "dropout",
     "attention_probs_dropout_prob": "attention_dropout",
 }
+FORMAT = 1  # of what Hugging Face's layout does not say and we add to config.json
+_OURS = "bertcnn"  # its key there
 _ACTIVATIONS: dict[str, Literal["gelu", "gelu_tanh", "relu"]] = {
     "gelu": "gelu",
     "gelu_python": "gelu",
@@ -37,7 +39,11 @@ def read_settings(folder: Path) -> EncoderSettings:
     Raises:
         EncoderError: the file is missing, is not JSON, or describes something other than BERT with learned absolute positions.
     """
-    path = folder / "config.json"
+    return settings_of(folder / "config.json")
+
+
+def settings_of(path: Path) -> EncoderSettings:
+    """The encoder's shape from a file with the keys of Hugging Face's `config.json`; see `read_settings`."""
     config = _read_json(path, expected="a BERT checkpoint's config.json")
     kind, positions = config.get("model_type", "bert"), config.get("position_embedding_type", "absolute")
     activation = str(config.get("hidden_act", "gelu"))
@@ -48,14 +54,22 @@ def read_settings(folder: Path) -> EncoderSettings:
             fix="choose an encoder of BERT's architecture (`bertcnn encoder list`)",
         )
     values = {ours: config[theirs] for theirs, ours in _SETTINGS.items() if theirs in config}
-    return EncoderSettings(**values, activation=_ACTIVATIONS[activation])
+    ours_only = config.get(_OURS, {"format": FORMAT})
+    if not isinstance(ours_only, dict) or ours_only.get("format") != FORMAT:
+        raise EncoderError(
+            f"{path} has {_OURS} {one_line(ours_only)}",
+            expected=f"format {FORMAT}",
+            fix="read it with the version of bertcnn that wrote it",
+        )
+    return EncoderSettings(**values, activation=_ACTIVATIONS[activation], positions=ours_only.get("positions", "learned"))
 
 
 def published_config(settings: EncoderSettings) -> dict[str, Any]:
     """The `config.json` from which `read_settings` makes these settings again."""
     activation = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}[settings.activation]
     values = {theirs: getattr(settings, ours) for theirs, ours in _SETTINGS.items()}
-    return {"model_type": "bert", "architectures": ["BertModel"], **values, "hidden_act": activation}
+    ours_only = {"format": FORMAT, "positions": settings.positions}  # sinusoids are stored as if learned, so that others can read them
+    return {"model_type": "bert", "architectures": ["BertModel"], **values, "hidden_act": activation, _OURS: ours_only}
 
 
 def read_tokenizer_settings(folder: Path, max_positions: int) -> TokenizerSettings:

@@ -13,9 +13,11 @@ from safetensors import SafetensorError, safe_open
 
 from bertcnn.encoders.catalogue import CATALOGUE, CatalogueEntry, find_encoder
 from bertcnn.encoders.config import read_settings
+from bertcnn.encoders.converted import OtherLayout, use_other_layout
+from bertcnn.encoders.google import GOOGLE_LAYOUT, google_files, is_google_checkpoint, read_google_settings
 from bertcnn.encoders.hub import announced_sha256, cached_by_hub_library, fetch_from_hub
 from bertcnn.encoders.keras_hub import is_preset, preset_files, read_preset_lowercase, read_preset_settings, read_preset_vocabulary
-from bertcnn.encoders.keras_hub_source import PREFIX, cached_preset, find_preset, preset_name, use_named_preset, use_preset_folder
+from bertcnn.encoders.keras_hub_source import PREFIX, PRESET_LAYOUT, cached_preset, find_preset, preset_name, use_named_preset
 from bertcnn.encoders.keras_hub_weights import count_preset_weights
 from bertcnn.encoders.layout import (
     CONFIG,
@@ -109,7 +111,7 @@ def fetch_encoder(
 
     Args:
         name_or_path: a catalogue name ("minilm-l6"), its hub repository, "keras_hub:" and the name of a BERT preset of KerasHub, or a
-            folder in Hugging Face or KerasHub layout.
+            folder in Hugging Face, KerasHub or Google layout.
         cache: where fetched encoders are kept; see `cache_folder`.
         progress: hears of the bytes, and of sources that failed.
 
@@ -124,7 +126,8 @@ def fetch_encoder(
             folder, record = use_named_preset(preset, place, progress)
             return FetchedEncoder(folder, f"{PREFIX}{preset}", record.source, None)
         if local is not None:
-            folder = use_preset_folder(local, place, progress) if is_preset(local) else local
+            layout = _other_layout(local)
+            folder = local if layout is None else use_other_layout(layout, local, place, progress)
             return FetchedEncoder(folder, local.name, f"the folder {local}", None)
         return _named_encoder(find_encoder(str(name_or_path)), place, progress)
     except OSError as error:
@@ -151,10 +154,17 @@ def _local_folder(name_or_path: str | os.PathLike[str]) -> Path | None:
     if known and not (path / CONFIG).is_file():
         return None
     if path.exists() or path.is_absolute() or str(name_or_path).startswith((".", "~")) or not isinstance(name_or_path, str):
-        if not path.is_dir() or not is_preset(path):
+        if not path.is_dir() or _other_layout(path) is None:
             check_layout(path)
         return path.resolve()
     return None
+
+
+def _other_layout(folder: Path) -> OtherLayout | None:
+    """KerasHub's or Google's, if the folder is in it."""
+    if is_preset(folder):
+        return PRESET_LAYOUT
+    return GOOGLE_LAYOUT if is_google_checkpoint(folder) else None
 
 
 def _fetch(entry: CatalogueEntry, cache: Path, progress: Progress) -> str:
@@ -282,6 +292,8 @@ def encoder_info(name_or_path: str | os.PathLike[str], *, cache: str | os.PathLi
         return _preset_info(preset, cache_folder(cache))
     if local is not None and is_preset(local):
         return _preset_folder_info(local)
+    if local is not None and is_google_checkpoint(local):
+        return _google_folder_info(local)
     return _entry_info(find_encoder(str(name_or_path)), cache_folder(cache)) if local is None else _folder_info(local)
 
 
@@ -343,6 +355,24 @@ def _preset_folder_info(folder: Path) -> EncoderInfo:
         repository=None,
         revision=None,
         sha256=sha256_of(weights[0]) if len(weights) == 1 else None,
+        folder=folder,
+        source=f"the folder {folder}",
+    )
+
+
+def _google_folder_info(folder: Path) -> EncoderInfo:
+    """Of a folder with a checkpoint of Google's: its shape by its settings, the weights are not read."""
+    settings, files = read_google_settings(folder), google_files(folder)
+    return EncoderInfo(
+        name=folder.name,
+        description="a checkpoint of Google's, of 2018",
+        encoder=settings,
+        parameters=settings.parameters,
+        size=sum(path.stat().st_size for path in files if ".data-" in path.name),
+        licence=None,
+        repository=None,
+        revision=None,
+        sha256=None,
         folder=folder,
         source=f"the folder {folder}",
     )

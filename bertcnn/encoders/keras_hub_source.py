@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
-import json
 import os
 import re
 import sys
@@ -13,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bertcnn.encoders import layout
-from bertcnn.encoders.config import published_config
+from bertcnn.encoders.checkpoint import checkpoint_of
+from bertcnn.encoders.converted import OtherLayout, keep_copy, kept_copy, sound_copy
+from bertcnn.encoders.folder import Pieces, write_encoder
 from bertcnn.encoders.keras_hub import (
     CONFIG,
     TOKENIZER,
@@ -26,11 +25,11 @@ from bertcnn.encoders.keras_hub import (
     read_preset_vocabulary,
 )
 from bertcnn.encoders.keras_hub_weights import read_preset_tensors
-from bertcnn.encoders.layout import SourceError, sha256_of
-from bertcnn.encoders.origin import Origin, is_sound, read_origin, record_files, write_origin
+from bertcnn.encoders.layout import SourceError
+from bertcnn.encoders.origin import Origin
 from bertcnn.encoders.process import Watched, run_watched, shortened
 from bertcnn.errors import EncoderError, one_line
-from bertcnn.files import put_in_place, resting_place, work_folder, write_new
+from bertcnn.files import work_folder
 from bertcnn.progress import Progress
 
 PREFIX: Final = "keras_hub:"
@@ -38,7 +37,7 @@ _NAME = re.compile(r"\w[\w.-]*", re.ASCII)  # names a folder in the cache
 _KAGGLE = "kaggle://"
 _PATIENCE = 20.0  # seconds without a byte; KerasHub's own download has no time limit for an answer
 _FLOAT32 = 4  # bytes
-_READ_AS = "2"  # raised when the same preset would be read differently
+_READ_AS = "3"  # raised when the same preset would be read differently
 # What `keras_hub.src.utils.preset_utils.get_file` does for each file, in a process of its own: it prints, and it can hang
 _DOWNLOAD = """
 import sys
@@ -121,34 +120,13 @@ def use_named_preset(name: str, cache: Path, progress: Progress) -> tuple[Path, 
             folder = _download(preset, work, progress)
         except SourceError as error:
             raise _unreachable(name, str(error)) from None
-        _keep(folder, target, work, source=f"the KerasHub preset {name}", repository=preset.handle)
-    return _kept(target)
+        keep_copy(lambda new: write_published(folder, new), target, work, source=f"the KerasHub preset {name}", repository=preset.handle)
+    return kept_copy(target)
 
 
 def cached_preset(name: str, cache: Path) -> tuple[Path, Origin] | None:
     """A preset's folder in our cache, with its record; None where there is none or it is not what was put there."""
-    return _sound(_named_folder(name, cache)) if _NAME.fullmatch(name) else None
-
-
-def use_preset_folder(preset: Path, cache: Path, progress: Progress) -> Path:
-    """The folder in our cache that has this preset in Hugging Face layout; made anew whenever the preset's files change.
-
-    Raises:
-        EncoderError: the preset is not sound.
-        OSError: the cache cannot be written.
-    """
-    try:
-        hashes = _READ_AS + "".join(f"{path.name} {sha256_of(path)}\n" for path in preset_files(preset))
-    except OSError as error:
-        raise EncoderError(f"{preset} could not be read ({error})", expected="files you may read", fix="ask for the right to") from None
-    target = cache / "encoders" / f"keras_hub-folder-{hashlib.sha256(hashes.encode()).hexdigest()[:16]}"
-    found = _sound(target)
-    if found is None:
-        with work_folder(target) as work:
-            _keep(preset, target, work, source=f"the folder {preset}", repository="")
-        found = _kept(target)
-        progress.note(f"{preset} is a KerasHub preset; it was checked and is kept in Hugging Face layout in {found[0]}")
-    return found[0]
+    return sound_copy(_named_folder(name, cache)) if _NAME.fullmatch(name) else None
 
 
 def write_published(preset: Path, folder: Path) -> None:
@@ -158,16 +136,13 @@ def write_published(preset: Path, folder: Path) -> None:
         EncoderError: the preset is not sound; see the readers in `keras_hub.py` and `keras_hub_weights.py`.
         OSError: the folder cannot be written.
     """
-    from safetensors.numpy import save
-
     preset_files(preset)
     settings, lowercase = read_preset_settings(preset), read_preset_lowercase(preset)
     vocabulary = read_preset_vocabulary(preset, settings.vocabulary_size)
-    weights = save(read_preset_tensors(preset, settings))
-    write_new(folder / layout.CONFIG, json.dumps(published_config(settings), indent=2).encode())
-    write_new(folder / layout.VOCABULARY, "".join(f"{piece}\n" for piece in vocabulary).encode())
-    write_new(folder / layout.TOKENIZER_CONFIG, json.dumps({"do_lower_case": lowercase}).encode())
-    write_new(folder / layout.WEIGHTS, weights)
+    write_encoder(folder, checkpoint_of(settings, read_preset_tensors(preset, settings)), Pieces(vocabulary, lowercase))
+
+
+PRESET_LAYOUT: Final = OtherLayout("a KerasHub preset", "keras_hub-folder-", _READ_AS, preset_files, write_published)
 
 
 # === The cache ===
@@ -175,30 +150,6 @@ def write_published(preset: Path, folder: Path) -> None:
 
 def _named_folder(name: str, cache: Path) -> Path:
     return cache / "encoders" / f"keras_hub-{name}"
-
-
-def _keep(preset: Path, target: Path, work: Path, *, source: str, repository: str) -> None:
-    new = work / "new"
-    new.mkdir()
-    write_published(preset, new)
-    write_origin(new, name=target.name, source=source, repository=repository, revision=None, files=record_files(new))
-    if _sound(target) is None:  # otherwise another process was faster
-        put_in_place(new, target, work, replace=True)
-
-
-def _kept(target: Path) -> tuple[Path, Origin]:
-    found = _sound(target)
-    if found is None:
-        raise EncoderError(f"{target} changed while it was written", expected="a cache nobody else changes", fix="try again")
-    return found
-
-
-def _sound(target: Path) -> tuple[Path, Origin] | None:
-    folder = resting_place(target)
-    origin = read_origin(folder)
-    if origin is None or any(name not in origin.files for name in layout.REQUIRED):
-        return None
-    return (folder, origin) if all(is_sound(folder / name, record) for name, record in origin.files.items()) else None
 
 
 # === Fetching ===

@@ -17,8 +17,10 @@ WEIGHTS: Final = "model.safetensors"
 REQUIRED: Final = (CONFIG, VOCABULARY, WEIGHTS)
 OPTIONAL: Final = (TOKENIZER_CONFIG,)
 LARGEST: Final = {CONFIG: 1 << 20, VOCABULARY: 1 << 26, TOKENIZER_CONFIG: 1 << 20, WEIGHTS: 1 << 33}  # bytes we are ready to take
+PICKLES: Final = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".joblib", ".ckpt")  # endings of files that can run code when they are opened
 PICKLED: Final = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack", "model.pt", "model.ckpt")
 
+_CONVERT = "convert it where transformers is installed: AutoModelForPreTraining.from_pretrained(FOLDER).save_pretrained(NEW)"
 _PIECE = 1 << 20  # bytes
 
 
@@ -65,14 +67,14 @@ def check_layout(folder: Path) -> None:
     if not folder.exists():
         raise EncoderError(f"{folder} does not exist", expected=expected, fix=fix)
     if not folder.is_dir():
+        if folder.suffix in PICKLES:
+            raise EncoderError(f"{folder} is a pickle file, which can run code when it is opened", expected=expected, fix=_CONVERT)
         raise EncoderError(f"{folder} is a file", expected=expected, fix=fix)
     missing = [name for name in REQUIRED if not (folder / name).is_file()]
-    pickled = [name for name in PICKLED if (folder / name).exists()]
+    pickled = [path.name for path in sorted(folder.iterdir()) if path.name in PICKLED or path.suffix in PICKLES]
     if WEIGHTS in missing and pickled:
         raise EncoderError(
-            f"{folder} has its weights only as {pickled[0]}, which can run code when it is opened",
-            expected=WEIGHTS,
-            fix="convert it where transformers is installed: AutoModel.from_pretrained(FOLDER).save_pretrained(NEW)",
+            f"{folder} has its weights only as {pickled[0]}, which can run code when it is opened", expected=WEIGHTS, fix=_CONVERT
         )
     if missing:
         raise EncoderError(f"{folder} has no {' and no '.join(missing)}", expected=expected, fix=fix)

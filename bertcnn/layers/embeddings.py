@@ -9,6 +9,7 @@ from keras import ops
 
 from bertcnn.layers.attention import bert_initializer
 from bertcnn.layers.dropout import HashDropout
+from bertcnn.layers.positions import SINUSOIDS
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
@@ -19,6 +20,7 @@ class BertEmbeddings(keras.layers.Layer):
         vocabulary_size: V.
         width: D.
         max_positions: longest input, in tokens.
+        positions: "learned", or the name of a table in `SINUSOIDS`; that is a weight like the other tables, but is not trained.
         segment_types: number of segments.
         epsilon: added to the variance in the normalisation.
         dropout: share of values dropped in training.
@@ -39,6 +41,7 @@ class BertEmbeddings(keras.layers.Layer):
         width: int,
         *,
         max_positions: int = 512,
+        positions: str = "learned",
         segment_types: int = 2,
         epsilon: float = 1e-12,
         dropout: float = 0.0,
@@ -47,20 +50,27 @@ class BertEmbeddings(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         self.vocabulary_size, self.width = vocabulary_size, width
-        self.max_positions, self.segment_types = max_positions, segment_types
+        self.max_positions, self.position_kind, self.segment_types = max_positions, positions, segment_types
         self.epsilon, self.dropout_rate, self.seed = epsilon, dropout, seed
         self.normalize = keras.layers.LayerNormalization(epsilon=epsilon, name="normalize", dtype=self.dtype_policy)
         self.dropout = HashDropout(dropout, seed=seed, dtype=self.dtype_policy)
 
     def build(self, *_: Any) -> None:  # noqa: ANN401
         """Create the three tables."""
-        tables = (("tokens", self.vocabulary_size), ("positions", self.max_positions), ("segments", self.segment_types))
-        self.tokens, self.positions, self.segments = (
-            self.add_weight(name=name, shape=(rows, self.width), initializer=bert_initializer(self.seed + index))
-            for index, (name, rows) in enumerate(tables)
-        )
+        self.tokens = self._table("tokens", self.vocabulary_size, bert_initializer(self.seed))
+        if self.position_kind == "learned":
+            self.positions = self._table("positions", self.max_positions, bert_initializer(self.seed + 1))
+        else:
+            sinusoids = SINUSOIDS[self.position_kind](self.max_positions, self.width)
+            self.positions = self._table(
+                "positions", self.max_positions, lambda *_, **__: ops.convert_to_tensor(sinusoids), trainable=False
+            )
+        self.segments = self._table("segments", self.segment_types, bert_initializer(self.seed + 2))
         self.normalize.build((None, None, self.width))
         self.built = True
+
+    def _table(self, name: str, rows: int, initializer: Any, *, trainable: bool = True) -> Any:  # noqa: ANN401
+        return self.add_weight(name=name, shape=(rows, self.width), initializer=initializer, trainable=trainable)
 
     def call(self, token_ids: Any, segment_ids: Any, position_ids: Any = None, training: bool = False) -> Any:  # noqa: ANN401
         """Look up and add; see the class."""
@@ -83,6 +93,7 @@ class BertEmbeddings(keras.layers.Layer):
             "vocabulary_size": self.vocabulary_size,
             "width": self.width,
             "max_positions": self.max_positions,
+            "positions": self.position_kind,
             "segment_types": self.segment_types,
             "epsilon": self.epsilon,
             "dropout": self.dropout_rate,

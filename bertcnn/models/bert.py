@@ -47,6 +47,7 @@ class Bert(keras.Model):
             settings.vocabulary_size,
             settings.width,
             max_positions=settings.max_positions,
+            positions=settings.positions,
             segment_types=settings.segment_types,
             epsilon=settings.layer_norm_epsilon,
             dropout=settings.dropout,

@@ -10,8 +10,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from bertcnn.data.batches import BatchPlan, pad
+from bertcnn.encoders.checkpoint import published_name, read_tensors
 from bertcnn.encoders.config import read_tokenizer_settings
-from bertcnn.encoders.convert import load_encoder, load_published, published_name, read_tensors
+from bertcnn.encoders.convert import load_encoder, load_published
 from bertcnn.errors import EncoderError
 from bertcnn.models.bert import Bert
 from bertcnn.models.weights import extract

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from bertcnn.layers.attention import MultiHeadAttention
+from bertcnn.layers.attention import DocumentMask, MultiHeadAttention, attend, attend_fused
 
 BATCH, TOKENS, WIDTH, HEADS = 3, 7, 8, 2
 GENERATOR = np.random.default_rng(0)
@@ -47,3 +47,34 @@ def test_dropout_acts_in_training_only():
     layer = MultiHeadAttention(HEADS, dropout=0.5, seed=3)
     np.testing.assert_array_equal(layer(HIDDEN, MASK), layer(HIDDEN, MASK))
     assert not np.allclose(layer(HIDDEN, MASK, training=True), layer(HIDDEN, MASK))
+
+
+def test_it_equals_the_equation_written_out_in_numpy():
+    queries, keys, values = GENERATOR.normal(size=(3, BATCH, TOKENS, HEADS, 4)).astype(np.float32)
+    context, attention = attend(*(keras.ops.convert_to_tensor(part) for part in (queries, keys, values)), MASK)
+    for row, head in np.ndindex(BATCH, HEADS):
+        length = MASK[row].sum()
+        exponentials = np.exp(queries[row, :, head] @ keys[row, :length, head].T / np.sqrt(4))
+        expected = exponentials / exponentials.sum(axis=-1, keepdims=True)
+        np.testing.assert_allclose(attention[row, head, :, :length], expected, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(context[row, :, head], expected @ values[row, :length, head], rtol=0, atol=1e-5)
+
+
+@pytest.mark.on_jax
+@pytest.mark.parametrize(("dtype", "close"), [("float32", 1e-5), ("bfloat16", 0.03)])
+def test_the_backends_own_attention_gives_the_same(dtype, close):
+    parts = [keras.ops.cast(part, dtype) for part in GENERATOR.normal(size=(3, BATCH, TOKENS, HEADS, 4)).astype(np.float32)]
+    for mask in (MASK, DocumentMask()(np.cumsum(MASK, axis=1) // 3)):
+        fused = attend_fused(*parts, mask)
+        assert keras.backend.standardize_dtype(fused.dtype) == dtype
+        difference = keras.ops.cast(fused, "float32") - keras.ops.cast(attend(*parts, mask)[0], "float32")
+        assert np.abs(np.asarray(difference)).max() < close
+
+
+def test_documents_of_a_row_do_not_see_each_other():
+    documents = np.array([[1, 1, 2, 2, 2, 0, 0]], np.int32)
+    mask = np.asarray(DocumentMask()(documents))[0]
+    expected = np.zeros((7, 7), int)
+    for place in (slice(0, 2), slice(2, 5), slice(5, 7)):
+        expected[place, place] = 1
+    np.testing.assert_array_equal(mask, expected)

@@ -2,8 +2,10 @@
 
 import keras
 import numpy as np
+import pytest
 
 from bertcnn.layers.embeddings import BertEmbeddings
+from bertcnn.layers.positions import SINUSOIDS
 
 BATCH, TOKENS, WIDTH, VOCABULARY = 2, 5, 6, 11
 TOKEN_IDS = np.random.default_rng(0).integers(0, VOCABULARY, (BATCH, TOKENS)).astype(np.int32)
@@ -27,3 +29,21 @@ def test_it_is_the_normalised_sum_of_three_tables():
 def test_bf16_keeps_the_layers_own_precision_to_its_end():
     layer = BertEmbeddings(VOCABULARY, WIDTH, dropout=0.5, dtype="mixed_bfloat16")
     assert keras.backend.standardize_dtype(layer(TOKEN_IDS, SEGMENT_IDS, training=True).dtype) == "bfloat16"
+
+
+@pytest.mark.parametrize("positions", ["interleaved", "concatenated"])
+def test_sinusoids_are_a_table_that_is_not_trained(check_layer, positions):
+    layer = BertEmbeddings(VOCABULARY, WIDTH, max_positions=TOKENS, positions=positions)
+    check_layer(layer, (TOKEN_IDS, SEGMENT_IDS), (BATCH, TOKENS, WIDTH), trainable_weights=4)
+    np.testing.assert_array_equal(layer.positions, SINUSOIDS[positions](TOKENS, WIDTH))
+    assert [weight.path.split("/")[-1] for weight in layer.non_trainable_weights] == ["positions"]
+
+
+@pytest.mark.parametrize("positions", ["learned", "interleaved"])
+def test_given_positions_choose_the_tables_rows(positions):
+    layer = BertEmbeddings(VOCABULARY, WIDTH, max_positions=9, positions=positions)
+    counted = np.broadcast_to(np.arange(TOKENS), TOKEN_IDS.shape).astype(np.int32)
+    plain = np.asarray(layer(TOKEN_IDS, SEGMENT_IDS))
+    np.testing.assert_array_equal(layer(TOKEN_IDS, SEGMENT_IDS, counted), plain)
+    restarted = layer(TOKEN_IDS, SEGMENT_IDS, counted % 3)
+    np.testing.assert_allclose(restarted[:, 3:], layer(TOKEN_IDS[:, 3:], SEGMENT_IDS[:, 3:]), rtol=0, atol=1e-6)

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from bertcnn.errors import SettingsError
 from bertcnn.models.bert import Bert
 from bertcnn.settings import EncoderSettings
 
@@ -21,9 +22,36 @@ def parameters(vocabulary, width, layers, inner, positions=512, segments=2):
     return (vocabulary + positions + segments) * width + norm + layers * block + dense(width, width)
 
 
-def test_it_has_as_many_parameters_as_the_paper_says():
-    assert parameters(30_522, 768, 12, 3072) == 109_482_240  # bert-base-uncased
-    assert Bert(SETTINGS).count_params() == parameters(VOCABULARY, WIDTH, LAYERS, INNER, positions=12)
+# Devlin et al. 2019 (base, large) and the published checkpoints of the others
+@pytest.mark.parametrize(
+    ("size", "weights"),
+    [
+        ("tiny", 4_385_920),
+        ("mini", 11_170_560),
+        ("small", 28_763_648),
+        ("medium", 41_373_184),
+        ("base", 109_482_240),
+        ("large", 335_141_888),
+    ],
+)
+def test_the_released_sizes_have_as_many_weights_as_published(size, weights):
+    shape = EncoderSettings.of_size(size)
+    assert parameters(30_522, shape.width, shape.layers, shape.feed_forward_width) == shape.parameters == weights
+    try:
+        with keras.StatelessScope(initialize_variables=False):  # the weights get no values
+            assert Bert(shape).count_params() == weights
+    finally:
+        keras.utils.clear_session(free_memory=False)  # nor later: Keras has a list of those that wait for theirs
+
+
+def test_any_other_size_has_as_many_parameters_as_the_formula_says():
+    count = Bert(SETTINGS).count_params()
+    assert count == parameters(VOCABULARY, WIDTH, LAYERS, INNER, positions=12) == SETTINGS.parameters
+
+
+def test_a_size_google_did_not_release_is_refused():
+    with pytest.raises(SettingsError, match="the size 'huge'; expected one of tiny, mini, small, medium, base, large"):
+        EncoderSettings.of_size("huge")
 
 
 def test_its_outputs_are_a_vector_a_token_and_one_a_text():
@@ -84,8 +112,7 @@ def test_documents_packed_in_a_row_get_the_vectors_they_get_alone():
     rows = [[generator.integers(1, VOCABULARY, length).astype(np.int32) for length in row] for row in lengths]
     packed, unpacked = Bert(SETTINGS, packed=True, seed=2), Bert(SETTINGS, seed=2)
     for weight in unpacked.weights:  # as drawn at the start, hardly any attention is paid to anything
-        if "seed_generator" not in weight.path:
-            weight.assign(generator.normal(1 if weight.path.endswith("gamma") else 0, 0.3, weight.shape))
+        weight.assign(generator.normal(1 if weight.path.endswith("gamma") else 0, 0.3, weight.shape))
     packed.set_weights(unpacked.get_weights())
     inputs = {name: np.concatenate([packed_row(row, 12)[name] for row in rows]) for name in packed_row([], 12)}
     found = packed(inputs)
@@ -128,3 +155,35 @@ def test_precision_given_for_all_layers_is_part_of_the_config_too():
     finally:
         keras.config.set_dtype_policy(before)
     assert Bert.from_config(config).get_layer("pooler").compute_dtype == "bfloat16"
+
+
+@pytest.mark.on_jax
+@pytest.mark.parametrize("positions", ["learned", "interleaved", "concatenated"])
+def test_padding_and_neighbours_never_change_a_row(positions):
+    encoder = Bert(SETTINGS.model_copy(update={"positions": positions}), seed=3)
+    generator = np.random.default_rng(2)
+    lengths = (1, 4, 7, 12)
+    rows = [generator.integers(1, VOCABULARY, length).astype(np.int32) for length in lengths]
+    batch = {name: np.zeros((len(rows), 12), np.int32) for name in INPUTS}
+    batch["token_ids"][:] = generator.integers(1, VOCABULARY, batch["token_ids"].shape)  # what padding holds must not matter either
+    for row, tokens in enumerate(rows):
+        for name, values in alone(tokens).items():
+            batch[name][row, : len(tokens)] = values[0]
+    together = encoder(batch)
+    for row, tokens in enumerate(rows):
+        single = encoder(alone(tokens))
+        found = np.asarray(together["sequence_output"])[row, : len(tokens)]
+        np.testing.assert_allclose(found, single["sequence_output"][0], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(together["pooled_output"][row], single["pooled_output"][0], rtol=0, atol=1e-6)
+
+
+def test_softmax_and_normalisation_are_in_float32_where_the_rest_is_in_bfloat16():
+    import tensorflow as tf
+
+    encoder = Bert(SETTINGS, dtype="mixed_bfloat16")
+    graph = tf.function(lambda: encoder(INPUTS)).get_concrete_function().graph
+    found = {kind: {node.outputs[0].dtype.name for node in graph.get_operations() if node.type == kind} for kind in _INTERNALS}
+    assert found == {"Softmax": {"float32"}, "Rsqrt": {"float32"}, "MatMul": {"bfloat16"}}
+
+
+_INTERNALS = ("Softmax", "Rsqrt", "MatMul")

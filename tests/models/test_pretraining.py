@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from bertcnn.encoders.convert import published_name
+from bertcnn.encoders.checkpoint import published_name
 from bertcnn.errors import EncoderError
 from bertcnn.models.bert import Bert
 from bertcnn.models.pretraining import BertPretraining, pretraining_figures

@@ -1,0 +1,121 @@
+"""Whether an exported encoder gives transformers and sentence-transformers the numbers it gives us; they have an environment of their own.
+
+python -m benchmarks.encoder_parity [ENCODER ...]
+
+Without an encoder: minilm-l6, and one of size tiny with random weights and all heads. Ends with 1 where a number is more than 1e-5 off.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.environment import ask_peer
+from bertcnn.cli.quiet import load_keras
+from bertcnn.encoders.checkpoint import HEADS, Checkpoint, read_checkpoint, weight_shapes
+from bertcnn.encoders.config import read_tokenizer_settings
+from bertcnn.encoders.download import fetch_encoder
+from bertcnn.encoders.export import export_encoder
+from bertcnn.encoders.folder import Pieces, write_encoder
+from bertcnn.settings import EncoderSettings
+from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
+
+CLOSE = 1e-5
+TEXTS = (
+    "My router's led is not working, I tried changing the power socket but still nothing.",
+    "ok",
+    "You billed me £49.99 twice on 03/07/2025 (invoice #AB-10293/7); naïve café, 你好 and Привет.",
+    "the invoice is wrong again. " * 60,
+)
+
+
+def random_encoder(folder: Path, vocabulary: tuple[str, ...]) -> Path:
+    """An encoder of size tiny with all heads; weights far from those at a start, so that every one matters."""
+    settings, generator = EncoderSettings.of_size("tiny", len(vocabulary)), np.random.default_rng(0)
+    tensors = {
+        name: generator.normal(1 if name.endswith("gamma") else 0, 0.1, shape).astype(np.float32)
+        for name, shape in weight_shapes(settings).items()
+    }
+    folder.mkdir()
+    write_encoder(folder, Checkpoint(settings, tensors), Pieces(vocabulary, lowercase=True))
+    return folder
+
+
+def our_answers(folder: Path) -> dict[str, np.ndarray]:
+    """What the encoder says here, under the names that `peers/load_encoder.py` uses; logits only where there is an MLM head."""
+    from bertcnn.models.bert import Bert
+    from bertcnn.models.pretraining import BertPretraining
+
+    checkpoint = read_checkpoint(folder)
+    tokenizer = WordPieceTokenizer(
+        read_vocabulary(folder / "vocab.txt"), read_tokenizer_settings(folder, checkpoint.settings.max_positions)
+    )
+    model = BertPretraining(Bert(checkpoint.settings, name="bert"))
+    for weight in model.weights:
+        if weight.path in checkpoint.tensors:
+            weight.assign(checkpoint.tensors[weight.path])
+    found = {}
+    for row, token_ids in enumerate(tokenizer.encode(TEXTS).token_ids):
+        inputs = {"token_ids": token_ids[None], "segment_ids": 0 * token_ids[None], "padding_mask": 0 * token_ids[None] + 1}
+        outputs = model.encoder(inputs)
+        found[f"{row}/token_ids"] = token_ids
+        found[f"{row}/sequence"] = np.asarray(outputs["sequence_output"])[0]
+        found[f"{row}/mean"] = found[f"{row}/sequence"].mean(axis=0)
+        if "pooler" in checkpoint.heads:
+            found[f"{row}/pooled"] = np.asarray(outputs["pooled_output"])[0]
+        if "mlm" in checkpoint.heads:
+            places = np.arange(len(token_ids), dtype=np.int32)[None]
+            found[f"{row}/mlm"] = np.asarray(model({**inputs, "masked_positions": places})["mlm_logits"])[0]
+    return found
+
+
+def compare(encoder: str | Path, place: Path) -> bool:
+    """Export, ask both sides, print a row for each kind of number."""
+    exported = place / "exported"
+    report = export_encoder(encoder, exported)
+    texts, answers = place / "texts.json", place / "answers.npz"
+    texts.write_text(json.dumps(TEXTS), encoding="utf-8")
+    said = ask_peer("load_encoder", exported, texts, answers)
+    with np.load(answers) as file:
+        theirs = dict(file)
+    ours = our_answers(exported)
+    good = True
+    for kind in ("token_ids", "sequence", "pooled", "mlm", "mean"):
+        names = [name for name in ours if name.endswith(f"/{kind}")]
+        if not names:
+            print(f"| {report.name} | {kind} | no such head | |", flush=True)
+            continue
+        worst = max(float(np.abs(ours[name] - theirs[name]).max()) if ours[name].shape == theirs[name].shape else np.inf for name in names)
+        largest = max(float(np.abs(theirs[name]).max()) for name in names)
+        good &= worst <= (0 if kind == "token_ids" else CLOSE)
+        print(f"| {report.name} | {kind} | {worst:.1e} | {largest:.3g} |", flush=True)
+    versions = ", ".join(f"{name} {version}" for name, version in said["versions"].items())
+    print(f"\n{versions}; heads {', '.join(report.heads) or 'none'} of {', '.join(HEADS)}\n", flush=True)
+    return good
+
+
+def main() -> None:
+    """Compare every encoder that was named."""
+    load_keras()
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        encoders: list[str | Path] = list(sys.argv[1:])
+        if not encoders:
+            vocabulary = read_vocabulary(fetch_encoder("minilm-l6").folder / "vocab.txt")
+            encoders = ["minilm-l6", random_encoder(place / "random-tiny", vocabulary)]
+        print("| encoder | numbers | largest difference | largest number |\n|---|---|---|---|", flush=True)
+        results = []
+        for number, encoder in enumerate(encoders):
+            own = place / str(number)
+            own.mkdir()
+            results.append(compare(encoder, own))
+    if not all(results):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

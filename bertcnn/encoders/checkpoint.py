@@ -1,0 +1,203 @@
+"""A published checkpoint, read: its settings and its tensors by our names; nothing here needs a model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from bertcnn.encoders.config import read_settings
+from bertcnn.encoders.keras_hub import is_preset, read_preset_settings
+from bertcnn.encoders.keras_hub_weights import read_preset_tensors
+from bertcnn.encoders.layout import WEIGHTS
+from bertcnn.errors import EncoderError, one_line
+from bertcnn.settings import EncoderSettings
+
+# Our weight's name -> Hugging Face's (transformers/models/bert/modeling_bert.py); a layer's names stand behind its number
+_OUTSIDE_LAYERS = {
+    "embeddings/tokens": "embeddings.word_embeddings.weight",
+    "embeddings/positions": "embeddings.position_embeddings.weight",
+    "embeddings/segments": "embeddings.token_type_embeddings.weight",
+    "embeddings/normalize/gamma": "embeddings.LayerNorm.weight",
+    "embeddings/normalize/beta": "embeddings.LayerNorm.bias",
+    "pooler/kernel": "pooler.dense.weight",
+    "pooler/bias": "pooler.dense.bias",
+    "mlm/transform/kernel": "cls.predictions.transform.dense.weight",
+    "mlm/transform/bias": "cls.predictions.transform.dense.bias",
+    "mlm/normalize/gamma": "cls.predictions.transform.LayerNorm.weight",
+    "mlm/normalize/beta": "cls.predictions.transform.LayerNorm.bias",
+    "mlm/bias": "cls.predictions.bias",
+    "nsp/kernel": "cls.seq_relationship.weight",
+    "nsp/bias": "cls.seq_relationship.bias",
+}
+_INSIDE_LAYER = {
+    "attention/query": "attention.self.query",
+    "attention/key": "attention.self.key",
+    "attention/value": "attention.self.value",
+    "attention/output": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "expand": "intermediate.dense",
+    "contract": "output.dense",
+    "output_norm": "output.LayerNorm",
+}
+_PARAMETERS = {"kernel": "weight", "bias": "bias", "gamma": "weight", "beta": "bias"}
+_OLD_PARAMETERS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}  # checkpoints made before 2019
+_DECODER, _DECODER_BIAS = "cls.predictions.decoder.weight", "cls.predictions.decoder.bias"  # BERT's are the token embeddings and `mlm/bias`
+
+Head = Literal["pooler", "mlm", "nsp"]
+HEADS: tuple[Head, ...] = get_args(Head)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """An encoder's weights, and those of its heads as far as it has any.
+
+    Attributes:
+        settings: its shape.
+        tensors: float32 arrays by our names, such as `layer_0/attention/query/kernel` or `mlm/bias`.
+    """
+
+    settings: EncoderSettings
+    tensors: Mapping[str, np.ndarray]
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """Which there are; any other has to be started anew."""
+        return tuple(head for head in HEADS if any(head_of(name) == head for name in self.tensors))
+
+
+def head_of(name: str) -> Head | None:
+    """The head that a weight of ours belongs to; None for the encoder's own.
+
+    Example:
+        >>> head_of("mlm/transform/kernel")
+        'mlm'
+    """
+    return next((head for head in HEADS if name.startswith(f"{head}/")), None)
+
+
+def published_name(name: str) -> str:
+    """Hugging Face's name of our weight `name`, without the "bert." in front.
+
+    Example:
+        >>> published_name("layer_3/attention/query/kernel")
+        'encoder.layer.3.attention.self.query.weight'
+    """
+    if name in _OUTSIDE_LAYERS:
+        return _OUTSIDE_LAYERS[name]
+    layer, inner = name.split("/", 1)
+    part, parameter = inner.rsplit("/", 1)
+    return f"encoder.layer.{layer.removeprefix('layer_')}.{_INSIDE_LAYER[part]}.{_PARAMETERS[parameter]}"
+
+
+def weight_shapes(settings: EncoderSettings) -> dict[str, tuple[int, ...]]:
+    """The shape of every weight of an encoder and its heads, by our names."""
+    width, inner = settings.width, settings.feed_forward_width
+    dense: dict[str, tuple[int, int]] = {f"attention/{part}": (width, width) for part in ("query", "key", "value", "output")}
+    dense |= {"expand": (width, inner), "contract": (inner, width)}
+    shapes: dict[str, tuple[int, ...]] = {
+        "embeddings/tokens": (settings.vocabulary_size, width),
+        "embeddings/positions": (settings.max_positions, width),
+        "embeddings/segments": (settings.segment_types, width),
+        "mlm/bias": (settings.vocabulary_size,),
+    }
+    layers = [f"layer_{number}" for number in range(settings.layers)]
+    everywhere = {f"{layer}/{part}": shape for layer in layers for part, shape in dense.items()}
+    for part, shape in (everywhere | {"pooler": (width, width), "mlm/transform": (width, width), "nsp": (width, 2)}).items():
+        shapes |= {f"{part}/kernel": shape, f"{part}/bias": shape[1:]}
+    norms = [f"{layer}/{part}" for layer in layers for part in ("attention_norm", "output_norm")]
+    for part in ("embeddings/normalize", *norms, "mlm/normalize"):
+        shapes |= {f"{part}/gamma": (width,), f"{part}/beta": (width,)}
+    return shapes
+
+
+# === Reading ===
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """The encoder in a folder in Hugging Face's or KerasHub's layout, with the heads of BertForPreTraining that it has.
+
+    Raises:
+        EncoderError: a file is missing or broken, the two do not fit, or a head is there in part.
+    """
+    return checkpoint_of(*read_published(folder))
+
+
+def read_published(folder: Path) -> tuple[EncoderSettings, dict[str, np.ndarray]]:
+    """Settings and tensors as they are, the latter by Hugging Face's names.
+
+    Raises:
+        EncoderError: a file is missing or broken.
+    """
+    if is_preset(folder):
+        settings = read_preset_settings(folder)
+        return settings, read_preset_tensors(folder, settings)
+    return read_settings(folder), read_tensors(folder / WEIGHTS)
+
+
+def read_tensors(path: Path) -> dict[str, np.ndarray]:
+    """The tensors in a published `model.safetensors`, float32, by Hugging Face's names without the "bert." in front.
+
+    Raises:
+        EncoderError: the file is missing or is not a safetensors file.
+    """
+    try:
+        with safe_open(path, "np") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except (OSError, SafetensorError) as error:
+        raise EncoderError(f"{path} could not be read ({error})", expected="a safetensors file", fix="fetch the encoder again") from None
+    return {_plain_name(name): tensor.astype(np.float32, copy=False) for name, tensor in tensors.items()}
+
+
+def _plain_name(name: str) -> str:
+    name = name.removeprefix("bert.")
+    for old, new in _OLD_PARAMETERS.items():
+        name = name.replace(old, new)
+    return name
+
+
+def checkpoint_of(settings: EncoderSettings, published: Mapping[str, np.ndarray], heads: Collection[Head] = HEADS) -> Checkpoint:
+    """Tensors by Hugging Face's names, checked and by ours; dense kernels are stored transposed there.
+
+    Args:
+        settings: the encoder's shape.
+        published: what there is; more than BERT's weights may be.
+        heads: those of interest. They are optional; an MLM head with a decoder of its own, not tied to the token embeddings, is no head of
+            BERT's and is left out.
+
+    Raises:
+        EncoderError: a tensor is missing or has another shape, or a head is there in part.
+    """
+    published = dict(published)
+    if _DECODER_BIAS in published:
+        published.setdefault(_OUTSIDE_LAYERS["mlm/bias"], published[_DECODER_BIAS])
+    shapes, tensors, missing = weight_shapes(settings), {}, []
+    for name, shape in shapes.items():
+        theirs = published_name(name)
+        if head_of(name) not in (None, *heads):
+            continue
+        if theirs not in published:
+            missing.append(name)
+            continue
+        values = published[theirs].T if name.endswith("/kernel") else published[theirs]
+        if values.shape != shape:
+            raise EncoderError(
+                f"weight {name!r} has the shape {values.shape}", expected=f"{shape}", fix="use weights and settings that belong together"
+            )
+        tensors[name] = values
+    present = {None, *map(head_of, tensors)}
+    for name in missing:
+        if head_of(name) in present:  # the encoder itself, or a head of which something is there
+            found = one_line(", ".join(sorted(published)[:3]))
+            raise EncoderError(
+                f"a checkpoint without {published_name(name)!r} (it starts with {found})",
+                expected="every weight of BERT, and heads that are whole",
+                fix="use a checkpoint of Hugging Face's BertModel, BertForPreTraining or BertForMaskedLM that fits its config.json",
+            )
+    if "mlm" in present and not np.array_equal(published.get(_DECODER, tensors["embeddings/tokens"]), tensors["embeddings/tokens"]):
+        tensors = {name: values for name, values in tensors.items() if head_of(name) != "mlm"}
+    return Checkpoint(settings, tensors)

@@ -1,0 +1,109 @@
+"""An encoder out: a folder that `transformers` and `sentence-transformers` load as one of their own."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertcnn.encoders.checkpoint import Head, read_checkpoint
+from bertcnn.encoders.config import read_tokenizer_settings
+from bertcnn.encoders.download import fetch_encoder
+from bertcnn.encoders.folder import FILES, Pieces, write_encoder, write_sentence_modules
+from bertcnn.encoders.layout import CONFIG, VOCABULARY, WEIGHTS
+from bertcnn.errors import OutputError, one_line
+from bertcnn.files import check_target, output_error, put_in_place, real_folder, resting_place, work_folder
+from bertcnn.progress import Progress
+from bertcnn.text.wordpiece import read_vocabulary
+
+
+@dataclass(frozen=True)
+class EncoderExport:
+    """What was exported.
+
+    Attributes:
+        folder: where it is.
+        name: of the encoder.
+        heads: that it has besides the encoder itself.
+    """
+
+    folder: Path
+    name: str
+    heads: tuple[Head, ...]
+
+
+def check_encoder_target(out: str | os.PathLike[str], overwrite: bool) -> None:
+    """Refuse, before any work, a place where an encoder's folder could not be put.
+
+    Raises:
+        OutputError: it is taken, or cannot be written.
+    """
+    check_target(out, lambda target: _check_replaceable(target, overwrite))
+
+
+def export_encoder(
+    name_or_path: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    cache: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> EncoderExport:
+    """Write an encoder as a folder for `transformers.AutoModel`, `AutoModelForMaskedLM` and `sentence-transformers`.
+
+    The vector of a text there is the mean of its tokens' vectors. Heads are written as far as the encoder has them.
+
+    Args:
+        name_or_path: anything `fetch_encoder` takes.
+        out: a folder that is not there yet.
+        overwrite: whether an encoder that stands there may be replaced.
+        cache: where fetched encoders are kept; see `cache_folder`.
+        progress: hears of the bytes if it has to be fetched.
+
+    Raises:
+        EncoderError: there is no such encoder, or it is not sound.
+        OutputError: `out` is taken or cannot be written.
+    """
+    check_encoder_target(out, overwrite)
+    fetched = fetch_encoder(name_or_path, cache=cache, progress=progress)
+    checkpoint = read_checkpoint(fetched.folder)
+    lowercase = read_tokenizer_settings(fetched.folder, checkpoint.settings.max_positions).lowercase
+    pieces = Pieces(read_vocabulary(fetched.folder / VOCABULARY), lowercase)
+    target = real_folder(out)
+    try:
+        with work_folder(target) as work:
+            new = work / "new"
+            new.mkdir()
+            write_encoder(new, checkpoint, pieces)
+            write_sentence_modules(new, checkpoint.settings)
+            _check_replaceable(target, overwrite)  # again: somebody may have put something there meanwhile
+            put_in_place(new, target, work, replace=overwrite)
+    except OSError as error:
+        raise output_error(target, error) from None
+    return EncoderExport(Path(out), fetched.name, checkpoint.heads)
+
+
+def _check_replaceable(target: Path, overwrite: bool) -> None:
+    """Only an empty folder, or with `overwrite` an encoder to which nothing was added, may give way."""
+    place = resting_place(target)
+    if not place.exists():
+        return
+    if not place.is_dir():
+        raise OutputError(f"{target} is a file", expected="a folder that does not exist yet", fix="choose another name")
+    found = {path.relative_to(place).as_posix() for path in place.rglob("*") if not path.is_dir()}
+    if not found:
+        return
+    foreign = sorted(found - FILES)
+    if foreign or not {CONFIG, WEIGHTS} <= found:
+        what = f"holds {one_line(foreign[0])}, which is no part of one" if foreign else "is none"
+        raise OutputError(
+            f"{target} {what}",
+            expected="a new folder, or an encoder as it was exported",
+            fix="choose another place; it is never overwritten",
+        )
+    if not overwrite:
+        raise OutputError(
+            f"{target} holds an encoder already",
+            expected="a folder that does not exist yet",
+            fix="choose another name, or overwrite it with --force",
+        )

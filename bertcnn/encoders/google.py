@@ -1,0 +1,169 @@
+"""Google's own checkpoints of BERT, as published in 2018: a folder with TensorFlow 1 files becomes one in Hugging Face layout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from bertcnn.encoders.checkpoint import Checkpoint, head_of, published_name, weight_shapes
+from bertcnn.encoders.config import settings_of
+from bertcnn.encoders.converted import OtherLayout
+from bertcnn.encoders.folder import Pieces, write_encoder
+from bertcnn.encoders.layout import VOCABULARY
+from bertcnn.errors import EncoderError, one_line
+from bertcnn.settings import EncoderSettings
+from bertcnn.text.wordpiece import read_vocabulary
+
+CONFIG: Final = "bert_config.json"
+_INDEX = ".index"  # of the two or more files of a TensorFlow checkpoint, the one that lists the tensors
+_FETCH_AGAIN = "download and unpack Google's archive again, for example uncased_L-12_H-768_A-12.zip"
+# Heads: our weight's name -> Google's (google-research/bert, run_pretraining.py); the encoder's follow from Hugging Face's
+_HEADS = {
+    "mlm/transform/kernel": "cls/predictions/transform/dense/kernel",
+    "mlm/transform/bias": "cls/predictions/transform/dense/bias",
+    "mlm/normalize/gamma": "cls/predictions/transform/LayerNorm/gamma",
+    "mlm/normalize/beta": "cls/predictions/transform/LayerNorm/beta",
+    "mlm/bias": "cls/predictions/output_bias",
+    "nsp/kernel": "cls/seq_relationship/output_weights",
+    "nsp/bias": "cls/seq_relationship/output_bias",
+}
+_TRANSPOSED = ("nsp/kernel",)  # all other kernels stand there as ours do, [in, out]
+
+
+def google_name(name: str) -> str:
+    """Google's name of our weight `name`.
+
+    Example:
+        >>> google_name("layer_3/attention/query/kernel")
+        'bert/encoder/layer_3/attention/self/query/kernel'
+    """
+    if name in _HEADS:
+        return _HEADS[name]
+    place, _, _ = published_name(name).rpartition(".")
+    parameter = name.rpartition("/")[2]
+    path = "bert/" + place.replace("encoder.layer.", "encoder/layer_").replace(".", "/")
+    return path if parameter in ("tokens", "positions", "segments") else f"{path}/{parameter}"
+
+
+def is_google_checkpoint(folder: Path) -> bool:
+    """Whether `folder` is as Google's archives unpack: with a bert_config.json and without Hugging Face's files."""
+    return (folder / CONFIG).is_file() and not (folder / "config.json").exists()
+
+
+def google_files(folder: Path) -> tuple[Path, ...]:
+    """The files that are read, the index of the weights last but for the weights themselves.
+
+    Raises:
+        EncoderError: one of them is missing, or there are several checkpoints.
+    """
+    indices = sorted(folder.glob(f"*.ckpt*{_INDEX}"))
+    if not (folder / VOCABULARY).is_file() or len(indices) != 1:
+        found = one_line(", ".join(sorted(path.name for path in folder.iterdir())))
+        raise EncoderError(
+            f"{folder} holds {found}", expected=f"{CONFIG}, {VOCABULARY} and one checkpoint, bert_model.ckpt{_INDEX}", fix=_FETCH_AGAIN
+        )
+    data = sorted(folder.glob(f"{indices[0].name.removesuffix(_INDEX)}.data-*"))
+    return (folder / CONFIG, folder / VOCABULARY, indices[0], *data)
+
+
+def read_google_settings(folder: Path) -> EncoderSettings:
+    """The encoder's shape; `bert_config.json` has the keys of Hugging Face's file, which came from it.
+
+    Raises:
+        EncoderError: the file cannot be read, or describes something else than BERT.
+    """
+    return settings_of(folder / CONFIG)
+
+
+def read_google_vocabulary(folder: Path) -> tuple[tuple[str, ...], bool]:
+    """The pieces in the order of their ids, and whether texts are to be lower-cased.
+
+    No file of Google's says the latter; but an uncased vocabulary has no piece with a capital letter, and a cased one has thousands.
+
+    Raises:
+        EncoderError: the file cannot be read.
+    """
+    vocabulary = read_vocabulary(folder / VOCABULARY)
+    cased = any(piece != piece.lower() for piece in vocabulary if not (piece.startswith("[") and piece.endswith("]")))
+    return vocabulary, not cased
+
+
+def read_google_checkpoint(folder: Path) -> Checkpoint:
+    """All weights of encoder and heads; what the optimizer remembered is left.
+
+    TensorFlow's checkpoints hold tensors and nothing that could be run.
+
+    Raises:
+        EncoderError: a file is missing or broken, or a tensor is missing, or has another shape.
+    """
+    settings = read_google_settings(folder)
+    reader, stored = _open(folder)
+    tensors: dict[str, np.ndarray] = {}
+    for name, shape in weight_shapes(settings).items():
+        theirs = google_name(name)
+        there = shape[::-1] if name in _TRANSPOSED else shape
+        if theirs not in stored and head_of(name) is not None and not any(_head_there(stored, name)):
+            continue
+        if stored.get(theirs) != there:
+            raise EncoderError(
+                f"{folder} has {theirs!r} of the shape {stored.get(theirs, 'none, it is missing')}", expected=f"{there}", fix=_FETCH_AGAIN
+            )
+        values = _tensor(reader, folder, theirs)
+        tensors[name] = np.ascontiguousarray(values.T if name in _TRANSPOSED else values)
+    return Checkpoint(settings, tensors)
+
+
+def write_google_published(origin: Path, folder: Path) -> None:
+    """Write Google's encoder into the empty `folder`, in Hugging Face layout.
+
+    Raises:
+        EncoderError: the checkpoint is not sound.
+        OSError: the folder cannot be written.
+    """
+    checkpoint = read_google_checkpoint(origin)
+    vocabulary, lowercase = read_google_vocabulary(origin)
+    wanted = checkpoint.settings.vocabulary_size
+    if len(vocabulary) != wanted:
+        raise EncoderError(
+            f"{origin / VOCABULARY} holds {len(vocabulary):,} pieces", expected=f"the {wanted:,} of {CONFIG}", fix=_FETCH_AGAIN
+        )
+    write_encoder(folder, checkpoint, Pieces(vocabulary, lowercase))
+
+
+GOOGLE_LAYOUT: Final = OtherLayout("a checkpoint of Google's", "google-folder-", "1", google_files, write_google_published)
+
+
+def _head_there(stored: dict[str, tuple[int, ...]], name: str) -> list[bool]:
+    """Of the weights of one head, which the checkpoint has."""
+    pooler = ("pooler/kernel", "pooler/bias")
+    return [google_name(other) in stored for other in (*_HEADS, *pooler) if head_of(other) == head_of(name)]
+
+
+def _open(folder: Path) -> tuple[Any, dict[str, tuple[int, ...]]]:
+    """A reader, and the shape of every tensor by name."""
+    import tensorflow as tf
+
+    prefix = str(google_files(folder)[2]).removesuffix(_INDEX)
+    try:
+        reader = tf.train.load_checkpoint(prefix)
+        return reader, {name: tuple(shape) for name, shape in reader.get_variable_to_shape_map().items()}
+    except (OSError, ValueError, RuntimeError, tf.errors.OpError) as error:
+        raise _broken(prefix, error) from None
+
+
+def _tensor(reader: Any, folder: Path, name: str) -> np.ndarray:  # noqa: ANN401
+    import tensorflow as tf
+
+    try:
+        values = np.asarray(reader.get_tensor(name), np.float32)
+    except (OSError, ValueError, RuntimeError, tf.errors.OpError) as error:
+        raise _broken(str(folder), error) from None
+    if not np.isfinite(values).all():
+        raise EncoderError(f"{folder} has {name!r} with NaN or infinity in it", expected="finite numbers", fix=_FETCH_AGAIN)
+    return values
+
+
+def _broken(path: str, error: Exception) -> EncoderError:
+    return EncoderError(f"{path} could not be read ({one_line(error)})", expected="a checkpoint of TensorFlow", fix=_FETCH_AGAIN)

@@ -1,0 +1,108 @@
+"""The best words for a gap in a text, as an encoder with an MLM head guesses them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bertcnn.encoders.checkpoint import Checkpoint, checkpoint_of, read_published
+from bertcnn.encoders.config import read_tokenizer_settings
+from bertcnn.encoders.download import fetch_encoder
+from bertcnn.encoders.layout import VOCABULARY
+from bertcnn.errors import EncoderError, SettingsError, one_line
+from bertcnn.progress import Progress
+from bertcnn.text.wordpiece import MASK, WordPieceTokenizer, read_vocabulary
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A piece for a gap, and its probability among all pieces of the vocabulary."""
+
+    piece: str
+    probability: float
+
+
+def fill_mask(
+    encoder: str | os.PathLike[str],
+    text: str,
+    *,
+    best: int = 5,
+    cache: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> list[list[Guess]]:
+    """The best pieces for every [MASK] of a text, in the order of the gaps; each gap is guessed with the others still open.
+
+    Args:
+        encoder: anything `fetch_encoder` takes; it must have an MLM head.
+        text: with one or more [MASK] in it.
+        best: guesses for each gap.
+        cache: where fetched encoders are kept; see `cache_folder`.
+        progress: hears of the bytes if it has to be fetched.
+
+    Raises:
+        SettingsError: the text has no [MASK] or is too long, or `best` is not positive.
+        EncoderError: there is no such encoder, or it has no MLM head.
+    """
+    if best < 1:
+        raise SettingsError(f"{best} guesses for each {MASK}", expected="at least 1", fix="give --best a positive number")
+    if MASK not in text:
+        raise SettingsError(
+            f"the text {one_line(text)} has no {MASK}", expected="one or more gaps", fix=f'write for example "Rome is the {MASK} of Italy."'
+        )
+    fetched = fetch_encoder(encoder, cache=cache, progress=progress)
+    checkpoint = checkpoint_of(*read_published(fetched.folder))
+    if "mlm" not in checkpoint.heads:
+        raise EncoderError(
+            f"the encoder {fetched.name!r} has no MLM head; it cannot guess words",
+            expected="an encoder with the head of masked language modelling",
+            fix="choose bert-base-uncased, or pretrain one: `bertcnn pretrain TEXTS --out ENCODER`",
+        )
+    vocabulary, token_ids, places = _encode(fetched.folder, checkpoint, text)
+    logits = _logits(checkpoint, token_ids, places).astype(np.float64)  # [P, V]
+    exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    probabilities = exponentials / exponentials.sum(axis=-1, keepdims=True)
+    ranked = np.argsort(-probabilities, axis=-1, kind="stable")[:, :best]
+    return [[Guess(vocabulary[piece], float(row[piece])) for piece in order] for row, order in zip(probabilities, ranked, strict=True)]
+
+
+def _encode(folder: Path, checkpoint: Checkpoint, text: str) -> tuple[Sequence[str], np.ndarray, np.ndarray]:
+    """The vocabulary, the text's token ids int32 [T], and where the gaps are among them, int32 [P]."""
+    longest = checkpoint.settings.max_positions
+    vocabulary = read_vocabulary(folder / VOCABULARY)
+    tokenizer = WordPieceTokenizer(vocabulary, read_tokenizer_settings(folder, longest))
+    if MASK not in vocabulary:
+        raise EncoderError(
+            f"{folder / VOCABULARY} has no {MASK}", expected="BERT's special tokens", fix="use the vocab.txt that belongs to the encoder"
+        )
+    encoded = tokenizer.encode(text.split(MASK))  # the tokenizer takes what stands in a text for ordinary characters
+    parts = [row[1:-1] for row in encoded.token_ids]
+    length = sum(map(len, parts)) + len(parts) + 1  # with a gap between two parts, [CLS] and [SEP]
+    if encoded.truncated.any() or length > longest:
+        raise SettingsError(f"a text of more than {longest} tokens", expected=f"at most {longest}", fix="shorten it")
+    first, last = encoded.token_ids[0][0], encoded.token_ids[0][-1]
+    gap = np.array([vocabulary.index(MASK)], np.int32)
+    joined = [part for pair in zip(parts, [gap] * len(parts), strict=True) for part in pair][:-1]
+    token_ids = np.concatenate([[first], *joined, [last]]).astype(np.int32)
+    return vocabulary, token_ids, np.flatnonzero(token_ids == gap[0]).astype(np.int32)
+
+
+def _logits(checkpoint: Checkpoint, token_ids: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """The MLM head's logits at these places, float32 [P, V]."""
+    from bertcnn.models.bert import Bert
+    from bertcnn.models.pretraining import BertPretraining
+    from bertcnn.models.weights import assign
+
+    model = BertPretraining(Bert(checkpoint.settings, name="bert"))
+    weights = [weight for weight in model.weights if weight.path in checkpoint.tensors]  # what lacks besides are other heads
+    assign(weights, {weight.path: checkpoint.tensors[weight.path] for weight in weights}, error=EncoderError)
+    inputs = {
+        "token_ids": token_ids[None],
+        "segment_ids": np.zeros_like(token_ids)[None],
+        "padding_mask": np.ones_like(token_ids)[None],
+        "masked_positions": places[None],
+    }
+    return np.asarray(model.predict_on_batch(inputs)["mlm_logits"])[0]

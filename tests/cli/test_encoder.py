@@ -1,0 +1,25 @@
+"""`bertcnn encoder export` and `bertcnn fill-mask`."""
+
+from tests.test_fill_mask import write
+
+
+def test_an_encoder_is_exported_and_asked(run, tmp_path):
+    write(tmp_path / "encoder")
+    code, _, err = run("encoder", "export", tmp_path / "encoder", "--to", tmp_path / "out")
+    assert (code, err) == (0, f"Exported {tmp_path / 'out'} (encoder, with the pooler and the MLM head and the NSP head).\n")
+    code, out, err = run("fill-mask", tmp_path / "out", "Rome is the [MASK] of Italy.", "--best", 2)
+    assert (code, out) == (0, "1\tcapital\t0.6000\n1\tking\t0.2800\n"), err
+    code, out, err = run("encoder", "export", tmp_path / "encoder", "--to", tmp_path / "out")
+    assert (code, out) == (2, "")
+    assert "holds an encoder already" in err
+
+
+def test_an_encoder_without_mlm_head_says_so(run, tmp_path):
+    write(tmp_path / "encoder", heads=())
+    code, _, err = run("encoder", "export", tmp_path / "encoder", "--to", tmp_path / "out")
+    assert code == 0
+    assert err.endswith("with no head).\nIt has no MLM head: AutoModelForMaskedLM will start one anew.\n")
+    code, out, err = run("fill-mask", tmp_path / "out", "Rome is the [MASK] of Italy.")
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert err.startswith("bertcnn: the encoder 'out' has no MLM head")

@@ -1,0 +1,36 @@
+"""Sinusoidal positions, beside their formulas, a number at a time."""
+
+import math
+
+import numpy as np
+
+from bertcnn.layers.positions import concatenated_sinusoids, interleaved_sinusoids
+
+POSITIONS, WIDTH = 50, 12
+
+
+def test_interleaved_ones_are_those_of_the_paper():
+    found = interleaved_sinusoids(POSITIONS, WIDTH)
+    assert found.dtype == np.float32
+    for position in range(POSITIONS):
+        for i in range(WIDTH // 2):
+            angle = position / 10_000 ** (2 * i / WIDTH)
+            assert abs(found[position, 2 * i] - math.sin(angle)) < 1e-6
+            assert abs(found[position, 2 * i + 1] - math.cos(angle)) < 1e-6
+
+
+def test_concatenated_ones_are_those_of_tensor2tensor():
+    found = concatenated_sinusoids(POSITIONS, WIDTH)
+    timescales = WIDTH // 2
+    increment = math.log(1.0e4 / 1.0) / (timescales - 1)  # get_timing_signal_1d with its default timescales of 1 and 10,000
+    for position in range(POSITIONS):
+        for i in range(timescales):
+            scaled_time = position * 1.0 * math.exp(i * -increment)
+            assert abs(found[position, i] - math.sin(scaled_time)) < 1e-6
+            assert abs(found[position, timescales + i] - math.cos(scaled_time)) < 1e-6
+
+
+def test_neighbouring_positions_differ_and_all_have_the_same_length():
+    for table in (interleaved_sinusoids(512, 64), concatenated_sinusoids(512, 64)):
+        np.testing.assert_allclose(np.linalg.norm(table, axis=1), math.sqrt(32), rtol=1e-5)
+        assert len(np.unique(table.round(4), axis=0)) == 512
