@@ -96,10 +96,9 @@ def parse() -> argparse.Namespace:
 
 def prepared(options: argparse.Namespace) -> tuple[EncoderSettings, Callable[[int, bool], list[Batch]]]:
     """The encoder's shape, and a function of batch size and packing that gives batches of the texts."""
+    from bertcnn.encoders.download import fetch_encoder
     from bertcnn.pretraining.batches import PretrainingBatches
     from bertcnn.pretraining.corpus import open_corpus
-
-    from bertcnn.encoders.download import fetch_encoder
     from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
 
     tokenizer = WordPieceTokenizer(read_vocabulary(fetch_encoder("minilm-l6").folder / "vocab.txt"))

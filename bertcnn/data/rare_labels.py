@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bertcnn.errors import LabelError, one_line
-from bertcnn.text.cleaning import is_blank
 
 LEVELS = " > "  # between the levels of a label's name
 OTHER = "other"
@@ -53,7 +52,7 @@ def merge_rare(labels: Sequence[str], fewest: int, into: str = OTHER) -> MergedL
         >>> merge_rare(["a"] * 9 + ["b > x"] * 5 + ["b > y"] * 2 + ["b > z"] * 2 + ["c", "d", "e"], 3).merged
         {'b > y': 'b', 'b > z': 'b', 'c': 'other', 'd': 'other', 'e': 'other'}
     """
-    rows = Counter(name for name in labels if not is_blank(name))
+    rows = Counter(name for name in labels if name.strip())
     counts, becomes = Counter(rows), {}
     depth = max((name.count(LEVELS) for name in counts), default=0)
     for level in range(depth, -1, -1):  # the deepest first, so that a parent has all its rare children when it is looked at
