@@ -58,7 +58,7 @@ class StubEngine:
         self.asked += len(token_ids)
         time.sleep(self.seconds_a_row * len(token_ids))
         if not len(token_ids):
-            nothing = Evidence(np.empty((0, _FILTERS), np.float32), np.empty((0, _FILTERS), np.int32))
+            nothing = Evidence.empty(0, _FILTERS, 0)
             return EngineOutput(np.empty((0, len(LABELS)), np.float32), nothing if evidence else None)
         lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
         starts = np.cumsum(lengths) - lengths
@@ -66,7 +66,7 @@ class StubEngine:
         activations = np.abs(np.sin(sums[:, None] * np.arange(1, _FILTERS + 1))).astype(np.float32)
         windows = (sums[:, None] * np.arange(1, _FILTERS + 1) % lengths[:, None]).astype(np.int32)
         logits = (3 * np.sin(sums[:, None] * np.arange(1, len(LABELS) + 1))).astype(np.float32)
-        return EngineOutput(logits, Evidence(activations, windows) if evidence else None)
+        return EngineOutput(logits, Evidence(activations, windows, np.empty((len(windows), 0), np.float32)) if evidence else None)
 
 
 def stub_predictor(seconds_a_row: float = 0.0) -> Predictor:

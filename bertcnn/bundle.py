@@ -18,6 +18,8 @@ from pydantic import Field
 from bertcnn.errors import BundleError, OutputError, one_line
 from bertcnn.files import check_target, output_error, put_in_place, real_folder, resting_place, sync_folder, work_folder, write_new
 from bertcnn.saved_engine import ENGINE, SavedEngine
+from bertcnn.scope import FILE as SCOPE
+from bertcnn.scope import Scope
 from bertcnn.sealed import (
     MANIFEST,
     Member,
@@ -33,7 +35,7 @@ from bertcnn.sealed import (
 )
 from bertcnn.settings import EncoderSettings, HeadSettings, Positive, PrecisionTargets, Recipe, Settings, TokenizerSettings
 
-SCHEMA_VERSION: Final = 2  # 1 had no decisions.json
+SCHEMA_VERSION: Final = 3  # 1 had no decisions.json, 2 no out_of_scope.safetensors
 CONFIG: Final = "config.json"
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
@@ -47,6 +49,7 @@ MEMBERS: Final = (
     Member("model.safetensors", 8 * _GIB),
     Member("calibration.json", 64 * _KIB),
     Member("decisions.json", 256 * _MIB, since=2),
+    Member(SCOPE, 64 * _MIB, since=3),
     Member("metrics.json", 256 * _MIB),
     Member("MODEL_CARD.md", 16 * _MIB),
 )
@@ -93,6 +96,7 @@ class HeldOut(Settings):
     confidence: tuple[Annotated[float, Field(ge=0.0, le=1.0)], ...] = ()
     predicted: tuple[Annotated[int, Field(ge=0)], ...] = Field((), description="places in the model's labels")
     right: tuple[bool, ...] = ()
+    out_of_scope: int = Field(0, ge=0, description="further held-out rows, which were called out of scope and so are never automatic")
 
     @pydantic.model_validator(mode="after")
     def _same_rows(self) -> Self:
@@ -129,6 +133,7 @@ class Bundle:
         metrics: JSON object written by the evaluation.
         model_card: Markdown.
         decisions: which answers are automatic; none in a model saved by a version that did not know of decisions.
+        scope: which texts are out of scope; none in a model saved by a version that did not know of it.
         bundle_id: names this exact model; set by `read_bundle`.
         engine: the same model compiled, to be saved with it; not read by `read_bundle`.
     """
@@ -141,6 +146,7 @@ class Bundle:
     metrics: Mapping[str, Any]
     model_card: str
     decisions: Decisions = field(default_factory=Decisions)
+    scope: Scope = field(default_factory=Scope)
     bundle_id: str = ""
     engine: SavedEngine | None = None
 
@@ -177,15 +183,19 @@ def _checked_vocabulary(pieces: tuple[str, ...], size: int) -> tuple[str, ...]:
     return pieces
 
 
-def _checked_tensors(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _checked_tensors(member: str, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     if not tensors:
-        refuse("model.safetensors holds no tensor", "the model's weights")
+        refuse(f"{member} holds no tensor", "the model's weights")
     for name, tensor in tensors.items():
         if tensor.dtype != np.float32:
-            refuse(f"model.safetensors holds {one_line(name)} as {tensor.dtype}", "float32")
+            refuse(f"{member} holds {one_line(name)} as {tensor.dtype}", "float32")
         if not np.isfinite(tensor).all():
-            refuse(f"model.safetensors holds {one_line(name)} with NaN or infinity in it", "finite numbers")
+            refuse(f"{member} holds {one_line(name)} with NaN or infinity in it", "finite numbers")
     return dict(tensors)
+
+
+def _checked_scope(tensors: Mapping[str, np.ndarray], config: BundleConfig, labels: tuple[str, ...]) -> Scope:
+    return Scope.of_tensors(_checked_tensors(SCOPE, tensors), len(labels), config.encoder.width)
 
 
 # === Parts to bytes and back ===
@@ -204,9 +214,8 @@ def _members(bundle: Bundle) -> dict[str, bytes]:
                 f"{piece}\n" for piece in _checked_vocabulary(tuple(bundle.vocabulary), bundle.config.encoder.vocabulary_size)
             ).encode("utf-8"),
             "labels.json": canonical_json(list(_checked_labels(bundle.labels))),
-            "model.safetensors": safetensors.numpy.save(
-                {name: np.asarray(tensor, order="C") for name, tensor in _checked_tensors(bundle.tensors).items()}
-            ),
+            _WEIGHTS: _tensor_bytes(_WEIGHTS, bundle.tensors),
+            SCOPE: _tensor_bytes(SCOPE, _checked_scope(bundle.scope.tensors(), bundle.config, tuple(bundle.labels)).tensors()),
             "calibration.json": canonical_json(bundle.calibration.model_dump(mode="json")),
             "decisions.json": canonical_json(_checked_decisions(bundle.decisions, tuple(bundle.labels)).model_dump(mode="json")),
             "metrics.json": canonical_json(object_of("metrics.json", dict(bundle.metrics), SCHEMA_VERSION)),
@@ -237,13 +246,14 @@ def _assemble(members: dict[str, bytes], bundle_id: str) -> Bundle:
         config=config,
         labels=labels,
         vocabulary=_checked_vocabulary(tuple(lines), config.encoder.vocabulary_size),
-        tensors=_parse_tensors(members[_WEIGHTS]) if _WEIGHTS in members else {},
+        tensors=_parse_tensors(_WEIGHTS, members[_WEIGHTS]) if _WEIGHTS in members else {},
         calibration=settings_of(
             "calibration.json", Calibration, parse_json("calibration.json", members["calibration.json"]), SCHEMA_VERSION
         ),
         metrics=object_of("metrics.json", parse_json("metrics.json", members["metrics.json"]), SCHEMA_VERSION),
         model_card=_text("MODEL_CARD.md", members["MODEL_CARD.md"]),
         decisions=_checked_decisions(_decisions(members), labels),
+        scope=_checked_scope(_parse_tensors(SCOPE, members[SCOPE]), config, labels) if SCOPE in members else Scope(),
         bundle_id=bundle_id,
     )
 
@@ -265,23 +275,27 @@ def _text(name: str, data: bytes) -> str:
         refuse(f"{name} is not UTF-8 text (byte {error.start})", "the text that was saved")
 
 
-def _parse_tensors(data: bytes) -> dict[str, np.ndarray]:
+def _tensor_bytes(member: str, tensors: Mapping[str, np.ndarray]) -> bytes:
+    return safetensors.numpy.save({name: np.asarray(tensor, order="C") for name, tensor in _checked_tensors(member, tensors).items()})
+
+
+def _parse_tensors(member: str, data: bytes) -> dict[str, np.ndarray]:
     try:
         found = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
     except safetensors.SafetensorError as error:
         refuse(
-            f"model.safetensors is not a safetensors file ({error})",
+            f"{member} is not a safetensors file ({error})",
             "tensors as the safetensors library writes them; other kinds of model files are never opened",
         )
-    header = parse_json("model.safetensors", data[8 : 8 + int.from_bytes(data[:8], "little")])
+    header = parse_json(member, data[8 : 8 + int.from_bytes(data[:8], "little")])
     if "__metadata__" in header:
-        refuse("model.safetensors holds the unknown key '__metadata__'", "tensors and nothing else")
+        refuse(f"{member} holds the unknown key '__metadata__'", "tensors and nothing else")
     tensors = {}
     for name, tensor in found:
         if tensor["dtype"] != "F32":
-            refuse(f"model.safetensors holds {one_line(name)} as {tensor['dtype']}", "F32")
+            refuse(f"{member} holds {one_line(name)} as {tensor['dtype']}", "F32")
         tensors[name] = np.frombuffer(tensor["data"], "<f4").reshape(tensor["shape"])
-    return _checked_tensors(tensors)
+    return _checked_tensors(member, tensors)
 
 
 # === Writing ===

@@ -24,16 +24,17 @@ from bertcnn.data.splits import split_validation
 from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.convert import load_encoder
 from bertcnn.encoders.download import fetch_encoder
-from bertcnn.engines import EngineName, check_engine, softmax
+from bertcnn.engines import Engine, EngineName, EngineOutput, check_engine, softmax
 from bertcnn.engines.keras_engine import KerasEngine, classifier_of
 from bertcnn.engines.openvino_engine import token_embeddings
 from bertcnn.engines.openvino_graph import encoder_graph
 from bertcnn.engines.quantize import CALIBRATION_ROWS, Trial, build_engine, spread
 from bertcnn.errors import BundleError, LabelError, SettingsError, one_line
 from bertcnn.evaluation.calibration import fit_temperature, measure_calibration
-from bertcnn.evaluation.decisions import automation, check_targets, decide, held_out_answers, in_words
+from bertcnn.evaluation.decisions import automation, check_targets, decide, held_out_answers, in_words, scope_in_words
 from bertcnn.evaluation.metrics import evaluate
 from bertcnn.evaluation.model_card import model_card
+from bertcnn.evaluation.out_of_scope import learn_scope, rows_to_know
 from bertcnn.explain import Explanation
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
@@ -72,7 +73,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
     Attributes:
         classes_: the labels, sorted, with the type they were given in.
-        metrics_: figures on the validation rows, a JSON object.
+        metrics_: figures on the validation rows, a JSON object; `save` gives it the decisions of the engine that it saves.
         history_: what each epoch gave.
         recipe_: the recipe used, with its reason.
         A loaded classifier has `classes_`, `metrics_` and `recipe_`; its history was not saved.
@@ -241,8 +242,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             "calibration": calibration.to_json(),
             "decisions": automation(decisions).to_json(),
         }
-        for told in (calibration.in_words(), in_words(decisions)):
-            progress.note(told)
+        progress.note(calibration.in_words())
         config = BundleConfig(
             encoder=model.encoder_settings,
             encoder_name=encoder_name,
@@ -268,6 +268,28 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         self._predictor = Predictor(self._bundle, KerasEngine(model, tokenizer.pad_id))
         sample = spread(train_rows.token_ids, CALIBRATION_ROWS)
         self._trial: Trial | None = Trial(sample, valid_rows.token_ids, valid_rows.labels, result.valid_logits, tokenizer.pad_id)
+        known = rows_to_know(train_rows.token_ids, train_rows.labels)
+        self._known = [train_rows.token_ids[row] for row in known], train_rows.labels[known]
+        self._measured = figures, calibration
+
+    def _judged(self, bundle: Bundle, engine: Engine, valid: EngineOutput, trial: Trial) -> Bundle:
+        """The model with its scope, and with decisions, by what an engine answers: thresholds of float32 are not quite those of int8."""
+        rows, labels = self._known
+        known = engine.run(rows, evidence=True)
+        scope = learn_scope(known.logits, known.found.means, labels, valid.logits, valid.found.means, seed=int(self.seed))
+        temperature, (figures, calibration) = bundle.calibration.temperature, self._measured
+        outside = scope.outside(valid.logits, valid.found.means)
+        held_out = held_out_answers(softmax(valid.logits / temperature), trial.valid_labels, outside)
+        decisions = decide(held_out, bundle.labels, bundle.decisions.auto_precision)
+        self.metrics_ = {**bundle.metrics, "decisions": automation(decisions).to_json()}
+        (self.progress or Silent()).note(f"{in_words(decisions)}; {scope_in_words(held_out, scope)}")
+        return replace(
+            bundle,
+            scope=scope,
+            decisions=decisions,
+            metrics=self.metrics_,
+            model_card=model_card(bundle.config, figures, temperature, calibration, decisions),
+        )
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
         """Probabilities, float32 [rows, C], columns in the order of `classes_`."""
@@ -339,7 +361,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             folder: where to.
             overwrite: replace a model that is there.
             engine: "auto" and "openvino" compile the model for fast scoring, some seconds of work, at the first save after `fit`;
-                "keras" leaves that out.
+                "keras" leaves that out. The first save also learns which texts are out of scope, and takes the thresholds of automatic
+                answers from what the saved engine answers on the validation rows.
 
         Raises:
             OutputError: the folder exists and `overwrite` is False, is something else than a model, or cannot be written.
@@ -348,11 +371,14 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         self._fitted()
         check_engine(engine)
         check_bundle_target(Path(folder), overwrite)
-        if engine != "keras" and self._bundle.engine is None and self._trial is not None:
-            config = self._bundle.config
-            built = build_engine(self._bundle.tensors, config.encoder, config.head, self._trial, progress=self.progress or Silent())
-            self._bundle = replace(self._bundle, engine=built)
+        trial, config = self._trial, self._bundle.config
+        if engine != "keras" and self._bundle.engine is None and trial is not None:
+            built = build_engine(self._bundle.tensors, config.encoder, config.head, trial, progress=self.progress or Silent())
+            self._bundle = self._judged(replace(self._bundle, engine=built.saved), built.running, built.valid, trial)
         if engine == "keras":
+            if self._bundle.engine is None and trial is not None:
+                running = self._predictor.engine
+                self._bundle = self._judged(self._bundle, running, running.run(trial.valid, evidence=True), trial)
             return write_bundle(replace(self._bundle, engine=None), Path(folder), overwrite=overwrite)
         return write_bundle(self._bundle, Path(folder), overwrite=overwrite)
 

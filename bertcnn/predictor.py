@@ -46,7 +46,8 @@ class Prediction:
         confidence: its calibrated probability, 0 to 1; None without a label.
         probabilities: of every label, in the model's order of labels.
         because: the phrases that moved the answer most, at most three, the most important first.
-        decision: "auto" if the answer may be acted on; else "review:ambiguous" or "review:empty", a matter for a person.
+        decision: "auto" if the answer may be acted on; else "review:ambiguous", "review:out_of_scope" (the text looks like none that the
+            model has learned from) or "review:empty", a matter for a person.
         runner_up: the second most probable label; None without a label.
     """
 
@@ -128,7 +129,9 @@ class Predictor:
         confidence = shares.max(axis=1, initial=0)
         sure = confidence >= self._thresholds[labels]
         decisions = np.select(
-            [~visible, sure], [DECISIONS.index("review:empty"), DECISIONS.index("auto")], DECISIONS.index("review:ambiguous")
+            [~visible, self.bundle.scope.outside(output.logits, output.found.means), sure],
+            [DECISIONS.index(name) for name in ("review:empty", "review:out_of_scope", "auto")],
+            DECISIONS.index("review:ambiguous"),
         )
         return Answers(labels, confidence, shares, because, decisions.astype(np.int32))
 

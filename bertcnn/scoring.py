@@ -238,9 +238,9 @@ def _header(job: _Job, state: InputState, predictor: Predictor, text_columns: tu
 def _digest_of(bundle: Bundle) -> str:
     """An id for a model that was never saved."""
     digest = blake2b(repr((bundle.config, bundle.labels, bundle.vocabulary, bundle.calibration, bundle.decisions)).encode(), digest_size=32)
-    for name in sorted(bundle.tensors):
+    for name, tensor in sorted({**bundle.tensors, **bundle.scope.tensors()}.items()):
         digest.update(name.encode())
-        digest.update(np.ascontiguousarray(bundle.tensors[name]).tobytes())
+        digest.update(np.ascontiguousarray(tensor).tobytes())
     return digest.hexdigest()
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from bertcnn.bundle import Bundle, BundleConfig, Calibration, Decisions, HeldOut, read_bundle, write_bundle
 from bertcnn.errors import BertCNNError
+from bertcnn.scope import Scope
 from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
 
 AUDITED = ("open", "os.", "shutil.", "fcntl.", "bertcnn.")  # events whose name starts so touch the disk
@@ -48,6 +49,7 @@ def tiny_bundle(fill: float = 0.5, size: int = 3) -> Bundle:
         calibration=Calibration(temperature=1.25, fitted_on_rows=40),
         metrics={"accuracy": 0.9, "labels": ["billing"]},
         model_card="# Größe\n",
+        scope=Scope(np.eye(2, dtype=np.float32), np.eye(3, 4, dtype=np.float32), np.ones(3, np.float32), 1.5),
         decisions=Decisions(thresholds=(0.5, None), held_out=HeldOut(confidence=(0.75,), predicted=(1,), right=(True,))),
     )
 

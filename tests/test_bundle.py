@@ -18,6 +18,7 @@ import safetensors.numpy
 from bertcnn.bundle import MEMBERS, Bundle, Decisions, check_bundle_target, read_bundle, read_config, write_bundle
 from bertcnn.errors import BundleError, OutputError
 from bertcnn.files import work_folder
+from bertcnn.scope import Scope
 from bertcnn.sealed import MANIFEST, canonical_json
 
 FAILPOINTS = Path(__file__).with_name("failpoints.py")
@@ -93,13 +94,14 @@ def test_a_model_comes_back_bit_for_bit(bundle, tmp_path):
     found = read_bundle(tmp_path / "models" / "triage")
     assert found.bundle_id == bundle_id
     for part in dataclasses.fields(Bundle):
-        if part.name not in ("tensors", "bundle_id"):
+        if part.name not in ("tensors", "scope", "bundle_id"):
             assert getattr(found, part.name) == getattr(bundle, part.name), part.name
-    assert found.tensors.keys() == bundle.tensors.keys()
-    for name, tensor in bundle.tensors.items():
-        assert found.tensors[name].dtype == np.float32
-        assert found.tensors[name].tobytes() == tensor.tobytes()
-        assert found.tensors[name].shape == tensor.shape
+    for again, given in ((found.tensors, bundle.tensors), (found.scope.tensors(), bundle.scope.tensors())):
+        assert again.keys() == given.keys()
+        for name, tensor in given.items():
+            assert again[name].dtype == np.float32
+            assert again[name].tobytes() == tensor.tobytes()
+            assert again[name].shape == tensor.shape
 
 
 @pytest.mark.parametrize(
@@ -141,21 +143,27 @@ def test_the_configuration_can_be_read_alone(bundle, folder):
 
 def test_labels_and_pieces_may_hold_any_text_but_line_breaks_in_pieces(bundle, tmp_path):
     odd = dataclasses.replace(bundle, labels=("NA", "null", "a\nb", "“ü”", "😀"), vocabulary=(*bundle.vocabulary[:4], "\u2028", "\x85"))
-    odd = dataclasses.replace(odd, decisions=Decisions())
+    odd = dataclasses.replace(odd, decisions=Decisions(), scope=Scope())
     write_bundle(odd, tmp_path / "model")
     found = read_bundle(tmp_path / "model")
     assert (found.labels, found.vocabulary) == (odd.labels, odd.vocabulary)
 
 
-def test_a_model_of_the_first_format_has_no_thresholds(bundle, folder):
-    (folder / "decisions.json").unlink()
+@pytest.mark.parametrize(("version", "unknown"), [(2, ["out_of_scope.safetensors"]), (1, ["out_of_scope.safetensors", "decisions.json"])])
+def test_a_model_of_an_earlier_format_decides_nothing_that_it_did_not_know_of(bundle, folder, version, unknown):
     manifest = json.loads((folder / MANIFEST).read_bytes())
-    del manifest["members"]["decisions.json"]
+    for name in unknown:
+        (folder / name).unlink()
+        del manifest["members"][name]
     seal(folder, manifest)
-    assert "lists other members than a model has ('decisions.json')" in refusal(folder)
-    seal(folder, manifest | {"schema_version": 1})
+    assert "lists other members than a model has (" in refusal(folder)
+    seal(folder, manifest | {"schema_version": version})
     assert bundle.decisions.thresholds
-    assert read_bundle(folder).decisions == Decisions()
+    assert bundle.scope
+    found = read_bundle(folder)
+    assert found.decisions == (bundle.decisions if version == 2 else Decisions())
+    assert not found.scope
+    assert not found.scope.outside(np.ones((3, 2), np.float32), np.ones((3, 4), np.float32)).any()
     assert read_config(folder) == bundle.config
 
 
@@ -312,12 +320,12 @@ def test_a_manifest_cannot_leave_a_member_out(folder):
 
 @pytest.mark.parametrize("name", ["config.json", "calibration.json", "decisions.json", "metrics.json", MANIFEST])
 def test_a_newer_schema_is_refused_as_such(folder, name):
-    value = json.loads((folder / name).read_bytes()) | {"schema_version": 3, "something_new": 1}
+    value = json.loads((folder / name).read_bytes()) | {"schema_version": 4, "something_new": 1}
     if name == MANIFEST:
         seal(folder, value)
     else:
         forge(folder, **{name.replace(".", "__"): canonical_json(value)})
-    assert f"{name} has schema version 3: the model was written by a newer bertcnn" in refusal(folder)
+    assert f"{name} has schema version 4: the model was written by a newer bertcnn" in refusal(folder)
 
 
 @pytest.mark.parametrize(
@@ -378,6 +386,28 @@ def test_a_vocabulary_that_does_not_fit_is_refused(folder, data, words):
 def test_weights_that_are_not_finite_are_refused_by_name(folder, bad):
     forge(folder, model__safetensors=safetensors.numpy.save({"head/bias": np.array([1, bad], np.float32)}))
     assert "model.safetensors holds 'head/bias' with NaN or infinity in it" in refusal(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"limit": np.array([np.inf], np.float32)}, "holds 'limit' with NaN or infinity in it"),
+        ({"places": np.full((1, 4), np.nan, np.float32)}, "holds 'places' with NaN or infinity in it"),
+        ({"places": np.eye(4)}, "holds 'places' as F64; expected F32"),
+        ({"places": np.eye(3, dtype=np.float32)}, "holds places of shape (3, 3); expected rows of 4 numbers"),
+        ({"directions": np.eye(5, dtype=np.float32)}, "holds directions of shape (5, 5); expected rows of 2 numbers"),
+        ({"rows": np.zeros(1, np.float32)}, "lacks 'rows' or should not have it"),
+    ],
+)
+def test_a_scope_that_was_made_up_is_refused(bundle, folder, change, words):
+    forge(folder, out_of_scope__safetensors=safetensors.numpy.save({**bundle.scope.tensors(), **change}))
+    message = refusal(folder)
+    assert message.startswith(f"out_of_scope.safetensors {words}")
+
+
+def test_words_hidden_beside_the_scope_are_refused(bundle, folder):
+    forge(folder, out_of_scope__safetensors=safetensors.numpy.save(bundle.scope.tensors(), metadata={"row": "my router is dead"}))
+    assert "out_of_scope.safetensors holds the unknown key '__metadata__'" in refusal(folder)
 
 
 def test_words_hidden_beside_the_weights_are_refused(folder):
@@ -461,6 +491,7 @@ def test_each_kind_of_place_that_is_no_model_has_its_own_message(tmp_path):
         ({"tensors": {"a": np.array([np.nan], np.float32)}}, "holds 'a' with NaN"),
         ({"tensors": {"a": np.array([1.0])}}, "holds 'a' as float64; expected float32"),
         ({"tensors": {}}, "holds no tensor"),
+        ({"scope": Scope(*(np.eye(3, dtype=np.float32),) * 2, np.ones(3, np.float32))}, "directions of shape (3, 3)"),
         ({"labels": ("a", "a")}, "2 labels, 1 of them different"),
         ({"labels": ("a", "\ud800")}, "cannot be saved"),
         ({"vocabulary": ("[PAD]",)}, "holds 1 WordPieces"),

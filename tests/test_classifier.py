@@ -12,7 +12,7 @@ from sklearn.preprocessing import FunctionTransformer
 import bertcnn
 from bertcnn import BertCNNClassifier
 from bertcnn.errors import LabelError, SettingsError
-from bertcnn.settings import HeadSettings
+from bertcnn.settings import DECISIONS, HeadSettings
 from tests.tickets import tickets
 
 QUICK = {"epochs": 12, "fewest_steps": 0, "compiled_shapes": 1, "batch_size": 16, "learning_rate": 0.01, "patience": 12}
@@ -72,6 +72,22 @@ def test_saved_and_loaded_it_answers_the_same(fitted, tmp_path):
     np.testing.assert_array_equal(again.predict_proba(texts), bertcnn.load(tmp_path / "model").predict_proba(texts))
     assert predictor.bundle.bundle_id == bundle_id
     assert list(again.predict(texts)) == list(fitted.predict(texts))
+
+
+def test_the_saved_decisions_rest_on_what_the_saved_engine_answers(encoder_folder, tmp_path):
+    classifier = quick(encoder_folder).fit(*tickets(), valid=tickets(18))  # 54 held-out rows
+    for engine in ("keras", "openvino"):
+        classifier.save(tmp_path / engine, engine=engine)
+        predictor = bertcnn.load(tmp_path / engine, engine=engine)
+        bundle, texts = predictor.bundle, tickets(18)[0]
+        answers = predictor.answer(texts)
+        held_out = bundle.decisions.held_out
+        assert bundle.scope
+        assert held_out.out_of_scope == 0  # of 54 rows the limit is the strangest one
+        assert (answers.decisions == DECISIONS.index("review:out_of_scope")).sum() <= 1  # that one, by rounding
+        np.testing.assert_allclose(np.sort(answers.confidence)[::-1], held_out.confidence, atol=1e-5)
+        assert bundle.metrics["decisions"] == classifier.metrics_["decisions"]
+        assert classifier.metrics_["decisions"]["rows"] == 54
 
 
 def test_the_bundle_quotes_no_training_row(fitted, tmp_path):

@@ -149,7 +149,7 @@ def phrases_for(predictor, text, words):
     kernel = np.zeros((filters + 16, 3), np.float32)
     kernel[:filters, 0] = 1
     explainer = Explainer(LastLayer(kernel, np.zeros(3, np.float32)), head, tokenizer)
-    spans = explainer.spans([text], encoded, bertcnn.engines.Evidence(activations, windows), np.array([0]))
+    spans = explainer.spans([text], encoded, bertcnn.engines.Evidence(activations, windows, np.empty((1, 0))), np.array([0]))
     return because(text, spans[0].tolist())
 
 

@@ -11,7 +11,8 @@ import pytest
 import bertcnn
 from bertcnn.bundle import Decisions, read_bundle, write_bundle
 from bertcnn.errors import SettingsError
-from bertcnn.predictor import softmax
+from bertcnn.predictor import Predictor, softmax
+from bertcnn.scope import Scope
 from tests.tickets import tickets
 from tests.tiny import saved, trained
 
@@ -178,6 +179,19 @@ def test_few_held_out_rows_send_everything_to_review_unless_less_is_asked_for(pr
         assert answer.confidence >= lenient.decisions.thresholds[0]
         assert answer.runner_up == sorted(answer.probabilities, key=answer.probabilities.get)[-2]
     assert answers[1].runner_up is None
+
+
+def test_a_text_out_of_scope_is_not_answered_however_sure_the_model_is(encoder_folder):
+    bundle, lenient = read_bundle(saved(encoder_folder)), bertcnn.load(saved(encoder_folder), auto_precision=0.3)
+    texts, told = ["refund money", "", "router cable"], []
+    one = np.eye(1, 3, dtype=np.float32), np.eye(1, bundle.config.encoder.width, dtype=np.float32), np.ones(3, np.float32)
+    for limit, decisions in ((-99, lenient.decisions), (99, lenient.decisions), (99, Decisions())):  # every text is stranger than -99
+        judged = Predictor(dataclasses.replace(bundle, scope=Scope(*one, limit), decisions=decisions), lenient.engine)
+        answers = judged.classify(texts)
+        assert [answer.label for answer in answers] == ["billing", None, "hardware"]
+        assert answers[1].decision == "review:empty"
+        told.append({answers[0].decision, answers[2].decision})
+    assert told == [{"review:out_of_scope"}, {"auto"}, {"review:ambiguous"}]
 
 
 def test_a_label_can_need_more_than_the_others(encoder_folder):

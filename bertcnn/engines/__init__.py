@@ -34,15 +34,22 @@ def check_engine(name: str) -> None:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What each filter of the CNN head found in a row; the filters of the smallest window first.
+    """What each filter of the CNN head found in a row; the filters of the smallest window first. And the other features.
 
     Attributes:
         activations: float32 [rows, W * N], each filter's largest activation, not negative.
         windows: int32 [rows, W * N], the token at which the window starts that gave it; without meaning where the activation is 0.
+        means: float32 [rows, D], of the token embeddings; [rows, 0] from a compiled engine of before there was a scope.
     """
 
     activations: np.ndarray
     windows: np.ndarray
+    means: np.ndarray
+
+    @classmethod
+    def empty(cls, rows: int, filters: int, width: int) -> Evidence:
+        """Room for what is found in so many rows."""
+        return cls(np.empty((rows, filters), np.float32), np.empty((rows, filters), np.int32), np.empty((rows, width), np.float32))
 
 
 @dataclass(frozen=True)

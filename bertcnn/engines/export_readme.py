@@ -52,7 +52,7 @@ for label, shares in zip(answer["labels"].numpy(), answer["probabilities"].numpy
 
 _EVIDENCE: Final = """\
 Inputs `token_ids` and `padding_mask`, {dtype} [texts, tokens]; outputs `logits`, `activations` (the largest activation of each filter of
-the CNN head) and `windows` (the token at which it starts: the evidence behind a logit)."""
+the CNN head) and `windows` (the token at which it starts: the evidence behind a logit){more}."""
 
 _ABOUT: Final[dict[str, str]] = {
     "openvino": "OpenVINO IR, {precision}, for `pip install openvino tokenizers numpy`. " + _EVIDENCE,
@@ -84,9 +84,10 @@ def readme(bundle: Bundle, form: str, precision: str, parity: str) -> str:
         parity: how it compares with the model it was made of, in a sentence.
     """
     dtype = "int64" if form == "onnx" else "int32"
+    more = ", and `means` (of the token embeddings)" if form == "openvino" else ""
     return (
         f"# A text classifier by bertcnn, as {form}\n\n"
-        f"{_ABOUT[form].format(precision=precision, dtype=dtype)}\n\n"
+        f"{_ABOUT[form].format(precision=precision, dtype=dtype, more=more)}\n\n"
         f"Run this in the folder:\n\n```python\n{_EXAMPLES[form](bundle, dtype)}```\n\n"
         f"Model {bundle.bundle_id}, {len(bundle.labels)} labels, in the order of `labels.json`.\n"
         f"Compared with the model it was made of: {parity}.\n"

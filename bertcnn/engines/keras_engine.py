@@ -30,12 +30,15 @@ class KerasEngine:
         self._forward = Forward(model, padded_up_to(model.encoder_settings.max_positions))
         self._pad_id = pad_id
         convolutions = [model.head.get_layer(f"convolution_{window}") for window in model.head.settings.window_sizes]
-        head = keras.Model(model.head.input, {"logits": model.head.output, **{layer.name: layer.output for layer in convolutions}})
+        head = keras.Model(
+            model.head.input,
+            {layer.name: layer.output for layer in (*convolutions, model.head.get_layer("mean"), model.head.get_layer("logits"))},
+        )
         hidden, mask = model.encoder_output, model.input["padding_mask"]
         self._activations = keras.Model(model.input, head({"sequence_output": hidden, "padding_mask": mask}))
         self._activations.compile(jit_compile=keras.backend.backend() != "tensorflow")
         self._branches = [layer.name for layer in convolutions]
-        self._filters = len(convolutions) * model.head.settings.filters
+        self._filters, self._width = len(convolutions) * model.head.settings.filters, model.head.width
 
     @classmethod
     def from_bundle(cls, bundle: Bundle, pad_id: int) -> KerasEngine:
@@ -49,7 +52,7 @@ class KerasEngine:
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """Logits of each row, in order, and which windows won."""
         rows = len(token_ids)
-        found = Evidence(np.empty((rows, self._filters), np.float32), np.empty((rows, self._filters), np.int32)) if evidence else None
+        found = Evidence.empty(rows, self._filters, self._width) if evidence else None
         output = EngineOutput(np.empty((rows, self._forward.width), np.float32), found)
         lengths = np.fromiter(map(len, token_ids), np.int64, rows)
         for plan in self._forward.plan(lengths) if rows else ():
@@ -62,6 +65,7 @@ class KerasEngine:
             activations = np.concatenate([batch[name] for name in self._branches], axis=-1)[:kept]  # [b, T, W * N]
             found.activations[plan.rows] = activations.max(axis=1)
             found.windows[plan.rows] = activations.argmax(axis=1)
+            found.means[plan.rows] = batch["mean"][:kept]
         return output
 
 

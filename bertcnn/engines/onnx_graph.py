@@ -31,7 +31,7 @@ def classifier_onnx(tensors: Mapping[str, np.ndarray], encoder: EncoderSettings,
 
     Returns:
         A model with inputs `token_ids` and `padding_mask`, int64 [B, T] with any B and T, and the outputs `logits`, float32 [B, C],
-        `activations`, float32 [B, W * N], and `windows`, int64 [B, W * N], as in `openvino_graph.classifier_graph`.
+        `activations`, float32 [B, W * N], and `windows`, int64 [B, W * N], as in `openvino_graph.classifier_graph`; no `means`.
 
     Raises:
         ExportError: the weights are too large for one ONNX file.

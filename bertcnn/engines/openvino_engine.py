@@ -39,6 +39,8 @@ class OpenVINOEngine:
         self._queue.set_callback(_store)
         self._lock = threading.Lock()  # a dashboard's sessions share one engine
         self._classes, self._filters = (compiled.output(output).partial_shape[1].get_length() for output in ("logits", "windows"))
+        means = [output for output in compiled.outputs if "means" in output.get_names()]  # older engines have none
+        self._width = means[0].partial_shape[1].get_length() if means else 0
 
     @classmethod
     def from_saved(cls, saved: SavedEngine, pad_id: int, *, longest: int | None = None, streams: int | None = None) -> OpenVINOEngine:
@@ -88,7 +90,7 @@ class OpenVINOEngine:
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """Logits of each row, in order, and which windows won."""
         rows = len(token_ids)
-        found = Evidence(np.empty((rows, self._filters), np.float32), np.empty((rows, self._filters), np.int32)) if evidence else None
+        found = Evidence.empty(rows, self._filters, self._width) if evidence else None
         output = EngineOutput(np.empty((rows, self._classes), np.float32), found)
         lengths = np.fromiter(map(len, token_ids), np.int64, rows)
         with self._lock:
@@ -126,6 +128,8 @@ def _store(request: ov.InferRequest, job: tuple[BatchPlan, EngineOutput]) -> Non
     if output.evidence is not None:
         output.evidence.activations[plan.rows] = request.get_tensor("activations").data
         output.evidence.windows[plan.rows] = request.get_tensor("windows").data
+        if output.evidence.means.shape[1]:
+            output.evidence.means[plan.rows] = request.get_tensor("means").data
 
 
 def _compiled(read: Callable[[], ov.Model], engine_id: str | None = None, streams: int | None = None) -> ov.CompiledModel:

@@ -37,8 +37,9 @@ def classifier_graph(
 
     Returns:
         A model with inputs `token_ids` and `padding_mask`, int32 [B, T] with any B and T, and the outputs `logits`, float32 [B, C],
-        `activations`, float32 [B, W * N], the filters' largest activations, and `windows`, int32 [B, W * N], the tokens at which they
-        start, both in the order of the head's window sizes. The windows cost nothing that could be measured.
+        `activations`, float32 [B, W * N], the filters' largest activations, `windows`, int32 [B, W * N], the tokens at which they
+        start, both in the order of the head's window sizes, and `means`, float32 [B, D], of the token embeddings. The windows cost nothing
+        that could be measured.
 
     Raises:
         BundleError: a tensor is missing, unknown or misshapen.
@@ -193,7 +194,7 @@ def _head(tensors: Mapping[str, np.ndarray], hidden: Node, real: Node, settings:
     mean = ops.divide(ops.reduce_sum(hidden, _axes(1), False), ops.maximum(ops.reduce_sum(real, _axes(1), False), _scalar(1.0)))
     pooled = ops.concat(activations, 1)
     logits = _linear(_below(tensors, "logits"), ops.concat([pooled, mean], 1), LAST_PRODUCT)
-    return {"logits": logits, "activations": pooled, "windows": ops.concat(windows, 1)}
+    return {"logits": logits, "activations": pooled, "windows": ops.concat(windows, 1), "means": mean}
 
 
 def _linear(tensors: Mapping[str, np.ndarray], hidden: Node, name: str | None = None) -> Node:

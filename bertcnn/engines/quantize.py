@@ -16,6 +16,7 @@ import openvino as ov
 from sklearn.metrics import f1_score
 
 from bertcnn.data.batches import pad, plan_scoring
+from bertcnn.engines import EngineOutput
 from bertcnn.engines.openvino_engine import OpenVINOEngine
 from bertcnn.engines.openvino_graph import LAST_PRODUCT, TOKEN_SCALES, classifier_graph
 from bertcnn.progress import Progress
@@ -47,6 +48,21 @@ class Trial:
     pad_id: int
 
 
+@dataclass(frozen=True, eq=False)
+class BuiltEngine:
+    """An engine, ready to be saved and ready to run.
+
+    Attributes:
+        saved: as it is saved.
+        running: the same, running.
+        valid: what it answers on the validation rows, with evidence.
+    """
+
+    saved: SavedEngine
+    running: OpenVINOEngine
+    valid: EngineOutput
+
+
 def spread(rows: Sequence[np.ndarray], most: int) -> list[np.ndarray]:
     """At most `most` of the rows, evenly spread over them."""
     return [rows[place] for place in np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(int)]
@@ -54,7 +70,7 @@ def spread(rows: Sequence[np.ndarray], most: int) -> list[np.ndarray]:
 
 def build_engine(
     tensors: Mapping[str, np.ndarray], encoder: EncoderSettings, head: HeadSettings, trial: Trial, *, progress: Progress
-) -> SavedEngine:
+) -> BuiltEngine:
     """The model compiled to int8 where that changes nothing that matters, else to float32.
 
     int8 is static, by NNCF: ranges of activations from `trial.calibration`, weights by output channel in 7 of 8 bits, so that the sum of
@@ -72,8 +88,9 @@ def build_engine(
     graph = classifier_graph(tensors, encoder, head)
     quantized = _quantize(classifier_graph(tensors, encoder, head, int8_tokens=True), trial.calibration, trial.pad_id)
     progress.advance(1)
-    logits = OpenVINOEngine.of_graph(quantized, trial.pad_id).run(trial.valid).logits
-    reference, answers = trial.valid_logits.argmax(axis=1), logits.argmax(axis=1)
+    running = OpenVINOEngine.of_graph(quantized, trial.pad_id)
+    valid = running.run(trial.valid, evidence=True)
+    reference, answers = trial.valid_logits.argmax(axis=1), valid.logits.argmax(axis=1)
     agreement = float(np.mean(reference == answers))
     loss = _macro_f1(trial.valid_labels, reference) - _macro_f1(trial.valid_labels, answers)
     fit = agreement >= _AGREEMENT and loss <= _MACRO_F1_LOSS
@@ -89,10 +106,13 @@ def build_engine(
         macro_f1_loss=loss,
         versions={name: version(name) for name in ("openvino", "nncf")},
     )
+    if not fit:
+        running = OpenVINOEngine.of_graph(graph, trial.pad_id)
+        valid = running.run(trial.valid, evidence=True)
     progress.advance(1)
     progress.note(f"engine: {record.precision}, since {record.reason}")
     files = _serialized(quantized if fit else graph)
-    return SavedEngine(record, lambda: files)
+    return BuiltEngine(SavedEngine(record, lambda: files), running, valid)
 
 
 def _quantize(graph: ov.Model, rows: Sequence[np.ndarray], pad_id: int) -> ov.Model:

@@ -23,6 +23,7 @@ from scipy.special import betainc
 
 from bertcnn.bundle import Decisions, HeldOut
 from bertcnn.errors import SettingsError, one_line
+from bertcnn.scope import Scope
 from bertcnn.settings import PrecisionTargets
 
 ERROR_PROBABILITY = 0.1
@@ -79,7 +80,7 @@ def _passed(chance: np.ndarray, level: float) -> int:
     return int(np.logical_and.accumulate(chance <= level).sum())
 
 
-def held_out_answers(probabilities: np.ndarray, labels: np.ndarray) -> HeldOut:
+def held_out_answers(probabilities: np.ndarray, labels: np.ndarray, outside: np.ndarray | None = None) -> HeldOut:
     """What a model answered on rows it did not learn from, to be kept with it: on at most 5,000 of them, taken at even distances.
 
     They are read at every start, and the bound of 5,000 rows is within half a point of the precision itself.
@@ -87,13 +88,16 @@ def held_out_answers(probabilities: np.ndarray, labels: np.ndarray) -> HeldOut:
     Args:
         probabilities: float32 [rows, C], calibrated.
         labels: int [rows], the true ones.
+        outside: bool [rows], which rows were called out of scope; by default none. They are counted only.
     """
     chosen = np.unique(np.linspace(0, max(0, len(labels) - 1), min(len(labels), _KEPT)).round().astype(int))
-    probabilities, labels = probabilities[chosen], labels[chosen]
+    rows, kept = len(chosen), chosen if outside is None else chosen[~outside[chosen]]
+    probabilities, labels = probabilities[kept], labels[kept]
     predicted, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
     order = np.argsort(-confidence, kind="stable")
     right = (predicted == labels)[order].tolist()
-    return HeldOut(confidence=tuple(confidence[order].tolist()), predicted=tuple(predicted[order].tolist()), right=tuple(right))
+    columns = {"confidence": tuple(confidence[order].tolist()), "predicted": tuple(predicted[order].tolist()), "right": tuple(right)}
+    return HeldOut(**columns, out_of_scope=rows - len(kept))
 
 
 def decide(held_out: HeldOut, labels: Sequence[str], targets: PrecisionTargets) -> Decisions:
@@ -163,12 +167,14 @@ class Automation:
         rows: how many there are.
         automatic: how many of them are answered automatically; the others go to review.
         right: how many of these are right.
+        out_of_scope: how many go to review since they look like no text of the labels.
         auto_precision: the share that was asked for, as the user writes it.
     """
 
     rows: int
     automatic: int
     right: int
+    out_of_scope: int
     auto_precision: str
 
     def to_json(self) -> dict[str, Any]:
@@ -184,12 +190,21 @@ class Automation:
 def automation(decisions: Decisions) -> Automation:
     """Count what is automatic among the rows that the thresholds come from."""
     held_out = decisions.held_out
+    rows, asked = len(held_out.right) + held_out.out_of_scope, str(decisions.auto_precision)
     if not decisions.thresholds or not held_out.right:
-        return Automation(len(held_out.right), 0, 0, str(decisions.auto_precision))
+        return Automation(rows, 0, 0, held_out.out_of_scope, asked)
     thresholds = np.array([np.inf if threshold is None else threshold for threshold in decisions.thresholds])
     automatic = np.array(held_out.confidence) >= thresholds[np.array(held_out.predicted, int)]
     right = int(np.array(held_out.right, bool)[automatic].sum())
-    return Automation(len(automatic), int(automatic.sum()), right, str(decisions.auto_precision))
+    return Automation(rows, int(automatic.sum()), right, held_out.out_of_scope, asked)
+
+
+def scope_in_words(held_out: HeldOut, scope: Scope) -> str:
+    """How much of the held-out rows is out of scope, in a sentence for a person."""
+    if not scope:
+        return "too few rows, or too many labels, to tell which texts are out of scope"
+    outside, rows = held_out.out_of_scope, len(held_out.right) + held_out.out_of_scope
+    return f"{outside:,} of {rows:,} held-out rows ({outside / rows:.1%}) look unlike known texts and count as out of scope"
 
 
 def in_words(decisions: Decisions) -> str:

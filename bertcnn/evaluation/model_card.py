@@ -58,8 +58,17 @@ On these rows {in_words(decisions)}. {_thresholds(figures, decisions)}
 ## Use
 
 For texts like those it learned from, in the same language and with the same labels. A text that belongs to none of the
-labels still gets one of them. Texts over {config.tokenizer.max_tokens} tokens lose their middle.
+labels still gets one of them; {_scope(decisions)} Texts over {config.tokenizer.max_tokens} tokens lose their middle.
 """
+
+
+def _scope(decisions: Decisions) -> str:
+    """What becomes of texts that look like none of the labels'."""
+    held_out = decisions.held_out
+    rows = len(held_out.right) + held_out.out_of_scope
+    if not held_out.out_of_scope:
+        return "which texts look so could not be told from these rows."
+    return f"one that looks unlike all it learned from goes to review as out of scope, as {held_out.out_of_scope} of these {rows} rows do."
 
 
 def _thresholds(figures: Evaluation, decisions: Decisions) -> str:

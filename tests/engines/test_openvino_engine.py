@@ -42,6 +42,7 @@ def test_no_rows_are_no_answers(stored):
     output = OpenVINOEngine.from_saved(stored, 0).run([], evidence=True)
     assert output.logits.shape == (0, 3)
     assert output.evidence.windows.shape == output.evidence.activations.shape == (0, 48)
+    assert output.evidence.means.shape == (0, 16)
 
 
 def test_several_threads_may_share_it(stored):

@@ -40,6 +40,7 @@ def test_logits_and_evidence_are_those_of_keras(activation, windows):
     ours, reference = both(noisy(encoder, head), encoder, head, rows())
     np.testing.assert_allclose(ours.logits, reference.logits, atol=1e-4)
     np.testing.assert_allclose(ours.evidence.activations, reference.evidence.activations, atol=1e-4)
+    np.testing.assert_allclose(ours.evidence.means, reference.evidence.means, atol=1e-4)
     found = reference.evidence.activations > 1e-3
     assert found.mean() > 0.5
     assert np.mean(ours.evidence.windows[found] == reference.evidence.windows[found]) > 0.99  # but for ties

@@ -34,7 +34,7 @@ def trial(model):
 
 
 def build(model, asked):
-    return build_engine(extract(model.weights), ENCODER, HEAD, asked, progress=Silent())
+    return build_engine(extract(model.weights), ENCODER, HEAD, asked, progress=Silent()).saved
 
 
 def test_int8_is_taken_when_it_answers_as_float32_does(model):

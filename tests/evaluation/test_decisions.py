@@ -10,7 +10,17 @@ from scipy.stats import beta
 
 from bertcnn.bundle import HeldOut
 from bertcnn.errors import SettingsError
-from bertcnn.evaluation.decisions import ERROR_PROBABILITY, automation, decide, fewest_rows, find_threshold, held_out_answers, in_words
+from bertcnn.evaluation.decisions import (
+    ERROR_PROBABILITY,
+    automation,
+    decide,
+    fewest_rows,
+    find_threshold,
+    held_out_answers,
+    in_words,
+    scope_in_words,
+)
+from bertcnn.scope import Scope
 from bertcnn.settings import PrecisionTargets
 
 LABELS = ("billing", "hardware")
@@ -123,7 +133,8 @@ def test_the_decisions_in_numbers_and_words():
     decisions = decide(rows_of(confidence, np.arange(200) < 150), LABELS, PrecisionTargets.of(0.95))
     found = automation(decisions)
     assert (found.rows, found.automatic, found.right) == (200, 150, 150)
-    assert json.loads(json.dumps(found.to_json())) == {"rows": 200, "automatic": 150, "right": 150, "auto_precision": "0.95"}
+    told = {"rows": 200, "automatic": 150, "right": 150, "out_of_scope": 0, "auto_precision": "0.95"}
+    assert json.loads(json.dumps(found.to_json())) == told
     assert in_words(decisions) == "at 95 % precision 75 % of tickets are handled automatically, 25 % go to review"
 
 
@@ -132,6 +143,23 @@ def test_held_out_answers_are_kept_without_their_order():
     assert held_out_answers(shares, np.array([0, 0, 1])) == HeldOut(
         confidence=(0.875, 0.75, 0.5), predicted=(1, 0, 0), right=(False, True, False)
     )
+
+
+def test_rows_out_of_scope_are_counted_and_decide_nothing():
+    generator = np.random.default_rng(4)
+    confidence, right = draw(generator, 400)
+    shares = np.stack([confidence, 1 - confidence], axis=1).astype(np.float32)
+    outside = generator.random(400) < 0.1
+    right[outside] = False
+    labels = np.where(right, 0, 1)
+    answers = held_out_answers(shares, labels, outside)
+    assert (len(answers.right), answers.out_of_scope) == ((~outside).sum(), outside.sum())
+    decisions = decide(answers, LABELS, PrecisionTargets.of(0.9))
+    assert decisions.thresholds == decide(held_out_answers(shares[~outside], labels[~outside]), LABELS, PrecisionTargets.of(0.9)).thresholds
+    found = automation(decisions)
+    assert (found.rows, found.out_of_scope) == (400, outside.sum())
+    assert found.share == found.automatic / 400
+    assert scope_in_words(answers, Scope()) == "too few rows, or too many labels, to tell which texts are out of scope"
 
 
 @pytest.mark.parametrize(("rows", "kept"), [(0, 0), (1, 1), (4999, 4999), (5000, 5000), (5001, 5000), (123_456, 5000)])
