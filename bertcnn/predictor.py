@@ -94,6 +94,7 @@ class Predictor:
     Attributes:
         labels: the model's labels, in its order.
         decisions: which answers are automatic.
+        last_layer: the network's.
     """
 
     def __init__(self, bundle: Bundle, engine: Engine, last_layer: LastLayer | None = None, *, decisions: Decisions | None = None) -> None:
@@ -103,7 +104,8 @@ class Predictor:
         given = [np.inf if threshold is None else threshold for threshold in self.decisions.thresholds]
         self._thresholds = np.array(given or [np.inf] * len(self.labels), np.float32)
         self._tokenizer = WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer)
-        self._explainer = Explainer(last_layer or LastLayer.of_bundle(bundle), bundle.config.head, self._tokenizer)
+        self.last_layer = last_layer or LastLayer.of_bundle(bundle)
+        self._explainer = Explainer(self.last_layer, bundle.config.head, self._tokenizer)
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
         """Probabilities, float32 [rows, C], each row summing to 1; columns in the order of `labels`.

@@ -185,6 +185,8 @@ def answer_one(predictor: Predictor, text: str) -> None:
     st.metric("Label", plain(answer.label), f"{answer.confidence:.0%} confidence", delta_color="off", delta_arrow="off")
     if answer.decision == "auto":
         st.badge("can be handled automatically", icon=":material/bolt:", color="green")
+    elif answer.decision == "review:out_of_scope":
+        st.badge("for review: unlike all that the model has learned from", icon=":material/help:", color="orange")
     else:
         st.badge(plain(f"for review: {answer.runner_up} comes into question too"), icon=":material/person_search:", color="orange")
     if answer.because:

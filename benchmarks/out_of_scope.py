@@ -1,0 +1,128 @@
+"""How well texts of unknown labels and of another domain are told from known ones, and how precise automatic answers are.
+
+    python -m benchmarks.out_of_scope train.csv --other data/isp_tickets.csv [--draws 3] [--first 0] [--held-out 0.34] [--recipe frozen]
+
+For each draw a third of the labels is held out and a model trained, saved and loaded as users do, on five sixths of the other labels'
+rows. Strangeness, the highest probability, energy (Liu et al. 2020) and the nearest training row, by logits and by means of token
+embeddings, then say of the last sixth, of the held-out labels' rows and of the other file's how strange each row is. Prints AUROC, the
+share of rows called out of scope, and the precision of automatic answers on the last sixth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.metrics import roc_auc_score
+
+from bertcnn.cli.progress import show_progress
+from bertcnn.cli.quiet import load_keras
+from bertcnn.data.columns import guess_columns, join_texts
+from bertcnn.data.tables import read_table
+from bertcnn.engines import EngineOutput
+from bertcnn.predictor import Predictor, load
+from bertcnn.scope import unit
+from bertcnn.settings import DECISIONS
+
+_TARGETS = (0.9, 0.95, 0.98)
+
+
+def labelled(path: Path) -> tuple[list[str], list[str]]:
+    """Texts and labels of a file, whose columns are guessed."""
+    table = read_table(path)
+    choice = guess_columns(table)
+    texts = [join_texts(parts) for parts in zip(*(table.column(name) for name in choice.text), strict=True)]
+    return texts, table.column(str(choice.label))
+
+
+def run(predictor: Predictor, texts: list[str]) -> EngineOutput:
+    """What the model's engine computes."""
+    return predictor.engine.run(predictor._tokenizer.encode(texts).token_ids, evidence=True)
+
+
+def scores(predictor: Predictor, output: EngineOutput, train: EngineOutput) -> dict[str, np.ndarray]:
+    """How strange each row is, by each rule."""
+    logits, means = output.logits, output.found.means
+    return {
+        "strangeness, the product's": predictor.bundle.scope.strangeness(logits, means),
+        "highest probability": logsumexp(logits, axis=1) - logits.max(axis=1),
+        "energy": -logsumexp(logits, axis=1),
+        "nearest training row, logits": -(unit(logits) @ unit(train.logits).T).max(axis=1),
+        "nearest training row, means": -(unit(means) @ unit(train.found.means).T).max(axis=1),
+    }
+
+
+def main() -> None:
+    """Hold out, train, measure and print, once for each draw."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--other", type=Path, required=True)
+    parser.add_argument("--draws", type=int, default=3)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--held-out", type=float, default=0.34, help="share of the labels")
+    parser.add_argument("--recipe", default="frozen")
+    options = parser.parse_args()
+    load_keras()
+    from bertcnn.classifier import BertCNNClassifier
+
+    texts, labels = labelled(options.data)
+    foreign, names = labelled(options.other)[0], sorted(set(labels))
+    for draw in range(options.first, options.first + options.draws):
+        chance = np.random.default_rng(draw)
+        out = {names[place] for place in chance.permutation(len(names))[: round(options.held_out * len(names))]}
+        rows = chance.permutation([row for row, label in enumerate(labels) if label not in out])
+        tested, learned = rows[: len(rows) // 6], rows[len(rows) // 6 :]
+        unknown = [text for text, label in zip(texts, labels, strict=True) if label in out]
+        with tempfile.TemporaryDirectory() as folder, show_progress() as progress:
+            classifier = BertCNNClassifier(recipe=options.recipe, seed=draw, progress=progress)
+            classifier.fit([texts[row] for row in learned], [labels[row] for row in learned]).save(Path(folder) / "model")
+            predictor = load(Path(folder) / "model")
+        train = run(predictor, [texts[row] for row in learned])
+        parts = {"known": [texts[row] for row in tested], "held-out labels": unknown, "another domain": foreign}
+        found = {name: scores(predictor, run(predictor, part), train) for name, part in parts.items()}
+        print(
+            f"draw {draw}: {len(out)} of {len(names)} labels held out; "
+            + ", ".join(f"{len(part):,} {name}" for name, part in parts.items())
+        )
+        for rule, known in found["known"].items():
+            areas = [auroc(known, found[name][rule]) for name in ("held-out labels", "another domain")]
+            print(f"| {draw} | {rule} | {areas[0]:.4f} | {areas[1]:.4f} |")
+        truth = np.array([labels[row] for row in tested])
+        outside = {name: outside_share(predictor, part) for name, part in parts.items()}
+        print("called out of scope: " + ", ".join(f"{share:.1%} {name}" for name, share in outside.items()))
+        for target in _TARGETS:
+            print(f"asked for {target:.0%}: {automatic(load_again(predictor, target), parts['known'], truth)}", flush=True)
+
+
+def auroc(known: np.ndarray, strange: np.ndarray) -> float:
+    """The chance that a strange row gets the higher score of the two."""
+    return float(roc_auc_score(np.repeat([0, 1], [len(known), len(strange)]), np.concatenate([known, strange])))
+
+
+def outside_share(predictor: Predictor, texts: list[str]) -> float:
+    """Share of the texts that are called out of scope."""
+    return float(np.mean(predictor.answer(texts).decisions == DECISIONS.index("review:out_of_scope")))
+
+
+def load_again(predictor: Predictor, target: float) -> Predictor:
+    """The same model, deciding for another precision."""
+    from bertcnn.evaluation.decisions import decide
+    from bertcnn.settings import PrecisionTargets
+
+    decisions = decide(predictor.bundle.decisions.held_out, predictor.labels, PrecisionTargets.of(target))
+    return Predictor(predictor.bundle, predictor.engine, predictor.last_layer, decisions=decisions)
+
+
+def automatic(predictor: Predictor, texts: list[str], truth: np.ndarray) -> str:
+    """How many answers are automatic and how many of them right, in words."""
+    answers = predictor.answer(texts)
+    chosen = answers.decisions == DECISIONS.index("auto")
+    right = np.array(predictor.labels, object)[answers.labels] == truth
+    return f"{chosen.mean():.1%} automatic, {right[chosen].mean() if chosen.any() else float('nan'):.1%} of them right"
+
+
+if __name__ == "__main__":
+    main()
