@@ -17,6 +17,7 @@ from pydantic import Field
 
 from bertcnn.errors import BundleError, OutputError, one_line
 from bertcnn.files import check_target, output_error, put_in_place, real_folder, resting_place, sync_folder, work_folder, write_new
+from bertcnn.hierarchy import Hierarchy
 from bertcnn.saved_engine import ENGINE, SavedEngine
 from bertcnn.scope import FILE as SCOPE
 from bertcnn.scope import Scope
@@ -90,6 +91,13 @@ class Calibration(Settings):
     fitted_on_rows: Annotated[int, Field(ge=0)] = Field(description="held-out rows it was fitted on")
 
 
+class HeldOutParents(Settings):
+    """The most probable parents of one level, on the rows of `HeldOut` and in their order."""
+
+    confidence: tuple[Annotated[float, Field(ge=0.0, le=1.0)], ...] = ()
+    right: tuple[bool, ...] = ()
+
+
 class HeldOut(Settings):
     """What the model answered on the held-out rows, the most confident answer first: numbers, and nothing of their texts."""
 
@@ -97,11 +105,14 @@ class HeldOut(Settings):
     predicted: tuple[Annotated[int, Field(ge=0)], ...] = Field((), description="places in the model's labels")
     right: tuple[bool, ...] = ()
     out_of_scope: int = Field(0, ge=0, description="further held-out rows, which were called out of scope and so are never automatic")
+    parents: tuple[HeldOutParents, ...] = Field((), description="of labels with levels: each level's answers, the deepest first")
 
     @pydantic.model_validator(mode="after")
     def _same_rows(self) -> Self:
         if not len(self.confidence) == len(self.predicted) == len(self.right):
             raise ValueError("confidence, predicted and right of the same rows")
+        if any(not len(level.confidence) == len(level.right) == len(self.right) for level in self.parents):
+            raise ValueError("parents of the same rows")
         return self
 
 
@@ -114,6 +125,9 @@ class Decisions(Settings):
         (), description="of each label, in the model's order; null where no confidence is enough"
     )
     own_rows: tuple[str, ...] = Field((), description="labels whose threshold rests on their own rows, not on all")
+    parent_thresholds: tuple[Annotated[float, Field(ge=0.0, le=1.0)] | None, ...] = Field(
+        (), description="of each level of parents, the deepest first: for texts whose label is not certain enough"
+    )
     reachable: float | None = Field(
         None, description="the highest precision that the held-out rows can show, where that is below the target"
     )
@@ -165,6 +179,10 @@ def _checked_labels(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - any JSON v
 def _checked_decisions(decisions: Decisions, labels: tuple[str, ...]) -> Decisions:
     if len(decisions.thresholds) not in (0, len(labels)):
         refuse(f"decisions.json holds {len(decisions.thresholds)} thresholds", f"one for each of the {len(labels)} labels")
+    levels = len(Hierarchy.of(labels).levels)
+    for name, given in (("parent_thresholds", decisions.parent_thresholds), ("held_out.parents", decisions.held_out.parents)):
+        if len(given) not in (0, levels):
+            refuse(f"decisions.json holds {len(given)} {name}", f"one for each of the {levels} levels of parents that the labels have")
     if max(decisions.held_out.predicted, default=0) >= len(labels):
         refuse("decisions.json names a label that the model does not have", f"places in its {len(labels)} labels")
     return decisions

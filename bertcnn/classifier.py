@@ -36,6 +36,7 @@ from bertcnn.evaluation.metrics import evaluate
 from bertcnn.evaluation.model_card import model_card
 from bertcnn.evaluation.out_of_scope import learn_scope, rows_to_know
 from bertcnn.explain import Explanation
+from bertcnn.hierarchy import Hierarchy
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import extract
@@ -232,7 +233,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         progress = self.progress or Silent()
         predicted = [names[index] for index in result.valid_logits.argmax(axis=1)]
         figures = evaluate(names, [names[index] for index in valid_rows.labels], predicted)
-        held_out = held_out_answers(softmax(result.valid_logits / temperature), valid_rows.labels)
+        held_out = held_out_answers(softmax(result.valid_logits / temperature), valid_rows.labels, hierarchy=Hierarchy.of(names))
         decisions = decide(held_out, names, PrecisionTargets.of(self.auto_precision))
         calibration = measure_calibration(result.valid_logits, valid_rows.labels)
         self.metrics_ = {
@@ -279,7 +280,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         scope = learn_scope(known.logits, known.found.means, labels, valid.logits, valid.found.means, seed=int(self.seed))
         temperature, (figures, calibration) = bundle.calibration.temperature, self._measured
         outside = scope.outside(valid.logits, valid.found.means)
-        held_out = held_out_answers(softmax(valid.logits / temperature), trial.valid_labels, outside)
+        held_out = held_out_answers(softmax(valid.logits / temperature), trial.valid_labels, outside, Hierarchy.of(bundle.labels))
         decisions = decide(held_out, bundle.labels, bundle.decisions.auto_precision)
         self.metrics_ = {**bundle.metrics, "decisions": automation(decisions).to_json()}
         (self.progress or Silent()).note(f"{in_words(decisions)}; {scope_in_words(held_out, scope)}")

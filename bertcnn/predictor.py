@@ -13,6 +13,7 @@ from bertcnn.bundle import Bundle, Decisions, read_bundle
 from bertcnn.engines import Engine, EngineName, EngineOutput, check_engine, softmax
 from bertcnn.errors import BundleError, SettingsError, one_line
 from bertcnn.explain import Explainer, Explanation, words_of
+from bertcnn.hierarchy import Hierarchy
 from bertcnn.last_layer import LastLayer, read_last_layer
 from bertcnn.saved_engine import read_engine
 from bertcnn.settings import DECISIONS, PrecisionTargets
@@ -42,9 +43,10 @@ class Prediction:
     """The answer for one text.
 
     Attributes:
-        label: the most probable label; None for a text in which nothing can be seen.
+        label: the most probable label; where only a parent of labels is certain enough, that parent; None for a text in which nothing can
+            be seen.
         confidence: its calibrated probability, 0 to 1; None without a label.
-        probabilities: of every label, in the model's order of labels.
+        probabilities: of every label, in the model's order, then of their parents, if they have any.
         because: the phrases that moved the answer most, at most three, the most important first.
         decision: "auto" if the answer may be acted on; else "review:ambiguous", "review:out_of_scope" (the text looks like none that the
             model has learned from) or "review:empty", a matter for a person.
@@ -64,9 +66,9 @@ class Answers:
     """The answers for many texts, by column.
 
     Attributes:
-        labels: int32 [rows], places in the model's labels; -1 for a text in which nothing can be seen.
+        labels: int32 [rows], places in `Predictor.hierarchy.names`: labels, then parents; -1 for a text in which nothing can be seen.
         confidence: float32 [rows], the calibrated probability of that label, 0 to 1; 0 without one.
-        probabilities: float32 [rows, C], of every label; zeros without one.
+        probabilities: float32 [rows, C + P], of every label, then of every parent; zeros without a label.
         because: int32 [rows, 3, 2], the phrases that moved the answer most, by their first character in the text and the one behind the
             last; zeros where there are fewer.
         decisions: int32 [rows], places in `bertcnn.settings.DECISIONS`.
@@ -93,13 +95,14 @@ class Predictor:
 
     Attributes:
         labels: the model's labels, in its order.
+        hierarchy: their parents, if they have levels: "A > B > C".
         decisions: which answers are automatic.
         last_layer: the network's.
     """
 
     def __init__(self, bundle: Bundle, engine: Engine, last_layer: LastLayer | None = None, *, decisions: Decisions | None = None) -> None:
         self.bundle, self.engine = bundle, engine
-        self.labels = bundle.labels
+        self.labels, self.hierarchy = bundle.labels, Hierarchy.of(bundle.labels)
         self.decisions = decisions or bundle.decisions
         given = [np.inf if threshold is None else threshold for threshold in self.decisions.thresholds]
         self._thresholds = np.array(given or [np.inf] * len(self.labels), np.float32)
@@ -130,8 +133,15 @@ class Predictor:
         because = self._explainer.spans(checked, encoded, output.found, labels)
         confidence = shares.max(axis=1, initial=0)
         sure = confidence >= self._thresholds[labels]
+        outside = self.bundle.scope.outside(output.logits, output.found.means)
+        shares = self.hierarchy.with_parents(shares)
+        for level, threshold in enumerate(self.decisions.parent_thresholds):
+            parents, certain = self.hierarchy.best_parents(shares, level)
+            fallen_back = visible & ~outside & ~sure & (certain >= (np.inf if threshold is None else np.float32(threshold)))
+            labels = np.where(fallen_back, parents, labels).astype(np.int32)
+            confidence, sure = np.where(fallen_back, certain, confidence), sure | fallen_back
         decisions = np.select(
-            [~visible, self.bundle.scope.outside(output.logits, output.found.means), sure],
+            [~visible, outside, sure],
             [DECISIONS.index(name) for name in ("review:empty", "review:out_of_scope", "auto")],
             DECISIONS.index("review:ambiguous"),
         )
@@ -145,12 +155,12 @@ class Predictor:
             Prediction(None, None, {})
             if label < 0
             else Prediction(
-                self.labels[label],
+                self.hierarchy.names[label],
                 float(confidence),
-                dict(zip(self.labels, map(float, shares), strict=True)),
+                dict(zip(self.hierarchy.names, map(float, shares), strict=True)),
                 tuple(Phrase(start, end, words_of(text, start, end)) for start, end in spans.tolist() if end > start),
                 DECISIONS[decision],
-                self.labels[np.argsort(-shares, kind="stable")[1]],
+                self.labels[np.argsort(-shares[: len(self.labels)], kind="stable")[1]],
             )
             for text, label, confidence, shares, spans, decision in zip(
                 checked, answers.labels, answers.confidence, answers.probabilities, answers.because, answers.decisions, strict=True

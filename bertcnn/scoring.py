@@ -169,14 +169,14 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
         choice = guess_text_columns(reader.peek(), text=job.text, trained_on=_trained_on(model))
         progress.note(f"text: {choice.reasons['text']}")
         predictor = model if isinstance(model, Predictor) else load(model, engine=job.engine, auto_precision=job.auto_precision)
-        columns = _OutputColumns(reader.columns, predictor.labels, job.probabilities)
+        columns = _OutputColumns(reader.columns, predictor.hierarchy.names, job.probabilities)
         for wanted, written in columns.renamed.items():
             progress.note(f"the input has a column {wanted!r} already: ours is called {written!r}")
         journal.begin(_header(job, state, predictor, choice.text))
         if journal.rows:
             progress.note(f"{journal.rows:,} rows were answered by an interrupted run: going on from there")
         started = time.perf_counter()
-        counts = np.zeros(len(predictor.labels) + 1, np.int64)  # of no label, then of each
+        counts = np.zeros(len(predictor.hierarchy.names) + 1, np.int64)  # of no label, then of each
         decisions = np.zeros(len(DECISIONS), np.int64)
         with TableWriter(job.target, columns.all, raw=job.raw, overwrite=job.overwrite) as writer:
             for rows, texts, frame, places in _scored(reader, _Answering(predictor, journal, job.probabilities), choice.text, progress):
@@ -189,7 +189,7 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
             _check_unchanged(job.source, state, journal)
             _complete_rejects(reader, job.rejects)
         journal.remove()
-    by_count = sorted(zip(counts[1:].tolist(), predictor.labels, strict=True), key=lambda counted: -counted[0])
+    by_count = sorted(zip(counts[1:].tolist(), predictor.hierarchy.names, strict=True), key=lambda counted: -counted[0])
     return ScoringReport(
         rows=reader.accepted,
         blank=int(counts[0]),
@@ -229,7 +229,7 @@ def _header(job: _Job, state: InputState, predictor: Predictor, text_columns: tu
         auto_precision=str(predictor.decisions.auto_precision),
         probabilities=job.probabilities,
         raw=job.raw,
-        labels=len(predictor.labels),
+        labels=len(predictor.hierarchy.names),
         chunk_rows=_CHUNK_ROWS,
         target=job.target.resolve().name,
     )
@@ -297,7 +297,7 @@ class _Answering:
 
     def __init__(self, predictor: Predictor, journal: Journal, probabilities: bool) -> None:
         self._predictor, self._journal = predictor, journal
-        self._cache = _Cache(len(predictor.labels) if probabilities else 0)
+        self._cache = _Cache(len(predictor.hierarchy.names) if probabilities else 0)
         self.rows_on_record = journal.rows
 
     def answer(self, texts: list[str]) -> tuple[list[str], Frame, list[int]]:

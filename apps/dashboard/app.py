@@ -192,7 +192,7 @@ def answer_one(predictor: Predictor, text: str) -> None:
     if answer.because:
         st.markdown(highlighted(text, answer.because))
         st.caption("Marked: the words that moved the answer most.")
-    st.altair_chart(confidence_bars(answer.probabilities), width="stretch")
+    st.altair_chart(confidence_bars({label: answer.probabilities[label] for label in predictor.labels}), width="stretch")
     shown = f"The {MOST_BARS} most probable of {len(predictor.labels)} labels. " if len(predictor.labels) > MOST_BARS else ""
     st.caption(f"{shown}A text that belongs to none of the labels still gets one of them.")
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bertcnn.errors import LabelError, one_line
+from bertcnn.hierarchy import LEVELS
 
-LEVELS = " > "  # between the levels of a label's name
 OTHER = "other"
 _NAMED = 5
 

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 from scipy.special import betainc
 
-from bertcnn.bundle import Decisions, HeldOut
+from bertcnn.bundle import Decisions, HeldOut, HeldOutParents
 from bertcnn.errors import SettingsError, one_line
+from bertcnn.hierarchy import Hierarchy
 from bertcnn.scope import Scope
 from bertcnn.settings import PrecisionTargets
 
@@ -80,7 +81,9 @@ def _passed(chance: np.ndarray, level: float) -> int:
     return int(np.logical_and.accumulate(chance <= level).sum())
 
 
-def held_out_answers(probabilities: np.ndarray, labels: np.ndarray, outside: np.ndarray | None = None) -> HeldOut:
+def held_out_answers(
+    probabilities: np.ndarray, labels: np.ndarray, outside: np.ndarray | None = None, hierarchy: Hierarchy | None = None
+) -> HeldOut:
     """What a model answered on rows it did not learn from, to be kept with it: on at most 5,000 of them, taken at even distances.
 
     They are read at every start, and the bound of 5,000 rows is within half a point of the precision itself.
@@ -89,6 +92,7 @@ def held_out_answers(probabilities: np.ndarray, labels: np.ndarray, outside: np.
         probabilities: float32 [rows, C], calibrated.
         labels: int [rows], the true ones.
         outside: bool [rows], which rows were called out of scope; by default none. They are counted only.
+        hierarchy: of the labels; by default they have no parents.
     """
     chosen = np.unique(np.linspace(0, max(0, len(labels) - 1), min(len(labels), _KEPT)).round().astype(int))
     rows, kept = len(chosen), chosen if outside is None else chosen[~outside[chosen]]
@@ -97,14 +101,26 @@ def held_out_answers(probabilities: np.ndarray, labels: np.ndarray, outside: np.
     order = np.argsort(-confidence, kind="stable")
     right = (predicted == labels)[order].tolist()
     columns = {"confidence": tuple(confidence[order].tolist()), "predicted": tuple(predicted[order].tolist()), "right": tuple(right)}
-    return HeldOut(**columns, out_of_scope=rows - len(kept))
+    parents = [] if hierarchy is None else _parents(hierarchy, probabilities[order], labels[order])
+    return HeldOut(**columns, out_of_scope=rows - len(kept), parents=tuple(parents))
+
+
+def _parents(hierarchy: Hierarchy, probabilities: np.ndarray, labels: np.ndarray) -> list[HeldOutParents]:
+    """Each level's most probable parents, and whether the true label is below them."""
+    shares, found = hierarchy.with_parents(probabilities), []
+    for level in range(len(hierarchy.levels)):
+        best, confidence = hierarchy.best_parents(shares, level)
+        right = hierarchy.members[labels, best - len(hierarchy.labels)] > 0
+        found.append(HeldOutParents(confidence=tuple(confidence.tolist()), right=tuple(right.tolist())))
+    return found
 
 
 def decide(held_out: HeldOut, labels: Sequence[str], targets: PrecisionTargets) -> Decisions:
     """The thresholds of all labels.
 
     One threshold, from all rows, holds for every label without a target of its own. A label with one gets it from the rows that were called
-    so; where these are too few, from all rows.
+    so; where these are too few, from all rows. Of labels with levels, a text that no label is certain enough for may still be answered with
+    a parent: each level has a threshold from the rows that reach it, those which nothing deeper has answered.
 
     Args:
         held_out: the model's answers on rows it did not learn from.
@@ -126,14 +142,25 @@ def decide(held_out: HeldOut, labels: Sequence[str], targets: PrecisionTargets) 
         else:
             rows[:] = True
         thresholds[place] = find_threshold(confidence[rows], right[rows], precision)
+    left, parent_thresholds = ~_automatic(confidence, predicted, thresholds), []
+    for level in held_out.parents:
+        sure, true = np.array(level.confidence), np.array(level.right, bool)
+        parent_thresholds.append(find_threshold(sure[left], true[left], targets.overall))
+        left &= ~_automatic(sure, np.zeros(len(sure), int), parent_thresholds[-1:])
     return Decisions(
         auto_precision=targets,
+        parent_thresholds=tuple(parent_thresholds),
         error_probability=ERROR_PROBABILITY,
         thresholds=tuple(thresholds),
         own_rows=tuple(own),
         reachable=_reachable(confidence, right, targets.overall) if shared is None else None,
         held_out=held_out,
     )
+
+
+def _automatic(confidence: np.ndarray, predicted: np.ndarray, thresholds: Sequence[float | None]) -> np.ndarray:
+    """Which answers are certain enough, bool [rows]."""
+    return confidence >= np.array([np.inf if threshold is None else threshold for threshold in thresholds])[predicted]
 
 
 def check_targets(targets: PrecisionTargets, labels: Sequence[str]) -> None:
@@ -166,6 +193,7 @@ class Automation:
     Attributes:
         rows: how many there are.
         automatic: how many of them are answered automatically; the others go to review.
+        parents: how many of these with a parent of labels.
         right: how many of these are right.
         out_of_scope: how many go to review since they look like no text of the labels.
         auto_precision: the share that was asked for, as the user writes it.
@@ -173,6 +201,7 @@ class Automation:
 
     rows: int
     automatic: int
+    parents: int
     right: int
     out_of_scope: int
     auto_precision: str
@@ -192,11 +221,14 @@ def automation(decisions: Decisions) -> Automation:
     held_out = decisions.held_out
     rows, asked = len(held_out.right) + held_out.out_of_scope, str(decisions.auto_precision)
     if not decisions.thresholds or not held_out.right:
-        return Automation(rows, 0, 0, held_out.out_of_scope, asked)
-    thresholds = np.array([np.inf if threshold is None else threshold for threshold in decisions.thresholds])
-    automatic = np.array(held_out.confidence) >= thresholds[np.array(held_out.predicted, int)]
-    right = int(np.array(held_out.right, bool)[automatic].sum())
-    return Automation(rows, int(automatic.sum()), right, held_out.out_of_scope, asked)
+        return Automation(rows, 0, 0, 0, held_out.out_of_scope, asked)
+    automatic = _automatic(np.array(held_out.confidence), np.array(held_out.predicted, int), decisions.thresholds)
+    right, labels = int(np.array(held_out.right, bool)[automatic].sum()), int(automatic.sum())
+    for level, threshold in zip(held_out.parents, decisions.parent_thresholds, strict=False):
+        reached = _automatic(np.array(level.confidence), np.zeros(len(automatic), int), [threshold]) & ~automatic
+        right += int(np.array(level.right, bool)[reached].sum())
+        automatic |= reached
+    return Automation(rows, int(automatic.sum()), int(automatic.sum()) - labels, right, held_out.out_of_scope, asked)
 
 
 def scope_in_words(held_out: HeldOut, scope: Scope) -> str:
@@ -212,6 +244,7 @@ def in_words(decisions: Decisions) -> str:
     found, goal = automation(decisions), f"{100 * decisions.auto_precision.overall:.4g} % precision"
     if found.automatic:
         kept = round(100 * found.share)
-        return f"at {goal} {kept} % of tickets are handled automatically, {100 - kept} % go to review"
+        above = f" ({round(100 * found.parents / found.rows)} % with a parent label)" if found.parents else ""
+        return f"at {goal} {kept} % of tickets are handled automatically{above}, {100 - kept} % go to review"
     most = "" if decisions.reachable is None else f"; {100 * decisions.reachable:.0f} % is the most they can show"
     return f"{goal} cannot be shown on {found.rows:,} held-out rows{most}: all tickets go to review"

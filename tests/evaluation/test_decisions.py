@@ -133,7 +133,7 @@ def test_the_decisions_in_numbers_and_words():
     decisions = decide(rows_of(confidence, np.arange(200) < 150), LABELS, PrecisionTargets.of(0.95))
     found = automation(decisions)
     assert (found.rows, found.automatic, found.right) == (200, 150, 150)
-    told = {"rows": 200, "automatic": 150, "right": 150, "out_of_scope": 0, "auto_precision": "0.95"}
+    told = {"rows": 200, "automatic": 150, "parents": 0, "right": 150, "out_of_scope": 0, "auto_precision": "0.95"}
     assert json.loads(json.dumps(found.to_json())) == told
     assert in_words(decisions) == "at 95 % precision 75 % of tickets are handled automatically, 25 % go to review"
 

@@ -1,0 +1,89 @@
+"""Labels with levels, "A > B > C": what is known of a parent follows from its children. NumPy only."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+LEVELS: Final = " > "  # between the levels of a label's name
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """The parents of a model's labels.
+
+    A parent is what stands before a " > " in the names of two labels or more; one that is a label too counts among its own children.
+
+    Attributes:
+        labels: C, in the model's order.
+        parents: P, none of them a label, the deepest first, then by name.
+    """
+
+    labels: tuple[str, ...]
+    parents: tuple[str, ...]
+
+    @classmethod
+    def of(cls, labels: Sequence[str]) -> Hierarchy:
+        """The hierarchy that the labels' names tell; of plain names, one without parents.
+
+        Example:
+            >>> Hierarchy.of(["net > wifi > slow", "net > wifi > dead", "net > cable", "billing"]).parents
+            ('net > wifi', 'net')
+        """
+        below: dict[str, int] = defaultdict(int)
+        for label in labels:
+            for parent in _ancestors(label):
+                below[parent] += 1
+        parents = [name for name, count in below.items() if count > 1 and name not in labels]
+        return cls(tuple(labels), tuple(sorted(parents, key=lambda name: (-name.count(LEVELS), name))))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that an answer may say: the labels, then the parents."""
+        return (*self.labels, *self.parents)
+
+    @cached_property
+    def levels(self) -> tuple[np.ndarray, ...]:
+        """The places of each level's parents in `names`, int64, the deepest level first."""
+        depths = np.array([name.count(LEVELS) for name in self.parents], np.int64)
+        return tuple(len(self.labels) + np.flatnonzero(depths == depth) for depth in sorted(set(depths.tolist()), reverse=True))
+
+    @cached_property
+    def members(self) -> np.ndarray:
+        """Which labels are below each parent, float32 [C, P], 1 and 0."""
+        rows = [[float(parent in _ancestors(label)) for parent in self.parents] for label in self.labels]
+        return np.array(rows, np.float32).reshape(len(self.labels), len(self.parents))
+
+    def with_parents(self, shares: np.ndarray) -> np.ndarray:
+        """Probabilities of all names, float32 [rows, C + P], from the labels' [rows, C]: a parent's is the sum of its children's."""
+        return np.concatenate([shares, np.minimum(shares @ self.members, np.float32(1))], axis=1) if self.parents else shares
+
+    def best_parents(self, shares: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray]:
+        """The most probable parent of one level, for each row.
+
+        Args:
+            shares: float32 [rows, C + P], of `with_parents`.
+            level: place in `levels`.
+
+        Returns:
+            Places in `names`, int64 [rows], and their probabilities [rows].
+        """
+        places = self.levels[level]
+        best = places[shares[:, places].argmax(axis=1)]
+        return best, shares[np.arange(len(shares)), best]
+
+
+def _ancestors(label: str) -> list[str]:
+    """The names above a label.
+
+    Example:
+        >>> _ancestors("a > b > c")
+        ['a', 'a > b']
+    """
+    parts = label.split(LEVELS)
+    return [LEVELS.join(parts[:count]) for count in range(1, len(parts))]

@@ -1,0 +1,141 @@
+"""Labels with levels: parents, their probabilities, and answers that fall back to them."""
+
+import csv
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertcnn import load, score_csv
+from bertcnn.bundle import Decisions, read_bundle
+from bertcnn.engines.openvino_engine import OpenVINOEngine
+from bertcnn.errors import BundleError
+from bertcnn.evaluation.decisions import automation, decide, held_out_answers
+from bertcnn.hierarchy import Hierarchy
+from bertcnn.predictor import Predictor
+from bertcnn.scope import Scope, unit
+from bertcnn.settings import PrecisionTargets
+from tests.test_classifier import quick
+from tests.tickets import tickets
+
+LABELS = ("billing", "net > hardware", "net > software")
+
+
+@pytest.fixture(scope="module")
+def folder(encoder_folder, tmp_path_factory):
+    """A saved model whose labels have levels."""
+    texts, labels = tickets()
+    names = {"billing": "billing", "hardware": "net > hardware", "software": "net > software"}
+    saved = tmp_path_factory.mktemp("hierarchy") / "model"
+    quick(encoder_folder).fit(texts, [names[label] for label in labels]).save(saved)
+    return saved
+
+
+def undecided(folder, parent):
+    """The model with a threshold that no label reaches, and one for parents."""
+    bundle = read_bundle(folder)
+    decisions = Decisions(thresholds=(None,) * len(LABELS), parent_thresholds=(parent,))
+    return Predictor(bundle, OpenVINOEngine.from_bundle(bundle, bundle.vocabulary.index("[PAD]")), decisions=decisions)
+
+
+def test_plain_names_have_no_parents():
+    hierarchy = Hierarchy.of(["a", "b", "c>d", "c>e"])
+    assert hierarchy.parents == ()
+    assert hierarchy.levels == ()
+    shares = np.array([[0.2, 0.3, 0.5, 0.0]], np.float32)
+    assert hierarchy.with_parents(shares) is shares
+
+
+def test_a_parent_of_one_label_or_that_is_a_label_is_none_of_its_own():
+    assert Hierarchy.of(["a > b > c", "a > d", "x > y", "z"]).parents == ("a",)
+    assert Hierarchy.of(["a", "a > b", "a > c"]).parents == ()
+
+
+@given(st.lists(st.sampled_from(["a", "a > b", "a > b > c", "a > b > d", "a > e", "f > g", "f > h", "i"]), min_size=2, unique=True))
+def test_a_parents_probability_is_the_sum_of_its_childrens(labels):
+    hierarchy = Hierarchy.of(labels)
+    shares = np.random.default_rng(0).dirichlet(np.ones(len(labels)), 5).astype(np.float32)
+    found = hierarchy.with_parents(shares)
+    np.testing.assert_array_equal(found[:, : len(labels)], shares)
+    for place, parent in enumerate(hierarchy.parents):
+        below = [label.startswith(f"{parent} > ") for label in labels]
+        assert sum(below) > 1
+        np.testing.assert_allclose(found[:, len(labels) + place], shares[:, below].sum(axis=1), atol=1e-6)
+    depths = [[hierarchy.names[place].count(" > ") for place in level] for level in hierarchy.levels]
+    assert [depth for level in depths for depth in level] == sorted((name.count(" > ") for name in hierarchy.parents), reverse=True)
+    assert all(len(set(level)) == 1 for level in depths)
+
+
+def test_children_that_are_split_are_answered_with_their_parent():
+    """Texts of "net" whose label is a coin's throw: no label can be shown to be right, the parent can."""
+    generator = np.random.default_rng(0)
+    true = generator.integers(0, 3, 600)
+    shares = np.full((600, 3), 0.02, np.float32)
+    shares[true == 0, 0] = 0.96
+    shares[true > 0, 1:] = 0.49
+    shares[np.arange(600), np.where(true > 0, generator.integers(1, 3, 600), 0)] += 0.001
+    shares /= shares.sum(axis=1, keepdims=True)
+    decisions = decide(held_out_answers(shares, true, hierarchy=Hierarchy.of(LABELS)), LABELS, PrecisionTargets())
+    found = automation(decisions)
+    assert decisions.thresholds[0] == pytest.approx(0.96, abs=0.01)
+    assert decisions.parent_thresholds[0] == pytest.approx(0.98, abs=0.01)
+    assert (found.rows, found.automatic, found.right, found.parents) == (600, 600, 600, int((true > 0).sum()))
+
+
+def test_a_parent_that_is_often_wrong_is_no_answer():
+    generator = np.random.default_rng(0)
+    true, shares = generator.integers(0, 3, 600), generator.dirichlet(np.ones(3), 600).astype(np.float32)
+    decisions = decide(held_out_answers(shares, true, hierarchy=Hierarchy.of(LABELS)), LABELS, PrecisionTargets())
+    assert decisions.parent_thresholds == (None,)
+    assert automation(decisions).automatic == 0
+
+
+def test_answers_fall_back_to_the_parent(folder):
+    predictor = undecided(folder, 0.6)
+    texts = ["router cable red light", "app login password", "invoice refund money", " "]
+    answers, (hardware, software, billing, blank) = predictor.answer(texts), predictor.classify(texts)
+    shares = predictor.predict_proba(texts)
+    np.testing.assert_allclose(answers.probabilities[:3, 3], shares[:3, 1:].sum(axis=1), atol=1e-6)
+    assert {hardware.label, software.label} == {"net"}
+    assert hardware.decision == software.decision == "auto"
+    assert hardware.confidence == pytest.approx(hardware.probabilities["net"])
+    assert hardware.runner_up in LABELS
+    assert (billing.label, billing.decision) == ("billing", "review:ambiguous")
+    assert (blank.label, blank.decision) == (None, "review:empty")
+
+
+def test_out_of_scope_is_stronger_than_a_parent(folder):
+    predictor = undecided(folder, 0.0)
+    places = unit(np.ones((1, predictor.bundle.config.encoder.width), np.float32))
+    scope = Scope(np.eye(3, dtype=np.float32), places, np.ones(3, np.float32), limit=-99.0)  # every text is stranger than that
+    strange = Predictor(dataclasses.replace(predictor.bundle, scope=scope), predictor.engine, decisions=predictor.decisions)
+    assert strange.classify(["router cable"])[0].decision == "review:out_of_scope"
+
+
+def test_a_scored_file_names_the_parent_and_gives_its_probability(folder, tmp_path):
+    (tmp_path / "in.csv").write_text("text\nrouter cable red light\ninvoice refund money\n")
+    report = score_csv(undecided(folder, 0.6), tmp_path / "in.csv", tmp_path / "out.csv", probabilities=True)
+    rows = list(csv.DictReader((tmp_path / "out.csv").open()))
+    assert [row["predicted_label"] for row in rows] == ["net", "billing"]
+    assert [row["decision"] for row in rows] == ["auto", "review:ambiguous"]
+    for row in rows:
+        assert float(row["p_net"]) == pytest.approx(float(row["p_net > hardware"]) + float(row["p_net > software"]), abs=2e-6)
+    assert report.labels == {"billing": 1, "net": 1}
+
+
+def test_a_saved_model_knows_its_levels(folder):
+    predictor = load(folder)
+    held_out = predictor.decisions.held_out
+    assert predictor.hierarchy.parents == ("net",)
+    assert len(held_out.parents) == len(predictor.decisions.parent_thresholds) == 1
+    assert len(held_out.parents[0].right) == len(held_out.right)
+
+
+def test_thresholds_of_levels_that_the_labels_do_not_have_are_refused(folder, tmp_path):
+    from bertcnn.bundle import write_bundle
+
+    bundle = read_bundle(folder)
+    with pytest.raises(BundleError, match="2 parent_thresholds; expected one for each of the 1 levels"):
+        write_bundle(dataclasses.replace(bundle, decisions=Decisions(parent_thresholds=(0.5, 0.5))), tmp_path / "odd")
