@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import keras
 import numpy as np
@@ -18,7 +19,8 @@ from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
 from bertcnn.settings import TrainingSettings
 from bertcnn.training.optimizer import LayerwiseAdamW, WarmupLinearDecay, layer_share
-from bertcnn.training.step import Step, make_step, smoothed_cross_entropy
+from bertcnn.training.savepoints import Savepoints
+from bertcnn.training.step import make_step, smoothed_cross_entropy
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +67,42 @@ class FitResult:
     padded_lengths: tuple[int, ...]
 
 
+@dataclass
+class _Story:
+    """Where a training is, beside weights and optimizer."""
+
+    epoch: int = 1
+    losses: list[float] = field(default_factory=list)  # of the epoch under way
+    history: list[EpochFigures] = field(default_factory=list)
+    best_epoch: int = 0
+    best_macro_f1: float = -1.0
+    best_logits: np.ndarray = field(default_factory=lambda: np.empty((0, 0), np.float32))
+    best_weights: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """As a savepoint keeps it."""
+        told = {name: getattr(self, name) for name in ("epoch", "losses", "best_epoch", "best_macro_f1")}
+        weights = {f"best/{name}": value for name, value in self.best_weights.items()}
+        return {**told, "history": [asdict(figures) for figures in self.history]}, {"best_logits": self.best_logits, **weights}
+
+    @classmethod
+    def of_parts(cls, told: dict[str, Any], tensors: dict[str, np.ndarray]) -> _Story:
+        """What `parts` gave."""
+        history = [EpochFigures(**figures) for figures in told.pop("history")]
+        weights = {name.removeprefix("best/"): value for name, value in tensors.items() if name.startswith("best/")}
+        return cls(**told, history=history, best_logits=tensors["best_logits"], best_weights=weights)
+
+
 def fit(
-    model: keras.Model, train: Examples, valid: Examples, settings: TrainingSettings, *, layers: int, seed: int, progress: Progress
+    model: keras.Model,
+    train: Examples,
+    valid: Examples,
+    settings: TrainingSettings,
+    *,
+    layers: int,
+    seed: int,
+    progress: Progress,
+    savepoints: Savepoints | None = None,
 ) -> FitResult:
     """Train `model` in place; it ends with the weights of its best epoch.
 
@@ -78,9 +114,11 @@ def fit(
         layers: blocks of the encoder, for the layer-wise learning rates.
         seed: of the order of the rows.
         progress: told of every batch.
+        savepoints: where the training is saved from time to time, and goes on from; by default it is not.
 
     Raises:
         TrainingError: the loss became infinite or NaN.
+        OutputError: a savepoint cannot be written.
     """
     padded_lengths = choose_lengths(train.lengths, settings.compiled_shapes)
     steps = math.ceil(len(train.labels) / settings.batch_size)
@@ -93,45 +131,46 @@ def fit(
     forward = Forward(model, padded_lengths)
     weights = class_weights(train.labels, model.output.shape[-1], settings.class_weight)
 
-    history: list[EpochFigures] = []
-    best, best_logits, best_weights = -1.0, np.empty((0, 0), np.float32), extract(model.trainable_variables)
+    saved = None if savepoints is None else savepoints.restore(model, optimizer)
+    story = _Story() if saved is None else _Story.of_parts(*saved)
+
+    def learned(loss: float) -> None:
+        story.losses.append(_finite(loss, len(story.losses) + 1))
+        done = steps * (story.epoch - 1) + len(story.losses)
+        if savepoints is not None:
+            savepoints.offer(done, model, optimizer, story.parts)
+
     progress.stage("training", steps * epochs, "batches")
-    for epoch in range(1, epochs + 1):
-        plans = plan_training(train.lengths, padded_lengths, settings.batch_size, np.random.default_rng([seed, epoch]))
-        loss = train_epoch(step, labelled_batches(train, plans, weights), progress, history[-1] if history else None)
+    if saved is not None:
+        progress.note(f"going on from epoch {story.epoch}, batch {len(story.losses)} of {steps}, where an interrupted training was saved")
+        progress.advance(steps * (story.epoch - 1) + len(story.losses))
+    while story.epoch <= epochs and not (story.history and story.history[-1].epoch - story.best_epoch >= settings.patience):
+        plans = plan_training(train.lengths, padded_lengths, settings.batch_size, np.random.default_rng([seed, story.epoch]))
+        shown = {"macro_f1": story.history[-1].macro_f1} if story.history else {}
+        for inputs, targets, row_weights in labelled_batches(train, plans[len(story.losses) :], weights):
+            learned(step(inputs, targets, row_weights))
+            progress.advance(1, loss=float(np.mean(story.losses[-50:])), **shown)
         logits = forward.rows(valid.collate, valid.lengths)
         predicted = logits.argmax(axis=1)
         macro_f1 = float(f1_score(valid.labels, predicted, average="macro", zero_division=0.0))
-        history.append(EpochFigures(epoch, loss, macro_f1, float(np.mean(predicted == valid.labels))))
-        logger.info("%s", history[-1])
-        if macro_f1 > best:
-            best, best_epoch, best_logits, best_weights = macro_f1, epoch, logits, extract(model.trainable_variables)
-        elif epoch - best_epoch >= settings.patience:
-            break
-    assign(model.trainable_variables, best_weights, error=TrainingError)
-    return FitResult(tuple(history), best_epoch, best_logits, padded_lengths)
+        figures = EpochFigures(story.epoch, float(np.mean(story.losses)), macro_f1, float(np.mean(predicted == valid.labels)))
+        logger.info("%s", figures)
+        if macro_f1 > story.best_macro_f1:
+            story.best_macro_f1, story.best_epoch = macro_f1, story.epoch
+            story.best_logits, story.best_weights = logits, extract(model.trainable_variables)
+        story.history.append(figures)
+        story.epoch, story.losses = story.epoch + 1, []
+    assign(model.trainable_variables, story.best_weights, error=TrainingError)
+    return FitResult(tuple(story.history), story.best_epoch, story.best_logits, padded_lengths)
 
 
-def train_epoch(
-    step: Step, batches: Iterator[tuple[Inputs, np.ndarray, np.ndarray]], progress: Progress, before: EpochFigures | None = None
-) -> float:
-    """Train on each batch once; returns the mean loss.
-
-    Raises:
-        TrainingError: the loss became infinite or NaN.
-    """
-    shown = {} if before is None else {"macro_f1": before.macro_f1}
-    losses: list[float] = []
-    for inputs, targets, weights in batches:
-        losses.append(step(inputs, targets, weights))
-        if not math.isfinite(losses[-1]):
-            raise TrainingError(
-                f"the loss became {losses[-1]} at batch {len(losses)} of an epoch",
-                expected="a finite loss",
-                fix="lower the learning rate and train again",
-            )
-        progress.advance(1, loss=float(np.mean(losses[-50:])), **shown)
-    return float(np.mean(losses))
+def _finite(loss: float, batch: int) -> float:
+    """The loss, if it is finite."""
+    if not math.isfinite(loss):
+        raise TrainingError(
+            f"the loss became {loss} at batch {batch} of an epoch", expected="a finite loss", fix="lower the learning rate and train again"
+        )
+    return loss
 
 
 def labelled_batches(examples: Examples, plans: list[BatchPlan], weights: np.ndarray) -> Iterator[tuple[Inputs, np.ndarray, np.ndarray]]:

@@ -1,0 +1,166 @@
+"""Checkpoints: all that a training needs to go on, each in a sealed folder that appears whole or not at all."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import keras
+import numpy as np
+import safetensors.numpy
+
+from bertcnn.errors import BundleError, SettingsError, TrainingError, one_line
+from bertcnn.files import output_error, put_in_place, work_folder, write_new
+from bertcnn.sealed import MANIFEST, Member, SealedFormat, canonical_json, object_of, parse_json, read_sealed, refuse, seal
+
+_ABOUT, _STATE = "checkpoint.json", "state.safetensors"
+FORMAT: Final = SealedFormat("bertcnn-checkpoint", 1, (Member(_ABOUT, 1 << 28), Member(_STATE, 1 << 36)))
+_NAME = re.compile(r"step-(\d{9,})")
+_NEXT = "next"  # what a checkpoint is called until it is whole
+_KEPT = 2
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A training between two steps.
+
+    Attributes:
+        step: steps done.
+        settings: all that the outcome depends on; a run with others cannot go on from here.
+        progress: what was met so far, as JSON.
+        tensors: from `training_state`.
+    """
+
+    step: int
+    settings: dict[str, Any]
+    progress: dict[str, Any]
+    tensors: dict[str, np.ndarray]
+
+
+def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+    """Put a checkpoint into `folder`, down to the disk, and remove all but the newest two.
+
+    Raises:
+        TrainingError: a number in it is not finite; such weights are never saved.
+        OutputError: it cannot be written; those before are still there.
+    """
+    for name, tensor in checkpoint.tensors.items():
+        if tensor.dtype.kind == "f" and not np.isfinite(tensor).all():
+            raise TrainingError(
+                f"after step {checkpoint.step:,}, {name} holds a number that is not finite",
+                expected="finite numbers",
+                fix="lower the learning rate and run it again; the checkpoint before this one is still there",
+            )
+    about = {"step": checkpoint.step, "settings": checkpoint.settings, "progress": checkpoint.progress}
+    members = {_ABOUT: canonical_json(about), _STATE: safetensors.numpy.save(checkpoint.tensors)}
+    _, manifest = seal(FORMAT, members)
+    try:
+        with work_folder(folder / _NEXT) as work:
+            new = work / "new"
+            new.mkdir()
+            for name, data in {**members, MANIFEST: manifest}.items():
+                write_new(new / name, data)
+            put_in_place(new, folder / f"step-{checkpoint.step:09d}", work, replace=True)
+    except OSError as error:
+        raise output_error(folder, error) from None
+    earlier = [place for step, place in _found(folder) if step <= checkpoint.step]
+    for _, place in _found(folder):
+        if place not in earlier[-_KEPT:]:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def newest_checkpoint(folder: Path, note: Callable[[str], None]) -> Checkpoint | None:
+    """The newest whole checkpoint in `folder`; None if there was never one.
+
+    Args:
+        folder: where they were saved.
+        note: hears of each that is damaged and therefore skipped.
+
+    Raises:
+        BundleError: there are some, and all are damaged.
+    """
+    damaged: list[str] = []
+    for _, place in reversed(_found(folder)):
+        try:
+            return _read(place)
+        except BundleError as error:
+            damaged.append(f"{place.name}: {error.given}")
+            note(f"the checkpoint {damaged[-1]}; it is skipped")
+    if damaged:
+        raise BundleError(
+            f"no checkpoint in {folder} can be used ({one_line(damaged[0], 200)})",
+            expected="one that is whole",
+            fix="copy them again from where they came, or begin anew with --restart",
+        )
+    return None
+
+
+def _found(folder: Path) -> list[tuple[int, Path]]:
+    """The steps and places of the checkpoints in `folder`, damaged ones too, in order."""
+    if not folder.is_dir():
+        return []
+    names = ((_NAME.fullmatch(place.name), place) for place in folder.iterdir())
+    return sorted((int(match[1]), place) for match, place in names if match)
+
+
+def _read(place: Path) -> Checkpoint:
+    _, members = read_sealed(place, FORMAT)
+    about = object_of(_ABOUT, parse_json(_ABOUT, members[_ABOUT]), FORMAT.schema_version)
+    try:
+        return Checkpoint(**about, tensors=safetensors.numpy.load(members[_STATE]))
+    except (TypeError, safetensors.SafetensorError) as error:
+        refuse(f"{place} holds something else ({error})", "a checkpoint")
+
+
+def check_same_settings(found: Mapping[str, Any], wanted: Mapping[str, Any], folder: Path) -> None:
+    """Refuse to go on from a checkpoint that was made with other settings.
+
+    Args:
+        found: the checkpoint's.
+        wanted: this run's; keys it does not have yet are not compared.
+        folder: where the checkpoint is.
+
+    Raises:
+        SettingsError: they differ; the message names the first setting that does.
+    """
+    for name, value in wanted.items():
+        if found.get(name) != value:
+            raise SettingsError(
+                f"the checkpoint in {folder} was made with {name} = {one_line(found.get(name))}, this run has {one_line(value)}",
+                expected="the settings of the run it goes on with",
+                fix=f"give {name} as it was, or begin anew with --restart",
+            )
+
+
+def training_state(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> dict[str, np.ndarray]:
+    """Everything a step changes: weights by name; the state of dropout and of the optimizer by its place in the list of variables."""
+    return {name: np.array(variable.numpy()) for name, variable in _variables(model, optimizer).items()}
+
+
+def restore_state(tensors: Mapping[str, np.ndarray], model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
+    """Give model and optimizer what `training_state` took from them.
+
+    Raises:
+        BundleError: the tensors are another model's.
+    """
+    variables = _variables(model, optimizer)
+    wanted = {name: tuple(variable.shape) for name, variable in variables.items()}
+    shapes = {name: tensor.shape for name, tensor in tensors.items()}
+    if wanted != shapes:
+        name = next(name for name in sorted(wanted.keys() | shapes.keys()) if wanted.get(name) != shapes.get(name))
+        given = f"a checkpoint in which {name} has the shape {shapes.get(name, 'none, it is missing')}"
+        raise BundleError(given, expected=f"{wanted.get(name, 'nothing of that name')}", fix="begin anew with --restart")
+    for name, variable in variables.items():
+        variable.assign(tensors[name])
+
+
+def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> dict[str, Any]:
+    def by_place(kind: str, variables: Sequence[Any]) -> dict[str, Any]:
+        return {f"{kind}/{place:04d}": variable for place, variable in enumerate(variables)}
+
+    weights = {f"weights/{weight.path}": weight for weight in model.trainable_variables}
+    return {**weights, **by_place("fixed", model.non_trainable_variables), **by_place("optimizer", optimizer.variables)}

@@ -1,0 +1,96 @@
+"""A training that is killed goes on where it was last saved, and ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from bertcnn.errors import BundleError, SettingsError
+from bertcnn.progress import Progress
+from bertcnn.training.checkpoint import (
+    Checkpoint,
+    check_same_settings,
+    newest_checkpoint,
+    restore_state,
+    save_checkpoint,
+    training_state,
+)
+
+_SECONDS_BETWEEN = 60.0
+_BESIDE = "beside/"  # before the names of tensors that are no state of model or optimizer
+Tensors = Mapping[str, np.ndarray]
+
+
+def savepoint_folder(out: Path) -> Path:
+    """Where the training of a model that will be saved in `out` is kept until then; hidden, beside it."""
+    return out.with_name(f".{out.name}.training")
+
+
+class Savepoints:
+    """Where one training is saved, from time to time.
+
+    Args:
+        folder: for the savepoints; the newest two are kept.
+        settings: all that the outcome depends on, as JSON. A training with others is not gone on with.
+        progress: told what is gone on with, and what not.
+        seconds: between two savepoints, at least.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any], progress: Progress, seconds: float = _SECONDS_BETWEEN) -> None:
+        self._folder, self._settings, self._progress, self._seconds = folder, dict(settings), progress, seconds
+        self._saved = time.monotonic()
+
+    def restore(self, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
+        """Give model and optimizer the state of the newest savepoint.
+
+        Returns:
+            The story and the tensors that were saved with it; None if there is none that this training can go on from.
+        """
+        try:
+            found = newest_checkpoint(self._folder, self._progress.note)
+            if found is None:
+                return None
+            check_same_settings(found.settings, self._settings, self._folder)
+            state = {name: tensor for name, tensor in found.tensors.items() if not name.startswith(_BESIDE)}
+            restore_state(state, model, optimizer)
+        except (BundleError, SettingsError) as error:
+            self._progress.note(f"an interrupted training is not gone on with, this one begins anew: {error.given}")
+            return None
+        return found.progress, {name.removeprefix(_BESIDE): found.tensors[name] for name in found.tensors if name.startswith(_BESIDE)}
+
+    def offer(
+        self,
+        step: int,
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer,
+        story: Callable[[], tuple[dict[str, Any], Tensors]],
+    ) -> None:
+        """Save, if it is time.
+
+        Args:
+            step: batches learned from.
+            model: in training.
+            optimizer: the same.
+            story: gives what else is needed, as JSON and as tensors; called only if it is time.
+
+        Raises:
+            OutputError: the savepoint cannot be written.
+            TrainingError: a weight is not finite.
+        """
+        if time.monotonic() - self._saved < self._seconds:
+            return
+        told, beside = story()
+        tensors = {**training_state(model, optimizer), **{_BESIDE + name: tensor for name, tensor in beside.items()}}
+        self._folder.mkdir(parents=True, exist_ok=True)
+        save_checkpoint(self._folder, Checkpoint(step, self._settings, told, tensors))
+        self._saved = time.monotonic()
+
+    def remove(self) -> None:
+        """Remove them all: the training is over and its model saved."""
+        shutil.rmtree(self._folder, ignore_errors=True)

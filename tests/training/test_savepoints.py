@@ -1,0 +1,120 @@
+"""A training that is broken off and run again ends with the weights of one that never was, to the last bit."""
+
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from bertcnn.models.weights import extract
+from bertcnn.progress import Silent
+from bertcnn.training.fit import fit
+from bertcnn.training.savepoints import Savepoints, savepoint_folder
+from tests.training.test_fit import SETTINGS, head
+
+FEW = SETTINGS.model_copy(update={"epochs": 2})
+BATCHES = 8  # of an epoch
+IDENTITY = {"data": "some rows", "learning_rate": 0.02}
+
+
+class Listener(Silent):
+    """Hears notes, and breaks a training off after some batches."""
+
+    def __init__(self, batches=None):
+        self.batches, self.notes = batches, []
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def advance(self, done, **figures):
+        if figures and self.batches is not None:
+            self.batches -= done
+            if not self.batches:
+                raise KeyboardInterrupt
+
+
+@pytest.fixture(scope="module")
+def train(make_rows, vector_examples):
+    parts = vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1, noise=True))
+
+    def run(folder, batches=None, identity=IDENTITY, seconds=0.0):
+        model, listener = head(), Listener(batches)
+        savepoints = Savepoints(folder, identity, listener, seconds)
+        try:
+            result = fit(model, *parts, FEW, layers=0, seed=0, progress=listener, savepoints=savepoints)
+        except KeyboardInterrupt:
+            return None
+        return extract(model.weights), result, listener.notes
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def whole(train, tmp_path_factory):
+    """Never broken off, nor saved."""
+    folder = tmp_path_factory.mktemp("whole") / "savepoints"
+    found = train(folder, seconds=3600.0)
+    assert not folder.exists()
+    assert found[2] == []
+    return found
+
+
+@pytest.fixture(scope="module")
+def broken(train, tmp_path_factory):
+    """The savepoints of a training broken off in its second epoch; to be copied."""
+    folder = tmp_path_factory.mktemp("broken") / "savepoints"
+    train(folder, BATCHES + 3)
+    assert sorted(path.name for path in folder.iterdir()) == ["step-000000010", "step-000000011"]
+    return folder
+
+
+def assert_same(found, expected):
+    assert found[1].epochs == expected[1].epochs
+    assert found[1].best_epoch == expected[1].best_epoch
+    np.testing.assert_array_equal(found[1].valid_logits, expected[1].valid_logits)
+    for name, value in expected[0].items():
+        np.testing.assert_array_equal(found[0][name], value)
+
+
+@pytest.mark.on_jax
+def test_it_goes_on_within_an_epoch(train, whole, broken, tmp_path):
+    found = train(shutil.copytree(broken, tmp_path / "broken"))
+    assert found[2] == ["going on from epoch 2, batch 3 of 8, where an interrupted training was saved"]
+    assert_same(found, whole)
+
+
+def test_it_goes_on_at_the_end_of_an_epoch_and_after_a_second_interruption(train, whole, tmp_path):
+    train(tmp_path / "broken", BATCHES)
+    train(tmp_path / "broken", 1)
+    found = train(tmp_path / "broken")
+    assert found[2] == ["going on from epoch 2, batch 1 of 8, where an interrupted training was saved"]
+    assert_same(found, whole)
+
+
+def test_a_damaged_savepoint_is_skipped(train, whole, broken, tmp_path):
+    folder = shutil.copytree(broken, tmp_path / "broken")
+    newest = folder / "step-000000011" / "state.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-1] + b"?")
+    found = train(folder)
+    assert "it is skipped" in found[2][0]
+    assert "batch 2 of 8" in found[2][1]
+    assert_same(found, whole)
+
+
+def test_another_training_begins_anew(train, broken, tmp_path):
+    found = train(shutil.copytree(broken, tmp_path / "broken"), 2, {**IDENTITY, "learning_rate": 0.5})
+    assert found is None  # broken off again after two batches, so from the beginning
+    listener = Listener()
+    assert Savepoints(tmp_path / "broken", {**IDENTITY, "learning_rate": 0.1}, listener).restore(None, None) is None
+    assert re.fullmatch(
+        r"an interrupted training is not gone on with, this one begins anew: .* learning_rate = '0.5', this run has '0.1'",
+        listener.notes[0],
+    )
+
+
+def test_they_lie_beside_the_model_until_it_is_saved(broken, tmp_path):
+    folder = savepoint_folder(tmp_path / "model")
+    assert folder == tmp_path / ".model.training"
+    shutil.copytree(broken, folder)
+    Savepoints(folder, IDENTITY, Silent()).remove()
+    assert not folder.exists()
