@@ -21,6 +21,7 @@ from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
 from bertcnn.settings import FROZEN, FULL, HeadSettings, Recipe, TrainingSettings
 from bertcnn.training.fit import Examples, FitResult, fit
+from bertcnn.training.savepoints import Savepoints
 
 _TOKENS = "embeddings/tokens"
 _CPU_FLOPS = 1e11  # of training on one of today's laptops and two-core servers, measured
@@ -127,6 +128,7 @@ def train(  # noqa: PLR0913 - what a training is made of
     seed: int,
     progress: Progress,
     embed: Embed | None = None,
+    savepoints: Savepoints | None = None,
 ) -> tuple[BertCnn, FitResult]:
     """Train a classifier on `encoder`, which is changed by the recipe `full`.
 
@@ -140,6 +142,7 @@ def train(  # noqa: PLR0913 - what a training is made of
         seed: of initial weights, dropout and order.
         progress: told how far it is.
         embed: computes the encoder's output for the recipe `frozen`; by default Keras does.
+        savepoints: where the training is saved from time to time, and goes on from; by default it is not.
 
     Returns:
         The classifier with the weights of its best epoch, and the story of its training.
@@ -147,9 +150,9 @@ def train(  # noqa: PLR0913 - what a training is made of
     classes = int(max(train_rows.labels.max(), valid_rows.labels.max())) + 1
     cnn_head = CnnHead(encoder.settings.width, classes, head, seed=seed, name="head")
     if recipe == "frozen":
-        result = _train_head(encoder, embed or keras_embed(encoder), cnn_head, train_rows, valid_rows, settings, seed, progress)
+        result = _train_head(embed or keras_embed(encoder), cnn_head, (train_rows, valid_rows), settings, seed, progress, savepoints)
     else:
-        result = _train_everything(encoder, cnn_head, train_rows, valid_rows, settings, seed, progress)
+        result = _train_everything(encoder, cnn_head, (train_rows, valid_rows), settings, seed, progress, savepoints)
     return BertCnn(encoder, cnn_head, name="classifier"), result
 
 
@@ -173,21 +176,22 @@ def on_used_pieces(encoder: Bert, token_ids: Sequence[np.ndarray], settings: Tra
 def _train_everything(
     encoder: Bert,
     head: CnnHead,
-    train_rows: TokenizedRows,
-    valid_rows: TokenizedRows,
+    parts: tuple[TokenizedRows, TokenizedRows],
     settings: TrainingSettings,
     seed: int,
     progress: Progress,
+    savepoints: Savepoints | None,
 ) -> FitResult:
     """Train encoder and head, on the pieces that occur; the encoder ends with the trained weights."""
-    small, used = on_used_pieces(encoder, [*train_rows.token_ids, *valid_rows.token_ids], settings)
+    small, used = on_used_pieces(encoder, [ids for part in parts for ids in part.token_ids], settings)
 
     def examples(rows: TokenizedRows) -> Examples:
         token_ids = [np.searchsorted(used, ids).astype(np.int32) for ids in rows.token_ids]
         return Examples(lambda plan: pad(token_ids, plan).inputs(), rows.lengths, rows.labels)
 
-    model = BertCnn(small, head, name="classifier")
-    result = fit(model, examples(train_rows), examples(valid_rows), settings, layers=encoder.settings.layers, seed=seed, progress=progress)
+    model, (train_part, valid_part) = BertCnn(small, head, name="classifier"), map(examples, parts)
+    layers = encoder.settings.layers
+    result = fit(model, train_part, valid_part, settings, layers=layers, seed=seed, progress=progress, savepoints=savepoints)
     trained, tokens = extract(small.weights), extract(encoder.weights)[_TOKENS]
     tokens[used] = trained[_TOKENS]
     assign(encoder.weights, {**trained, _TOKENS: tokens}, error=TrainingError)
@@ -195,25 +199,24 @@ def _train_everything(
 
 
 def _train_head(
-    encoder: Bert,
     embed: Embed,
     head: CnnHead,
-    train_rows: TokenizedRows,
-    valid_rows: TokenizedRows,
+    parts: tuple[TokenizedRows, TokenizedRows],
     settings: TrainingSettings,
     seed: int,
     progress: Progress,
+    savepoints: Savepoints | None,
 ) -> FitResult:
     """Compute every token's embedding once, then train the head on them."""
     with tempfile.TemporaryDirectory(prefix="bertcnn-features-") as folder:
-        progress.stage("computing encoder features", len(train_rows.labels) + len(valid_rows.labels))
+        progress.stage("computing encoder features", sum(len(part.labels) for part in parts))
 
         def examples(name: str, rows: TokenizedRows) -> Examples:
-            features = Features(embed, encoder.settings.width, rows.token_ids, Path(folder) / name, progress)
+            features = Features(embed, head.width, rows.token_ids, Path(folder) / name, progress)
             return Examples(features.collate, rows.lengths, rows.labels)
 
-        train_part, valid_part = examples("train", train_rows), examples("valid", valid_rows)
-        return fit(head, train_part, valid_part, settings, layers=0, seed=seed, progress=progress)
+        train_part, valid_part = examples("train", parts[0]), examples("valid", parts[1])
+        return fit(head, train_part, valid_part, settings, layers=0, seed=seed, progress=progress, savepoints=savepoints)
 
 
 def keras_embed(encoder: Bert) -> Embed:
