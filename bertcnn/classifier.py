@@ -48,6 +48,7 @@ from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
 from bertcnn.training.fit import FitResult
 from bertcnn.training.recipes import Embed, TokenizedRows, choose_recipe, on_gpu, recipe_settings, train
+from bertcnn.training.savepoints import Savepoints, digest
 
 _SEEDS = 2**31
 
@@ -111,6 +112,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         *,
         valid: tuple[Sequence[str], Sequence[Any]] | None = None,
         columns: Columns | None = None,
+        savepoints: str | Path | None = None,
     ) -> Self:
         """Learn from labelled texts.
 
@@ -119,11 +121,14 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             labels: one for each text, strings or integers.
             valid: texts and labels that choose the best epoch; by default a tenth of the rows, stratified, duplicates kept together.
             columns: where the texts came from, to be saved with the model.
+            savepoints: a folder in which the training is saved every minute. A call with the same rows and settings goes on from there
+                after a kill, to the same weights. The folder stays, to be removed when the model is saved.
 
         Raises:
             LabelError: fewer than two labels, a label with a single row, a missing one, texts and labels of different length.
             EncoderError: the encoder is unknown or cannot be fetched.
             SettingsError: a setting or a text is not what it should be.
+            OutputError: a savepoint cannot be written.
         """
         progress = self.progress or Silent()
         changes, seed = self._check_settings(), int(self.seed)
@@ -155,7 +160,14 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         settings = recipe_settings(recipe, changes)
         head = self.head or (FROZEN_HEAD if recipe == "frozen" else HeadSettings())
         embed = _embed_on_cpu(encoder, tokenizer.pad_id) if recipe == "frozen" else None
-        model, result = train(encoder, train_rows, valid_rows, head, recipe, settings, seed=seed, progress=progress, embed=embed)
+        kept = None
+        if savepoints is not None:
+            story = {"recipe": recipe, "seed": seed, "training": settings.model_dump(mode="json"), "head": head.model_dump(mode="json")}
+            data = {"encoder": digest(extract(encoder.weights)), "rows": digest([*train_rows.arrays(), *valid_rows.arrays()])}
+            kept = Savepoints(Path(savepoints), {**story, **data, "versions": _versions()}, progress)
+        model, result = train(
+            encoder, train_rows, valid_rows, head, recipe, settings, seed=seed, progress=progress, embed=embed, savepoints=kept
+        )
         self.classes_, self.history_, self.recipe_ = classes, result.epochs, (recipe, reason)
         self._finish(model, result, tokenizer, train_rows, valid_rows, fetched.name, columns or Columns())
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from bertcnn.data.tables import Table, column_position, read_table
 from bertcnn.engines import EngineName
 from bertcnn.errors import LabelError
 from bertcnn.evaluation.metrics import Evaluation, evaluate
+from bertcnn.files import real_folder
 from bertcnn.predictor import Predictor, load
 from bertcnn.progress import Progress, Silent
 from bertcnn.text.cleaning import is_blank
@@ -56,6 +58,8 @@ def train_csv(
 ) -> TrainingReport:
     """Train a classifier on a labelled file and save it.
 
+    The training itself is saved every minute in a hidden folder beside `out`, and goes on from there if it was killed and is run again.
+
     Args:
         data: .csv, .tsv, .jsonl (each also .gz), .parquet or .xlsx, with a text and a label in each row.
         out: the folder to save the model in.
@@ -74,6 +78,7 @@ def train_csv(
         train_csv("tickets.csv", "models/triage", BertCNNClassifier(recipe="frozen"), label="team")
     """
     from bertcnn.classifier import BertCNNClassifier, Columns  # Keras, which evaluating does not need
+    from bertcnn.training.savepoints import savepoint_folder
 
     started = time.perf_counter()
     classifier = classifier or BertCNNClassifier()
@@ -88,8 +93,10 @@ def train_csv(
     if valid is not None:
         other = _read(valid, Path(f"{Path(out)}.valid"), progress)
         held_out = _texts(other, choice.text), other.column(str(choice.label))
-    classifier.fit(texts, labels, valid=held_out, columns=Columns(choice.text, choice.label))
+    savepoints = savepoint_folder(real_folder(out))
+    classifier.fit(texts, labels, valid=held_out, columns=Columns(choice.text, choice.label), savepoints=savepoints)
     bundle_id = classifier.save(out, overwrite=overwrite)
+    shutil.rmtree(savepoints, ignore_errors=True)
     return TrainingReport(bundle_id, len(table), choice, dict(classifier.metrics_), classifier.recipe_[0], time.perf_counter() - started)
 
 

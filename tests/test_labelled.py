@@ -2,10 +2,12 @@
 
 import csv
 
+import numpy as np
 import pytest
 
 import bertcnn
 from bertcnn import evaluate_csv, train_csv
+from bertcnn.bundle import read_bundle
 from bertcnn.errors import ColumnError, LabelError, OutputError
 from tests.test_classifier import QUICK, Notes, quick
 from tests.tickets import as_csv, tickets
@@ -55,6 +57,27 @@ def test_evaluating_leaves_rows_without_a_label_out_and_says_so(encoder_folder, 
     empty = write(tmp_path / "empty.csv", "text,label\nrouter,\nbill,\n")
     with pytest.raises(LabelError, match=r"no row of .* has a label in column 'label'"):
         evaluate_csv(saved(encoder_folder), empty, label="label")
+
+
+def test_a_training_that_was_broken_off_goes_on_and_ends_as_an_unbroken_one(encoder_folder, tmp_path, monkeypatch):
+    class Stopping(Notes):
+        def advance(self, done, **figures):  # noqa: ARG002
+            if "loss" in figures and figures.get("macro_f1"):  # in the second epoch
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr("bertcnn.training.savepoints._SECONDS_BETWEEN", 0.0)
+    data, training = write(tmp_path / "data.csv", as_csv(*tickets(6))), {**QUICK, "epochs": 2, "fewest_steps": 0}
+    train_csv(data, tmp_path / "whole", quick(encoder_folder, training=training))
+    with pytest.raises(KeyboardInterrupt):
+        train_csv(data, tmp_path / "model", quick(encoder_folder, training=training, progress=Stopping()))
+    assert not (tmp_path / "model").exists()
+    notes = Notes()
+    train_csv(data, tmp_path / "model", quick(encoder_folder, training=training, progress=notes))
+    assert any(note.startswith("going on from epoch 2, batch 1 of") for note in notes.notes)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "model", "whole"]
+    whole, model = read_bundle(tmp_path / "whole"), read_bundle(tmp_path / "model")
+    for name, tensor in whole.tensors.items():
+        np.testing.assert_array_equal(model.tensors[name], tensor)
 
 
 def test_validation_rows_need_the_same_columns_and_labels(encoder_folder, tmp_path):

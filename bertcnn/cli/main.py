@@ -71,6 +71,7 @@ def train(
     from bertcnn.bundle import check_bundle_target
     from bertcnn.cli.progress import duration, show_progress
     from bertcnn.data.formats import check_input
+    from bertcnn.files import real_folder
     from bertcnn.settings import PrecisionTargets
 
     PrecisionTargets.of(auto_precision)
@@ -81,6 +82,7 @@ def train(
     load_keras()
     from bertcnn.classifier import BertCNNClassifier
     from bertcnn.labelled import train_csv
+    from bertcnn.training.savepoints import savepoint_folder
 
     given = {
         "epochs": epochs,
@@ -99,7 +101,16 @@ def train(
             auto_precision=auto_precision,
             progress=progress,
         )
-        report = train_csv(data, out, classifier, text=text, label=label, valid=valid, overwrite=force)
+        try:
+            report = train_csv(data, out, classifier, text=text, label=label, valid=valid, overwrite=force)
+        except KeyboardInterrupt:
+            if not savepoint_folder(real_folder(out)).is_dir():
+                raise
+            _tell(
+                "\nbertcnn: interrupted; nothing was half-written. "
+                "The same command goes on where the training was saved last, a minute ago at most."
+            )
+            raise _Told(_INTERRUPTED) from None
     figures = report.metrics
     _tell(
         f"Saved {out} (model {report.bundle_id[:12]}) after {duration(report.seconds)}: on {figures['rows']:,} validation rows "

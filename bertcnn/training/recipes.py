@@ -47,6 +47,10 @@ class TokenizedRows:
     token_ids: list[np.ndarray]
     labels: np.ndarray
 
+    def arrays(self) -> list[np.ndarray]:
+        """All of it, as few arrays."""
+        return [self.labels, self.lengths, np.concatenate(self.token_ids)]
+
     @property
     def lengths(self) -> np.ndarray:
         """Tokens of each row, int [rows]."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,16 @@ def savepoint_folder(out: Path) -> Path:
     return out.with_name(f".{out.name}.training")
 
 
+def digest(arrays: Sequence[np.ndarray] | Tensors) -> str:
+    """A hash of arrays in their order, with their names if they have any, to tell one training from another."""
+    named = list(arrays.items()) if isinstance(arrays, Mapping) else [("", array) for array in arrays]
+    found = blake2b(digest_size=16)
+    for name, array in named:
+        found.update(f"{name} {array.dtype} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
+
+
 class Savepoints:
     """Where one training is saved, from time to time.
 
@@ -39,11 +50,12 @@ class Savepoints:
         folder: for the savepoints; the newest two are kept.
         settings: all that the outcome depends on, as JSON. A training with others is not gone on with.
         progress: told what is gone on with, and what not.
-        seconds: between two savepoints, at least.
+        seconds: between two savepoints, at least; by default a minute.
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any], progress: Progress, seconds: float = _SECONDS_BETWEEN) -> None:
-        self._folder, self._settings, self._progress, self._seconds = folder, dict(settings), progress, seconds
+    def __init__(self, folder: Path, settings: Mapping[str, Any], progress: Progress, seconds: float | None = None) -> None:
+        self._folder, self._settings, self._progress = folder, dict(settings), progress
+        self._seconds = _SECONDS_BETWEEN if seconds is None else seconds
         self._saved = time.monotonic()
 
     def restore(self, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
