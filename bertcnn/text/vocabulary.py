@@ -15,9 +15,8 @@ from bertcnn.errors import EncoderError, SettingsError, TableError, one_line
 from bertcnn.files import output_error, write_new
 from bertcnn.settings import TokenizerSettings
 from bertcnn.text.cleaning import clean_text
-from bertcnn.text.wordpiece import CLASSIFY, LONGEST_WORD, MASK, PAD, SEPARATE, UNKNOWN, WordPieceTokenizer
+from bertcnn.text.wordpiece import LONGEST_WORD, SPECIAL_TOKENS, WordPieceTokenizer
 
-SPECIAL_TOKENS: Final = (PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK)  # ids 0 to 4 of every vocabulary learned here
 PUBLISHED_SIZE: Final = 30_522  # pieces of bert-base-uncased
 CONTINUES: Final = "##"  # before a piece that goes on with a word
 _Pair = tuple[int, int]

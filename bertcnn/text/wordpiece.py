@@ -17,8 +17,10 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from bertcnn.errors import EncoderError
 from bertcnn.settings import TokenizerSettings
 from bertcnn.text.cleaning import clean_text, cleaned_positions
+from bertcnn.text.joining import join_words
 
 PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
+SPECIAL_TOKENS = (PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK)  # ids 0 to 4 of every vocabulary learned here
 LONGEST_WORD = 100  # characters; longer words become [UNK], as in google-research/bert tokenization.py
 _JOINERS = frozenset("'\N{RIGHT SINGLE QUOTATION MARK}-_./:@&%$+#")  # without a space on either side they hold a word together
 CONTINUES, JOINS, PUNCTUATION = 1, 2, 4  # goes on with the word before; holds a word together, as in "12.50"; is a punctuation mark
@@ -49,8 +51,15 @@ class EncodedTexts:
 class WordPieceTokenizer:
     """Turns texts into BERT's token ids (Devlin et al. 2019, section 3; google-research/bert `tokenization.py`).
 
-    The work is done by the `tokenizers` library. Words such as "[SEP]" in a text are ordinary characters here: a customer
-    cannot type a control token. Time is linear in the length of the text.
+    The work is done by the `tokenizers` library, as in Hugging Face's BertTokenizer, whose ids these are on every string with one
+    exception: words such as "[SEP]" in a text are ordinary characters here, so that a customer cannot type a control token. Time is
+    linear in the length of the text.
+
+    Hugging Face's older tokenizer written in Python (`BertTokenizerLegacy`) gives other ids in four cases, which are left alone because
+    today's BertTokenizer decides: characters that are newer than the tables of the library (Unicode 8) or that no Unicode version has
+    assigned yet, which the older one classifies by the Unicode version of the Python that runs it; the ideographs U+2B820 to U+2B91F, no
+    words of their own here; a capital sigma at the end of a word, lowercased to σ here and to ς there; and composed letters with casing
+    kept, which only the older one composes or replaces (NFC). `tests/golden/make_wordpiece_golden.py` proves the list complete.
 
     Args:
         vocabulary: the pieces, in the order of their ids; must hold [PAD], [UNK], [CLS] and [SEP].
@@ -117,6 +126,41 @@ class WordPieceTokenizer:
             return EncodedTexts(token_ids, truncated)
         numbers = chain.from_iterable(chain.from_iterable(offsets))
         return EncodedTexts(token_ids, truncated, np.fromiter(numbers, np.int32).reshape(-1, 2))
+
+    def decode(self, ids: Sequence[int] | np.ndarray, *, special_tokens: bool = True) -> str:
+        """Readable text of token ids, as far as they hold it: by the settings lowercase, and with the spaces of `join_words`.
+
+        Args:
+            ids: integers, [tokens].
+            special_tokens: whether [CLS], [SEP], [PAD], [MASK] and [UNK] are written too.
+
+        Raises:
+            EncoderError: an id is not of this vocabulary.
+
+        Example:
+            >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "router", "##s", "!"])
+            >>> tokenizer.decode([2, 4, 5, 6, 3, 0]), tokenizer.decode([2, 4, 5, 6, 3, 0], special_tokens=False)
+            ('[CLS] routers! [SEP] [PAD]', 'routers!')
+        """
+        words: list[str] = []
+        goes_on = False  # whether a later piece of a word belongs to the last of `words`
+        for index in np.asarray(ids, np.int64).tolist():
+            if not 0 <= index < len(self.vocabulary):
+                raise EncoderError(
+                    f"the token id {index}",
+                    expected=f"ids from 0 to {len(self.vocabulary) - 1:,}",
+                    fix="decode with the vocabulary that encoded the text",
+                )
+            piece = self.vocabulary[index]
+            is_special = piece in SPECIAL_TOKENS
+            if is_special and not special_tokens:
+                goes_on = False
+            elif goes_on and len(piece) > 2 and piece.startswith("##"):
+                words[-1] += piece[2:]
+            else:
+                words.append(piece)
+                goes_on = not is_special
+        return join_words(words)
 
     def kinds(self, ids: np.ndarray) -> np.ndarray:
         """What each piece does in a word: int8, the sum of `CONTINUES`, `JOINS` and `PUNCTUATION`; found out when a piece is first met.

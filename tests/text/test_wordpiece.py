@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from bertcnn.errors import EncoderError
 from bertcnn.settings import TokenizerSettings
+from bertcnn.text.cleaning import clean_text
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -118,6 +119,111 @@ def test_a_word_of_10_megabytes_takes_about_ten_times_as_long_as_one_of_1(tiny):
     start = time.process_time()
     assert ids(tiny, "x" * 10_000_000) == [[2, 1, 3]]
     assert time.process_time() - start < 40 * one + 0.1
+
+
+def test_time_is_linear_in_a_word_with_many_accents(tiny):
+    def seconds(repeats):
+        text = "e\u0301\u0327" * repeats
+        start = time.process_time()
+        assert ids(tiny, text) == [[2, 1, 3]]
+        return time.process_time() - start
+
+    small = min(seconds(100_000), seconds(100_000))
+    assert seconds(1_000_000) < 40 * small + 0.1
+
+
+# === Places in the text ===
+
+MIXED = st.text(st.sampled_from("ab cd.É é ß\u0301\u0327\u0130Σ我각\u00ad\u200b\0\ud83d\ude00😀\t1½"), max_size=30)
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=MIXED, lowercase=st.booleans())
+def test_what_stands_at_a_tokens_place_is_the_token(characters, text, lowercase):
+    tokenizer = characters[lowercase]
+    encoded = tokenizer.encode([text], spans=True)
+    pieces = [tokenizer.vocabulary[index].removeprefix("##") for index in encoded.token_ids[0][1:-1]]
+    end_before = 0
+    for (start, end), group in by_place(encoded.spans[1:-1].tolist(), pieces):
+        assert end_before <= start < end <= len(text)
+        assert tokenizer.normalize(clean_text(text[start:end])).strip() == group, (text, start, end)
+        assert not tokenizer.normalize(clean_text(text[end_before:start])).strip()
+        end_before = end
+    assert not tokenizer.normalize(clean_text(text[end_before:])).strip()
+
+
+def by_place(spans, pieces):
+    """Each place with its piece; pieces that one character became, such as the parts of a Hangul syllable, together."""
+    found = []
+    for span, piece in zip(spans, pieces, strict=True):
+        if found and found[-1][0] == span:
+            found[-1] = (span, found[-1][1] + piece)
+        else:
+            found.append((span, piece))
+    return found
+
+
+@pytest.fixture(scope="module")
+def characters():
+    """By casing, tokenizers that know each character as a piece, and some pairs."""
+    points = [point for point in range(0x21, 0x20000) if point not in range(0xD800, 0xE000)]
+    vocabulary = [*SPECIAL, *map(chr, points), *("##" + chr(point) for point in points), "ab", "##cd", "##ab"]
+    return {lowercase: WordPieceTokenizer(vocabulary, TokenizerSettings(lowercase=lowercase)) for lowercase in (True, False)}
+
+
+# === And back ===
+
+PLAIN = "ab cdABÉé1290.,:;!?%()[]#@$'’-_/\\\"“”我的か각。€ßΣ\u0301"
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=st.text(st.sampled_from(PLAIN), max_size=40), lowercase=st.booleans())
+def test_decoded_text_has_the_same_ids(characters, text, lowercase):
+    tokenizer = characters[lowercase]
+    (row,) = tokenizer.encode([text]).token_ids
+    decoded = tokenizer.decode(row, special_tokens=False)
+    assert tokenizer.encode([decoded]).token_ids[0].tolist() == row.tolist()
+
+
+def test_decoding_the_sample_tickets_gives_back_most_of_them_but_for_case(minilm):
+    with TICKETS.open(encoding="utf-8", newline="") as file:
+        texts = [row["text"] for row in csv.DictReader(file)]
+    encoded = minilm.encode(texts)
+    back = [minilm.decode(row, special_tokens=False) for row in encoded.token_ids]
+    known = [row for row, ids in enumerate(encoded.token_ids) if minilm.unknown_id not in ids]
+    assert len(known) > 0.95 * len(texts)
+    again = minilm.encode(back).token_ids
+    assert [again[row].tolist() for row in known] == [encoded.token_ids[row].tolist() for row in known]
+    wanted = [" ".join(minilm.normalize(text).split()) for text in texts]
+    assert sum(one == other for one, other in zip(back, wanted, strict=True)) > 0.7 * len(texts)
+
+
+@pytest.mark.parametrize(
+    ("row", "with_special", "without"),
+    [
+        ([], "", ""),
+        ([2, 3], "[CLS] [SEP]", ""),
+        ([2, 5, 6, 1, 6, 3, 0, 0], "[CLS] routers [UNK] ##s [SEP] [PAD] [PAD]", "routers ##s"),
+        ([6, 5, 6, 6], "##s routerss", "##s routerss"),
+        ([4, 6, 5, 7], "[MASK] ##s router!", "##s router!"),
+    ],
+)
+def test_pieces_are_joined_and_special_tokens_left_out_on_request(row, with_special, without):
+    tokenizer = WordPieceTokenizer([*SPECIAL, "[MASK]", "router", "##s", "!"])
+    assert tokenizer.decode(row) == with_special
+    assert tokenizer.decode(np.array(row, np.int32), special_tokens=False) == without
+
+
+@pytest.mark.parametrize("index", [-1, 5, 10**9])
+def test_an_id_of_another_vocabulary_is_refused(index):
+    tokenizer = WordPieceTokenizer([*SPECIAL, "a"])
+    with pytest.raises(EncoderError, match=rf"the token id {index}; expected ids from 0 to 4"):
+        tokenizer.decode([2, index])
+
+
+def test_decoding_takes_linear_time(tiny):
+    assert len(tiny.decode(np.full(500_000, tiny.vocabulary.index("##a")))) > 500_000
+    assert len(tiny.decode([tiny.vocabulary.index("a"), *[tiny.vocabulary.index("##a")] * 500_000])) == 500_001
 
 
 def test_tensorflow_text_agrees_on_the_sample_tickets(minilm):

@@ -1,0 +1,63 @@
+"""Puts words side by side as a person would write them: the spaces of a decoded text, which its token ids do not hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+from unicodedata import category, east_asian_width
+
+_ENDS: Final = frozenset(".,;:!?%)]}…”’»›。、，．！？；：）」』】〉》")  # no space before them
+_BEGINS: Final = frozenset("([{“‘«‹¿¡#@$（「『【〈《")  # no space behind them
+_LINKS: Final = frozenset("'’-_/\\")  # no space on either side, between letters or digits: don't, e-mail, and/or
+_IN_NUMBERS: Final = {".": (1, 100), ",": (3, 3), ":": (2, 2)}  # fewest and most digits behind them: 12.50, 1,000, 10:30
+_QUOTE: Final = '"'  # begins and ends by turns
+_IDEOGRAPHS: Final = re.compile(  # those that BERT's tokenizer makes words of their own, of languages without spaces
+    "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002b81f\U0002b920-\U0002ceaf\U0002f800-\U0002fa1f]"
+)
+
+
+def join_words(words: Iterable[str]) -> str:
+    r"""The words as one line of text.
+
+    A space stands between two words, except: before marks that end something (`. , ; : ! ? % ) ] }` and their relatives) and behind marks
+    that begin something (`( [ { # @ $ ¿ ¡` and opening quotation marks); on both sides of `' - _ / \` between letters or digits; behind
+    `. , :` inside what looks like one number (12.50, 1,000, 10:30); inside a pair of `"`; between Chinese or Japanese characters of which
+    one is an ideograph. It is a guess: the tokenizer reads "and / or" and "and/or" alike, so one of the two comes back as the other. The
+    words never change: tokenised again, the text gives the same ones.
+
+    Example:
+        >>> join_words(["it", "'", "s", "$", "12", ".", "50", "(", "not", '"', "free", '"', ")", "!"])
+        'it\'s $12.50 (not "free")!'
+    """
+    given = list(words)
+    parts = given[:1]
+    quoted = parts == [_QUOTE]  # whether an opening quotation mark waits for its closing one
+    for place in range(1, len(given)):
+        inside = quoted and _QUOTE in (given[place - 1], given[place])
+        if not inside and _are_apart(given, place):
+            parts.append(" ")
+        quoted ^= given[place] == _QUOTE
+        parts.append(given[place])
+    return "".join(parts)
+
+
+def _are_apart(words: list[str], place: int) -> bool:
+    """Whether a space stands before the word at `place`."""
+    before, after = words[place - 1], words[place]
+    if after in _ENDS or before in _BEGINS or _links(words, place) or _links(words, place - 1):
+        return False
+    if before in _IN_NUMBERS and place > 1 and words[place - 2].isdecimal() and after.isdecimal():
+        fewest, most = _IN_NUMBERS[before]
+        return not fewest <= len(after) <= most
+    return not ((_IDEOGRAPHS.match(before) or _IDEOGRAPHS.match(after)) and _is_wide(before[-1]) and _is_wide(after[0]))
+
+
+def _links(words: list[str], place: int) -> bool:
+    """Whether the word at `place` holds its neighbours together."""
+    return words[place] in _LINKS and 0 < place < len(words) - 1 and words[place - 1][-1].isalnum() and words[place + 1][0].isalnum()
+
+
+def _is_wide(char: str) -> bool:
+    """Whether it is a letter or mark of a script that is written without spaces, next to an ideograph."""
+    return east_asian_width(char) in "WF" and category(char)[0] in "LP"
