@@ -36,10 +36,11 @@ from bertcnn.sealed import (
 )
 from bertcnn.settings import EncoderSettings, HeadSettings, Positive, PrecisionTargets, Recipe, Settings, TokenizerSettings
 
-SCHEMA_VERSION: Final = 3  # 1 had no decisions.json, 2 no out_of_scope.safetensors
+SCHEMA_VERSION: Final = 3  # 1 had no decisions.json, 2 no out_of_scope.safetensors and no report.html
 CONFIG: Final = "config.json"
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
+_NO_REPORT = "<!DOCTYPE html><title>No report</title><p>This model was saved without a report. bertcnn evaluate --report makes one.\n"
 _CONTROL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
 
@@ -53,6 +54,7 @@ MEMBERS: Final = (
     Member(SCOPE, 64 * _MIB, since=3),
     Member("metrics.json", 256 * _MIB),
     Member("MODEL_CARD.md", 16 * _MIB),
+    Member("report.html", 64 * _MIB, since=3),
 )
 FORMAT: Final = SealedFormat("bertcnn bundle", SCHEMA_VERSION, MEMBERS, companion=ENGINE)
 _WEIGHTS = "model.safetensors"
@@ -148,6 +150,7 @@ class Bundle:
         model_card: Markdown.
         decisions: which answers are automatic; none in a model saved by a version that did not know of decisions.
         scope: which texts are out of scope; none in a model saved by a version that did not know of it.
+        report: HTML; none in a model saved by a version that did not know of reports.
         bundle_id: names this exact model; set by `read_bundle`.
         engine: the same model compiled, to be saved with it; not read by `read_bundle`.
     """
@@ -161,6 +164,7 @@ class Bundle:
     model_card: str
     decisions: Decisions = field(default_factory=Decisions)
     scope: Scope = field(default_factory=Scope)
+    report: str = ""
     bundle_id: str = ""
     engine: SavedEngine | None = None
 
@@ -238,6 +242,7 @@ def _members(bundle: Bundle) -> dict[str, bytes]:
             "decisions.json": canonical_json(_checked_decisions(bundle.decisions, tuple(bundle.labels)).model_dump(mode="json")),
             "metrics.json": canonical_json(object_of("metrics.json", dict(bundle.metrics), SCHEMA_VERSION)),
             "MODEL_CARD.md": bundle.model_card.encode("utf-8"),
+            "report.html": (bundle.report or _NO_REPORT).encode("utf-8"),
         }
     except (ValueError, TypeError) as error:
         raise BundleError(
@@ -272,6 +277,7 @@ def _assemble(members: dict[str, bytes], bundle_id: str) -> Bundle:
         model_card=_text("MODEL_CARD.md", members["MODEL_CARD.md"]),
         decisions=_checked_decisions(_decisions(members), labels),
         scope=_checked_scope(_parse_tensors(SCOPE, members[SCOPE]), config, labels) if SCOPE in members else Scope(),
+        report=_text("report.html", members.get("report.html", b"")),
         bundle_id=bundle_id,
     )
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from bertcnn.bundle import Bundle, BundleConfig, Calibration, Decisions, HeldOut, read_bundle, write_bundle
 from bertcnn.errors import BertCNNError
-from bertcnn.scope import Scope
 from bertcnn.pretraining.corpus import open_corpus
+from bertcnn.scope import Scope
 from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer
 
@@ -52,6 +52,7 @@ def tiny_bundle(fill: float = 0.5, size: int = 3) -> Bundle:
         metrics={"accuracy": 0.9, "labels": ["billing"]},
         model_card="# Größe\n",
         scope=Scope(np.eye(2, dtype=np.float32), np.eye(3, 4, dtype=np.float32), np.ones(3, np.float32), 1.5),
+        report="<!DOCTYPE html><p>Größe</p>\n",
         decisions=Decisions(thresholds=(0.5, None), held_out=HeldOut(confidence=(0.75,), predicted=(1,), right=(True,))),
     )
 

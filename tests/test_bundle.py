@@ -149,12 +149,21 @@ def test_labels_and_pieces_may_hold_any_text_but_line_breaks_in_pieces(bundle, t
     assert (found.labels, found.vocabulary) == (odd.labels, odd.vocabulary)
 
 
-@pytest.mark.parametrize(("version", "unknown"), [(2, ["out_of_scope.safetensors"]), (1, ["out_of_scope.safetensors", "decisions.json"])])
-def test_a_model_of_an_earlier_format_decides_nothing_that_it_did_not_know_of(bundle, folder, version, unknown):
+def without(folder, *names):
+    """The manifest of a folder that these members are taken out of."""
     manifest = json.loads((folder / MANIFEST).read_bytes())
-    for name in unknown:
+    for name in names:
         (folder / name).unlink()
         del manifest["members"][name]
+    return manifest
+
+
+_THIRD = ("out_of_scope.safetensors", "report.html")  # members that the third format added
+
+
+@pytest.mark.parametrize(("version", "unknown"), [(2, _THIRD), (1, (*_THIRD, "decisions.json"))])
+def test_a_model_of_an_earlier_format_decides_nothing_that_it_did_not_know_of(bundle, folder, version, unknown):
+    manifest = without(folder, *unknown)
     seal(folder, manifest)
     assert "lists other members than a model has (" in refusal(folder)
     seal(folder, manifest | {"schema_version": version})
@@ -165,6 +174,15 @@ def test_a_model_of_an_earlier_format_decides_nothing_that_it_did_not_know_of(bu
     assert not found.scope
     assert not found.scope.outside(np.ones((3, 2), np.float32), np.ones((3, 4), np.float32)).any()
     assert read_config(folder) == bundle.config
+
+
+def test_a_model_of_the_second_format_has_no_report_and_says_so_when_it_is_saved_again(folder, tmp_path):
+    seal(folder, without(folder, "report.html") | {"schema_version": 2})
+    old = read_bundle(folder)
+    assert old.report == ""
+    assert old.decisions.thresholds
+    write_bundle(old, tmp_path / "again")
+    assert "saved without a report" in (tmp_path / "again" / "report.html").read_text()
 
 
 # === Tampering ===
