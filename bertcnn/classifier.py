@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -185,9 +185,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         measured = Measured(result.valid_logits, figures, calibration, epochs, result.best_epoch)
         origin = (origin or Origin()).of_rows(reported)
         self._material = learned, held_out, measured, origin  # of the card and the report
-        self.metrics_["epochs"] = [
-            {"epoch": one.epoch, "loss": one.loss, "macro_f1": one.macro_f1, "accuracy": one.accuracy} for one in epochs
-        ]
+        self.metrics_["epochs"] = [asdict(one) for one in epochs]
         self.metrics_["origin"] = {"command": origin.command, "file": origin.file, "sha256": origin.sha256}
         return self
 

@@ -59,7 +59,10 @@ def made(names, rows=300, seed=0, **changes):
         "figures": evaluate(names, true, called),
         "reliability": Reliability.of(compare_calibration(before, confidence, right), before, confidence, right),
         "operation": Operation(
-            Automation(rows, int(automatic.sum()), int(right[automatic].sum()), "0.95"), 0.95, "told", risk_coverage(confidence, right)
+            Automation(rows, int(automatic.sum()), 0, int(right[automatic].sum()), 0, "0.95"),
+            0.95,
+            "told",
+            risk_coverage(confidence, right),
         ),
         "slices": {
             "length": slice_by_length(lengths, answered),
@@ -163,7 +166,7 @@ def test_what_is_not_known_is_not_shown():
         marks=None,
         trained_on={},
         slices={"length": slice_by_length(np.array([3, 3, 3]), Answered(right, confidence, ~right))},
-        operation=Operation(Automation(3, 0, 0, "0.95"), 0.95, "nothing is automatic", risk_coverage(confidence, right)),
+        operation=Operation(Automation(3, 0, 0, 0, 0, "0.95"), 0.95, "nothing is automatic", risk_coverage(confidence, right)),
     )
     page = read_page(render(report))
     places = {element.attributes.get("id") for element in page.all()}
