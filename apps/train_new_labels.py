@@ -9,6 +9,7 @@ scores a file without labels.
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import time
 from collections import Counter
@@ -20,6 +21,7 @@ from bertcnn.cli.progress import duration, show_progress
 from bertcnn.cli.quiet import load_keras
 from bertcnn.data.columns import ColumnChoice, guess_columns, join_texts
 from bertcnn.data.labels import check_labels
+from bertcnn.data.slices import slice_columns
 from bertcnn.data.splits import split_validation
 from bertcnn.data.tables import column_position, read_table
 from bertcnn.data.writing import check_output
@@ -41,13 +43,14 @@ def main(arguments: list[str] | None = None) -> None:
         check_output(scored, options.force)
 
     steps.start("reading", f"reading {options.data}")
-    texts, labels, columns = read(options.data, options.text, options.label)
+    texts, labels, columns, slices = read(options.data, options.text, options.label)
 
     steps.start("loading", "loading Keras and TensorFlow")
     load_keras()
     from bertcnn import BertCNNClassifier, load, score_csv
     from bertcnn.classifier import Columns
     from bertcnn.evaluation.metrics import evaluate
+    from bertcnn.reporting import Origin, sha256_of
 
     steps.start("training", f"training, with {HELD_OUT:.0%} of the rows kept aside")
     kept, held_out = split_validation(texts, labels, HELD_OUT)
@@ -55,7 +58,18 @@ def main(arguments: list[str] | None = None) -> None:
         given = {"epochs": options.epochs, "max_tokens": options.max_tokens, "time_budget": options.time_budget}
         changes = {name: value for name, value in given.items() if value is not None}
         classifier = BertCNNClassifier(options.encoder, recipe=options.recipe, seed=options.seed, training=changes, progress=progress)
-        classifier.fit([texts[row] for row in kept], [labels[row] for row in kept], columns=Columns(columns.text, columns.label))
+        origin = Origin(
+            command=shlex.join(["python", *sys.argv]),
+            file=options.data.name,
+            sha256=sha256_of(options.data),
+            slices={name: [values[row] for row in kept] for name, values in slices.items()},
+        )
+        classifier.fit(
+            [texts[row] for row in kept],
+            [labels[row] for row in kept],
+            columns=Columns(columns.text, columns.label),
+            origin=origin,
+        )
     classifier.save(model, overwrite=options.force)
 
     steps.start("evaluating", f"evaluating on the {len(held_out)} rows kept aside")
@@ -76,7 +90,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     print(f"\n{steps.summary()}")
     print(f"  model              {model}  (card: {model / 'MODEL_CARD.md'})")
-    print(f"  report of figures  {figures_file}")
+    print(f"  report             {model / 'report.html'}\n  figures            {figures_file}")
     if options.score is not None:
         print(f"  scored file        {scored}")
     program = Path(sys.executable).parent / "bertcnn"
@@ -84,22 +98,23 @@ def main(arguments: list[str] | None = None) -> None:
     print(f'\nNext:  {shown} classify {model} "My router\'s led is not working"')
 
 
-def read(data: Path, text: str | None, label: str | None) -> tuple[list[str], list[str], ColumnChoice]:
-    """The texts and labels of a file, and a look at them."""
+def read(data: Path, text: str | None, label: str | None) -> tuple[list[str], list[str], ColumnChoice, dict[str, list[str]]]:
+    """The texts and labels of a file, what its report tells apart (channel, month), and a look at them."""
     table = read_table(data)
     columns = guess_columns(table, text=text, label=label)
     print(f"  text: {columns.reasons['text']}\n  label: {columns.reasons['label']}", flush=True)
     places = [column_position(name, table.columns) for name in columns.text]
-    rows = zip((join_texts(row[place] for place in places) for row in table.rows), table.column(str(columns.label)), strict=True)
-    usable = [(content, name) for content, name in rows if not is_blank(content) and not is_blank(name)]
-    texts, labels = [content for content, _ in usable], [name for _, name in usable]
+    texts, labels = [join_texts(row[place] for place in places) for row in table.rows], table.column(str(columns.label))
+    usable = [row for row in range(len(table)) if not is_blank(texts[row]) and not is_blank(labels[row])]
+    texts, labels = [texts[row] for row in usable], [labels[row] for row in usable]
+    slices = {name: [values[row] for row in usable] for name, values in slice_columns(table, columns).items()}
     left_out = table.rejected + len(table) - len(usable)
     if left_out:
         print(f"  {left_out} rows left out: {table.rejected} could not be read, the others have no text or no label", flush=True)
     check_labels(labels)
     counts = ", ".join(f"{name} {count}" for name, count in Counter(labels).most_common(10))
     print(f"  {len(labels)} rows, {len(set(labels))} labels: {counts}", flush=True)
-    return texts, labels, columns
+    return texts, labels, columns, slices
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:

@@ -33,10 +33,11 @@ from bertcnn.sealed import (
 )
 from bertcnn.settings import EncoderSettings, HeadSettings, Positive, PrecisionTargets, Recipe, Settings, TokenizerSettings
 
-SCHEMA_VERSION: Final = 2  # 1 had no decisions.json
+SCHEMA_VERSION: Final = 3  # 1 had no decisions.json, 2 no report.html
 CONFIG: Final = "config.json"
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
+_NO_REPORT = "<!DOCTYPE html><title>No report</title><p>This model was saved without a report. bertcnn evaluate --report makes one.\n"
 _CONTROL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
 
@@ -49,6 +50,7 @@ MEMBERS: Final = (
     Member("decisions.json", 256 * _MIB, since=2),
     Member("metrics.json", 256 * _MIB),
     Member("MODEL_CARD.md", 16 * _MIB),
+    Member("report.html", 64 * _MIB, since=3),
 )
 FORMAT: Final = SealedFormat("bertcnn bundle", SCHEMA_VERSION, MEMBERS, companion=ENGINE)
 _WEIGHTS = "model.safetensors"
@@ -129,6 +131,7 @@ class Bundle:
         metrics: JSON object written by the evaluation.
         model_card: Markdown.
         decisions: which answers are automatic; none in a model saved by a version that did not know of decisions.
+        report: HTML; none in a model saved by a version that did not know of reports.
         bundle_id: names this exact model; set by `read_bundle`.
         engine: the same model compiled, to be saved with it; not read by `read_bundle`.
     """
@@ -141,6 +144,7 @@ class Bundle:
     metrics: Mapping[str, Any]
     model_card: str
     decisions: Decisions = field(default_factory=Decisions)
+    report: str = ""
     bundle_id: str = ""
     engine: SavedEngine | None = None
 
@@ -211,6 +215,7 @@ def _members(bundle: Bundle) -> dict[str, bytes]:
             "decisions.json": canonical_json(_checked_decisions(bundle.decisions, tuple(bundle.labels)).model_dump(mode="json")),
             "metrics.json": canonical_json(object_of("metrics.json", dict(bundle.metrics), SCHEMA_VERSION)),
             "MODEL_CARD.md": bundle.model_card.encode("utf-8"),
+            "report.html": (bundle.report or _NO_REPORT).encode("utf-8"),
         }
     except (ValueError, TypeError) as error:
         raise BundleError(
@@ -244,6 +249,7 @@ def _assemble(members: dict[str, bytes], bundle_id: str) -> Bundle:
         metrics=object_of("metrics.json", parse_json("metrics.json", members["metrics.json"]), SCHEMA_VERSION),
         model_card=_text("MODEL_CARD.md", members["MODEL_CARD.md"]),
         decisions=_checked_decisions(_decisions(members), labels),
+        report=_text("report.html", members.get("report.html", b"")),
         bundle_id=bundle_id,
     )
 

@@ -30,16 +30,18 @@ from bertcnn.engines.openvino_engine import token_embeddings
 from bertcnn.engines.openvino_graph import encoder_graph
 from bertcnn.engines.quantize import CALIBRATION_ROWS, Trial, build_engine, spread
 from bertcnn.errors import BundleError, LabelError, SettingsError, one_line
-from bertcnn.evaluation.calibration import fit_temperature, measure_calibration
+from bertcnn.evaluation.calibration import CalibrationFigures, fit_temperature, measure_calibration
 from bertcnn.evaluation.decisions import automation, check_targets, decide, held_out_answers, in_words
-from bertcnn.evaluation.metrics import evaluate
+from bertcnn.evaluation.metrics import Evaluation, evaluate
 from bertcnn.evaluation.model_card import model_card
+from bertcnn.evaluation.report import Epoch
 from bertcnn.explain import Explanation
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import extract
 from bertcnn.predictor import Predictor, check_texts, load, place_of_label
 from bertcnn.progress import Progress, Silent
+from bertcnn.reporting import Measured, Origin, Rows, about, training_report
 from bertcnn.saved_engine import SavedEngine, read_engine
 from bertcnn.settings import FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe, TokenizerSettings
 from bertcnn.text.cleaning import is_blank
@@ -109,6 +111,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         *,
         valid: tuple[Sequence[str], Sequence[Any]] | None = None,
         columns: Columns | None = None,
+        origin: Origin | None = None,
     ) -> Self:
         """Learn from labelled texts.
 
@@ -117,6 +120,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             labels: one for each text, strings or integers.
             valid: texts and labels that choose the best epoch; by default a tenth of the rows, stratified, duplicates kept together.
             columns: where the texts came from, to be saved with the model.
+            origin: more about that, for the report and the card.
 
         Raises:
             LabelError: fewer than two labels, a label with a single row, a missing one, texts and labels of different length.
@@ -125,7 +129,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         """
         progress = self.progress or Silent()
         changes, seed = self._check_settings(), int(self.seed)
-        train_texts, train_labels, valid_texts, valid_labels = self._rows(texts, labels, valid, changes, progress)
+        train_texts, train_labels, valid_texts, valid_labels, reported = self._rows(texts, labels, valid, changes, progress)
         classes = np.unique(np.asarray(train_labels))
         check_targets(PrecisionTargets.of(self.auto_precision), [str(name) for name in classes])
 
@@ -139,8 +143,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 lowercase=limits.lowercase, max_tokens=max_tokens, head_tokens=min(limits.head_tokens, (max_tokens - 2) // 4 + 1)
             ),
         )
-        train_rows = _tokenize(tokenizer, train_texts, train_labels, classes, progress)
-        valid_rows = _tokenize(tokenizer, valid_texts, valid_labels, classes, progress)
+        train_rows, train_cut = _tokenize(tokenizer, train_texts, train_labels, classes, progress)
+        valid_rows, valid_cut = _tokenize(tokenizer, valid_texts, valid_labels, classes, progress)
 
         recipe: Recipe = self.recipe
         reason = "as asked"
@@ -155,7 +159,17 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         embed = _embed_on_cpu(encoder, tokenizer.pad_id) if recipe == "frozen" else None
         model, result = train(encoder, train_rows, valid_rows, head, recipe, settings, seed=seed, progress=progress, embed=embed)
         self.classes_, self.history_, self.recipe_ = classes, result.epochs, (recipe, reason)
-        self._finish(model, result, tokenizer, train_rows, valid_rows, fetched.name, columns or Columns())
+        figures, calibration = self._finish(model, result, tokenizer, train_rows, valid_rows, fetched.name, columns or Columns())
+        learned, held_out = (
+            Rows(content, [str(label) for label in names], rows.lengths, cut)
+            for content, names, rows, cut in (
+                (train_texts, train_labels, train_rows, train_cut),
+                (valid_texts, valid_labels, valid_rows, valid_cut),
+            )
+        )
+        epochs = tuple(Epoch(one.epoch, one.loss, one.macro_f1, one.accuracy) for one in result.epochs)
+        measured = Measured(result.valid_logits, figures, calibration, epochs, result.best_epoch)
+        self._write_up(learned, held_out, measured, (origin or Origin()).of_rows(reported))
         return self
 
     def _check_settings(self) -> dict[str, Any]:
@@ -182,14 +196,14 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         valid: tuple[Sequence[str], Sequence[Any]] | None,
         changes: dict[str, Any],
         progress: Progress,
-    ) -> tuple[list[str], list[Any], list[str], list[Any]]:
-        """Checked training and validation rows."""
-        train_texts, train_labels = _usable(texts, labels, progress)
+    ) -> tuple[list[str], list[Any], list[str], list[Any], list[int]]:
+        """Checked training and validation rows, and where the latter were among those given."""
+        train_texts, train_labels, given = _usable(texts, labels, progress)
         check_labels(train_labels)
         if valid is not None:
             if not isinstance(valid, Sequence) or len(valid) != 2:
                 raise SettingsError(f"valid {one_line(valid)}", expected="two lists: texts and labels", fix="pass valid=(texts, labels)")
-            valid_texts, valid_labels = _usable(*valid, progress)
+            valid_texts, valid_labels, given = _usable(*valid, progress)
             check_one_type([*train_labels, *valid_labels])
             unknown = sorted({str(label) for label in valid_labels} - {str(label) for label in train_labels})
             if unknown or not valid_labels:
@@ -198,7 +212,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                     expected="rows with labels that the training rows have",
                     fix="correct the validation rows, or leave them out so that a split is made",
                 )
-            return train_texts, train_labels, valid_texts, valid_labels
+            return train_texts, train_labels, valid_texts, valid_labels, given
         fraction = recipe_settings("full", changes).validation_fraction
         kept, held_out = split_validation(train_texts, [str(label) for label in train_labels], fraction)
         if not len(held_out):
@@ -213,6 +227,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             [train_labels[row] for row in kept],
             [train_texts[row] for row in held_out],
             [train_labels[row] for row in held_out],
+            [given[row] for row in held_out],
         )
 
     def _finish(
@@ -224,8 +239,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         valid_rows: TokenizedRows,
         encoder_name: str,
         columns: Columns,
-    ) -> None:
-        """Calibrate, decide, measure, tell, and put everything that a saved model holds into one bundle."""
+    ) -> tuple[Evaluation, CalibrationFigures]:
+        """Calibrate, decide, measure, tell, and put everything that a saved model holds into one bundle, but for card and report."""
         names = [str(name) for name in self.classes_]
         temperature = fit_temperature(result.valid_logits, valid_rows.labels)
         progress = self.progress or Silent()
@@ -262,12 +277,25 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             tensors=extract(model.weights),
             calibration=Calibration(temperature=temperature, fitted_on_rows=len(valid_rows.labels)),
             metrics=self.metrics_,
-            model_card=model_card(config, figures, temperature, calibration, decisions),
+            model_card="",
             decisions=decisions,
         )
         self._predictor = Predictor(self._bundle, KerasEngine(model, tokenizer.pad_id))
         sample = spread(train_rows.token_ids, CALIBRATION_ROWS)
         self._trial: Trial | None = Trial(sample, valid_rows.token_ids, valid_rows.labels, result.valid_logits, tokenizer.pad_id)
+        return figures, calibration
+
+    def _write_up(self, learned: Rows, held_out: Rows, measured: Measured, origin: Origin) -> None:
+        """The card and the report of the model just trained."""
+        (self.progress or Silent()).stage("writing the report", 1, "pages")
+        bundle = self._bundle
+        temperature, facts = bundle.calibration.temperature, about(bundle.config, origin)
+        card = model_card(bundle.config, measured.figures, temperature, measured.calibration, bundle.decisions, facts)
+        report = training_report(bundle, learned, held_out, measured, origin)
+        curves = [{"epoch": one.epoch, "loss": one.loss, "macro_f1": one.macro_f1, "accuracy": one.accuracy} for one in measured.epochs]
+        self.metrics_ |= {"epochs": curves, "origin": {"command": origin.command, "file": origin.file, "sha256": origin.sha256}}
+        self._bundle = replace(bundle, metrics=self.metrics_, model_card=card, report=report)
+        (self.progress or Silent()).advance(1)
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
         """Probabilities, float32 [rows, C], columns in the order of `classes_`."""
@@ -406,8 +434,8 @@ def _engine_in_memory(folder: str | Path, bundle_id: str) -> SavedEngine | None:
     return SavedEngine(saved.record, lambda: files)
 
 
-def _usable(texts: Sequence[str], labels: Sequence[Any], progress: Progress) -> tuple[list[str], list[Any]]:
-    """The rows with a text and a label."""
+def _usable(texts: Sequence[str], labels: Sequence[Any], progress: Progress) -> tuple[list[str], list[Any], list[int]]:
+    """The rows with a text and a label, and their numbers among all."""
     checked, given = check_texts(texts), check_label_types(labels)
     if len(checked) != len(given):
         raise LabelError(
@@ -416,10 +444,13 @@ def _usable(texts: Sequence[str], labels: Sequence[Any], progress: Progress) -> 
     rows = [row for row, text in enumerate(checked) if not is_blank(text) and not (isinstance(given[row], str) and is_blank(given[row]))]
     if len(rows) < len(checked):
         progress.note(f"{len(checked) - len(rows)} rows left out: text or label is blank")
-    return [checked[row] for row in rows], [given[row] for row in rows]
+    return [checked[row] for row in rows], [given[row] for row in rows], rows
 
 
-def _tokenize(tokenizer: WordPieceTokenizer, texts: list[str], labels: list[Any], classes: np.ndarray, progress: Progress) -> TokenizedRows:
+def _tokenize(
+    tokenizer: WordPieceTokenizer, texts: list[str], labels: list[Any], classes: np.ndarray, progress: Progress
+) -> tuple[TokenizedRows, int]:
+    """The rows as the network wants them, and how many of them are over the limit."""
     encoded = tokenizer.encode(texts)
     truncated = int(encoded.truncated.sum())
     if truncated:
@@ -428,7 +459,7 @@ def _tokenize(tokenizer: WordPieceTokenizer, texts: list[str], labels: list[Any]
             f"{truncated} of {len(texts)} rows ({truncated / len(texts):.1%}) are longer than {limit} tokens: "
             f"their first {head} and last {limit - 2 - head} are used"
         )
-    return TokenizedRows(encoded.token_ids, np.searchsorted(classes, np.asarray(labels)))
+    return TokenizedRows(encoded.token_ids, np.searchsorted(classes, np.asarray(labels))), truncated
 
 
 def _versions() -> dict[str, str]:

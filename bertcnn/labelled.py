@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from bertcnn.bundle import check_bundle_target
 from bertcnn.data.columns import ColumnChoice, guess_columns, join_texts
 from bertcnn.data.labels import check_labels
+from bertcnn.data.slices import slice_columns
 from bertcnn.data.tables import Table, column_position, read_table
 from bertcnn.engines import EngineName
 from bertcnn.errors import LabelError
@@ -53,6 +54,7 @@ def train_csv(
     label: str | None = None,
     valid: str | Path | None = None,
     overwrite: bool = False,
+    command: str = "",
 ) -> TrainingReport:
     """Train a classifier on a labelled file and save it.
 
@@ -64,6 +66,7 @@ def train_csv(
         label: the label column; guessed by default.
         valid: a file with the same columns that chooses the best epoch; by default a tenth of the rows.
         overwrite: replace an existing model in `out`.
+        command: that was typed, for the report and the card.
 
     Raises:
         TableError: a file cannot be read, or has no columns or labels to learn from.
@@ -74,6 +77,7 @@ def train_csv(
         train_csv("tickets.csv", "models/triage", BertCNNClassifier(recipe="frozen"), label="team")
     """
     from bertcnn.classifier import BertCNNClassifier, Columns  # Keras, which evaluating does not need
+    from bertcnn.reporting import Origin, sha256_of
 
     started = time.perf_counter()
     classifier = classifier or BertCNNClassifier()
@@ -84,11 +88,12 @@ def train_csv(
     _explain(choice, progress)
     texts, labels = _texts(table, choice.text), table.column(str(choice.label))
     check_labels([name for content, name in zip(texts, labels, strict=True) if not is_blank(content) and not is_blank(name)])
-    held_out = None
+    held_out, slices = None, slice_columns(table, choice)
     if valid is not None:
         other = _read(valid, Path(f"{Path(out)}.valid"), progress)
-        held_out = _texts(other, choice.text), other.column(str(choice.label))
-    classifier.fit(texts, labels, valid=held_out, columns=Columns(choice.text, choice.label))
+        held_out, slices = (_texts(other, choice.text), other.column(str(choice.label))), slice_columns(other, choice)
+    origin = Origin(command, Path(data).name, sha256_of(data), slices)
+    classifier.fit(texts, labels, valid=held_out, columns=Columns(choice.text, choice.label), origin=origin)
     bundle_id = classifier.save(out, overwrite=overwrite)
     return TrainingReport(bundle_id, len(table), choice, dict(classifier.metrics_), classifier.recipe_[0], time.perf_counter() - started)
 
@@ -100,6 +105,8 @@ def evaluate_csv(
     text: str | Sequence[str] | None = None,
     label: str | None = None,
     engine: EngineName = "auto",
+    report: str | Path | None = None,
+    overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Compare a model with the labels of a file it has not learned from.
@@ -110,14 +117,23 @@ def evaluate_csv(
         text: the text column or columns; by default those of the training file, else a guess.
         label: the label column; by default that of the training file, else a guess.
         engine: computes the answers of a saved model; see `bertcnn.load`.
+        report: a folder, or a file that ends in .html, for a report with examples from the file: for the user's own eyes.
+        overwrite: replace an existing report.
         progress: told how far it is.
 
     Raises:
         LabelError: a row has a label that the model does not know, or no row has one.
         TableError: the file cannot be read, or has no such columns.
         BundleError: the model folder is not a model.
+        OutputError: the report's place is taken or cannot be written.
     """
     progress = progress or Silent()
+    page = None
+    if report is not None:
+        from bertcnn.reporting import report_path  # Jinja, which is not needed without
+
+        folder = None if isinstance(model, Predictor) else Path(model)
+        page = report_path(report, model=folder, data=Path(data), overwrite=overwrite)
     table = _read(data, None, progress)
     predictor = model if isinstance(model, Predictor) else load(model, engine=engine)
     config = predictor.bundle.config
@@ -127,26 +143,35 @@ def evaluate_csv(
         label = config.label_column
     choice = guess_columns(table, text=text, label=label)
     _explain(choice, progress)
-    rows = [
-        (content, name)
-        for content, name in zip(_texts(table, choice.text), table.column(str(choice.label)), strict=True)
-        if not is_blank(name)
-    ]
-    if len(rows) < len(table):
-        progress.note(f"{len(table) - len(rows)} of {len(table)} rows have no label and are left out")
-    if not rows:
+    contents, names = _texts(table, choice.text), table.column(str(choice.label))
+    places = [row for row, name in enumerate(names) if not is_blank(name)]
+    if len(places) < len(table):
+        progress.note(f"{len(table) - len(places)} of {len(table)} rows have no label and are left out")
+    if not places:
         raise LabelError(
             f"no row of {str(data)!r} has a label in column {choice.label!r}",
             expected="labelled rows",
             fix="name the label column with --label",
         )
-    predicted = []
-    progress.stage("evaluating", len(rows))
-    for start in range(0, len(rows), 1024):
-        part = [content for content, _ in rows[start : start + 1024]]
+    texts, actual = [contents[row] for row in places], [names[row] for row in places]
+    if page is None:
+        return evaluate(predictor.labels, actual, _predicted(predictor, texts, progress))
+    from bertcnn.reporting import Origin, evaluation_report, sha256_of, write_report
+
+    slices = {name: [values[row] for row in places] for name, values in slice_columns(table, choice).items()}
+    figures, content = evaluation_report(predictor, texts, actual, Origin("", Path(data).name, sha256_of(data), slices), progress)
+    write_report(page, content)
+    return figures
+
+
+def _predicted(predictor: Predictor, texts: list[str], progress: Progress) -> list[str]:
+    predicted: list[str] = []
+    progress.stage("evaluating", len(texts))
+    for start in range(0, len(texts), 1024):
+        part = texts[start : start + 1024]
         predicted += predictor.predict(part).tolist()
         progress.advance(len(part))
-    return evaluate(predictor.labels, [name for _, name in rows], predicted)
+    return predicted
 
 
 def _read(data: str | Path, out: Path | None, progress: Progress) -> Table:

@@ -147,16 +147,32 @@ def test_labels_and_pieces_may_hold_any_text_but_line_breaks_in_pieces(bundle, t
     assert (found.labels, found.vocabulary) == (odd.labels, odd.vocabulary)
 
 
-def test_a_model_of_the_first_format_has_no_thresholds(bundle, folder):
-    (folder / "decisions.json").unlink()
+def without(folder, *names):
+    """The manifest of a folder that these members are taken out of."""
     manifest = json.loads((folder / MANIFEST).read_bytes())
-    del manifest["members"]["decisions.json"]
+    for name in names:
+        (folder / name).unlink()
+        del manifest["members"][name]
+    return manifest
+
+
+def test_a_model_of_the_first_format_has_no_thresholds_and_no_report(bundle, folder):
+    manifest = without(folder, "decisions.json", "report.html")
     seal(folder, manifest)
     assert "lists other members than a model has ('decisions.json')" in refusal(folder)
     seal(folder, manifest | {"schema_version": 1})
     assert bundle.decisions.thresholds
     assert read_bundle(folder).decisions == Decisions()
     assert read_config(folder) == bundle.config
+
+
+def test_a_model_of_the_second_format_has_no_report_and_says_so_when_it_is_saved_again(folder, tmp_path):
+    seal(folder, without(folder, "report.html") | {"schema_version": 2})
+    old = read_bundle(folder)
+    assert old.report == ""
+    assert old.decisions.thresholds
+    write_bundle(old, tmp_path / "again")
+    assert "saved without a report" in (tmp_path / "again" / "report.html").read_text()
 
 
 # === Tampering ===
@@ -312,7 +328,7 @@ def test_a_manifest_cannot_leave_a_member_out(folder):
 
 @pytest.mark.parametrize("name", ["config.json", "calibration.json", "decisions.json", "metrics.json", MANIFEST])
 def test_a_newer_schema_is_refused_as_such(folder, name):
-    value = json.loads((folder / name).read_bytes()) | {"schema_version": 3, "something_new": 1}
+    value = json.loads((folder / name).read_bytes()) | {"schema_version": 4, "something_new": 1}
     if name == MANIFEST:
         seal(folder, value)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,13 +100,14 @@ def train(
             auto_precision=auto_precision,
             progress=progress,
         )
-        report = train_csv(data, out, classifier, text=text, label=label, valid=valid, overwrite=force)
+        command = shlex.join(["bertcnn", *sys.argv[1:]])
+        report = train_csv(data, out, classifier, text=text, label=label, valid=valid, overwrite=force, command=command)
     figures = report.metrics
     _tell(
         f"Saved {out} (model {report.bundle_id[:12]}) after {duration(report.seconds)}: on {figures['rows']:,} validation rows "
         f"accuracy {figures['accuracy']:.1%}, macro-F1 {figures['macro_f1']:.3f}."
     )
-    _tell(f"Next: bertcnn score {out} INBOX.csv SCORED.csv")
+    _tell(f"Report: {out / 'report.html'}. Next: bertcnn score {out} INBOX.csv SCORED.csv")
 
 
 @app.command()
@@ -115,6 +117,10 @@ def evaluate(
     text: Text = None,
     label: Label = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.", show_default=False)] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", help="Also write a report with examples: a folder, or an .html file.", show_default=False),
+    ] = None,
     engine: Engine = "auto",
     force: Force = False,
 ) -> None:
@@ -131,14 +137,30 @@ def evaluate(
             raise OutputError(f"{json_file} as data and as output", expected="two different files", fix="choose another name for --json")
         write_json(json_file, None, overwrite=force)
     _prepare(engine)
+    page = None
+    if report is not None:
+        from bertcnn.reporting import report_path
+
+        page = report_path(report, model=model, data=data, overwrite=force)
     from bertcnn.labelled import evaluate_csv
 
     with show_progress() as progress:
-        figures = evaluate_csv(model, data, text=text, label=label, engine=engine, progress=progress)  # type: ignore[arg-type]
+        figures = evaluate_csv(
+            model,
+            data,
+            text=text,
+            label=label,
+            engine=engine,
+            report=report,
+            overwrite=force,
+            progress=progress,  # type: ignore[arg-type]
+        )
     show_evaluation(figures)
     if json_file is not None:
         write_json(json_file, figures, overwrite=force)
         _tell(f"Figures written to {json_file}")
+    if page is not None:
+        _tell(f"Report written to {page}; it quotes texts of {data}")
 
 
 @app.command()

@@ -64,8 +64,7 @@ def _error_in_order(confidence: np.ndarray, right: np.ndarray, bins: int) -> flo
     rows = len(confidence)
     if not rows:
         return 0.0
-    first = np.unique(np.arange(min(bins, rows)) * rows // min(bins, rows))
-    return float(np.abs(np.add.reduceat(confidence - right, first)).sum() / rows)
+    return float(np.abs(np.add.reduceat(confidence - right, _bounds(rows, bins)[0])).sum() / rows)
 
 
 @dataclass(frozen=True)
@@ -110,13 +109,54 @@ def measure_calibration(logits: np.ndarray, labels: np.ndarray) -> CalibrationFi
         logits: float [rows, C], of rows not trained on.
         labels: int [rows].
     """
+    return compare_calibration(*confidences(logits, labels), np.asarray(logits).argmax(axis=1) == labels)
+
+
+def compare_calibration(before: np.ndarray, after: np.ndarray, right: np.ndarray) -> CalibrationFigures:
+    """The calibration error of the confidences of the same answers before and after calibration, float [rows]; `right` is bool [rows]."""
+    return CalibrationFigures(*_with_interval(before, right), *_with_interval(after, right))
+
+
+def confidences(logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The confidence of each row before and after calibration, float64 [rows], as `measure_calibration` looks at it."""
     scaled = np.asarray(logits, float).copy()
     part = np.arange(len(labels)) % _FOLDS
     for fold in range(_FOLDS):
         scaled[part == fold] /= fit_temperature(logits[part != fold], labels[part != fold])
-    right = np.asarray(logits).argmax(axis=1) == labels
-    before, after = (_with_interval(softmax(values, axis=1).max(axis=1), right) for values in (np.asarray(logits, float), scaled))
-    return CalibrationFigures(*before, *after)
+    before, after = (softmax(values, axis=1).max(axis=1) for values in (np.asarray(logits, float), scaled))
+    return before, after
+
+
+@dataclass(frozen=True)
+class ReliabilityBin:
+    """Some rows of about the same confidence: their mean confidence, the share of right answers among them, and how many they are."""
+
+    confidence: float
+    right: float
+    rows: int
+
+
+def reliability(confidence: np.ndarray, right: np.ndarray, bins: int = _BINS) -> tuple[ReliabilityBin, ...]:
+    """The bins whose mean gap between confidence and share of right answers, weighted by rows, is `calibration_error`.
+
+    Args:
+        confidence: float [rows], probability of the predicted label.
+        right: bool [rows], whether it is the true one.
+        bins: into which the rows go, by confidence.
+
+    Example:
+        >>> [(one.rows, one.right) for one in reliability(np.array([0.6, 0.7, 0.9, 1.0]), np.array([True, False, True, True]), bins=2)]
+        [(2, 0.5), (2, 1.0)]
+    """
+    order = np.argsort(confidence, kind="stable")
+    parts = [order[first:end] for first, end in zip(*_bounds(len(order), bins), strict=True)] if len(order) else []
+    return tuple(ReliabilityBin(float(np.mean(confidence[part])), float(np.mean(right[part])), len(part)) for part in parts)
+
+
+def _bounds(rows: int, bins: int) -> tuple[list[int], list[int]]:
+    """The first row of each bin, and the one behind its last."""
+    first = np.unique(np.arange(min(bins, rows)) * rows // min(bins, rows)).tolist()
+    return first, [*first[1:], rows]
 
 
 def _with_interval(confidence: np.ndarray, right: np.ndarray) -> tuple[float, tuple[float, float]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bertcnn.evaluation.calibration import CalibrationFigures
@@ -12,7 +14,14 @@ if TYPE_CHECKING:
     from bertcnn.bundle import BundleConfig, Decisions
 
 
-def model_card(config: BundleConfig, figures: Evaluation, temperature: float, calibration: CalibrationFigures, decisions: Decisions) -> str:
+def model_card(
+    config: BundleConfig,
+    figures: Evaluation,
+    temperature: float,
+    calibration: CalibrationFigures,
+    decisions: Decisions,
+    about: Sequence[tuple[str, str]] = (),
+) -> str:
     """The card, in Markdown.
 
     Args:
@@ -21,8 +30,10 @@ def model_card(config: BundleConfig, figures: Evaluation, temperature: float, ca
         temperature: of the calibration.
         calibration: how far confidence is off.
         decisions: which answers are automatic.
+        about: how the model came to be, as the report has it: command, data and its hash, seed, versions.
     """
     versions = ", ".join(f"{name} {number}" for name, number in sorted(config.versions.items()))
+    made = "".join(f"| {name} | {_code(value)} |\n" for name, value in about)
     rows = "\n".join(
         f"| {_cell(label.name)} | {label.precision:.3f} | {label.recall:.3f} | {label.f1:.3f} | {label.support} |"
         for label in figures.labels
@@ -55,6 +66,13 @@ Most confused:
 
 On these rows {in_words(decisions)}. {_thresholds(figures, decisions)}
 
+## Provenance
+
+| | |
+|---|---|
+{made}
+`report.html` shows the same figures and more.
+
 ## Use
 
 For texts like those it learned from, in the same language and with the same labels. A text that belongs to none of the
@@ -78,6 +96,13 @@ def _thresholds(figures: Evaluation, decisions: Decisions) -> str:
             outcome = "all go to review" if threshold is None else f"from a confidence of {threshold:.4f} on"
             told.append(f"{_cell(label.name)}, which needs {100 * target:.4g} %: {outcome}, from {rows}.")
     return " ".join(told)
+
+
+def _code(value: str) -> str:
+    """Any text as code inside a Markdown table."""
+    line = " ".join(value.split()).replace("|", "\\|")
+    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    return f"{fence} {line} {fence}" if "`" in line else f"`{line}`"
 
 
 def _cell(name: str) -> str:

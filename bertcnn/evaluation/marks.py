@@ -1,0 +1,184 @@
+"""Words that carry suspicious weight: numbers, codes, dates, addresses and names that go with one label, and whether the model uses them.
+
+A ticket number, the name of the agent who signs, a date: what goes with a label in the training rows for such a reason will not help with
+the tickets to come. Only single words are told, and only those that stand in at least three different texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.special import betainc
+
+Spans = Callable[[list[str]], np.ndarray]
+
+_FEWEST = 3  # different texts
+_MOST_TEXTS = 20_000
+_LONGEST = 2000  # characters of a text that are looked at, from either end
+_LONGEST_WORD = 40
+_CHANCE = 0.05  # that any of the words found goes with its label by accident only (Bonferroni)
+_FEWEST_TIMES = 2.0  # as often with the label as in all texts
+_SHOWN = 12
+_LOOKED_INTO = 6  # texts of each word
+_CAPITALISED = 0.9  # share of a name's uses
+_EDGES = "\"'`.,;:!?()<>{}*“”„‘’«»…"
+_WORD = re.compile(r"\S+")
+_SENTENCE_END = re.compile(r"[.!?:;…>\n\r]\W*$")
+_ADDRESS = re.compile(r"\S+@\S+\.\w+|https?://\S+|www\.\S+")
+_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}|\d{4}-\d{2}-\d{2}t\S*|(19|20)\d\d")
+_NUMBER = re.compile(r"[^\w\s]*\d[\d\W]*")
+_CODE = re.compile(r"#\w+|\[\S+\]|\w+_\w+|(?=\S*\d)[\w.:/#-]+|[A-Z]{2,}[-_:/][A-Z]{2,}\S*")
+_SIZE = re.compile(r"\d+[.,]?\d*\W?[^\W\d]{1,4}")  # 5ghz, 20th, 3x: a quantity, no code
+_NAME = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
+_DAYS = frozenset(
+    "monday tuesday wednesday thursday friday saturday sunday january february march april june july august september october "  # noqa: SIM905
+    "november december montag dienstag mittwoch donnerstag freitag samstag sonntag januar februar märz juni juli oktober dezember".split()
+)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A word that may give a label away.
+
+    Attributes:
+        kind: "address", "date", "number", "code" or "name".
+        word: as it is written; digits of codes as "#".
+        label: that it goes with.
+        texts: different texts it stands in.
+        with_label: how many of these have the label.
+        looked_into: how many of these the model was asked about.
+        named: in how many of them it named the word among the phrases that moved its answer most.
+    """
+
+    kind: str
+    word: str
+    label: str
+    texts: int
+    with_label: int
+    looked_into: int
+    named: int
+
+    @property
+    def used(self) -> bool:
+        """Whether the model uses it in at least half of the texts looked into."""
+        return 2 * self.named >= self.looked_into > 0
+
+
+@dataclass
+class _Uses:
+    """Where a word stands: the text's number, and its place there."""
+
+    places: dict[int, tuple[int, int]] = field(default_factory=dict)
+    shown: Counter[str] = field(default_factory=Counter)
+
+
+def find_marks(texts: Sequence[str], labels: Sequence[str], spans: Spans) -> tuple[Mark, ...]:
+    """The most suspicious words, those that the model uses first.
+
+    Args:
+        texts: that the model has learned from.
+        labels: one for each.
+        spans: the phrases that moved the model's answers, by their places: int [rows, phrases, 2].
+    """
+    first = dict(zip(reversed(texts), reversed(labels), strict=True))  # a text that comes again proves nothing new
+    different = list(first)
+    if len(different) > _MOST_TEXTS:
+        different = [different[place] for place in np.linspace(0, len(different) - 1, _MOST_TEXTS).astype(int)]
+    named = [first[text] for text in different]
+    suspects = _suspects(different, named)
+    looked_into = {key: [row for row in uses.places if named[row] == label][:_LOOKED_INTO] for key, uses, label, _ in suspects}
+    rows = sorted({row for chosen in looked_into.values() for row in chosen})
+    found = dict(zip(rows, spans([different[row] for row in rows]), strict=True)) if rows else {}
+    marks = [
+        Mark(
+            kind=key[0],
+            word=uses.shown.most_common(1)[0][0],
+            label=label,
+            texts=len(uses.places),
+            with_label=hits,
+            looked_into=len(looked_into[key]),
+            named=sum(_overlaps(found[row], uses.places[row]) for row in looked_into[key]),
+        )
+        for key, uses, label, hits in suspects
+    ]
+    return tuple(sorted(marks, key=lambda mark: not mark.used)[:_SHOWN])
+
+
+def _overlaps(spans: np.ndarray, place: tuple[int, int]) -> bool:
+    return bool(((spans[:, 0] < place[1]) & (spans[:, 1] > place[0])).any())
+
+
+Suspect = tuple[tuple[str, str], _Uses, str, int]
+
+
+def _suspects(texts: Sequence[str], labels: Sequence[str]) -> list[Suspect]:
+    """The words of a suspicious kind that go with a label more than by accident, the surest first; with the label, and how often."""
+    sizes, rows = Counter(labels), len(labels)
+    uses = {key: found for key, found in _words(texts).items() if len(found.places) >= _FEWEST}
+    judged = []
+    for key, found in uses.items():
+        label, hits = Counter(labels[row] for row in found.places).most_common(1)[0]
+        share, texts_with = sizes[label] / rows, len(found.places)
+        accident = float(betainc(hits, texts_with - hits + 1, share)) if share < 1 else 1.0
+        if accident * len(uses) <= _CHANCE and hits >= _FEWEST_TIMES * share * texts_with:
+            judged.append((accident, key, found, label, hits))
+    judged.sort(key=lambda one: (one[0], one[1]))
+    return [(key, found, label, hits) for _, key, found, label, hits in judged[: 3 * _SHOWN]]
+
+
+def _words(texts: Sequence[str]) -> Mapping[tuple[str, str], _Uses]:
+    """The suspicious words of all texts, by kind and form."""
+    found: dict[tuple[str, str], _Uses] = defaultdict(_Uses)
+    small: Counter[str] = Counter()  # how often a word is written without a capital letter
+    inside: set[str] = set()  # words with a capital letter within a sentence
+    for row, text in enumerate(texts):
+        for word, start in _split(text):
+            kind = kind_of(word)
+            if kind == "" and word[0].islower():
+                small[word] += 1
+            elif kind:
+                form = word.casefold()
+                if kind == "name" and form not in inside and start and not _SENTENCE_END.search(text[max(0, start - 8) : start]):
+                    inside.add(form)
+                shown = re.sub(r"\d", "#", word) if kind == "code" else word
+                one = found[kind, re.sub(r"\d+", "#", form) if kind == "code" else form]
+                one.places.setdefault(row, (start, start + len(word)))
+                one.shown[shown] += 1
+    return {
+        (kind, form): one
+        for (kind, form), one in found.items()
+        if kind != "name" or (form in inside and one.shown.total() >= _CAPITALISED * (one.shown.total() + small[form]))
+    }
+
+
+def _split(text: str) -> Iterator[tuple[str, int]]:
+    """The words of a text without punctuation around them, and where each starts."""
+    for match in _WORD.finditer(text):
+        if _LONGEST <= match.start() < len(text) - _LONGEST:
+            continue
+        word = match[0].strip(_EDGES)
+        if word and len(word) <= _LONGEST_WORD:
+            yield word, match.start() + match[0].index(word)
+
+
+def kind_of(word: str) -> str:
+    """What a single word looks like; "" for one that may well be what the text is about.
+
+    Example:
+        >>> [kind_of(word) for word in ("T-10423", "agent_7", "12/03/2026", "Tuesday", "49.99", "sam@x.org", "Sandra")]
+        ['code', 'code', 'date', 'date', 'number', 'address', 'name']
+        >>> [kind_of(word) for word in ("router", "5GHz", "VPN")]
+        ['', '', '']
+    """
+    if word.isalpha():
+        if word.casefold() in _DAYS:
+            return "date"
+        return "name" if len(word) > 2 and word[0].isupper() and word[1:].islower() else ""
+    for kind, pattern in (("address", _ADDRESS), ("date", _DATE), ("number", _NUMBER), ("", _SIZE), ("code", _CODE)):
+        if pattern.fullmatch(word.casefold() if kind == "date" else word):
+            return kind
+    return "name" if _NAME.fullmatch(word) and word[0].isupper() and word[1:].islower() else ""

@@ -1,0 +1,365 @@
+"""report.html: everything worth knowing about a model in one file that needs no network. Figures in, HTML out."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from bertcnn.evaluation.calibration import CalibrationFigures, ReliabilityBin, reliability
+from bertcnn.evaluation.charts import BOTTOM as _BOTTOM
+from bertcnn.evaluation.charts import HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, Chart, Line, draw, nice_top
+from bertcnn.evaluation.decisions import Automation
+from bertcnn.evaluation.marks import Mark
+from bertcnn.evaluation.metrics import Evaluation
+from bertcnn.evaluation.profile import DataProfile
+from bertcnn.evaluation.slices import SliceFigures, wilson
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+LARGEST_MATRIX = 100  # labels
+_CLUSTERED = 20  # labels, from which on those that are mixed up stand beside each other
+_CURVE_POINTS = 240
+_MUCH_TRUNCATED = 0.05
+_FEW_ROWS = 5
+_LONG_HEADING = 26
+_UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # no characters of HTML
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One point of the learning curves."""
+
+    epoch: int
+    loss: float
+    macro_f1: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """How far confidence can be believed: the figures, and the bins they come from."""
+
+    figures: CalibrationFigures
+    before: tuple[ReliabilityBin, ...]
+    after: tuple[ReliabilityBin, ...]
+
+    @classmethod
+    def of(cls, figures: CalibrationFigures, before: np.ndarray, after: np.ndarray, right: np.ndarray) -> Reliability:
+        """From the confidences that the figures are of, float [rows], and which answers were right, bool [rows]."""
+        return cls(figures, reliability(before, right, figures.bins), reliability(after, right, figures.bins))
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is answered automatically.
+
+    Attributes:
+        found: rows, automatic ones and how many of these are right.
+        target: the share of right answers that was asked for.
+        told: the decisions in one sentence.
+        curve: (share of rows answered, share of wrong answers among them), the most confident rows first.
+    """
+
+    found: Automation
+    target: float
+    told: str
+    curve: tuple[tuple[float, float], ...]
+
+    @property
+    def precision(self) -> float | None:
+        """Right ones of the automatic rows."""
+        return self.found.right / self.found.automatic if self.found.automatic else None
+
+
+@dataclass(frozen=True)
+class ExampleRow:
+    """A row shown with its text: parts of the text, each with whether it is one of the phrases that moved the answer most."""
+
+    parts: tuple[tuple[str, bool], ...]
+    actual: str
+    predicted: str
+    confidence: float
+    decision: str
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Rows to look at, a title before each group."""
+
+    groups: tuple[tuple[str, tuple[ExampleRow, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that the page shows.
+
+    Attributes:
+        title: of the page.
+        rows_are: what the figures are measured on, such as "validation rows".
+        caution: how much to trust that, in a sentence.
+        about: how the model came to be, name and value.
+        profile: of the data.
+        figures: by label and overall.
+        reliability: of the confidence.
+        operation: of the decisions.
+        slices: figures of parts of the rows, by what they are parted.
+        trained_on: training rows of each label; none where they are not known.
+        epochs: the learning curves; none where they are not known.
+        best_epoch: whose weights were kept.
+        marks: words of suspicious weight; None where they were not looked for.
+        examples: with texts; None in what must not quote any.
+    """
+
+    title: str
+    rows_are: str
+    caution: str
+    about: tuple[tuple[str, str], ...]
+    profile: DataProfile
+    figures: Evaluation
+    reliability: Reliability
+    operation: Operation
+    slices: Mapping[str, tuple[SliceFigures, ...]]
+    trained_on: Mapping[str, int] = field(default_factory=dict)
+    epochs: tuple[Epoch, ...] = ()
+    best_epoch: int = 0
+    marks: tuple[Mark, ...] | None = None
+    examples: Examples | None = None
+
+
+def risk_coverage(confidence: np.ndarray, right: np.ndarray) -> tuple[tuple[float, float], ...]:
+    """What would be wrong if only the most confident rows were answered (El-Yaniv and Wiener 2010).
+
+    Args:
+        confidence: float [rows].
+        right: bool [rows].
+
+    Returns:
+        (share of rows answered, share of wrong ones among them), ascending; at most 240 points, none between rows of equal confidence.
+
+    Example:
+        >>> risk_coverage(np.array([0.9, 0.8, 0.8, 0.4]), np.array([True, True, False, False]))
+        ((0.25, 0.0), (0.75, 0.3333333333333333), (1.0, 0.5))
+    """
+    if not len(confidence):
+        return ()
+    order = np.argsort(-confidence, kind="stable")
+    counts = np.arange(1, len(order) + 1)
+    risk = np.cumsum(~np.asarray(right, bool)[order]) / counts
+    last = np.flatnonzero(np.append(np.diff(confidence[order]) != 0, True))
+    last = last[np.unique(np.linspace(0, len(last) - 1, min(len(last), _CURVE_POINTS)).astype(int))]
+    return tuple(zip((counts[last] / len(order)).tolist(), risk[last].tolist(), strict=True))
+
+
+def render(report: Report) -> str:
+    """The page: one file without a request to anywhere; every text of the user is escaped, and only our own script may run."""
+    return _template().render(
+        report=report,
+        charts=_charts(report),
+        matrix=_matrix(report.figures),
+        instead=_instead(report.figures),
+        notable=_notable(report),
+        interval=wilson(round(report.figures.accuracy * report.figures.rows), report.figures.rows),
+        size={"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT, "top": TOP, "bottom": HEIGHT - _BOTTOM},
+    )
+
+
+# === The template ===
+
+
+@cache
+def _template() -> Template:
+    here = Path(__file__).parent
+    environment = Environment(
+        loader=FileSystemLoader(here, encoding="utf-8"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+    )
+    environment.filters |= {"percent": _percent, "number": _number, "short": _short, "breakable": _breakable}
+    script = (here / "report.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    style = (here / "report.css").read_text(encoding="utf-8")
+    environment.globals |= {"script": Markup(script), "script_hash": digest, "style": Markup(style)}
+    return environment.get_template("report.html.j2")
+
+
+def _shown(value: Any) -> Any:  # noqa: ANN401 - whatever the template puts out
+    """A text of the user without what is no character of HTML; anything else as it is."""
+    return _UNSHOWN.sub("\ufffd", value) if type(value) is str else value
+
+
+def _percent(share: float, digits: int = 1) -> str:
+    return f"{100 * share:.{digits}f} %"
+
+
+def _breakable(text: str) -> Markup:
+    """The text, escaped, with a place for a line break behind each underscore."""
+    return escape(_shown(str(text))).replace("_", Markup("_<wbr>"))
+
+
+def _number(value: float) -> str:
+    return f"{value:,}"
+
+
+def _short(text: str, longest: int = _LONG_HEADING) -> str:
+    return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
+
+
+# === What the page shows, worked out ===
+
+
+def _charts(report: Report) -> dict[str, Chart]:
+    found = {"reliability": _reliability_chart(report.reliability), "risk": _risk_chart(report.operation)}
+    if report.epochs:
+        last = max(2, report.epochs[-1].epoch)
+        epoch = Axis("epoch", 1, last, whole=True)
+        loss, scores = [one.loss for one in report.epochs], [score for one in report.epochs for score in (one.macro_f1, one.accuracy)]
+        found["loss"] = draw(
+            f"Training loss over {len(report.epochs)} epochs, from {loss[0]:.3f} to {loss[-1]:.3f}",
+            epoch,
+            Axis("mean training loss", 0, nice_top(max(loss))),
+            [Line("training loss", "one", tuple((one.epoch, one.loss) for one in report.epochs), dots=True)],
+        )
+        found["scores"] = draw(
+            f"Accuracy and macro-F1 on the validation rows over {len(report.epochs)} epochs; the best is epoch {report.best_epoch}",
+            epoch,
+            Axis("on the validation rows", max(0.0, np.floor(10 * min(scores) - 0.1) / 10), 1, percent=True),
+            [
+                Line("accuracy", "two", tuple((one.epoch, one.accuracy) for one in report.epochs), dots=True),
+                Line("macro-F1", "one", tuple((one.epoch, one.macro_f1) for one in report.epochs), dots=True),
+            ],
+        )
+    return found
+
+
+def _reliability_chart(found: Reliability) -> Chart:
+    values = [value for bin_ in (*found.before, *found.after) for value in (bin_.confidence, bin_.right)]
+    low = max(0.0, float(np.floor(10 * min(values, default=0.0)) / 10))
+    return draw(
+        f"Share of right answers by confidence: off by {_percent(found.figures.before)} before and {_percent(found.figures.after)} after",
+        Axis("mean confidence", low, 1, percent=True),
+        Axis("share of right answers", low, 1, percent=True),
+        [
+            Line("as it should be", "aim", ((low, low), (1, 1))),
+            Line("before calibration", "two", tuple((one.confidence, one.right) for one in found.before), dots=True),
+            Line("after calibration", "one", tuple((one.confidence, one.right) for one in found.after), dots=True),
+        ],
+    )
+
+
+def _risk_chart(operation: Operation) -> Chart:
+    at_most = 1 - operation.target
+    lines = [Line("allowed", "aim", ((0, at_most), (1, at_most))), Line("wrong answers", "one", operation.curve)]
+    precision = operation.precision
+    if precision is not None:
+        lines.append(Line("chosen", "point", ((operation.found.share, 1 - precision),), dots=True))
+    end = operation.curve[-1][1] if operation.curve else 0.0
+    return draw(
+        f"Share of wrong answers by share of tickets answered automatically. {operation.told}",
+        Axis("tickets answered automatically", 0, 1, percent=True),
+        Axis("wrong among them", 0, nice_top(1.25 * max(end, at_most)), percent=True),
+        lines,
+    )
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """The confusion matrix as it is shown: labels in their order on the page, and how many are left out."""
+
+    order: tuple[int, ...]
+    dense: bool
+    upright: bool
+    left_out: int
+    clustered: bool
+    fit: float  # how far it is to be scaled down to fit a printed page
+
+
+def _matrix(figures: Evaluation) -> _Matrix:
+    wrong = figures.confusion.copy()
+    np.fill_diagonal(wrong, 0)
+    mixed_up = wrong + wrong.T
+    labels = len(figures.labels)
+    chosen = np.arange(labels)
+    if labels > LARGEST_MATRIX:
+        chosen = np.sort(np.argsort(-mixed_up.sum(axis=1), kind="stable")[:LARGEST_MATRIX])
+    clustered = labels > _CLUSTERED
+    if clustered:
+        chosen = chosen[_clustered(mixed_up[np.ix_(chosen, chosen)])]
+    size = len(chosen)
+    longest = max(len(figures.labels[place].name) for place in chosen)
+    dense = size > 12
+    return _Matrix(
+        order=tuple(chosen.tolist()),
+        dense=dense,
+        upright=dense or size * longest > 72,
+        left_out=labels - size,
+        clustered=clustered,
+        fit=round(min(1.0, 700 / (210 + (20 if dense else 60) * size)), 2),
+    )
+
+
+def _clustered(mixed_up: np.ndarray) -> np.ndarray:
+    """An order in which labels that are mixed up often stand beside each other."""
+    from scipy.cluster.hierarchy import leaves_list, linkage
+    from scipy.spatial.distance import squareform
+
+    distance = 1 / (1 + mixed_up.astype(float))
+    np.fill_diagonal(distance, 0)
+    return np.asarray(leaves_list(linkage(squareform(distance), "average")))
+
+
+def _instead(figures: Evaluation) -> list[tuple[str, int] | None]:
+    """What each label's rows are called most often where they are not called right, and how often."""
+    wrong = figures.confusion.copy()
+    np.fill_diagonal(wrong, 0)
+    return [(figures.labels[int(row.argmax())].name, int(row.max())) if row.any() else None for row in wrong]
+
+
+def _notable(report: Report) -> list[str]:
+    """What a reader should not miss, in sentences; names in them are the user's own and are escaped like all others."""
+    profile, found = report.profile, [_of_labels(report.figures), _of_slices(report.slices), _of_marks(report.marks or ())]
+    if profile.truncated > _MUCH_TRUNCATED * profile.rows:
+        share = _percent(profile.truncated / profile.rows)
+        found.append(f"{share} of the texts are longer than {profile.limit} tokens and lose their middle.")
+    if profile.conflicting:
+        texts = "text stands" if profile.conflicting == 1 else "texts stand"
+        found.append(f"{profile.conflicting:,} {texts} in rows with different labels: the model can be right on one of them only.")
+    return [sentence for sentence in found if sentence]
+
+
+def _of_labels(figures: Evaluation) -> str:
+    few = [label.name for label in figures.labels if label.support < _FEW_ROWS]
+    weak = sorted((label for label in figures.labels if label.support >= _FEW_ROWS), key=lambda label: label.f1)[:1]
+    said = [f"The weakest label is {_short(weak[0].name, 60)!s} with an F1 of {weak[0].f1:.2f}."] if weak and weak[0].f1 < 0.9 else []
+    if few:
+        said.append(f"{len(few)} of {len(figures.labels)} labels have fewer than {_FEW_ROWS} rows here: their figures say little.")
+    return " ".join(said)
+
+
+def _of_slices(slices: Mapping[str, tuple[SliceFigures, ...]]) -> str:
+    weak = [(name, part) for name, parts in slices.items() for part in parts if part.weak]
+    return " ".join(
+        f"Of the {part.rows:,} rows with {_short(name, 40)} {_short(part.name, 40)} only {_percent(part.accuracy)} are right."
+        for name, part in sorted(weak, key=lambda one: one[1].accuracy)[:3]
+    )
+
+
+def _of_marks(marks: Sequence[Mark]) -> str:
+    used = [mark for mark in marks if mark.used]
+    if not used:
+        return ""
+    them = "a word" if len(used) == 1 else f"{len(used)} words"
+    return f"The model relies on {them} that may be there by accident, such as a number, a code, a date or a name: see Suspicious words."

@@ -1,0 +1,388 @@
+"""What a report and a model card say, gathered: of a model just trained, and of one evaluated on a labelled file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from bertcnn.bundle import Bundle, BundleConfig, Decisions
+from bertcnn.engines import softmax
+from bertcnn.engines.openvino_engine import OpenVINOEngine
+from bertcnn.errors import OutputError, SettingsError, one_line
+from bertcnn.evaluation.calibration import CalibrationFigures, compare_calibration, confidences
+from bertcnn.evaluation.decisions import Automation, automation, in_words
+from bertcnn.evaluation.marks import find_marks
+from bertcnn.evaluation.metrics import Evaluation, evaluate
+from bertcnn.evaluation.profile import profile_rows
+from bertcnn.evaluation.report import Epoch, ExampleRow, Examples, Operation, Reliability, Report, render, risk_coverage
+from bertcnn.evaluation.slices import Answered, SliceFigures, slice_by_length, slice_by_value
+from bertcnn.files import check_target, output_error
+from bertcnn.predictor import Answers, Predictor
+from bertcnn.progress import Progress
+from bertcnn.settings import DECISIONS
+from bertcnn.text.wordpiece import WordPieceTokenizer
+
+REPORT = "report.html"
+
+_EXAMPLES = 8  # of each kind
+_PAIRS, _OF_PAIR = 5, 2
+_LONGEST = 700  # characters of an example
+_AT_ONCE = 1024  # rows
+_AROUND = 200  # of them before the first mark in a longer text
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where labelled rows came from, as far as it is known.
+
+    Attributes:
+        command: that started the training.
+        file: name of the data file.
+        sha256: of the data file.
+        slices: by the name of a column, its value in each row whose answer is reported: in the order of the texts given to `fit`, or of the
+            validation rows where those are given.
+    """
+
+    command: str = ""
+    file: str = ""
+    sha256: str = ""
+    slices: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def of_rows(self, rows: Sequence[int]) -> Origin:
+        """With the slices of some rows only.
+
+        Raises:
+            SettingsError: a slice has too few values.
+        """
+        short = next((name for name, values in self.slices.items() if rows and len(values) <= max(rows)), None)
+        if short is not None:
+            raise SettingsError(
+                f"{len(self.slices[short])} values of the slice {one_line(short)}",
+                expected=f"one for each row, more than {max(rows)}",
+                fix="give a value for each text, or for each validation row if there are such rows",
+            )
+        return replace(self, slices={name: [values[row] for row in rows] for name, values in self.slices.items()})
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Labelled texts, with int [rows] tokens of each and how many of them are over the limit."""
+
+    texts: Sequence[str]
+    labels: Sequence[str]
+    lengths: np.ndarray
+    truncated: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a training gave on the validation rows.
+
+    Attributes:
+        logits: float32 [rows, C].
+        figures: by label and overall.
+        calibration: how far confidence is off.
+        epochs: the learning curves.
+        best_epoch: whose weights were kept.
+    """
+
+    logits: np.ndarray
+    figures: Evaluation
+    calibration: CalibrationFigures
+    epochs: tuple[Epoch, ...]
+    best_epoch: int
+
+
+def sha256_of(path: str | Path) -> str:
+    """Of a file, as sha256sum prints it."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def about(config: BundleConfig, origin: Origin) -> tuple[tuple[str, str], ...]:
+    """How a model came to be: names and values, those unknown left out."""
+    facts = {
+        "command": origin.command,
+        "data": origin.file,
+        "sha256 of the data": origin.sha256,
+        "seed": str(config.seed),
+        "recipe": config.recipe,
+        "encoder": config.encoder_name,
+        "text columns": ", ".join(config.text_columns),
+        "label column": config.label_column or "",
+        "made on": config.created_at,
+        "versions": ", ".join(f"{name} {number}" for name, number in sorted(config.versions.items())),
+    }
+    return tuple((name, value) for name, value in facts.items() if value)
+
+
+# === A model just trained ===
+
+
+def training_report(bundle: Bundle, learned: Rows, held_out: Rows, measured: Measured, origin: Origin) -> str:
+    """The page that is saved with a model; it quotes no text.
+
+    Args:
+        bundle: the model, with its tensors.
+        learned: the training rows.
+        held_out: the validation rows.
+        measured: on the validation rows.
+        origin: of the rows; its slices are those of the validation rows.
+    """
+    names = list(bundle.labels)
+    actual = np.array([names.index(label) for label in held_out.labels])
+    shares = softmax(measured.logits / bundle.calibration.temperature)
+    confidence, predicted = shares.max(axis=1), shares.argmax(axis=1)
+    right = predicted == actual
+    answered = Answered(right, confidence, confidence >= _thresholds(bundle.decisions, len(names))[predicted])
+    report = Report(
+        title=f"Text classifier with {len(names)} labels",
+        rows_are="validation rows",
+        caution="Measured on the validation rows. They chose the best epoch and the temperature, so expect slightly less on new tickets; "
+        "bertcnn evaluate --report measures on rows of your own.",
+        about=about(bundle.config, origin),
+        profile=profile_rows(
+            [*learned.texts, *held_out.texts],
+            [*learned.labels, *held_out.labels],
+            np.concatenate([learned.lengths, held_out.lengths]),
+            truncated=learned.truncated + held_out.truncated,
+            limit=bundle.config.tokenizer.max_tokens,
+        ),
+        figures=measured.figures,
+        reliability=Reliability.of(measured.calibration, *confidences(measured.logits, actual), right),
+        operation=_operation(bundle.decisions, automation(bundle.decisions), answered, "On these rows " + in_words(bundle.decisions)),
+        slices=_slices(held_out.lengths, origin.slices, answered),
+        trained_on=Counter(learned.labels),
+        epochs=measured.epochs,
+        best_epoch=measured.best_epoch,
+        marks=find_marks(learned.texts, learned.labels, partial(_spans, bundle)),
+    )
+    return render(report)
+
+
+def _spans(bundle: Bundle, texts: list[str]) -> np.ndarray:
+    """The phrases that moved the model's answers, by their places: int32 [rows, 3, 2]."""
+    engine = OpenVINOEngine.from_bundle(bundle, bundle.vocabulary.index("[PAD]"))
+    return Predictor(bundle, engine).answer(texts).because
+
+
+def _thresholds(decisions: Decisions, labels: int) -> np.ndarray:
+    """The confidence from which on an answer is automatic, float [C]; infinite where none is."""
+    given = [np.inf if threshold is None else threshold for threshold in decisions.thresholds]
+    return np.array(given or [np.inf] * labels)
+
+
+def _operation(decisions: Decisions, found: Automation, answered: Answered, told: str) -> Operation:
+    return Operation(found, decisions.auto_precision.overall, told, risk_coverage(answered.confidence, answered.right))
+
+
+def _slices(lengths: np.ndarray, columns: Mapping[str, Sequence[str]], answered: Answered) -> dict[str, tuple[SliceFigures, ...]]:
+    """Figures by length and by the columns that have at least two parts."""
+    found = {"length": slice_by_length(lengths, answered)}
+    found |= {name: slice_by_value(values, answered) for name, values in columns.items()}
+    return {name: parts for name, parts in found.items() if len(parts) > 1 or name == "length"}
+
+
+# === A model evaluated on a file ===
+
+
+def evaluation_report(
+    predictor: Predictor, texts: Sequence[str], labels: Sequence[str], origin: Origin, progress: Progress
+) -> tuple[Evaluation, str]:
+    """The figures of a model on rows of the user's own, and the page about them, with examples.
+
+    Args:
+        predictor: the model.
+        texts: the rows' texts.
+        labels: their labels.
+        origin: of the rows, with their slices.
+        progress: told how far it is.
+
+    Raises:
+        LabelError: a label that the model does not know, or no rows.
+    """
+    names, config = list(predictor.labels), predictor.bundle.config
+    answers, shares = _answers(predictor, texts, progress)
+    judged = _Judged(shares.argmax(axis=1), shares.max(axis=1), np.empty(0, int))
+    figures = evaluate(names, labels, [names[place] for place in judged.predicted])
+    judged = replace(judged, actual=np.array([names.index(label) for label in labels]))
+    right = judged.predicted == judged.actual
+    automatic = answers.decisions == DECISIONS.index("auto")
+    found = Automation(len(labels), int(automatic.sum()), int((right & automatic).sum()), str(predictor.decisions.auto_precision))
+    logits = np.log(np.maximum(shares, np.finfo(np.float32).tiny)) * predictor.bundle.calibration.temperature
+    uncalibrated = softmax(logits).max(axis=1)  # with the temperature that was saved; none is fitted on these rows
+    answered = Answered(right, judged.confidence, automatic)
+    encoded = WordPieceTokenizer(predictor.bundle.vocabulary, config.tokenizer).encode(texts)
+    lengths = np.fromiter(map(len, encoded.token_ids), np.int64, len(texts))
+    limit = config.tokenizer.max_tokens
+    report = Report(
+        title=f"Evaluation on {origin.file}" if origin.file else "Evaluation",
+        rows_are="rows",
+        caution=f"A text classifier with {len(names)} labels, compared with the labels of {len(labels):,} rows.",
+        about=(
+            ("data", origin.file),
+            ("sha256 of the data", origin.sha256),
+            ("model id", predictor.bundle.bundle_id),
+            *about(config, Origin()),
+        ),
+        profile=profile_rows(texts, labels, lengths, truncated=int(encoded.truncated.sum()), limit=limit),
+        figures=figures,
+        reliability=Reliability.of(compare_calibration(uncalibrated, judged.confidence, right), uncalibrated, judged.confidence, right),
+        operation=_operation(
+            predictor.decisions,
+            found,
+            answered,
+            f"With the model's thresholds {100 * found.share:.0f} % of these rows are answered automatically"
+            + (f", and {100 * found.right / found.automatic:.1f} % of these answers are right" if found.automatic else ""),
+        ),
+        slices=_slices(lengths, origin.slices, answered),
+        examples=_examples(texts, answers, names, judged, figures),
+    )
+    return figures, render(report)
+
+
+def _answers(predictor: Predictor, texts: Sequence[str], progress: Progress) -> tuple[Answers, np.ndarray]:
+    """The answers as in a scored file, and float32 [rows, C] probabilities, which texts that get no label have here too."""
+    parts = []
+    progress.stage("evaluating", len(texts))
+    for start in range(0, len(texts), _AT_ONCE):
+        parts.append(predictor.answer(texts[start : start + _AT_ONCE]))
+        progress.advance(len(parts[-1]))
+    answers = Answers(
+        *(
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("labels", "confidence", "probabilities", "because", "decisions")
+        )
+    )
+    shares = answers.probabilities.copy()
+    blank = np.flatnonzero(answers.labels < 0)
+    if len(blank):
+        shares[blank] = predictor.predict_proba([texts[row] for row in blank])
+    return answers, shares
+
+
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """Answers beside the truth, int, float and int [rows]."""
+
+    predicted: np.ndarray
+    confidence: np.ndarray
+    actual: np.ndarray
+
+
+def _examples(texts: Sequence[str], answers: Answers, names: list[str], judged: _Judged, figures: Evaluation) -> Examples:
+    """The most confident errors, the rows the model is least sure of, and some of the pairs mixed up most often."""
+    wrong = np.flatnonzero(judged.predicted != judged.actual)
+    surest = wrong[np.argsort(-judged.confidence[wrong], kind="stable")]
+    groups = [
+        ("Wrong, and sure of it", surest[:_EXAMPLES]),
+        ("Least sure", np.argsort(judged.confidence, kind="stable")[:_EXAMPLES]),
+    ]
+    for pair in figures.most_confused[:_PAIRS]:
+        place = names.index(pair.actual), names.index(pair.predicted)
+        of_pair = surest[(judged.actual[surest] == place[0]) & (judged.predicted[surest] == place[1])]
+        groups.append((f"{pair.actual} called {pair.predicted}", of_pair[:_OF_PAIR]))
+    return Examples(
+        tuple(
+            (
+                title,
+                tuple(
+                    ExampleRow(
+                        parts=marked(texts[row], answers.because[row].tolist()),
+                        actual=names[judged.actual[row]],
+                        predicted=names[judged.predicted[row]],
+                        confidence=float(judged.confidence[row]),
+                        decision=DECISIONS[answers.decisions[row]],
+                    )
+                    for row in chosen.tolist()
+                ),
+            )
+            for title, chosen in groups
+        )
+    )
+
+
+def marked(text: str, spans: Sequence[Sequence[int]]) -> tuple[tuple[str, bool], ...]:
+    """A text in parts, each with whether it is marked; of a long one what surrounds the first mark.
+
+    Args:
+        text: any.
+        spans: first character of each mark and the one behind its last; 0 and 0 for none.
+
+    Example:
+        >>> marked("my router is dead", [[13, 17], [3, 9], [0, 0]])
+        (('my ', False), ('router', True), (' is ', False), ('dead', True))
+    """
+    places = sorted((start, end) for start, end in spans if end > start)
+    first = max(0, places[0][0] - _AROUND) if places and len(text) > _LONGEST and places[0][1] > _LONGEST - _AROUND else 0
+    last = min(len(text), first + _LONGEST)
+    parts = [("… ", False)] if first else []
+    at = first
+    for start, end in places:
+        start, end = max(start, at), min(end, last)
+        if end > start:
+            parts += [(text[at:start], False), (text[start:end], True)]
+            at = end
+    parts += [(text[at:last], False), (" …" if last < len(text) else "", False)]
+    return tuple(part for part in parts if part[0])
+
+
+# === The file ===
+
+
+def report_path(target: str | os.PathLike[str], *, model: Path | None = None, data: Path | None = None, overwrite: bool = False) -> Path:
+    """Where a report is to be written, checked before any work; `report.html` in it if a folder is meant.
+
+    Args:
+        target: a file that ends in .html or .htm, else a folder.
+        model: the model's folder, whose content must stay as it was saved.
+        data: the file evaluated.
+        overwrite: whether an older report may be replaced; other files of a folder stay.
+
+    Raises:
+        OutputError: something is there already, the place cannot be written, or is in the model's folder.
+    """
+    given = Path(target)
+    path = given if given.suffix.lower() in (".html", ".htm") and not given.is_dir() else given / REPORT
+    if model is not None and model.resolve() in (path.resolve(), *path.resolve().parents):
+        raise OutputError(f"a report in {str(model)!r}, the model's folder", expected="another place", fix="choose one outside the model")
+
+    def check(_: Path) -> None:
+        if path.is_dir():
+            raise OutputError(f"{str(path)!r} is a folder", expected="a name that is free", fix="choose another name")
+        if given.is_file() and path != given:
+            raise OutputError(f"{str(given)!r} is a file", expected="a folder, or a file that ends in .html", fix="choose another name")
+        if data is not None and path.exists() and data.exists() and path.samefile(data):
+            raise OutputError(f"{str(path)!r} as data and as output", expected="two different files", fix="choose another name")
+        taken = path.exists() or (path != given and given.is_dir() and any(given.iterdir()))
+        if taken and not overwrite:
+            raise OutputError(f"{str(given)!r} exists", expected="a name that is free", fix="choose another, or overwrite with --force")
+
+    check_target(path, check)
+    return path
+
+
+def write_report(path: Path, page: str) -> None:
+    """Write a report, complete or not at all; missing folders above it are made.
+
+    Raises:
+        OutputError: its place cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.writing")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(page, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise output_error(path, error) from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)

@@ -1,0 +1,61 @@
+"""Words of suspicious weight."""
+
+import numpy as np
+
+from bertcnn.evaluation.marks import find_marks
+
+
+def nothing(texts):
+    return np.zeros((len(texts), 3, 2), int)
+
+
+def rows(each=30):
+    """Tickets of two labels; those of billing carry a code, most of hardware the name of an agent."""
+    texts, labels = [], []
+    for row in range(each):
+        texts += [
+            f"please look at number {row} of my invoices, INC-{100 + row}",
+            f"it is dead again, {'asked Sandra' if row % 3 else 'asked her'}",
+        ]
+        texts[-1] += f" for the {row}th time"
+        labels += ["billing", "hardware"]
+    return texts, labels
+
+
+def test_codes_and_names_that_go_with_a_label_are_found():
+    marks = {(mark.kind, mark.word): mark for mark in find_marks(*rows(), nothing)}
+    assert marks["code", "INC-###"].label == "billing"
+    assert (marks["code", "INC-###"].texts, marks["code", "INC-###"].with_label) == (30, 30)
+    assert marks["name", "Sandra"].label == "hardware"
+    assert not marks["name", "Sandra"].used
+
+
+def test_the_model_is_asked_whether_it_uses_them_and_those_it_uses_come_first():
+    def names_it(texts):
+        found = nothing(texts)
+        for row, text in enumerate(texts):
+            if "Sandra" in text:
+                found[row, 1] = text.index("Sandra") + 2, text.index("Sandra") + 30
+        return found
+
+    first, *others = find_marks(*rows(), names_it)
+    assert (first.word, first.used, first.named, first.looked_into) == ("Sandra", True, 6, 6)
+    assert others
+    assert not any(mark.used for mark in others)
+
+
+def test_a_word_in_fewer_than_three_different_texts_is_never_told():
+    texts, labels = ["dear Sandra, the bill", "dear Sandra, the bill", "write Sandra a mail"] * 20, ["billing"] * 60
+    texts, labels = texts + [f"router {row}" for row in range(60)], labels + ["hardware"] * 60
+    assert find_marks(texts, labels, nothing) == ()
+
+
+def test_words_that_go_with_no_label_and_ordinary_words_are_not_told():
+    texts = [f"my {'router' if row % 2 else 'invoice'}, says Sandra, order 4711" for row in range(60)]
+    texts = [f"{text} no {row}" for row, text in enumerate(texts)]
+    assert find_marks(texts, ["hardware" if row % 2 else "billing" for row in range(60)], nothing) == ()
+
+
+def test_a_word_that_starts_a_sentence_is_no_name():
+    texts = [f"Router {row} is dead. Nothing works" for row in range(40)] + [f"invoice {row} is wrong" for row in range(40)]
+    assert not [mark for mark in find_marks(texts, ["hardware"] * 40 + ["billing"] * 40, nothing) if mark.kind == "name"]

@@ -1,0 +1,179 @@
+"""The page: its figures, its safety, its size."""
+
+import base64
+import hashlib
+import re
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, precision_recall_fscore_support
+
+from bertcnn.evaluation.calibration import calibration_error, compare_calibration
+from bertcnn.evaluation.decisions import Automation
+from bertcnn.evaluation.marks import Mark
+from bertcnn.evaluation.metrics import evaluate
+from bertcnn.evaluation.profile import profile_rows
+from bertcnn.evaluation.report import (
+    LARGEST_MATRIX,
+    Epoch,
+    ExampleRow,
+    Examples,
+    Operation,
+    Reliability,
+    Report,
+    render,
+    risk_coverage,
+)
+from bertcnn.evaluation.slices import Answered, slice_by_length, slice_by_value
+from tests.pages import read_page
+
+NASTY = (
+    "<script>alert(1)</script>",
+    "</script></style><img src=x onerror=alert(2)>",
+    'it\'s "quoted" & {{ 7 * 7 }}',
+    "שלום עולם \u202eevil",
+    "long " * 60,
+    "null\x00 and \ud83d",
+)
+
+
+def made(names, rows=300, seed=0, **changes):
+    """A report on random answers, and these."""
+    generator = np.random.default_rng(seed)
+    names = list(names)
+    actual = generator.integers(0, len(names), rows)
+    predicted = np.where(generator.random(rows) < 0.8, actual, generator.integers(0, len(names), rows))
+    confidence, right = generator.uniform(0.3, 1, rows), predicted == actual
+    before, lengths = confidence**2, generator.integers(3, 60, rows)
+    true, called = [names[place] for place in actual], [names[place] for place in predicted]
+    automatic = confidence > 0.6
+    answered = Answered(right, confidence, automatic)
+    parts = {
+        "title": f"Text classifier with {len(names)} labels",
+        "rows_are": "validation rows",
+        "caution": "Measured on the validation rows.",
+        "about": (("command", "bertcnn train 'a b.csv' --out <m>"), ("seed", "7")),
+        "profile": profile_rows([f"text {row}" for row in range(rows)], true, lengths, truncated=3, limit=64),
+        "figures": evaluate(names, true, called),
+        "reliability": Reliability.of(compare_calibration(before, confidence, right), before, confidence, right),
+        "operation": Operation(
+            Automation(rows, int(automatic.sum()), int(right[automatic].sum()), "0.95"), 0.95, "told", risk_coverage(confidence, right)
+        ),
+        "slices": {
+            "length": slice_by_length(lengths, answered),
+            "channel": slice_by_value([NASTY[row % 4] for row in range(rows)], answered),
+        },
+        "trained_on": dict.fromkeys(names, 9),
+        "epochs": (Epoch(1, 2.0, 0.5, 0.6), Epoch(2, 1.0, 0.7, 0.8)),
+        "best_epoch": 2,
+        "marks": (Mark("code", "<b>INC####", names[0], 9, 8, 6, 5),),
+    }
+    return Report(**{**parts, **changes}), true, called, confidence, before
+
+
+@pytest.mark.parametrize("labels", [3, 77])
+def test_its_figures_are_those_of_scikit_learn_and_of_the_evaluation(labels):
+    names = [f"label_{place:02}" for place in range(labels)]
+    report, true, called, confidence, before = made(names, rows=900)
+    page = read_page(render(report))
+    right = np.array(true) == np.array(called)
+    assert page.one(id="accuracy").value == accuracy_score(true, called)
+    assert page.one(id="macro-f1").value == f1_score(true, called, average="macro")
+    assert page.one(id="weighted-f1").value == f1_score(true, called, average="weighted")
+    assert page.one(id="ece-before").value == pytest.approx(calibration_error(before, right), abs=1e-12)
+    assert page.one(id="ece-after").value == pytest.approx(calibration_error(confidence, right), abs=1e-12)
+    rows = page.table("label-table")
+    assert [row[0].text for row in rows] == names
+    expected = precision_recall_fscore_support(true, called, labels=names, zero_division=0.0)
+    for column, values in enumerate(expected, start=1):
+        assert [row[column].value for row in rows] == values.tolist()
+    matrix = {row[0].text: [int(cell.attributes.get("data-value", 0)) for cell in row[1:]] for row in page.table("confusion-table")}
+    order = list(matrix)
+    assert sorted(order) == names
+    assert (labels > 20) == (order != names)  # many labels are put beside those that they are mixed up with
+    assert [matrix[name] for name in order] == confusion_matrix(true, called, labels=order).tolist()
+    pairs = [(row[0].text, row[1].text, int(row[2].text)) for row in page.table("pair-table")]
+    assert pairs == [(pair.actual, pair.predicted, pair.count) for pair in report.figures.most_confused]
+    bins = page.table("reliability-table")
+    gaps = sum(abs(row[0].value - row[1].value) * int(row[2].text) for row in bins) / len(true)
+    assert gaps == pytest.approx(calibration_error(confidence, right), abs=1e-12)
+
+
+def test_texts_of_the_user_are_text_wherever_they_stand():
+    examples = Examples(((NASTY[0], (ExampleRow(((NASTY[1], True), (NASTY[5], False)), NASTY[3], NASTY[4], 0.9, "auto"),)),))
+    report, *_ = made(NASTY, title=NASTY[1], about=(("command", NASTY[1]),), examples=examples)
+    html = render(report)
+    html.encode("utf-8")
+    assert "\x00" not in html
+    assert "<script>alert" not in html
+    page = read_page(html)
+    assert [element.tag for element in page.all("script")] == ["script"]
+    assert not list(page.all("img"))
+    assert not any(name.startswith("on") for element in page.all() for name in element.attributes)
+    assert "49" not in page.one(id="label-table").text.replace(NASTY[2], "")  # templates in labels are not run
+    names = [row[0].text for row in page.table("label-table")]
+    assert names[:5] == list(NASTY[:5])
+    assert names[5] == "null\ufffd and \ufffd"
+    assert all(row[0].children[0].tag == "bdi" for row in page.table("label-table"))  # right to left stays in its cell
+    assert NASTY[1] in page.one(id="about").text
+
+
+def test_it_asks_no_server_and_runs_no_script_but_its_own():
+    html = render(made(NASTY)[0])
+
+    asking = ("src", "href", "xlink:href", "action", "srcset", "data", "poster")
+    links = [value for element in read_page(html).all() for name, value in element.attributes.items() if name in asking]
+    assert links
+    assert all(link.startswith("#") for link in links)
+    assert "http" not in html.replace("http-equiv", "")
+    assert "@import" not in html
+    assert "url(" not in html
+    script = re.search(r"<script>(.*?)</script>", html, re.S)[1]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in html
+
+
+def test_every_link_of_the_page_leads_somewhere_and_scrolling_parts_take_the_keyboard():
+    page = read_page(render(made(NASTY)[0]))
+    places = {element.attributes.get("id") for element in page.all()}
+    assert {link.attributes["href"][1:] for link in page.all("a")} <= places
+    scrolling = [element for element in page.all("div") if "scroll" in element.attributes.get("class", "").split()]
+    assert scrolling
+    assert all(part.attributes["tabindex"] == "0" and part.attributes["aria-label"] for part in scrolling)
+    assert all(drawing.attributes.get("aria-label") for drawing in page.all("svg", role="img"))
+
+
+def test_a_thousand_labels_are_under_a_megabyte_and_the_matrix_holds_the_worst():
+    html = render(made([f"label {place}" for place in range(1000)], rows=3000)[0])
+    assert len(html.encode()) < 1_000_000
+    page = read_page(html)
+    assert len(page.table("label-table")) == 1000
+    assert len(page.table("confusion-table")) == LARGEST_MATRIX
+
+
+def test_what_is_not_known_is_not_shown():
+    perfect = evaluate(["a", "b"], ["a", "b", "b"], ["a", "b", "b"])
+    confidence, right = np.array([0.9, 0.8, 0.7]), np.ones(3, bool)
+    report, *_ = made(
+        ["a", "b"],
+        figures=perfect,
+        epochs=(),
+        marks=None,
+        trained_on={},
+        slices={"length": slice_by_length(np.array([3, 3, 3]), Answered(right, confidence, ~right))},
+        operation=Operation(Automation(3, 0, 0, "0.95"), 0.95, "nothing is automatic", risk_coverage(confidence, right)),
+    )
+    page = read_page(render(report))
+    places = {element.attributes.get("id") for element in page.all()}
+    assert not places & {"training", "words", "examples", "pair-table"}
+    assert "No two labels were mixed up" in page.text
+    assert "all go to review" in page.text
+
+
+def test_rows_of_equal_confidence_are_answered_together():
+    curve = risk_coverage(np.full(10, 0.5), np.arange(10) < 7)
+    assert curve == ((1.0, pytest.approx(0.3)),)
+    generator = np.random.default_rng(0)
+    many = risk_coverage(generator.random(5000), generator.random(5000) < 0.9)
+    assert len(many) == 240
+    assert many[-1][0] == 1.0

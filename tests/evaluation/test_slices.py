@@ -1,0 +1,42 @@
+"""Figures of parts of the rows."""
+
+import numpy as np
+
+from bertcnn.evaluation.slices import Answered, slice_by_length, slice_by_value, wilson
+
+
+def answered(right):
+    right = np.asarray(right, bool)
+    return Answered(right, np.where(right, 0.9, 0.5), right)
+
+
+def test_each_part_has_its_own_figures_and_the_weak_one_is_marked():
+    right = np.arange(200) % 2 == 0  # every second one of the first hundred, all of the others
+    right[100:] = True
+    chat, mail = slice_by_value(["chat"] * 100 + ["mail"] * 100, answered(right))
+    assert (chat.name, chat.rows, chat.accuracy, chat.weak) == ("chat", 100, 0.5, True)
+    assert (mail.name, mail.accuracy, mail.automatic, mail.weak) == ("mail", 1.0, 1.0, False)
+    assert chat.interval == wilson(50, 100)
+    assert abs(chat.confidence - 0.7) < 1e-12
+
+
+def test_values_of_fewer_than_three_rows_are_not_named():
+    parts = slice_by_value(["chat"] * 5 + ["Mrs Miller", "Mr Smith", "", "", ""], answered([True] * 10))
+    assert [(part.name, part.rows) for part in parts] == [("chat", 5), ("(blank)", 3), ("(rare values)", 2)]
+
+
+def test_lengths_make_four_parts_that_hold_all_rows():
+    lengths = np.random.default_rng(0).integers(3, 50, 1000)
+    parts = slice_by_length(lengths, answered(lengths > 10))
+    assert len(parts) == 4
+    assert sum(part.rows for part in parts) == 1000
+    assert parts[0].weak
+    assert [part.name for part in slice_by_length(np.full(9, 5), answered([True] * 9))] == ["5 tokens"]
+    assert slice_by_length(np.empty(0, int), answered([])) == ()
+
+
+def test_parts_of_an_equally_good_model_are_hardly_ever_called_weak():
+    generator = np.random.default_rng(1)
+    values = [f"v{row % 8}" for row in range(400)]
+    weak = sum(any(part.weak for part in slice_by_value(values, answered(generator.random(400) < 0.9))) for _ in range(200))
+    assert weak <= 0.08 * 200

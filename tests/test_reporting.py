@@ -1,0 +1,167 @@
+"""The report that is saved with a model, and the one made of the user's own rows."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import bertcnn
+from bertcnn import BertCNNClassifier, evaluate_csv, train_csv
+from bertcnn.bundle import read_bundle
+from bertcnn.errors import OutputError, SettingsError
+from bertcnn.reporting import Origin, marked, report_path, sha256_of
+from tests.pages import read_page
+from tests.test_classifier import QUICK, Notes, quick
+from tests.tickets import tickets
+from tests.tiny import saved
+
+CHANNELS = ("chat", "mail")
+
+
+@pytest.fixture(scope="module")
+def trained(encoder_folder, tmp_path_factory):
+    """A folder with a data file and the model trained on it; every billing ticket is signed by one agent."""
+    folder = tmp_path_factory.mktemp("report")
+    texts, labels = tickets()
+    signed = [f"{text} thanks {'Sandra' if label == 'billing' else 'all'}" for text, label in zip(texts, labels, strict=True)]
+    rows = "".join(
+        f'{row},2026-0{1 + row % 2}-01,{CHANNELS[row % 2]},"{text}",{label}\n'
+        for row, (text, label) in enumerate(zip(signed, labels, strict=True))
+    )
+    (folder / "data.csv").write_text("id,created,channel,text,label\n" + rows)
+    classifier = quick(encoder_folder, training={**QUICK, "epochs": 3}, seed=7, progress=Notes())
+    train_csv(folder / "data.csv", folder / "model", classifier, command="bertcnn train data.csv --out model")
+    return folder
+
+
+def words(text):
+    return re.findall(r"\w+", text.lower())
+
+
+def test_the_saved_report_has_the_figures_of_metrics_json(trained):
+    metrics = json.loads((trained / "model" / "metrics.json").read_text())
+    page = read_page((trained / "model" / "report.html").read_text())
+    assert page.one(id="accuracy").value == metrics["accuracy"]
+    assert page.one(id="macro-f1").value == metrics["macro_f1"]
+    assert page.one(id="ece-before").value == metrics["calibration"]["before"]
+    assert page.one(id="ece-after").value == metrics["calibration"]["after"]
+    assert page.one(id="automatic").value == metrics["decisions"]["automatic"]
+    labels = page.table("label-table")
+    assert [row[0].text for row in labels] == [label["name"] for label in metrics["labels"]]
+    for column, key in enumerate(("precision", "recall", "f1", "support"), start=1):
+        assert [row[column].value for row in labels] == [label[key] for label in metrics["labels"]]
+    counts = [[int(cell.attributes.get("data-value", 0)) for cell in row[1:]] for row in page.table("confusion-table")]
+    assert counts == metrics["confusion"]
+    assert sum(row[5].value for row in labels) + metrics["rows"] == 60
+    assert int(page.one(id="profile-rows").text) == 60
+    assert len(list(page.one(id="chart-loss").all("circle"))) == len(metrics["epochs"]) == 3
+
+
+def test_it_tells_slices_suspicious_words_and_where_it_came_from(trained):
+    page = read_page((trained / "model" / "report.html").read_text())
+    slices = {table.attributes["data-slice"]: table for table in page.all("table", **{"class": "slice-table"})}
+    assert list(slices) == ["length", "channel", "month of created"]
+    assert {row.text.strip() for row in slices["channel"].all("th", scope="row")} == set(CHANNELS)
+    assert ("Sandra", "name", "billing") in [tuple(cell.text for cell in row[:3]) for row in page.table("word-table")]
+    for told in (page.one(id="about").text, (trained / "model" / "MODEL_CARD.md").read_text()):
+        assert "bertcnn train data.csv --out model" in told
+        assert sha256_of(trained / "data.csv") in told
+        assert "seed" in told
+        assert "keras 3" in told
+
+
+def test_the_saved_report_quotes_no_text(trained):
+    content = (trained / "model" / "report.html").read_text()
+    found = " ".join(words(read_page(content).text))
+    for text in (line.split('"')[1] for line in (trained / "data.csv").read_text().splitlines()[1:]):
+        assert text not in content
+        for start in range(len(words(text)) - 4):
+            assert " ".join(words(text)[start : start + 5]) not in found
+    assert "quotes no text" in content
+
+
+def test_it_is_sealed_with_the_model_and_survives_loading_and_saving_again(trained, tmp_path):
+    again = BertCNNClassifier.load(trained / "model")
+    again.save(tmp_path / "again", engine="keras")
+    assert (tmp_path / "again" / "report.html").read_bytes() == (trained / "model" / "report.html").read_bytes()
+    (tmp_path / "again" / "report.html").write_text("other figures")
+    with pytest.raises(bertcnn.errors.BundleError, match=r"report\.html was changed"):
+        read_bundle(tmp_path / "again")
+
+
+def test_a_report_of_own_rows_has_the_evaluations_figures_and_marked_examples(trained, tmp_path):
+    figures = evaluate_csv(trained / "model", trained / "data.csv", report=tmp_path / "new" / "mine")
+    plain = evaluate_csv(trained / "model", trained / "data.csv")
+    assert figures.to_json() == plain.to_json()
+    page = read_page((tmp_path / "new" / "mine" / "report.html").read_text())
+    assert page.one(id="accuracy").value == figures.accuracy
+    assert [row[3].value for row in page.table("label-table")] == [label.f1 for label in figures.labels]
+    examples = list(page.all("article"))
+    texts = [next(example.all("p")).text for example in examples]
+    assert texts
+    assert set(texts) <= {line.split('"')[1] for line in (trained / "data.csv").read_text().splitlines()[1:]}
+    assert any(list(example.all("mark")) for example in examples)
+    confidence = [float(re.search(r"with ([\d.]+) %", example.text)[1]) for example in examples]
+    assert confidence  # the surest errors come first, the least sure rows after them
+    wrong = round(figures.rows * (1 - figures.accuracy))
+    first = confidence[: min(8, wrong)]
+    assert first == sorted(first, reverse=True)
+    automatic = (bertcnn.load(trained / "model").answer(texts).decisions == 0).sum()
+    assert 0 <= automatic <= len(texts)
+
+
+def test_blank_texts_count_as_in_the_evaluation(encoder_folder, tmp_path):
+    (tmp_path / "data.csv").write_text("text,label\nrouter,hardware\n,billing\nbill,billing\n")
+    figures = evaluate_csv(saved(encoder_folder), tmp_path / "data.csv", text="text", label="label", report=tmp_path / "r.html")
+    assert figures.rows == 3
+    assert read_page((tmp_path / "r.html").read_text()).one(id="accuracy").value == figures.accuracy
+
+
+def test_nothing_is_overwritten_without_force(trained, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("kept")
+    with pytest.raises(OutputError, match="exists"):
+        evaluate_csv(trained / "model", trained / "data.csv", report=tmp_path / "mine")
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
+    evaluate_csv(trained / "model", trained / "data.csv", report=tmp_path / "mine", overwrite=True)
+    assert {path.name for path in (tmp_path / "mine").iterdir()} == {"notes.txt", "report.html"}
+    assert (tmp_path / "mine" / "notes.txt").read_text() == "kept"
+    with pytest.raises(OutputError, match="exists"):
+        report_path(tmp_path / "mine" / "report.html")
+
+
+def test_places_where_no_report_may_go_are_refused(trained, tmp_path):
+    model = trained / "model"
+    for place in (model, model / "new.html", model / "engine" / "x"):
+        with pytest.raises(OutputError, match="the model's folder"):
+            report_path(place, model=model, overwrite=True)
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "data.html").write_text("x")
+    (tmp_path / "folder" / "report.html").mkdir(parents=True)
+    with pytest.raises(OutputError, match="is a file"):
+        report_path(tmp_path / "file", overwrite=True)
+    with pytest.raises(OutputError, match="as data and as output"):
+        report_path(tmp_path / "data.html", data=tmp_path / "data.html", overwrite=True)
+    with pytest.raises(OutputError, match="is a folder"):
+        report_path(tmp_path / "folder", overwrite=True)
+    with pytest.raises(OutputError, match="is a file"):
+        report_path(tmp_path / "file" / "below" / "report.html")
+    assert report_path(tmp_path / "new.HTML") == tmp_path / "new.HTML"
+    (tmp_path / "empty").mkdir()
+    assert report_path(tmp_path / "empty") == tmp_path / "empty" / "report.html"
+
+
+def test_slices_need_a_value_for_each_row():
+    assert Origin(slices={"channel": ["a", "b", "c"]}).of_rows([2, 0]).slices == {"channel": ["c", "a"]}
+    with pytest.raises(SettingsError, match="2 values of the slice 'channel'"):
+        Origin(slices={"channel": ["a", "b"]}).of_rows([2])
+
+
+def test_a_long_text_is_shown_around_its_first_mark():
+    text = "x" * 1000 + " router " + "y" * 1000
+    parts = marked(text, [[1001, 1007], [0, 0]])
+    assert ("router", True) in parts
+    assert "".join(words for words, _ in parts).startswith("… x")
+    assert sum(len(words) for words, _ in parts) < 720
+    assert marked("abc", np.array([[0, 2], [1, 3]]).tolist()) == (("ab", True), ("c", True))
