@@ -11,7 +11,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
       headings.forEach((other) => other.removeAttribute("aria-sort"));
       heading.setAttribute("aria-sort", ascending ? "ascending" : "descending");
       const key = (row) => row.cells[column].dataset.value ?? row.cells[column].textContent.trim();
-      const order = (a, b) => key(a).localeCompare(key(b), undefined, { numeric: true });
+      const order = (a, b) => key(a) - key(b) || (isNaN(key(a) - key(b)) ? key(a).localeCompare(key(b)) : 0);
       const rows = [...table.tBodies[0].rows].sort(ascending ? order : (a, b) => order(b, a));
       table.tBodies[0].append(...rows);
     });

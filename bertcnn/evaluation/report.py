@@ -307,7 +307,7 @@ def _matrix(figures: Evaluation) -> _Matrix:
         upright=dense or size * longest > 72,
         left_out=labels - size,
         clustered=clustered,
-        fit=round(min(1.0, 700 / (210 + (20 if dense else 60) * size)), 2),
+        fit=round(min(1.0, 660 / (210 + (25 if dense else 75) * size)), 2),
     )
 
 

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from bertcnn.evaluation.report import (
 from bertcnn.evaluation.slices import Answered, slice_by_length, slice_by_value
 from tests.pages import read_page
 
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 NASTY = (
     "<script>alert(1)</script>",
     "</script></style><img src=x onerror=alert(2)>",
@@ -177,3 +179,26 @@ def test_rows_of_equal_confidence_are_answered_together():
     many = risk_coverage(generator.random(5000), generator.random(5000) < 0.9)
     assert len(many) == 240
     assert many[-1][0] == 1.0
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
+def test_in_a_browser_nothing_runs_or_hangs_over_and_headings_sort(tmp_path):
+    from playwright.sync_api import sync_playwright
+
+    (tmp_path / "report.html").write_text(render(made([*NASTY, *(f"label {place}" for place in range(30))])[0]), encoding="utf-8")
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*flags, "--disable-component-update", "--disable-sync"])
+        page = browser.new_page(viewport={"width": 400, "height": 800}, color_scheme="dark")
+        page.set_default_timeout(30_000)
+        asked, said = [], []
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda message: said.append(message.text))
+        page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+        page.goto((tmp_path / "report.html").as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+        page.locator("#label-table thead button").nth(3).press("Enter")
+        scores = page.evaluate("[...document.querySelectorAll('#label-table tbody tr')].map(row => Number(row.cells[3].dataset.value))")
+        browser.close()
+    assert scores == sorted(scores)
+    assert (len(asked), said) == (1, [])
