@@ -88,8 +88,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"  {report.rows} rows: " + ", ".join(f"{name} {count}" for name, count in report.labels.items()), flush=True)
         print("  decisions: " + ", ".join(f"{name} {count}" for name, count in report.decisions.items()), flush=True)
 
-    print(f"\n{steps.summary()}")
-    print(f"  model              {model}  (card: {model / 'MODEL_CARD.md'})")
+    print(f"\n{steps.summary()}\n  model              {model}  (card: {model / 'MODEL_CARD.md'})")
     print(f"  report             {model / 'report.html'}\n  figures            {figures_file}")
     if options.score is not None:
         print(f"  scored file        {scored}")

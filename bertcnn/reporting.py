@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -256,16 +256,11 @@ def _answers(predictor: Predictor, texts: Sequence[str], progress: Progress) -> 
     for start in range(0, len(texts), _AT_ONCE):
         parts.append(predictor.answer(texts[start : start + _AT_ONCE]))
         progress.advance(len(parts[-1]))
-    answers = Answers(
-        *(
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("labels", "confidence", "probabilities", "because", "decisions")
-        )
-    )
+    answers = Answers(*(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(Answers)))
     shares = answers.probabilities.copy()
     blank = np.flatnonzero(answers.labels < 0)
     if len(blank):
-        shares[blank] = predictor.predict_proba([texts[row] for row in blank])
+        shares[blank] = predictor.predict_proba([texts[row] for row in blank.tolist()])
     return answers, shares
 
 

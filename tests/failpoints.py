@@ -48,6 +48,7 @@ def tiny_bundle(fill: float = 0.5, size: int = 3) -> Bundle:
         calibration=Calibration(temperature=1.25, fitted_on_rows=40),
         metrics={"accuracy": 0.9, "labels": ["billing"]},
         model_card="# Größe\n",
+        report="<!DOCTYPE html><p>Größe</p>\n",
         decisions=Decisions(thresholds=(0.5, None), held_out=HeldOut(confidence=(0.75,), predicted=(1,), right=(True,))),
     )
 

@@ -333,7 +333,7 @@ def test_a_newer_schema_is_refused_as_such(folder, name):
         seal(folder, value)
     else:
         forge(folder, **{name.replace(".", "__"): canonical_json(value)})
-    assert f"{name} has schema version 3: the model was written by a newer bertcnn" in refusal(folder)
+    assert f"{name} has schema version 4: the model was written by a newer bertcnn" in refusal(folder)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 import bertcnn
 
-HEAVY = ("keras", "tensorflow", "jax", "pandas", "sklearn", "streamlit", "torch", "transformers")
+HEAVY = ("keras", "tensorflow", "jax", "pandas", "sklearn", "streamlit", "torch", "transformers", "jinja2", "altair")
 LIGHT_MODULES = (
     "bertcnn.errors, bertcnn.settings, bertcnn.progress, bertcnn.files, bertcnn.text.wordpiece, bertcnn.text.cleaning, "
     "bertcnn.data.tables, bertcnn.data.writing, bertcnn.data.columns, bertcnn.data.splits, bertcnn.data.batches, bertcnn.data.labels, "

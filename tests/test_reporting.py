@@ -14,7 +14,6 @@ from bertcnn.reporting import Origin, marked, report_path, sha256_of
 from tests.pages import read_page
 from tests.test_classifier import QUICK, Notes, quick
 from tests.tickets import tickets
-from tests.tiny import saved
 
 CHANNELS = ("chat", "mail")
 
@@ -111,9 +110,9 @@ def test_a_report_of_own_rows_has_the_evaluations_figures_and_marked_examples(tr
     assert 0 <= automatic <= len(texts)
 
 
-def test_blank_texts_count_as_in_the_evaluation(encoder_folder, tmp_path):
+def test_blank_texts_count_as_in_the_evaluation(trained, tmp_path):
     (tmp_path / "data.csv").write_text("text,label\nrouter,hardware\n,billing\nbill,billing\n")
-    figures = evaluate_csv(saved(encoder_folder), tmp_path / "data.csv", text="text", label="label", report=tmp_path / "r.html")
+    figures = evaluate_csv(trained / "model", tmp_path / "data.csv", text="text", label="label", report=tmp_path / "r.html")
     assert figures.rows == 3
     assert read_page((tmp_path / "r.html").read_text()).one(id="accuracy").value == figures.accuracy
 

@@ -150,10 +150,10 @@ def evaluate(
             data,
             text=text,
             label=label,
-            engine=engine,
+            engine=engine,  # type: ignore[arg-type]
             report=report,
             overwrite=force,
-            progress=progress,  # type: ignore[arg-type]
+            progress=progress,
         )
     show_evaluation(figures)
     if json_file is not None:

@@ -84,11 +84,13 @@ def find_marks(texts: Sequence[str], labels: Sequence[str], spans: Spans) -> tup
         labels: one for each.
         spans: the phrases that moved the model's answers, by their places: int [rows, phrases, 2].
     """
-    first = dict(zip(reversed(texts), reversed(labels), strict=True))  # a text that comes again proves nothing new
-    different = list(first)
-    if len(different) > _MOST_TEXTS:
-        different = [different[place] for place in np.linspace(0, len(different) - 1, _MOST_TEXTS).astype(int)]
-    named = [first[text] for text in different]
+    first: dict[str, int] = {}
+    for row, text in enumerate(texts):
+        first.setdefault(" ".join(text.casefold().split()), row)  # a text that comes again proves nothing new
+    chosen = list(first.values())
+    if len(chosen) > _MOST_TEXTS:
+        chosen = [chosen[place] for place in np.linspace(0, len(chosen) - 1, _MOST_TEXTS).astype(int)]
+    different, named = [texts[row] for row in chosen], [labels[row] for row in chosen]
     suspects = _suspects(different, named)
     looked_into = {key: [row for row in uses.places if named[row] == label][:_LOOKED_INTO] for key, uses, label, _ in suspects}
     rows = sorted({row for chosen in looked_into.values() for row in chosen})
