@@ -19,7 +19,9 @@ import numpy as np
 
 from bertcnn.bundle import Bundle, BundleConfig, Calibration, Decisions, HeldOut, read_bundle, write_bundle
 from bertcnn.errors import BertCNNError
+from bertcnn.pretraining.corpus import open_corpus
 from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
+from bertcnn.text.wordpiece import WordPieceTokenizer
 
 AUDITED = ("open", "os.", "shutil.", "fcntl.", "bertcnn.")  # events whose name starts so touch the disk
 NOT_AUDITED = ("write", "fsync", "close")
@@ -165,11 +167,46 @@ def no_rights(place: Path) -> list[dict[str, object]]:
     return outcomes
 
 
+def corpus_of(place: Path, sentences: int = 40) -> list[int]:
+    """The tokens of a corpus that is built in `place` if it is not there."""
+    texts = place / "texts.txt"
+    if not texts.exists():
+        place.mkdir(exist_ok=True)
+        texts.write_text("router routers. router\n\n" * (sentences // 2))
+    tokenizer = WordPieceTokenizer([*VOCABULARY, "[MASK]"], TokenizerSettings(max_tokens=16, head_tokens=4))
+    return open_corpus([texts], tokenizer, cache=place / "cache").tokens.tolist()
+
+
+def corpus(place: Path) -> list[dict[str, object]]:
+    """Deaths while a corpus is tokenised."""
+    whole, outcomes = corpus_of(place), []
+    for step in deaths(lambda: corpus_of(place), lambda: shutil.rmtree(place / "cache", ignore_errors=True)):
+        before = [name for name in names(place / "cache" / "corpora") if name[0] != "."] if (place / "cache" / "corpora").exists() else []
+        outcomes.append(
+            {"step": step, "found": len(before), "equal": corpus_of(place) == whole, "left": names(place / "cache" / "corpora")}
+        )
+    return outcomes
+
+
+def full_corpus(place: Path) -> list[dict[str, object]]:
+    """A corpus that does not fit: no file can grow past 64 KiB."""
+    place.mkdir()
+    (place / "texts.txt").write_text("router routers. router\n\n" * 40_000)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+    try:
+        corpus_of(place)
+    except BertCNNError as error:
+        return [{"error": f"{type(error).__name__}: {error}", "left": names(place / "cache" / "corpora")}]
+    return []
+
+
 SCENARIOS = {
     "first": lambda place: save(place, over=False),
     "over": lambda place: save(place, over=True),
     "full": small_disk,
     "closed": no_rights,
+    "corpus": corpus,
+    "corpus-full": full_corpus,
 }
 
 if __name__ == "__main__":

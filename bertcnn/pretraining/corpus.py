@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -16,7 +17,7 @@ import pydantic
 from pydantic import Field
 
 from bertcnn.errors import TableError
-from bertcnn.files import cache_folder, output_error, put_in_place, work_folder, write_new
+from bertcnn.files import cache_folder, clean_leftovers, output_error, put_in_place, work_folder, write_new
 from bertcnn.pretraining.corpus_writer import KEYS, PART_TOKENS, PARTS, SENTENCES, TOKENS, CorpusWriter
 from bertcnn.pretraining.documents import DocumentFiles
 from bertcnn.progress import Progress, Silent
@@ -184,6 +185,8 @@ def open_corpus(
             raise output_error(target, error) from None
     else:
         progress.note(f"texts tokenised before, found in {target}")
+    with suppress(OSError):
+        _forget(target.parent)
     return Corpus(target, found, tokenizer)
 
 
@@ -264,7 +267,6 @@ def _build(
         put_in_place(folder, target, work, replace=True)
     for path, reason in reading.columns.items():
         progress.note(f"text of {path}: {reason}")
-    _forget(target.parent)
     return manifest
 
 
@@ -283,7 +285,9 @@ def _batches(pieces: Iterator[list[str]]) -> Iterator[list[str | None]]:
 
 
 def _forget(corpora: Path) -> None:
-    """Remove the corpora used longest ago."""
+    """Remove the corpora used longest ago, and what killed builds left."""
+    for folder in corpora.glob(".*.saving-*"):
+        clean_leftovers(corpora / folder.name[1:].rpartition(".saving-")[0])
     found = [folder for folder in corpora.iterdir() if not folder.name.startswith(".")]
     for folder in sorted(found, key=lambda one: one.stat().st_mtime, reverse=True)[_KEPT:]:
         shutil.rmtree(folder, ignore_errors=True)

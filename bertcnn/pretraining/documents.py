@@ -131,7 +131,8 @@ class DocumentFiles:
             places = [column_position(name, table.columns) for name in choice.text]
             for chunk in table.chunks():
                 for row in chunk.rows:
-                    yield split_sentences(join_texts(row[place] for place in places)), 0
+                    if sentences := split_sentences(join_texts(row[place] for place in places)):
+                        yield sentences, 0
                     yield [], table.position - done
                     done = table.position
             self.reading.rejected += table.rejected

@@ -1,0 +1,149 @@
+"""Pairs of segments: half true, half from another document, nothing that gives the answer away, and what has no pair."""
+
+import math
+
+import numpy as np
+import pytest
+
+from bertcnn.pretraining.pairs import Sentences, draw_pairs
+from bertcnn.settings import PretrainingDataSettings
+
+T, V = 64, 50
+CONTINUES = np.arange(V) >= 40  # pieces that go on with a word
+
+
+def documents(counts, seed=0, fewest=3, most=12, keys=None):
+    """Documents of so many sentences of `fewest` to `most` tokens, and the tokens."""
+    generator = np.random.default_rng(seed)
+    lengths = generator.integers(fewest, most + 1, sum(counts))
+    ends = np.cumsum(lengths)
+    tokens = generator.integers(5, V, ends[-1]).astype(np.uint16)
+    which = np.repeat(np.arange(len(counts)), counts)
+    return Sentences(ends - lengths, ends, which, np.array(keys or range(len(counts)), np.uint64)), tokens
+
+
+def draw(sentences, tokens, seed=1, **changes):
+    settings = PretrainingDataSettings(**{"sequence_length": T, "short_fraction": 0.0, **changes})
+    return draw_pairs(sentences, tokens, CONTINUES, settings, np.random.default_rng(seed))
+
+
+def document_of(sentences, places):
+    return sentences.documents[np.searchsorted(sentences.ends, places, side="right")]
+
+
+@pytest.fixture
+def many():
+    return documents(np.random.default_rng(5).integers(2, 20, 500).tolist())
+
+
+def test_half_of_the_pairs_are_true_and_half_from_another_document(many):
+    sentences, tokens = many
+    pairs = draw(sentences, tokens)
+    counted = pairs.next_weights > 0
+    assert abs(int(pairs.next_labels[counted].sum()) * 2 - int(counted.sum())) <= 1
+    first, second = (document_of(sentences, getattr(pairs, name)[counted]) for name in ("first_starts", "second_starts"))
+    assert np.array_equal(first != second, pairs.next_labels[counted] == 1)
+
+
+def test_a_true_second_segment_starts_where_the_first_ends_and_both_at_sentences(many):
+    sentences, tokens = many
+    pairs = draw(sentences, tokens)
+    true = (pairs.next_labels == 0) & (pairs.next_weights > 0)
+    assert np.array_equal(pairs.first_ends[true], pairs.second_starts[true])
+    assert np.isin(pairs.second_starts[pairs.next_weights > 0], sentences.starts).all()
+    assert np.isin(pairs.first_ends, sentences.ends).all()
+
+
+def test_every_pair_fits_a_row_and_rows_are_nearly_full(many):
+    pairs = draw(*many)
+    assert pairs.lengths.max() == T
+    sentences, tokens = documents([60] * 20)
+    assert draw(sentences, tokens).lengths.mean() > 0.85 * T
+
+
+def test_the_lengths_of_the_segments_do_not_tell_which_pairs_are_true(many):
+    pairs = draw(*many)
+    counted = pairs.next_weights > 0
+    for lengths in (pairs.lengths, pairs.second_ends - pairs.second_starts, pairs.first_ends - pairs.first_starts):
+        random, true = (lengths[counted & (pairs.next_labels == label)] for label in (1, 0))
+        error = math.sqrt(random.var() / len(random) + true.var() / len(true))
+        assert abs(random.mean() - true.mean()) < 4 * error
+
+
+def test_each_epoch_draws_other_pairs(many):
+    first, again, other = draw(*many, seed=1), draw(*many, seed=1), draw(*many, seed=2)
+    assert np.array_equal(first.second_starts, again.second_starts)
+    assert not np.array_equal(first.second_starts, other.second_starts)
+    labels = np.mean(first.next_labels[: len(other)] == other.next_labels[: len(first)])
+    assert 0.4 < labels < 0.6
+
+
+def test_short_single_sentences_stand_alone_without_next_sentence():
+    pairs = draw(*documents([1] * 40))
+    assert len(pairs) == 40
+    assert np.array_equal(pairs.second_starts, pairs.second_ends)
+    assert not pairs.next_weights.any()
+    assert not pairs.next_labels.any()
+    assert np.array_equal(pairs.lengths, pairs.first_ends - pairs.first_starts + 2)
+
+
+def test_long_single_sentences_are_divided_at_a_word_in_their_middle():
+    sentences, tokens = documents([1] * 40, fewest=32, most=60)
+    pairs = draw(sentences, tokens)
+    assert pairs.next_weights.all()
+    assert not CONTINUES[tokens[pairs.second_starts]].any()
+    shares = (pairs.first_ends - pairs.first_starts) / (sentences.ends - sentences.starts)
+    assert shares.min() >= 0.2
+    assert shares.max() <= 0.9
+    assert not draw(sentences, tokens, halve_from=0).next_weights.any()
+
+
+def test_duplicates_and_parts_of_a_document_are_no_other_document():
+    sentences, tokens = documents([4] * 60, keys=[place // 20 for place in range(60)])
+    pairs = draw(sentences, tokens)
+    random = (pairs.next_labels == 1) & (pairs.next_weights > 0)
+    assert random.sum() >= 25
+    keys = sentences.keys[document_of(sentences, pairs.first_starts[random])]
+    assert (keys != sentences.keys[document_of(sentences, pairs.second_starts[random])]).all()
+
+
+def test_a_single_document_has_no_next_sentence_prediction():
+    pairs = draw(*documents([200]))
+    assert len(pairs) > 20
+    assert not pairs.next_weights.any()
+    assert not pairs.next_labels.any()
+
+
+def test_where_one_document_is_nearly_all_it_stays_half_and_half():
+    pairs = draw(*documents([300, 12, 12]))
+    counted = pairs.next_weights > 0
+    assert 0 < counted.sum() < len(pairs)
+    assert pairs.next_labels[counted].sum() * 2 == counted.sum()
+
+
+def test_a_sentence_longer_than_a_row_is_cut_before_words_and_nothing_is_lost():
+    sentences, tokens = documents([1], fewest=1000, most=1000)
+    pairs = draw(sentences, tokens, next_sentence=False)
+    assert pairs.lengths.max() <= T
+    assert pairs.first_starts[0] == 0
+    assert pairs.first_ends[-1] == 1000
+    assert np.array_equal(pairs.first_ends[:-1], pairs.first_starts[1:])
+    assert not CONTINUES[tokens[pairs.first_starts[1:]]].any()
+
+
+def test_without_next_sentence_segments_fill_the_row(many):
+    pairs = draw(*many, next_sentence=False)
+    assert np.array_equal(pairs.second_starts, pairs.second_ends)
+    assert pairs.lengths.max() == T
+    assert np.sum(pairs.first_ends - pairs.first_starts) == len(many[1])
+
+
+def test_some_segments_are_cut_short(many):
+    assert len(draw(*many, short_fraction=0.5)) > 1.2 * len(draw(*many))
+
+
+def test_no_documents_give_no_pairs():
+    empty = np.zeros(0, np.int64)
+    for next_sentence in (False, True):
+        pairs = draw(Sentences(empty, empty, empty, empty.astype(np.uint64)), np.zeros(0, np.uint16), next_sentence=next_sentence)
+        assert len(pairs) == 0
