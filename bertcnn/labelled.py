@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from bertcnn.bundle import check_bundle_target
 from bertcnn.data.columns import ColumnChoice, guess_columns, join_texts
+from bertcnn.data.label_names import look_alikes
 from bertcnn.data.labels import check_labels
+from bertcnn.data.rare_labels import merge_rare
 from bertcnn.data.slices import slice_columns
 from bertcnn.data.tables import Table, column_position, read_table
 from bertcnn.engines import EngineName
@@ -47,7 +49,7 @@ class TrainingReport:
     seconds: float
 
 
-def train_csv(
+def train_csv(  # noqa: PLR0913 - a training and what it needs
     data: str | Path,
     out: str | Path,
     classifier: BertCNNClassifier | None = None,
@@ -55,6 +57,7 @@ def train_csv(
     text: str | Sequence[str] | None = None,
     label: str | None = None,
     valid: str | Path | None = None,
+    min_rows: int = 0,
     overwrite: bool = False,
     command: str = "",
 ) -> TrainingReport:
@@ -69,6 +72,7 @@ def train_csv(
         text: the text column or columns; guessed by default.
         label: the label column; guessed by default.
         valid: a file with the same columns that chooses the best epoch; by default a tenth of the rows.
+        min_rows: labels with fewer rows become part of their parents ("A > B" of "A > B > C") or of the label "other"; no row is lost.
         overwrite: replace an existing model in `out`.
         command: that was typed, for the report and the card.
 
@@ -91,12 +95,19 @@ def train_csv(
     table = _read(data, Path(out), progress)
     choice = guess_columns(table, text=text, label=label)
     _explain(choice, progress)
-    texts, labels = _texts(table, choice.text), table.column(str(choice.label))
+    texts, labels = _texts(table, choice.text), ["" if is_blank(name) else name for name in table.column(str(choice.label))]
+    for remark in look_alikes(labels):
+        progress.note(remark)
+    merged = merge_rare([name if not is_blank(content) else "" for content, name in zip(texts, labels, strict=True)], min_rows)
+    if merged.merged:
+        progress.note(merged.in_words())
+    labels = merged.labels
     check_labels([name for content, name in zip(texts, labels, strict=True) if not is_blank(content) and not is_blank(name)])
     held_out, slices = None, slice_columns(table, choice)
     if valid is not None:
         other = _read(valid, Path(f"{Path(out)}.valid"), progress)
-        held_out, slices = (_texts(other, choice.text), other.column(str(choice.label))), slice_columns(other, choice)
+        names = [merged.merged.get(name, name) for name in other.column(str(choice.label))]
+        held_out, slices = (_texts(other, choice.text), names), slice_columns(other, choice)
     origin = Origin(command, Path(data).name, sha256_of(data), slices)
     savepoints = savepoint_folder(real_folder(out))
     classifier.fit(texts, labels, valid=held_out, columns=Columns(choice.text, choice.label), origin=origin, savepoints=savepoints)

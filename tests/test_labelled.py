@@ -59,6 +59,20 @@ def test_evaluating_leaves_rows_without_a_label_out_and_says_so(encoder_folder, 
         evaluate_csv(saved(encoder_folder), empty, label="label")
 
 
+def test_rare_labels_are_merged_on_request_and_look_alikes_told(encoder_folder, tmp_path):
+    texts, labels = tickets(6)
+    more = [("router net > wifi", "net > wifi"), ("router net > cable", "net > cable"), ("a parcel", "post"), ("late parcel", "shop")]
+    data = write(tmp_path / "data.csv", as_csv([*texts, *(text for text, _ in more)], [*labels, *(label for _, label in more)]))
+    valid = write(tmp_path / "valid.csv", as_csv(["app", "bill", "router", "parcel"], ["software", "billing", "net > wifi", "post"]))
+    notes = Notes()
+    with pytest.raises(LabelError, match=r"4 of 7 labels with a single row: .*--min-rows 2"):
+        train_csv(data, tmp_path / "model", quick(encoder_folder))
+    train_csv(data, tmp_path / "model", quick(encoder_folder, training=ONE_EPOCH, progress=notes), valid=valid, min_rows=2)
+    assert bertcnn.load(tmp_path / "model").labels == ("billing", "hardware", "net", "other", "software")
+    assert any(note.startswith("4 rare labels, 4 rows, merged: ") for note in notes.notes)
+    assert not any("nearly the same name" in note for note in notes.notes)
+
+
 def test_a_training_that_was_broken_off_goes_on_and_ends_as_an_unbroken_one(encoder_folder, tmp_path, monkeypatch):
     class Stopping(Notes):
         def advance(self, done, **figures):  # noqa: ARG002

@@ -60,6 +60,9 @@ def train(
     learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default="by recipe")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows of a batch.", show_default="by recipe")] = None,
     class_weight: Annotated[str, typer.Option(help="none, balanced or sqrt: let rare labels count more.")] = "none",
+    min_rows: Annotated[
+        int, typer.Option(help="Merge labels with fewer rows: A > B > C into A > B, others into 'other'.", show_default="none are merged")
+    ] = 0,
     time_budget: Annotated[
         float | None, typer.Option(help="Minutes: auto measures this machine and keeps within them.", show_default="15, on a usual machine")
     ] = None,
@@ -104,7 +107,9 @@ def train(
         )
         command = shlex.join(["bertcnn", *sys.argv[1:]])
         try:
-            report = train_csv(data, out, classifier, text=text, label=label, valid=valid, overwrite=force, command=command)
+            report = train_csv(
+                data, out, classifier, text=text, label=label, valid=valid, min_rows=min_rows, overwrite=force, command=command
+            )
         except KeyboardInterrupt:
             if not savepoint_folder(real_folder(out)).is_dir():
                 raise

@@ -63,5 +63,5 @@ def check_labels(labels: Sequence[Any]) -> None:
         raise LabelError(
             f"{len(singles)} of {len(counts)} labels with a single row: {one_line(', '.join(sorted(singles)))}",
             expected="at least 2 rows of every label, one to learn from and one to check with",
-            fix="add rows of these labels, merge them into others, or remove them",
+            fix="add rows of these labels, merge them into others (for a file: --min-rows 2), or remove them",
         )
