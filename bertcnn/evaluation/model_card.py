@@ -13,6 +13,8 @@ from bertcnn.evaluation.metrics import Evaluation
 if TYPE_CHECKING:
     from bertcnn.bundle import BundleConfig, Decisions
 
+_ROWS_FOR_SCOPE = 49  # as `learn_scope` has it
+
 
 def model_card(
     config: BundleConfig,
@@ -84,8 +86,8 @@ def _scope(decisions: Decisions) -> str:
     """What becomes of texts that look like none of the labels'."""
     held_out = decisions.held_out
     rows = len(held_out.right) + held_out.out_of_scope
-    if not held_out.out_of_scope:
-        return "which texts look so could not be told from these rows."
+    if rows < _ROWS_FOR_SCOPE:
+        return f"telling which texts look so takes {_ROWS_FOR_SCOPE} validation rows."
     return f"one that looks unlike all it learned from goes to review as out of scope, as {held_out.out_of_scope} of these {rows} rows do."
 
 
