@@ -314,11 +314,13 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         decisions = decide(held_out, bundle.labels, bundle.decisions.auto_precision)
         self.metrics_ = {**bundle.metrics, "decisions": automation(decisions).to_json()}
         (self.progress or Silent()).note(f"{in_words(decisions)}; {scope_in_words(held_out, scope)}")
-        return self._written_up(replace(bundle, scope=scope, decisions=decisions, metrics=self.metrics_))
+        judged = replace(bundle, scope=scope, decisions=decisions, metrics=self.metrics_)
+        return self._written_up(judged, valid.logits, outside)
 
-    def _written_up(self, bundle: Bundle) -> Bundle:
-        """The model with its card and its report."""
+    def _written_up(self, bundle: Bundle, logits: np.ndarray, outside: np.ndarray) -> Bundle:
+        """The model with its card and its report, from what the engine answers on the validation rows."""
         progress, (learned, held_out, measured, origin) = self.progress or Silent(), self._material
+        measured = replace(measured, logits=logits, outside=outside)
         progress.stage("writing the report", 1, "pages")
         temperature, facts = bundle.calibration.temperature, about(bundle.config, origin)
         card = model_card(bundle.config, measured.figures, temperature, measured.calibration, bundle.decisions, facts)

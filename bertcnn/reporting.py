@@ -92,6 +92,7 @@ class Measured:
         calibration: how far confidence is off.
         epochs: the learning curves.
         best_epoch: whose weights were kept.
+        outside: bool [rows], which rows are out of scope; by default none.
     """
 
     logits: np.ndarray
@@ -99,6 +100,7 @@ class Measured:
     calibration: CalibrationFigures
     epochs: tuple[Epoch, ...]
     best_epoch: int
+    outside: np.ndarray | None = None
 
 
 def sha256_of(path: str | Path) -> str:
@@ -142,7 +144,8 @@ def training_report(bundle: Bundle, learned: Rows, held_out: Rows, measured: Mea
     shares = softmax(measured.logits / bundle.calibration.temperature)
     confidence, predicted = shares.max(axis=1), shares.argmax(axis=1)
     right = predicted == actual
-    answered = Answered(right, confidence, confidence >= _thresholds(bundle.decisions, len(names))[predicted])
+    sure = confidence >= _thresholds(bundle.decisions, len(names))[predicted]
+    answered = Answered(right, confidence, sure if measured.outside is None else sure & ~measured.outside)
     report = Report(
         title=f"Text classifier with {len(names)} labels",
         rows_are="validation rows",
