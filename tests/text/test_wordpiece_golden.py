@@ -1,0 +1,93 @@
+"""Token ids equal Hugging Face's, which tests/golden/make_wordpiece_golden.py made."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bertcnn.settings import TokenizerSettings
+from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
+from tests.golden import wordpiece_texts as given
+
+GOLDEN = Path(given.__file__).parent
+KINDS = {"published": True, "uncased": True, "cased": False}  # which vocabulary and casing; is it lowercase?
+
+
+@pytest.fixture(scope="module")
+def golden():
+    with np.load(GOLDEN / "wordpiece_golden.npz") as arrays:
+        return dict(arrays)
+
+
+@pytest.fixture(scope="module")
+def strings():
+    return given.random_strings()
+
+
+@pytest.fixture(scope="module")
+def encoders(minilm_folder):
+    """Of each kind, a function from texts to token ids without [CLS] and [SEP]."""
+    vocabularies = {"published": read_vocabulary(minilm_folder / "vocab.txt")}
+    vocabularies["uncased"] = vocabularies["cased"] = given.character_vocabulary()
+
+    def encoder(kind):
+        tokenizer = WordPieceTokenizer(vocabularies[kind], TokenizerSettings(lowercase=KINDS[kind], max_tokens=1_000_000))
+        return lambda texts: [row[1:-1].tolist() for row in tokenizer.encode(texts).token_ids]
+
+    return {kind: encoder(kind) for kind in KINDS}
+
+
+@pytest.fixture(scope="module")
+def random_ids(encoders, strings):
+    return {kind: encode(strings) for kind, encode in encoders.items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_character_alone_and_inside_a_word_has_hugging_faces_ids(encoders, golden, kind):
+    blocks = list(given.blocks())
+    texts = [" ".join(form.format(chr(point)) for point in block for form in given.FORMS) for block in blocks]  # in one call: minutes fewer
+    found = [given.digest([row]) for row in encoders[kind](texts)]
+    wanted = golden[f"{kind}_blocks"].tolist()
+    wrong = [f"U+{block[0]:04X} to U+{block[-1]:04X}" for block, one, other in zip(blocks, found, wanted, strict=True) if one != other]
+    assert not wrong, "make_wordpiece_golden.py show U+... prints the ids of one of them"
+
+
+def test_every_character_of_the_basic_plane_has_the_ids_alone_that_it_has_beside_others(encoders):
+    characters = [chr(point) for point in given.CODE_POINTS if point < 0x10000]
+    encode = encoders["uncased"]
+    beside = encode([" ".join(form.format(char) for form in given.FORMS) for char in characters])
+    alone, inside = (encode([form.format(char) for char in characters]) for form in given.FORMS)
+    assert beside == [first + second for first, second in zip(alone, inside, strict=True)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_100_000_random_strings_have_hugging_faces_ids(random_ids, golden, kind):
+    rows = random_ids[kind]
+    assert len(rows) == 100_000
+    assert rows[: given.SAMPLE] == kept_rows(golden, f"{kind}_sample")
+    groups = range(0, len(rows), given.GROUP)
+    found = [given.digest(rows[start : start + given.GROUP]) for start in groups]
+    wanted = golden[f"{kind}_random"].tolist()
+    assert not [(start, start + given.GROUP) for start, one, other in zip(groups, found, wanted, strict=True) if one != other]
+
+
+def test_the_random_strings_are_of_many_kinds(strings, random_ids):
+    assert len(set(strings)) > 90_000
+    assert len(set("".join(strings))) > 90_000
+    tokens = [index for row in random_ids["published"] for index in row]
+    assert len(tokens) > 400_000
+    assert len(set(tokens)) > 2_000
+    assert tokens.count(100) < 0.5 * len(tokens)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_naughty_strings_have_hugging_faces_ids(encoders, golden, kind):
+    texts = given.naughty_strings()
+    assert len(texts) == 485
+    for text, found, wanted in zip(texts, encoders[kind](texts), kept_rows(golden, f"{kind}_naughty"), strict=True):
+        assert found == wanted, text
+
+
+def kept_rows(golden, name):
+    counts = golden[f"{name}_counts"]
+    return [row.tolist() for row in np.split(golden[f"{name}_ids"], np.cumsum(counts)[:-1])]
