@@ -38,11 +38,12 @@ class CnnHead(keras.Model):
     def __init__(self, width: int, classes: int, settings: HeadSettings, *, seed: int = 0, **kwargs: Any) -> None:  # noqa: ANN401
         # === Layers ===
         first = _HEAD_SEED + seed
+        dtype = keras.dtype_policies.get(kwargs.pop("dtype", None))
         convolutions = [
-            WindowConvolution(window, settings.filters, seed=first + window, name=f"convolution_{window}")
+            WindowConvolution(window, settings.filters, seed=first + window, name=f"convolution_{window}", dtype=dtype)
             for window in settings.window_sizes
         ]
-        dropout = HashDropout(settings.dropout, seed=first, name="head_dropout")
+        dropout = HashDropout(settings.dropout, seed=first, name="head_dropout", dtype=dtype)
         linear = keras.layers.Dense(
             classes, kernel_initializer=keras.initializers.GlorotUniform(seed=first), name="logits", dtype="float32"
         )
@@ -53,13 +54,13 @@ class CnnHead(keras.Model):
             "padding_mask": keras.Input((None,), dtype="int32", name="padding_mask"),
         }
         hidden, mask = inputs["sequence_output"], inputs["padding_mask"]
-        pooled = [MaskedMax(name=f"max_{layer.window}")(layer(hidden, mask)) for layer in convolutions]  # each [B, N]
-        pooled.append(MaskedMean(name="mean")(hidden, mask))  # [B, D]
-        features = keras.layers.Concatenate(name="features")(pooled)  # [B, len(W) * N + D]
+        pooled = [MaskedMax(name=f"max_{layer.window}", dtype=dtype)(layer(hidden, mask)) for layer in convolutions]  # each [B, N]
+        pooled.append(MaskedMean(name="mean", dtype=dtype)(hidden, mask))  # [B, D]
+        features = keras.layers.Concatenate(name="features", dtype=dtype)(pooled)  # [B, len(W) * N + D]
         super().__init__(inputs=inputs, outputs=linear(dropout(features)), **kwargs)
 
         # === Config ===
-        self.width, self.classes, self.settings, self.seed = width, classes, settings, seed
+        self.width, self.classes, self.settings, self.seed, self.compute_policy = width, classes, settings, seed, dtype
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` needs."""
@@ -69,6 +70,7 @@ class CnnHead(keras.Model):
             "settings": self.settings.model_dump(),
             "seed": self.seed,
             "name": self.name,
+            "dtype": keras.dtype_policies.serialize(self.compute_policy),
         }
 
     @classmethod

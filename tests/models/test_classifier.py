@@ -60,6 +60,19 @@ def test_logits_are_float32_whatever_the_encoder_computes_in():
     assert keras.backend.standardize_dtype(logits.dtype) == "float32"
 
 
+def test_config_keeps_the_precision_of_encoder_and_head():
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = build_classifier(ENCODER, HEAD, CLASSES)
+    finally:
+        keras.config.set_dtype_policy(policy)
+    twin = BertCnn.from_config(model.get_config())
+    for layer in (twin.get_layer("layer_1"), twin.head.get_layer("convolution_2")):
+        assert layer.compute_dtype == "bfloat16"
+    np.testing.assert_array_equal(twin(INPUTS), model(INPUTS))
+
+
 @pytest.fixture
 def float64():
     before = keras.config.floatx(), keras.config.dtype_policy()
