@@ -55,11 +55,11 @@ class WordPieceTokenizer:
     exception: words such as "[SEP]" in a text are ordinary characters here, so that a customer cannot type a control token. Time is
     linear in the length of the text.
 
-    Hugging Face's older tokenizer written in Python (`BertTokenizerLegacy`) gives other ids in four cases, which are left alone because
-    today's BertTokenizer decides: characters that are newer than the tables of the library (Unicode 8) or that no Unicode version has
-    assigned yet, which the older one classifies by the Unicode version of the Python that runs it; the ideographs U+2B820 to U+2B91F, no
-    words of their own here; a capital sigma at the end of a word, lowercased to σ here and to ς there; and composed letters with casing
-    kept, which only the older one composes or replaces (NFC). `tests/golden/make_wordpiece_golden.py` proves the list complete.
+    Hugging Face's older tokenizer in Python (`BertTokenizerLegacy`) gives other ids in five cases, left alone because today's BertTokenizer
+    decides: the 829,834 characters that no Unicode version has assigned, which it drops; at most 504 that are newer than the tables of the
+    library, or classified anew since; the ideographs U+2B820 to U+2B91F, no words of their own here; a capital sigma at the end of a word,
+    σ in lowercase here and ς there; and, with casing kept, what Unicode's composition (NFC) changes. `tests/golden/wordpiece_legacy.json`
+    has the characters, and the tests the proof that there are no others.
 
     Args:
         vocabulary: the pieces, in the order of their ids; must hold [PAD], [UNK], [CLS] and [SEP].

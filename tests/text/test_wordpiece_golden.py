@@ -1,5 +1,6 @@
 """Token ids equal Hugging Face's, which tests/golden/make_wordpiece_golden.py made."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,11 @@ KINDS = {"published": True, "uncased": True, "cased": False}  # which vocabulary
 def golden():
     with np.load(GOLDEN / "wordpiece_golden.npz") as arrays:
         return dict(arrays)
+
+
+@pytest.fixture(scope="module")
+def legacy():
+    return json.loads((GOLDEN / "wordpiece_legacy.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +92,23 @@ def test_naughty_strings_have_hugging_faces_ids(encoders, golden, kind):
     assert len(texts) == 485
     for text, found, wanted in zip(texts, encoders[kind](texts), kept_rows(golden, f"{kind}_naughty"), strict=True):
         assert found == wanted, text
+
+
+@pytest.mark.parametrize("kind", ["uncased", "cased"])
+def test_but_for_a_listed_difference_random_strings_have_the_older_tokenizers_ids(strings, random_ids, legacy, kind):
+    listed = {point for found in legacy[kind]["ranges"] for first, last in found for point in range(first, last + 1)}
+    sound = [ids for text, ids in zip(strings, random_ids[kind], strict=True) if not given.differs_by_design(text, listed, KINDS[kind])]
+    assert len(sound) == legacy[kind]["random_strings"] > 50_000
+    found = [given.digest(sound[start : start + given.GROUP]) for start in range(0, len(sound), given.GROUP)]
+    assert found == legacy[kind]["random_digests"]
+
+
+def test_nearly_all_listed_differences_are_characters_that_nobody_has_assigned(legacy):
+    assert legacy["reasons"] == list(given.REASONS)
+    for kind in ("uncased", "cased"):
+        for count, found in zip(legacy[kind]["counts"], legacy[kind]["ranges"], strict=True):
+            assert count == sum(last + 1 - first for first, last in found)
+        assert sum(legacy[kind]["counts"][1:]) < 2_000
 
 
 def kept_rows(golden, name):
