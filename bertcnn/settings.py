@@ -260,3 +260,20 @@ class TrainingSettings(Settings):
 FULL = TrainingSettings()
 FROZEN = TrainingSettings(epochs=6, fewest_steps=600, patience=3, batch_size=64, learning_rate=3e-3, head_multiplier=1.0, layer_decay=1.0)
 FROZEN_HEAD = HeadSettings(filters=64, dropout=0.5)  # where nothing but the head learns, twice the filters learned no better
+
+
+class PretrainingSettings(Settings):
+    """How an encoder is pretrained (Devlin et al. 2019, appendix A.2); `FROM_NOTHING` and `CONTINUED` hold the defaults."""
+
+    steps: Count | None = Field(None, description="updates of the weights; by default as many as `epochs` passes over the texts make")
+    epochs: Count = Field(10, description="passes over the texts, where the steps are not given")
+    accumulate: Count = Field(1, description="batches whose gradients are added up for one step")
+    learning_rate: Positive = Field(1e-4, description="peak")
+    warmup_fraction: Fraction = Field(0.05, description="share of the steps in which the learning rate rises")
+    weight_decay: Annotated[float, Field(ge=0.0)] = Field(0.01, description="not on biases and normalisation")
+    gradient_clip: Positive = Field(1.0, description="largest global norm of the gradient")
+    precision: Literal["float32", "bfloat16"] = Field("float32", description="of the products; weights, softmax and losses stay float32")
+
+
+FROM_NOTHING = PretrainingSettings(learning_rate=5e-4)
+CONTINUED = PretrainingSettings(epochs=3, learning_rate=5e-5)

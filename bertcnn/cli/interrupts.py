@@ -9,6 +9,12 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
+INTERRUPTED = 130  # what a shell expects after Ctrl-C
+
+
+class Told(SystemExit):
+    """Ctrl-C in a command that has said itself how to go on."""
+
 
 class Interrupts:
     """Turns Ctrl-C into a stop at the next sign of progress; pressed again, it stops at once.

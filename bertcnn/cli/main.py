@@ -14,6 +14,8 @@ import typer
 from bertcnn.cli.check import check
 from bertcnn.cli.encoder import encoder_app, fill_mask
 from bertcnn.cli.export import export
+from bertcnn.cli.interrupts import INTERRUPTED, Told
+from bertcnn.cli.pretrain import pretrain
 from bertcnn.cli.quiet import load_keras
 from bertcnn.errors import BertCNNError, OutputError
 
@@ -27,13 +29,6 @@ app = typer.Typer(
     epilog="Start with: bertcnn train tickets.csv --out models/triage",
 )
 app.add_typer(encoder_app, name="encoder")
-
-_INTERRUPTED = 130  # what a shell expects after Ctrl-C
-
-
-class _Told(SystemExit):
-    """Ctrl-C in a command that has said itself how to go on."""
-
 
 Model = Annotated[Path, typer.Argument(help="Folder of a trained model.", show_default=False)]
 Text = Annotated[str | None, typer.Option("--text", help="Text column, or several with commas between.", show_default="guessed")]
@@ -117,7 +112,7 @@ def train(
                 "\nbertcnn: interrupted; nothing was half-written. "
                 "The same command goes on where the training was saved last, a minute ago at most."
             )
-            raise _Told(_INTERRUPTED) from None
+            raise Told(INTERRUPTED) from None
     figures = report.metrics
     _tell(
         f"Saved {out} (model {report.bundle_id[:12]}) after {duration(report.seconds)}: on {figures['rows']:,} validation rows "
@@ -276,7 +271,7 @@ def score(
     except ScoringInterrupted as stop:
         again = "The same command without --restart" if restart else "The same command"
         _tell(f"\nbertcnn: interrupted; {stop.rows:,} rows are answered and kept, nothing was half-written. {again} goes on from there.")
-        raise _Told(_INTERRUPTED) from None
+        raise Told(INTERRUPTED) from None
     counts = ", ".join(f"{name} {count:,}" for name, count in list(report.labels.items())[:8]) or "no labels"
     _tell(f"Wrote {target}: {report.rows:,} rows in {duration(report.seconds)} ({counts}).")
     decided = ", ".join(f"{name} {count:,} ({count / report.rows:.0%})" for name, count in report.decisions.items())
@@ -290,6 +285,7 @@ def score(
 
 app.command()(check)
 app.command()(export)
+app.command()(pretrain)
 app.command("fill-mask")(fill_mask)
 
 
@@ -307,13 +303,13 @@ def main() -> None:
     except BertCNNError as error:
         print(f"bertcnn: {error}", file=sys.stderr)
         sys.exit(2)
-    except _Told:
+    except Told:
         raise
     except (KeyboardInterrupt, SystemExit) as stop:
-        if isinstance(stop, SystemExit) and stop.code != _INTERRUPTED:
+        if isinstance(stop, SystemExit) and stop.code != INTERRUPTED:
             raise
         _tell("\nbertcnn: interrupted; nothing was half-written. Run the same command to start again.")
-        sys.exit(_INTERRUPTED)
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)

@@ -134,9 +134,16 @@ def show_progress() -> RichProgress | PlainProgress:
 
 def figures_text(figures: dict[str, float]) -> str:
     """Named values in words: ", loss 0.412, macro-F1 0.931, 397 rows/s"."""
-    names = {"macro_f1": "macro-F1"}
+    names = {
+        "macro_f1": "macro-F1",
+        "mlm_loss": "MLM loss",
+        "mlm_accuracy": "accuracy",
+        "nsp_loss": "NSP loss",
+        "nsp_accuracy": "accuracy",
+    }
     parts = [
-        f"{value:,.0f} rows/s" if name == "rows_per_second" else f"{names.get(name, name)} {value:.3f}" for name, value in figures.items()
+        f"{value:,.0f} {unit}/s" if (unit := name.removesuffix("_per_second")) != name else f"{names.get(name, name)} {value:.3f}"
+        for name, value in figures.items()
     ]
     return "".join(f", {part}" for part in parts)
 

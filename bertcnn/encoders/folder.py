@@ -18,7 +18,8 @@ from bertcnn.settings import EncoderSettings
 from bertcnn.text.wordpiece import CLASSIFY, MASK, PAD, SEPARATE, UNKNOWN
 
 _MODULES, _POOLING = "modules.json", "1_Pooling"
-FILES: Final = frozenset({CONFIG, VOCABULARY, TOKENIZER_CONFIG, WEIGHTS, _MODULES, f"{_POOLING}/{CONFIG}"})  # all that is ever written
+STORY: Final = "pretraining.json"  # how our own pretraining made it
+FILES: Final = frozenset({CONFIG, VOCABULARY, TOKENIZER_CONFIG, WEIGHTS, STORY, _MODULES, f"{_POOLING}/{CONFIG}"})  # all we ever write
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,96 @@
+"""Can pretraining learn a small corpus by heart? 200 of the sample tickets, masked anew in every epoch, and pairs drawn anew.
+
+    python -m benchmarks.overfit_pretraining [--steps 3000] [--seed 0]
+
+A network that cannot learn 200 documents by heart has a fault in its gradients, its masks or its labels. Masks, 80/10/10 choices and pairs
+are drawn anew in each epoch, in training and in the epochs it is measured on afterwards, which training never came to; so the figures
+count words and pairs in places that were not asked for just so before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from bertcnn.cli.progress import PlainProgress
+from bertcnn.encoders.checkpoint import read_checkpoint, read_published
+from bertcnn.encoders.convert import load_published
+from bertcnn.models.bert import Bert
+from bertcnn.models.pretraining import BertPretraining, pretraining_figures
+from bertcnn.pretraining.batches import PretrainingBatches
+from bertcnn.pretraining.beginning import NewEncoder
+from bertcnn.pretraining.corpus import open_corpus
+from bertcnn.pretraining.documents import split_sentences
+from bertcnn.pretraining.pretrain import Keeping, pretrain
+from bertcnn.settings import EncoderSettings, PretrainingDataSettings, TokenizerSettings
+from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
+from bertcnn.training.step import make_figures
+
+TICKETS = Path(__file__).parents[1] / "data" / "isp_tickets.csv"
+DOCUMENTS, SENTENCES, WORDS = 200, 4, 40
+DATA = {"sequence_length": 64, "batch_size": 32, "held_out": 0.0}
+SHAPE = EncoderSettings(
+    vocabulary_size=1, width=128, layers=3, heads=4, feed_forward_width=512, max_positions=64, dropout=0.0, attention_dropout=0.0
+)
+UNSEEN_EPOCHS = range(1_000_000, 1_000_005)
+
+
+def write_documents(path: Path) -> None:
+    """The first tickets of several sentences, each cut to a few short ones."""
+    documents = []
+    with TICKETS.open(encoding="utf-8", newline="") as stream:
+        for row in csv.DictReader(stream):
+            sentences = [sentence for sentence in split_sentences(row["text"])[:SENTENCES] if len(sentence.split()) <= WORDS // 2]
+            if len(sentences) >= 2 and sum(len(sentence.split()) for sentence in sentences) <= WORDS:
+                documents.append("\n".join(sentences))
+    path.write_text("\n\n".join(documents[:DOCUMENTS]), encoding="utf-8")
+    print(f"{min(len(documents), DOCUMENTS)} documents", flush=True)
+
+
+def measure(folder: Path, texts: Path, cache: Path, seed: int) -> tuple[float, float]:
+    """Accuracy of masked words and of next sentences, over epochs that training never came to."""
+    settings = PretrainingDataSettings(**DATA)
+    checkpoint = read_checkpoint(folder)
+    tokenizer = WordPieceTokenizer(read_vocabulary(folder / "vocab.txt"), TokenizerSettings())
+    batches = PretrainingBatches(open_corpus([texts], tokenizer, cache=cache), settings, seed=seed)
+    model = BertPretraining(Bert(checkpoint.settings, packed=True, name="bert"))
+    load_published(model, read_published(folder)[1])
+    figures = make_figures(model, pretraining_figures)
+    sums = np.zeros(4)
+    for epoch in UNSEEN_EPOCHS:
+        for step in range(batches.steps_per_epoch(epoch)):
+            batch = batches.batch(epoch, step)
+            targets = {name: batch[name] for name in ("masked_labels", "masked_weights", "next_labels", "next_weights")}
+            found = figures({name: batch[name] for name in model.input}, targets)
+            sums += [found["mlm_accuracy"], batch["masked_weights"].sum(), found["nsp_accuracy"], batch["next_weights"].sum()]
+    return sums[0] / sums[1], sums[2] / sums[3]
+
+
+def main() -> None:
+    """Learn by heart and ask."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch, PlainProgress() as progress:
+        texts, out, cache = (Path(scratch) / name for name in ("texts.txt", "encoder", "cache"))
+        write_documents(texts)
+        started = time.monotonic()
+        training = {"steps": options.steps, "learning_rate": 1e-3, "weight_decay": 0.0}
+        keeping = Keeping(cache=cache)
+        pretrain([texts], out, start=NewEncoder(SHAPE), data=DATA, training=training, seed=options.seed, keeping=keeping, progress=progress)
+        seconds = time.monotonic() - started
+        mlm, nsp = measure(out, texts, cache, options.seed)
+    passed = mlm >= 0.95 and nsp >= 0.98
+    print(f"{options.steps} steps in {seconds:.0f} s: masked words {mlm:.2%} (0.95 wanted), next sentence {nsp:.2%} (0.98 wanted)")
+    sys.exit(not passed)
+
+
+if __name__ == "__main__":
+    main()

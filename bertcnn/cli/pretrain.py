@@ -1,0 +1,93 @@
+"""`bertcnn pretrain`: an encoder from texts, from nothing or from another encoder."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bertcnn.cli.interrupts import INTERRUPTED, Told
+from bertcnn.cli.quiet import load_keras
+from bertcnn.errors import SettingsError
+
+
+def pretrain(
+    texts: Annotated[
+        list[Path],
+        typer.Argument(help="Text files with blank lines between documents, or tables with one in each row.", show_default=False),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Folder to save the encoder in.", show_default=False)],
+    start: Annotated[str | None, typer.Option("--from", help="Encoder to continue from: name or folder.", show_default="nothing")] = None,
+    size: Annotated[
+        str | None, typer.Option(help="Of a new encoder: tiny, mini, small, medium, base or large.", show_default="mini")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Updates of the weights.", show_default="by epochs")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the texts.", show_default="10; with --from, 3")] = None,
+    text: Annotated[str | None, typer.Option("--text", help="Text column of tables, or several.", show_default="guessed")] = None,
+    vocabulary: Annotated[
+        int | None, typer.Option(help="Pieces to learn for a new encoder.", show_default="30,522 or what the texts support")
+    ] = None,
+    cased: Annotated[bool, typer.Option("--cased", help="A new encoder tells upper from lower case.")] = False,
+    batch_size: Annotated[int | None, typer.Option(help="Rows of a batch.", show_default="32")] = None,
+    accumulate: Annotated[int | None, typer.Option(help="Batches added up for one step.", show_default="1")] = None,
+    sequence_length: Annotated[int | None, typer.Option(help="Tokens of a row.", show_default="128")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default="5e-4; with --from, 5e-5")] = None,
+    precision: Annotated[str | None, typer.Option(help="float32 or bfloat16.", show_default="float32")] = None,
+    whole_words: Annotated[bool, typer.Option("--whole-words", help="Mask all pieces of a word together.")] = False,
+    next_sentence: Annotated[bool, typer.Option("--next-sentence/--no-next-sentence", help="Also learn whether B follows A.")] = True,
+    pack: Annotated[bool, typer.Option("--pack/--no-pack", help="Several short documents in one row.")] = True,
+    held_out: Annotated[float | None, typer.Option(help="Share of documents kept for evaluation.", show_default="0.05")] = None,
+    seed: Annotated[int, typer.Option(help="Makes a run repeat exactly.")] = 0,
+    checkpoint_minutes: Annotated[float, typer.Option(min=0, help="How much work a kill may cost.")] = 5.0,
+    logs: Annotated[Path | None, typer.Option(help="Folder for TensorBoard.", show_default="none")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an encoder at OUT.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Forget the checkpoints of an interrupted run.")] = False,
+) -> None:
+    """Pretrain an encoder on texts without labels: masked words and next sentences.
+
+    After an interruption, even a kill or a full disk, the same command goes on where it was. Checkpoints lie in OUT.checkpoints until the
+    encoder is finished.
+    """
+    from bertcnn.cli.progress import duration, show_progress
+
+    new = {"--size": size, "--vocabulary": vocabulary, "--cased": cased or None}
+    surplus = next((name for name, value in new.items() if value is not None), None)
+    if start is not None and surplus is not None:
+        raise SettingsError(
+            f"both --from and {surplus}", expected="an encoder to continue from, or one to make from nothing", fix="leave one of them out"
+        )
+    load_keras()
+    from bertcnn.pretraining.beginning import NewEncoder
+    from bertcnn.pretraining.loop import PretrainingInterrupted
+    from bertcnn.pretraining.pretrain import Keeping
+    from bertcnn.pretraining.pretrain import pretrain as run
+
+    data = {"batch_size": batch_size, "sequence_length": sequence_length, "held_out": held_out}
+    switches = {"whole_words": whole_words, "next_sentence": next_sentence, "pack": pack}
+    training = {"steps": steps, "epochs": epochs, "accumulate": accumulate, "learning_rate": learning_rate, "precision": precision}
+    try:
+        with show_progress() as progress:
+            report = run(
+                texts,
+                out,
+                start=start if start is not None else NewEncoder(size or "mini", vocabulary, not cased),
+                data={**{name: value for name, value in data.items() if value is not None}, **switches},
+                training={name: value for name, value in training.items() if value is not None},
+                columns=text,
+                seed=seed,
+                keeping=Keeping(overwrite=force, restart=restart, seconds_between_checkpoints=60 * checkpoint_minutes, logs=logs),
+                progress=progress,
+            )
+    except PretrainingInterrupted as stop:
+        again = "The same command without --restart" if restart else "The same command"
+        _tell(f"\nbertcnn: interrupted after {stop.step:,} steps; a checkpoint is saved. {again} goes on from there.")
+        raise Told(INTERRUPTED) from None
+    outcome = f", perplexity {report.held_out[-1].perplexity:,.2f} on held-out documents" if report.held_out else ""
+    _tell(f"Saved {out} after {duration(report.seconds)}: {report.steps:,} steps, {report.tokens:,} tokens{outcome}.")
+    _tell(f"Next: bertcnn train LABELLED.csv --encoder {out} --out MODEL")
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

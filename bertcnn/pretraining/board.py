@@ -1,0 +1,51 @@
+"""Figures of a run in TensorBoard's format, where somebody asked for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from bertcnn.files import output_error
+
+
+class Board:
+    """Writes named figures by step into a folder that `tensorboard --logdir FOLDER` shows; without a folder, does nothing.
+
+    A run that goes on after a kill writes a file of its own; steps that were done twice have the same figures in both.
+
+    Args:
+        folder: where to write; made if it is missing.
+
+    Raises:
+        OutputError: the folder cannot be made.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._writer: Any = None
+        if folder is not None:
+            import tensorflow as tf
+
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise output_error(folder, error) from None
+            self._writer = tf.summary.create_file_writer(str(folder))
+
+    def write(self, step: int, kind: str, figures: Mapping[str, float]) -> None:
+        """Write figures of a step, such as "training" or "held_out", and bring them to the file."""
+        if self._writer is None:
+            return
+        import tensorflow as tf
+
+        with self._writer.as_default(step=step):
+            for name, value in figures.items():
+                tf.summary.scalar(f"{kind}/{name}", value)
+        self._writer.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._writer is not None:
+            self._writer.close()

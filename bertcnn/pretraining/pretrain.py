@@ -1,0 +1,231 @@
+"""Pretraining: from texts to an encoder, from nothing or from another encoder; a run that was killed goes on where it was."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from bertcnn.encoders.checkpoint import Checkpoint as Published
+from bertcnn.encoders.export import check_encoder_target
+from bertcnn.errors import OutputError, SettingsError
+from bertcnn.files import output_error, real_folder, try_lock
+from bertcnn.models.bert import Bert
+from bertcnn.models.pretraining import BertPretraining
+from bertcnn.models.weights import extract
+from bertcnn.pretraining.batches import PretrainingBatches
+from bertcnn.pretraining.beginning import Beginning, NewEncoder, begin_from, begin_new, identify
+from bertcnn.pretraining.board import Board
+from bertcnn.pretraining.corpus import Corpus, open_corpus
+from bertcnn.pretraining.documents import DocumentFiles
+from bertcnn.pretraining.loop import HeldOutFigures, Run, State, count_steps, make_optimizer, run_steps
+from bertcnn.pretraining.outcome import save_encoder
+from bertcnn.progress import Progress, Silent
+from bertcnn.settings import CONTINUED, FROM_NOTHING, PretrainingDataSettings, PretrainingSettings
+from bertcnn.training.checkpoint import (
+    Checkpoint,
+    check_same_settings,
+    newest_checkpoint,
+    restore_state,
+    save_checkpoint,
+    training_state,
+)
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What a run leaves on the disk, and when.
+
+    Attributes:
+        overwrite: whether an encoder at the same place may be replaced.
+        restart: forget the checkpoints of an interrupted run.
+        seconds_between_checkpoints: how much work a kill may cost.
+        logs: folder for TensorBoard; none by default.
+        cache: folder of the cache, for tokenised texts.
+    """
+
+    overwrite: bool = False
+    restart: bool = False
+    seconds_between_checkpoints: float = 300.0
+    logs: Path | None = None
+    cache: Path | None = None
+
+
+@dataclass(frozen=True)
+class PretrainingReport:
+    """What a finished run gave.
+
+    Attributes:
+        folder: the encoder.
+        steps: done in all.
+        tokens: learned from in all, padding apart.
+        held_out: figures on held-out documents, from before the first step on.
+        seconds: of this call.
+        resumed_at: the step it went on from, or 0.
+    """
+
+    folder: Path
+    steps: int
+    tokens: int
+    held_out: tuple[HeldOutFigures, ...]
+    seconds: float
+    resumed_at: int
+
+
+def checkpoint_folder(out: Path) -> Path:
+    """Where a run keeps its checkpoints: beside the encoder's place, until the encoder is there."""
+    return out.with_name(f"{out.name}.checkpoints")
+
+
+def pretrain(  # noqa: PLR0913 - what a pretraining is made of
+    texts: Sequence[str | Path],
+    out: str | Path,
+    *,
+    start: str | Path | NewEncoder | None = None,
+    data: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+    columns: str | Sequence[str] | None = None,
+    seed: int = 0,
+    keeping: Keeping | None = None,
+    progress: Progress | None = None,
+) -> PretrainingReport:
+    """Pretrain an encoder with masked words and next sentences, and save it in Hugging Face layout with both heads.
+
+    Called again with the same arguments after an interruption, even a kill or a full disk, it goes on from the newest checkpoint and
+    ends with exactly the weights of a run that was never interrupted (on the same machine and backend).
+
+    Args:
+        texts: files of documents; see `DocumentFiles`.
+        out: folder of the encoder, not there yet. Checkpoints lie beside it, in `OUT.checkpoints`, until it is finished.
+        start: the name or folder of an encoder to continue from, or what to make from nothing (a "mini" encoder by default).
+        data: settings by name, other than the defaults of `PretrainingDataSettings`.
+        training: settings by name, other than the defaults of `FROM_NOTHING` or `CONTINUED`.
+        columns: text columns of tables; guessed by default.
+        seed: of everything random.
+        keeping: what is left on the disk, and when.
+        progress: told how far it is.
+
+    Raises:
+        SettingsError: a setting cannot work, or a checkpoint was made with others.
+        TableError: the texts cannot be read, or are too few.
+        EncoderError: the encoder to continue from cannot be had.
+        TrainingError: the loss or the gradient is not finite; such weights are never saved.
+        OutputError: something is at `out` already, or the disk is full; checkpoints saved before are still there.
+        PretrainingInterrupted: Ctrl-C, after a checkpoint was saved.
+    """
+    began, progress, keeping, start = time.monotonic(), progress or Silent(), keeping or Keeping(), start or NewEncoder()
+    data_settings = PretrainingDataSettings(**(data or {}))
+    defaults = FROM_NOTHING if isinstance(start, NewEncoder) else CONTINUED
+    settings = PretrainingSettings(**{**defaults.model_dump(), **(training or {})})
+    target = real_folder(out)
+    check_encoder_target(target, keeping.overwrite)
+    files = DocumentFiles(texts, columns)
+    asked = {
+        **identify(start),
+        **data_settings.model_dump(mode="json"),
+        **settings.model_dump(mode="json"),
+        "columns": columns if columns is None or isinstance(columns, str) else list(columns),
+        "seed": seed,
+        "backend": keras.backend.backend(),
+    }
+    with _held(checkpoint_folder(target), restart=keeping.restart) as checkpoints:
+        earlier = newest_checkpoint(checkpoints, progress.note)
+        if earlier is not None:
+            check_same_settings(earlier.settings, asked, checkpoints)
+        learned = None if earlier is None else earlier.progress.get("vocabulary")
+        beginning = begin_new(start, files, learned, progress) if isinstance(start, NewEncoder) else begin_from(start, progress)
+        corpus = open_corpus(texts, beginning.tokenizer, columns=columns, cache=keeping.cache, progress=progress)
+        identity = {**asked, "texts": corpus.key, "weights": beginning.sha256}
+        if earlier is not None:
+            check_same_settings(earlier.settings, identity, checkpoints)
+        run = _prepare(beginning, corpus, data_settings, settings, seed, progress)
+        if earlier is None:
+            beginning.load(run.model, progress)
+        else:
+            run.state = State.from_json(earlier.step, earlier.progress["state"])
+            restore_state(earlier.tensors, run.model, run.optimizer)
+            progress.note(f"going on after step {earlier.step:,} of {run.steps:,}, from the checkpoint in {checkpoints}")
+        kept = {"vocabulary": list(beginning.tokenizer.vocabulary)} if isinstance(start, NewEncoder) else {}
+
+        def save() -> None:
+            tensors = training_state(run.model, run.optimizer)
+            save_checkpoint(checkpoints, Checkpoint(run.state.step, identity, {**kept, "state": run.state.as_json()}, tensors))
+
+        with Board(keeping.logs) as board:
+            run_steps(run, save=save, seconds_between_saves=keeping.seconds_between_checkpoints, board=board, progress=progress)
+        save_encoder(
+            target,
+            Published(beginning.settings, extract(run.model.weights)),
+            beginning.tokenizer,
+            story={"bertcnn": version("bertcnn"), "settings": identity, "steps": run.state.step, **run.state.as_json()},
+            overwrite=keeping.overwrite,
+        )
+        shutil.rmtree(checkpoints, ignore_errors=True)
+    resumed_at = 0 if earlier is None else earlier.step
+    seconds = time.monotonic() - began
+    return PretrainingReport(target, run.state.step, run.state.tokens, tuple(run.state.history), seconds, resumed_at)
+
+
+def _prepare(
+    beginning: Beginning, corpus: Corpus, data: PretrainingDataSettings, settings: PretrainingSettings, seed: int, progress: Progress
+) -> Run:
+    """Batches, model and optimizer of a run that has done no step yet.
+
+    Raises:
+        SettingsError: rows are longer than the encoder allows, or the texts do not fill a batch.
+    """
+    if data.sequence_length > beginning.settings.max_positions:
+        raise SettingsError(
+            f"rows of {data.sequence_length} tokens",
+            expected=f"at most the {beginning.settings.max_positions} positions of {beginning.name}",
+            fix="give a smaller sequence_length",
+        )
+    training = PretrainingBatches(corpus, data, seed=seed)
+    held_out = PretrainingBatches(corpus, data, seed=seed, part="held_out")
+    for line in (*corpus.summary.lines(), *training.report(0).lines()):
+        progress.note(line)
+    if not held_out.steps_per_epoch(0):
+        progress.note("no document is held out: nothing tells how well unseen texts are guessed")
+    policy = "mixed_bfloat16" if settings.precision == "bfloat16" else "float32"
+    encoder = Bert(beginning.settings, packed=data.pack, seed=seed, name="bert", dtype=policy)
+    model = BertPretraining(encoder, seed=seed, name="pretraining")
+    steps = count_steps(training, settings)
+    return Run(model, make_optimizer(settings, steps), steps, settings.accumulate, training, held_out)
+
+
+@contextmanager
+def _held(folder: Path, *, restart: bool) -> Iterator[Path]:
+    """The folder of checkpoints while nobody else is at work there; gone afterwards if nothing is in it.
+
+    Raises:
+        OutputError: another run is at work there, or it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = None if os.name == "nt" else os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise output_error(folder, error) from None
+    try:
+        if handle is not None and not try_lock(handle):
+            raise OutputError(
+                f"another run keeps its checkpoints in {folder} right now",
+                expected="one run at a time",
+                fix="wait for it, stop it, or choose another place",
+            )
+        if restart:
+            for place in folder.iterdir():
+                shutil.rmtree(place, ignore_errors=True)
+        yield folder
+    finally:
+        if handle is not None:
+            os.close(handle)
+        with suppress(OSError):  # it is not empty
+            folder.rmdir()

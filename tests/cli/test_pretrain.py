@@ -1,0 +1,70 @@
+"""`bertcnn pretrain` as people type it."""
+
+import numpy as np
+import pytest
+
+from benchmarks.kill_pretrain import write_texts
+from bertcnn.encoders.convert import load_encoder
+
+
+@pytest.fixture
+def texts(tmp_path):
+    write_texts(tmp_path / "texts.txt")
+    return tmp_path / "texts.txt"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--steps", "0"), ("steps", "greater than or equal to 1")),
+        (("--from", "minilm-l6", "--size", "tiny"), ("both --from and --size",)),
+        (("--size", "huge"), ("'huge'", "tiny, mini")),
+        (("--precision", "float8"), ("precision", "'float8'")),
+        (("--batch-size", "4000", "--size", "tiny"), ("4,000 rows of one batch",)),
+        (("--vocabulary", "20000"), ("20,000 pieces",)),
+    ],
+    ids=["steps", "both", "size", "precision", "batch", "vocabulary"],
+)
+def test_what_cannot_work_is_one_line_and_leaves_nothing(run, texts, options, words):
+    out = texts.parent / "encoder"
+    code, _, err = run("pretrain", texts, "--out", out, *options)
+    last = err.strip().splitlines()[-1]
+    assert code == 2, err
+    assert last.startswith("bertcnn: ")
+    assert "What to do" in last
+    for word in words:
+        assert word in last
+    assert [path.name for path in texts.parent.iterdir()] == ["texts.txt"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 9, b" \n\n \n"], ids=["empty", "binary", "blank"])
+def test_a_file_without_texts_is_one_line(run, tmp_path, content):
+    (tmp_path / "texts.txt").write_bytes(content)
+    code, _, err = run("pretrain", tmp_path / "texts.txt", "--out", tmp_path / "encoder")
+    assert code == 2, err
+    assert err.strip().splitlines()[-1].startswith("bertcnn: ")
+    assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
+
+
+def test_an_encoder_without_heads_is_continued_with_new_ones_and_it_is_said(run, texts, encoder_folder):
+    """Also: rows of one document each, batches added up, half precision, TensorBoard, nothing held out."""
+    out, logs = texts.parent / "encoder", texts.parent / "logs"
+    options = ("--steps", "1", "--accumulate", "2", "--batch-size", "4", "--sequence-length", "32", "--held-out", "0", "--no-pack")
+    more = ("--no-next-sentence", "--precision", "bfloat16", "--logs", logs, "--whole-words", "--seed", "3")
+    code, _, err = run("pretrain", texts, "--from", encoder_folder, "--out", out, *options, *more)
+    assert code == 0, err
+    for line in (
+        "tiny has no head for masked words: one is started from random weights",
+        "tiny has no head for next sentences: one is started from random weights",
+        "no document is held out: nothing tells how well unseen texts are guessed",
+        f"Saved {out}",
+    ):
+        assert line in err
+    assert any(logs.iterdir())
+    before, after = load_encoder(encoder_folder), load_encoder(out)
+    assert after.settings == before.settings
+    assert (out / "vocab.txt").read_text() == (encoder_folder / "vocab.txt").read_text()
+    assert 0 < np.abs(after.weights[0].numpy() - before.weights[0].numpy()).max() < 0.01
+    code, output, err = run("encoder", "info", out)
+    assert code == 0, err
+    assert "2 of width 16" in output
