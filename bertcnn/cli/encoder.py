@@ -89,6 +89,24 @@ def export(
         print("It has no MLM head: AutoModelForMaskedLM will start one anew.", file=sys.stderr)
 
 
+@encoder_app.command()
+def compare(
+    old: Name,
+    new: Name,
+    data: Annotated[Path, typer.Argument(help="Labelled file.", show_default=False)],
+    test: Annotated[Path | None, typer.Option(help="Labelled file to test on.", show_default="three tenths of DATA")] = None,
+    rows: Annotated[int | None, typer.Option(help="Rows of each label to learn from.", show_default="all")] = None,
+    seeds: Annotated[int, typer.Option(help="Classifiers trained from each encoder.")] = 5,
+) -> None:
+    """Say whether classifiers from NEW are better than those from OLD, with several seeds and an interval."""
+    from bertcnn.cli.pretrain import check_verdict, tell_verdict
+    from bertcnn.cli.quiet import load_keras
+
+    check_verdict(old, data, test, seeds)
+    load_keras()
+    tell_verdict(data, old, Path(new), test, rows, seeds)
+
+
 def fill_mask(
     encoder: Name,
     text: Annotated[str, typer.Argument(help='With one or more [MASK]: "Rome is the [MASK] of Italy."', show_default=False)],

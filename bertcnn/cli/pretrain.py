@@ -42,6 +42,15 @@ def pretrain(
     seed: Annotated[int, typer.Option(help="Makes a run repeat exactly.")] = 0,
     checkpoint_minutes: Annotated[float, typer.Option(min=0, help="How much work a kill may cost.")] = 5.0,
     logs: Annotated[Path | None, typer.Option(help="Folder for TensorBoard.", show_default="none")] = None,
+    verdict: Annotated[
+        Path | None,
+        typer.Option(help="Labelled file: are classifiers from the new encoder better than from --from?", show_default="none"),
+    ] = None,
+    verdict_test: Annotated[
+        Path | None, typer.Option(help="Labelled file to test them on.", show_default="three tenths of --verdict")
+    ] = None,
+    verdict_rows: Annotated[int | None, typer.Option(help="Rows of each label to learn from.", show_default="all")] = None,
+    verdict_seeds: Annotated[int, typer.Option(help="Classifiers trained from each encoder.")] = 5,
     force: Annotated[bool, typer.Option("--force", help="Replace an encoder at OUT.")] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Forget the checkpoints of an interrupted run.")] = False,
 ) -> None:
@@ -58,6 +67,8 @@ def pretrain(
         raise SettingsError(
             f"both --from and {surplus}", expected="an encoder to continue from, or one to make from nothing", fix="leave one of them out"
         )
+    if verdict is not None:
+        check_verdict(start, verdict, verdict_test, verdict_seeds)
     load_keras()
     from bertcnn.pretraining.beginning import NewEncoder
     from bertcnn.pretraining.loop import PretrainingInterrupted
@@ -86,7 +97,38 @@ def pretrain(
         raise Told(INTERRUPTED) from None
     outcome = f", perplexity {report.held_out[-1].perplexity:,.2f} on held-out documents" if report.held_out else ""
     _tell(f"Saved {out} after {duration(report.seconds)}: {report.steps:,} steps, {report.tokens:,} tokens{outcome}.")
+    if verdict is not None and start is not None:
+        tell_verdict(verdict, start, out, verdict_test, verdict_rows, verdict_seeds)
     _tell(f"Next: bertcnn train LABELLED.csv --encoder {out} --out MODEL")
+
+
+def check_verdict(start: str | None, verdict: Path, test: Path | None, seeds: int) -> None:
+    """Refuse, before hours of pretraining, what could not be judged.
+
+    Raises:
+        SettingsError: there is no encoder to compare with, or there are too few seeds.
+        TableError: a file is missing.
+    """
+    from bertcnn.data.formats import check_input
+
+    if start is None:
+        raise SettingsError("--verdict without --from", expected="an encoder that the new one is compared with", fix="give --from")
+    if seeds < 2:
+        raise SettingsError(f"--verdict-seeds {seeds}", expected="at least 2, since chance is measured by their differences", fix="give 5")
+    for path in (verdict, test):
+        if path is not None:
+            check_input(path)
+
+
+def tell_verdict(data: Path, old: str, new: Path, test: Path | None, rows: int | None, seeds: int) -> None:
+    """Train classifiers from both encoders and say which are better, on standard output."""
+    from bertcnn.cli.progress import show_progress
+    from bertcnn.verdict import compare_encoders
+
+    _tell(f"Verdict: {2 * seeds} classifiers, {seeds} from {old} and {seeds} from {new}")
+    with show_progress() as progress:
+        found = compare_encoders(data, old, new, test=test, seeds=seeds, rows_per_label=rows, progress=progress)
+    print(found.in_words(), flush=True)
 
 
 def _tell(line: str) -> None:
