@@ -21,9 +21,6 @@ from bertcnn.attribution import AttentionMaps, Attribution, attention_weights, a
 from bertcnn.bundle import Bundle, BundleConfig, Calibration, check_bundle_target, read_bundle, write_bundle
 from bertcnn.data.labels import check_label_types, check_labels, check_one_type
 from bertcnn.data.splits import split_validation
-from bertcnn.encoders.config import read_tokenizer_settings
-from bertcnn.encoders.convert import load_encoder
-from bertcnn.encoders.download import fetch_encoder
 from bertcnn.engines import Engine, EngineName, EngineOutput, check_engine, softmax
 from bertcnn.engines.keras_engine import KerasEngine, classifier_of
 from bertcnn.engines.openvino_engine import token_embeddings
@@ -45,12 +42,13 @@ from bertcnn.predictor import Predictor, check_texts, load, place_of_label
 from bertcnn.progress import Progress, Silent
 from bertcnn.reporting import Measured, Origin, Rows, about, training_report
 from bertcnn.saved_engine import SavedEngine, read_engine
-from bertcnn.settings import FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe, TokenizerSettings
+from bertcnn.settings import FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe
 from bertcnn.text.cleaning import is_blank
-from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
+from bertcnn.text.wordpiece import WordPieceTokenizer
 from bertcnn.training.fit import FitResult
 from bertcnn.training.recipes import Embed, TokenizedRows, choose_recipe, on_gpu, recipe_settings, train
 from bertcnn.training.savepoints import Savepoints, digest
+from bertcnn.training.start import load_start
 
 _SEEDS = 2**31
 
@@ -140,16 +138,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         classes = np.unique(np.asarray(train_labels))
         check_targets(PrecisionTargets.of(self.auto_precision), [str(name) for name in classes])
 
-        fetched = fetch_encoder(self.encoder, progress=progress)
-        encoder = load_encoder(fetched.folder, seed=seed)
-        limits = read_tokenizer_settings(fetched.folder, encoder.settings.max_positions)
-        max_tokens = min(limits.max_tokens, recipe_settings("full", changes).max_tokens)
-        tokenizer = WordPieceTokenizer(
-            read_vocabulary(fetched.folder / "vocab.txt"),
-            TokenizerSettings(
-                lowercase=limits.lowercase, max_tokens=max_tokens, head_tokens=min(limits.head_tokens, (max_tokens - 2) // 4 + 1)
-            ),
-        )
+        start = load_start(self.encoder, recipe_settings("full", changes).max_tokens, seed=seed, progress=progress)
+        encoder, tokenizer = start.encoder, start.tokenizer
         train_rows, train_cut = _tokenize(tokenizer, train_texts, train_labels, classes, progress)
         valid_rows, valid_cut = _tokenize(tokenizer, valid_texts, valid_labels, classes, progress)
 
@@ -163,7 +153,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         progress.note(f"recipe {recipe}: {reason}")
         settings = recipe_settings(recipe, changes)
         head = self.head or (FROZEN_HEAD if recipe == "frozen" else HeadSettings())
-        embed = _embed_on_cpu(encoder, tokenizer.pad_id) if recipe == "frozen" else None
+        embed = embed_on_cpu(encoder, tokenizer.pad_id) if recipe == "frozen" else None
         kept = None
         if savepoints is not None:
             story = {"recipe": recipe, "seed": seed, "training": settings.model_dump(mode="json"), "head": head.model_dump(mode="json")}
@@ -173,7 +163,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             encoder, train_rows, valid_rows, head, recipe, settings, seed=seed, progress=progress, embed=embed, savepoints=kept
         )
         self.classes_, self.history_, self.recipe_ = classes, result.epochs, (recipe, reason)
-        figures, calibration = self._finish(model, result, tokenizer, train_rows, valid_rows, fetched.name, columns or Columns())
+        figures, calibration = self._finish(model, result, tokenizer, train_rows, valid_rows, start.name, columns or Columns())
         learned, held_out = (
             Rows(content, [str(label) for label in names], rows.lengths, cut)
             for content, names, rows, cut in (
@@ -449,7 +439,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _embed_on_cpu(encoder: Bert, pad_id: int) -> Embed | None:
+def embed_on_cpu(encoder: Bert, pad_id: int) -> Embed | None:
     """The frozen encoder's output by OpenVINO, which computes it half as fast again as TensorFlow; None on a GPU."""
     if on_gpu():
         return None

@@ -192,6 +192,32 @@ def _predicted(predictor: Predictor, texts: list[str], progress: Progress) -> li
     return predicted
 
 
+def labelled_rows(
+    data: str | Path,
+    *,
+    text: str | Sequence[str] | None = None,
+    label: str | None = None,
+    progress: Progress | None = None,
+) -> list[tuple[str, str]]:
+    """The rows of a file that have a text and a label.
+
+    Args:
+        data: a labelled file, as for training.
+        text: the text column or columns; guessed by default.
+        label: the label column; guessed by default.
+        progress: told of the columns chosen, and of rows that cannot be read.
+
+    Raises:
+        TableError: the file cannot be read, or has no such columns.
+    """
+    progress = progress or Silent()
+    table = _read(data, None, progress)
+    choice = guess_columns(table, text=text, label=label)
+    _explain(choice, progress)
+    rows = zip(_texts(table, choice.text), table.column(str(choice.label)), strict=True)
+    return [(content, name) for content, name in rows if not is_blank(content) and not is_blank(name)]
+
+
 def _read(data: str | Path, out: Path | None, progress: Progress) -> Table:
     """A labelled file; rows that cannot be read are told of, and go beside the model where there is one."""
     rejects = out.with_name(out.name + ".rejects.csv") if out is not None and out.parent.is_dir() else None

@@ -11,14 +11,12 @@ import numpy as np
 from scipy.stats import t as student
 
 from bertcnn.classifier import BertCNNClassifier
-from bertcnn.data.columns import guess_columns, join_texts
 from bertcnn.data.labels import check_labels
 from bertcnn.data.splits import split_validation
-from bertcnn.data.tables import column_position, read_table
 from bertcnn.errors import LabelError, SettingsError, one_line
+from bertcnn.labelled import labelled_rows
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import Recipe
-from bertcnn.text.cleaning import is_blank
 
 _TESTED = 0.3  # share of the rows that no classifier learns from
 _MOST_TESTED = 3000
@@ -142,13 +140,13 @@ def _parts(
     data: str | Path, test: str | Path | None, text: str | Sequence[str] | None, label: str | None
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Texts with their labels, to learn from and to test on."""
-    rows = _labelled(data, text, label)
+    rows = labelled_rows(data, text=text, label=label)
     check_labels([name for _, name in rows])
     if test is None:
         kept, held_out = split_validation([content for content, _ in rows], [name for _, name in rows], _TESTED)
         learned, tested = [rows[row] for row in kept], [rows[row] for row in held_out]
     else:
-        learned, tested = rows, _labelled(test, text, label)
+        learned, tested = rows, labelled_rows(test, text=text, label=label)
     unknown = sorted({name for _, name in tested} - {name for _, name in learned})
     if unknown or not tested:
         raise LabelError(
@@ -157,15 +155,6 @@ def _parts(
             fix="correct the file to test on, or add rows to learn from",
         )
     return learned, tested
-
-
-def _labelled(data: str | Path, text: str | Sequence[str] | None, label: str | None) -> list[tuple[str, str]]:
-    """The rows of a file that have a text and a label."""
-    table = read_table(data)
-    choice = guess_columns(table, text=text, label=label)
-    places = [column_position(name, table.columns) for name in choice.text]
-    rows = zip((join_texts(row[place] for place in places) for row in table.rows), table.column(str(choice.label)), strict=True)
-    return [(content, name) for content, name in rows if not is_blank(content) and not is_blank(name)]
 
 
 def _draw(rows: list[tuple[str, str]], each: int, seed: int) -> list[tuple[str, str]]:

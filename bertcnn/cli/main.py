@@ -17,6 +17,7 @@ from bertcnn.cli.export import export
 from bertcnn.cli.interrupts import INTERRUPTED, Told
 from bertcnn.cli.pretrain import pretrain
 from bertcnn.cli.quiet import load_keras
+from bertcnn.cli.tune import training_plan, tune
 from bertcnn.errors import BertCNNError, OutputError
 
 app = typer.Typer(
@@ -47,14 +48,21 @@ def train(
     out: Annotated[Path, typer.Option("--out", help="Folder to save the model in.", show_default=False)],
     text: Text = None,
     label: Label = None,
-    encoder: Annotated[str, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.")] = "minilm-l6",
+    encoder: Annotated[
+        str | None, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.", show_default="minilm-l6")
+    ] = None,
     valid: Annotated[Path | None, typer.Option(help="Labelled file that chooses the best epoch.", show_default="a tenth of DATA")] = None,
-    recipe: Annotated[str, typer.Option(help="full: train everything. frozen: the head only. auto: choose.")] = "auto",
+    recipe: Annotated[
+        str | None, typer.Option(help="full: train everything. frozen: the head only. auto: choose.", show_default="auto")
+    ] = None,
+    settings: Annotated[Path | None, typer.Option(help="File that `bertcnn tune` wrote; other options win.", show_default=False)] = None,
     seed: Annotated[int, typer.Option(help="Makes a run repeat exactly.")] = 0,
     epochs: Annotated[int | None, typer.Option(help="Passes over the rows, at most.", show_default="by recipe")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default="by recipe")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows of a batch.", show_default="by recipe")] = None,
-    class_weight: Annotated[str, typer.Option(help="none, balanced or sqrt: let rare labels count more.")] = "none",
+    class_weight: Annotated[
+        str | None, typer.Option(help="none, balanced or sqrt: let rare labels count more.", show_default="none")
+    ] = None,
     min_rows: Annotated[
         int, typer.Option(help="Merge labels with fewer rows: A > B > C into A > B, others into 'other'.", show_default="none are merged")
     ] = 0,
@@ -74,6 +82,7 @@ def train(
     from bertcnn.settings import PrecisionTargets
 
     PrecisionTargets.of(auto_precision)
+    plan = training_plan(settings, encoder, recipe)
     check_bundle_target(out, force)
     for path in (data, valid):
         if path is not None:
@@ -90,14 +99,15 @@ def train(
         "class_weight": class_weight,
         "time_budget": time_budget,
     }
-    changes = {name: value for name, value in given.items() if value is not None}
+    changes = {**plan.training, **{name: value for name, value in given.items() if value is not None}}
     with show_progress() as progress:
         classifier = BertCNNClassifier(
-            encoder,
-            recipe=recipe,  # type: ignore[arg-type]
+            plan.encoder,
+            recipe=plan.recipe,  # type: ignore[arg-type]
             seed=seed,
             training=changes,
             auto_precision=auto_precision,
+            head=plan.head,
             progress=progress,
         )
         command = shlex.join(["bertcnn", *sys.argv[1:]])
@@ -286,6 +296,7 @@ def score(
 app.command()(check)
 app.command()(export)
 app.command()(pretrain)
+app.command()(tune)
 app.command("fill-mask")(fill_mask)
 
 

@@ -136,6 +136,7 @@ def figures_text(figures: dict[str, float]) -> str:
     """Named values in words: ", loss 0.412, macro-F1 0.931, 397 rows/s"."""
     names = {
         "macro_f1": "macro-F1",
+        "best_macro_f1": "best macro-F1",
         "mlm_loss": "MLM loss",
         "mlm_accuracy": "accuracy",
         "nsp_loss": "NSP loss",

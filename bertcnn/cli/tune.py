@@ -1,0 +1,127 @@
+"""`bertcnn tune`, and what `bertcnn train --settings` makes of its file."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bertcnn.cli.interrupts import INTERRUPTED, Told
+from bertcnn.cli.quiet import load_keras
+from bertcnn.errors import SettingsError
+
+if TYPE_CHECKING:
+    from bertcnn.settings import HeadSettings
+    from bertcnn.tuned import TunedSettings
+
+_ENCODER = "minilm-l6"
+
+
+def tune(
+    data: Annotated[Path, typer.Argument(help="Labelled file, without the rows kept for testing.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", help="File for the settings found (.json).", show_default=False)],
+    minutes: Annotated[float, typer.Option(help="Time limit.")] = 30.0,
+    trials: Annotated[int | None, typer.Option(help="Stop after so many trials.", show_default="by time only")] = None,
+    recipe: Annotated[str, typer.Option(help="Whose settings: frozen, full, or auto: choose.")] = "auto",
+    text: Annotated[str | None, typer.Option("--text", help="Text column, or several with commas between.", show_default="guessed")] = None,
+    label: Annotated[str | None, typer.Option("--label", help="Label column.", show_default="guessed")] = None,
+    valid: Annotated[Path | None, typer.Option(help="Labelled file of validation rows.", show_default="rows of DATA")] = None,
+    encoder: Annotated[str, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.")] = _ENCODER,
+    seed: Annotated[int, typer.Option(help="Makes a search of so many trials repeat exactly.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+) -> None:
+    """Search better settings for `bertcnn train --settings`, by macro-F1 on validation rows, within a time limit.
+
+    The defaults are kept where nothing is better by more than luck. After Ctrl-C or a kill, the same command goes on.
+    """
+    from bertcnn.cli.progress import show_progress
+    from bertcnn.data.formats import check_input
+    from bertcnn.study import need_optuna, study_path
+    from bertcnn.tuned import check_settings_target
+
+    need_optuna()
+    for path in (data, valid):
+        if path is not None:
+            check_input(path)
+    check_settings_target(out, force or study_path(out).exists())
+    load_keras()
+    from bertcnn.tuning import TuningInterrupted
+    from bertcnn.tuning import tune as search
+
+    try:
+        with show_progress() as progress:
+            tuned = search(
+                data,
+                out,
+                text=text,
+                label=label,
+                valid=valid,
+                encoder=encoder,
+                recipe=recipe,  # type: ignore[arg-type]
+                seed=seed,
+                minutes=minutes,
+                trials=trials,
+                overwrite=force,
+                progress=progress,
+            )
+    except TuningInterrupted as stop:
+        _show(stop.tuned, out)
+        print("bertcnn: interrupted; the same command goes on from there.", file=sys.stderr, flush=True)
+        raise Told(INTERRUPTED) from None
+    _show(tuned, out)
+    print(f"Next: bertcnn train {data} --settings {out} --out MODEL", file=sys.stderr, flush=True)
+
+
+def _show(tuned: TunedSettings, out: Path) -> None:
+    """The outcome, for a person."""
+    from bertcnn.cli.progress import duration
+
+    complete = sum(trial.outcome == "complete" for trial in tuned.trials)
+    print(
+        f"Wrote {out}: {len(tuned.trials)} trials ({complete} complete) in {duration(tuned.seconds)}. {tuned.verdict[0].upper()}"
+        f"{tuned.verdict[1:]}.",
+        file=sys.stderr,
+        flush=True,
+    )
+    if tuned.head is not None:
+        chosen = {**tuned.training, **{f"head {name}": value for name, value in tuned.head.model_dump().items()}}
+        told = ", ".join(f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in chosen.items())
+        print(f"Settings: {told}", file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """How to train: what the options say, else the settings file, else the defaults."""
+
+    encoder: str
+    recipe: str
+    training: dict[str, Any]
+    head: HeadSettings | None
+
+
+def training_plan(settings: Path | None, encoder: str | None, recipe: str | None) -> TrainingPlan:
+    """The plan for `train`.
+
+    Args:
+        settings: the file that `tune` wrote, if any.
+        encoder: as given, if it was.
+        recipe: as given, if it was.
+
+    Raises:
+        SettingsError: the file will not do, or is for another recipe than the one given.
+    """
+    if settings is None:
+        return TrainingPlan(encoder or _ENCODER, recipe or "auto", {}, None)
+    from bertcnn.tuned import read_tuned
+
+    tuned = read_tuned(settings)
+    if recipe not in (None, "auto", tuned.recipe):
+        raise SettingsError(
+            f"--recipe {recipe} with settings that were found for the recipe {tuned.recipe}",
+            expected="settings for the same recipe, whose learning rates differ much",
+            fix=f"leave --recipe out, or run `bertcnn tune` with --recipe {recipe}",
+        )
+    return TrainingPlan(encoder or tuned.encoder, tuned.recipe, tuned.training, tuned.head)

@@ -1,0 +1,49 @@
+"""What a training starts from: an encoder, by name or folder, and the tokenizer that belongs to it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from bertcnn.encoders.config import read_tokenizer_settings
+from bertcnn.encoders.convert import load_encoder
+from bertcnn.encoders.download import fetch_encoder
+from bertcnn.models.bert import Bert
+from bertcnn.progress import Progress
+from bertcnn.settings import TokenizerSettings
+from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
+
+
+@dataclass(frozen=True)
+class Start:
+    """An encoder, ready to be trained.
+
+    Attributes:
+        name: what it is called in a model made from it.
+        encoder: with its published weights.
+        tokenizer: makes its input.
+    """
+
+    name: str
+    encoder: Bert
+    tokenizer: WordPieceTokenizer
+
+
+def load_start(encoder: str | os.PathLike[str], max_tokens: int, *, seed: int, progress: Progress) -> Start:
+    """Fetch and load an encoder.
+
+    Args:
+        encoder: name of a published one, or a folder.
+        max_tokens: that a text may have, if the encoder reads as many.
+        seed: of its dropout.
+        progress: told of the download.
+
+    Raises:
+        EncoderError: it is unknown or cannot be had.
+    """
+    fetched = fetch_encoder(encoder, progress=progress)
+    loaded = load_encoder(fetched.folder, seed=seed)
+    limits = read_tokenizer_settings(fetched.folder, loaded.settings.max_positions)
+    most = min(limits.max_tokens, max_tokens)
+    settings = TokenizerSettings(lowercase=limits.lowercase, max_tokens=most, head_tokens=min(limits.head_tokens, (most - 2) // 4 + 1))
+    return Start(fetched.name, loaded, WordPieceTokenizer(read_vocabulary(fetched.folder / "vocab.txt"), settings))

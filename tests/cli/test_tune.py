@@ -1,0 +1,102 @@
+"""`bertcnn tune` and `bertcnn train --settings`, as people type them."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from bertcnn.bundle import read_config
+from tests.tickets import as_csv, tickets
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tune")
+    (folder / "tickets.csv").write_text(as_csv(*tickets(8)))
+    (folder / "valid.csv").write_text(as_csv(*tickets(4)))
+    return folder
+
+
+def tuned(folder, encoder, **changes):
+    """A settings file whose settings were chosen."""
+    head = {"window_sizes": [1, 2], "filters": 32, "dropout": 0.2}
+    training = {"learning_rate": 0.01, "epochs": 2, "fewest_steps": 0}
+    trial = {"outcome": "complete", "epochs": 2, "seconds": 1.0, "training": training, "head": head}
+    content = {
+        "format": "bertcnn settings",
+        "version": 1,
+        "recipe": "frozen",
+        "encoder": str(encoder),
+        "training": training,
+        "head": head,
+        "verdict": "trial 1 is better",
+        "macro_f1": 0.9,
+        "default_macro_f1": 0.8,
+        "best_trial": 1,
+        "chance": 0.01,
+        "validation_rows": 12,
+        "folds": 1,
+        "seed": 0,
+        "seconds": 2.0,
+        "finished": True,
+        "trials": [{**trial, "number": 0, "macro_f1": 0.8}, {**trial, "number": 1, "macro_f1": 0.9}],
+        **changes,
+    }
+    path = folder / "chosen.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_tuning_tells_what_it_found_and_what_is_next(run, folder, encoder_folder):
+    out = folder / "settings.json"
+    arguments = (folder / "tickets.csv", "--out", out, "--valid", folder / "valid.csv", "--encoder", encoder_folder)
+    code, printed, told = run("tune", *arguments, "--recipe", "frozen", "--trials", 2)
+    assert (code, printed) == (0, "")
+    assert "trial 0: macro-F1 " in told
+    assert "the defaults" in told
+    assert f"Wrote {out}: 2 trials" in told
+    assert f"Next: bertcnn train {folder / 'tickets.csv'} --settings {out} --out MODEL" in told
+    assert len(json.loads(out.read_text())["trials"]) == 2
+    code, _, told = run("tune", *arguments)
+    assert (code, told.count("\n")) == (2, 1)
+    assert "exists; expected" in told
+
+
+def test_training_takes_what_was_found_and_options_win(run, folder, encoder_folder):
+    settings = tuned(folder, encoder_folder)
+    code, _, told = run("train", folder / "tickets.csv", "--settings", settings, "--epochs", 1, "--out", folder / "model")
+    assert code == 0, told
+    config = read_config(folder / "model")
+    assert (config.recipe, config.head.window_sizes, config.head.filters, config.encoder_name) == ("frozen", (1, 2), 32, "tiny")
+    metrics = json.loads((folder / "model" / "metrics.json").read_text())
+    assert metrics["best_epoch"] == 1
+
+
+def test_settings_that_will_not_do_are_refused_in_one_line(run, folder, encoder_folder):
+    settings = tuned(folder, encoder_folder)
+    for arguments, words in (
+        (("--settings", settings, "--recipe", "full"), "found for the recipe frozen"),
+        (("--settings", folder / "none.json"), "cannot be read"),
+        (("--settings", folder / "tickets.csv"), "no JSON file"),
+    ):
+        code, _, told = run("train", folder / "tickets.csv", *arguments, "--out", folder / "new")
+        assert (code, told.count("\n")) == (2, 1), told
+        assert words in told
+        assert not (folder / "new").exists()
+
+
+def test_without_optuna_one_line_names_the_command(folder):
+    program = "import sys; sys.modules['optuna'] = None; from bertcnn.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "tune", str(folder / "tickets.csv"), "--out", str(folder / "o.json")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "pip install 'bertcnn[tune]'" in done.stderr
+
+
+def test_the_other_commands_start_without_it():
+    modules = "bertcnn.cli.main, bertcnn.predictor, bertcnn.scoring, bertcnn.tuned"
+    program = f"import sys, {modules}; print({{'optuna', 'sqlalchemy'}} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

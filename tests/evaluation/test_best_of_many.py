@@ -1,0 +1,53 @@
+"""The best of many: told from the luckiest."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score
+
+from bertcnn.evaluation.best_of_many import _macro_f1, chance_of_best
+
+
+def answers(labels, share, generator):
+    """Right answers at this share, others at random."""
+    wrong = generator.random(len(labels)) >= share
+    return np.where(wrong, generator.integers(0, 4, len(labels)), labels)
+
+
+def candidates(shares, rows=400, seed=0):
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(0, 4, rows)
+    return labels, [answers(labels, share, generator) for share in shares]
+
+
+def test_the_figures_are_those_of_scikit_learn():
+    labels, predictions = candidates([0.5, 0.9])
+    drawn = np.random.default_rng(1).multinomial(400, np.full(400, 1 / 400), 3)
+    figures = _macro_f1(labels, predictions, drawn.astype(np.float32), 6)
+    for predicted, row in zip(predictions, figures, strict=True):
+        peers = [f1_score(labels, predicted, average="macro", sample_weight=weights) for weights in drawn]
+        assert row == pytest.approx(peers, abs=1e-6)
+
+
+def test_a_real_gain_is_told_from_many_equals():
+    assert chance_of_best(*candidates([0.8, 0.8, 0.9]), np.arange(400)) < 0.01
+    assert chance_of_best(*candidates([0.8, 0.8]), np.arange(400)) > 0.05
+
+
+def test_nothing_above_the_first_is_no_gain():
+    labels, predictions = candidates([0.9, 0.5])
+    assert chance_of_best(labels, [*predictions, predictions[0]], np.arange(400)) == 1.0
+
+
+def test_of_twenty_equals_the_best_is_seldom_believed():
+    believed = 0
+    for seed in range(25):
+        labels, predictions = candidates([0.8] * 20, rows=200, seed=seed)
+        believed += chance_of_best(labels, predictions, np.arange(200)) <= 0.05
+    assert believed <= 4  # 5 % are 1.25; five or more would happen once in 100 times
+
+
+def test_duplicates_count_for_one():
+    labels, predictions = candidates([0.7, 0.78], rows=150)
+    alone = chance_of_best(labels, predictions, np.arange(150))
+    repeated = chance_of_best(np.tile(labels, 4), [np.tile(one, 4) for one in predictions], np.tile(np.arange(150), 4))
+    assert repeated == alone

@@ -1,0 +1,44 @@
+"""Rows divided for choosing: enough of them, duplicates together, every label learned."""
+
+import numpy as np
+import pytest
+
+from bertcnn.data.splits import split_validation
+from bertcnn.divided import divide
+from bertcnn.errors import LabelError
+
+
+def rows(count):
+    """Texts that differ in letters, of two labels."""
+    letters = "abcdefghij"
+    texts = ["".join(letters[int(digit)] for digit in f"{row:05}") for row in range(count)]
+    return texts, ["even" if row % 2 else "odd" for row in range(count)]
+
+
+@pytest.mark.parametrize(("count", "folds", "least"), [(100, 5, 100), (1200, 5, 1200), (2500, 2, 900), (6000, 1, 950), (12000, 1, 1150)])
+def test_the_fewer_rows_there_are_the_more_folds(count, folds, least):
+    parts = divide(*rows(count))
+    assert len(parts) == folds
+    assert sum(len(valid) for _, valid in parts) >= least
+    for train, valid in parts:
+        assert sorted([*train, *valid]) == list(range(count))
+
+
+def test_many_rows_are_divided_as_in_training():
+    texts, labels = rows(11000)
+    assert all(np.array_equal(*both) for both in zip(divide(texts, labels)[0], split_validation(texts, labels, 0.1), strict=True))
+
+
+def test_duplicates_stay_together_and_every_label_is_learned():
+    texts, labels = rows(60)
+    texts += ["Only one!", "only ONE", "dup a", "Dup A"]
+    labels += ["lonely", "lonely", "odd", "odd"]
+    for train, valid in divide(texts, labels):
+        assert {labels[row] for row in train} == {"even", "odd", "lonely"}
+        assert not {60, 61} & set(valid.tolist())
+        assert len({62, 63} & set(valid.tolist())) in (0, 2)
+
+
+def test_rows_of_which_none_can_be_held_out_are_refused():
+    with pytest.raises(LabelError, match="none can be held out"):
+        divide(["a 1", "a 2", "b 1", "b 2"], ["a", "a", "b", "b"])

@@ -1,0 +1,42 @@
+"""Trainings on parts of the same rows."""
+
+import numpy as np
+import pytest
+
+from bertcnn.encoders.convert import load_encoder
+from bertcnn.models.weights import extract
+from bertcnn.progress import Silent
+from bertcnn.settings import HeadSettings, TrainingSettings
+from bertcnn.training.recipes import TokenizedRows, train
+from bertcnn.training.repeated import Attempt, full_attempts, head_attempts
+
+HEAD = HeadSettings(window_sizes=(2,), filters=8)
+SETTINGS = TrainingSettings(epochs=1, batch_size=8, compiled_shapes=1)
+
+
+@pytest.fixture(scope="module")
+def rows(make_rows):
+    return make_rows(30, seed=1)
+
+
+def attempt(train_rows):
+    return Attempt(np.array(train_rows), np.arange(24, 30), HEAD, SETTINGS, seed=7)
+
+
+def part(rows, chosen):
+    return TokenizedRows([rows.token_ids[row] for row in chosen], rows.labels[chosen])
+
+
+@pytest.mark.parametrize("recipe", ["frozen", "full"])
+def test_each_training_is_what_it_would_be_alone(rows, encoder_folder, tmp_path, recipe):
+    encoder = load_encoder(encoder_folder, seed=7)
+    before = {name: value.copy() for name, value in extract(encoder.weights).items()}
+    run = full_attempts(encoder, rows) if recipe == "full" else head_attempts(encoder, rows, None, tmp_path / "features", Silent())
+    run(attempt(range(12, 24)), Silent())
+    second = run(attempt(range(3, 20)), Silent())
+    fresh = load_encoder(encoder_folder, seed=7)
+    learned, valid = part(rows, np.arange(3, 20)), part(rows, np.arange(24, 30))
+    _, alone = train(fresh, learned, valid, HEAD, recipe, SETTINGS, seed=7, progress=Silent())
+    assert np.allclose(second.valid_logits, alone.valid_logits, atol=2e-3)  # features are kept in half precision
+    if recipe == "frozen":
+        assert all(np.array_equal(value, before[name]) for name, value in extract(encoder.weights).items())

@@ -1,0 +1,57 @@
+"""The settings that a search tries."""
+
+import pytest
+
+from bertcnn.settings import FROZEN, FULL
+from bertcnn.training.space import Space
+
+LABELS = ["a"] * 30 + ["b"] * 10
+
+
+class Ends:
+    """Suggests the lowest or the highest value of each range."""
+
+    def __init__(self, highest):
+        self._highest = highest
+
+    def suggest_float(self, name, low, high, *, log=False):  # noqa: ARG002
+        return high if self._highest else low
+
+    def suggest_int(self, name, low, high, *, step=1, log=False):  # noqa: ARG002
+        return high if self._highest else low
+
+    def suggest_categorical(self, name, choices):  # noqa: ARG002
+        return choices[-1 if self._highest else 0]
+
+
+@pytest.mark.parametrize("recipe", ["frozen", "full"])
+def test_the_defaults_lie_inside_and_mean_the_defaults(recipe):
+    space = Space.of(recipe, LABELS, 10_000)
+    defaults, low, high = space.defaults(), space.suggest(Ends(False)), space.suggest(Ends(True))
+    assert defaults.keys() == low.keys() == high.keys()
+    for name, value in defaults.items():
+        if not isinstance(value, str):
+            assert low[name] <= value <= high[name], name
+    training, head = space.changes(defaults)
+    own = FROZEN if recipe == "frozen" else FULL
+    assert space.settings(training) == own.model_copy(update={"fewest_steps": 0})
+    assert head == space.default_head
+
+
+@pytest.mark.parametrize("highest", [False, True])
+@pytest.mark.parametrize("recipe", ["frozen", "full"])
+def test_every_point_is_a_setting(recipe, highest):
+    space = Space.of(recipe, LABELS, 300)
+    training, head = space.changes(space.suggest(Ends(highest)))
+    assert space.settings(training).epochs <= space.most_epochs
+    assert max(head.window_sizes) <= 5
+
+
+def test_few_rows_have_the_epochs_that_the_recipe_gives_them():
+    assert Space.of("frozen", LABELS, 128).epochs == FROZEN.fewest_steps // 2
+    assert Space.of("full", LABELS, 128).epochs == FULL.epochs
+
+
+def test_class_weights_are_tried_where_labels_are_imbalanced():
+    assert "class_weight" in Space.of("frozen", LABELS, 100).defaults()
+    assert "class_weight" not in Space.of("frozen", ["a"] * 20 + ["b"] * 10, 100).defaults()
