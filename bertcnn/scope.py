@@ -24,12 +24,12 @@ class Scope:
     """Where the texts lie that a model has learned from; without centres, no text is out of scope.
 
     A text is strange if its logits point where those of no label do, if its token embeddings' mean lies far from those of known texts,
-    or if no label has a large logit. The three are added up, each in units of its standard deviation on the validation rows.
+    or if no label is probable. The three are added up, each in units of its standard deviation on the validation rows.
 
     Attributes:
         directions: float32 [P, C], centres of the logits of known texts, of length 1.
         places: float32 [Q, D], centres of their means, of length 1.
-        weights: float32 [3], of the distances to these two, and of the largest logit.
+        weights: float32 [3], of the distances to these two, and of the doubt about the label.
         limit: strangeness above which a text is out of scope.
     """
 
@@ -84,8 +84,9 @@ class Scope:
 
 
 def features(logits: np.ndarray, means: np.ndarray, directions: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """What strangeness is made of, float32 [rows, 3]: distance to the directions, distance to the places, largest logit less than 0."""
-    return np.stack([_distance(logits, directions), _distance(means, places), -logits.max(axis=1)], axis=1)
+    """What strangeness is made of, float32 [rows, 3]: the distances to directions and places, and -log of the highest probability."""
+    doubt = np.log(np.exp(logits - logits.max(axis=1, keepdims=True)).sum(axis=1))
+    return np.stack([_distance(logits, directions), _distance(means, places), doubt], axis=1)
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
