@@ -228,6 +228,8 @@ class _Search:
                 while self._has_time() and self._wants(trials):
                     self._try_next(attempts)
                     gc.collect()  # of the compiled steps, each with its graph
+                if self._wants(trials):
+                    clock.note(f"the {max(0.0, clock.left()):.0f} s left are less than the quickest complete trial took")
         except _TimeIsUp:
             pass
         except KeyboardInterrupt:
@@ -355,6 +357,8 @@ def _verdict(records: Sequence[Record], best: int, chance: float, rows: int) -> 
     """What is chosen, and why."""
     default, found = records[0].macro_f1, records[best].macro_f1
     measured = f"macro-F1 {default:.3f} on {rows:,} validation rows"
+    if len(records) == 1:
+        return f"only the defaults were tried, with {measured}: they are kept"
     if best == 0:
         return f"none of {len(records)} trials was better than the defaults' {measured}: the defaults are kept"
     luck = f"the luckiest of {len(records)} trials no better than the defaults would look so good in {chance:.1%} of cases"

@@ -155,7 +155,7 @@ def fit(
         macro_f1 = float(f1_score(valid.labels, predicted, average="macro", zero_division=0.0))
         figures = EpochFigures(story.epoch, float(np.mean(story.losses)), macro_f1, float(np.mean(predicted == valid.labels)))
         logger.info("%s", figures)
-        progress.advance(0, loss=figures.loss, macro_f1=macro_f1)
+        progress.advance(0, macro_f1=macro_f1)
         if macro_f1 > story.best_macro_f1:
             story.best_macro_f1, story.best_epoch = macro_f1, story.epoch
             story.best_logits, story.best_weights = logits, extract(model.trainable_variables)
