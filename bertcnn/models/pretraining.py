@@ -30,6 +30,7 @@ class BertPretraining(keras.Model):
         A dict with `mlm_logits`, float32 [B, P, V], and `nsp_logits`, float32 [B, 2] (packed: [B, K, 2]), class 0 for "B follows A".
 
     Example:
+        >>> from bertcnn.settings import EncoderSettings
         >>> encoder = Bert(EncoderSettings(vocabulary_size=30, width=8, layers=2, heads=2, feed_forward_width=16))
         >>> BertPretraining(encoder).output["mlm_logits"].shape
         (None, None, 30)
