@@ -14,6 +14,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the backgrou
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items):
+    """The one test that takes minutes comes first, so that no process is left alone with it at the end."""
+    items.sort(key=lambda item: item.path.name != "test_jax.py")
+
+
 def pytest_configure(config):
     config.addinivalue_line("markers", "on_jax: tests/test_jax.py runs this test a second time, with JAX as Keras' backend")
 

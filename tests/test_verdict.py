@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import ttest_rel
 
 from bertcnn.errors import LabelError, SettingsError
+from bertcnn.settings import FROZEN
 from bertcnn.verdict import compare_encoders, judge
 from tests.tickets import as_csv, tickets
 
@@ -51,7 +52,8 @@ def test_an_interval_holds_what_it_says():
     assert held / 400 > 0.95
 
 
-def test_an_encoder_is_no_better_than_itself(encoder_folder, tmp_path):
+def test_an_encoder_is_no_better_than_itself(encoder_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("bertcnn.training.recipes.FROZEN", FROZEN.model_copy(update={"epochs": 2, "fewest_steps": 0}))
     (tmp_path / "tickets.csv").write_text(as_csv(*tickets()))
     notes = []
 

@@ -1,13 +1,10 @@
 """`bertcnn pretrain` as people type it."""
 
-import re
-
 import numpy as np
 import pytest
 
 from benchmarks.kill_pretrain import write_texts
 from bertcnn.encoders.convert import load_encoder
-from tests.tickets import as_csv, tickets
 
 
 @pytest.fixture
@@ -71,15 +68,6 @@ def test_an_encoder_without_heads_is_continued_with_new_ones_and_it_is_said(run,
     code, output, err = run("encoder", "info", out)
     assert code == 0, err
     assert "2 of width 16" in output
-
-
-def test_a_verdict_is_told_after_pretraining(run, texts, encoder_folder, tmp_path):
-    (tmp_path / "tickets.csv").write_text(as_csv(*tickets()))
-    options = ("--steps", "1", "--batch-size", "4", "--sequence-length", "32", "--held-out", "0")
-    judged = ("--verdict", tmp_path / "tickets.csv", "--verdict-seeds", "2", "--verdict-rows", "4")
-    code, out, err = run("pretrain", texts, "--from", encoder_folder, "--out", tmp_path / "encoder", *options, *judged)
-    assert code == 0, err
-    assert re.match(r"(helped|did not help|cannot tell): accuracy [\d.]+% before, .*2 seeds, 12 rows to learn from, 18 to test on", out)
 
 
 @pytest.mark.parametrize(
