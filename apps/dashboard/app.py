@@ -194,7 +194,7 @@ def answer_one(predictor: Predictor, text: str) -> None:
         st.caption("Marked: the words that moved the answer most.")
     st.altair_chart(confidence_bars({label: answer.probabilities[label] for label in predictor.labels}), width="stretch")
     shown = f"The {MOST_BARS} most probable of {len(predictor.labels)} labels. " if len(predictor.labels) > MOST_BARS else ""
-    st.caption(f"{shown}A text that belongs to none of the labels still gets one of them.")
+    st.caption(f"{shown}A text that belongs to none of the labels still gets one, but goes to review if it is unlike all known texts.")
 
 
 def highlighted(text: str, phrases: Sequence[Phrase]) -> str:
