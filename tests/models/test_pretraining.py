@@ -13,7 +13,7 @@ from bertcnn.models.bert import Bert
 from bertcnn.models.pretraining import BertPretraining, pretraining_figures
 from bertcnn.models.weights import assign, extract
 from bertcnn.settings import EncoderSettings
-from bertcnn.training.step import make_gradients
+from bertcnn.training.step import make_figures, make_gradients
 
 VOCABULARY, WIDTH, LAYERS, HEADS, INNER, POSITIONS = 120, 16, 2, 2, 32, 12
 SETTINGS = EncoderSettings(
@@ -69,6 +69,8 @@ def test_logits_losses_and_every_gradient_equal_hugging_face(model, batch, golde
     assert float(found["mlm_loss"]) == pytest.approx(float(golden["mlm_loss"]), abs=1e-5)
     assert float(found["nsp_loss"]) == pytest.approx(float(golden["nsp_loss"]), abs=1e-5)
     assert float(found["loss"]) == pytest.approx(float(golden["mlm_loss"] + golden["nsp_loss"]), abs=1e-5)
+    watched = make_figures(model, pretraining_figures)(inputs_of(model, batch), {name: batch[name] for name in TARGETS})
+    assert watched == pytest.approx({name: float(value) for name, value in found.items()}, abs=1e-5)
     for weight, gradient in zip(model.trainable_variables, gradients, strict=True):
         wanted = theirs(golden, "gradients", weight.path)
         difference = np.linalg.norm(np.asarray(gradient) - wanted)
