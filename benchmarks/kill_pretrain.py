@@ -1,6 +1,6 @@
 """Kills pretraining runs at random moments, starts them again, and compares every finished encoder with that of an unbroken run.
 
-    python -m benchmarks.kill_pretrain [--kills 20] [--steps 400] [--seed 0]
+    python -m benchmarks.kill_pretrain [--kills 20] [--steps 120] [--seed 0]
 
 Each run is `bertcnn pretrain` as a process of its own, a tiny encoder from nothing with a checkpoint after every step, and dies by SIGKILL:
 a quarter of them at any moment of the first seconds (imports, tokenising, compiling), half at any moment of their steps, a quarter while a
@@ -86,7 +86,7 @@ def main() -> None:
     """Kill, go on, compare, and print the verdict."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     chance = random.Random(options.seed)

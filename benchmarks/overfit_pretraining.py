@@ -1,6 +1,6 @@
 """Can pretraining learn a small corpus by heart? 200 of the sample tickets, masked anew in every epoch, and pairs drawn anew.
 
-    python -m benchmarks.overfit_pretraining [--steps 3000] [--seed 0]
+    python -m benchmarks.overfit_pretraining [--steps 8000] [--seed 0]
 
 A network that cannot learn 200 documents by heart has a fault in its gradients, its masks or its labels. Masks, 80/10/10 choices and pairs
 are drawn anew in each epoch, in training and in the epochs it is measured on afterwards, which training never came to; so the figures
@@ -34,9 +34,9 @@ from bertcnn.training.step import make_figures
 
 TICKETS = Path(__file__).parents[1] / "data" / "isp_tickets.csv"
 DOCUMENTS, SENTENCES, WORDS = 200, 4, 40
-DATA = {"sequence_length": 64, "batch_size": 32, "held_out": 0.0}
+DATA = {"sequence_length": 64, "batch_size": 8, "held_out": 0.0}
 SHAPE = EncoderSettings(
-    vocabulary_size=1, width=128, layers=3, heads=4, feed_forward_width=512, max_positions=64, dropout=0.0, attention_dropout=0.0
+    vocabulary_size=1, width=256, layers=2, heads=4, feed_forward_width=1024, max_positions=64, dropout=0.0, attention_dropout=0.0
 )
 UNSEEN_EPOCHS = range(1_000_000, 1_000_005)
 
@@ -75,7 +75,7 @@ def measure(folder: Path, texts: Path, cache: Path, seed: int) -> tuple[float, f
 def main() -> None:
     """Learn by heart and ask."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--steps", type=int, default=8000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch, PlainProgress() as progress:
