@@ -104,19 +104,23 @@ def read_tuned(path: str | os.PathLike[str]) -> TunedSettings:
             found = json.loads(file.read(_LARGEST))
     except OSError as error:
         raise SettingsError(
-            f"the settings file {one_line(path)} cannot be read ({(error.strerror or str(error)).lower()})", expected="a file", fix=fix
+            f"the settings file {one_line(str(path), 200)} cannot be read ({(error.strerror or str(error)).lower()})",
+            expected="a file",
+            fix=fix,
         ) from None
     except (ValueError, RecursionError):
-        raise SettingsError(f"{one_line(path)} is no JSON file", expected="tuned settings", fix=fix) from None
+        raise SettingsError(f"{one_line(str(path), 200)} is no JSON file", expected="tuned settings", fix=fix) from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise SettingsError(f"{one_line(path)} is some other JSON file", expected=f"tuned settings, with the format {FORMAT!r}", fix=fix)
+        raise SettingsError(
+            f"{one_line(str(path), 200)} is some other JSON file", expected=f"tuned settings, with the format {FORMAT!r}", fix=fix
+        )
     if found.get("version") != VERSION:
         raise SettingsError(
-            f"{one_line(path)} has version {one_line(found.get('version'))}",
+            f"{one_line(str(path), 200)} has version {one_line(found.get('version'))}",
             expected=f"version {VERSION}, which this bertcnn knows",
             fix="tune again with this version, or use the one that wrote it",
         )
     try:
         return TunedSettings(**found)
     except SettingsError as error:
-        raise SettingsError(f"{one_line(path)}: {error.given}", expected=error.expected, fix=fix) from None
+        raise SettingsError(f"{one_line(str(path), 200)}: {error.given}", expected=error.expected, fix=fix) from None
