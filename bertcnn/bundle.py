@@ -15,8 +15,17 @@ import safetensors
 import safetensors.numpy
 from pydantic import Field
 
-from bertcnn.errors import BundleError, OutputError, one_line
-from bertcnn.files import check_target, output_error, put_in_place, real_folder, resting_place, sync_folder, work_folder, write_new
+from bertcnn.errors import BundleError, one_line
+from bertcnn.files import (
+    check_replaceable,
+    check_target,
+    output_error,
+    put_in_place,
+    real_folder,
+    sync_folder,
+    work_folder,
+    write_new,
+)
 from bertcnn.hierarchy import Hierarchy
 from bertcnn.saved_engine import ENGINE, SavedEngine
 from bertcnn.scope import FILE as SCOPE
@@ -339,27 +348,15 @@ def check_bundle_target(folder: str | os.PathLike[str], overwrite: bool) -> None
 
 
 def _check_replaceable(target: Path, overwrite: bool) -> None:
-    """Only an empty folder, or with `overwrite` a bundle, may give way."""
-    place = resting_place(target)
-    if not place.exists():
-        return
-    if not place.is_dir():
-        raise OutputError(f"{target} is a file", expected="a folder that does not exist yet", fix="choose another name")
-    names = {entry.name for entry in os.scandir(place)}
-    if not names:
-        return
-    foreign = sorted(names - set(FORMAT.largest) - {MANIFEST, ENGINE})
-    if foreign or not claims_to_be(FORMAT, place):
-        what = f"holds {one_line(foreign[0])}, which is no part of a model" if foreign else "is not a saved model"
-        raise OutputError(
-            f"{target} {what}", expected="a new folder, or a model saved by bertcnn", fix="choose another place; it is never overwritten"
-        )
-    if not overwrite:
-        raise OutputError(
-            f"{target} holds a saved model already",
-            expected="a folder that does not exist yet",
-            fix="choose another name, or overwrite it with --force",
-        )
+    check_replaceable(target, overwrite, holds="a saved model", expected="a model saved by bertcnn", stranger=_stranger)
+
+
+def _stranger(place: Path) -> str | None:
+    """What keeps a folder from being a saved model, damaged or not."""
+    foreign = sorted({entry.name for entry in os.scandir(place)} - set(FORMAT.largest) - {MANIFEST, ENGINE})
+    if foreign:
+        return f"holds {one_line(foreign[0])}, which is no part of a model"
+    return None if claims_to_be(FORMAT, place) else "is not a saved model"
 
 
 def write_bundle(bundle: Bundle, folder: str | os.PathLike[str], *, overwrite: bool = False) -> str:

@@ -140,6 +140,37 @@ def check_target(folder: str | os.PathLike[str], check_replaceable: Callable[[Pa
         raise output_error(target, error) from None
 
 
+def check_replaceable(target: Path, overwrite: bool, *, holds: str, expected: str, stranger: Callable[[Path], str | None]) -> None:
+    """Only an empty folder, or with `overwrite` one that we made and to which nothing was added, may give way.
+
+    Args:
+        target: where a folder is to stand.
+        overwrite: whether an older one of the same kind may be replaced.
+        holds: what such a folder holds, as "a saved model".
+        expected: what may be replaced, as "a model saved by bertcnn".
+        stranger: says of a folder that is not empty what keeps it from being of this kind, as "is not a saved model"; None if nothing does.
+
+    Raises:
+        OutputError: it may not give way.
+    """
+    place = resting_place(target)
+    if not place.exists():
+        return
+    if not place.is_dir():
+        raise OutputError(f"{target} is a file", expected="a folder that does not exist yet", fix="choose another name")
+    if not any(os.scandir(place)):
+        return
+    what = stranger(place)
+    if what is not None:
+        raise OutputError(f"{target} {what}", expected=f"a new folder, or {expected}", fix="choose another place; it is never overwritten")
+    if not overwrite:
+        raise OutputError(
+            f"{target} holds {holds} already",
+            expected="a folder that does not exist yet",
+            fix="choose another name, or overwrite it with --force",
+        )
+
+
 @contextmanager
 def work_folder(target: Path) -> Iterator[Path]:
     """A private folder beside `target` to build its successor in; gone afterwards, and so are those of killed processes.

@@ -11,8 +11,8 @@ from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.download import fetch_encoder
 from bertcnn.encoders.folder import FILES, Pieces, write_encoder, write_sentence_modules
 from bertcnn.encoders.layout import CONFIG, VOCABULARY, WEIGHTS
-from bertcnn.errors import OutputError, one_line
-from bertcnn.files import check_target, output_error, put_in_place, real_folder, resting_place, work_folder
+from bertcnn.errors import one_line
+from bertcnn.files import check_replaceable, check_target, output_error, put_in_place, real_folder, work_folder
 from bertcnn.progress import Progress
 from bertcnn.text.wordpiece import read_vocabulary
 
@@ -84,26 +84,13 @@ def export_encoder(
 
 
 def _check_replaceable(target: Path, overwrite: bool) -> None:
-    """Only an empty folder, or with `overwrite` an encoder to which nothing was added, may give way."""
-    place = resting_place(target)
-    if not place.exists():
-        return
-    if not place.is_dir():
-        raise OutputError(f"{target} is a file", expected="a folder that does not exist yet", fix="choose another name")
+    check_replaceable(target, overwrite, holds="an encoder", expected="an encoder as it was exported", stranger=_stranger)
+
+
+def _stranger(place: Path) -> str | None:
+    """What keeps a folder from being an encoder."""
     found = {path.relative_to(place).as_posix() for path in place.rglob("*") if not path.is_dir()}
-    if not found:
-        return
     foreign = sorted(found - FILES)
-    if foreign or not {CONFIG, WEIGHTS} <= found:
-        what = f"holds {one_line(foreign[0])}, which is no part of one" if foreign else "is none"
-        raise OutputError(
-            f"{target} {what}",
-            expected="a new folder, or an encoder as it was exported",
-            fix="choose another place; it is never overwritten",
-        )
-    if not overwrite:
-        raise OutputError(
-            f"{target} holds an encoder already",
-            expected="a folder that does not exist yet",
-            fix="choose another name, or overwrite it with --force",
-        )
+    if foreign:
+        return f"holds {one_line(foreign[0])}, which is no part of one"
+    return None if {CONFIG, WEIGHTS} <= found else "is none"

@@ -19,8 +19,17 @@ from bertcnn.engines import softmax
 from bertcnn.engines.export_readme import readme
 from bertcnn.engines.parity import Parity, compare
 from bertcnn.engines.parity_texts import PARITY_TEXTS
-from bertcnn.errors import BertCNNError, ExportError, OutputError, SettingsError, one_line
-from bertcnn.files import check_target, output_error, put_in_place, real_folder, resting_place, sync_folder, work_folder, write_new
+from bertcnn.errors import BertCNNError, ExportError, SettingsError, one_line
+from bertcnn.files import (
+    check_replaceable,
+    check_target,
+    output_error,
+    put_in_place,
+    real_folder,
+    sync_folder,
+    work_folder,
+    write_new,
+)
 from bertcnn.progress import Progress, Silent
 from bertcnn.saved_engine import SavedEngine, read_engine
 from bertcnn.sealed import canonical_json, parse_json, settings_of
@@ -107,32 +116,16 @@ def _is_installed(package: str) -> bool:
 
 
 def _check_replaceable(target: Path, overwrite: bool) -> None:
-    """Only an empty folder, or with `overwrite` an export to which nothing was added, may give way."""
-    place = resting_place(target)
-    if not place.exists():
-        return
-    if not place.is_dir():
-        raise OutputError(f"{target} is a file", expected="a folder that does not exist yet", fix="choose another name")
-    if not any(os.scandir(place)):
-        return
+    check_replaceable(target, overwrite, holds="an export", expected="an export as it was made", stranger=_stranger)
+
+
+def _stranger(place: Path) -> str | None:
+    """What keeps a folder from being an export."""
     listed = _listed(place)
     if listed is None:
-        raise OutputError(
-            f"{target} is not an export by bertcnn", expected="a new folder", fix="choose another place; it is never overwritten"
-        )
+        return "is not an export by bertcnn"
     foreign = sorted(set(_files(place)) - listed - {RECORD})
-    if foreign:
-        raise OutputError(
-            f"{target} holds {one_line(foreign[0])}, which is no part of the export",
-            expected="a new folder, or an export as it was made",
-            fix="choose another place; it is never overwritten",
-        )
-    if not overwrite:
-        raise OutputError(
-            f"{target} holds an export already",
-            expected="a folder that does not exist yet",
-            fix="choose another name, or overwrite it with --force",
-        )
+    return f"holds {one_line(foreign[0])}, which is no part of the export" if foreign else None
 
 
 def _listed(place: Path) -> set[str] | None:
