@@ -217,7 +217,8 @@ def _jax_gradients(model: keras.Model, objective: Objective) -> Gradients:
 def _jax_update(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Update:
     import jax
 
-    apply = jax.jit(optimizer.stateless_apply, donate_argnums=(0, 2))
+    # on a CPU NumPy arrays share their memory with JAX's, so that none may be given away
+    apply = jax.jit(optimizer.stateless_apply, donate_argnums=() if jax.default_backend() == "cpu" else (0, 2))
     measure = jax.jit(_norm)
 
     def update(values: list[Any]) -> Any:  # noqa: ANN401
