@@ -142,7 +142,7 @@ class WordPieceTokenizer:
             >>> tokenizer.decode([2, 4, 5, 6, 3, 0]), tokenizer.decode([2, 4, 5, 6, 3, 0], special_tokens=False)
             ('[CLS] routers! [SEP] [PAD]', 'routers!')
         """
-        words: list[str] = []
+        words: list[list[str]] = []  # each in pieces: to add to a long string again and again takes quadratic time
         goes_on = False  # whether a later piece of a word belongs to the last of `words`
         for index in np.asarray(ids, np.int64).tolist():
             if not 0 <= index < len(self.vocabulary):
@@ -156,11 +156,11 @@ class WordPieceTokenizer:
             if is_special and not special_tokens:
                 goes_on = False
             elif goes_on and len(piece) > 2 and piece.startswith("##"):
-                words[-1] += piece[2:]
+                words[-1].append(piece[2:])
             else:
-                words.append(piece)
+                words.append([piece])
                 goes_on = not is_special
-        return join_words(words)
+        return join_words("".join(pieces) for pieces in words)
 
     def kinds(self, ids: np.ndarray) -> np.ndarray:
         """What each piece does in a word: int8, the sum of `CONTINUES`, `JOINS` and `PUNCTUATION`; found out when a piece is first met.
