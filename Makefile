@@ -39,7 +39,7 @@ dashboard: $(READY)
 
 test: $(READY) lint types contracts
 	@echo "== tests"
-	@$(BIN)/pytest -n 2 --dist loadfile --max-worker-restart 0 --durations=15
+	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations=15
 
 lint: $(READY)
 	@echo "== lint"

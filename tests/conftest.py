@@ -1,11 +1,16 @@
 """Shared by all tests: a tiny encoder on disk, the published one, and the mark of tests that run on JAX too."""
 
 import json
+import os
 import signal
 import string
 from pathlib import Path
 
 import pytest
+
+# A tiny model costs nothing to compute and much to compile, here and in the programs under test, which inherit this.
+QUICK_COMPILING = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+os.environ.setdefault("XLA_FLAGS", QUICK_COMPILING)  # read when TensorFlow or JAX is imported, which comes later
 
 collect_ignore_glob = ["golden/*"]  # scripts for other environments, no modules of the tests
 
@@ -14,9 +19,27 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the backgrou
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_LONGEST = (  # by their seconds; `make test` deals files out in this order, so that no process is left alone with a long one at the end
+    "test_jax.py",
+    "test_scoring_resume.py",
+    "test_classifier.py",
+    "test_tuning.py",
+    "test_dashboard.py",
+    "pretraining/test_pretrain.py",
+    "engines/test_export.py",
+    "test_documents.py",
+    "test_wordpiece_golden.py",
+    "cli/test_commands.py",
+)
+
+
 def pytest_collection_modifyitems(items):
-    """The one test that takes minutes comes first, so that no process is left alone with it at the end."""
-    items.sort(key=lambda item: item.path.name != "test_jax.py")
+    """The longest files come first."""
+
+    def place(item):
+        return next((number for number, name in enumerate(_LONGEST) if item.path.as_posix().endswith(f"/{name}")), len(_LONGEST))
+
+    items.sort(key=place)
 
 
 def pytest_configure(config):
@@ -49,9 +72,8 @@ def tiny_vocabulary() -> tuple[str, ...]:
     return TINY_VOCABULARY
 
 
-@pytest.fixture(scope="session")
-def encoder_folder(tmp_path_factory) -> Path:
-    """An encoder in Hugging Face layout, 2 layers of width 16, with random weights; do not write in it."""
+def write_encoder(folder: Path, layers: int) -> Path:
+    """An encoder of width 16 in Hugging Face layout, with random weights."""
     from safetensors.numpy import save_file
 
     from bertcnn.encoders.checkpoint import published_name
@@ -59,7 +81,7 @@ def encoder_folder(tmp_path_factory) -> Path:
     from bertcnn.models.weights import extract
     from bertcnn.settings import EncoderSettings
 
-    shape = {"width": 16, "layers": 2, "heads": 2, "feed_forward_width": 32, "max_positions": 64}
+    shape = {"width": 16, "layers": layers, "heads": 2, "feed_forward_width": 32, "max_positions": 64}
     encoder = Bert(EncoderSettings(vocabulary_size=len(TINY_VOCABULARY), **shape), seed=5)
     tensors = {
         published_name(name): (value.T if name.endswith("/kernel") else value).copy() for name, value in extract(encoder.weights).items()
@@ -78,13 +100,24 @@ def encoder_folder(tmp_path_factory) -> Path:
         "hidden_dropout_prob": 0.1,
         "attention_probs_dropout_prob": 0.1,
     }
-    folder = tmp_path_factory.mktemp("encoders") / "tiny"
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (folder / "vocab.txt").write_text("\n".join(TINY_VOCABULARY) + "\n", encoding="utf-8")
     (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True}), encoding="utf-8")
     save_file(tensors, folder / "model.safetensors")
     return folder
+
+
+@pytest.fixture(scope="session")
+def encoder_folder(tmp_path_factory) -> Path:
+    """An encoder in Hugging Face layout, 2 layers of width 16, with random weights; do not write in it."""
+    return write_encoder(tmp_path_factory.mktemp("encoders") / "tiny", layers=2)
+
+
+@pytest.fixture(scope="session")
+def shallow_encoder_folder(tmp_path_factory) -> Path:
+    """The same with 1 layer, for trainings of the encoder, which take half as long to compile; do not write in it."""
+    return write_encoder(tmp_path_factory.mktemp("encoders") / "shallow", layers=1)
 
 
 @pytest.fixture(scope="session")

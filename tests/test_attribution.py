@@ -1,9 +1,11 @@
 """A look inside the encoder: attention maps and integrated gradients."""
 
+import keras
 import numpy as np
 import pytest
 
 from bertcnn import BertCNNClassifier
+from bertcnn.attribution import _gradient_of
 from bertcnn.errors import SettingsError
 from tests.tiny import saved, trained
 
@@ -11,7 +13,6 @@ TEXTS = ["My router's led is red", "refund \ud83d\ude00 the bill", ""]
 LAYERS, HEADS = 2, 2
 
 
-@pytest.mark.on_jax
 def test_attention_has_a_map_for_each_layer_and_head(encoder_folder):
     for maps in trained(encoder_folder).attention(TEXTS):
         length = len(maps.tokens)
@@ -21,7 +22,6 @@ def test_attention_has_a_map_for_each_layer_and_head(encoder_folder):
     assert not np.allclose(maps.weights[0], maps.weights[1])
 
 
-@pytest.mark.on_jax
 @pytest.mark.parametrize("label", ["billing", "hardware", "software"])
 def test_integrated_gradients_are_complete(encoder_folder, label):
     """Sundararajan et al. 2017, proposition 1."""
@@ -34,6 +34,13 @@ def test_integrated_gradients_are_complete(encoder_folder, label):
         assert attribution.logit == pytest.approx(explanation.logit, abs=1e-4)
         assert sum(token.share for token in attribution.tokens) == pytest.approx(difference, abs=0.01)
         assert abs(sum(token.share for token in rough.tokens) - difference) < 0.5
+
+
+@pytest.mark.on_jax
+def test_the_backends_gradient_is_the_derivative_of_each_row():
+    hidden = np.random.default_rng(0).normal(size=(3, 2, 4)).astype(np.float32)
+    found = _gradient_of(lambda rows: keras.ops.sum(rows**3, axis=(1, 2)))(hidden)
+    np.testing.assert_allclose(found, 3 * hidden**2, rtol=1e-5)
 
 
 def test_the_tokens_places_are_those_of_the_text(encoder_folder):

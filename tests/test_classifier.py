@@ -1,16 +1,19 @@
 """The scikit-learn estimator."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import cross_validate
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import bertcnn
 from bertcnn import BertCNNClassifier
+from bertcnn.encoders.checkpoint import read_checkpoint
 from bertcnn.errors import LabelError, SettingsError
 from bertcnn.settings import DECISIONS, HeadSettings
 from tests.tickets import tickets
@@ -40,7 +43,24 @@ def quick(encoder_folder, **changes):
 
 @pytest.fixture(scope="module")
 def fitted(encoder_folder):
-    return quick(encoder_folder).fit(*tickets())
+    """Do not change it."""
+    return quick(encoder_folder).fit(*tickets(), valid=tickets(18))  # 54 held-out rows
+
+
+@pytest.fixture(scope="module")
+def saved(fitted, tmp_path_factory):
+    """Its folder; do not write in it."""
+    folder = tmp_path_factory.mktemp("saved") / "model"
+    copy.copy(fitted).save(folder)  # the first save decides for those that follow
+    return folder
+
+
+ONE_EPOCH_OF_FULL = {"recipe": "full", "training": {**QUICK, "epochs": 1}, "seed": np.int64(3)}
+
+
+@pytest.fixture(scope="module")
+def full(shallow_encoder_folder):
+    return quick(shallow_encoder_folder, **ONE_EPOCH_OF_FULL).fit(*tickets(4))
 
 
 def test_it_learns(fitted):
@@ -64,21 +84,20 @@ def test_neighbours_and_order_change_nothing(fitted):
     np.testing.assert_allclose(together, backwards, atol=1e-6)
 
 
-def test_saved_and_loaded_it_answers_the_same(fitted, tmp_path):
+def test_saved_and_loaded_it_answers_the_same(fitted, saved):
     texts = tickets()[0]
-    bundle_id = fitted.save(tmp_path / "model")
-    predictor, again = bertcnn.load(tmp_path / "model", engine="keras"), BertCNNClassifier.load(tmp_path / "model")
+    predictor, again = bertcnn.load(saved, engine="keras"), BertCNNClassifier.load(saved)
     np.testing.assert_array_equal(predictor.predict_proba(texts), fitted.predict_proba(texts))
-    np.testing.assert_array_equal(again.predict_proba(texts), bertcnn.load(tmp_path / "model").predict_proba(texts))
-    assert predictor.bundle.bundle_id == bundle_id
+    np.testing.assert_array_equal(again.predict_proba(texts), bertcnn.load(saved).predict_proba(texts))
     assert list(again.predict(texts)) == list(fitted.predict(texts))
 
 
-def test_the_saved_decisions_rest_on_what_the_saved_engine_answers(encoder_folder, tmp_path):
-    classifier = quick(encoder_folder).fit(*tickets(), valid=tickets(18))  # 54 held-out rows
+def test_the_saved_decisions_rest_on_what_the_saved_engine_answers(fitted, tmp_path):
+    classifier = copy.copy(fitted)
     for engine in ("keras", "openvino"):
-        classifier.save(tmp_path / engine, engine=engine)
+        bundle_id = classifier.save(tmp_path / engine, engine=engine)
         predictor = bertcnn.load(tmp_path / engine, engine=engine)
+        assert predictor.bundle.bundle_id == bundle_id
         bundle, texts = predictor.bundle, tickets(18)[0]
         answers = predictor.answer(texts)
         held_out = bundle.decisions.held_out
@@ -90,9 +109,8 @@ def test_the_saved_decisions_rest_on_what_the_saved_engine_answers(encoder_folde
         assert classifier.metrics_["decisions"]["rows"] == 54
 
 
-def test_the_bundle_quotes_no_training_row(fitted, tmp_path):
-    fitted.save(tmp_path / "model")
-    for path in (path for path in (tmp_path / "model").rglob("*") if path.is_file()):
+def test_the_bundle_quotes_no_training_row(saved):
+    for path in (path for path in saved.rglob("*") if path.is_file()):
         assert b"charged twice price" not in path.read_bytes()
 
 
@@ -108,43 +126,43 @@ def test_integer_labels_come_back_as_integers_through_cross_validation_and_a_pip
     texts, labels = tickets(12)
     numbers = pd.Series([{"billing": 10, "hardware": 20, "software": 30}[label] for label in labels])
     pipeline = Pipeline([("strip", FunctionTransformer(lambda rows: [row.strip() for row in rows])), ("model", quick(encoder_folder))])
-    scores = cross_val_score(pipeline, np.array(texts, object), numbers, cv=2)
-    assert scores.shape == (2,)
-    assert ((scores >= 0) & (scores <= 1)).all()
-    pipeline.fit(pd.Series(texts), numbers)
-    assert set(pipeline.predict(texts)) <= {10, 20, 30}
+    found = cross_validate(pipeline, pd.Series(texts), numbers, cv=2, return_estimator=True, error_score="raise")
+    assert found["test_score"].shape == (2,)
+    assert ((found["test_score"] >= 0) & (found["test_score"] <= 1)).all()
+    for fold in found["estimator"]:
+        assert fold.predict(np.array(texts, object)).dtype.kind == "i"
+        assert set(fold.predict(texts)) <= {10, 20, 30}
 
 
-def test_a_seed_repeats_the_run_exactly_and_another_does_not(encoder_folder):
-    texts, labels = tickets(8)
-    runs = [quick(encoder_folder, seed=seed).fit(texts, labels).predict_proba(texts) for seed in (1, 1, 2)]
-    np.testing.assert_array_equal(runs[0], runs[1])
-    assert np.abs(runs[0] - runs[2]).max() > 1e-4
+def test_a_seed_repeats_the_run_exactly_and_another_does_not(fitted, encoder_folder):
+    texts = tickets()[0]
+    same, other = (
+        quick(encoder_folder, seed=seed).fit(*tickets(), valid=tickets(18)).predict_proba(texts) for seed in (fitted.seed, fitted.seed + 2)
+    )
+    np.testing.assert_array_equal(same, fitted.predict_proba(texts))
+    assert np.abs(same - other).max() > 1e-4
 
 
-def test_full_changes_the_encoder_and_auto_says_why(encoder_folder):
-    texts, labels = tickets(8)
-    notes = Notes()
-    quick(encoder_folder, recipe="auto", progress=notes).fit(texts, labels)
-    assert any(note.startswith("recipe frozen: ") and "rows a label are few" in note for note in notes.notes)
-    full = quick(encoder_folder, recipe="full", training={**QUICK, "epochs": 1}).fit(texts, labels)
-    frozen = quick(encoder_folder, training={**QUICK, "epochs": 1}).fit(texts, labels)
-    name = "layer_1/expand/kernel"
-    assert not np.array_equal(full._bundle.tensors[name], frozen._bundle.tensors[name])
+def test_full_changes_the_encoder_and_frozen_does_not(full, fitted, shallow_encoder_folder, encoder_folder):
+    name = "layer_0/expand/kernel"
+    for classifier, folder, same in ((full, shallow_encoder_folder, False), (fitted, encoder_folder, True)):
+        assert np.array_equal(classifier._bundle.tensors[name], read_checkpoint(folder).tensors[name]) == same
 
 
-def test_long_and_blank_rows_are_told(encoder_folder):
+def test_long_and_blank_rows_are_told_and_auto_says_why(encoder_folder):
     texts, labels = tickets(8)
     notes = Notes()
-    quick(encoder_folder, progress=notes).fit([*texts, "", "router " * 200], [*labels, "billing", "hardware"])
+    classifier = quick(encoder_folder, recipe="auto", progress=notes)
+    classifier.fit([*texts, "", "router " * 200], [*labels, "billing", "hardware"])
     assert any("1 rows left out" in note for note in notes.notes)
     assert any("longer than 64 tokens" in note for note in notes.notes)
+    assert classifier.recipe_[0] == "frozen"
+    assert any(note.startswith("recipe frozen: ") and "rows a label are few" in note for note in notes.notes)
 
 
-def test_given_validation_rows_are_used(encoder_folder):
+def test_given_validation_rows_are_used(fitted, encoder_folder):
     texts, labels = tickets(8)
-    classifier = quick(encoder_folder).fit(texts, labels, valid=(texts[::4], labels[::4]))
-    assert classifier.metrics_["rows"] == len(texts[::4])
+    assert fitted.metrics_["rows"] == 54
     with pytest.raises(LabelError, match="validation rows with the labels 'unheard'"):
         quick(encoder_folder).fit(texts, labels, valid=(["router"], ["unheard"]))
 
@@ -222,20 +240,16 @@ def test_balanced_weights_make_rare_labels_likelier(encoder_folder):
     assert shares["balanced"] > shares["none"]
 
 
-def test_the_recipe_full_repeats_bit_for_bit(encoder_folder):
-    texts, labels = tickets(4)
-    one = {**QUICK, "epochs": 1}
-    first, second = (
-        quick(encoder_folder, recipe="full", training=one, seed=np.int64(3)).fit(texts, labels)._bundle.tensors for _ in range(2)
-    )
+def test_the_recipe_full_repeats_bit_for_bit(full, shallow_encoder_folder):
+    again = quick(shallow_encoder_folder, **ONE_EPOCH_OF_FULL).fit(*tickets(4))
+    first, second = full._bundle.tensors, again._bundle.tensors
     assert first.keys() == second.keys()
     for name in first:
         np.testing.assert_array_equal(first[name], second[name])
 
 
-def test_a_loaded_classifier_can_learn_again(fitted, tmp_path, encoder_folder):
-    fitted.save(tmp_path / "model")
-    again = BertCNNClassifier.load(tmp_path / "model")
+def test_a_loaded_classifier_can_learn_again(fitted, saved, encoder_folder):
+    again = BertCNNClassifier.load(saved)
     assert again.recipe_ == ("frozen", "as saved")
     assert again.metrics_["macro_f1"] == fitted.metrics_["macro_f1"]
     again.set_params(encoder=encoder_folder, training={**QUICK, "epochs": 1}).fit(["router", "cable", "a bill", "refund"], [1, 1, 2, 2])

@@ -21,30 +21,39 @@ def write(path, content):
     return path
 
 
-def test_rows_that_cannot_be_read_go_beside_the_model_those_for_validation_apart(encoder_folder, tmp_path):
-    notes = Notes()
-    data = write(tmp_path / "data.csv", as_csv(*tickets(6)) + "99\n")
-    valid = write(tmp_path / "valid.csv", as_csv(*tickets(2)) + "77,a,b,c\n88\n")
-    report = train_csv(data, tmp_path / "model", quick(encoder_folder, training=ONE_EPOCH, progress=notes), valid=valid)
+@pytest.fixture(scope="module")
+def trained(encoder_folder, tmp_path_factory):
+    """A folder with a model of two text columns, and rows for training and validation that could not be read; what was told; the report."""
+    folder, notes = tmp_path_factory.mktemp("trained"), Notes()
+
+    def lines(each):
+        return "".join(f"{text},good morning to you all,{label}\n" for text, label in zip(*tickets(each), strict=True))
+
+    data = write(folder / "data.csv", "subject,body,team\n" + lines(6) + "99\n")
+    valid = write(folder / "valid.csv", "subject,body,team\n" + lines(2) + "77,a,b,c\n88\n")
+    classifier = quick(encoder_folder, training=ONE_EPOCH, progress=notes)
+    report = train_csv(data, folder / "model", classifier, text="subject,body", label="team", valid=valid)
+    return folder, notes.notes, report
+
+
+def test_rows_that_cannot_be_read_go_beside_the_model_those_for_validation_apart(trained):
+    folder, notes, report = trained
     assert (report.rows, report.metrics["rows"], report.recipe) == (18, 6, "frozen")
     lines = {
-        name: [row["line"] for row in csv.DictReader((tmp_path / name).open())] for name in ("model.rejects.csv", "model.valid.rejects.csv")
+        name: [row["line"] for row in csv.DictReader((folder / name).open())] for name in ("model.rejects.csv", "model.valid.rejects.csv")
     }
     assert lines == {"model.rejects.csv": ["20"], "model.valid.rejects.csv": ["8", "9"]}
-    told = [note for note in notes.notes if "could not be read" in note]
+    told = [note for note in notes if "could not be read" in note]
     assert [note.split(" of ")[0] for note in told] == ["1", "2"]
     assert "model.valid.rejects.csv" in told[1]
 
 
-def test_the_columns_are_remembered_and_used_for_files_with_others(encoder_folder, tmp_path):
-    texts, labels = tickets(6)
-    lines = [f"{text},good morning to you all,{label}\n" for text, label in zip(texts, labels, strict=True)]
-    data = write(tmp_path / "data.csv", "subject,body,team\n" + "".join(lines))
-    train_csv(data, tmp_path / "model", quick(encoder_folder, training=ONE_EPOCH), text="subject,body", label="team")
-    config = bertcnn.load(tmp_path / "model").bundle.config
+def test_the_columns_are_remembered_and_used_for_files_with_others(trained):
+    folder = trained[0]
+    config = bertcnn.load(folder / "model").bundle.config
     assert (config.text_columns, config.label_column) == (("subject", "body"), "team")
     notes = Notes()
-    evaluate_csv(tmp_path / "model", data, progress=notes)
+    evaluate_csv(folder / "model", folder / "data.csv", progress=notes)
     assert any(note.startswith("text: 'subject', 'body'") for note in notes.notes)
 
 

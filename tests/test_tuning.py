@@ -11,12 +11,12 @@ import pytest
 
 from bertcnn import BertCNNClassifier
 from bertcnn.errors import LabelError, OutputError, SettingsError
-from bertcnn.study import study_path
+from bertcnn.study import Record, Study, study_path
 from bertcnn.tuned import read_tuned
 from bertcnn.tuning import TuningInterrupted, tune
 from tests.tickets import as_csv, tickets
 
-TRIALS = 3
+TRIALS = 2
 
 
 class Listener:
@@ -141,9 +141,9 @@ def test_too_little_time_for_the_defaults_is_told(folder, encoder_folder):
     assert not list(folder.glob("none.json*"))
 
 
-def test_full_has_settings_of_its_own(folder, encoder_folder):
+def test_full_has_settings_of_its_own(folder, shallow_encoder_folder):
     out, valid = folder / "full.json", folder / "valid.csv"
-    tuned = tune(folder / "tickets.csv", out, valid=valid, encoder=encoder_folder, recipe="full", trials=2)
+    tuned = tune(folder / "tickets.csv", out, valid=valid, encoder=shallow_encoder_folder, recipe="full", trials=2)
     assert (tuned.folds, tuned.validation_rows, tuned.recipe) == (1, 18, "full")
     assert {"layer_decay", "head_multiplier"} <= tuned.trials[1].training.keys()
 
@@ -172,9 +172,26 @@ def test_a_place_that_is_taken_and_bad_requests_are_refused(unbroken, folder, en
     assert not (folder / "new.json").exists()
 
 
-def test_one_search_at_a_time(folder, encoder_folder):
-    from bertcnn.study import Study
+def test_a_memory_opened_again_asks_for_what_it_would_have_asked_for(tmp_path):
+    def asked(path, breaks=()):
+        study, points = Study(path, {}, seed=5, warmup=0), []
+        for number in range(13):  # the first ten are tried at random
+            if number in breaks:
+                study.close()
+                study = Study(path, {}, seed=5, warmup=0)
+            trial = study.ask({"rate": 0.5})
+            rate = trial.suggest_float("rate", 0.0, 1.0)
+            study.tell(trial, Record("complete", 1 - (rate - 0.3) ** 2, 1, 1.0, {"rate": rate}, []))
+            points.append(rate)
+        study.close()
+        return points
 
+    whole = asked(None)
+    assert len(set(whole)) == 13
+    assert asked(tmp_path / "broken.study", (1, 3, 11)) == whole
+
+
+def test_one_search_at_a_time(folder, encoder_folder):
     with (
         Study(study_path(folder / "busy.json"), {}, seed=0, warmup=0),
         pytest.raises(OutputError, match="another run is tuning"),

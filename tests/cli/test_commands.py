@@ -11,15 +11,13 @@ import time
 
 import pytest
 
-from tests.test_classifier import quick
 from tests.tickets import as_csv, tickets
+from tests.tiny import saved
 
 
 @pytest.fixture(scope="module")
-def model(encoder_folder, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model") / "model"
-    quick(encoder_folder).fit(*tickets()).save(folder)
-    return folder
+def model(encoder_folder):
+    return saved(encoder_folder)
 
 
 def data(tmp_path, content, name="data.csv"):
@@ -189,8 +187,8 @@ def test_a_disk_that_fills_up_is_told_and_leaves_only_the_answers(run, model, tm
 
 def test_ctrl_c_ends_training_in_one_line_without_a_model(encoder_folder, tmp_path):
     path = data(tmp_path, as_csv(*tickets(60)))
-    command = [sys.executable, "-m", "bertcnn.cli.main", "train", str(path), "--out", str(tmp_path / "model"), "--recipe", "full"]
-    with subprocess.Popen([*command, "--encoder", str(encoder_folder), "--epochs", "5000"], stderr=subprocess.PIPE, text=True) as training:
+    command = [sys.executable, "-m", "bertcnn.cli.main", "train", str(path), "--out", str(tmp_path / "model"), "--recipe", "frozen"]
+    with subprocess.Popen([*command, "--encoder", str(encoder_folder), "--epochs", "50000"], stderr=subprocess.PIPE, text=True) as training:
         for line in training.stderr:
             if line.startswith("training"):
                 break

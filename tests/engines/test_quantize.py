@@ -24,7 +24,7 @@ def model():
     return noisy(ENCODER, HEAD)
 
 
-def trial(model):
+def trial_of(model):
     """Rows on which the answer is clear, as a trained model's are: a row between two labels says nothing about an engine."""
     valid = rows(seed=2, count=400)
     logits = KerasEngine(model, 0).run(valid).logits
@@ -33,13 +33,22 @@ def trial(model):
     return Trial(rows(seed=1), [valid[row] for row in clear], logits[clear].argmax(axis=1), logits[clear], 0)
 
 
+@pytest.fixture(scope="module")
+def asked(model):
+    return trial_of(model)
+
+
+@pytest.fixture(scope="module")
+def int8(model, asked):
+    return build(model, asked)
+
+
 def build(model, asked):
     return build_engine(extract(model.weights), ENCODER, HEAD, asked, progress=Silent()).saved
 
 
-def test_int8_is_taken_when_it_answers_as_float32_does(model):
-    asked = trial(model)
-    engine = build(model, asked)
+def test_int8_is_taken_when_it_answers_as_float32_does(int8, asked):
+    engine = int8
     assert engine.record.precision == "int8"
     assert engine.record.agreement >= 0.99
     assert b"FakeQuantize" in engine.read()[0]
@@ -48,8 +57,8 @@ def test_int8_is_taken_when_it_answers_as_float32_does(model):
     assert np.mean(answers.argmax(axis=1) == asked.valid_logits.argmax(axis=1)) == engine.record.agreement
 
 
-def test_in_int8_too_a_row_does_not_depend_on_its_neighbours(model):
-    engine, asked = OpenVINOEngine.from_saved(build(model, trial(model)), 0), rows(seed=3, count=80)
+def test_in_int8_too_a_row_does_not_depend_on_its_neighbours(int8):
+    engine, asked = OpenVINOEngine.from_saved(int8, 0), rows(seed=3, count=80)
     together = engine.run(asked).logits
     backwards = engine.run(asked[::-1]).logits[::-1]
     alone = np.concatenate([engine.run([row]).logits for row in asked])
@@ -57,8 +66,7 @@ def test_in_int8_too_a_row_does_not_depend_on_its_neighbours(model):
     np.testing.assert_allclose(alone, together, atol=0.1 * together.std())  # other padding can move a value to the next of 256 steps
 
 
-def test_float32_is_kept_when_int8_answers_otherwise_and_says_why(model):
-    asked = trial(model)
+def test_float32_is_kept_when_int8_answers_otherwise_and_says_why(model, asked):
     other = np.roll(asked.valid_logits, 1, axis=1)  # a model that answers otherwise on every row
     engine = build(model, Trial(asked.calibration, asked.valid, asked.valid_labels, other, 0))
     assert engine.record.precision == "float32"
@@ -67,12 +75,11 @@ def test_float32_is_kept_when_int8_answers_otherwise_and_says_why(model):
     np.testing.assert_allclose(OpenVINOEngine.from_saved(engine, 0).run(asked.valid).logits, asked.valid_logits, atol=1e-4)
 
 
-def test_no_weight_uses_the_eighth_bit(model):
+def test_no_weight_uses_the_eighth_bit(int8):
     """Two products of 255 and 64 fit 16 bits, so that int8 does not saturate on CPUs without VNNI."""
     import openvino as ov
 
-    engine = build(model, trial(model))
-    constants = [node for node in ov.Core().read_model(*engine.read()).get_ops() if node.get_type_name() == "Constant"]
+    constants = [node for node in ov.Core().read_model(*int8.read()).get_ops() if node.get_type_name() == "Constant"]
     weights = [node.data for node in constants if node.get_element_type() == ov.Type.i8]
     products = [values for values in weights if len(values) != SHAPE["vocabulary_size"]]  # the token embeddings are looked up
     assert products
@@ -85,7 +92,7 @@ def test_rows_are_spread_evenly():
 
 
 def test_nothing_is_reported_to_anybody_and_nothing_printed(tmp_path):
-    code = "import numpy as np\nfrom tests.engines.test_quantize import *\nmodel = noisy(ENCODER, HEAD)\nbuild(model, trial(model))\n"
+    code = "import numpy as np\nfrom tests.engines.test_quantize import *\nmodel = noisy(ENCODER, HEAD)\nbuild(model, trial_of(model))\n"
     environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(Path.cwd()), "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout == ""

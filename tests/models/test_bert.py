@@ -80,8 +80,7 @@ def test_no_two_weights_start_equal():
     assert len({value.ravel()[:8].tobytes() for value in values}) == len(values)
 
 
-@pytest.mark.on_jax
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("policy", [pytest.param("mixed_bfloat16", marks=pytest.mark.on_jax), "mixed_float16"])
 def test_it_runs_in_half_precision(policy):
     full, half = Bert(SETTINGS), Bert(SETTINGS, dtype=policy)
     outputs = half(INPUTS)
@@ -111,7 +110,7 @@ def alone(tokens):
 @pytest.mark.on_jax
 def test_documents_packed_in_a_row_get_the_vectors_they_get_alone():
     generator = np.random.default_rng(1)
-    lengths = ((12,), (4, 5), (1, 2, 3, 4, 1), (7,), (3, 3, 3, 3))
+    lengths = ((12,), (4, 7), (1, 4, 1, 4, 1), (7,), (4, 4, 4))  # few different ones: JAX compiles every operation for each
     rows = [[generator.integers(1, VOCABULARY, length).astype(np.int32) for length in row] for row in lengths]
     packed, unpacked = Bert(SETTINGS, packed=True, seed=2), Bert(SETTINGS, seed=2)
     for weight in unpacked.weights:  # as drawn at the start, hardly any attention is paid to anything

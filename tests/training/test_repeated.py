@@ -28,13 +28,13 @@ def part(rows, chosen):
 
 
 @pytest.mark.parametrize("recipe", ["frozen", "full"])
-def test_each_training_is_what_it_would_be_alone(rows, encoder_folder, tmp_path, recipe):
-    encoder = load_encoder(encoder_folder, seed=7)
+def test_each_training_is_what_it_would_be_alone(rows, shallow_encoder_folder, tmp_path, recipe):
+    encoder = load_encoder(shallow_encoder_folder, seed=7)
     before = {name: value.copy() for name, value in extract(encoder.weights).items()}
     run = full_attempts(encoder, rows) if recipe == "full" else head_attempts(encoder, rows, None, tmp_path / "features", Silent())
     run(attempt(range(12, 24)), Silent())
     second = run(attempt(range(3, 20)), Silent())
-    fresh = load_encoder(encoder_folder, seed=7)
+    fresh = load_encoder(shallow_encoder_folder, seed=7)
     learned, valid = part(rows, np.arange(3, 20)), part(rows, np.arange(24, 30))
     _, alone = train(fresh, learned, valid, HEAD, recipe, SETTINGS, seed=7, progress=Silent())
     assert np.allclose(second.valid_logits, alone.valid_logits, atol=2e-3)  # features are kept in half precision
