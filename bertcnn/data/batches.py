@@ -28,6 +28,11 @@ class BatchPlan:
     length: int
     size: int
 
+    @property
+    def slots(self) -> np.ndarray:
+        """The position of each of the batch's rows, int64 [B]; -1 for fillers."""
+        return np.concatenate([self.rows, np.full(self.size - len(self.rows), -1, np.int64)])
+
 
 @dataclass(frozen=True)
 class Batch:

@@ -21,19 +21,20 @@ class WindowConvolution(keras.layers.Layer):
     Args:
         window: W, tokens under a filter.
         filters: N.
+        packed: whether a row holds several documents, one behind the other; each ends like a text of its own.
         seed: of the initial weights.
 
     Call arguments:
         hidden: float [B, T, D].
-        padding_mask: int [B, T], 1 at tokens and 0 at padding.
+        padding_mask: int [B, T], 1 at tokens and 0 at padding; of packed rows k at the tokens of the k-th document.
 
     Returns:
         float [B, T, N], not negative, 0 at padding.
     """
 
-    def __init__(self, window: int, filters: int, *, seed: int = 0, **kwargs: Any) -> None:  # noqa: ANN401
+    def __init__(self, window: int, filters: int, *, packed: bool = False, seed: int = 0, **kwargs: Any) -> None:  # noqa: ANN401
         super().__init__(**kwargs)
-        self.window, self.filters, self.seed = window, filters, seed
+        self.window, self.filters, self.packed, self.seed = window, filters, packed, seed
 
     def build(self, hidden_shape: tuple[int | None, ...], *_: Any) -> None:  # noqa: ANN401
         """Create the filters for inputs of this width."""
@@ -44,13 +45,20 @@ class WindowConvolution(keras.layers.Layer):
 
     def call(self, hidden: Any, padding_mask: Any) -> Any:  # noqa: ANN401
         """Convolve; see the class."""
-        real = ops.cast(padding_mask, self.compute_dtype)[:, :, None]  # [B, T, 1]
+        real = ops.cast(ops.cast(padding_mask, "bool"), self.compute_dtype)[:, :, None]  # [B, T, 1]
         batch, length, width = ops.shape(hidden)[0], ops.shape(hidden)[1], hidden.shape[-1]
         kernel = ops.reshape(ops.transpose(self.kernel, (1, 0, 2)), (width, self.window * self.filters))  # [D, W*N]
         products = ops.reshape(matmul_tokens(hidden * real, kernel), (batch, length, self.window, self.filters))  # [B, T, W, N]
         products = ops.pad(products, ((0, 0), (0, self.window - 1), (0, 0), (0, 0)))  # [B, T+W-1, W, N]
-        total = sum(products[:, offset : offset + length, offset] for offset in range(self.window))  # [B, T, N]
-        return ops.relu(total + self.bias) * real
+        shifted = [products[:, offset : offset + length, offset] for offset in range(self.window)]  # each [B, T, N]
+        if self.packed:
+            shifted = [part * self._same_document(padding_mask, offset) for offset, part in enumerate(shifted)]
+        return ops.relu(sum(shifted) + self.bias) * real
+
+    def _same_document(self, document_ids: Any, offset: int) -> Any:  # noqa: ANN401
+        """1 where the token `offset` further on is of the same document, else 0; float [B, T, 1]."""
+        ahead = ops.pad(document_ids, ((0, 0), (0, offset)))[:, offset:]
+        return ops.cast(ops.equal(document_ids, ahead), self.compute_dtype)[:, :, None]
 
     def compute_output_shape(self, hidden_shape: tuple[int | None, ...], *_: Any) -> tuple[int | None, ...]:  # noqa: ANN401
         """[B, T, N]."""
@@ -58,7 +66,7 @@ class WindowConvolution(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` needs."""
-        return {**super().get_config(), "window": self.window, "filters": self.filters, "seed": self.seed}
+        return {**super().get_config(), "window": self.window, "filters": self.filters, "packed": self.packed, "seed": self.seed}
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
@@ -103,3 +111,74 @@ class MaskedMax(keras.layers.Layer):
     def compute_output_shape(self, activations_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """[B, N]."""
         return (activations_shape[0], activations_shape[-1])
+
+
+@keras.saving.register_keras_serializable(package="bertcnn")
+class DocumentMean(keras.layers.Layer):
+    """`MaskedMean` of each document in rows of several.
+
+    Args:
+        documents: K, documents of a row at most.
+
+    Call arguments:
+        hidden: float [B, T, D].
+        document_ids: int [B, T], 0 at padding and k at the tokens of the row's k-th document.
+
+    Returns:
+        float [B, K, D], 0 for documents that the row does not have.
+    """
+
+    def __init__(self, documents: int, **kwargs: Any) -> None:  # noqa: ANN401
+        super().__init__(**kwargs)
+        self.documents = documents
+
+    def call(self, hidden: Any, document_ids: Any) -> Any:  # noqa: ANN401
+        """Average; see the class."""
+        members = _members(document_ids, self.documents, self.compute_dtype)  # [B, K, T]
+        return ops.matmul(members, hidden) / ops.maximum(ops.sum(members, axis=2, keepdims=True), 1.0)
+
+    def compute_output_shape(self, hidden_shape: tuple[int | None, ...], *_: Any) -> tuple[int | None, ...]:  # noqa: ANN401
+        """[B, K, D]."""
+        return (hidden_shape[0], self.documents, hidden_shape[-1])
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` needs."""
+        return {**super().get_config(), "documents": self.documents}
+
+
+@keras.saving.register_keras_serializable(package="bertcnn")
+class DocumentMax(keras.layers.Layer):
+    """`MaskedMax` of each document in rows of several.
+
+    Args:
+        documents: K, documents of a row at most.
+
+    Call arguments:
+        activations: float [B, T, N], not negative.
+        document_ids: int [B, T], 0 at padding and k at the tokens of the row's k-th document.
+
+    Returns:
+        float [B, K, N], 0 for documents that the row does not have.
+    """
+
+    def __init__(self, documents: int, **kwargs: Any) -> None:  # noqa: ANN401
+        super().__init__(**kwargs)
+        self.documents = documents
+
+    def call(self, activations: Any, document_ids: Any) -> Any:  # noqa: ANN401
+        """Take the maxima; see the class."""
+        members = _members(document_ids, self.documents, self.compute_dtype)  # [B, K, T]
+        return ops.max(activations[:, None] * members[..., None], axis=2)
+
+    def compute_output_shape(self, activations_shape: tuple[int | None, ...], *_: Any) -> tuple[int | None, ...]:  # noqa: ANN401
+        """[B, K, N]."""
+        return (activations_shape[0], self.documents, activations_shape[-1])
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` needs."""
+        return {**super().get_config(), "documents": self.documents}
+
+
+def _members(document_ids: Any, documents: int, dtype: str) -> Any:  # noqa: ANN401
+    """1 where a token belongs to a document, else 0; float [B, K, T]."""
+    return ops.cast(ops.equal(document_ids[:, None], ops.arange(1, documents + 1, dtype=document_ids.dtype)[None, :, None]), dtype)

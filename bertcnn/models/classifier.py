@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from bertcnn.layers.convolution import MaskedMax, MaskedMean, WindowConvolution
+from bertcnn.layers.convolution import DocumentMax, DocumentMean, MaskedMax, MaskedMean, WindowConvolution
 from bertcnn.layers.dropout import HashDropout
 from bertcnn.models.bert import Bert
 from bertcnn.settings import EncoderSettings, HeadSettings
@@ -25,22 +25,35 @@ class CnnHead(keras.Model):
         width: D, of the token embeddings.
         classes: C.
         settings: window sizes, filters, dropout.
+        documents: K, how many documents a row holds at most, if several stand in one; by default a row is one text.
         seed: of the initial weights and of dropout.
 
     Call arguments, a dict:
         sequence_output: float [B, T, D].
-        padding_mask: int32 [B, T], 1 at tokens and 0 at padding.
+        padding_mask: int32 [B, T], 1 at tokens and 0 at padding; not with `documents`.
+        document_ids: int32 [B, T], 0 at padding and k at the tokens of the row's k-th document; only with `documents`.
 
     Returns:
-        Logits, float32 [B, C].
+        Logits, float32 [B, C]; with `documents` float32 [B, K, C].
     """
 
-    def __init__(self, width: int, classes: int, settings: HeadSettings, *, seed: int = 0, **kwargs: Any) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        width: int,
+        classes: int,
+        settings: HeadSettings,
+        *,
+        documents: int | None = None,
+        seed: int = 0,
+        **kwargs: Any,  # noqa: ANN401
+    ) -> None:
         # === Layers ===
         first = _HEAD_SEED + seed
         dtype = keras.dtype_policies.get(kwargs.pop("dtype", None))
         convolutions = [
-            WindowConvolution(window, settings.filters, seed=first + window, name=f"convolution_{window}", dtype=dtype)
+            WindowConvolution(
+                window, settings.filters, packed=documents is not None, seed=first + window, name=f"convolution_{window}", dtype=dtype
+            )
             for window in settings.window_sizes
         ]
         dropout = HashDropout(settings.dropout, seed=first, name="head_dropout", dtype=dtype)
@@ -49,18 +62,25 @@ class CnnHead(keras.Model):
         )
 
         # === Functional Model ===
+        whose = "padding_mask" if documents is None else "document_ids"
         inputs = {
             "sequence_output": keras.Input((None, width), name="sequence_output"),
-            "padding_mask": keras.Input((None,), dtype="int32", name="padding_mask"),
+            whose: keras.Input((None,), dtype="int32", name=whose),
         }
-        hidden, mask = inputs["sequence_output"], inputs["padding_mask"]
-        pooled = [MaskedMax(name=f"max_{layer.window}", dtype=dtype)(layer(hidden, mask)) for layer in convolutions]  # each [B, N]
-        pooled.append(MaskedMean(name="mean", dtype=dtype)(hidden, mask))  # [B, D]
-        features = keras.layers.Concatenate(name="features", dtype=dtype)(pooled)  # [B, len(W) * N + D]
+        hidden, mask = inputs["sequence_output"], inputs[whose]
+        activations = {f"max_{layer.window}": layer(hidden, mask) for layer in convolutions}  # each [B, T, N]
+        if documents is None:
+            pooled = [MaskedMax(name=name, dtype=dtype)(values) for name, values in activations.items()]  # each [B, N]
+            pooled.append(MaskedMean(name="mean", dtype=dtype)(hidden, mask))  # [B, D]
+        else:
+            pooled = [DocumentMax(documents, name=name, dtype=dtype)(values, mask) for name, values in activations.items()]  # [B, K, N]
+            pooled.append(DocumentMean(documents, name="mean", dtype=dtype)(hidden, mask))  # [B, K, D]
+        features = keras.layers.Concatenate(name="features", dtype=dtype)(pooled)  # [B, len(W) * N + D] or [B, K, len(W) * N + D]
         super().__init__(inputs=inputs, outputs=linear(dropout(features)), **kwargs)
 
         # === Config ===
-        self.width, self.classes, self.settings, self.seed, self.compute_policy = width, classes, settings, seed, dtype
+        self.width, self.classes, self.settings, self.documents = width, classes, settings, documents
+        self.seed, self.compute_policy = seed, dtype
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` needs."""
@@ -68,6 +88,7 @@ class CnnHead(keras.Model):
             "width": self.width,
             "classes": self.classes,
             "settings": self.settings.model_dump(),
+            "documents": self.documents,
             "seed": self.seed,
             "name": self.name,
             "dtype": keras.dtype_policies.serialize(self.compute_policy),
@@ -85,12 +106,12 @@ class BertCnn(keras.Model):
 
     Args:
         encoder: a `Bert`; its pooler is not part of the classifier.
-        head: a `CnnHead` for the encoder's width.
+        head: a `CnnHead` for the encoder's width; with `documents` if, and only if, the encoder is packed.
 
-    Call arguments, a dict: `token_ids`, `segment_ids`, `padding_mask`, each int32 [B, T].
+    Call arguments, a dict: what the encoder is called with, each int32 [B, T].
 
     Returns:
-        Logits, float32 [B, C].
+        Logits, float32 [B, C]; of a packed encoder float32 [B, K, C].
 
     Example:
         >>> encoder = Bert(EncoderSettings(vocabulary_size=30, width=8, layers=2, heads=2, feed_forward_width=16))
@@ -100,8 +121,8 @@ class BertCnn(keras.Model):
 
     def __init__(self, encoder: Bert, head: CnnHead, **kwargs: Any) -> None:  # noqa: ANN401
         # === Functional Model ===
-        mask = encoder.input["padding_mask"]
-        logits = head({"sequence_output": encoder.sequence_output, "padding_mask": mask})
+        whose = "document_ids" if encoder.packed else "padding_mask"
+        logits = head({"sequence_output": encoder.sequence_output, whose: encoder.input[whose]})
         super().__init__(inputs=encoder.input, outputs=logits, **kwargs)
 
         # === Config ===

@@ -9,9 +9,11 @@ import keras
 import numpy as np
 
 from bertcnn.data.batches import BatchPlan, plan_scoring
+from bertcnn.data.packing import PackedPlan
 
 Inputs = Mapping[str, np.ndarray]
-Collate = Callable[[BatchPlan], Inputs]
+Plans = Sequence[BatchPlan] | Sequence[PackedPlan]
+Collate = Callable[[Any], Inputs]  # makes the inputs of a plan of its kind
 
 
 def padded_up_to(longest: int) -> tuple[int, ...]:
@@ -54,9 +56,16 @@ class Forward:
         """The model's output for one batch, as NumPy."""
         return self._model.predict_on_batch(dict(inputs))
 
-    def rows(self, collate: Collate, lengths: np.ndarray) -> np.ndarray:
-        """Every row's output, float32 [rows, width], in order."""
+    def rows(self, collate: Collate, lengths: np.ndarray, plans: Plans | None = None) -> np.ndarray:
+        """Every row's output, float32 [rows, width], in order.
+
+        Args:
+            collate: makes a plan's inputs.
+            lengths: int [rows], tokens of each.
+            plans: batches that hold all rows; by default those of `plan`.
+        """
         outputs = np.empty((len(lengths), self.width), np.float32)
-        for plan in self.plan(lengths):
-            outputs[plan.rows] = self(collate(plan))[: len(plan.rows)]
+        for plan in self.plan(lengths) if plans is None else plans:
+            slots = plan.slots
+            outputs[slots[slots >= 0]] = self(collate(plan))[slots >= 0]
         return outputs

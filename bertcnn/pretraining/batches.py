@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 
+from bertcnn.data.packing import pack
 from bertcnn.errors import SettingsError
 from bertcnn.pretraining.corpus import Corpus
 from bertcnn.pretraining.masking import Vocabulary, mask_tokens
-from bertcnn.pretraining.packing import pack
 from bertcnn.pretraining.pairs import Pairs, Sentences, draw_pairs
 from bertcnn.pretraining.shuffle import Shuffle
 from bertcnn.settings import PretrainingDataSettings

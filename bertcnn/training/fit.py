@@ -12,9 +12,10 @@ import keras
 import numpy as np
 from sklearn.metrics import f1_score
 
-from bertcnn.data.batches import BatchPlan, choose_lengths, plan_training
+from bertcnn.data.batches import choose_lengths, plan_training
+from bertcnn.data.packing import Packing
 from bertcnn.errors import TrainingError
-from bertcnn.models.forward import Collate, Forward, Inputs
+from bertcnn.models.forward import Collate, Forward, Inputs, Plans
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
 from bertcnn.settings import TrainingSettings
@@ -33,11 +34,13 @@ class Examples:
         collate: makes a planned batch's inputs.
         lengths: int [rows], tokens of each row.
         labels: int [rows], 0 to C - 1.
+        packing: puts several of them into one row of a batch, of training rows and then of validation rows too; by default each is one.
     """
 
     collate: Collate
     lengths: np.ndarray
     labels: np.ndarray
+    packing: Packing | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ def fit(
     """Train `model` in place; it ends with the weights of its best epoch.
 
     Args:
-        model: inputs by name to logits float32 [B, C].
+        model: inputs by name to logits float32 [B, C], of packed rows [B, K, C].
         train: rows to learn from.
         valid: rows that choose the best epoch.
         settings: how.
@@ -120,8 +123,12 @@ def fit(
         TrainingError: the loss became infinite or NaN.
         OutputError: a savepoint cannot be written.
     """
-    padded_lengths = choose_lengths(train.lengths, settings.compiled_shapes)
-    steps = math.ceil(len(train.labels) / settings.batch_size)
+    packing = train.packing
+    if packing is None:
+        padded_lengths = choose_lengths(train.lengths, settings.compiled_shapes)
+        steps = math.ceil(len(train.labels) / settings.batch_size)
+    else:
+        padded_lengths, steps = tuple(length for _, length in packing.shapes), packing.steps
     epochs = max(settings.epochs, math.ceil(settings.fewest_steps / steps))
     schedule = WarmupLinearDecay(settings.learning_rate, int(steps * epochs * settings.warmup_fraction), steps * epochs)
     optimizer = LayerwiseAdamW(
@@ -145,12 +152,15 @@ def fit(
         progress.note(f"going on from epoch {story.epoch}, batch {len(story.losses)} of {steps}, where an interrupted training was saved")
         progress.advance(steps * (story.epoch - 1) + len(story.losses))
     while story.epoch <= epochs and not (story.history and story.history[-1].epoch - story.best_epoch >= settings.patience):
-        plans = plan_training(train.lengths, padded_lengths, settings.batch_size, np.random.default_rng([seed, story.epoch]))
+        chance = np.random.default_rng([seed, story.epoch])
+        plans: Plans = (
+            plan_training(train.lengths, padded_lengths, settings.batch_size, chance) if packing is None else packing.epoch(chance)
+        )
         shown = {"macro_f1": story.history[-1].macro_f1} if story.history else {}
         for inputs, targets, row_weights in labelled_batches(train, plans[len(story.losses) :], weights):
             learned(step(inputs, targets, row_weights))
             progress.advance(1, loss=float(np.mean(story.losses[-50:])), **shown)
-        logits = forward.rows(valid.collate, valid.lengths)
+        logits = forward.rows(valid.collate, valid.lengths, None if packing is None else packing.in_order(valid.lengths))
         predicted = logits.argmax(axis=1)
         macro_f1 = float(f1_score(valid.labels, predicted, average="macro", zero_division=0.0))
         figures = EpochFigures(story.epoch, float(np.mean(story.losses)), macro_f1, float(np.mean(predicted == valid.labels)))
@@ -174,14 +184,16 @@ def _finite(loss: float, batch: int) -> float:
     return loss
 
 
-def labelled_batches(examples: Examples, plans: list[BatchPlan], weights: np.ndarray) -> Iterator[tuple[Inputs, np.ndarray, np.ndarray]]:
-    """Each planned batch: inputs, one-hot targets float32 [B, C] and row weights float32 [B] (0 for filler rows)."""
+def labelled_batches(examples: Examples, plans: Plans, weights: np.ndarray) -> Iterator[tuple[Inputs, np.ndarray, np.ndarray]]:
+    """Each planned batch: inputs, one-hot targets float32 [B, C] and row weights float32 [B], 0 for fillers; packed [B, K, C], [B, K]."""
     for plan in plans:
-        labels = examples.labels[plan.rows]
-        targets = np.zeros((plan.size, len(weights)), np.float32)
-        targets[np.arange(len(labels)), labels] = 1.0
-        row_weights = np.zeros(plan.size, np.float32)
-        row_weights[: len(labels)] = weights[labels]
+        slots = plan.slots
+        taken = slots >= 0
+        labels = examples.labels[slots[taken]]
+        targets = np.zeros((*slots.shape, len(weights)), np.float32)
+        targets[taken, labels] = 1.0
+        row_weights = np.zeros(slots.shape, np.float32)
+        row_weights[taken] = weights[labels]
         yield examples.collate(plan), targets, row_weights
 
 

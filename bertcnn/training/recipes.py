@@ -13,6 +13,7 @@ import keras
 import numpy as np
 
 from bertcnn.data.batches import BatchPlan, pad
+from bertcnn.data.packing import PackedPlan, Packing, lay_out
 from bertcnn.errors import TrainingError
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn, CnnHead
@@ -160,7 +161,9 @@ def train(  # noqa: PLR0913 - what a training is made of
     return BertCnn(encoder, cnn_head, name="classifier"), result
 
 
-def on_used_pieces(encoder: Bert, token_ids: Sequence[np.ndarray], settings: TrainingSettings) -> tuple[Bert, np.ndarray]:
+def on_used_pieces(
+    encoder: Bert, token_ids: Sequence[np.ndarray], settings: TrainingSettings, *, packed: bool = False
+) -> tuple[Bert, np.ndarray]:
     """The same encoder as it is trained: with token embeddings only for the pieces that occur.
 
     A token embedding that no row uses gets no gradient and no decay, so leaving it out of the network changes nothing but the
@@ -171,7 +174,7 @@ def on_used_pieces(encoder: Bert, token_ids: Sequence[np.ndarray], settings: Tra
     """
     used = np.unique(np.concatenate([*token_ids, [0]]))
     changes = {"vocabulary_size": len(used), "attention_dropout": settings.attention_dropout}
-    small = Bert(encoder.settings.model_copy(update=changes), seed=encoder.seed, name="bert")
+    small = Bert(encoder.settings.model_copy(update=changes), packed=packed, seed=encoder.seed, name="bert")
     values = extract(encoder.weights)
     assign(small.weights, {**values, _TOKENS: values[_TOKENS][used]}, error=TrainingError)
     return small, used
@@ -186,16 +189,25 @@ def _train_everything(
     progress: Progress,
     savepoints: Savepoints | None,
 ) -> FitResult:
-    """Train encoder and head, on the pieces that occur; the encoder ends with the trained weights."""
-    small, used = on_used_pieces(encoder, [ids for part in parts for ids in part.token_ids], settings)
+    """Train encoder and head, on the pieces that occur; both end with the trained weights."""
+    small, used = on_used_pieces(encoder, [ids for part in parts for ids in part.token_ids], settings, packed=settings.packed)
+    packing = Packing(parts[0].lengths, settings.batch_size, int(parts[1].lengths.max())) if settings.packed else None
+    documents = None if packing is None else packing.documents
+    learning = CnnHead(head.width, head.classes, head.settings, documents=documents, seed=head.seed, name="head")
+    assign(learning.weights, extract(head.weights), error=TrainingError)
 
     def examples(rows: TokenizedRows) -> Examples:
         token_ids = [np.searchsorted(used, ids).astype(np.int32) for ids in rows.token_ids]
-        return Examples(lambda plan: pad(token_ids, plan).inputs(), rows.lengths, rows.labels)
 
-    model, (train_part, valid_part) = BertCnn(small, head, name="classifier"), map(examples, parts)
+        def collate(plan: BatchPlan | PackedPlan) -> Inputs:
+            return lay_out(token_ids, plan) if isinstance(plan, PackedPlan) else pad(token_ids, plan).inputs()
+
+        return Examples(collate, rows.lengths, rows.labels, packing)
+
+    model, (train_part, valid_part) = BertCnn(small, learning, name="classifier"), map(examples, parts)
     layers = encoder.settings.layers
     result = fit(model, train_part, valid_part, settings, layers=layers, seed=seed, progress=progress, savepoints=savepoints)
+    assign(head.weights, extract(learning.weights), error=TrainingError)
     trained, tokens = extract(small.weights), extract(encoder.weights)[_TOKENS]
     tokens[used] = trained[_TOKENS]
     assign(encoder.weights, {**trained, _TOKENS: tokens}, error=TrainingError)

@@ -31,7 +31,7 @@ def smoothed_cross_entropy(smoothing: float) -> Loss:
     """The loss: cross-entropy against labels of which `smoothing` is spread evenly (Szegedy et al. 2016, section 7).
 
     Returns:
-        A function of logits float [B, C], one-hot targets float32 [B, C] and row weights float32 [B] to the weighted sum over the rows.
+        A function of logits float [..., C], one-hot targets float32 [..., C] and weights float32 [...] to the weighted sum.
     """
 
     def loss(logits: Any, targets: Any, weights: Any) -> Any:  # noqa: ANN401
@@ -73,12 +73,9 @@ def make_step(model: keras.Model, optimizer: keras.optimizers.Optimizer, loss: L
 
 
 def _parts(inputs: Arrays, rows: int) -> list[slice]:
-    """Equal parts of a batch, as few as keep each within `_PART_TOKENS`."""
+    """Equal parts of a batch, as few as keep each within `_PART_TOKENS`, or single rows."""
     length = next(iter(inputs.values())).shape[1]
-    parts = 1
-    while rows % (2 * parts) == 0 and rows // parts * length > _PART_TOKENS:
-        parts *= 2
-    size = rows // parts
+    size = next(size for size in range(rows, 0, -1) if rows % size == 0 and (size * length <= _PART_TOKENS or size == 1))
     return [slice(start, start + size) for start in range(0, rows, size)]
 
 
@@ -217,8 +214,7 @@ def _jax_gradients(model: keras.Model, objective: Objective) -> Gradients:
 def _jax_update(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Update:
     import jax
 
-    # on a CPU NumPy arrays share their memory with JAX's, so that none may be given away
-    apply = jax.jit(optimizer.stateless_apply, donate_argnums=() if jax.default_backend() == "cpu" else (0, 2))
+    apply = jax.jit(optimizer.stateless_apply, donate_argnums=(0, 2))
     measure = jax.jit(_norm)
 
     def update(values: list[Any]) -> Any:  # noqa: ANN401

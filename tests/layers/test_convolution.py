@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from bertcnn.layers.convolution import MaskedMax, MaskedMean, WindowConvolution
+from bertcnn.layers.convolution import DocumentMax, DocumentMean, MaskedMax, MaskedMean, WindowConvolution
 
 BATCH, TOKENS, WIDTH, FILTERS = 3, 6, 4, 5
 GENERATOR = np.random.default_rng(0)
@@ -65,3 +65,36 @@ def test_the_mean_of_a_long_text_in_half_precision_is_right():
     hidden = GENERATOR.normal(5, 1, (1, 512, WIDTH)).astype(np.float32)
     found = MaskedMean(dtype="mixed_bfloat16")(hidden, np.ones((1, 511 + 1), np.int32))
     np.testing.assert_allclose(keras.ops.cast(found, "float32"), hidden.mean(axis=1), rtol=0.005)
+
+
+# === Several documents in a row ===
+
+DOCUMENT_IDS = np.array([[1, 1, 2, 2, 2, 3], [1, 1, 1, 1, 0, 0], [0, 0, 0, 0, 0, 0]], np.int32)
+
+
+def test_layers_for_documents_are_sound(check_layer):
+    packed = WindowConvolution(3, FILTERS, packed=True, seed=2)
+    check_layer(packed, (HIDDEN, DOCUMENT_IDS), (BATCH, TOKENS, FILTERS), trainable_weights=2)
+    check_layer(DocumentMean(3), (HIDDEN, DOCUMENT_IDS), (BATCH, 3, WIDTH), trainable_weights=0)
+    check_layer(DocumentMax(3), (np.abs(HIDDEN), DOCUMENT_IDS), (BATCH, 3, FILTERS - 1), trainable_weights=0)
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 7])
+def test_a_document_in_a_row_of_several_is_as_if_alone(window):
+    plain = convolution(window)
+    packed = WindowConvolution(window, FILTERS, packed=True)
+    packed.build(HIDDEN.shape)
+    packed.set_weights(plain.get_weights())
+    found = packed(np.where(DOCUMENT_IDS[:, :, None] > 0, HIDDEN, 1e4).astype(np.float32), DOCUMENT_IDS)
+    largest, mean = np.asarray(DocumentMax(4)(found, DOCUMENT_IDS)), np.asarray(DocumentMean(4)(HIDDEN, DOCUMENT_IDS))
+    for row, document_ids in enumerate(DOCUMENT_IDS):
+        for document in range(1, 5):
+            alone = HIDDEN[row][document_ids == document][None]
+            if not alone.shape[1]:
+                assert not largest[row, document - 1].any()
+                assert not mean[row, document - 1].any()
+                continue
+            activations = np.asarray(plain(alone, np.ones(alone.shape[:2], np.int32)))
+            np.testing.assert_allclose(np.asarray(found)[row][document_ids == document], activations[0], rtol=0, atol=1e-5)
+            np.testing.assert_allclose(largest[row, document - 1], activations[0].max(axis=0), rtol=0, atol=1e-5)
+            np.testing.assert_allclose(mean[row, document - 1], alone[0].mean(axis=0), rtol=0, atol=1e-6)

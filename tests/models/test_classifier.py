@@ -34,6 +34,13 @@ def test_config_makes_the_same_network_again():
     np.testing.assert_array_equal(twin(INPUTS), model(INPUTS))
 
 
+def test_config_keeps_how_many_documents_a_row_has():
+    head = CnnHead(WIDTH, CLASSES, HEAD, documents=3)
+    twin = CnnHead.from_config(head.get_config())
+    assert twin.get_config() == head.get_config()
+    assert twin.output.shape == (None, 3, CLASSES)
+
+
 def test_a_logit_is_the_sum_of_bias_filters_and_mean():
     model = build_classifier(ENCODER, HEAD, CLASSES)
     weights = {weight.path: weight.numpy() for weight in model.head.weights}

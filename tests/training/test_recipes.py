@@ -1,18 +1,21 @@
 """The recipes full, frozen and auto."""
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
 
 from bertcnn.data.batches import BatchPlan
+from bertcnn.data.packing import Packing, lay_out
 from bertcnn.errors import SettingsError
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn, CnnHead
+from bertcnn.models.forward import Forward
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FROZEN, FULL, EncoderSettings, HeadSettings
-from bertcnn.training.fit import fit
+from bertcnn.training.fit import Examples, fit
 from bertcnn.training.recipes import Features, choose_recipe, keras_embed, recipe_settings, train
 
 CLASSES = 3
@@ -25,16 +28,16 @@ def rows(make_rows):
     return make_rows(32, 0), make_rows(12, 1)
 
 
-def new_encoder():
+def new_encoder(*, packed=False):
     shape = EncoderSettings(
         vocabulary_size=150, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=24, attention_dropout=0.0
     )
-    return Bert(shape, seed=3, name="bert")
+    return Bert(shape, packed=packed, seed=3, name="bert")
 
 
-def run(rows, recipe="full", seed=0):
+def run(rows, recipe="full", seed=0, settings=SETTINGS):
     encoder = new_encoder()
-    model, result = train(encoder, *rows, HEAD, recipe, SETTINGS, seed=seed, progress=Silent())
+    model, result = train(encoder, *rows, HEAD, recipe, settings, seed=seed, progress=Silent())
     return encoder, model, result
 
 
@@ -43,10 +46,11 @@ def full(rows):
     return run(rows)
 
 
-def test_full_training_gives_the_weights_that_the_whole_vocabulary_would(full, rows, token_examples):
-    whole = new_encoder()
-    model = BertCnn(whole, CnnHead(16, CLASSES, HEAD, seed=0, name="head"))
-    examples = [token_examples(part) for part in rows]
+def test_full_training_gives_the_weights_that_the_whole_vocabulary_would(full, rows):
+    packing = Packing(rows[0].lengths, SETTINGS.batch_size, int(rows[1].lengths.max()))
+    whole = new_encoder(packed=True)
+    model = BertCnn(whole, CnnHead(16, CLASSES, HEAD, documents=packing.documents, seed=0, name="head"))
+    examples = [Examples(partial(lay_out, part.token_ids), part.lengths, part.labels, packing) for part in rows]
     result = fit(model, *examples, SETTINGS, layers=1, seed=0, progress=Silent())
     encoder, classifier, compact_result = full
     expected, untrained = extract(whole.weights), extract(new_encoder().weights)
@@ -58,6 +62,17 @@ def test_full_training_gives_the_weights_that_the_whole_vocabulary_would(full, r
     used = np.unique(np.concatenate(rows[0].token_ids))
     moved = np.flatnonzero((expected["embeddings/tokens"] != untrained["embeddings/tokens"]).any(axis=1))
     assert moved.tolist() == used.tolist()
+
+
+def test_the_classifier_answers_on_padded_rows_what_it_learned_on_packed_ones(full, rows, token_examples):
+    _, model, result = full
+    valid = token_examples(rows[1])
+    np.testing.assert_allclose(Forward(model).rows(valid.collate, valid.lengths), result.valid_logits, rtol=0, atol=1e-5)
+
+
+def test_rows_are_padded_on_request(rows):
+    _, _, result = run(rows, settings=SETTINGS.model_copy(update={"packed": False}))
+    assert result.padded_lengths == (24,)
 
 
 def test_the_same_seed_gives_the_same_weights_bit_for_bit(full, rows):

@@ -7,11 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertcnn.data.batches import BatchPlan
-from bertcnn.models.classifier import build_classifier
+from bertcnn.data.packing import Packing, lay_out
+from bertcnn.models.bert import Bert
+from bertcnn.models.classifier import BertCnn, CnnHead, build_classifier
 from bertcnn.models.weights import extract
 from bertcnn.settings import FULL, EncoderSettings, HeadSettings
 from bertcnn.training import step as step_module
-from bertcnn.training.fit import labelled_batches
+from bertcnn.training.fit import Examples, labelled_batches
 from bertcnn.training.optimizer import LayerwiseAdamW, layer_share
 from bertcnn.training.step import make_step, smoothed_cross_entropy
 
@@ -77,3 +79,33 @@ def test_a_batch_worked_off_in_parts_gives_the_step_of_the_whole(make_rows, toke
     assert loss_parts == pytest.approx(loss_whole, rel=1e-5)
     for name, values in whole.items():
         np.testing.assert_allclose(parts[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.on_jax
+def test_a_packed_batch_gives_the_logits_and_the_step_of_the_padded_one(make_rows, token_examples):
+    rows = make_rows(12, 0)
+    packing = Packing(rows.lengths, 12)
+    (plan,) = packing.epoch(np.random.default_rng(0))
+    shape = {"width": 16, "layers": 1, "heads": 2, "feed_forward_width": 32, "max_positions": 24}
+    encoder = EncoderSettings(vocabulary_size=120, **shape, dropout=0.0, attention_dropout=0.0)
+    head = HeadSettings(window_sizes=(1, 3), filters=8, dropout=0.0)
+    plain = build_classifier(encoder, head, CLASSES, seed=1)
+    packed = BertCnn(Bert(encoder, packed=True, seed=1), CnnHead(16, CLASSES, head, documents=packing.documents, seed=1, name="head"))
+    batches = (
+        (plain, token_examples(rows), BatchPlan(np.arange(12), 24, 12)),
+        (packed, Examples(lambda plan: lay_out(rows.token_ids, plan), rows.lengths, rows.labels), plan),
+    )
+    logits, losses, weights = [], [], []
+    for model, examples, its_plan in batches:
+        ((inputs, targets, row_weights),) = labelled_batches(examples, [its_plan], np.array([1.0, 0.5, 2.0], np.float32))
+        slots = its_plan.slots
+        found = np.empty((12, CLASSES), np.float32)
+        found[slots[slots >= 0]] = np.asarray(keras.ops.convert_to_numpy(model(inputs)))[slots >= 0]
+        step = make_step(model, LayerwiseAdamW(0.01, layer_share(1, FULL), weight_decay=0.01, clip_norm=1.0), smoothed_cross_entropy(0.1))
+        losses.append([step(inputs, targets, row_weights) for _ in range(2)])
+        logits.append(found)
+        weights.append(extract(model.weights))
+    np.testing.assert_allclose(logits[1], logits[0], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+    for name, value in weights[0].items():
+        np.testing.assert_allclose(weights[1][name], value, rtol=0, atol=1e-4, err_msg=name)

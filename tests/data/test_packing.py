@@ -1,0 +1,115 @@
+"""Packing: every item in a row, no row too full, hardly any padding; and every text in a batch."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertcnn.data.packing import PackedPlan, Packing, lay_out, pack
+
+
+@pytest.mark.parametrize(("capacity", "most"), [(128, 16), (512, 64), (32, 2), (8, 1)])
+def test_no_row_holds_more_than_it_may(capacity, most):
+    lengths = np.random.default_rng(0).integers(1, capacity + 1, 2000)
+    rows = pack(lengths, capacity, most)
+    assert np.bincount(rows, weights=lengths).max() <= capacity
+    assert np.bincount(rows).max() <= most
+    assert np.bincount(rows).min() >= 1
+
+
+@pytest.mark.parametrize(("fewest", "longest"), [(15, 60), (3, 40), (60, 64)])
+def test_short_documents_fill_at_least_95_percent(fewest, longest):
+    lengths = np.random.default_rng(1).integers(fewest, longest + 1, 2000)
+    rows = pack(lengths, 128, 64)
+    assert lengths.sum() / (128 * (rows.max() + 1)) >= 0.95
+
+
+def test_no_two_rows_could_be_one():
+    lengths = np.random.default_rng(2).integers(1, 33, 300)
+    filled = np.sort(np.bincount(pack(lengths, 32, 32), weights=lengths))
+    assert filled[0] + filled[1] > 32
+
+
+def test_nothing_needs_no_row():
+    assert len(pack([], 128, 16)) == 0
+
+
+def test_time_grows_with_the_number_of_items_only():
+    lengths = np.random.default_rng(3).integers(15, 61, 40_000)
+    started = time.perf_counter()
+    pack(lengths, 128, 16)
+    assert time.perf_counter() - started < 5
+
+
+# === Batches ===
+
+LENGTHS = st.lists(st.one_of(st.integers(1, 60), st.integers(1, 512)), min_size=1, max_size=200).map(np.array)
+
+
+def texts_of(plans):
+    return np.concatenate([plan.slots[plan.slots >= 0] for plan in plans])
+
+
+@given(LENGTHS, st.integers(1, 40), st.integers(0, 600), st.integers(0, 5))
+def test_an_epoch_has_every_text_once_in_few_shapes_and_always_as_many_batches(lengths, batch_size, longest, seed):
+    packing = Packing(lengths, batch_size, longest)
+    plans = packing.epoch(np.random.default_rng(seed))
+    assert sorted(texts_of(plans)) == list(range(len(lengths)))
+    assert len(plans) == packing.steps
+    assert {(len(plan.slots), plan.length) for plan in plans} == set(packing.shapes)
+    assert len(packing.shapes) <= 2
+    for plan in plans:
+        assert plan.slots.shape[1] == packing.documents
+        filled = [lengths[slots[slots >= 0]].sum() for slots in plan.slots]
+        assert max(filled) <= plan.length
+        assert (np.diff((plan.slots >= 0).astype(int), axis=1) <= 0).all()  # no gaps between a row's texts
+
+
+@given(LENGTHS, LENGTHS, st.integers(1, 40))
+def test_other_texts_are_each_once_in_rows_that_hold_them(lengths, others, batch_size):
+    packing = Packing(lengths, batch_size, int(others.max()))
+    plans = packing.in_order(others)
+    assert sorted(texts_of(plans)) == list(range(len(others)))
+    assert len({plan.slots.shape for plan in plans}) == 1
+    assert {plan.length for plan in plans} == {max(lengths.max(), others.max())}
+    assert all(others[slots[slots >= 0]].sum() <= plan.length for plan in plans for slots in plan.slots)
+
+
+@pytest.mark.parametrize(("median", "limit", "share"), [(14, 98, 0.95), (50, 160, 0.95), (60, 512, 0.93)])
+def test_hardly_a_token_is_padding_and_batches_are_as_large_as_asked_for(median, limit, share):
+    lengths = np.minimum(np.random.default_rng(0).lognormal(np.log(median), 0.6, 3000).astype(int) + 3, limit)
+    packing = Packing(lengths, 32)
+    plans = packing.epoch(np.random.default_rng(0))
+    assert lengths.sum() / sum(plan.slots.shape[0] * plan.length for plan in plans) > share
+    assert 26 < np.mean([(plan.slots >= 0).sum() for plan in plans]) < 38
+
+
+def test_long_texts_do_not_make_the_rows_of_short_ones_long():
+    lengths = np.array([20] * 300 + [400] * 10)
+    packing = Packing(lengths, 32)
+    assert [length for _, length in packing.shapes] == [128, 400]
+    plans = packing.epoch(np.random.default_rng(0))
+    in_short_rows = texts_of([plan for plan in plans if plan.length == 128])
+    assert len(in_short_rows) > 250
+    assert lengths[in_short_rows].max() == 20
+
+
+def test_the_generator_decides_the_order():
+    packing = Packing(np.random.default_rng(0).integers(5, 40, 100), 8)
+
+    def epoch(seed):
+        return [plan.slots.tolist() for plan in packing.epoch(np.random.default_rng(seed))]
+
+    assert epoch(1) == epoch(1) != epoch(2)
+
+
+def test_texts_stand_one_behind_the_other():
+    token_ids = [np.array([7, 8, 9]), np.array([5]), np.array([3, 4])]
+    batch = lay_out(token_ids, PackedPlan(np.array([[2, 0, -1], [1, -1, -1], [-1, -1, -1]]), 6), pad_id=1)
+    assert batch["token_ids"].tolist() == [[3, 4, 7, 8, 9, 1], [5, 1, 1, 1, 1, 1], [1] * 6]
+    assert batch["document_ids"].tolist() == [[1, 1, 2, 2, 2, 0], [1, 0, 0, 0, 0, 0], [0] * 6]
+    assert batch["position_ids"].tolist() == [[0, 1, 0, 1, 2, 0], [0] * 6, [0] * 6]
+    assert {values.dtype for values in batch.values()} == {np.dtype(np.int32)}
+    assert not batch["segment_ids"].any()
