@@ -1,6 +1,8 @@
-"""Full fine-tuning in rows/s, beside a plain PyTorch loop with the same weights and batches, taking turns.
+"""Full fine-tuning in rows/s, beside a plain PyTorch loop with the same weights, taking turns.
 
-python -m benchmarks.finetuning train.csv
+    python -m benchmarks.finetuning train.csv
+
+Ours twice: on packed rows, as the recipe `full` trains, and on the very batches of padded rows that the loop gets.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from benchmarks.environment import ask_peer
 from bertcnn.cli.quiet import load_keras
 from bertcnn.data.batches import BatchPlan, choose_lengths, pad, plan_training
 from bertcnn.data.columns import guess_columns
+from bertcnn.data.packing import PackedPlan, Packing, lay_out
 from bertcnn.data.tables import read_table
 from bertcnn.settings import FULL, HeadSettings
 
@@ -41,14 +44,19 @@ def main() -> None:
     first = [next(plan for plan in plans if plan.length == length) for length in padded if any(plan.length == length for plan in plans)]
     plans = first + plans[: options.batches]
     dropout = read_settings(folder).dropout
-    ours, theirs = [], []
+    packing = Packing(lengths, FULL.batch_size)
+    packed = packing.epoch(np.random.default_rng(0))
+    compiled = [next(plan for plan in packed if plan.length == length) for _, length in packing.shapes]
+    ours, ours_padded, theirs = [], [], []
     with tempfile.TemporaryDirectory() as scratch:
         batches = Path(scratch) / "batches.npz"
         store(batches, token_ids, labels, plans)
-        step = our_step(folder, token_ids, labels)
-        run(step, first)  # compile
+        step, padded_step = our_step(folder, token_ids, labels, packing.documents), our_step(folder, token_ids, labels)
+        run(step, compiled)  # compile
+        run(padded_step, first)
         for _ in range(options.rounds):
-            ours.append(run(step, plans[len(first) :]))
+            ours.append(run(step, packed[: options.batches]))
+            ours_padded.append(run(padded_step, plans[len(first) :]))
             answer = ask_peer(
                 "finetune_torch",
                 folder,
@@ -61,11 +69,19 @@ def main() -> None:
                 FULL.attention_dropout,
             )
             theirs.append(float(answer["rows_per_second"]))
-            print(f"bertcnn {ours[-1]:.1f} rows/s, PyTorch loop {theirs[-1]:.1f} rows/s, ratio {ours[-1] / theirs[-1]:.2f}", flush=True)
-    mine, other = statistics.median(ours), statistics.median(theirs)
-    print(f"median of {options.rounds}: bertcnn {mine:.1f} rows/s, PyTorch loop {other:.1f} rows/s, ratio {mine / other:.2f}")
+            print(in_words(ours[-1], ours_padded[-1], theirs[-1]), flush=True)
+    print(f"median of {options.rounds}: {in_words(*map(statistics.median, (ours, ours_padded, theirs)))}")
     print(f"dropout {dropout}, attention dropout {FULL.attention_dropout}, batch {FULL.batch_size}, padded lengths {padded}")
+    print(f"packed rows and tokens of a batch {packing.shapes}, at most {packing.documents} texts a row")
     print("compilation not counted")
+
+
+def in_words(packed: float, padded: float, loop: float) -> str:
+    """One round's rows/s and ratios."""
+    return (
+        f"bertcnn {packed:.1f} rows/s (padded rows: {padded:.1f}), PyTorch loop {loop:.1f}, "
+        f"ratio {packed / loop:.2f} (padded rows: {padded / loop:.2f})"
+    )
 
 
 def tokenized(data: str, folder: Path) -> tuple[list[np.ndarray], np.ndarray]:
@@ -88,38 +104,47 @@ def store(path: Path, token_ids: list[np.ndarray], labels: np.ndarray, plans: li
     np.savez(path, **arrays)  # type: ignore[arg-type]
 
 
-def our_step(folder: Path, token_ids: list[np.ndarray], labels: np.ndarray) -> Callable[[BatchPlan], float]:
-    """Our compiled training step on the published weights, as the recipe `full` makes it."""
+Step = Callable[[BatchPlan | PackedPlan], float]
+
+
+def our_step(folder: Path, token_ids: list[np.ndarray], labels: np.ndarray, documents: int | None = None) -> Step:
+    """Our compiled training step on the published weights, as the recipe `full` makes it; on packed rows if `documents` are given."""
     from bertcnn.encoders.convert import load_encoder
     from bertcnn.models.classifier import BertCnn, CnnHead
+    from bertcnn.training.fit import Examples, labelled_batches
     from bertcnn.training.optimizer import LayerwiseAdamW, layer_share
     from bertcnn.training.recipes import on_used_pieces
     from bertcnn.training.step import make_step, smoothed_cross_entropy
 
     encoder = load_encoder(folder)
-    small, used = on_used_pieces(encoder, token_ids, FULL)
-    head = CnnHead(encoder.settings.width, int(labels.max()) + 1, HeadSettings(), name="head")
+    small, used = on_used_pieces(encoder, token_ids, FULL, packed=documents is not None)
+    classes = int(labels.max()) + 1
+    head = CnnHead(encoder.settings.width, classes, HeadSettings(), documents=documents, name="head")
     model = BertCnn(small, head, name="classifier")
     share = layer_share(encoder.settings.layers, FULL)
     optimizer = LayerwiseAdamW(FULL.learning_rate, share, weight_decay=FULL.weight_decay, clip_norm=FULL.gradient_clip)
     step = make_step(model, optimizer, smoothed_cross_entropy(FULL.label_smoothing))
+    own = [np.searchsorted(used, ids).astype(np.int32) for ids in token_ids]
 
-    def on_batch(plan: BatchPlan) -> float:
-        inputs = pad(token_ids, plan).inputs()
-        inputs["token_ids"] = np.searchsorted(used, inputs["token_ids"]).astype(np.int32)
-        targets = np.eye(int(labels.max()) + 1, dtype=np.float32)[labels[plan.rows]]
-        return step(inputs, targets, np.ones(len(targets), np.float32))
+    def collate(plan: BatchPlan | PackedPlan) -> dict[str, np.ndarray]:
+        return lay_out(own, plan) if isinstance(plan, PackedPlan) else pad(own, plan).inputs()
+
+    examples = Examples(collate, np.array([len(ids) for ids in own]), labels)
+
+    def on_batch(plan: BatchPlan | PackedPlan) -> float:
+        ((inputs, targets, weights),) = labelled_batches(examples, [plan], np.ones(classes, np.float32))
+        return step(inputs, targets, weights)
 
     return on_batch
 
 
-def run(step: Callable[[BatchPlan], float], plans: list[BatchPlan]) -> float:
+def run(step: Step, plans: Sequence[BatchPlan | PackedPlan]) -> float:
     """Rows/s over full batches."""
-    full = [plan for plan in plans if len(plan.rows) == plan.size]
+    full = [plan for plan in plans if isinstance(plan, PackedPlan) or len(plan.rows) == plan.size]
     started = time.perf_counter()
     for plan in full:
         step(plan)
-    return sum(len(plan.rows) for plan in full) / (time.perf_counter() - started)
+    return sum(int((plan.slots >= 0).sum()) for plan in full) / (time.perf_counter() - started)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from bertcnn.data.batches import BatchPlan, plan_scoring
 from bertcnn.data.packing import PackedPlan
 
 Inputs = Mapping[str, np.ndarray]
-Plans = Sequence[BatchPlan] | Sequence[PackedPlan]
+Plans = Sequence[BatchPlan | PackedPlan]
 Collate = Callable[[Any], Inputs]  # makes the inputs of a plan of its kind
 
 

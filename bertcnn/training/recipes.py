@@ -28,7 +28,7 @@ _TOKENS = "embeddings/tokens"
 _CPU_FLOPS = 1e11  # of training on one of today's laptops and two-core servers, measured
 _GPU_FLOPS = 1e13
 _PATIENCE_MINUTES = 15.0
-_TRAINED, _COMPILED = 0.3, 5.5e12  # what of a bare product's speed training on real tokens has, and what compiling costs in its FLOPs
+_TRAINED, _COMPILED = 0.5, 6e12  # what of a bare product's speed training on real tokens has, and what compiling costs in its FLOPs
 _PRODUCT, _TIMES = (1024, 384, 1536), 20  # the bare product, and how often it is timed: about a tenth of a second
 FEW_ROWS_PER_LABEL = 20
 
