@@ -61,6 +61,22 @@ class Columns:
     label: str | None = None
 
 
+@dataclass(frozen=True)
+class _Known:
+    """Training rows by which a model knows what is in scope, until it is saved."""
+
+    token_ids: list[np.ndarray]
+    labels: np.ndarray
+    answered: tuple[np.ndarray, np.ndarray] | None
+
+    def answers(self, engine: Engine) -> tuple[np.ndarray, np.ndarray]:
+        """Logits and means of token embeddings, from the training if it left them, else from the engine."""
+        if self.answered is not None:
+            return self.answered
+        output = engine.run(self.token_ids, evidence=True)
+        return output.logits, output.found.means
+
+
 class BertCNNClassifier(ClassifierMixin, BaseEstimator):
     """BERT with a CNN head, as a scikit-learn classifier on lists of strings.
 
@@ -159,9 +175,11 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             story = {"recipe": recipe, "seed": seed, "training": settings.model_dump(mode="json"), "head": head.model_dump(mode="json")}
             data = {"encoder": digest(extract(encoder.weights)), "rows": digest([*train_rows.arrays(), *valid_rows.arrays()])}
             kept = Savepoints(Path(savepoints), {**story, **data, "versions": _versions()}, progress)
+        known = rows_to_know(train_rows.token_ids, train_rows.labels)
         model, result = train(
-            encoder, train_rows, valid_rows, head, recipe, settings, seed=seed, progress=progress, embed=embed, savepoints=kept
+            encoder, train_rows, valid_rows, head, recipe, settings, seed=seed, progress=progress, embed=embed, savepoints=kept, known=known
         )
+        self._known = _Known([train_rows.token_ids[row] for row in known], train_rows.labels[known], result.known)
         self.classes_, self.history_, self.recipe_ = classes, result.epochs, (recipe, reason)
         figures, calibration = self._finish(model, result, tokenizer, train_rows, valid_rows, start.name, columns or Columns())
         learned, held_out = (
@@ -289,15 +307,12 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         self._predictor = Predictor(self._bundle, KerasEngine(model, tokenizer.pad_id))
         sample = spread(train_rows.token_ids, CALIBRATION_ROWS)
         self._trial: Trial | None = Trial(sample, valid_rows.token_ids, valid_rows.labels, result.valid_logits, tokenizer.pad_id)
-        known = rows_to_know(train_rows.token_ids, train_rows.labels)
-        self._known = [train_rows.token_ids[row] for row in known], train_rows.labels[known]
         return figures, calibration
 
     def _judged(self, bundle: Bundle, engine: Engine, valid: EngineOutput, trial: Trial) -> Bundle:
         """The model with its scope, and with decisions, by what an engine answers: thresholds of float32 are not quite those of int8."""
-        rows, labels = self._known
-        known = engine.run(rows, evidence=True)
-        scope = learn_scope(known.logits, known.found.means, labels, valid.logits, valid.found.means, seed=int(self.seed))
+        logits, means = self._known.answers(engine)
+        scope = learn_scope(logits, means, self._known.labels, valid.logits, valid.found.means, seed=int(self.seed))
         temperature = bundle.calibration.temperature
         outside = scope.outside(valid.logits, valid.found.means)
         held_out = held_out_answers(softmax(valid.logits / temperature), trial.valid_labels, outside, Hierarchy.of(bundle.labels))

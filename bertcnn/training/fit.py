@@ -62,12 +62,15 @@ class FitResult:
         best_epoch: whose weights the model now holds, counted from 1.
         valid_logits: float32 [rows, C], of the validation rows under those weights.
         padded_lengths: the compiled shapes' lengths.
+        known: of the rows that `train` was asked to answer: logits float32 [rows, C] and means of their token embeddings float32 [rows, D];
+            None where that is no cheaper than to ask the saved engine.
     """
 
     epochs: tuple[EpochFigures, ...]
     best_epoch: int
     valid_logits: np.ndarray
     padded_lengths: tuple[int, ...]
+    known: tuple[np.ndarray, np.ndarray] | None = None
 
 
 @dataclass

@@ -6,7 +6,8 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import keras
@@ -134,6 +135,7 @@ def train(  # noqa: PLR0913 - what a training is made of
     progress: Progress,
     embed: Embed | None = None,
     savepoints: Savepoints | None = None,
+    known: np.ndarray | None = None,
 ) -> tuple[BertCnn, FitResult]:
     """Train a classifier on `encoder`, which is changed by the recipe `full`.
 
@@ -148,6 +150,7 @@ def train(  # noqa: PLR0913 - what a training is made of
         progress: told how far it is.
         embed: computes the encoder's output for the recipe `frozen`; by default Keras does.
         savepoints: where the training is saved from time to time, and goes on from; by default it is not.
+        known: int [K], training rows to be answered at the end by the recipe `frozen`, which has what that takes at hand.
 
     Returns:
         The classifier with the weights of its best epoch, and the story of its training.
@@ -155,7 +158,8 @@ def train(  # noqa: PLR0913 - what a training is made of
     classes = int(max(train_rows.labels.max(), valid_rows.labels.max())) + 1
     cnn_head = CnnHead(encoder.settings.width, classes, head, seed=seed, name="head")
     if recipe == "frozen":
-        result = _train_head(embed or keras_embed(encoder), cnn_head, (train_rows, valid_rows), settings, seed, progress, savepoints)
+        parts = train_rows, valid_rows
+        result = _train_head(embed or keras_embed(encoder), cnn_head, parts, settings, seed, progress, savepoints, known)
     else:
         result = _train_everything(encoder, cnn_head, (train_rows, valid_rows), settings, seed, progress, savepoints)
     return BertCnn(encoder, cnn_head, name="classifier"), result
@@ -222,17 +226,22 @@ def _train_head(
     seed: int,
     progress: Progress,
     savepoints: Savepoints | None,
+    known: np.ndarray | None,
 ) -> FitResult:
     """Compute every token's embedding once, then train the head on them."""
     with tempfile.TemporaryDirectory(prefix="bertcnn-features-") as folder:
         progress.stage("computing encoder features", sum(len(part.labels) for part in parts))
 
-        def examples(name: str, rows: TokenizedRows) -> Examples:
-            features = Features(embed, head.width, rows.token_ids, Path(folder) / name, progress)
-            return Examples(features.collate, rows.lengths, rows.labels)
-
-        train_part, valid_part = examples("train", parts[0]), examples("valid", parts[1])
-        return fit(head, train_part, valid_part, settings, layers=0, seed=seed, progress=progress, savepoints=savepoints)
+        features = [
+            Features(embed, head.width, rows.token_ids, Path(folder) / name, progress)
+            for name, rows in zip(("train", "valid"), parts, strict=True)
+        ]
+        train_part, valid_part = (Examples(part.collate, rows.lengths, rows.labels) for part, rows in zip(features, parts, strict=True))
+        result = fit(head, train_part, valid_part, settings, layers=0, seed=seed, progress=progress, savepoints=savepoints)
+        if known is None:
+            return result
+        logits = Forward(head, result.padded_lengths).rows(features[0].of(known).collate, parts[0].lengths[known])
+        return replace(result, known=(logits, features[0].means(known)))
 
 
 def keras_embed(encoder: Bert) -> Embed:
@@ -270,6 +279,16 @@ class Features:
             progress.advance(len(rows))
 
         embed(token_ids, store)
+
+    def of(self, rows: np.ndarray) -> Features:
+        """Those of some of the rows, int [rows], as if they were all."""
+        part = copy(self)
+        part._starts, part._ends = self._starts[rows], self._ends[rows]
+        return part
+
+    def means(self, rows: np.ndarray) -> np.ndarray:
+        """Each row's mean token embedding, float32 [rows, D]."""
+        return np.stack([self._values[self._starts[row] : self._ends[row]].mean(axis=0, dtype=np.float32) for row in rows])
 
     def collate(self, plan: BatchPlan) -> Inputs:
         """The head's input for a planned batch; filler rows are zeros with one token."""

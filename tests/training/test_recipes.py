@@ -16,7 +16,7 @@ from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FROZEN, FULL, EncoderSettings, HeadSettings
 from bertcnn.training.fit import Examples, fit
-from bertcnn.training.recipes import Features, choose_recipe, keras_embed, recipe_settings, train
+from bertcnn.training.recipes import Features, TokenizedRows, choose_recipe, keras_embed, recipe_settings, train
 
 CLASSES = 3
 HEAD = HeadSettings(window_sizes=(2,), filters=8)
@@ -92,6 +92,20 @@ def test_frozen_leaves_the_encoder_untouched_and_trains_the_head(rows):
     for trained, start in zip(model.head.trainable_weights, fresh.trainable_weights, strict=True):
         assert not np.array_equal(trained.numpy(), start.numpy()), trained.path
     assert result.valid_logits.shape == (12, CLASSES)
+
+
+def test_frozen_answers_the_rows_it_is_asked_to_know(rows, token_examples):
+    encoder, known = new_encoder(), np.array([5, 0, 17])
+    model, result = train(encoder, *rows, HEAD, "frozen", SETTINGS, seed=0, progress=Silent(), known=known)
+    part = TokenizedRows([rows[0].token_ids[row] for row in known], rows[0].labels[known])
+    examples = token_examples(part)
+    logits, means = result.known
+    np.testing.assert_allclose(logits, Forward(model).rows(examples.collate, examples.lengths), rtol=0, atol=5e-3)  # half precision
+    hidden = [
+        np.asarray(encoder.predict_on_batch(examples.collate(BatchPlan(np.array([row]), len(part.token_ids[row]), 1)))["sequence_output"])
+        for row in range(3)
+    ]
+    np.testing.assert_allclose(means, [row[0].mean(axis=0) for row in hidden], rtol=0, atol=2e-3)
 
 
 def test_features_are_the_encoders_token_embeddings(rows, tmp_path, token_examples):
