@@ -253,7 +253,7 @@ class TrainingSettings(Settings):
     compiled_shapes: Annotated[int, Field(ge=1, le=6)] = Field(
         4, description="padded lengths XLA compiles for, at most, where rows are not packed"
     )
-    packed: bool = Field(True, description="full: several texts share a row of a batch, so that little of it is padding")
+    packed: bool = Field(True, description="several texts share a row of a batch, so that little of it is padding")
     max_tokens: Annotated[int, Field(ge=4)] = Field(512, description="longest input with [CLS] and [SEP]")
     time_budget: Positive | None = Field(
         None, description="minutes; auto measures this machine and takes full only if it should be done by then, so the recipe may vary"
@@ -261,9 +261,7 @@ class TrainingSettings(Settings):
 
 
 FULL = TrainingSettings()
-FROZEN = TrainingSettings(
-    epochs=6, fewest_steps=600, patience=3, batch_size=64, learning_rate=3e-3, head_multiplier=1.0, layer_decay=1.0, packed=False
-)
+FROZEN = TrainingSettings(epochs=5, fewest_steps=600, patience=3, batch_size=64, learning_rate=3e-3, head_multiplier=1.0, layer_decay=1.0)
 FROZEN_HEAD = HeadSettings(filters=64, dropout=0.5)  # where nothing but the head learns, twice the filters learned no better
 
 

@@ -110,7 +110,7 @@ class Packing:
         self._longest = max(longest, most)
         self._capacities = (_SHORT, most) if most > _LONG and self._lengths.min() <= _SHORT else (most,)
         short = self._lengths[self._lengths <= self._capacities[0]]
-        self.documents = min(_MOST_TEXTS, math.ceil(2 * self._capacities[0] / short.mean()))
+        self.documents = min(_MOST_TEXTS, math.ceil(1.5 * self._capacities[0] / short.mean()))
         self._batch_size = batch_size
         plans = self.epoch(np.random.default_rng(0))
         self.steps = len(plans)

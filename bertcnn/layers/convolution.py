@@ -150,6 +150,10 @@ class DocumentMean(keras.layers.Layer):
 class DocumentMax(keras.layers.Layer):
     """`MaskedMax` of each document in rows of several.
 
+    The derivative goes to the tokens that have their document's maximum, in equal shares, as with `max` itself. It is written out here:
+    of a maximum over tokens masked for every document it would be computed for every document and token, which took longer than the
+    convolution.
+
     Args:
         documents: K, documents of a row at most.
 
@@ -168,7 +172,11 @@ class DocumentMax(keras.layers.Layer):
     def call(self, activations: Any, document_ids: Any) -> Any:  # noqa: ANN401
         """Take the maxima; see the class."""
         members = _members(document_ids, self.documents, self.compute_dtype)  # [B, K, T]
-        return ops.max(activations[:, None] * members[..., None], axis=2)
+        largest = ops.stop_gradient(ops.max(activations[:, None] * members[..., None], axis=2))  # [B, K, N]
+        at_tokens = ops.take_along_axis(largest, ops.maximum(document_ids - 1, 0)[:, :, None], axis=1)  # [B, T, N]
+        won = ops.cast(ops.equal(activations, at_tokens), self.compute_dtype)  # [B, T, N]
+        winners = ops.matmul(members, won * activations) / ops.maximum(ops.matmul(members, won), 1.0)  # [B, K, N]
+        return largest + (winners - ops.stop_gradient(winners))
 
     def compute_output_shape(self, activations_shape: tuple[int | None, ...], *_: Any) -> tuple[int | None, ...]:  # noqa: ANN401
         """[B, K, N]."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -195,10 +196,7 @@ def _train_everything(
 ) -> FitResult:
     """Train encoder and head, on the pieces that occur; both end with the trained weights."""
     small, used = on_used_pieces(encoder, [ids for part in parts for ids in part.token_ids], settings, packed=settings.packed)
-    packing = Packing(parts[0].lengths, settings.batch_size, int(parts[1].lengths.max())) if settings.packed else None
-    documents = None if packing is None else packing.documents
-    learning = CnnHead(head.width, head.classes, head.settings, documents=documents, seed=head.seed, name="head")
-    assign(learning.weights, extract(head.weights), error=TrainingError)
+    packing, learning = _packed(head, parts[0].lengths, parts[1].lengths, settings)
 
     def examples(rows: TokenizedRows) -> Examples:
         token_ids = [np.searchsorted(used, ids).astype(np.int32) for ids in rows.token_ids]
@@ -216,6 +214,33 @@ def _train_everything(
     tokens[used] = trained[_TOKENS]
     assign(encoder.weights, {**trained, _TOKENS: tokens}, error=TrainingError)
     return result
+
+
+def fit_head(
+    head: CnnHead,
+    train: Examples,
+    valid: Examples,
+    settings: TrainingSettings,
+    *,
+    seed: int,
+    progress: Progress,
+    **kept: Any,  # noqa: ANN401
+) -> FitResult:
+    """Train a head on token embeddings from `Features.collate`, as the recipe `frozen` does; `kept` is for `fit`."""
+    packing, learning = _packed(head, train.lengths, valid.lengths, settings)
+    result = fit(learning, replace(train, packing=packing), valid, settings, layers=0, seed=seed, progress=progress, **kept)
+    assign(head.weights, extract(learning.weights), error=TrainingError)
+    return result
+
+
+def _packed(head: CnnHead, lengths: np.ndarray, others: np.ndarray, settings: TrainingSettings) -> tuple[Packing | None, CnnHead]:
+    """How texts of these lengths share rows, and the head for such rows with the weights of `head`; None and `head` if they do not."""
+    if not settings.packed:
+        return None, head
+    packing = Packing(lengths, settings.batch_size, int(others.max()))
+    learning = CnnHead(head.width, head.classes, head.settings, documents=packing.documents, seed=head.seed, name="head")
+    assign(learning.weights, extract(head.weights), error=TrainingError)
+    return packing, learning
 
 
 def _train_head(
@@ -237,7 +262,7 @@ def _train_head(
             for name, rows in zip(("train", "valid"), parts, strict=True)
         ]
         train_part, valid_part = (Examples(part.collate, rows.lengths, rows.labels) for part, rows in zip(features, parts, strict=True))
-        result = fit(head, train_part, valid_part, settings, layers=0, seed=seed, progress=progress, savepoints=savepoints)
+        result = fit_head(head, train_part, valid_part, settings, seed=seed, progress=progress, savepoints=savepoints)
         if known is None:
             return result
         logits = Forward(head, result.padded_lengths).rows(features[0].of(known).collate, parts[0].lengths[known])
@@ -290,8 +315,10 @@ class Features:
         """Each row's mean token embedding, float32 [rows, D]."""
         return np.stack([self._values[self._starts[row] : self._ends[row]].mean(axis=0, dtype=np.float32) for row in rows])
 
-    def collate(self, plan: BatchPlan) -> Inputs:
-        """The head's input for a planned batch; filler rows are zeros with one token."""
+    def collate(self, plan: BatchPlan | PackedPlan) -> Inputs:
+        """The head's input for a planned batch; filler rows are zeros, with one token if they are not packed."""
+        if isinstance(plan, PackedPlan):
+            return self._lay_out(plan)
         hidden = np.zeros((plan.size, plan.length, self._width), np.float32)
         mask = np.zeros((plan.size, plan.length), np.int32)
         for place, row in enumerate(plan.rows):
@@ -300,3 +327,14 @@ class Features:
             mask[place, : len(values)] = 1
         mask[len(plan.rows) :, 0] = 1
         return {"sequence_output": hidden, "padding_mask": mask}
+
+    def _lay_out(self, plan: PackedPlan) -> Inputs:
+        hidden = np.zeros((len(plan.slots), plan.length, self._width), np.float32)
+        document_ids = np.zeros(hidden.shape[:2], np.int32)
+        for row, slots in enumerate(plan.slots):
+            end = 0
+            for number, text in enumerate(slots[slots >= 0], start=1):
+                values = self._values[self._starts[text] : self._ends[text]]
+                place = slice(end, end := end + len(values))
+                hidden[row, place], document_ids[row, place] = values, number
+        return {"sequence_output": hidden, "document_ids": document_ids}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +14,8 @@ from bertcnn.models.classifier import CnnHead
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
 from bertcnn.settings import HeadSettings, TrainingSettings
-from bertcnn.training.fit import Examples, FitResult, fit
-from bertcnn.training.recipes import Embed, Features, TokenizedRows, keras_embed, train
+from bertcnn.training.fit import Examples, FitResult
+from bertcnn.training.recipes import Embed, Features, TokenizedRows, fit_head, keras_embed, train
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,11 @@ def head_attempts(encoder: Bert, rows: TokenizedRows, embed: Embed | None, path:
     features = Features(embed or keras_embed(encoder), width, rows.token_ids, path, progress)
 
     def part(chosen: np.ndarray) -> Examples:
-        return Examples(lambda plan: features.collate(replace(plan, rows=chosen[plan.rows])), rows.lengths[chosen], rows.labels[chosen])
+        return Examples(features.of(chosen).collate, rows.lengths[chosen], rows.labels[chosen])
 
     def run(attempt: Attempt, progress: Progress) -> FitResult:
         head = CnnHead(width, classes, attempt.head, seed=attempt.seed, name="head")
-        train_part, valid_part = part(attempt.train), part(attempt.valid)
-        return fit(head, train_part, valid_part, attempt.settings, layers=0, seed=attempt.seed, progress=progress)
+        return fit_head(head, part(attempt.train), part(attempt.valid), attempt.settings, seed=attempt.seed, progress=progress)
 
     return run
 
