@@ -18,7 +18,7 @@ from bertcnn.errors import LabelError, SettingsError
 from bertcnn.settings import DECISIONS, HeadSettings
 from tests.tickets import tickets
 
-QUICK = {"epochs": 12, "fewest_steps": 0, "compiled_shapes": 1, "batch_size": 16, "learning_rate": 0.01, "patience": 12}
+QUICK = {"epochs": 20, "fewest_steps": 0, "compiled_shapes": 1, "batch_size": 16, "learning_rate": 0.01, "patience": 20}
 
 
 class Notes:
