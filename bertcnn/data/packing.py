@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,16 +69,22 @@ class PackedPlan:
     length: int
 
 
+def places(plan: PackedPlan, lengths: Mapping[int, int] | np.ndarray) -> Iterator[tuple[int, int, int, slice]]:
+    """Where each text of a batch stands: its position in the caller's list, its row, its number in the row from 1, and its tokens there."""
+    for row, slots in enumerate(plan.slots):
+        end = 0
+        for number, text in enumerate(slots[slots >= 0].tolist(), start=1):
+            start, end = end, end + int(lengths[text])
+            yield text, row, number, slice(start, end)
+
+
 def lay_out(token_ids: Sequence[np.ndarray], plan: PackedPlan, pad_id: int = 0) -> dict[str, np.ndarray]:
     """The texts of `plan` as a batch of a packed encoder: token, segment, document and position ids, each int32 [B, T]."""
     shape = (len(plan.slots), plan.length)
     tokens, documents, positions = np.full(shape, pad_id, np.int32), np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-    for row, slots in enumerate(plan.slots):
-        end = 0
-        for number, text in enumerate(slots[slots >= 0], start=1):
-            ids = token_ids[text]
-            place = slice(end, end := end + len(ids))
-            tokens[row, place], documents[row, place], positions[row, place] = ids, number, np.arange(len(ids))
+    lengths = {int(text): len(token_ids[text]) for text in plan.slots[plan.slots >= 0]}
+    for text, row, number, where in places(plan, lengths):
+        tokens[row, where], documents[row, where], positions[row, where] = token_ids[text], number, np.arange(lengths[text])
     return {"token_ids": tokens, "segment_ids": np.zeros_like(tokens), "document_ids": documents, "position_ids": positions}
 
 

@@ -113,8 +113,24 @@ class MaskedMax(keras.layers.Layer):
         return (activations_shape[0], activations_shape[-1])
 
 
+class _PerDocument(keras.layers.Layer):
+    """One vector for each of a row's K documents."""
+
+    def __init__(self, documents: int, **kwargs: Any) -> None:  # noqa: ANN401
+        super().__init__(**kwargs)
+        self.documents = documents
+
+    def compute_output_shape(self, values_shape: tuple[int | None, ...], *_: Any) -> tuple[int | None, ...]:  # noqa: ANN401
+        """[B, K, D] of [B, T, D]."""
+        return (values_shape[0], self.documents, values_shape[-1])
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` needs."""
+        return {**super().get_config(), "documents": self.documents}
+
+
 @keras.saving.register_keras_serializable(package="bertcnn")
-class DocumentMean(keras.layers.Layer):
+class DocumentMean(_PerDocument):
     """`MaskedMean` of each document in rows of several.
 
     Args:
@@ -128,26 +144,14 @@ class DocumentMean(keras.layers.Layer):
         float [B, K, D], 0 for documents that the row does not have.
     """
 
-    def __init__(self, documents: int, **kwargs: Any) -> None:  # noqa: ANN401
-        super().__init__(**kwargs)
-        self.documents = documents
-
     def call(self, hidden: Any, document_ids: Any) -> Any:  # noqa: ANN401
         """Average; see the class."""
         members = _members(document_ids, self.documents, self.compute_dtype)  # [B, K, T]
         return ops.matmul(members, hidden) / ops.maximum(ops.sum(members, axis=2, keepdims=True), 1.0)
 
-    def compute_output_shape(self, hidden_shape: tuple[int | None, ...], *_: Any) -> tuple[int | None, ...]:  # noqa: ANN401
-        """[B, K, D]."""
-        return (hidden_shape[0], self.documents, hidden_shape[-1])
-
-    def get_config(self) -> dict[str, Any]:
-        """What `from_config` needs."""
-        return {**super().get_config(), "documents": self.documents}
-
 
 @keras.saving.register_keras_serializable(package="bertcnn")
-class DocumentMax(keras.layers.Layer):
+class DocumentMax(_PerDocument):
     """`MaskedMax` of each document in rows of several.
 
     The derivative goes to the tokens that have their document's maximum, in equal shares, as with `max` itself. It is written out here:
@@ -165,10 +169,6 @@ class DocumentMax(keras.layers.Layer):
         float [B, K, N], 0 for documents that the row does not have.
     """
 
-    def __init__(self, documents: int, **kwargs: Any) -> None:  # noqa: ANN401
-        super().__init__(**kwargs)
-        self.documents = documents
-
     def call(self, activations: Any, document_ids: Any) -> Any:  # noqa: ANN401
         """Take the maxima; see the class."""
         members = _members(document_ids, self.documents, self.compute_dtype)  # [B, K, T]
@@ -177,14 +177,6 @@ class DocumentMax(keras.layers.Layer):
         won = ops.cast(ops.equal(activations, at_tokens), self.compute_dtype)  # [B, T, N]
         winners = ops.matmul(members, won * activations) / ops.maximum(ops.matmul(members, won), 1.0)  # [B, K, N]
         return largest + (winners - ops.stop_gradient(winners))
-
-    def compute_output_shape(self, activations_shape: tuple[int | None, ...], *_: Any) -> tuple[int | None, ...]:  # noqa: ANN401
-        """[B, K, N]."""
-        return (activations_shape[0], self.documents, activations_shape[-1])
-
-    def get_config(self) -> dict[str, Any]:
-        """What `from_config` needs."""
-        return {**super().get_config(), "documents": self.documents}
 
 
 def _members(document_ids: Any, documents: int, dtype: str) -> Any:  # noqa: ANN401

@@ -15,7 +15,7 @@ import keras
 import numpy as np
 
 from bertcnn.data.batches import BatchPlan, pad
-from bertcnn.data.packing import PackedPlan, Packing, lay_out
+from bertcnn.data.packing import PackedPlan, Packing, lay_out, places
 from bertcnn.errors import TrainingError
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn, CnnHead
@@ -331,10 +331,6 @@ class Features:
     def _lay_out(self, plan: PackedPlan) -> Inputs:
         hidden = np.zeros((len(plan.slots), plan.length, self._width), np.float32)
         document_ids = np.zeros(hidden.shape[:2], np.int32)
-        for row, slots in enumerate(plan.slots):
-            end = 0
-            for number, text in enumerate(slots[slots >= 0], start=1):
-                values = self._values[self._starts[text] : self._ends[text]]
-                place = slice(end, end := end + len(values))
-                hidden[row, place], document_ids[row, place] = values, number
+        for text, row, number, where in places(plan, self._ends - self._starts):
+            hidden[row, where], document_ids[row, where] = self._values[self._starts[text] : self._ends[text]], number
         return {"sequence_output": hidden, "document_ids": document_ids}
