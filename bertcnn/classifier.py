@@ -19,14 +19,12 @@ from sklearn.utils import Tags
 
 from bertcnn.attribution import AttentionMaps, Attribution, attention_weights, attribute
 from bertcnn.bundle import Bundle, BundleConfig, Calibration, check_bundle_target, read_bundle, write_bundle
-from bertcnn.data.labels import check_label_types, check_labels, check_one_type
-from bertcnn.data.splits import split_validation
 from bertcnn.engines import Engine, EngineName, EngineOutput, check_engine, softmax
 from bertcnn.engines.keras_engine import KerasEngine, classifier_of
 from bertcnn.engines.openvino_engine import token_embeddings
 from bertcnn.engines.openvino_graph import encoder_graph
 from bertcnn.engines.quantize import CALIBRATION_ROWS, Trial, build_engine, spread
-from bertcnn.errors import BundleError, LabelError, SettingsError, one_line
+from bertcnn.errors import SettingsError, one_line
 from bertcnn.evaluation.calibration import CalibrationFigures, fit_temperature, measure_calibration
 from bertcnn.evaluation.decisions import automation, check_targets, decide, held_out_answers, in_words, scope_in_words
 from bertcnn.evaluation.metrics import Evaluation, evaluate
@@ -41,9 +39,9 @@ from bertcnn.models.weights import extract
 from bertcnn.predictor import Predictor, check_texts, load, place_of_label
 from bertcnn.progress import Progress, Silent
 from bertcnn.reporting import Measured, Origin, Rows, about, training_report
-from bertcnn.saved_engine import SavedEngine, read_engine
+from bertcnn.rows import KnownRows, learning_and_validation
+from bertcnn.saved_engine import engine_in_memory
 from bertcnn.settings import FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe
-from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import WordPieceTokenizer
 from bertcnn.training.fit import FitResult
 from bertcnn.training.recipes import Embed, TokenizedRows, choose_recipe, on_gpu, recipe_settings, train
@@ -59,22 +57,6 @@ class Columns:
 
     text: tuple[str, ...] = ()
     label: str | None = None
-
-
-@dataclass(frozen=True)
-class _Known:
-    """Training rows by which a model knows what is in scope, until it is saved."""
-
-    token_ids: list[np.ndarray]
-    labels: np.ndarray
-    answered: tuple[np.ndarray, np.ndarray] | None
-
-    def answers(self, engine: Engine) -> tuple[np.ndarray, np.ndarray]:
-        """Logits and means of token embeddings, from the training if it left them, else from the engine."""
-        if self.answered is not None:
-            return self.answered
-        output = engine.run(self.token_ids, evidence=True)
-        return output.logits, output.found.means
 
 
 class BertCNNClassifier(ClassifierMixin, BaseEstimator):
@@ -150,20 +132,21 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         """
         progress = self.progress or Silent()
         changes, seed = self._check_settings(), int(self.seed)
-        train_texts, train_labels, valid_texts, valid_labels, reported = self._rows(texts, labels, valid, changes, progress)
-        classes = np.unique(np.asarray(train_labels))
+        fraction = recipe_settings("full", changes).validation_fraction
+        learning, held_out = learning_and_validation(texts, labels, valid, fraction=fraction, progress=progress)
+        classes = np.unique(np.asarray(learning.labels))
         check_targets(PrecisionTargets.of(self.auto_precision), [str(name) for name in classes])
 
         start = load_start(self.encoder, recipe_settings("full", changes).max_tokens, seed=seed, progress=progress)
         encoder, tokenizer = start.encoder, start.tokenizer
-        train_rows, train_cut = _tokenize(tokenizer, train_texts, train_labels, classes, progress)
-        valid_rows, valid_cut = _tokenize(tokenizer, valid_texts, valid_labels, classes, progress)
+        train_rows, train_cut = learning.tokenized(tokenizer, classes, progress)
+        valid_rows, valid_cut = held_out.tokenized(tokenizer, classes, progress)
 
         recipe: Recipe = self.recipe
         reason = "as asked"
         if recipe == "auto":
             choice = choose_recipe(
-                encoder, int(train_rows.lengths.sum()), len(train_labels), len(classes), recipe_settings("full", changes)
+                encoder, int(train_rows.lengths.sum()), len(train_rows.labels), len(classes), recipe_settings("full", changes)
             )
             recipe, reason = choice.recipe, choice.reason
         progress.note(f"recipe {recipe}: {reason}")
@@ -179,20 +162,17 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         model, result = train(
             encoder, train_rows, valid_rows, head, recipe, settings, seed=seed, progress=progress, embed=embed, savepoints=kept, known=known
         )
-        self._known = _Known([train_rows.token_ids[row] for row in known], train_rows.labels[known], result.known)
+        self._known = KnownRows([train_rows.token_ids[row] for row in known], train_rows.labels[known], result.known)
         self.classes_, self.history_, self.recipe_ = classes, result.epochs, (recipe, reason)
         figures, calibration = self._finish(model, result, tokenizer, train_rows, valid_rows, start.name, columns or Columns())
-        learned, held_out = (
-            Rows(content, [str(label) for label in names], rows.lengths, cut)
-            for content, names, rows, cut in (
-                (train_texts, train_labels, train_rows, train_cut),
-                (valid_texts, valid_labels, valid_rows, valid_cut),
-            )
+        learned, validated = (
+            Rows(part.texts, [str(label) for label in part.labels], rows.lengths, cut)
+            for part, rows, cut in ((learning, train_rows, train_cut), (held_out, valid_rows, valid_cut))
         )
         epochs = tuple(Epoch(one.epoch, one.loss, one.macro_f1, one.accuracy) for one in result.epochs)
         measured = Measured(result.valid_logits, figures, calibration, epochs, result.best_epoch)
-        origin = (origin or Origin()).of_rows(reported)
-        self._material = learned, held_out, measured, origin  # of the card and the report
+        origin = (origin or Origin()).of_rows(held_out.given)
+        self._material = learned, validated, measured, origin  # of the card and the report
         self.metrics_["epochs"] = [asdict(one) for one in epochs]
         self.metrics_["origin"] = {"command": origin.command, "file": origin.file, "sha256": origin.sha256}
         return self
@@ -213,47 +193,6 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         changes = dict(self.training or {})
         recipe_settings("full", changes)
         return changes
-
-    def _rows(
-        self,
-        texts: Sequence[str],
-        labels: Sequence[Any],
-        valid: tuple[Sequence[str], Sequence[Any]] | None,
-        changes: dict[str, Any],
-        progress: Progress,
-    ) -> tuple[list[str], list[Any], list[str], list[Any], list[int]]:
-        """Checked training and validation rows, and where the latter were among those given."""
-        train_texts, train_labels, given = _usable(texts, labels, progress)
-        check_labels(train_labels)
-        if valid is not None:
-            if not isinstance(valid, Sequence) or len(valid) != 2:
-                raise SettingsError(f"valid {one_line(valid)}", expected="two lists: texts and labels", fix="pass valid=(texts, labels)")
-            valid_texts, valid_labels, given = _usable(*valid, progress)
-            check_one_type([*train_labels, *valid_labels])
-            unknown = sorted({str(label) for label in valid_labels} - {str(label) for label in train_labels})
-            if unknown or not valid_labels:
-                raise LabelError(
-                    f"validation rows with the labels {one_line(', '.join(unknown))}" if unknown else "0 validation rows",
-                    expected="rows with labels that the training rows have",
-                    fix="correct the validation rows, or leave them out so that a split is made",
-                )
-            return train_texts, train_labels, valid_texts, valid_labels, given
-        fraction = recipe_settings("full", changes).validation_fraction
-        kept, held_out = split_validation(train_texts, [str(label) for label in train_labels], fraction)
-        if not len(held_out):
-            raise LabelError(
-                f"{len(train_labels)} rows of which none can be held out, since a label's texts differ in case, digits or punctuation only",
-                expected="at least one label with 2 different texts",
-                fix="add rows with other texts, or give validation rows of their own",
-            )
-        progress.note(f"{len(kept)} rows to learn from, {len(held_out)} held out to choose the best epoch")
-        return (
-            [train_texts[row] for row in kept],
-            [train_labels[row] for row in kept],
-            [train_texts[row] for row in held_out],
-            [train_labels[row] for row in held_out],
-            [given[row] for row in held_out],
-        )
 
     def _finish(
         self,
@@ -320,16 +259,16 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         self.metrics_ = {**bundle.metrics, "decisions": automation(decisions).to_json()}
         (self.progress or Silent()).note(f"{in_words(decisions)}; {scope_in_words(held_out, scope)}")
         judged = replace(bundle, scope=scope, decisions=decisions, metrics=self.metrics_)
-        return self._written_up(judged, valid.logits, outside)
+        return self._written_up(judged, engine, valid.logits, outside)
 
-    def _written_up(self, bundle: Bundle, logits: np.ndarray, outside: np.ndarray) -> Bundle:
+    def _written_up(self, bundle: Bundle, engine: Engine, logits: np.ndarray, outside: np.ndarray) -> Bundle:
         """The model with its card and its report, from what the engine answers on the validation rows."""
         progress, (learned, held_out, measured, origin) = self.progress or Silent(), self._material
         measured = replace(measured, logits=logits, outside=outside)
         progress.stage("writing the report", 1, "pages")
         temperature, facts = bundle.calibration.temperature, about(bundle.config, origin)
         card = model_card(bundle.config, measured.figures, temperature, measured.calibration, bundle.decisions, facts)
-        report = training_report(bundle, learned, held_out, measured, origin)
+        report = training_report(bundle, engine, learned, held_out, measured, origin)
         progress.advance(1)
         return replace(bundle, model_card=card, report=report)
 
@@ -434,7 +373,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         )
         classifier.classes_ = np.array(predictor.labels)
         classifier.metrics_, classifier.recipe_ = dict(bundle.metrics), (config.recipe, "as saved")
-        classifier._bundle = replace(bundle, engine=_engine_in_memory(folder, bundle.bundle_id))
+        classifier._bundle = replace(bundle, engine=engine_in_memory(Path(folder), bundle.bundle_id))
         classifier._predictor, classifier._trial = predictor, None
         return classifier
 
@@ -460,46 +399,6 @@ def embed_on_cpu(encoder: Bert, pad_id: int) -> Embed | None:
         return None
     graph = encoder_graph(extract(encoder.weights), encoder.settings)
     return lambda token_ids, store: token_embeddings(graph, token_ids, pad_id, store)
-
-
-def _engine_in_memory(folder: str | Path, bundle_id: str) -> SavedEngine | None:
-    """The engine saved with a model, to be saved again; None if there is none or it was changed, of which `load` has told."""
-    try:
-        saved = read_engine(Path(folder), bundle_id)
-        if saved is None:
-            return None
-        files = saved.read()
-    except BundleError:
-        return None
-    return SavedEngine(saved.record, lambda: files)
-
-
-def _usable(texts: Sequence[str], labels: Sequence[Any], progress: Progress) -> tuple[list[str], list[Any], list[int]]:
-    """The rows with a text and a label, and their numbers among all."""
-    checked, given = check_texts(texts), check_label_types(labels)
-    if len(checked) != len(given):
-        raise LabelError(
-            f"{len(checked)} texts and {len(given)} labels", expected="a label for each text", fix="pass both from the same rows"
-        )
-    rows = [row for row, text in enumerate(checked) if not is_blank(text) and not (isinstance(given[row], str) and is_blank(given[row]))]
-    if len(rows) < len(checked):
-        progress.note(f"{len(checked) - len(rows)} rows left out: text or label is blank")
-    return [checked[row] for row in rows], [given[row] for row in rows], rows
-
-
-def _tokenize(
-    tokenizer: WordPieceTokenizer, texts: list[str], labels: list[Any], classes: np.ndarray, progress: Progress
-) -> tuple[TokenizedRows, int]:
-    """The rows as the network wants them, and how many of them are over the limit."""
-    encoded = tokenizer.encode(texts)
-    truncated = int(encoded.truncated.sum())
-    if truncated:
-        limit, head = tokenizer.settings.max_tokens, tokenizer.settings.head_tokens
-        progress.note(
-            f"{truncated} of {len(texts)} rows ({truncated / len(texts):.1%}) are longer than {limit} tokens: "
-            f"their first {head} and last {limit - 2 - head} are used"
-        )
-    return TokenizedRows(encoded.token_ids, np.searchsorted(classes, np.asarray(labels))), truncated
 
 
 def _versions() -> dict[str, str]:

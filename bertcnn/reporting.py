@@ -8,14 +8,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from bertcnn.bundle import Bundle, BundleConfig, Decisions
-from bertcnn.engines import softmax
-from bertcnn.engines.openvino_engine import OpenVINOEngine
+from bertcnn.engines import Engine, softmax
 from bertcnn.errors import OutputError, SettingsError, one_line
 from bertcnn.evaluation.calibration import CalibrationFigures, compare_calibration, confidences
 from bertcnn.evaluation.decisions import Automation, automation, in_words
@@ -129,11 +127,12 @@ def about(config: BundleConfig, origin: Origin) -> tuple[tuple[str, str], ...]:
 # === A model just trained ===
 
 
-def training_report(bundle: Bundle, learned: Rows, held_out: Rows, measured: Measured, origin: Origin) -> str:
+def training_report(bundle: Bundle, engine: Engine, learned: Rows, held_out: Rows, measured: Measured, origin: Origin) -> str:
     """The page that is saved with a model; it quotes no text.
 
     Args:
         bundle: the model, with its tensors.
+        engine: computes it.
         learned: the training rows.
         held_out: the validation rows.
         measured: on the validation rows.
@@ -166,15 +165,9 @@ def training_report(bundle: Bundle, learned: Rows, held_out: Rows, measured: Mea
         trained_on=Counter(learned.labels),
         epochs=measured.epochs,
         best_epoch=measured.best_epoch,
-        marks=find_marks(learned.texts, learned.labels, partial(_spans, bundle)),
+        marks=find_marks(learned.texts, learned.labels, lambda texts: Predictor(bundle, engine).answer(texts).because),
     )
     return render(report)
-
-
-def _spans(bundle: Bundle, texts: list[str]) -> np.ndarray:
-    """The phrases that moved the model's answers, by their places: int32 [rows, 3, 2]."""
-    engine = OpenVINOEngine.from_bundle(bundle, bundle.vocabulary.index("[PAD]"))
-    return Predictor(bundle, engine).answer(texts).because
 
 
 def _thresholds(decisions: Decisions, labels: int) -> np.ndarray:

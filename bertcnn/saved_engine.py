@@ -90,6 +90,18 @@ def read_engine(folder: Path, bundle_id: str) -> SavedEngine | None:
     return SavedEngine(record, read, engine_id)
 
 
+def engine_in_memory(folder: Path, bundle_id: str) -> SavedEngine | None:
+    """The engine saved with a model, to be saved again; None if there is none or it was changed, of which `load` has told."""
+    try:
+        saved = read_engine(folder, bundle_id)
+        if saved is None:
+            return None
+        files = saved.read()
+    except BundleError:
+        return None
+    return SavedEngine(saved.record, lambda: files)
+
+
 def _not_of_this_model(found: str, bundle_id: str) -> BundleError:
     return BundleError(
         f"{ENGINE}/ belongs to the model {found[:12]}, not to {bundle_id[:12]}",

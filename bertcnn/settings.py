@@ -261,7 +261,7 @@ class TrainingSettings(Settings):
 
 
 FULL = TrainingSettings()
-FROZEN = TrainingSettings(epochs=5, fewest_steps=600, patience=3, batch_size=64, learning_rate=3e-3, head_multiplier=1.0, layer_decay=1.0)
+FROZEN = TrainingSettings(epochs=4, fewest_steps=600, patience=3, batch_size=64, learning_rate=3e-3, head_multiplier=1.0, layer_decay=1.0)
 FROZEN_HEAD = HeadSettings(filters=64, dropout=0.5)  # where nothing but the head learns, twice the filters learned no better
 
 

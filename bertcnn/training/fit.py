@@ -12,6 +12,7 @@ import keras
 import numpy as np
 from sklearn.metrics import f1_score
 
+from bertcnn.data.ahead import ahead
 from bertcnn.data.batches import choose_lengths, plan_training
 from bertcnn.data.packing import Packing
 from bertcnn.errors import TrainingError
@@ -160,7 +161,7 @@ def fit(
             plan_training(train.lengths, padded_lengths, settings.batch_size, chance) if packing is None else packing.epoch(chance)
         )
         shown = {"macro_f1": story.history[-1].macro_f1} if story.history else {}
-        for inputs, targets, row_weights in labelled_batches(train, plans[len(story.losses) :], weights):
+        for inputs, targets, row_weights in ahead(labelled_batches(train, plans[len(story.losses) :], weights)):
             learned(step(inputs, targets, row_weights))
             progress.advance(1, loss=float(np.mean(story.losses[-50:])), **shown)
         logits = forward.rows(valid.collate, valid.lengths, None if packing is None else packing.in_order(valid.lengths))

@@ -1,0 +1,26 @@
+"""Making the next item of a series while the present one is worked on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+_END = object()
+
+
+def ahead(items: Iterator[T]) -> Iterator[T]:
+    """The same items in the same order, each made in a thread while its predecessor is in use; at most one is waiting.
+
+    An error in the making is raised where the item would have come. Leaving early, by `break` or Ctrl-C, ends the thread.
+
+    Example:
+        >>> list(ahead(number**2 for number in range(4)))
+        [0, 1, 4, 9]
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="ahead") as thread:
+        coming = thread.submit(next, items, _END)
+        while (item := coming.result()) is not _END:
+            coming = thread.submit(next, items, _END)
+            yield item  # type: ignore[misc]  # _END is gone

@@ -1,0 +1,144 @@
+"""From what a user passes to `fit` to rows that can be learned from: checked, split and tokenised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bertcnn.data.labels import check_label_types, check_labels, check_one_type
+from bertcnn.data.splits import split_validation
+from bertcnn.engines import Engine
+from bertcnn.errors import LabelError, SettingsError, one_line
+from bertcnn.predictor import check_texts
+from bertcnn.progress import Progress
+from bertcnn.text.cleaning import is_blank
+from bertcnn.text.wordpiece import WordPieceTokenizer
+from bertcnn.training.recipes import TokenizedRows
+
+
+@dataclass(frozen=True)
+class LabelledTexts:
+    """Rows with a text and a label.
+
+    Attributes:
+        texts: none of them blank.
+        labels: a label for each, all strings or all integers.
+        given: where each row was among those passed.
+    """
+
+    texts: list[str]
+    labels: list[Any]
+    given: list[int]
+
+    @classmethod
+    def usable(cls, texts: Sequence[str], labels: Sequence[Any], progress: Progress) -> LabelledTexts:
+        """The rows whose text and label are not blank.
+
+        Raises:
+            LabelError: a label is missing or of another type, or there are not as many labels as texts.
+            SettingsError: `texts` is not a list of strings.
+        """
+        checked, names = check_texts(texts), check_label_types(labels)
+        if len(checked) != len(names):
+            raise LabelError(
+                f"{len(checked)} texts and {len(names)} labels", expected="a label for each text", fix="pass both from the same rows"
+            )
+        rows = [
+            row for row, text in enumerate(checked) if not is_blank(text) and not (isinstance(names[row], str) and is_blank(names[row]))
+        ]
+        if len(rows) < len(checked):
+            progress.note(f"{len(checked) - len(rows)} rows left out: text or label is blank")
+        return cls([checked[row] for row in rows], [names[row] for row in rows], rows)
+
+    def of(self, rows: Sequence[int] | np.ndarray) -> LabelledTexts:
+        """Some of the rows."""
+        return LabelledTexts([self.texts[row] for row in rows], [self.labels[row] for row in rows], [self.given[row] for row in rows])
+
+    def tokenized(self, tokenizer: WordPieceTokenizer, classes: np.ndarray, progress: Progress) -> tuple[TokenizedRows, int]:
+        """The rows as the network wants them, labels as places in `classes`, and how many of them are over the limit."""
+        encoded = tokenizer.encode(self.texts)
+        truncated = int(encoded.truncated.sum())
+        if truncated:
+            limit, head = tokenizer.settings.max_tokens, tokenizer.settings.head_tokens
+            progress.note(
+                f"{truncated} of {len(self.texts)} rows ({truncated / len(self.texts):.1%}) are longer than {limit} tokens: "
+                f"their first {head} and last {limit - 2 - head} are used"
+            )
+        return TokenizedRows(encoded.token_ids, np.searchsorted(classes, np.asarray(self.labels))), truncated
+
+
+def learning_and_validation(
+    texts: Sequence[str],
+    labels: Sequence[Any],
+    valid: tuple[Sequence[str], Sequence[Any]] | None,
+    *,
+    fraction: float,
+    progress: Progress,
+) -> tuple[LabelledTexts, LabelledTexts]:
+    """Rows to learn from, and rows that choose the best epoch.
+
+    Args:
+        texts: strings.
+        labels: one for each text.
+        valid: texts and labels of the second kind; by default they are split off, stratified, duplicates kept together.
+        fraction: the share that is split off.
+        progress: told how many of each there are.
+
+    Raises:
+        LabelError: fewer than two labels, a label with a single row, a missing one, validation rows of an unknown label.
+        SettingsError: a text is not a string, `valid` is not a pair.
+    """
+    learning = LabelledTexts.usable(texts, labels, progress)
+    check_labels(learning.labels)
+    if valid is not None:
+        return learning, _given(valid, learning.labels, progress)
+    kept, held_out = split_validation(learning.texts, [str(label) for label in learning.labels], fraction)
+    if not len(held_out):
+        raise LabelError(
+            f"{len(learning.labels)} rows of which none can be held out, since a label's texts differ in case, digits or punctuation only",
+            expected="at least one label with 2 different texts",
+            fix="add rows with other texts, or give validation rows of their own",
+        )
+    progress.note(f"{len(kept)} rows to learn from, {len(held_out)} held out to choose the best epoch")
+    return learning.of(kept), learning.of(held_out)
+
+
+def _given(valid: tuple[Sequence[str], Sequence[Any]], labels: list[Any], progress: Progress) -> LabelledTexts:
+    """The validation rows that the user passed, if they can be used with rows of these labels."""
+    if not isinstance(valid, Sequence) or len(valid) != 2:
+        raise SettingsError(f"valid {one_line(valid)}", expected="two lists: texts and labels", fix="pass valid=(texts, labels)")
+    rows = LabelledTexts.usable(*valid, progress)
+    check_one_type([*labels, *rows.labels])
+    unknown = sorted({str(label) for label in rows.labels} - {str(label) for label in labels})
+    if unknown or not rows.labels:
+        raise LabelError(
+            f"validation rows with the labels {one_line(', '.join(unknown))}" if unknown else "0 validation rows",
+            expected="rows with labels that the training rows have",
+            fix="correct the validation rows, or leave them out so that a split is made",
+        )
+    return rows
+
+
+@dataclass(frozen=True)
+class KnownRows:
+    """Training rows by which a model knows what is in scope, until it is saved.
+
+    Attributes:
+        token_ids: per row, int32 [T].
+        labels: int [rows], 0 to C - 1.
+        answered: logits float32 [rows, C] and means of token embeddings float32 [rows, D], if the training left them.
+    """
+
+    token_ids: list[np.ndarray]
+    labels: np.ndarray
+    answered: tuple[np.ndarray, np.ndarray] | None
+
+    def answers(self, engine: Engine) -> tuple[np.ndarray, np.ndarray]:
+        """Logits and means of token embeddings, from the training if it left them, else from the engine."""
+        if self.answered is not None:
+            return self.answered
+        output = engine.run(self.token_ids, evidence=True)
+        return output.logits, output.found.means

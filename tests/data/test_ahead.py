@@ -1,0 +1,42 @@
+"""Items made one ahead of their use."""
+
+import threading
+
+import pytest
+
+from bertcnn.data.ahead import ahead
+
+
+def test_the_next_item_is_made_while_this_one_is_in_use_and_no_other():
+    made, begun = [], threading.Event()
+
+    def items():
+        for number in range(5):
+            made.append(number)
+            if number == 1:
+                begun.set()
+            yield number
+
+    series = ahead(items())
+    assert next(series) == 0
+    assert begun.wait(10)
+    assert made == [0, 1]
+    assert list(series) == [1, 2, 3, 4]
+
+
+def test_an_error_comes_where_its_item_would_have_come():
+    series = ahead(10 // number for number in (5, 2, 0, 1))
+    assert [next(series), next(series)] == [2, 5]
+    with pytest.raises(ZeroDivisionError):
+        next(series)
+
+
+def test_leaving_early_ends_the_thread():
+    series = ahead(iter(range(1000)))
+    assert next(series) == 0
+    series.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("ahead")]
+
+
+def test_nothing_gives_nothing():
+    assert list(ahead(iter(()))) == []
