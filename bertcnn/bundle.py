@@ -159,7 +159,7 @@ class Bundle:
         model_card: Markdown.
         decisions: which answers are automatic; none in a model saved by a version that did not know of decisions.
         scope: which texts are out of scope; none in a model saved by a version that did not know of it.
-        report: HTML; none in a model saved by a version that did not know of reports.
+        report: HTML; none in a model saved without one, or by a version that did not know of reports.
         bundle_id: names this exact model; set by `read_bundle`.
         engine: the same model compiled, to be saved with it; not read by `read_bundle`.
     """
@@ -286,7 +286,7 @@ def _assemble(members: dict[str, bytes], bundle_id: str) -> Bundle:
         model_card=_text("MODEL_CARD.md", members["MODEL_CARD.md"]),
         decisions=_checked_decisions(_decisions(members), labels),
         scope=_checked_scope(_parse_tensors(SCOPE, members[SCOPE]), config, labels) if SCOPE in members else Scope(),
-        report=_text("report.html", members.get("report.html", b"")),
+        report=_text("report.html", members.get("report.html", b"")).removeprefix(_NO_REPORT),
         bundle_id=bundle_id,
     )
 

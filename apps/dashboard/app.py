@@ -156,6 +156,17 @@ def describe(predictor: Predictor) -> None:
             st.badge(plain(f"macro-F1 {metrics['macro_f1']:.3f}{rows}"), icon=":material/target:", color="green")
         st.badge(plain(f"encoder {Path(config.encoder_name).name}"), icon=":material/neurology:", color="gray")
         st.badge(plain(f"trained {config.created_at[:10]}"), icon=":material/calendar_today:", color="gray")
+        if report := predictor.bundle.report:
+            st.download_button(
+                "Report",
+                report,
+                "report.html",
+                "text/html",
+                type="tertiary",
+                icon=":material/monitoring:",
+                on_click="ignore",
+                help="Figures, curves and slices of the training, one page to open in a browser.",
+            )
     names = ", ".join(predictor.labels[:MOST_NAMES])
     more = f" and {len(predictor.labels) - MOST_NAMES} more" if len(predictor.labels) > MOST_NAMES else ""
     st.caption(plain(f"{len(predictor.labels)} labels: {names}{more}"))

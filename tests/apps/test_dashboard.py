@@ -120,6 +120,13 @@ def test_the_model_is_found_and_described(app):
     assert "trained 2026-01-02" in described
 
 
+def test_the_report_saved_with_a_model_can_be_had(app, tmp_path, monkeypatch):
+    assert not app.get("download_button")  # this one was saved without
+    save_model(tmp_path / "tiny", report="<!DOCTYPE html><title>how it went</title>")
+    (button,) = open_app(tmp_path, monkeypatch).get("download_button")
+    assert button.proto.label == "Report"
+
+
 def test_models_are_found_two_levels_down_and_in_the_working_folder(models, tmp_path, monkeypatch):
     shutil.copytree(models / "tiny", tmp_path / "demo" / "model")
     shutil.copytree(models / "tiny", tmp_path / "models" / "team" / "triage")
