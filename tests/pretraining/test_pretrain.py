@@ -43,6 +43,7 @@ def weights_of(folder):
     return (folder / "model.safetensors").read_bytes()
 
 
+@pytest.mark.on_jax
 def test_a_run_leaves_an_encoder_with_both_heads_and_its_story(unbroken, place):
     report, notes = unbroken
     assert (report.folder, report.steps, report.resumed_at) == (place / "unbroken", STEPS, 0)
@@ -66,6 +67,7 @@ def test_a_run_leaves_an_encoder_with_both_heads_and_its_story(unbroken, place):
     assert sum(note.startswith("held out after") for note in notes) == STEPS + 1
 
 
+@pytest.mark.on_jax
 def test_every_weight_has_learned(unbroken):
     found = read_checkpoint(unbroken[0].folder)
     fresh = BertPretraining(Bert(found.settings, packed=True, seed=0, name="bert"), seed=0)
@@ -73,6 +75,7 @@ def test_every_weight_has_learned(unbroken):
     assert not [weight.path for weight in fresh.weights if np.array_equal(weight.numpy(), found.tensors[weight.path])]
 
 
+@pytest.mark.on_jax
 def test_a_run_that_is_interrupted_killed_and_damaged_ends_with_the_same_bytes(unbroken, place):
     out, notes = place / "broken", Listener()
 
