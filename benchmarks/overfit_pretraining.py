@@ -1,10 +1,11 @@
 """Can pretraining learn a small corpus by heart? 200 of the sample tickets, masked anew in every epoch, and pairs drawn anew.
 
-    python -m benchmarks.overfit_pretraining [--steps 8000] [--seed 0]
+    python -m benchmarks.overfit_pretraining [--steps 10000] [--seed 0]
 
 A network that cannot learn 200 documents by heart has a fault in its gradients, its masks or its labels. Masks, 80/10/10 choices and pairs
 are drawn anew in each epoch, in training and in the epochs it is measured on afterwards, which training never came to; so the figures
-count words and pairs in places that were not asked for just so before.
+count words and pairs in places that were not asked for just so before. Training masks 30 %, with which it takes half the steps; what is
+asked for is 15 %, as published.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from bertcnn.training.step import make_figures
 
 TICKETS = Path(__file__).parents[1] / "data" / "isp_tickets.csv"
 DOCUMENTS, SENTENCES, WORDS = 200, 4, 40
-DATA = {"sequence_length": 64, "batch_size": 8, "held_out": 0.0}
+ASKED = {"sequence_length": 64, "batch_size": 8, "held_out": 0.0}
+LEARNED = {**ASKED, "mask_fraction": 0.3}
 SHAPE = EncoderSettings(
     vocabulary_size=1, width=256, layers=2, heads=4, feed_forward_width=1024, max_positions=64, dropout=0.0, attention_dropout=0.0
 )
@@ -55,7 +57,7 @@ def write_documents(path: Path) -> None:
 
 def measure(folder: Path, texts: Path, cache: Path, seed: int) -> tuple[float, float]:
     """Accuracy of masked words and of next sentences, over epochs that training never came to."""
-    settings = PretrainingDataSettings(**DATA)
+    settings = PretrainingDataSettings(**ASKED)
     checkpoint = read_checkpoint(folder)
     tokenizer = WordPieceTokenizer(read_vocabulary(folder / "vocab.txt"), TokenizerSettings())
     batches = PretrainingBatches(open_corpus([texts], tokenizer, cache=cache), settings, seed=seed)
@@ -75,16 +77,18 @@ def measure(folder: Path, texts: Path, cache: Path, seed: int) -> tuple[float, f
 def main() -> None:
     """Learn by heart and ask."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=8000)
+    parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch, PlainProgress() as progress:
         texts, out, cache = (Path(scratch) / name for name in ("texts.txt", "encoder", "cache"))
         write_documents(texts)
         started = time.monotonic()
-        training = {"steps": options.steps, "learning_rate": 1e-3, "weight_decay": 0.0}
+        training = {"steps": options.steps, "learning_rate": 1.5e-3, "weight_decay": 0.0}
         keeping = Keeping(cache=cache)
-        pretrain([texts], out, start=NewEncoder(SHAPE), data=DATA, training=training, seed=options.seed, keeping=keeping, progress=progress)
+        pretrain(
+            [texts], out, start=NewEncoder(SHAPE), data=LEARNED, training=training, seed=options.seed, keeping=keeping, progress=progress
+        )
         seconds = time.monotonic() - started
         mlm, nsp = measure(out, texts, cache, options.seed)
     passed = mlm >= 0.95 and nsp >= 0.98
