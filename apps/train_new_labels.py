@@ -125,7 +125,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--text", help="text column, or several with commas between (guessed by default)")
     parser.add_argument("--label", help="label column (guessed by default)")
     parser.add_argument("--encoder", default="minilm-l6", help="published encoder or folder")
-    parser.add_argument("--recipe", default="auto", choices=("auto", "frozen", "full"))
+    parser.add_argument("--recipe", default="auto", choices=("auto", "few-shot", "frozen", "full"))
     parser.add_argument("--epochs", type=int, help="passes over the rows, at most (by recipe)")
     parser.add_argument("--max-tokens", type=int, help="longest input; of a longer text a quarter is its start, the rest its end (512)")
     parser.add_argument("--time-budget", type=float, help="minutes; the recipe auto measures this machine and keeps within them")

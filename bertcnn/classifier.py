@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import keras
 import numpy as np
@@ -64,11 +64,13 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         encoder: name of a published encoder, or a folder that holds one.
-        recipe: "full" trains everything, "frozen" only the head on features computed once, "auto" chooses.
+        recipe: "full" trains everything, "frozen" only the head on features computed once, "few-shot" likewise, from a linear probe on, for
+            labels with few rows; "auto" chooses.
         seed: makes a run repeat exactly on the same machine.
         training: changes to the recipe's `TrainingSettings`, such as `{"epochs": 3, "class_weight": "balanced"}`.
         auto_precision: how often automatic answers have to be right: a share such as 0.95, or "0.95,billing=0.99" for single labels.
-        head: shape of the CNN head; by default windows of 2, 3 and 4 tokens with 128 filters each, and more dropout with "frozen".
+        head: shape of the CNN head; by default windows of 2, 3 and 4 tokens with 128 filters each, or with 64 and more dropout where only
+            the head is trained.
         progress: is told how far long work is; by default nobody is.
 
     Attributes:
@@ -151,8 +153,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             recipe, reason = choice.recipe, choice.reason
         progress.note(f"recipe {recipe}: {reason}")
         settings = recipe_settings(recipe, changes)
-        head = self.head or (FROZEN_HEAD if recipe == "frozen" else HeadSettings())
-        embed = embed_on_cpu(encoder, tokenizer.pad_id) if recipe == "frozen" else None
+        head = self.head or (HeadSettings() if recipe == "full" else FROZEN_HEAD)
+        embed = None if recipe == "full" else embed_on_cpu(encoder, tokenizer.pad_id)
         kept = None
         if savepoints is not None:
             story = {"recipe": recipe, "seed": seed, "training": settings.model_dump(mode="json"), "head": head.model_dump(mode="json")}
@@ -179,8 +181,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_settings(self) -> dict[str, Any]:
         """Refuse, before any work, what was given to the constructor and cannot be; returns the changes to the recipe."""
-        if self.recipe not in ("auto", "full", "frozen"):
-            raise SettingsError(f"recipe {self.recipe!r}", expected="'auto', 'full' or 'frozen'", fix="choose one of them")
+        if self.recipe not in get_args(Recipe):
+            raise SettingsError(f"recipe {self.recipe!r}", expected="'auto', 'full', 'frozen' or 'few-shot'", fix="choose one of them")
         if not isinstance(self.encoder, str | os.PathLike):
             raise SettingsError(f"encoder {self.encoder!r}", expected="a name or a folder", fix="see `bertcnn encoder list`")
         if not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < _SEEDS:

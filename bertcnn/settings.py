@@ -223,7 +223,7 @@ class PrecisionTargets(Settings):
         return ",".join([f"{self.overall:g}", *(f"{label}={share:g}" for label, share in sorted(self.labels.items()))])
 
 
-Recipe = Literal["auto", "frozen", "full"]
+Recipe = Literal["auto", "few-shot", "frozen", "full"]
 ClassWeight = Literal["none", "balanced", "sqrt"]
 
 
@@ -262,6 +262,7 @@ class TrainingSettings(Settings):
 
 FULL = TrainingSettings()
 FROZEN = TrainingSettings(epochs=4, fewest_steps=600, patience=3, batch_size=64, learning_rate=3e-3, head_multiplier=1.0, layer_decay=1.0)
+FEW_SHOT = FROZEN.model_copy(update={"epochs": 20, "fewest_steps": 0, "patience": 20, "learning_rate": 1e-3, "label_smoothing": 0.0})
 FROZEN_HEAD = HeadSettings(filters=64, dropout=0.5)  # where nothing but the head learns, twice the filters learned no better
 
 

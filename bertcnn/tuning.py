@@ -382,9 +382,10 @@ def _recipe(recipe: Recipe, start: Start, rows: TokenizedRows, train: np.ndarray
     if recipe == "auto":
         classes = int(rows.labels.max()) + 1
         choice = choose_recipe(start.encoder, int(rows.lengths[train].sum()), len(train), classes)
-        progress.note(f"recipe {choice.recipe}: {choice.reason}")
-        recipe = choice.recipe
-    return "frozen" if recipe == "frozen" else "full"
+        found: Literal["frozen", "full"] = "full" if choice.recipe == "full" else "frozen"
+        progress.note(f"recipe {found}: {choice.reason}")
+        return found
+    return "full" if recipe == "full" else "frozen"
 
 
 def _attempts(start: Start, rows: TokenizedRows, recipe: str, path: Path, clock: _Clock) -> Attempts:

@@ -156,8 +156,8 @@ def test_long_and_blank_rows_are_told_and_auto_says_why(encoder_folder):
     classifier.fit([*texts, "", "router " * 200], [*labels, "billing", "hardware"])
     assert any("1 rows left out" in note for note in notes.notes)
     assert any("longer than 64 tokens" in note for note in notes.notes)
-    assert classifier.recipe_[0] == "frozen"
-    assert any(note.startswith("recipe frozen: ") and "rows a label are few" in note for note in notes.notes)
+    assert classifier.recipe_[0] == "few-shot"
+    assert any(note.startswith("recipe few-shot: ") and "rows a label are few" in note for note in notes.notes)
 
 
 def test_given_validation_rows_are_used(fitted, encoder_folder):

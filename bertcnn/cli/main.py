@@ -53,7 +53,11 @@ def train(
     ] = None,
     valid: Annotated[Path | None, typer.Option(help="Labelled file that chooses the best epoch.", show_default="a tenth of DATA")] = None,
     recipe: Annotated[
-        str | None, typer.Option(help="full: train everything. frozen: the head only. auto: choose.", show_default="auto")
+        str | None,
+        typer.Option(
+            help="full: train everything. frozen: the head only. few-shot: the head, for few rows a label. auto: choose.",
+            show_default="auto",
+        ),
     ] = None,
     settings: Annotated[Path | None, typer.Option(help="File that `bertcnn tune` wrote; other options win.", show_default=False)] = None,
     seed: Annotated[int, typer.Option(help="Makes a run repeat exactly.")] = 0,

@@ -1,4 +1,4 @@
-"""The recipes: `full` trains everything, `frozen` trains the head on features computed once, `auto` chooses."""
+"""The recipes: `full` trains everything, `frozen` and `few-shot` the head on features computed once, `auto` chooses."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from bertcnn.models.classifier import BertCnn, CnnHead
 from bertcnn.models.forward import Forward, Inputs, padded_up_to
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
-from bertcnn.settings import FROZEN, FULL, HeadSettings, Recipe, TrainingSettings
-from bertcnn.training.fit import Examples, FitResult, fit
+from bertcnn.settings import FEW_SHOT, FROZEN, FULL, HeadSettings, Recipe, TrainingSettings
+from bertcnn.training.fit import Examples, FitResult, class_weights, fit
+from bertcnn.training.probe import start_from_probe
 from bertcnn.training.savepoints import Savepoints
 
 _TOKENS = "embeddings/tokens"
@@ -74,7 +75,7 @@ def on_gpu() -> bool:
 
 
 def choose_recipe(encoder: Bert, tokens: int, rows: int, classes: int, settings: TrainingSettings = FULL) -> RecipeChoice:
-    """`full` where it can be expected to help and to end soon, else `frozen`.
+    """`few-shot` where labels have few rows, else `full` where it can be expected to end soon, else `frozen`.
 
     How long it would take is reckoned with the usual speed of today's machines, so that the same rows always get the same recipe; only
     where `settings` have a time budget this machine is measured, as it is at this moment.
@@ -98,11 +99,11 @@ def choose_recipe(encoder: Bert, tokens: int, rows: int, classes: int, settings:
         device += f" ({speed / 1e9:.0f} GFLOP/s just now)"
     per_label = rows / classes
     cost = f"full fine-tuning would take about {max(1, round(seconds / 60))} min on {device}"
+    if per_label < FEW_ROWS_PER_LABEL:
+        return RecipeChoice("few-shot", f"{per_label:.0f} rows a label are few: the head alone is trained")
     if seconds > 60 * (budget or _PATIENCE_MINUTES):
         allowed = "" if budget is None else f", {budget:g} are allowed"
         return RecipeChoice("frozen", f"{cost}{allowed}; --recipe full does it all the same")
-    if per_label < FEW_ROWS_PER_LABEL:
-        return RecipeChoice("frozen", f"{per_label:.0f} rows a label are few: the head alone is trained, which is faster")
     return RecipeChoice("full", f"{per_label:.0f} rows a label are enough to train the encoder too, and {cost}")
 
 
@@ -120,7 +121,7 @@ def product_speed() -> float:
 
 def recipe_settings(recipe: Recipe, changes: dict[str, object]) -> TrainingSettings:
     """The recipe's defaults with `changes`; unknown names and impossible values are refused."""
-    defaults = FROZEN if recipe == "frozen" else FULL
+    defaults = {"few-shot": FEW_SHOT, "frozen": FROZEN}.get(recipe, FULL)
     return TrainingSettings(**{**defaults.model_dump(), **changes})
 
 
@@ -145,24 +146,25 @@ def train(  # noqa: PLR0913 - what a training is made of
         train_rows: rows to learn from.
         valid_rows: rows that choose the best epoch.
         head: shape of the CNN head.
-        recipe: "full" or "frozen".
+        recipe: "full", "frozen" or "few-shot".
         settings: how.
         seed: of initial weights, dropout and order.
         progress: told how far it is.
-        embed: computes the encoder's output for the recipe `frozen`; by default Keras does.
+        embed: computes the encoder's output where it is not trained; by default Keras does.
         savepoints: where the training is saved from time to time, and goes on from; by default it is not.
-        known: int [K], training rows to be answered at the end by the recipe `frozen`, which has what that takes at hand.
+        known: int [K], training rows to be answered at the end where the encoder is not trained, since what that takes is at hand.
 
     Returns:
         The classifier with the weights of its best epoch, and the story of its training.
     """
     classes = int(max(train_rows.labels.max(), valid_rows.labels.max())) + 1
     cnn_head = CnnHead(encoder.settings.width, classes, head, seed=seed, name="head")
-    if recipe == "frozen":
-        parts = train_rows, valid_rows
-        result = _train_head(embed or keras_embed(encoder), cnn_head, parts, settings, seed, progress, savepoints, known)
+    parts = train_rows, valid_rows
+    if recipe == "full":
+        result = _train_everything(encoder, cnn_head, parts, settings, seed, progress, savepoints)
     else:
-        result = _train_everything(encoder, cnn_head, (train_rows, valid_rows), settings, seed, progress, savepoints)
+        embed, probe = embed or keras_embed(encoder), recipe == "few-shot"
+        result = _train_head(embed, cnn_head, parts, settings, seed, progress, savepoints, known, probe=probe)
     return BertCnn(encoder, cnn_head, name="classifier"), result
 
 
@@ -243,7 +245,7 @@ def _packed(head: CnnHead, lengths: np.ndarray, others: np.ndarray, settings: Tr
     return packing, learning
 
 
-def _train_head(
+def _train_head(  # noqa: PLR0913 - what a training is made of
     embed: Embed,
     head: CnnHead,
     parts: tuple[TokenizedRows, TokenizedRows],
@@ -252,8 +254,10 @@ def _train_head(
     progress: Progress,
     savepoints: Savepoints | None,
     known: np.ndarray | None,
+    *,
+    probe: bool,
 ) -> FitResult:
-    """Compute every token's embedding once, then train the head on them."""
+    """Compute every token's embedding once, then train the head on them, from a linear probe or from nothing."""
     with tempfile.TemporaryDirectory(prefix="bertcnn-features-") as folder:
         progress.stage("computing encoder features", sum(len(part.labels) for part in parts))
 
@@ -262,6 +266,10 @@ def _train_head(
             for name, rows in zip(("train", "valid"), parts, strict=True)
         ]
         train_part, valid_part = (Examples(part.collate, rows.lengths, rows.labels) for part, rows in zip(features, parts, strict=True))
+        if probe:
+            labels = parts[0].labels
+            rows = np.arange(len(labels))
+            start_from_probe(head, features[0].means(rows), labels, class_weights(labels, head.classes, settings.class_weight)[labels])
         result = fit_head(head, train_part, valid_part, settings, seed=seed, progress=progress, savepoints=savepoints)
         if known is None:
             return result

@@ -1,4 +1,4 @@
-"""The recipes full, frozen and auto."""
+"""The recipes full, frozen, few-shot and auto."""
 
 import re
 from functools import partial
@@ -14,8 +14,9 @@ from bertcnn.models.classifier import BertCnn, CnnHead
 from bertcnn.models.forward import Forward
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
-from bertcnn.settings import FROZEN, FULL, EncoderSettings, HeadSettings
+from bertcnn.settings import FEW_SHOT, FROZEN, FULL, EncoderSettings, HeadSettings
 from bertcnn.training.fit import Examples, fit
+from bertcnn.training.probe import start_from_probe
 from bertcnn.training.recipes import Features, TokenizedRows, choose_recipe, keras_embed, recipe_settings, train
 
 CLASSES = 3
@@ -94,6 +95,28 @@ def test_frozen_leaves_the_encoder_untouched_and_trains_the_head(rows):
     assert result.valid_logits.shape == (12, CLASSES)
 
 
+def test_few_shot_starts_from_a_linear_probe_and_trains_the_head(rows):
+    untouched = extract(new_encoder().weights)
+    still = {"epochs": 1, "learning_rate": 1e-9, "packed": False}
+    encoder, model, _ = run(rows, "few-shot", settings=FEW_SHOT.model_copy(update=still))
+    for name, value in extract(encoder.weights).items():
+        np.testing.assert_array_equal(value, untouched[name])
+    means = np.stack([output.mean(axis=0) for output in embedded(encoder, rows[0].token_ids)])
+    head = CnnHead(16, CLASSES, HEAD, seed=0)
+    start_from_probe(head, means, rows[0].labels, np.ones(len(means)))
+    for trained, start in zip(model.head.weights, head.weights, strict=True):
+        scale = np.abs(start.numpy()).max()
+        np.testing.assert_allclose(trained.numpy(), start.numpy(), atol=0.01 * scale)  # features are in half precision
+    learned = run(rows, "few-shot", settings=FEW_SHOT.model_copy(update={"epochs": 4}))[1]
+    assert not np.array_equal(extract(learned.head.weights)["logits/kernel"], extract(model.head.weights)["logits/kernel"])
+
+
+def embedded(encoder, token_ids):
+    found = {}
+    keras_embed(encoder)(token_ids, lambda rows, hidden: found.update({row: hidden[place] for place, row in enumerate(rows)}))
+    return [found[row][: len(ids)] for row, ids in enumerate(token_ids)]
+
+
 def test_frozen_answers_the_rows_it_is_asked_to_know(rows, token_examples):
     encoder, known = new_encoder(), np.array([5, 0, 17])
     model, result = train(encoder, *rows, HEAD, "frozen", SETTINGS, seed=0, progress=Silent(), known=known)
@@ -138,7 +161,8 @@ def shape():
             "full",
             "500 rows a label are enough to train the encoder too, and full fine-tuning would take about 1 min on (a GPU|this CPU)",
         ),
-        (600, 30, "frozen", "15 rows a label are few: the head alone is trained, which is faster"),
+        (600, 30, "few-shot", "15 rows a label are few: the head alone is trained"),
+        (10**12, 30, "few-shot", "15 rows a label are few: the head alone is trained"),
         (10**12, 10**9, "frozen", r"full fine-tuning would take about \d+ min on (a GPU|this CPU); --recipe full does it all the same"),
     ],
 )
@@ -166,6 +190,7 @@ def test_fewer_epochs_take_less_time(shape):
 
 def test_a_recipes_settings_are_its_defaults_with_changes():
     assert recipe_settings("full", {}) == recipe_settings("auto", {}) == FULL
+    assert recipe_settings("few-shot", {"epochs": 7}) == FEW_SHOT.model_copy(update={"epochs": 7})
     assert recipe_settings("frozen", {"epochs": 7}) == FROZEN.model_copy(update={"epochs": 7})
 
 

@@ -1,0 +1,43 @@
+"""The head's start from a logistic regression, against scikit-learn's own answers."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from bertcnn.models.classifier import CnnHead
+from bertcnn.models.weights import extract
+from bertcnn.settings import HeadSettings
+from bertcnn.training.probe import start_from_probe
+
+WIDTH = 6
+
+
+def regression(means, labels, weights):
+    scale = np.linalg.norm(means, axis=1).mean()
+    return LogisticRegression(C=10.0, max_iter=1000).fit(means / scale, labels, sample_weight=weights), scale
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_a_text_gets_the_probabilities_of_the_regression_on_its_mean(classes):
+    chance = np.random.default_rng(classes)
+    labels = np.arange(40) % classes
+    means = (3.0 * chance.normal(size=(classes, WIDTH))[labels] + chance.normal(size=(40, WIDTH))).astype(np.float32)
+    weights = chance.uniform(0.5, 2.0, size=40)
+    head = CnnHead(WIDTH, classes, HeadSettings(window_sizes=(1, 2), filters=3))
+    start_from_probe(head, means, labels, weights)
+    hidden = np.repeat(means[:, None], 4, axis=1)  # four tokens alike, so that their mean is known
+    logits = head.predict_on_batch({"sequence_output": hidden, "padding_mask": np.ones((40, 4), np.int32)}).astype(float)
+    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+    theirs, scale = regression(means, labels, weights)
+    np.testing.assert_allclose(shares / shares.sum(axis=1, keepdims=True), theirs.predict_proba(means / scale), atol=1e-4)
+
+
+def test_the_filters_are_left_as_they_were_and_say_nothing_yet():
+    head = CnnHead(WIDTH, 3, HeadSettings(window_sizes=(2,), filters=4))
+    before = extract(head.weights)
+    start_from_probe(head, np.random.default_rng(0).normal(size=(9, WIDTH)).astype(np.float32), np.arange(9) % 3, np.ones(9))
+    after = extract(head.weights)
+    for name in ("convolution_2/kernel", "convolution_2/bias"):
+        np.testing.assert_array_equal(after[name], before[name])
+    assert not after["logits/kernel"][:4].any()
+    assert after["logits/kernel"][4:].all()
