@@ -6,9 +6,11 @@ from typing import Any
 
 import keras
 
+from bertcnn.errors import TrainingError
 from bertcnn.layers.convolution import DocumentMax, DocumentMean, MaskedMax, MaskedMean, WindowConvolution
 from bertcnn.layers.dropout import HashDropout
 from bertcnn.models.bert import Bert
+from bertcnn.models.weights import assign, extract
 from bertcnn.settings import EncoderSettings, HeadSettings
 
 _HEAD_SEED = 100_000  # apart from the encoder's seeds
@@ -81,6 +83,12 @@ class CnnHead(keras.Model):
         # === Config ===
         self.width, self.classes, self.settings, self.documents = width, classes, settings, documents
         self.seed, self.compute_policy = seed, dtype
+
+    def of_documents(self, documents: int) -> CnnHead:
+        """The same head, with the same weights, for rows that hold up to so many documents each."""
+        other = CnnHead(self.width, self.classes, self.settings, documents=documents, seed=self.seed, name=self.name)
+        assign(other.weights, extract(self.weights), error=TrainingError)
+        return other
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` needs."""

@@ -161,7 +161,7 @@ def train(  # noqa: PLR0913 - what a training is made of
     cnn_head = CnnHead(encoder.settings.width, classes, head, seed=seed, name="head")
     parts = train_rows, valid_rows
     if recipe == "full":
-        result = _train_everything(encoder, cnn_head, parts, settings, seed, progress, savepoints)
+        result = fit_everything(encoder, cnn_head, train_rows, valid_rows, settings, seed=seed, progress=progress, savepoints=savepoints)
     else:
         embed, probe = embed or keras_embed(encoder), recipe == "few-shot"
         result = _train_head(embed, cnn_head, parts, settings, seed, progress, savepoints, known, probe=probe)
@@ -187,18 +187,20 @@ def on_used_pieces(
     return small, used
 
 
-def _train_everything(
+def fit_everything(
     encoder: Bert,
     head: CnnHead,
-    parts: tuple[TokenizedRows, TokenizedRows],
+    train: TokenizedRows,
+    valid: TokenizedRows,
     settings: TrainingSettings,
+    *,
     seed: int,
     progress: Progress,
-    savepoints: Savepoints | None,
+    **kept: Any,  # noqa: ANN401
 ) -> FitResult:
-    """Train encoder and head, on the pieces that occur; both end with the trained weights."""
-    small, used = on_used_pieces(encoder, [ids for part in parts for ids in part.token_ids], settings, packed=settings.packed)
-    packing, learning = _packed(head, parts[0].lengths, parts[1].lengths, settings)
+    """Train encoder and head, on the pieces that occur, as the recipe `full` does; both end with the trained weights."""
+    small, used = on_used_pieces(encoder, [*train.token_ids, *valid.token_ids], settings, packed=settings.packed)
+    packing, learning = _packed(head, train.lengths, valid.lengths, settings)
 
     def examples(rows: TokenizedRows) -> Examples:
         token_ids = [np.searchsorted(used, ids).astype(np.int32) for ids in rows.token_ids]
@@ -208,9 +210,8 @@ def _train_everything(
 
         return Examples(collate, rows.lengths, rows.labels, packing)
 
-    model, (train_part, valid_part) = BertCnn(small, learning, name="classifier"), map(examples, parts)
-    layers = encoder.settings.layers
-    result = fit(model, train_part, valid_part, settings, layers=layers, seed=seed, progress=progress, savepoints=savepoints)
+    model, layers = BertCnn(small, learning, name="classifier"), encoder.settings.layers
+    result = fit(model, examples(train), examples(valid), settings, layers=layers, seed=seed, progress=progress, **kept)
     assign(head.weights, extract(learning.weights), error=TrainingError)
     trained, tokens = extract(small.weights), extract(encoder.weights)[_TOKENS]
     tokens[used] = trained[_TOKENS]
@@ -240,9 +241,7 @@ def _packed(head: CnnHead, lengths: np.ndarray, others: np.ndarray, settings: Tr
     if not settings.packed:
         return None, head
     packing = Packing(lengths, settings.batch_size, int(others.max()))
-    learning = CnnHead(head.width, head.classes, head.settings, documents=packing.documents, seed=head.seed, name="head")
-    assign(learning.weights, extract(head.weights), error=TrainingError)
-    return packing, learning
+    return packing, head.of_documents(packing.documents)
 
 
 def _train_head(  # noqa: PLR0913 - what a training is made of
