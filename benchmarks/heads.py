@@ -4,8 +4,8 @@
 
 All three start from the same encoder, see the same rows in the same order, and take the same number of steps. Each seed divides a file
 anew: a fifth is asked about at the end, a tenth of the rest chooses the best epoch, the rest is learned from. Before that, with a
-division of its own, each head has its learning rate chosen from three, on rows that choose, not on those asked about. The paired
-test is Student's over the seeds. A finished run is kept in --out and not repeated.
+division of its own, each head has its learning rate chosen from four, on rows that choose, not on those asked about (`full`
+keeps its own). The paired test is Student's over the seeds. A finished run is kept in --out and not repeated.
 
 --reviews adds 3,708 sentences of product reviews, negative, neutral or positive by the mean of 20 people's ratings (Hutto and Gilbert 2014,
 "VADER", MIT licence), taken from the package vaderSentiment 0.5 of the Python package index.
@@ -22,7 +22,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -47,12 +47,12 @@ from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FROZEN, FROZEN_HEAD, FULL, HeadSettings, TrainingSettings
 from bertcnn.training.fit import Examples
-from bertcnn.training.recipes import Features, TokenizedRows, fit_everything, fit_head
+from bertcnn.training.recipes import Features, TokenizedRows, fit_everything, fit_head, keras_embed
 from bertcnn.training.start import load_start
 
 HEADS = ("cnn", "mean", "cls")
 ASKED, CHOOSING = 0.2, 0.1
-SHARES_OF_THE_RATE = (1.0, 1 / 3, 3.0)  # of the recipe's learning rate, tried for each head; of the head's multiplier in `full`
+SHARES_OF_THE_RATE = (1.0, 1 / 3, 3.0, 9.0)  # of the learning rate of `frozen`, tried for each head
 CHOOSING_SEED = 1000
 MOST_TOKENS = 128
 NEUTRAL = 0.5  # a review sentence rated within this, on a scale from -4 to 4
@@ -154,7 +154,9 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, help="by default the recipe's")
     parser.add_argument("--out", type=Path, default=Path("heads.jsonl"), help="where finished runs are kept")
     options = parser.parse_args()
-    files = {Path(path).parent.name + "/" + Path(path).name: partial(read, path) for path in options.data}
+    files: dict[str, Callable[[], tuple[list[str], np.ndarray]]] = {
+        Path(path).parent.name + "/" + Path(path).name: partial(read, path) for path in options.data
+    }
     if options.reviews:
         files["reviews"] = review_sentences
     settings = (FROZEN if options.recipe == "frozen" else FULL).model_copy(
@@ -166,16 +168,19 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="bertcnn-heads-") as folder:
             run = (frozen if options.recipe == "frozen" else full)(texts, labels, settings, Path(folder))
             key = [name, options.recipe, settings.epochs, options.rows]
-            compare(key, labels, remembered(run, options.out, key), options.seeds, options.rows)
+            rates = SHARES_OF_THE_RATE if options.recipe == "frozen" else (1.0,)
+            compare(key, labels, remembered(run, options.out, key), options.seeds, options.rows, rates)
 
 
-def compare(key: list[Any], labels: np.ndarray, run: Run, seeds: int, most: int | None) -> None:
-    """Choose each head's learning rate, train with all seeds, and print one line for each head."""
+def compare(key: list[Any], labels: np.ndarray, run: Run, seeds: int, most: int | None, rates: Sequence[float]) -> None:
+    """Choose each head's learning rate among `rates`, train with all seeds, and print one line for each head."""
     found: dict[str, list[float]] = {}
     shares: dict[str, float] = {}
     division = Division.of(labels, CHOOSING_SEED, most)
     for head in HEADS:
-        tried = {share: run(head, share, CHOOSING_SEED, division).chosen for share in SHARES_OF_THE_RATE}
+        tried = (
+            {share: run(head, share, CHOOSING_SEED, division).chosen for share in rates} if len(rates) > 1 else dict.fromkeys(rates, 0.0)
+        )
         shares[head] = max(tried, key=lambda share: tried[share])
     for seed, head in product(range(seeds), HEADS):
         found.setdefault(head, []).append(run(head, shares[head], seed, Division.of(labels, seed, most)).asked)
@@ -216,15 +221,11 @@ def new_head(kind: str, width: int, classes: int, settings: HeadSettings, seed: 
 
 def frozen(texts: list[str], labels: np.ndarray, settings: TrainingSettings, folder: Path) -> Run:
     """Heads on an encoder that is not trained: its answers are computed once."""
-    start = load_start("minilm-l6", MOST_TOKENS, seed=0, progress=Silent())
-    token_ids = start.tokenizer.encode(texts).token_ids
-    lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
-    classes, targets = np.unique(labels, return_inverse=True)
-    width = start.encoder.settings.width
-    features = Features(embed_on_cpu(start.encoder, start.tokenizer.pad_id), width, token_ids, folder / "all", Silent())
+    features, lengths, targets, width = features_of(texts, labels, folder)
+    classes = int(targets.max()) + 1
 
     def run(kind: str, share: float, seed: int, division: Division) -> Outcome:
-        head = new_head(kind, width, len(classes), FROZEN_HEAD, seed)
+        head = new_head(kind, width, classes, FROZEN_HEAD, seed)
 
         def part(rows: np.ndarray) -> Examples:
             return Examples(features.of(rows).collate, lengths[rows], targets[rows])
@@ -236,6 +237,20 @@ def frozen(texts: list[str], labels: np.ndarray, settings: TrainingSettings, fol
         return _outcome(result.valid_logits, targets[division.choose], logits, asked.labels)
 
     return run
+
+
+def features_of(texts: list[str], labels: np.ndarray, folder: Path) -> tuple[Features, np.ndarray, np.ndarray, int]:
+    """What the default encoder makes of the texts, their lengths in tokens, their labels, int [rows], and its width."""
+    start = load_start("minilm-l6", MOST_TOKENS, seed=0, progress=Silent())
+    token_ids = start.tokenizer.encode(texts).token_ids
+    embed = embed_on_cpu(start.encoder, start.tokenizer.pad_id) or keras_embed(start.encoder)
+    features = Features(embed, start.encoder.settings.width, token_ids, folder / "all", Silent())
+    return (
+        features,
+        np.fromiter(map(len, token_ids), np.int64, len(token_ids)),
+        np.unique(labels, return_inverse=True)[1],
+        start.encoder.settings.width,
+    )
 
 
 def full(texts: list[str], labels: np.ndarray, settings: TrainingSettings, _: Path) -> Run:

@@ -45,7 +45,7 @@ from bertcnn.sealed import (
 )
 from bertcnn.settings import EncoderSettings, HeadSettings, Positive, PrecisionTargets, Recipe, Settings, TokenizerSettings
 
-SCHEMA_VERSION: Final = 3  # 1 had no decisions.json, 2 no out_of_scope.safetensors and no report.html
+SCHEMA_VERSION: Final = 4  # 1 had no decisions.json, 2 no out_of_scope.safetensors and no report.html, 3 one label a row
 CONFIG: Final = "config.json"
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
@@ -58,7 +58,7 @@ MEMBERS: Final = (
     Member("vocab.txt", 64 * _MIB),
     Member("labels.json", 16 * _MIB),
     Member("model.safetensors", 8 * _GIB),
-    Member("calibration.json", 64 * _KIB),
+    Member("calibration.json", _MIB),
     Member("decisions.json", 256 * _MIB, since=2),
     Member(SCOPE, 64 * _MIB, since=3),
     Member("metrics.json", 256 * _MIB),
@@ -79,6 +79,9 @@ class BundleConfig(Settings):
     tokenizer: TokenizerSettings
     text_columns: tuple[str, ...] = Field((), description="columns joined into one text, in this order; none for lists of texts")
     label_column: str | None = None
+    label_separator: str | None = Field(
+        None, description="between the labels of a row, '[]' for JSON lists, if a row may have several; null where each has one"
+    )
     recipe: Recipe
     seed: Annotated[int, Field(ge=0)]
     versions: dict[str, str] = Field(description="of bertcnn, keras, its backend and python at training")
@@ -100,6 +103,9 @@ class Calibration(Settings):
 
     temperature: Positive = Field(description="the logits are divided by it")
     fitted_on_rows: Annotated[int, Field(ge=0)] = Field(description="held-out rows it was fitted on")
+    label_thresholds: tuple[Annotated[float, Field(ge=0.0, le=1.0)], ...] = Field(
+        (), description="where a row may have several labels: from which probability on each is given, in the model's order"
+    )
 
 
 class HeldOutParents(Settings):
@@ -177,6 +183,16 @@ class Bundle:
     bundle_id: str = ""
     engine: SavedEngine | None = None
 
+    @property
+    def several(self) -> bool:
+        """Whether a text may have several labels."""
+        return self.config.label_separator is not None
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """Of the labels; one without parents where a text may have several labels."""
+        return Hierarchy(self.labels, ()) if self.several else Hierarchy.of(self.labels)
+
 
 # === The parts: checks shared by reading and writing ===
 
@@ -187,6 +203,13 @@ def _checked_labels(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - any JSON v
     if len(value) < 2 or len(set(value)) != len(value):
         refuse(f"labels.json holds {len(value)} labels, {len(set(value))} of them different", "at least 2 labels, all different")
     return tuple(value)
+
+
+def _checked_calibration(calibration: Calibration, config: BundleConfig, labels: tuple[str, ...]) -> Calibration:
+    wanted = 0 if config.label_separator is None else len(labels)
+    if len(calibration.label_thresholds) != wanted:
+        refuse(f"calibration.json holds {len(calibration.label_thresholds)} label_thresholds", f"{wanted}, by config.json")
+    return calibration
 
 
 def _checked_decisions(decisions: Decisions, labels: tuple[str, ...]) -> Decisions:
@@ -247,7 +270,9 @@ def _members(bundle: Bundle) -> dict[str, bytes]:
             "labels.json": canonical_json(list(_checked_labels(bundle.labels))),
             _WEIGHTS: _tensor_bytes(_WEIGHTS, bundle.tensors),
             SCOPE: _tensor_bytes(SCOPE, _checked_scope(bundle.scope.tensors(), bundle.config, tuple(bundle.labels)).tensors()),
-            "calibration.json": canonical_json(bundle.calibration.model_dump(mode="json")),
+            "calibration.json": canonical_json(
+                _checked_calibration(bundle.calibration, bundle.config, tuple(bundle.labels)).model_dump(mode="json")
+            ),
             "decisions.json": canonical_json(_checked_decisions(bundle.decisions, tuple(bundle.labels)).model_dump(mode="json")),
             "metrics.json": canonical_json(object_of("metrics.json", dict(bundle.metrics), SCHEMA_VERSION)),
             "MODEL_CARD.md": bundle.model_card.encode("utf-8"),
@@ -279,9 +304,7 @@ def _assemble(members: dict[str, bytes], bundle_id: str) -> Bundle:
         labels=labels,
         vocabulary=_checked_vocabulary(tuple(lines), config.encoder.vocabulary_size),
         tensors=_parse_tensors(_WEIGHTS, members[_WEIGHTS]) if _WEIGHTS in members else {},
-        calibration=settings_of(
-            "calibration.json", Calibration, parse_json("calibration.json", members["calibration.json"]), SCHEMA_VERSION
-        ),
+        calibration=_checked_calibration(_calibration(members), config, labels),
         metrics=object_of("metrics.json", parse_json("metrics.json", members["metrics.json"]), SCHEMA_VERSION),
         model_card=_text("MODEL_CARD.md", members["MODEL_CARD.md"]),
         decisions=_checked_decisions(_decisions(members), labels),
@@ -293,6 +316,10 @@ def _assemble(members: dict[str, bytes], bundle_id: str) -> Bundle:
 
 def _config(members: dict[str, bytes]) -> BundleConfig:
     return settings_of(CONFIG, BundleConfig, parse_json(CONFIG, members[CONFIG]), SCHEMA_VERSION)
+
+
+def _calibration(members: dict[str, bytes]) -> Calibration:
+    return settings_of("calibration.json", Calibration, parse_json("calibration.json", members["calibration.json"]), SCHEMA_VERSION)
 
 
 def _decisions(members: dict[str, bytes]) -> Decisions:

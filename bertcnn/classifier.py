@@ -18,21 +18,22 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
 from bertcnn.attribution import AttentionMaps, Attribution, attention_weights, attribute
-from bertcnn.bundle import Bundle, BundleConfig, Calibration, check_bundle_target, read_bundle, write_bundle
-from bertcnn.engines import Engine, EngineName, EngineOutput, check_engine, softmax
+from bertcnn.bundle import Bundle, BundleConfig, check_bundle_target, read_bundle, write_bundle
+from bertcnn.data.label_sets import separator_for
+from bertcnn.engines import Engine, EngineName, EngineOutput, check_engine
 from bertcnn.engines.keras_engine import KerasEngine, classifier_of
 from bertcnn.engines.openvino_engine import token_embeddings
 from bertcnn.engines.openvino_graph import encoder_graph
 from bertcnn.engines.quantize import CALIBRATION_ROWS, Trial, build_engine, spread
 from bertcnn.errors import SettingsError, one_line
-from bertcnn.evaluation.calibration import CalibrationFigures, fit_temperature, measure_calibration
-from bertcnn.evaluation.decisions import automation, check_targets, decide, held_out_answers, in_words, scope_in_words
-from bertcnn.evaluation.metrics import Evaluation, evaluate
+from bertcnn.evaluation.calibration import CalibrationFigures
+from bertcnn.evaluation.decisions import automation, check_targets, decide, in_words, scope_in_words
+from bertcnn.evaluation.judging import Judgement, Truth
+from bertcnn.evaluation.metrics import Evaluation
 from bertcnn.evaluation.model_card import model_card
 from bertcnn.evaluation.out_of_scope import learn_scope, rows_to_know
 from bertcnn.evaluation.report import Epoch
 from bertcnn.explain import Explanation
-from bertcnn.hierarchy import Hierarchy
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import extract
@@ -53,10 +54,11 @@ _SEEDS = 2**31
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a table the texts and labels came from; remembered in the saved model for scoring files."""
+    """Which columns of a table the texts and labels came from, and what stood between several labels; the saved model remembers it."""
 
     text: tuple[str, ...] = ()
     label: str | None = None
+    separator: str | None = None
 
 
 class BertCNNClassifier(ClassifierMixin, BaseEstimator):
@@ -119,7 +121,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
         Args:
             texts: strings; blank ones are left out.
-            labels: one for each text, strings or integers.
+            labels: one for each text, strings or integers; or for each text a list of strings, all its labels.
             valid: texts and labels that choose the best epoch; by default a tenth of the rows, stratified, duplicates kept together.
             columns: where the texts came from, to be saved with the model.
             savepoints: a folder in which the training is saved every minute. A call with the same rows and settings goes on from there
@@ -136,7 +138,10 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         changes, seed = self._check_settings(), int(self.seed)
         fraction = recipe_settings("full", changes).validation_fraction
         learning, held_out = learning_and_validation(texts, labels, valid, fraction=fraction, progress=progress)
-        classes = np.unique(np.asarray(learning.labels))
+        classes = np.unique(np.asarray(learning.each_label))
+        columns = columns or Columns()
+        if learning.several:
+            columns = replace(columns, separator=columns.separator or separator_for(classes.tolist()))
         check_targets(PrecisionTargets.of(self.auto_precision), [str(name) for name in classes])
 
         start = load_start(self.encoder, recipe_settings("full", changes).max_tokens, seed=seed, progress=progress)
@@ -166,13 +171,13 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         )
         self._known = KnownRows([train_rows.token_ids[row] for row in known], train_rows.labels[known], result.known)
         self.classes_, self.history_, self.recipe_ = classes, result.epochs, (recipe, reason)
-        figures, calibration = self._finish(model, result, tokenizer, train_rows, valid_rows, start.name, columns or Columns())
+        judged, figures, calibration = self._finish(model, result, tokenizer, train_rows, valid_rows, start.name, columns)
         learned, validated = (
-            Rows(part.texts, [str(label) for label in part.labels], rows.lengths, cut)
+            Rows(part.texts, part.labels if part.several else [str(label) for label in part.labels], rows.lengths, cut)
             for part, rows, cut in ((learning, train_rows, train_cut), (held_out, valid_rows, valid_cut))
         )
         epochs = tuple(Epoch(one.epoch, one.loss, one.macro_f1, one.accuracy) for one in result.epochs)
-        measured = Measured(result.valid_logits, figures, calibration, epochs, result.best_epoch)
+        measured = Measured(judged, figures, calibration, epochs, result.best_epoch)
         origin = (origin or Origin()).of_rows(held_out.given)
         self._material = learned, validated, measured, origin  # of the card and the report
         self.metrics_["epochs"] = [asdict(one) for one in epochs]
@@ -205,16 +210,13 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         valid_rows: TokenizedRows,
         encoder_name: str,
         columns: Columns,
-    ) -> tuple[Evaluation, CalibrationFigures]:
+    ) -> tuple[Judgement, Evaluation, CalibrationFigures]:
         """Calibrate, decide, measure, tell, and put everything that a saved model holds into one bundle, but for card and report."""
-        names = [str(name) for name in self.classes_]
-        temperature = fit_temperature(result.valid_logits, valid_rows.labels)
-        progress = self.progress or Silent()
-        predicted = [names[index] for index in result.valid_logits.argmax(axis=1)]
-        figures = evaluate(names, [names[index] for index in valid_rows.labels], predicted)
-        held_out = held_out_answers(softmax(result.valid_logits / temperature), valid_rows.labels, hierarchy=Hierarchy.of(names))
-        decisions = decide(held_out, names, PrecisionTargets.of(self.auto_precision))
-        calibration = measure_calibration(result.valid_logits, valid_rows.labels)
+        names, progress = [str(name) for name in self.classes_], self.progress or Silent()
+        truth = Truth(names, valid_rows.labels, valid_rows.sets)
+        judged = Judgement(truth, result.valid_logits, truth.calibrate(result.valid_logits))
+        figures, calibration = judged.figures(), judged.calibration_figures()
+        decisions = decide(judged.held_out(), names, PrecisionTargets.of(self.auto_precision))
         self.metrics_ = {
             **figures.to_json(),
             "measured_on": "validation rows",
@@ -230,6 +232,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             tokenizer=tokenizer.settings,
             text_columns=columns.text,
             label_column=columns.label,
+            label_separator=columns.separator,
             recipe=self.recipe_[0],
             seed=int(self.seed),
             versions=_versions(),
@@ -240,33 +243,34 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             labels=tuple(names),
             vocabulary=tokenizer.vocabulary,
             tensors=extract(model.weights),
-            calibration=Calibration(temperature=temperature, fitted_on_rows=len(valid_rows.labels)),
+            calibration=judged.calibration,
             metrics=self.metrics_,
             model_card="",
             decisions=decisions,
         )
         self._predictor = Predictor(self._bundle, KerasEngine(model, tokenizer.pad_id))
         sample = spread(train_rows.token_ids, CALIBRATION_ROWS)
-        self._trial: Trial | None = Trial(sample, valid_rows.token_ids, valid_rows.labels, result.valid_logits, tokenizer.pad_id)
-        return figures, calibration
+        given = valid_rows.token_ids, valid_rows.labels, result.valid_logits
+        self._trial: Trial | None = Trial(sample, *given, tokenizer.pad_id, valid_rows.sets)
+        return judged, figures, calibration
 
     def _judged(self, bundle: Bundle, engine: Engine, valid: EngineOutput, trial: Trial) -> Bundle:
         """The model with its scope, and with decisions, by what an engine answers: thresholds of float32 are not quite those of int8."""
         logits, means = self._known.answers(engine)
         scope = learn_scope(logits, means, self._known.labels, valid.logits, valid.found.means, seed=int(self.seed))
-        temperature = bundle.calibration.temperature
         outside = scope.outside(valid.logits, valid.found.means)
-        held_out = held_out_answers(softmax(valid.logits / temperature), trial.valid_labels, outside, Hierarchy.of(bundle.labels))
+        truth = Truth(bundle.labels, trial.valid_labels, trial.valid_sets)
+        held_out = Judgement(truth, valid.logits, bundle.calibration).held_out(outside)
         decisions = decide(held_out, bundle.labels, bundle.decisions.auto_precision)
         self.metrics_ = {**bundle.metrics, "decisions": automation(decisions).to_json()}
         (self.progress or Silent()).note(f"{in_words(decisions)}; {scope_in_words(held_out, scope)}")
         judged = replace(bundle, scope=scope, decisions=decisions, metrics=self.metrics_)
-        return self._written_up(judged, engine, valid.logits, outside)
+        return self._written_up(judged, engine, Judgement(truth, valid.logits, bundle.calibration), outside)
 
-    def _written_up(self, bundle: Bundle, engine: Engine, logits: np.ndarray, outside: np.ndarray) -> Bundle:
+    def _written_up(self, bundle: Bundle, engine: Engine, judgement: Judgement, outside: np.ndarray) -> Bundle:
         """The model with its card and its report, from what the engine answers on the validation rows."""
         progress, (learned, held_out, measured, origin) = self.progress or Silent(), self._material
-        measured = replace(measured, logits=logits, outside=outside)
+        measured = replace(measured, judgement=judgement, outside=outside)
         progress.stage("writing the report", 1, "pages")
         temperature, facts = bundle.calibration.temperature, about(bundle.config, origin)
         card = model_card(bundle.config, measured.figures, temperature, measured.calibration, bundle.decisions, facts)
@@ -275,13 +279,22 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         return replace(bundle, model_card=card, report=report)
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
-        """Probabilities, float32 [rows, C], columns in the order of `classes_`."""
+        """Probabilities, float32 [rows, C], columns in the order of `classes_`; each for itself if a text may have several labels."""
         return self._fitted().predict_proba(texts)
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
-        """The most probable label of each text, with the type of `classes_`."""
+        """The most probable label of each text, with the type of `classes_`; or a tuple of its labels, where there may be several."""
+        if self._fitted().several:
+            return self._fitted().predict(texts)
         shares = self.predict_proba(texts)
         return self.classes_[shares.argmax(axis=1)]
+
+    def score(self, X: Sequence[str], y: Sequence[Any], sample_weight: Sequence[float] | None = None) -> float:  # noqa: N803 - scikit-learn's
+        """Accuracy, as scikit-learn has it; where a text may have several labels, the share of texts with all of them and no other."""
+        if not self._fitted().several:
+            return float(super().score(X, y, sample_weight))
+        right = [set(found) == set(given) for found, given in zip(self.predict(X), y, strict=True)]
+        return float(np.average(right, weights=sample_weight))
 
     def explain(
         self,

@@ -7,18 +7,19 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bertcnn.bundle import check_bundle_target
 from bertcnn.data.columns import ColumnChoice, guess_columns, join_texts
 from bertcnn.data.label_names import look_alikes
+from bertcnn.data.label_sets import AUTO, LISTS, LabelSet, choose_separator, split_cell
 from bertcnn.data.labels import check_labels
 from bertcnn.data.rare_labels import merge_rare
 from bertcnn.data.slices import slice_columns
 from bertcnn.data.tables import Table, column_position, read_table
 from bertcnn.engines import EngineName
 from bertcnn.errors import LabelError
-from bertcnn.evaluation.metrics import Evaluation, evaluate
+from bertcnn.evaluation.metrics import Evaluation, evaluate, evaluate_sets
 from bertcnn.files import real_folder
 from bertcnn.predictor import Predictor, load
 from bertcnn.progress import Progress, Silent
@@ -58,6 +59,7 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     label: str | None = None,
     valid: str | Path | None = None,
     min_rows: int = 0,
+    multi_label: str = AUTO,
     overwrite: bool = False,
     command: str = "",
 ) -> TrainingReport:
@@ -73,6 +75,8 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
         label: the label column; guessed by default.
         valid: a file with the same columns that chooses the best epoch; by default a tenth of the rows.
         min_rows: labels with fewer rows become part of their parents ("A > B" of "A > B > C") or of the label "other"; no row is lost.
+        multi_label: what stands between the labels of a row that has several, such as ","; "auto" finds ; and | and JSON lists by
+            itself, "no" takes every cell for one label.
         overwrite: replace an existing model in `out`.
         command: that was typed, for the report and the card.
 
@@ -95,22 +99,31 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     table = _read(data, Path(out), progress)
     choice = guess_columns(table, text=text, label=label)
     _explain(choice, progress)
-    texts, labels = _texts(table, choice.text), ["" if is_blank(name) else name for name in table.column(str(choice.label))]
-    for remark in look_alikes(labels):
+    texts, cells = _texts(table, choice.text), ["" if is_blank(name) else name for name in table.column(str(choice.label))]
+    separator = choose_separator(cells, multi_label)
+    sets = [(cell,) if cell else () for cell in cells] if separator is None else [split_cell(cell, separator) for cell in cells]
+    if separator is not None:
+        progress.note(_told_of(sets, separator, multi_label))
+    for remark in look_alikes([name for names in sets for name in names]):
         progress.note(remark)
-    merged = merge_rare([name if not is_blank(content) else "" for content, name in zip(texts, labels, strict=True)], min_rows)
+    usable = [not is_blank(content) for content in texts]
+    merged = merge_rare([name for names, use in zip(sets, usable, strict=True) if use for name in names], min_rows)
     if merged.merged:
         progress.note(merged.in_words())
-    labels = merged.labels
-    check_labels([name for content, name in zip(texts, labels, strict=True) if not is_blank(content) and not is_blank(name)])
+    sets = [merged.of(names) for names in sets]
+    check_labels([name for names, use in zip(sets, usable, strict=True) if use for name in names])
+    labels = sets if separator is not None else ["".join(names) for names in sets]
     held_out, slices = None, slice_columns(table, choice)
     if valid is not None:
         other = _read(valid, Path(f"{Path(out)}.valid"), progress)
-        names = [merged.merged.get(name, name) for name in other.column(str(choice.label))]
-        held_out, slices = (_texts(other, choice.text), names), slice_columns(other, choice)
+        others = ["" if is_blank(name) else name for name in other.column(str(choice.label))]
+        names = [merged.of((name,) if separator is None else split_cell(name, separator)) for name in others]
+        held_out = _texts(other, choice.text), names if separator is not None else ["".join(name) for name in names]
+        slices = slice_columns(other, choice)
     origin = Origin(command, Path(data).name, sha256_of(data), slices)
     savepoints = savepoint_folder(real_folder(out))
-    classifier.fit(texts, labels, valid=held_out, columns=Columns(choice.text, choice.label), origin=origin, savepoints=savepoints)
+    columns = Columns(choice.text, choice.label, separator)
+    classifier.fit(texts, labels, valid=held_out, columns=columns, origin=origin, savepoints=savepoints)
     bundle_id = classifier.save(out, overwrite=overwrite)
     shutil.rmtree(savepoints, ignore_errors=True)
     return TrainingReport(bundle_id, len(table), choice, dict(classifier.metrics_), classifier.recipe_[0], time.perf_counter() - started)
@@ -173,17 +186,29 @@ def evaluate_csv(
         )
     texts, actual = [contents[row] for row in places], [names[row] for row in places]
     if page is None:
-        return evaluate(predictor.labels, actual, _predicted(predictor, texts, progress))
+        predicted = _predicted(predictor, texts, progress)
+        if config.label_separator is None:
+            return evaluate(predictor.labels, actual, predicted)
+        return evaluate_sets(predictor.labels, [split_cell(cell, config.label_separator) for cell in actual], predicted)
     from bertcnn.reporting import Origin, evaluation_report, sha256_of, write_report
 
     slices = {name: [values[row] for row in places] for name, values in slice_columns(table, choice).items()}
-    figures, content = evaluation_report(predictor, texts, actual, Origin("", Path(data).name, sha256_of(data), slices), progress)
+    labels = actual if config.label_separator is None else [split_cell(cell, config.label_separator) for cell in actual]
+    figures, content = evaluation_report(predictor, texts, labels, Origin("", Path(data).name, sha256_of(data), slices), progress)
     write_report(page, content)
     return figures
 
 
-def _predicted(predictor: Predictor, texts: list[str], progress: Progress) -> list[str]:
-    predicted: list[str] = []
+def _told_of(sets: Sequence[LabelSet], separator: str, asked: str) -> str:
+    """That rows may have several labels, in a sentence for a person."""
+    several, labelled = sum(len(names) > 1 for names in sets), sum(map(bool, sets))
+    between = "JSON lists" if separator == LISTS else f"{separator!r} between labels"
+    found = f"{several:,} of {labelled:,} rows have several labels ({between})"
+    return found if asked != AUTO else f"{found}: each label is learned for itself; --multi-label no takes a cell for one label"
+
+
+def _predicted(predictor: Predictor, texts: list[str], progress: Progress) -> list[Any]:
+    predicted: list[Any] = []
     progress.stage("evaluating", len(texts))
     for start in range(0, len(texts), 1024):
         part = texts[start : start + 1024]
@@ -209,11 +234,19 @@ def labelled_rows(
 
     Raises:
         TableError: the file cannot be read, or has no such columns.
+        LabelError: its rows have several labels.
     """
     progress = progress or Silent()
     table = _read(data, None, progress)
     choice = guess_columns(table, text=text, label=label)
     _explain(choice, progress)
+    separator = choose_separator(table.column(str(choice.label)))
+    if separator is not None:
+        raise LabelError(
+            f"rows with several labels in column {choice.label!r} of {str(data)!r}",
+            expected="one label a row, which this command needs",
+            fix="give a file with one label a row; `bertcnn train` learns from several",
+        )
     rows = zip(_texts(table, choice.text), table.column(str(choice.label)), strict=True)
     return [(content, name) for content, name in rows if not is_blank(content) and not is_blank(name)]
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from bertcnn.bundle import Bundle, Decisions, read_bundle
-from bertcnn.engines import Engine, EngineName, EngineOutput, check_engine, softmax
+from bertcnn.data.label_sets import LabelSet, join_labels
+from bertcnn.engines import Engine, EngineName, EngineOutput, check_engine
 from bertcnn.errors import BundleError, SettingsError, one_line
 from bertcnn.explain import Explainer, Explanation, words_of
-from bertcnn.hierarchy import Hierarchy
 from bertcnn.last_layer import LastLayer, read_last_layer
+from bertcnn.probabilities import chosen, names_of, probabilities, sureness
 from bertcnn.saved_engine import read_engine
 from bertcnn.settings import DECISIONS, PrecisionTargets
 from bertcnn.text.cleaning import is_blank
@@ -43,14 +44,15 @@ class Prediction:
     """The answer for one text.
 
     Attributes:
-        label: the most probable label; where only a parent of labels is certain enough, that parent; None for a text in which nothing can
-            be seen.
-        confidence: its calibrated probability, 0 to 1; None without a label.
+        label: the most probable label; where only a parent of labels is certain enough, that parent; where a text may have several, all
+            of them in one string, which is empty if no label is probable enough; None for a text in which nothing can be seen.
+        confidence: its calibrated probability, 0 to 1, or that all labels are right and none is missing; None without a label.
         probabilities: of every label, in the model's order, then of their parents, if they have any.
         because: the phrases that moved the answer most, at most three, the most important first.
         decision: "auto" if the answer may be acted on; else "review:ambiguous", "review:out_of_scope" (the text looks like none that the
             model has learned from) or "review:empty", a matter for a person.
-        runner_up: the second most probable label; None without a label.
+        runner_up: the second most probable label, or where there may be several, the one nearest to its threshold; None without a label.
+        labels: all labels of a text that may have several, the most probable first; else the one in `label`.
     """
 
     label: str | None
@@ -59,6 +61,7 @@ class Prediction:
     because: tuple[Phrase, ...] = ()
     decision: str = "review:empty"
     runner_up: str | None = None
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,44 +99,63 @@ class Predictor:
     Attributes:
         labels: the model's labels, in its order.
         hierarchy: their parents, if they have levels: "A > B > C".
+        several: whether a text may have several labels, or none.
         decisions: which answers are automatic.
         last_layer: the network's.
     """
 
     def __init__(self, bundle: Bundle, engine: Engine, last_layer: LastLayer | None = None, *, decisions: Decisions | None = None) -> None:
         self.bundle, self.engine = bundle, engine
-        self.labels, self.hierarchy = bundle.labels, Hierarchy.of(bundle.labels)
+        self.labels, self.hierarchy, self.several = bundle.labels, bundle.hierarchy, bundle.several
         self.decisions = decisions or bundle.decisions
         given = [np.inf if threshold is None else threshold for threshold in self.decisions.thresholds]
         self._thresholds = np.array(given or [np.inf] * len(self.labels), np.float32)
+        self._label_thresholds = np.array(bundle.calibration.label_thresholds, np.float32)
         self._tokenizer = WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer)
         self.last_layer = last_layer or LastLayer.of_bundle(bundle)
         self._explainer = Explainer(self.last_layer, bundle.config.head, self._tokenizer)
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
-        """Probabilities, float32 [rows, C], each row summing to 1; columns in the order of `labels`.
+        """Probabilities, float32 [rows, C], each row summing to 1, unless a text may have several labels; columns in the order of `labels`.
 
         Raises:
             SettingsError: `texts` is one string, or holds something that is not a string.
         """
         checked = check_texts(texts)
         logits = self.engine.run(self._tokenizer.encode(checked).token_ids).logits
-        return softmax(logits / self.bundle.calibration.temperature)
+        return probabilities(logits, self.bundle.calibration)
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
-        """The most probable label of each text, as strings."""
-        return np.array(self.labels, object)[self.predict_proba(texts).argmax(axis=1)]
+        """The most probable label of each text, as strings; where there may be several, tuples of them, the most probable first."""
+        shares = self.predict_proba(texts)
+        if not self.several:
+            return np.array(self.labels, object)[shares.argmax(axis=1)]
+        found = np.empty(len(shares), object)
+        found[:] = self.names_given(shares)
+        return found
+
+    def given(self, shares: np.ndarray) -> np.ndarray:
+        """Which labels are given with these probabilities, float32 [rows, C], where there may be several; bool [rows, C]."""
+        return chosen(shares, self._label_thresholds)
+
+    def names_given(self, shares: np.ndarray) -> list[LabelSet]:
+        """The same by name, the most probable first."""
+        return names_of(self.given(shares), shares, self.labels)
 
     def answer(self, texts: Sequence[str]) -> Answers:
         """Label, confidence, decision, phrases and all probabilities of each text, as arrays; what `classify` gives, for large files."""
         checked = check_texts(texts)
         encoded, output, visible = self._looked_into(checked)
-        shares = np.where(visible[:, None], softmax(output.logits / self.bundle.calibration.temperature), np.float32(0))
+        shares = np.where(visible[:, None], probabilities(output.logits, self.bundle.calibration), np.float32(0))
         labels = np.where(visible, shares.argmax(axis=1), -1).astype(np.int32)
         because = self._explainer.spans(checked, encoded, output.found, labels)
-        confidence = shares.max(axis=1, initial=0)
-        sure = confidence >= self._thresholds[labels]
         outside = self.bundle.scope.outside(output.logits, output.found.means)
+        if self.several:
+            given = self.given(shares)
+            confidence, outside = np.where(visible, sureness(shares, given), np.float32(0)), outside | ~given.any(axis=1)
+        else:
+            confidence = shares.max(axis=1, initial=0)
+        sure = confidence >= self._thresholds[labels]
         shares = self.hierarchy.with_parents(shares)
         for level, threshold in enumerate(self.decisions.parent_thresholds):
             parents, certain = self.hierarchy.best_parents(shares, level)
@@ -151,21 +173,29 @@ class Predictor:
         """Label, confidence, decision, phrases and all probabilities of each text; a blank text gets no label."""
         checked = check_texts(texts)
         answers = self.answer(checked)
+        named = self.names_given(answers.probabilities) if self.several else [(self.hierarchy.names[label],) for label in answers.labels]
         return [
             Prediction(None, None, {})
             if label < 0
             else Prediction(
-                self.hierarchy.names[label],
+                join_labels(names, str(self.bundle.config.label_separator)) if self.several else names[0],
                 float(confidence),
                 dict(zip(self.hierarchy.names, map(float, shares), strict=True)),
                 tuple(Phrase(start, end, words_of(text, start, end)) for start, end in spans.tolist() if end > start),
                 DECISIONS[decision],
-                self.labels[np.argsort(-shares[: len(self.labels)], kind="stable")[1]],
+                self._runner_up(shares),
+                names,
             )
-            for text, label, confidence, shares, spans, decision in zip(
-                checked, answers.labels, answers.confidence, answers.probabilities, answers.because, answers.decisions, strict=True
+            for names, text, label, confidence, shares, spans, decision in zip(
+                named, checked, answers.labels, answers.confidence, answers.probabilities, answers.because, answers.decisions, strict=True
             )
         ]
+
+    def _runner_up(self, shares: np.ndarray) -> str:
+        """The label that comes into question too: the second most probable one, or of several the one nearest to its threshold."""
+        if self.several:
+            return self.labels[int(np.abs(shares - self._label_thresholds).argmin())]
+        return self.labels[np.argsort(-shares[: len(self.labels)], kind="stable")[1]]
 
     def explain(self, texts: Sequence[str], *, label: str | None = None) -> list[Explanation]:
         """What each text's logit of a label is made of: the windows of words that the CNN's filters chose, and their shares.

@@ -13,17 +13,20 @@ from pathlib import Path
 import numpy as np
 
 from bertcnn.bundle import Bundle, BundleConfig, Decisions
-from bertcnn.engines import Engine, softmax
+from bertcnn.data.label_sets import LabelSet, indicators
+from bertcnn.engines import Engine
 from bertcnn.errors import OutputError, SettingsError, one_line
-from bertcnn.evaluation.calibration import CalibrationFigures, compare_calibration, confidences
+from bertcnn.evaluation.calibration import CalibrationFigures, compare_calibration
 from bertcnn.evaluation.decisions import Automation, automation, in_words
+from bertcnn.evaluation.judging import Judgement, Truth
 from bertcnn.evaluation.marks import find_marks
-from bertcnn.evaluation.metrics import Evaluation, evaluate
+from bertcnn.evaluation.metrics import Evaluation, check_known
 from bertcnn.evaluation.profile import profile_rows
 from bertcnn.evaluation.report import Epoch, ExampleRow, Examples, Operation, Reliability, Report, render, risk_coverage
 from bertcnn.evaluation.slices import Answered, SliceFigures, slice_by_length, slice_by_value
 from bertcnn.files import check_target, output_error
 from bertcnn.predictor import Answers, Predictor
+from bertcnn.probabilities import names_of
 from bertcnn.progress import Progress
 from bertcnn.settings import DECISIONS
 from bertcnn.text.wordpiece import WordPieceTokenizer
@@ -31,6 +34,7 @@ from bertcnn.text.wordpiece import WordPieceTokenizer
 REPORT = "report.html"
 
 _EXAMPLES = 8  # of each kind
+_TINY = float(np.finfo(np.float32).tiny)
 _PAIRS, _OF_PAIR = 5, 2
 _LONGEST = 700  # characters of an example
 _AT_ONCE = 1024  # rows
@@ -72,12 +76,22 @@ class Origin:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Labelled texts, with int [rows] tokens of each and how many of them are over the limit."""
+    """Labelled texts, each with a label or several, with int [rows] tokens of each and how many of them are over the limit."""
 
     texts: Sequence[str]
-    labels: Sequence[str]
+    labels: Sequence[str] | Sequence[LabelSet]
     lengths: np.ndarray
     truncated: int
+
+    @property
+    def cells(self) -> list[str]:
+        """Each row's labels in one string."""
+        return [label if isinstance(label, str) else "; ".join(label) for label in self.labels]
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many rows each label has."""
+        return Counter(name for label in self.labels for name in ([label] if isinstance(label, str) else label))
 
 
 @dataclass(frozen=True)
@@ -85,7 +99,7 @@ class Measured:
     """What a training gave on the validation rows.
 
     Attributes:
-        logits: float32 [rows, C].
+        judgement: of the answers.
         figures: by label and overall.
         calibration: how far confidence is off.
         epochs: the learning curves.
@@ -93,7 +107,7 @@ class Measured:
         outside: bool [rows], which rows are out of scope; by default none.
     """
 
-    logits: np.ndarray
+    judgement: Judgement
     figures: Evaluation
     calibration: CalibrationFigures
     epochs: tuple[Epoch, ...]
@@ -138,34 +152,35 @@ def training_report(bundle: Bundle, engine: Engine, learned: Rows, held_out: Row
         measured: on the validation rows.
         origin: of the rows; its slices are those of the validation rows.
     """
-    names = list(bundle.labels)
-    actual = np.array([names.index(label) for label in held_out.labels])
-    shares = softmax(measured.logits / bundle.calibration.temperature)
-    confidence, predicted = shares.max(axis=1), shares.argmax(axis=1)
-    right = predicted == actual
-    sure = confidence >= _thresholds(bundle.decisions, len(names))[predicted]
+    names, judgement = list(bundle.labels), measured.judgement
+    confidence, right = judgement.confidence, judgement.right
+    sure = confidence >= _thresholds(bundle.decisions, len(names))[judgement.first]
     answered = Answered(right, confidence, sure if measured.outside is None else sure & ~measured.outside)
     report = Report(
         title=f"Text classifier with {len(names)} labels",
         rows_are="validation rows",
+        several=bundle.several,
         caution="Measured on the validation rows. They chose the best epoch and the temperature, so expect slightly less on new tickets; "
         "bertcnn evaluate --report measures on rows of your own.",
         about=about(bundle.config, origin),
-        profile=profile_rows(
-            [*learned.texts, *held_out.texts],
-            [*learned.labels, *held_out.labels],
-            np.concatenate([learned.lengths, held_out.lengths]),
-            truncated=learned.truncated + held_out.truncated,
-            limit=bundle.config.tokenizer.max_tokens,
+        profile=replace(
+            profile_rows(
+                [*learned.texts, *held_out.texts],
+                [*learned.cells, *held_out.cells],
+                np.concatenate([learned.lengths, held_out.lengths]),
+                truncated=learned.truncated + held_out.truncated,
+                limit=bundle.config.tokenizer.max_tokens,
+            ),
+            labels=len(names),
         ),
         figures=measured.figures,
-        reliability=Reliability.of(measured.calibration, *confidences(measured.logits, actual), right),
+        reliability=Reliability.of(measured.calibration, *judgement.confidences()),
         operation=_operation(bundle.decisions, automation(bundle.decisions), answered, "On these rows " + in_words(bundle.decisions)),
         slices=_slices(held_out.lengths, origin.slices, answered),
-        trained_on=Counter(learned.labels),
+        trained_on=learned.counts,
         epochs=measured.epochs,
         best_epoch=measured.best_epoch,
-        marks=find_marks(learned.texts, learned.labels, lambda texts: Predictor(bundle, engine).answer(texts).because),
+        marks=find_marks(learned.texts, learned.cells, lambda texts: Predictor(bundle, engine).answer(texts).because),
     )
     return render(report)
 
@@ -191,31 +206,37 @@ def _slices(lengths: np.ndarray, columns: Mapping[str, Sequence[str]], answered:
 
 
 def evaluation_report(
-    predictor: Predictor, texts: Sequence[str], labels: Sequence[str], origin: Origin, progress: Progress
+    predictor: Predictor, texts: Sequence[str], labels: Sequence[str] | Sequence[LabelSet], origin: Origin, progress: Progress
 ) -> tuple[Evaluation, str]:
     """The figures of a model on rows of the user's own, and the page about them, with examples.
 
     Args:
         predictor: the model.
         texts: the rows' texts.
-        labels: their labels.
+        labels: their labels, each one's or all of each.
         origin: of the rows, with their slices.
         progress: told how far it is.
 
     Raises:
         LabelError: a label that the model does not know, or no rows.
     """
-    names, config = list(predictor.labels), predictor.bundle.config
+    names, config, calibration = list(predictor.labels), predictor.bundle.config, predictor.bundle.calibration
+    given = Rows(texts, labels, np.empty(0, int), 0)
+    check_known(names, list(given.counts.elements()), len(labels))
     answers, shares = _answers(predictor, texts, progress)
-    judged = _Judged(shares.argmax(axis=1), shares.max(axis=1), np.empty(0, int))
-    figures = evaluate(names, labels, [names[place] for place in judged.predicted])
-    judged = replace(judged, actual=np.array([names.index(label) for label in labels]))
-    right = judged.predicted == judged.actual
+    if predictor.several:
+        sets = indicators([tuple(own) for own in labels], names)
+        truth = Truth(names, sets.argmax(axis=1), sets)
+        logits = np.log(np.maximum(shares, _TINY)) - np.log(np.maximum(1 - shares, _TINY))
+    else:
+        truth = Truth(names, np.array([names.index(str(label)) for label in labels]))
+        logits = np.log(np.maximum(shares, _TINY))
+    judged = Judgement(truth, logits * calibration.temperature, calibration)
+    figures, right, confidence = judged.figures(), judged.right, judged.confidence
     automatic = answers.decisions == DECISIONS.index("auto")
-    found = _found(predictor, answers, judged.actual)
-    logits = np.log(np.maximum(shares, np.finfo(np.float32).tiny)) * predictor.bundle.calibration.temperature
-    uncalibrated = softmax(logits).max(axis=1)  # with the temperature that was saved; none is fitted on these rows
-    answered = Answered(right, judged.confidence, automatic)
+    found = _found(predictor, answers, judged)
+    uncalibrated = judged.without_temperature()  # none is fitted on these rows
+    answered = Answered(right, confidence, automatic)
     encoded = WordPieceTokenizer(predictor.bundle.vocabulary, config.tokenizer).encode(texts)
     lengths = np.fromiter(map(len, encoded.token_ids), np.int64, len(texts))
     limit = config.tokenizer.max_tokens
@@ -229,9 +250,11 @@ def evaluation_report(
             ("model id", predictor.bundle.bundle_id),
             *about(config, Origin()),
         ),
-        profile=profile_rows(texts, labels, lengths, truncated=int(encoded.truncated.sum()), limit=limit),
+        profile=replace(
+            profile_rows(texts, given.cells, lengths, truncated=int(encoded.truncated.sum()), limit=limit), labels=len(given.counts)
+        ),
         figures=figures,
-        reliability=Reliability.of(compare_calibration(uncalibrated, judged.confidence, right), uncalibrated, judged.confidence, right),
+        reliability=Reliability.of(compare_calibration(uncalibrated, confidence, right), uncalibrated, confidence, right),
         operation=_operation(
             predictor.decisions,
             found,
@@ -240,7 +263,8 @@ def evaluation_report(
             + (f", and {100 * found.right / found.automatic:.1f} % of these answers are right" if found.automatic else ""),
         ),
         slices=_slices(lengths, origin.slices, answered),
-        examples=_examples(texts, answers, names, judged, figures),
+        examples=_examples(texts, answers, given.cells, judged, figures),
+        several=predictor.several,
     )
     return figures, render(report)
 
@@ -260,12 +284,12 @@ def _answers(predictor: Predictor, texts: Sequence[str], progress: Progress) -> 
     return answers, shares
 
 
-def _found(predictor: Predictor, answers: Answers, actual: np.ndarray) -> Automation:
-    """What became of rows whose labels are known, int [rows]; a parent is right if the label is below it."""
-    automatic = answers.decisions == DECISIONS.index("auto")
+def _found(predictor: Predictor, answers: Answers, judged: Judgement) -> Automation:
+    """What became of rows whose labels are known; a parent is right if the label is below it."""
+    automatic, actual = answers.decisions == DECISIONS.index("auto"), judged.truth.labels
     parents = answers.labels - len(predictor.labels)
     below = predictor.hierarchy.members[actual, np.maximum(parents, 0)] > 0 if predictor.hierarchy.parents else np.zeros(len(actual), bool)
-    right = np.where(parents >= 0, below, answers.labels == actual)
+    right = np.where(parents >= 0, below, judged.right)
     return Automation(
         rows=len(answers),
         automatic=int(automatic.sum()),
@@ -276,27 +300,20 @@ def _found(predictor: Predictor, answers: Answers, actual: np.ndarray) -> Automa
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Judged:
-    """Answers beside the truth, int, float and int [rows]."""
-
-    predicted: np.ndarray
-    confidence: np.ndarray
-    actual: np.ndarray
-
-
-def _examples(texts: Sequence[str], answers: Answers, names: list[str], judged: _Judged, figures: Evaluation) -> Examples:
+def _examples(texts: Sequence[str], answers: Answers, actual: list[str], judged: Judgement, figures: Evaluation) -> Examples:
     """The most confident errors, the rows the model is least sure of, and some of the pairs mixed up most often."""
-    wrong = np.flatnonzero(judged.predicted != judged.actual)
-    surest = wrong[np.argsort(-judged.confidence[wrong], kind="stable")]
+    wrong, confidence, names = np.flatnonzero(~judged.right), judged.confidence, list(judged.truth.names)
+    truth, given = judged.indicators()
+    predicted = ["; ".join(own) or "nothing" for own in names_of(given, judged.shares, names)]
+    surest = wrong[np.argsort(-confidence[wrong], kind="stable")]
     groups = [
         ("Wrong, and sure of it", surest[:_EXAMPLES]),
-        ("Least sure", np.argsort(judged.confidence, kind="stable")[:_EXAMPLES]),
+        ("Least sure", np.argsort(confidence, kind="stable")[:_EXAMPLES]),
     ]
     for pair in figures.most_confused[:_PAIRS]:
-        place = names.index(pair.actual), names.index(pair.predicted)
-        of_pair = surest[(judged.actual[surest] == place[0]) & (judged.predicted[surest] == place[1])]
-        groups.append((f"{pair.actual} called {pair.predicted}", of_pair[:_OF_PAIR]))
+        missed, said = names.index(pair.actual), names.index(pair.predicted)
+        of_pair = (truth[surest, missed] & ~given[surest, missed]) & (given[surest, said] & ~truth[surest, said])
+        groups.append((f"{pair.actual} called {pair.predicted}", surest[of_pair][:_OF_PAIR]))
     return Examples(
         tuple(
             (
@@ -304,9 +321,9 @@ def _examples(texts: Sequence[str], answers: Answers, names: list[str], judged: 
                 tuple(
                     ExampleRow(
                         parts=marked(texts[row], answers.because[row].tolist()),
-                        actual=names[judged.actual[row]],
-                        predicted=names[judged.predicted[row]],
-                        confidence=float(judged.confidence[row]),
+                        actual=actual[row],
+                        predicted=predicted[row],
+                        confidence=float(confidence[row]),
                         decision=DECISIONS[answers.decisions[row]],
                     )
                     for row in chosen.tolist()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from bertcnn.data.label_sets import LabelSet, check_sets, indicators, is_set, rarest
 from bertcnn.data.labels import check_label_types, check_labels, check_one_type
 from bertcnn.data.splits import split_validation
 from bertcnn.engines import Engine
@@ -21,11 +22,11 @@ from bertcnn.training.recipes import TokenizedRows
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """Rows with a text and a label.
+    """Rows with a text and a label, or several.
 
     Attributes:
         texts: none of them blank.
-        labels: a label for each, all strings or all integers.
+        labels: a label for each, all strings or all integers; or for each a tuple of its labels.
         given: where each row was among those passed.
     """
 
@@ -41,17 +42,30 @@ class LabelledTexts:
             LabelError: a label is missing or of another type, or there are not as many labels as texts.
             SettingsError: `texts` is not a list of strings.
         """
-        checked, names = check_texts(texts), check_label_types(labels)
+        checked, names = check_texts(texts), _checked(labels)
         if len(checked) != len(names):
             raise LabelError(
                 f"{len(checked)} texts and {len(names)} labels", expected="a label for each text", fix="pass both from the same rows"
             )
-        rows = [
-            row for row, text in enumerate(checked) if not is_blank(text) and not (isinstance(names[row], str) and is_blank(names[row]))
-        ]
+        rows = [row for row, text in enumerate(checked) if not is_blank(text) and not _unlabelled(names[row])]
         if len(rows) < len(checked):
             progress.note(f"{len(checked) - len(rows)} rows left out: text or label is blank")
         return cls([checked[row] for row in rows], [names[row] for row in rows], rows)
+
+    @property
+    def several(self) -> bool:
+        """Whether a row may have several labels."""
+        return bool(self.labels) and is_set(self.labels[0])
+
+    @property
+    def each_label(self) -> list[Any]:
+        """The labels of all rows, one behind the other."""
+        return [label for labels in self.labels for label in labels] if self.several else self.labels
+
+    @property
+    def main_labels(self) -> list[str]:
+        """A label for each row, its rarest if it has several: rows are divided by it."""
+        return rarest(self.labels) if self.several else [str(label) for label in self.labels]
 
     def of(self, rows: Sequence[int] | np.ndarray) -> LabelledTexts:
         """Some of the rows."""
@@ -67,6 +81,9 @@ class LabelledTexts:
                 f"{truncated} of {len(self.texts)} rows ({truncated / len(self.texts):.1%}) are longer than {limit} tokens: "
                 f"their first {head} and last {limit - 2 - head} are used"
             )
+        if self.several:
+            main = np.searchsorted(classes, np.asarray(self.main_labels))
+            return TokenizedRows(encoded.token_ids, main, indicators(self.labels, classes.tolist())), truncated
         return TokenizedRows(encoded.token_ids, np.searchsorted(classes, np.asarray(self.labels))), truncated
 
 
@@ -92,10 +109,12 @@ def learning_and_validation(
         SettingsError: a text is not a string, `valid` is not a pair.
     """
     learning = LabelledTexts.usable(texts, labels, progress)
-    check_labels(learning.labels)
+    check_labels(learning.each_label)
     if valid is not None:
-        return learning, _given(valid, learning.labels, progress)
-    kept, held_out = split_validation(learning.texts, [str(label) for label in learning.labels], fraction)
+        return learning, _given(valid, learning, progress)
+    kept, held_out = split_validation(learning.texts, learning.main_labels, fraction)
+    if learning.several:
+        kept, held_out = _every_label_learned(learning.labels, kept, held_out)
     if not len(held_out):
         raise LabelError(
             f"{len(learning.labels)} rows of which none can be held out, since a label's texts differ in case, digits or punctuation only",
@@ -106,13 +125,37 @@ def learning_and_validation(
     return learning.of(kept), learning.of(held_out)
 
 
-def _given(valid: tuple[Sequence[str], Sequence[Any]], labels: list[Any], progress: Progress) -> LabelledTexts:
+def _checked(labels: Sequence[Any]) -> list[Any]:
+    """Labels as a list, if they are all of one kind: strings, integers, or collections of strings."""
+    if not isinstance(labels, str) and isinstance(labels, Iterable) and any(is_set(label) for label in labels):
+        return check_sets(labels)
+    return check_label_types(labels)
+
+
+def _unlabelled(label: Any) -> bool:  # noqa: ANN401 - whatever `_checked` let in
+    return not label if is_set(label) else isinstance(label, str) and is_blank(label)
+
+
+def _every_label_learned(sets: Sequence[LabelSet], kept: np.ndarray, held_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same division, but that rows with a label that no row to learn from has are learned from."""
+    learned = {label for row in kept for label in sets[row]}
+    back = np.array([not learned.issuperset(sets[row]) for row in held_out], bool)
+    return np.sort(np.concatenate([kept, held_out[back]])), held_out[~back]
+
+
+def _given(valid: tuple[Sequence[str], Sequence[Any]], learning: LabelledTexts, progress: Progress) -> LabelledTexts:
     """The validation rows that the user passed, if they can be used with rows of these labels."""
     if not isinstance(valid, Sequence) or len(valid) != 2:
         raise SettingsError(f"valid {one_line(valid)}", expected="two lists: texts and labels", fix="pass valid=(texts, labels)")
     rows = LabelledTexts.usable(*valid, progress)
-    check_one_type([*labels, *rows.labels])
-    unknown = sorted({str(label) for label in rows.labels} - {str(label) for label in labels})
+    if rows.labels and rows.several != learning.several:
+        raise LabelError(
+            "validation rows with one label each and training rows with several, or the other way round",
+            expected="lists of labels in both, or in neither",
+            fix="give each validation row a list of its labels, if training rows have lists",
+        )
+    check_one_type([*learning.each_label, *rows.each_label])
+    unknown = sorted({str(label) for label in rows.each_label} - {str(label) for label in learning.each_label})
     if unknown or not rows.labels:
         raise LabelError(
             f"validation rows with the labels {one_line(', '.join(unknown))}" if unknown else "0 validation rows",

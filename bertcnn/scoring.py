@@ -17,10 +17,10 @@ from bertcnn.data.tables import TableReader, column_position, open_table
 from bertcnn.data.writing import TableWriter, check_output, clean_leftovers, explained
 from bertcnn.engines import EngineName, check_engine
 from bertcnn.errors import OutputError, TableError
-from bertcnn.explain import because
 from bertcnn.journal import DIGEST_BYTES, Frame, InputState, Journal, JournalHeader
 from bertcnn.predictor import Predictor, load
 from bertcnn.progress import Progress, Silent
+from bertcnn.scored_columns import OutputColumns
 from bertcnn.settings import DECISIONS, PHRASES, PrecisionTargets
 
 _CHUNK_ROWS = 4096
@@ -53,6 +53,7 @@ class ScoringReport:
         decisions: how many rows each decision was made for.
         renamed: our columns that had to be renamed because the input uses the name: contract name -> name written.
         text_columns: where the texts came from, and why.
+        label_separator: what stands between labels where a text may have several; None where each has one.
         seconds: from opening the input to the finished output, without loading the model.
     """
 
@@ -64,6 +65,7 @@ class ScoringReport:
     decisions: dict[str, int] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
     text_columns: ColumnChoice = field(default_factory=lambda: ColumnChoice(()))
+    label_separator: str | None = None
     seconds: float = 0.0
 
 
@@ -169,7 +171,7 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
         choice = guess_text_columns(reader.peek(), text=job.text, trained_on=_trained_on(model))
         progress.note(f"text: {choice.reasons['text']}")
         predictor = model if isinstance(model, Predictor) else load(model, engine=job.engine, auto_precision=job.auto_precision)
-        columns = _OutputColumns(reader.columns, predictor.hierarchy.names, job.probabilities)
+        columns = OutputColumns(reader.columns, predictor, job.probabilities)
         for wanted, written in columns.renamed.items():
             progress.note(f"the input has a column {wanted!r} already: ours is called {written!r}")
         journal.begin(_header(job, state, predictor, choice.text))
@@ -177,10 +179,11 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
             progress.note(f"{journal.rows:,} rows were answered by an interrupted run: going on from there")
         started = time.perf_counter()
         counts = np.zeros(len(predictor.hierarchy.names) + 1, np.int64)  # of no label, then of each
+        keeps_probabilities = job.probabilities or predictor.several  # by which labels are given, where there may be several
         decisions = np.zeros(len(DECISIONS), np.int64)
         with TableWriter(job.target, columns.all, raw=job.raw, overwrite=job.overwrite) as writer:
-            for rows, texts, frame, places in _scored(reader, _Answering(predictor, journal, job.probabilities), choice.text, progress):
-                counts += np.bincount(frame.labels[places] + 1, minlength=len(counts))
+            for rows, texts, frame, places in _scored(reader, _Answering(predictor, journal, keeps_probabilities), choice.text, progress):
+                counts += columns.counts(frame, places)
                 decisions += np.bincount(frame.decisions[places], minlength=len(decisions))
                 ours = columns.cells(texts, frame)
                 writer.write([row + ours[place] for row, place in zip(rows, places, strict=True)])
@@ -199,6 +202,7 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
         decisions={name: count for name, count in zip(DECISIONS, decisions.tolist(), strict=True) if count},
         renamed=columns.renamed,
         text_columns=choice,
+        label_separator=predictor.bundle.config.label_separator,
         seconds=time.perf_counter() - started,
     )
 
@@ -227,7 +231,7 @@ def _header(job: _Job, state: InputState, predictor: Predictor, text_columns: tu
         software=software,
         text_columns=text_columns,
         auto_precision=str(predictor.decisions.auto_precision),
-        probabilities=job.probabilities,
+        probabilities=job.probabilities or predictor.several,
         raw=job.raw,
         labels=len(predictor.hierarchy.names),
         chunk_rows=_CHUNK_ROWS,
@@ -379,36 +383,3 @@ class _Cache:
 
     def _set_of(self, keys: np.ndarray) -> np.ndarray:
         return (keys[:, 0] % self._sets).astype(np.int64)
-
-
-class _OutputColumns:
-    """The columns of the scored file: the input's, then ours under names that are free."""
-
-    def __init__(self, given: tuple[str, ...], labels: tuple[str, ...], probabilities: bool) -> None:
-        self._labels = labels
-        names: list[str] = []
-        self.renamed: dict[str, str] = {}
-        shares = [f"p_{label}" for label in labels] if probabilities else []
-        for wanted in ("predicted_label", "confidence", "decision", "because", *shares):
-            name = wanted
-            while name in given or name in names:
-                name = f"bertcnn_{name}"
-            names.append(name)
-            if name != wanted:
-                self.renamed[wanted] = name
-        self.all = (*given, *names)
-        self._none = ("", "", "review:empty", *[""] * (len(names) - 3))
-
-    def cells(self, texts: list[str], frame: Frame) -> list[tuple[str, ...]]:
-        """Our cells for each text of a frame."""
-        columns = (frame.labels, frame.confidence, frame.decisions, frame.because)
-        cells = [
-            (self._labels[label], f"{sure:.6f}", DECISIONS[decision], because(text, spans)) if label >= 0 else self._none
-            for text, label, sure, decision, spans in zip(texts, *(column.tolist() for column in columns), strict=True)
-        ]
-        if frame.probabilities is None:
-            return cells
-        return [
-            (*own, *[f"{share:.6f}" for share in shares]) if own is not self._none else own
-            for own, shares in zip(cells, frame.probabilities.tolist(), strict=True)
-        ]

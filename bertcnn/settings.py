@@ -244,7 +244,9 @@ class TrainingSettings(Settings):
     warmup_fraction: Fraction = Field(0.1, description="share of the steps in which the learning rate rises")
     weight_decay: Annotated[float, Field(ge=0.0)] = Field(0.01, description="not on biases, normalisation and embeddings")
     gradient_clip: Positive = Field(1.0, description="largest global norm of the gradient")
-    label_smoothing: Fraction = Field(0.1, description="probability spread over all labels (Szegedy et al. 2016, section 7)")
+    label_smoothing: Fraction = Field(
+        0.1, description="probability spread over all labels (Szegedy et al. 2016, section 7); none where rows may have several labels"
+    )
     attention_dropout: Fraction = Field(
         0.0, description="of the encoder while it is trained; 0 because it costs an eighth of a step and more on long texts"
     )

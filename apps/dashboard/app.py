@@ -193,17 +193,27 @@ def answer_one(predictor: Predictor, text: str) -> None:
     if answer.label is None or answer.confidence is None:
         st.info("There is no text to classify yet. Write a complaint, then press Classify.", icon=":material/edit:")
         return
-    st.metric("Label", plain(answer.label), f"{answer.confidence:.0%} confidence", delta_color="off", delta_arrow="off")
+    st.metric(
+        "Labels" if predictor.several else "Label",
+        plain(answer.label) or "none",
+        f"{answer.confidence:.0%} confidence",
+        delta_color="off",
+        delta_arrow="off",
+    )
     if answer.decision == "auto":
         st.badge("can be handled automatically", icon=":material/bolt:", color="green")
     elif answer.decision == "review:out_of_scope":
-        st.badge("for review: unlike all that the model has learned from", icon=":material/help:", color="orange")
+        reason = "unlike all that the model has learned from" if answer.label else "no label is probable enough"
+        st.badge(f"for review: {reason}", icon=":material/help:", color="orange")
     else:
         st.badge(plain(f"for review: {answer.runner_up} comes into question too"), icon=":material/person_search:", color="orange")
     if answer.because:
         st.markdown(highlighted(text, answer.because))
         st.caption("Marked: the words that moved the answer most.")
     st.altair_chart(confidence_bars({label: answer.probabilities[label] for label in predictor.labels}), width="stretch")
+    if predictor.several:
+        st.caption("Each label has a probability and a threshold of its own: a text may have several labels, or none.")
+        return
     shown = f"The {MOST_BARS} most probable of {len(predictor.labels)} labels. " if len(predictor.labels) > MOST_BARS else ""
     st.caption(f"{shown}A text that belongs to none of the labels still gets one, but goes to review if it is unlike all known texts.")
 
@@ -323,9 +333,10 @@ def show_rows(target: Path, report: ScoringReport) -> None:
     """The first scored rows, of all labels or of some."""
     ours = [report.renamed.get(name, name) for name in ("predicted_label", "confidence", "decision", "because")]
     label, confidence = ours[:2]
-    offered = [*report.labels, *([""] if report.blank else [])]
+    several = report.label_separator is not None
+    offered = [*report.labels, *([""] if report.blank or several else [])]
     wanted = st.multiselect("Show only", offered, format_func=lambda name: name or "no label", placeholder="all labels")
-    table = first_rows(target, target.stat().st_mtime_ns, label, tuple(wanted))
+    table = first_rows(target, target.stat().st_mtime_ns, label, tuple(wanted), report.label_separator)
     table[confidence] = pd.to_numeric(table[confidence], errors="coerce")
     front = [*ours, *report.text_columns.text]
     st.dataframe(
@@ -336,7 +347,9 @@ def show_rows(target: Path, report: ScoringReport) -> None:
         },
     )
     matching = sum(report.labels.get(name, report.blank) for name in wanted) if wanted else report.rows
-    if matching > len(table):
+    if several and wanted and len(table) == ROWS_SHOWN:
+        st.caption(f"The first {ROWS_SHOWN:,} rows with these labels; the download has all {report.rows:,}.")
+    elif matching > len(table) and not (several and wanted):
         st.caption(f"The first {ROWS_SHOWN:,} of {matching:,} rows; the download has all {report.rows:,}.")
 
 

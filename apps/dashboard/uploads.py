@@ -14,6 +14,7 @@ import pandas as pd
 import streamlit as st
 
 from bertcnn.data.columns import guess_text_columns
+from bertcnn.data.label_sets import split_cell
 from bertcnn.data.tables import open_table
 from bertcnn.data.writing import unescape_formula
 from bertcnn.errors import ColumnError
@@ -112,20 +113,32 @@ def look_into(path: Path, trained_on: Sequence[str]) -> Upload:
 
 
 @st.cache_data(scope="session", max_entries=8, show_spinner="Reading the scored rows ...")
-def first_rows(path: Path, written_at: int, column: str, wanted: Collection[str]) -> pd.DataFrame:  # noqa: ARG001 - a part of the key
+def first_rows(
+    path: Path,
+    written_at: int,  # noqa: ARG001 - a part of the key
+    column: str,
+    wanted: Collection[str],
+    separator: str | None = None,
+) -> pd.DataFrame:
     """The first rows of a scored file, cells cut.
 
     Args:
         path: the file.
         written_at: its time of writing; a file written again is read again.
         column: holds the label.
-        wanted: labels to show; empty for all.
+        wanted: labels to show, "" for rows without one; empty for all.
+        separator: what stands between labels, if a row may have several.
     """
+
+    def matches(cell: str) -> bool:
+        cell = unescape_formula(cell)
+        return cell in wanted if separator is None or not cell else not set(split_cell(cell, separator)).isdisjoint(wanted)
+
     rows: list[tuple[str, ...]] = []
     with open_table(path) as reader:
         place = reader.columns.index(column)
         for chunk in reader.chunks():
-            rows += [row for row in chunk.rows if not wanted or unescape_formula(row[place]) in wanted]
+            rows += [row for row in chunk.rows if not wanted or matches(row[place])]
             if len(rows) >= ROWS_SHOWN:
                 break
         return _frame(rows[:ROWS_SHOWN], reader.columns)

@@ -22,6 +22,8 @@ def show_evaluation(figures: Evaluation) -> None:
     console.print(
         f"{figures.rows:,} rows: accuracy {figures.accuracy:.4f}, macro-F1 {figures.macro_f1:.4f}, weighted F1 {figures.weighted_f1:.4f}"
     )
+    if figures.several_labels:
+        console.print("A row may have several labels; it counts as right if all of them are found and no other is given.")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("label", overflow="fold")
     for name in ("precision", "recall", "F1", "rows"):
@@ -29,10 +31,10 @@ def show_evaluation(figures: Evaluation) -> None:
     for label in figures.labels:
         table.add_row(Text(label.name), f"{label.precision:.3f}", f"{label.recall:.3f}", f"{label.f1:.3f}", f"{label.support:,}")
     console.print(table)
-    if len(figures.labels) <= _LARGEST_MATRIX:
+    if len(figures.labels) <= _LARGEST_MATRIX and not figures.several_labels:
         console.print(_matrix(figures))
     if figures.most_confused:
-        console.print("Most confused:")
+        console.print("Most confused, missed and given instead:" if figures.several_labels else "Most confused:")
         for pair in figures.most_confused:
             console.print(Text(f"  {pair.actual} called {pair.predicted}: {pair.count} rows ({pair.share:.1%} of {pair.actual})"))
 

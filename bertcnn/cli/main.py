@@ -70,6 +70,10 @@ def train(
     min_rows: Annotated[
         int, typer.Option(help="Merge labels with fewer rows: A > B > C into A > B, others into 'other'.", show_default="none are merged")
     ] = 0,
+    multi_label: Annotated[
+        str,
+        typer.Option(help="What parts the labels of a row that has several, such as ','. no: none does.", show_default="; | or lists"),
+    ] = "auto",
     time_budget: Annotated[
         float | None, typer.Option(help="Minutes: auto measures this machine and keeps within them.", show_default="15, on a usual machine")
     ] = None,
@@ -117,7 +121,16 @@ def train(
         command = shlex.join(["bertcnn", *sys.argv[1:]])
         try:
             report = train_csv(
-                data, out, classifier, text=text, label=label, valid=valid, min_rows=min_rows, overwrite=force, command=command
+                data,
+                out,
+                classifier,
+                text=text,
+                label=label,
+                valid=valid,
+                min_rows=min_rows,
+                multi_label=multi_label,
+                overwrite=force,
+                command=command,
             )
         except KeyboardInterrupt:
             if not savepoint_folder(real_folder(out)).is_dir():

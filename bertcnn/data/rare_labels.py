@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bertcnn.errors import LabelError, one_line
@@ -26,6 +26,10 @@ class MergedLabels:
     labels: list[str]
     merged: Mapping[str, str]
     rows: Mapping[str, int]
+
+    def of(self, names: Iterable[str]) -> tuple[str, ...]:
+        """What a row's labels became, sorted, each once."""
+        return tuple(sorted({self.merged.get(name, name) for name in names}))
 
     def in_words(self) -> str:
         """What was merged, in one line."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from bertcnn.data.formats import check_input
 from bertcnn.data.label_names import spellings
+from bertcnn.data.label_sets import join_labels
 from bertcnn.doctor.fixing import check_fix, rejects_of, write_fixed
 from bertcnn.doctor.labels import check_missing, check_rare, check_similar_names, check_spellings
 from bertcnn.doctor.languages import check_languages
@@ -18,6 +19,7 @@ from bertcnn.doctor.mislabelled import check_label_errors, check_overlap, given_
 from bertcnn.doctor.out_of_fold import assign_folds, mean_embeddings, out_of_fold, truncated_texts
 from bertcnn.doctor.patient import Patient, check_columns, check_rejected, judged_rows, read_patient
 from bertcnn.doctor.report import CheckReport, Finding, by_weight, count
+from bertcnn.doctor.several import examine_sets
 from bertcnn.doctor.similar import similar_groups
 from bertcnn.doctor.texts import check_blank, check_characters, check_duplicates, check_lengths, check_near_duplicates
 from bertcnn.encoders.download import FetchedEncoder, fetch_encoder
@@ -86,8 +88,8 @@ def _examine(patient: Patient, fetched: FetchedEncoder, progress: Progress) -> t
     """Findings, suggestions, suspicion of each row, and checks left out."""
     progress.stage("comparing texts", 0)
     findings = check_rejected(patient)
-    variants = spellings(patient.labels or [])
-    names = None if patient.labels is None else [variants.get(name, name) for name in patient.labels]
+    variants = spellings(name for cell in patient.labels or [] for name in patient.names_in(cell))
+    names = None if patient.labels is None else [_respelled(patient, cell, variants) for cell in patient.labels]
     repeated, suggestions = check_duplicates(patient, names)
     groups = similar_groups(list(patient.first_rows))
     near = check_near_duplicates(patient, groups, names)
@@ -103,14 +105,21 @@ def _examine(patient: Patient, fetched: FetchedEncoder, progress: Progress) -> t
             errors, better = _examine_labels(patient, labels, groups, fetched, suspicion, skipped, progress)
             findings += [*errors, *check_other_columns(patient, labels)]
             suggestions |= better
-        for row, name in enumerate(patient.labels):
-            if name in variants:
-                suggestions.setdefault(row, variants[name])
+        for row, (given, usual) in enumerate(zip(patient.labels, names, strict=True)):
+            if given != usual:
+                suggestions.setdefault(row, usual)
         findings += [*check_rare(patient), *check_similar_names(patient), *check_missing(patient)]
     progress.stage("telling languages apart", 0)
     findings += [*repeated, *near, *check_languages(patient), *check_blank(patient), *check_characters(patient)]
     findings += [*check_lengths(patient, *truncated_texts(fetched, patient.texts)), *check_columns(patient)]
     return findings, suggestions, suspicion, skipped
+
+
+def _respelled(patient: Patient, cell: str, variants: Mapping[str, str]) -> str:
+    """A cell of the label column with its labels in their commonest spelling."""
+    if patient.separator is None:
+        return variants.get(cell, cell)
+    return join_labels(sorted({variants.get(name, name) for name in patient.names_in(cell)}), patient.separator) if cell else ""
 
 
 def _examine_labels(
@@ -128,6 +137,9 @@ def _examine_labels(
     used, inverse = np.unique(of_row, return_inverse=True)
     texts = list(patient.first_rows)
     features = mean_embeddings(fetched, [texts[place] for place in used], progress)[inverse]
+    if patient.separator is not None:
+        sets = {row: patient.names_in(cell) for row, cell in labels.items()}
+        return examine_sets(patient, sets, features, groups[of_row], suspicion, progress)
     names = list(labels.values())
     fold_of = assign_folds(groups[of_row].tolist(), names, [patient.texts[row] for row in labels])
     judged = out_of_fold(features, names, fold_of, progress)

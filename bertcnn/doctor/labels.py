@@ -39,10 +39,15 @@ def check_spellings(patient: Patient, variants: Mapping[str, str]) -> list[Findi
         variants: of `spellings`.
     """
     labels = patient.labels or []
-    rows = {row: f"label is spelled {named(variants[name])} elsewhere" for row, name in enumerate(labels) if name in variants}
+    rows = {
+        row: f"label is spelled {named(variants[name])} elsewhere"
+        for row, cell in enumerate(labels)
+        for name in patient.names_in(cell)
+        if name in variants
+    }
     if not rows:
         return []
-    counts = Counter(labels)
+    counts = Counter(name for cell in labels for name in patient.names_in(cell))
     return [
         Finding(
             "label_spellings",
@@ -61,7 +66,7 @@ def check_spellings(patient: Patient, variants: Mapping[str, str]) -> list[Findi
 
 def check_similar_names(patient: Patient) -> list[Finding]:
     """Labels whose names differ in one letter, or as singular and plural."""
-    counts = Counter(name for name in patient.labels or [] if name)
+    counts = Counter(name for cell in patient.labels or [] for name in patient.names_in(cell))
     pairs = similar_names(counts)
     if not pairs:
         return []
@@ -80,11 +85,16 @@ def check_similar_names(patient: Patient) -> list[Finding]:
 def check_rare(patient: Patient) -> list[Finding]:
     """Labels with too few rows to learn from."""
     labels = patient.labels or []
-    counts = Counter(name for name, text in zip(labels, patient.texts, strict=True) if name and text)
+    counts = Counter(name for cell, text in zip(labels, patient.texts, strict=True) if text for name in patient.names_in(cell))
     rare = {name: number for name, number in sorted(counts.items(), key=lambda item: (item[1], item[0])) if number < _RARE}
     if not rare:
         return []
-    rows = {row: f"rare label ({count(rare[name], 'row')})" for row, name in enumerate(labels) if name in rare and patient.texts[row]}
+    rows = {
+        row: f"rare label ({count(rare[name], 'row')})"
+        for row, cell in enumerate(labels)
+        for name in patient.names_in(cell)
+        if name in rare and patient.texts[row]
+    }
     single = sum(number == 1 for number in rare.values())
     return [
         Finding(

@@ -6,7 +6,7 @@ import csv
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from bertcnn.data.columns import ColumnChoice, guess_columns, guess_text_columns, join_texts
+from bertcnn.data.label_sets import LabelSet, choose_separator, join_labels, split_cell
 from bertcnn.data.tables import Chunk, Table, TableReader, column_position, open_table
 from bertcnn.doctor.report import Example, Finding, count, percent, shortened
 from bertcnn.errors import ColumnError, LabelError, TableError, one_line
@@ -34,6 +35,7 @@ class Patient:
         labels: one a row, "" where it is blank; None without a label column.
         facts: how it was read, for the report.
         rejected: line, reason and start of the first rows that could not be read.
+        separator: what stands between labels where rows may have several; None where each has one.
     """
 
     table: Table
@@ -42,6 +44,13 @@ class Patient:
     labels: list[str] | None
     facts: dict[str, Any]
     rejected: list[tuple[str, str, str]]
+    separator: str | None = None
+
+    def names_in(self, cell: str) -> LabelSet:
+        """The labels in a cell of the label column; none in a blank one."""
+        if self.separator is None:
+            return (cell,) if cell else ()
+        return split_cell(cell, self.separator)
 
     @property
     def lines(self) -> list[int]:
@@ -90,11 +99,15 @@ def read_patient(path: Path, text: str | Sequence[str] | None, label: str | None
     places = [column_position(name, table.columns) for name in choice.text]
     texts = [join_texts(row[place] for place in places) for row in table.rows]
     texts = ["" if is_blank(one) else one for one in texts]
-    labels = None
+    labels, separator = None, None
     if choice.label is not None:
         labels = ["" if is_blank(name) else name for name in table.column(choice.label)]
+        separator = choose_separator(labels)
+        if separator is not None:
+            labels = [join_labels(split_cell(cell, separator), separator) if cell else "" for cell in labels]
         _check_labels(labels, choice.label)
-    return Patient(table, choice, texts, labels, _facts(reader, choice, labels), rejected)
+    patient = Patient(table, choice, texts, labels, {}, rejected, separator)
+    return replace(patient, facts=_facts(reader, patient))
 
 
 def _rows(path: Path, reader: TableReader, progress: Progress) -> Table:
@@ -147,7 +160,9 @@ def _check_labels(labels: list[str], column: str) -> None:
         )
 
 
-def _facts(reader: TableReader, choice: ColumnChoice, labels: list[str] | None) -> dict[str, Any]:
+def _facts(reader: TableReader, patient: Patient) -> dict[str, Any]:
+    choice, labels = patient.choice, patient.labels
+    counts = Counter(name for cell in labels or [] for name in patient.names_in(cell))
     return {
         "format": reader.format,
         "encoding": reader.encoding,
@@ -157,7 +172,8 @@ def _facts(reader: TableReader, choice: ColumnChoice, labels: list[str] | None) 
         "label_column": choice.label,
         "rows": reader.accepted,
         "rejected": reader.rejected,
-        "labels": None if labels is None else dict(Counter(name for name in labels if name).most_common()),
+        "labels": None if labels is None else dict(counts.most_common()),
+        "label_separator": patient.separator,
     }
 
 

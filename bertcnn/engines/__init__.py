@@ -83,10 +83,3 @@ class Engine(Protocol):
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """The network's answer to each row of ids (int32 [T], from [CLS] to [SEP]), in order."""
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Probabilities float32 [rows, C] of logits [rows, C]."""
-    shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True, initial=-np.inf)
-    exponentials = np.exp(shifted)
-    return (exponentials / exponentials.sum(axis=1, keepdims=True)).astype(np.float32)

@@ -15,7 +15,6 @@ import numpy as np
 from pydantic import Field
 
 from bertcnn.bundle import Bundle, read_bundle, read_config
-from bertcnn.engines import softmax
 from bertcnn.engines.export_readme import readme
 from bertcnn.engines.parity import Parity, compare
 from bertcnn.engines.parity_texts import PARITY_TEXTS
@@ -30,6 +29,7 @@ from bertcnn.files import (
     work_folder,
     write_new,
 )
+from bertcnn.probabilities import probabilities
 from bertcnn.progress import Progress, Silent
 from bertcnn.saved_engine import SavedEngine, read_engine
 from bertcnn.sealed import canonical_json, parse_json, settings_of
@@ -62,6 +62,9 @@ class ExportRecord(Settings):
     bundle_id: str = Field(description="of the model it was made of")
     precision: Literal["int8", "float32"]
     temperature: float = Field(gt=0.0, description="logits are divided by it before the softmax; the savedmodel does that itself")
+    label_thresholds: tuple[float, ...] = Field(
+        (), description="where a text may have several labels: from which sigmoid(logit / temperature) on each is given"
+    )
     parity: Parity
     versions: dict[str, str] = Field(description="of the libraries that made it")
     files: dict[str, _Sha256] = Field(description="sha256 of every other file, by its path in the folder")
@@ -200,13 +203,15 @@ def _write(bundle: Bundle, engine: SavedEngine | None, form: Format, new: Path, 
     answers = _writers(bundle, engine, new)[form]()
     progress.advance(1)
     precision = engine.record.precision if engine is not None else "float32"
-    parity = compare(reference, answers(), PARITY_TEXTS, precision=precision)
+    thresholds = bundle.calibration.label_thresholds
+    parity = compare(reference, answers(), PARITY_TEXTS, precision=precision, label_thresholds=thresholds)
     write_new(new / "README.md", readme(bundle, form, precision, parity.in_words()).encode("utf-8"))
     record = ExportRecord(
         format=form,
         bundle_id=bundle.bundle_id,
         precision=precision,
         temperature=bundle.calibration.temperature,
+        label_thresholds=thresholds,
         parity=parity,
         versions={package: version(package) for package in _MADE_WITH[form]},
         files={name: hashlib.sha256((new / name).read_bytes()).hexdigest() for name in _files(new)},
@@ -251,7 +256,7 @@ def _reference(bundle: Bundle) -> np.ndarray:
 
     token_ids = WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer).encode(PARITY_TEXTS).token_ids
     logits = KerasEngine.from_bundle(bundle, bundle.vocabulary.index(PAD)).run(token_ids).logits
-    return softmax(logits / bundle.calibration.temperature)
+    return probabilities(logits, bundle.calibration)
 
 
 def _sync(folder: Path) -> None:

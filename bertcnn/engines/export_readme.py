@@ -22,9 +22,17 @@ if len(ids) > {limit}:
     ids = ids[:{head}] + ids[len(ids) - {tail} :]
 token_ids = np.array([[{classify}, *ids, {separate}]], "{dtype}")  # several texts: pad with {pad}, and 0 in padding_mask
 {run}
-scaled = np.exp((logits - logits.max()) / {temperature})
-print(labels[logits.argmax()], scaled.max() / scaled.sum())
+{answer}
 """
+
+_ONE: Final = """\
+scaled = np.exp((logits - logits.max()) / {temperature})
+print(labels[logits.argmax()], scaled.max() / scaled.sum())"""
+
+_SEVERAL: Final = """\
+shares = 1 / (1 + np.exp(-logits / {temperature}))
+thresholds = {thresholds}
+print({{label: share for label, share, threshold in zip(labels, shares, thresholds) if share >= threshold}})"""
 
 _OPENVINO: Final = """\
 model = ov.Core().compile_model("model.xml", "CPU")
@@ -112,7 +120,9 @@ def _by_ids(imports: str, run: str) -> Callable[[Bundle, str], str]:
             separate=bundle.vocabulary.index(SEPARATE),
             pad=bundle.vocabulary.index("[PAD]"),
             dtype=dtype,
-            temperature=bundle.calibration.temperature,
+            answer=(_SEVERAL if bundle.several else _ONE).format(
+                temperature=bundle.calibration.temperature, thresholds=list(bundle.calibration.label_thresholds)
+            ),
         )
 
     return example

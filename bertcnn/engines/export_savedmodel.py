@@ -11,9 +11,11 @@ import numpy as np
 import tensorflow as tf
 
 from bertcnn.bundle import Bundle
+from bertcnn.data.label_sets import between
 from bertcnn.engines.graph_tokenizer import GraphTokenizer
 from bertcnn.engines.keras_engine import classifier_of
 from bertcnn.errors import ExportError
+from bertcnn.probabilities import chosen
 from bertcnn.text.wordpiece import PAD, WordPieceTokenizer
 
 _TEXTS = 32  # of a batch; they are padded to the longest of them
@@ -42,15 +44,21 @@ class _Service(tf.Module):
         self.labels_asset = tf.saved_model.Asset(str(labels_file))
         self._network, self._names = _Hidden(network), tf.constant(list(bundle.labels))
         self._pad_id, self._temperature = bundle.vocabulary.index(PAD), bundle.calibration.temperature
+        self._thresholds, self._between = bundle.calibration.label_thresholds, between(str(bundle.config.label_separator))
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="texts")])
     def serve(self, texts: Any) -> dict[str, Any]:  # noqa: ANN401
-        """`labels`, string [N], and `probabilities`, float32 [N, C], of texts, string [N]."""
+        """`labels`, string [N], and `probabilities`, float32 [N, C], of texts, string [N]; several labels stand in one string."""
         ids = self.tokenizer.encode(texts)
         token_ids = ids.to_tensor(self._pad_id)  # [N, T]
         mask = tf.sequence_mask(ids.row_lengths(), tf.shape(token_ids)[1], tf.int32)
         inputs = {"token_ids": token_ids, "segment_ids": tf.zeros_like(token_ids), "padding_mask": mask}
         logits = self._network.call(inputs, training=False)
+        if self._thresholds:
+            probabilities = tf.sigmoid(logits / self._temperature)
+            given = probabilities >= tf.constant(self._thresholds, tf.float32)
+            names = tf.ragged.boolean_mask(tf.broadcast_to(self._names, tf.shape(given)), given)
+            return {"labels": tf.strings.reduce_join(names, axis=1, separator=self._between), "probabilities": probabilities}
         probabilities = tf.nn.softmax(logits / self._temperature)
         return {"labels": tf.gather(self._names, tf.argmax(probabilities, axis=1)), "probabilities": probabilities}
 
@@ -74,6 +82,16 @@ def write(bundle: Bundle, folder: Path) -> None:
     tf.saved_model.save(service, str(folder), signatures={"serving_default": service.serve})
 
 
+def _names(bundle: Bundle, shares: np.ndarray) -> list[str]:
+    """What a text is called with these probabilities, float32 [rows, C]."""
+    if not bundle.several:
+        return [bundle.labels[best] for best in shares.argmax(axis=1)]
+    given = chosen(shares, np.array(bundle.calibration.label_thresholds, np.float32))
+    return [
+        between(str(bundle.config.label_separator)).join(name for name, own in zip(bundle.labels, row, strict=True) if own) for row in given
+    ]
+
+
 def probabilities(folder: Path, bundle: Bundle, texts: Sequence[str]) -> np.ndarray:
     """What the SavedModel in `folder` answers, float32 [rows, C].
 
@@ -88,7 +106,7 @@ def probabilities(folder: Path, bundle: Bundle, texts: Sequence[str]) -> np.ndar
         rows = order[start : start + _TEXTS]
         answer = serve(texts=tf.constant([encoded[row] for row in rows], tf.string))
         found[rows] = answer["probabilities"].numpy()
-        wanted = [bundle.labels[best].encode("utf-8") for best in found[rows].argmax(axis=1)]
+        wanted = [name.encode("utf-8") for name in _names(bundle, found[rows])]
         if answer["labels"].numpy().tolist() != wanted:
             raise ExportError(
                 "the SavedModel names other labels than its probabilities", expected="the same", fix="report this as a defect"

@@ -10,8 +10,8 @@ from pydantic import Field
 
 from bertcnn.bundle import Bundle
 from bertcnn.data.batches import Batch, pad, plan_scoring
-from bertcnn.engines import softmax
 from bertcnn.errors import ExportError, one_line
+from bertcnn.probabilities import chosen, probabilities
 from bertcnn.settings import Count, Settings
 from bertcnn.text.wordpiece import PAD, WordPieceTokenizer
 
@@ -25,7 +25,8 @@ class Parity(Settings):
     """How an exported model's answers compare with the reference, the Keras model of the bundle.
 
     Only a text on which the reference itself hardly prefers one label may get another: `undecided` is how far the probabilities of the two
-    may then be apart. In float32 no probability may be further from the reference than `bound`; int8 has no such bound,
+    may then be apart, or where a text may have several labels, the label's own from its threshold.
+    In float32 no probability may be further from the reference than `bound`; int8 has no such bound,
     its share of equal labels was tested on validation rows when the model was saved.
     """
 
@@ -47,7 +48,9 @@ class Parity(Settings):
         )
 
 
-def compare(reference: np.ndarray, found: np.ndarray, texts: Sequence[str], *, precision: str) -> Parity:
+def compare(
+    reference: np.ndarray, found: np.ndarray, texts: Sequence[str], *, precision: str, label_thresholds: Sequence[float] = ()
+) -> Parity:
     """The comparison, if the exported model passes it.
 
     Args:
@@ -55,16 +58,20 @@ def compare(reference: np.ndarray, found: np.ndarray, texts: Sequence[str], *, p
         found: float32 [rows, C], those of the exported model.
         texts: what was asked.
         precision: "float32" or "int8".
+        label_thresholds: where a text may have several labels, from which probability on each is given.
 
     Raises:
         ExportError: a label differs where the reference was not undecided, a probability differs by more than the bound, or is no number.
     """
     bound = BOUND if precision == "float32" else None
     undecided = CLEAR if bound is None else 2 * bound  # two probabilities of which each moves by the bound
-    rows = np.arange(len(texts))
-    best, other = reference.argmax(axis=1), found.argmax(axis=1)
     differences = np.nan_to_num(np.abs(found - reference), nan=1.0).max(axis=1)
-    lead = reference[rows, best] - reference[rows, other]
+    if label_thresholds:
+        clear, lead, other_labels = _several(reference, found, np.array(label_thresholds, np.float32))
+    else:
+        rows, best, other = np.arange(len(texts)), reference.argmax(axis=1), found.argmax(axis=1)
+        lead, other_labels = reference[rows, best] - reference[rows, other], best != other
+        clear = reference[rows, best] - np.partition(reference, -2, axis=1)[:, -2]
     wrong = np.flatnonzero((lead > undecided) | ~np.isfinite(found).all(axis=1))
     if len(wrong):
         text = one_line(texts[wrong[0]], 40)
@@ -72,15 +79,21 @@ def compare(reference: np.ndarray, found: np.ndarray, texts: Sequence[str], *, p
     if bound is not None and differences.max() > bound:
         text = one_line(texts[differences.argmax()], 40)
         raise _refusal(f"probabilities {differences.max():.2g} away from the model's on {text}", f"at most {bound:g}")
-    second = np.partition(reference, -2, axis=1)[:, -2]
     return Parity(
         texts=len(texts),
         bound=bound,
         undecided=undecided,
-        decided_texts=int(np.sum(reference[rows, best] - second > undecided)),
-        other_labels=int(np.sum(best != other)),
+        decided_texts=int(np.sum(clear > undecided)),
+        other_labels=int(np.sum(other_labels)),
         largest_difference=float(differences.max()),
     )
+
+
+def _several(reference: np.ndarray, found: np.ndarray, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """By how much each text's labels are decided, by how much those are that the other answer has wrong, and which texts these are."""
+    margin = np.abs(reference - thresholds)  # [rows, C]
+    wrong = chosen(reference, thresholds) != chosen(found, thresholds)
+    return margin.min(axis=1), np.where(wrong, margin, 0.0).max(axis=1), wrong.any(axis=1)
 
 
 def _refusal(given: str, expected: str) -> ExportError:
@@ -95,4 +108,4 @@ def probabilities_by(run: Callable[[Batch], np.ndarray], bundle: Bundle, texts: 
     logits = np.empty((len(texts), len(bundle.labels)), np.float32)
     for plan in plan_scoring(np.fromiter(map(len, token_ids), np.int64, len(token_ids))):
         logits[plan.rows] = run(pad(token_ids, plan, bundle.vocabulary.index(PAD)))
-    return softmax(logits / bundle.calibration.temperature)
+    return probabilities(logits, bundle.calibration)

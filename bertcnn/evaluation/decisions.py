@@ -24,6 +24,7 @@ from scipy.special import betainc
 from bertcnn.bundle import Decisions, HeldOut, HeldOutParents
 from bertcnn.errors import SettingsError, one_line
 from bertcnn.hierarchy import Hierarchy
+from bertcnn.probabilities import sureness
 from bertcnn.scope import Scope
 from bertcnn.settings import PrecisionTargets
 
@@ -103,6 +104,24 @@ def held_out_answers(
     columns = {"confidence": tuple(confidence[order].tolist()), "predicted": tuple(predicted[order].tolist()), "right": tuple(right)}
     parents = [] if hierarchy is None else _parents(hierarchy, probabilities[order], labels[order])
     return HeldOut(**columns, out_of_scope=rows - len(kept), parents=tuple(parents))
+
+
+def held_out_sets(shares: np.ndarray, given: np.ndarray, sets: np.ndarray, outside: np.ndarray | None = None) -> HeldOut:
+    """`held_out_answers` where a row may have several labels; an answer is right if all its labels are, and none is missing.
+
+    Args:
+        shares: float32 [rows, C], calibrated probabilities.
+        given: bool [rows, C], the labels that are given.
+        sets: bool [rows, C], the true ones.
+        outside: bool [rows], which rows were called out of scope; by default none. Rows without a label are never automatic either.
+    """
+    places = np.unique(np.linspace(0, max(0, len(sets) - 1), min(len(sets), _KEPT)).round().astype(int))
+    kept = places[given[places].any(axis=1) if outside is None else given[places].any(axis=1) & ~outside[places]]
+    confidence = sureness(shares[kept], given[kept])
+    order = np.argsort(-confidence, kind="stable")
+    right, first = (given[kept] == sets[kept]).all(axis=1)[order], shares[kept].argmax(axis=1)[order]
+    columns = {"confidence": confidence[order].tolist(), "predicted": first.tolist(), "right": right.tolist()}
+    return HeldOut(**{name: tuple(values) for name, values in columns.items()}, out_of_scope=len(places) - len(kept))
 
 
 def _parents(hierarchy: Hierarchy, probabilities: np.ndarray, labels: np.ndarray) -> list[HeldOutParents]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, precision_recall_fscore_support
 
+from bertcnn.data.label_sets import LabelSet, indicators
 from bertcnn.errors import LabelError, one_line
 
 _MOST_CONFUSED = 10
@@ -42,12 +43,13 @@ class Evaluation:
 
     Attributes:
         rows: rows compared.
-        accuracy: share of rows with the right label.
+        accuracy: share of rows with the right label, or with all the right ones and no other.
         macro_f1: mean F1 of the labels that occur, true or predicted (as scikit-learn has it).
         weighted_f1: the same, weighted by support.
         labels: figures of each of the model's labels, in its order.
         confusion: int [C, C]; rows are true labels, columns predicted ones, in the labels' order.
         most_confused: the pairs mixed up most often, most frequent first.
+        several_labels: whether a row may have several; see `evaluate_sets`.
     """
 
     rows: int
@@ -57,10 +59,12 @@ class Evaluation:
     labels: tuple[LabelFigures, ...]
     confusion: np.ndarray
     most_confused: tuple[Confusion, ...]
+    several_labels: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """The figures as a JSON object."""
-        return {**asdict(self), "confusion": self.confusion.tolist()}
+        """The figures as a JSON object; `several_labels` is in it only where it is true."""
+        found = {**asdict(self), "confusion": self.confusion.tolist()}
+        return found if self.several_labels else {name: value for name, value in found.items() if name != "several_labels"}
 
 
 def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[str]) -> Evaluation:
@@ -74,18 +78,7 @@ def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[st
     Raises:
         LabelError: there are no rows, or a row's true label is not one of the model's.
     """
-    if not len(actual):
-        raise LabelError("0 rows to evaluate on", expected="at least 1 row with a label", fix="check the file and its label column")
-    known = set(names)
-    unknown = Counter(label for label in actual if label not in known)
-    if unknown:
-        name, count = unknown.most_common(1)[0]
-        raise LabelError(
-            f"{sum(unknown.values())} of {len(actual)} rows have a label the model does not know, "
-            f"first of all {one_line(name)} ({count} rows)",
-            expected="one of " + one_line(", ".join(names), 200),
-            fix="correct the labels, name another column with --label, or train again with the new label",
-        )
+    check_known(names, actual, len(actual))
     order = list(names)
     precision, recall, f1, support = precision_recall_fscore_support(actual, predicted, labels=order, zero_division=0.0)
     matrix = confusion_matrix(actual, predicted, labels=order)
@@ -99,12 +92,67 @@ def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[st
             for name, p, r, f, s in zip(order, precision, recall, f1, support, strict=True)
         ),
         confusion=matrix,
-        most_confused=_most_confused(order, matrix),
+        most_confused=_most_confused(order, matrix, matrix.sum(axis=1)),
     )
 
 
-def _most_confused(names: list[str], matrix: np.ndarray) -> tuple[Confusion, ...]:
-    support = matrix.sum(axis=1)
+def evaluate_sets(names: Sequence[str], actual: Sequence[LabelSet], predicted: Sequence[LabelSet]) -> Evaluation:
+    """Compare predictions with the truth where a row may have several labels.
+
+    Accuracy is the share of rows with all their labels and no other (subset accuracy). In the confusion matrix a row counts on the diagonal
+    for each label that was found, and beside it for each pair of a label that was missed and one that was given without reason.
+
+    Args:
+        names: the model's labels, in its order.
+        actual: the true labels of each row.
+        predicted: the predicted labels of each row.
+
+    Raises:
+        LabelError: there are no rows, or one of their true labels is not one of the model's.
+    """
+    check_known(names, [label for labels in actual for label in labels], len(actual))
+    order = list(names)
+    truth, given = indicators(actual, order), indicators(predicted, order)
+    precision, recall, f1, support = precision_recall_fscore_support(truth, given, zero_division=0.0)
+    missed, wrong = truth & ~given, given & ~truth
+    matrix = missed.T.astype(int) @ wrong.astype(int)
+    np.fill_diagonal(matrix, (truth & given).sum(axis=0))
+    occurring = (truth | given).any(axis=0)
+    return Evaluation(
+        rows=len(actual),
+        accuracy=float((truth == given).all(axis=1).mean()),
+        macro_f1=float(f1[occurring].mean()) if occurring.any() else 0.0,
+        weighted_f1=float(f1_score(truth, given, average="weighted", zero_division=0.0)),
+        labels=tuple(
+            LabelFigures(name, float(p), float(r), float(f), int(s))
+            for name, p, r, f, s in zip(order, precision, recall, f1, support, strict=True)
+        ),
+        confusion=matrix,
+        most_confused=_most_confused(order, matrix, support),
+        several_labels=True,
+    )
+
+
+def check_known(names: Sequence[str], actual: Sequence[str], rows: int) -> None:
+    """Refuse labels, of so many rows, that are not among the model's.
+
+    Raises:
+        LabelError: there are no rows, or there is such a label.
+    """
+    if not rows:
+        raise LabelError("0 rows to evaluate on", expected="at least 1 row with a label", fix="check the file and its label column")
+    known = set(names)
+    unknown = Counter(label for label in actual if label not in known)
+    if unknown:
+        name, count = unknown.most_common(1)[0]
+        raise LabelError(
+            f"{sum(unknown.values())} of {rows} rows have a label the model does not know, first of all {one_line(name)} ({count} rows)",
+            expected="one of " + one_line(", ".join(names), 200),
+            fix="correct the labels, name another column with --label, or train again with the new label",
+        )
+
+
+def _most_confused(names: list[str], matrix: np.ndarray, support: np.ndarray) -> tuple[Confusion, ...]:
     pairs = [
         Confusion(names[i], names[j], int(matrix[i, j]), float(matrix[i, j] / support[i]))
         for i, j in zip(*np.nonzero(matrix), strict=True)

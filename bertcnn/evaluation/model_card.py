@@ -44,6 +44,7 @@ def model_card(
         f"- {_cell(pair.actual)} called {_cell(pair.predicted)}: {pair.count} rows ({pair.share:.0%})"
         for pair in figures.most_confused  # most frequent first
     )
+    right = "" if config.label_separator is None else " (all labels of a row found, and no other)"
     return f"""# Text classifier with {len(figures.labels)} labels
 
 Made by bertcnn: a BERT encoder ({config.encoder_name}) with a 1D-CNN head, recipe `{config.recipe}`, seed {config.seed},
@@ -52,7 +53,7 @@ on {config.created_at} ({versions}).
 ## Figures
 
 On the {figures.rows} validation rows, which chose the best epoch and the temperature ({temperature:.3f}), so expect
-slightly less on new rows: accuracy {figures.accuracy:.4f}, macro-F1 {figures.macro_f1:.4f}, weighted F1 {figures.weighted_f1:.4f}.
+slightly less on new rows: accuracy {figures.accuracy:.4f}{right}, macro-F1 {figures.macro_f1:.4f}, weighted F1 {figures.weighted_f1:.4f}.
 Calibration: {calibration.in_words()}; {calibration.bins} bins of equal numbers of rows, each row's temperature fitted
 without the row.
 

@@ -119,6 +119,7 @@ class Report:
         best_epoch: whose weights were kept.
         marks: words of suspicious weight; None where they were not looked for.
         examples: with texts; None in what must not quote any.
+        several: whether a row may have several labels.
     """
 
     title: str
@@ -135,6 +136,7 @@ class Report:
     best_epoch: int = 0
     marks: tuple[Mark, ...] | None = None
     examples: Examples | None = None
+    several: bool = False
 
 
 def risk_coverage(confidence: np.ndarray, right: np.ndarray) -> tuple[tuple[float, float], ...]:

@@ -22,9 +22,11 @@ from bertcnn.progress import Progress
 from bertcnn.settings import TrainingSettings
 from bertcnn.training.optimizer import LayerwiseAdamW, WarmupLinearDecay, layer_share
 from bertcnn.training.savepoints import Savepoints
-from bertcnn.training.step import make_step, smoothed_cross_entropy
+from bertcnn.training.step import independent_cross_entropy, make_step, smoothed_cross_entropy
 
 logger = logging.getLogger(__name__)
+
+_MOST_WEIGHT = 100.0  # of a label that a row has
 
 
 @dataclass(frozen=True)
@@ -36,12 +38,20 @@ class Examples:
         lengths: int [rows], tokens of each row.
         labels: int [rows], 0 to C - 1.
         packing: puts several of them into one row of a batch, of training rows and then of validation rows too; by default each is one.
+        sets: bool [rows, C], which row has which label, if rows may have several; by default each has the one in `labels`.
     """
 
     collate: Collate
     lengths: np.ndarray
     labels: np.ndarray
     packing: Packing | None = None
+    sets: np.ndarray | None = None
+
+    def judged(self, logits: np.ndarray) -> tuple[float, float]:
+        """Macro-F1 of the answers, and the share of rows that are right, in all labels; a label of several is given from 1/2 on."""
+        actual, predicted = (self.labels, logits.argmax(axis=1)) if self.sets is None else (self.sets, logits > 0)
+        right = predicted == actual if self.sets is None else (predicted == actual).all(axis=1)
+        return float(f1_score(actual, predicted, average="macro", zero_division=0.0)), float(np.mean(right))
 
 
 @dataclass(frozen=True)
@@ -138,9 +148,13 @@ def fit(
     optimizer = LayerwiseAdamW(
         schedule, layer_share(layers, settings), weight_decay=settings.weight_decay, clip_norm=settings.gradient_clip
     )
-    step = make_step(model, optimizer, smoothed_cross_entropy(settings.label_smoothing))
+    classes = model.output.shape[-1]
+    if train.sets is None:
+        loss, weights = smoothed_cross_entropy(settings.label_smoothing), class_weights(train.labels, classes, settings.class_weight)
+    else:  # the label weights go into the loss, since a row has several
+        loss, weights = independent_cross_entropy(positive_weights(train.sets, settings.class_weight)), np.ones(classes, np.float32)
+    step = make_step(model, optimizer, loss)
     forward = Forward(model, padded_lengths)
-    weights = class_weights(train.labels, model.output.shape[-1], settings.class_weight)
 
     saved = None if savepoints is None else savepoints.restore(model, optimizer)
     story = _Story() if saved is None else _Story.of_parts(*saved)
@@ -165,9 +179,8 @@ def fit(
             learned(step(inputs, targets, row_weights))
             progress.advance(1, loss=float(np.mean(story.losses[-50:])), **shown)
         logits = forward.rows(valid.collate, valid.lengths, None if packing is None else packing.in_order(valid.lengths))
-        predicted = logits.argmax(axis=1)
-        macro_f1 = float(f1_score(valid.labels, predicted, average="macro", zero_division=0.0))
-        figures = EpochFigures(story.epoch, float(np.mean(story.losses)), macro_f1, float(np.mean(predicted == valid.labels)))
+        macro_f1, accuracy = valid.judged(logits)
+        figures = EpochFigures(story.epoch, float(np.mean(story.losses)), macro_f1, accuracy)
         logger.info("%s", figures)
         progress.advance(0, macro_f1=macro_f1)
         if macro_f1 > story.best_macro_f1:
@@ -189,13 +202,16 @@ def _finite(loss: float, batch: int) -> float:
 
 
 def labelled_batches(examples: Examples, plans: Plans, weights: np.ndarray) -> Iterator[tuple[Inputs, np.ndarray, np.ndarray]]:
-    """Each planned batch: inputs, one-hot targets float32 [B, C] and row weights float32 [B], 0 for fillers; packed [B, K, C], [B, K]."""
+    """Each planned batch: inputs, targets of 0 and 1, float32 [B, C], and row weights [B], 0 for fillers; packed [B, K, C] and [B, K]."""
     for plan in plans:
         slots = plan.slots
         taken = slots >= 0
         labels = examples.labels[slots[taken]]
         targets = np.zeros((*slots.shape, len(weights)), np.float32)
-        targets[taken, labels] = 1.0
+        if examples.sets is None:
+            targets[taken, labels] = 1.0
+        else:
+            targets[taken] = examples.sets[slots[taken]]
         row_weights = np.zeros(slots.shape, np.float32)
         row_weights[taken] = weights[labels]
         yield examples.collate(plan), targets, row_weights
@@ -210,3 +226,17 @@ def class_weights(labels: np.ndarray, classes: int, rule: str) -> np.ndarray:
     power = {"none": 0.0, "sqrt": 0.5, "balanced": 1.0}[rule]
     weights = (len(labels) / (classes * counts)) ** power
     return (weights / np.mean(weights[labels])).astype(np.float32)
+
+
+def positive_weights(sets: np.ndarray, rule: str) -> np.ndarray:
+    """How much more a label that a row has counts than one that it has not, float32 [C], at most 100.
+
+    "balanced" is the rows without the label for each row with it; "sqrt" is its square root; "none" is 1.
+
+    Args:
+        sets: bool [rows, C], which row has which label.
+        rule: "none", "sqrt" or "balanced".
+    """
+    having = np.maximum(sets.sum(axis=0), 1)
+    power = {"none": 0.0, "sqrt": 0.5, "balanced": 1.0}[rule]
+    return np.minimum((np.maximum(len(sets) - having, 1) / having) ** power, _MOST_WEIGHT).astype(np.float32)

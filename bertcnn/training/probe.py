@@ -22,17 +22,25 @@ def start_from_probe(head: CnnHead, means: np.ndarray, labels: np.ndarray, row_w
     Args:
         head: changed in place; only its linear layer.
         means: float32 [rows, D], of the training rows' token embeddings.
-        labels: int [rows], 0 to C - 1, at least two different ones.
-        row_weights: float [rows], how much each row counts.
+        labels: int [rows], 0 to C - 1, at least two different ones; or bool [rows, C], where rows may have several: a regression for each.
+        row_weights: float [rows], how much each row counts, or [rows, C].
     """
     scale = float(np.linalg.norm(means, axis=1).mean())
-    regression = LogisticRegression(C=_INVERSE_REGULARIZATION, max_iter=_ITERATIONS)
-    regression.fit(means / scale, labels, sample_weight=row_weights)
-    coefficients, intercepts = regression.coef_, regression.intercept_
-    if len(regression.classes_) == 2:  # scikit-learn keeps one logit then, the second label's lead
-        coefficients, intercepts = np.concatenate([-coefficients, coefficients]) / 2, np.concatenate([-intercepts, intercepts]) / 2
     weights = extract(head.weights)
     kernel, bias = np.zeros_like(weights["logits/kernel"]), np.zeros_like(weights["logits/bias"])
-    kernel[-head.width :, regression.classes_] = coefficients.T / scale
-    bias[regression.classes_] = intercepts
+    if labels.ndim == 1:
+        classes, coefficients, intercepts = _regression(means / scale, labels, row_weights)
+        if len(classes) == 2:  # scikit-learn keeps one logit then, the second label's lead
+            coefficients, intercepts = np.concatenate([-coefficients, coefficients]) / 2, np.concatenate([-intercepts, intercepts]) / 2
+        kernel[-head.width :, classes], bias[classes] = coefficients.T / scale, intercepts
+    else:
+        for place in np.flatnonzero(labels.any(axis=0) & ~labels.all(axis=0)):
+            _, coefficients, intercepts = _regression(means / scale, labels[:, place], row_weights[:, place])
+            kernel[-head.width :, place], bias[place] = coefficients[0] / scale, intercepts[0]
     assign(head.weights, {**weights, "logits/kernel": kernel, "logits/bias": bias}, error=TrainingError)
+
+
+def _regression(means: np.ndarray, labels: np.ndarray, row_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The classes found, and coefficients and intercept of each."""
+    found = LogisticRegression(C=_INVERSE_REGULARIZATION, max_iter=_ITERATIONS).fit(means, labels, sample_weight=row_weights)
+    return found.classes_, found.coef_, found.intercept_

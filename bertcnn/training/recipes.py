@@ -23,7 +23,7 @@ from bertcnn.models.forward import Forward, Inputs, padded_up_to
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
 from bertcnn.settings import FEW_SHOT, FROZEN, FULL, HeadSettings, Recipe, TrainingSettings
-from bertcnn.training.fit import Examples, FitResult, class_weights, fit
+from bertcnn.training.fit import Examples, FitResult, class_weights, fit, positive_weights
 from bertcnn.training.probe import start_from_probe
 from bertcnn.training.savepoints import Savepoints
 
@@ -45,15 +45,17 @@ class TokenizedRows:
 
     Attributes:
         token_ids: per row, int32 [T].
-        labels: int [rows], 0 to C - 1.
+        labels: int [rows], 0 to C - 1; of a row with several labels its rarest.
+        sets: bool [rows, C], which row has which label, if rows may have several; by default each has one.
     """
 
     token_ids: list[np.ndarray]
     labels: np.ndarray
+    sets: np.ndarray | None = None
 
     def arrays(self) -> list[np.ndarray]:
         """All of it, as few arrays."""
-        return [self.labels, self.lengths, np.concatenate(self.token_ids)]
+        return [self.labels, self.lengths, np.concatenate(self.token_ids), *([] if self.sets is None else [self.sets])]
 
     @property
     def lengths(self) -> np.ndarray:
@@ -157,7 +159,7 @@ def train(  # noqa: PLR0913 - what a training is made of
     Returns:
         The classifier with the weights of its best epoch, and the story of its training.
     """
-    classes = int(max(train_rows.labels.max(), valid_rows.labels.max())) + 1
+    classes = int(max(train_rows.labels.max(), valid_rows.labels.max())) + 1 if train_rows.sets is None else train_rows.sets.shape[1]
     cnn_head = CnnHead(encoder.settings.width, classes, head, seed=seed, name="head")
     parts = train_rows, valid_rows
     if recipe == "full":
@@ -208,7 +210,7 @@ def fit_everything(
         def collate(plan: BatchPlan | PackedPlan) -> Inputs:
             return lay_out(token_ids, plan) if isinstance(plan, PackedPlan) else pad(token_ids, plan).inputs()
 
-        return Examples(collate, rows.lengths, rows.labels, packing)
+        return Examples(collate, rows.lengths, rows.labels, packing, rows.sets)
 
     model, layers = BertCnn(small, learning, name="classifier"), encoder.settings.layers
     result = fit(model, examples(train), examples(valid), settings, layers=layers, seed=seed, progress=progress, **kept)
@@ -264,16 +266,24 @@ def _train_head(  # noqa: PLR0913 - what a training is made of
             Features(embed, head.width, rows.token_ids, Path(folder) / name, progress)
             for name, rows in zip(("train", "valid"), parts, strict=True)
         ]
-        train_part, valid_part = (Examples(part.collate, rows.lengths, rows.labels) for part, rows in zip(features, parts, strict=True))
+        train_part, valid_part = (
+            Examples(part.collate, rows.lengths, rows.labels, sets=rows.sets) for part, rows in zip(features, parts, strict=True)
+        )
         if probe:
-            labels = parts[0].labels
-            rows = np.arange(len(labels))
-            start_from_probe(head, features[0].means(rows), labels, class_weights(labels, head.classes, settings.class_weight)[labels])
+            means = features[0].means(np.arange(len(parts[0].labels)))
+            start_from_probe(head, means, *_weighted(parts[0], head.classes, settings))
         result = fit_head(head, train_part, valid_part, settings, seed=seed, progress=progress, savepoints=savepoints)
         if known is None:
             return result
         logits = Forward(head, result.padded_lengths).rows(features[0].of(known).collate, parts[0].lengths[known])
         return replace(result, known=(logits, features[0].means(known)))
+
+
+def _weighted(rows: TokenizedRows, classes: int, settings: TrainingSettings) -> tuple[np.ndarray, np.ndarray]:
+    """Labels, and what each counts, as `start_from_probe` takes them."""
+    if rows.sets is None:
+        return rows.labels, class_weights(rows.labels, classes, settings.class_weight)[rows.labels]
+    return rows.sets, np.where(rows.sets, positive_weights(rows.sets, settings.class_weight), np.float32(1))
 
 
 def keras_embed(encoder: Bert) -> Embed:

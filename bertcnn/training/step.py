@@ -43,6 +43,27 @@ def smoothed_cross_entropy(smoothing: float) -> Loss:
     return loss
 
 
+def independent_cross_entropy(positive_weights: np.ndarray) -> Loss:
+    """The loss where a row may have several labels: each label's own binary cross-entropy, summed over the labels.
+
+    Labels are not smoothed: with many labels that would keep every probability far above the share of rows that have the label.
+
+    Args:
+        positive_weights: float32 [C], how much more a label counts in rows that have it.
+
+    Returns:
+        A function of logits float [..., C], targets float32 [..., C] of 0 and 1 and weights float32 [...] to the weighted sum.
+    """
+
+    def loss(logits: Any, targets: Any, weights: Any) -> Any:  # noqa: ANN401
+        logits = keras.ops.cast(logits, "float32")
+        having, not_having = keras.ops.softplus(-logits), keras.ops.softplus(logits)  # -log of the probability and of its complement
+        rows = keras.ops.sum(targets * positive_weights * having + (1.0 - targets) * not_having, axis=-1)  # [B]
+        return keras.ops.sum(rows * weights)
+
+    return loss
+
+
 def make_step(model: keras.Model, optimizer: keras.optimizers.Optimizer, loss: Loss) -> Step:
     """A function that trains `model` on one batch, in place, and returns the batch's loss, the weighted mean over its rows.
 

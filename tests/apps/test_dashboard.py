@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from bertcnn.bundle import Bundle, BundleConfig, Calibration, Decisions, write_bundle
+from bertcnn.bundle import Bundle, BundleConfig, Calibration, Decisions, read_bundle, write_bundle
 from bertcnn.data.tables import read_table
 from bertcnn.data.writing import TableWriter
 from bertcnn.models.classifier import build_classifier
@@ -220,6 +220,30 @@ def test_the_decision_is_shown_for_one_text_and_counted_for_a_file(tmp_path, mon
         upload(app, "in.csv", CSV)
         press(app, "Score the file")
         assert f"{counted} can be handled automatically" in said(app.info)
+
+
+def test_a_text_may_have_several_labels_or_none_and_rows_are_filtered_by_each(tmp_path, monkeypatch):
+    folder = save_model(tmp_path / "tiny")
+    config = read_bundle(folder, weights=False).config.model_copy(update={"label_separator": ";"})
+    shown = {}
+    for threshold in (0.0, 1.0):
+        calibration = Calibration(temperature=1.0, fitted_on_rows=10, label_thresholds=(0.0, threshold, threshold))
+        save_model(folder, config=config, calibration=calibration)
+        app = press(open_app(tmp_path, monkeypatch), "Classify")
+        assert "may have several labels, or none" in said(app.caption)
+        shown[threshold] = app.metric[0].value
+    assert shown[1.0] == "billing"
+    assert sorted(shown[0.0].replace("\\", "").split("; ")) == sorted(LABELS)
+    save_model(folder, config=config, calibration=Calibration(temperature=1.0, fitted_on_rows=10, label_thresholds=(1.0,) * 3))
+    app = press(open_app(tmp_path, monkeypatch), "Classify")
+    assert (app.metric[0].value, "no label is probable enough" in said(app.markdown)) == ("none", True)
+    save_model(folder, config=config, calibration=Calibration(temperature=1.0, fitted_on_rows=10, label_thresholds=(0.0, 0.0, 1.0)))
+    app = upload(open_app(tmp_path, monkeypatch), "in.csv", CSV)
+    press(app, "Score the file")
+    app.multiselect[1].set_value(["hardware"]).run()
+    assert len(app.dataframe[-1].value) == len(ROWS)
+    app.multiselect[1].set_value([""]).run()
+    assert not len(app.dataframe[-1].value)
 
 
 def test_bars_show_at_most_ten_labels_in_order_of_confidence_on_an_axis_in_percent():

@@ -318,3 +318,36 @@ def test_any_texts_and_labels_are_checked_or_refused_in_words(encoder_folder, tm
     fixed = read_table(tmp_path / "any_out.jsonl")
     assert [row[:2] for row in fixed.rows] == read_table(path).rows
     assert set(report.suggestions.values()) <= {"a", "b", "A "}
+
+
+def two_labels(each=40):
+    """Rows of which a third have two labels, and words of both."""
+    chance, rows, names = random.Random(3), [], list(WORDS)
+    for place in range(each * 3):
+        own = [names[place % 3]] if place % 3 else [names[place % 3], names[(place + 1 + place % 2) % 3]]
+        words = [word for label in own for word in chance.sample(WORDS[label], 3)] + chance.sample(FILLERS, 4)
+        chance.shuffle(words)
+        rows.append([f"T-{place}", " ".join(words), "; ".join(own)])
+    return rows
+
+
+def test_rows_with_several_labels_are_judged_label_by_label(tmp_path, minilm_folder):
+    rows = two_labels()
+    rows[5][2], rows[9][2] = "billing", rows[9][2].split("; ")[0]  # one wrong, one missing
+    rows[20][2] += "; Hardware"
+    rows.append(["T-x", "my parrot has eaten the remote", "pets; billing"])
+    report = check_csv(write(tmp_path / "data.csv", rows), encoder=minilm_folder, fix=tmp_path / "fixed.csv")
+    assert report.facts["labels"].keys() == {"billing", "hardware", "software", "pets", "Hardware"}
+    assert report.finding("rare_labels").figures["labels"] == {"Hardware": 1, "pets": 1}
+    assert report.finding("label_spellings").figures["spellings"] == {"Hardware": "hardware"}
+    found = report.finding("label_errors").rows
+    assert "label probably wrong: 'billing'" in found[5]
+    assert "label probably missing: 'software'" in found[5]
+    assert len(found) < 12
+    assert {5, 9} <= set(np.argsort(-np.nan_to_num(report.suspicion))[:12].tolist())
+    with (tmp_path / "fixed.csv").open(newline="") as file:
+        fixed = list(csv.DictReader(file))
+    assert [row["label"] for row in fixed] == [row[2] for row in rows]
+    assert "software" in fixed[5]["suggested_label"]
+    assert "billing" not in fixed[5]["suggested_label"]
+    assert "Hardware" not in fixed[20]["suggested_label"]

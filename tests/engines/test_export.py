@@ -309,3 +309,14 @@ def test_the_test_texts_are_many_and_of_every_kind():
     assert any(clean_text(text) != text for text in PARITY_TEXTS)
     assert sum(len(text.split()) > 512 for text in PARITY_TEXTS) >= 2
     assert sum(not text.isascii() for text in PARITY_TEXTS) >= 50
+
+
+def test_of_several_labels_each_is_compared_with_its_threshold():
+    thresholds, sure = (0.5, 0.3), [0.9, 0.1]
+    reference = np.array([sure, [0.50005, 0.9]], np.float32)
+    moved = np.array([sure, [0.49998, 0.9]], np.float32)
+    found = compare(reference, moved, ["a", "b"], precision="float32", label_thresholds=thresholds)
+    assert (found.other_labels, found.decided_texts) == (1, 1)
+    with pytest.raises(ExportError, match="another label on 1 of 2 test texts"):
+        compare(reference, np.array([[0.9, 0.6], reference[1]], np.float32), ["a", "b"], precision="int8", label_thresholds=thresholds)
+    assert compare(reference, np.array([[0.8, 0.2], [0.4, 0.9]], np.float32), ["a", "b"], precision="int8", label_thresholds=thresholds)

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import classification_report, confusion_matrix
+from sklearn.metrics import accuracy_score, classification_report, confusion_matrix
 
+from bertcnn.data.label_sets import indicators
 from bertcnn.errors import LabelError
-from bertcnn.evaluation.metrics import evaluate
+from bertcnn.evaluation.metrics import evaluate, evaluate_sets
 
 NAMES = ("billing", "hardware", "software", "never used")
 PAIRS = st.lists(st.tuples(st.sampled_from(NAMES[:3]), st.sampled_from(NAMES[:3])), min_size=1, max_size=40)
@@ -70,3 +71,34 @@ def test_labels_the_model_does_not_know_are_refused_the_most_frequent_first():
     message = r"^3 of 4 rows have a label the model does not know, first of all 'Sales' \(2 rows\); expected one of 'billing, hardware"
     with pytest.raises(LabelError, match=message):
         evaluate(NAMES, ["billing", "HR", "Sales", "Sales"], ["billing"] * 4)
+
+
+SETS = st.lists(st.tuples(*[st.sets(st.sampled_from(NAMES[:3])).map(sorted).map(tuple)] * 2), min_size=1, max_size=40)
+
+
+@settings(deadline=None)
+@given(SETS)
+def test_the_figures_of_several_labels_are_scikit_learns(pairs):
+    actual, predicted = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    found = evaluate_sets(NAMES, actual, predicted)
+    truth, given_ = indicators(actual, NAMES), indicators(predicted, NAMES)
+    expected = classification_report(truth, given_, target_names=NAMES, output_dict=True, zero_division=0.0)
+    assert found.accuracy == pytest.approx(accuracy_score(truth, given_))
+    assert found.weighted_f1 == pytest.approx(expected["weighted avg"]["f1-score"])
+    for label in found.labels:
+        figures = expected[label.name]
+        assert (label.precision, label.recall, label.f1) == pytest.approx((figures["precision"], figures["recall"], figures["f1-score"]))
+        assert label.support == figures["support"]
+    occurring = [expected[name]["f1-score"] for place, name in enumerate(NAMES) if (truth | given_)[:, place].any()]
+    assert found.macro_f1 == pytest.approx(np.mean(occurring) if occurring else 0.0)
+
+
+def test_confused_is_a_missed_label_with_one_given_instead():
+    actual = [("billing", "hardware"), ("billing",), ("software",)]
+    predicted = [("billing", "software"), (), ("software", "billing")]
+    found = evaluate_sets(NAMES, actual, predicted)
+    np.testing.assert_array_equal(found.confusion, [[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0]])
+    assert [(pair.actual, pair.predicted, pair.count, pair.share) for pair in found.most_confused] == [("hardware", "software", 1, 1.0)]
+    assert found.to_json()["several_labels"] is True
+    with pytest.raises(LabelError, match="first of all 'sales'"):
+        evaluate_sets(NAMES, [("sales",)], [()])

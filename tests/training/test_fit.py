@@ -15,7 +15,7 @@ from bertcnn.models.classifier import CnnHead
 from bertcnn.models.forward import Forward
 from bertcnn.progress import Silent
 from bertcnn.settings import HeadSettings, TrainingSettings
-from bertcnn.training.fit import class_weights, fit, labelled_batches
+from bertcnn.training.fit import Examples, class_weights, fit, labelled_batches, positive_weights
 
 CLASSES = 3
 SETTINGS = TrainingSettings(epochs=12, patience=3, batch_size=8, learning_rate=0.02, head_multiplier=1.0, compiled_shapes=2)
@@ -131,3 +131,31 @@ def test_sqrt_weights_are_half_as_strong(labels):
     half, full = class_weights(labels, 4, "sqrt"), class_weights(labels, 4, "balanced")
     np.testing.assert_allclose((half / half[0]) ** 2, full / full[0], rtol=1e-5)
     assert set(class_weights(labels, 4, "none").tolist()) == {1.0}
+
+
+def test_a_label_of_several_counts_by_the_rows_without_it():
+    sets = np.array([[1, 0, 1]] + [[1, 0, 0]] * 8, bool)
+    assert positive_weights(sets, "balanced").tolist() == [pytest.approx(1 / 9), 8.0, 8.0]
+    np.testing.assert_allclose(positive_weights(sets, "sqrt") ** 2, positive_weights(sets, "balanced"), rtol=1e-6)
+    assert positive_weights(sets, "none").tolist() == [1.0] * 3
+    assert positive_weights(np.eye(1, 2000, dtype=bool).T, "balanced").tolist() == [100.0]
+
+
+def no_inputs(_):
+    return {}
+
+
+def test_rows_of_several_labels_are_judged_whole():
+    sets = np.array([[1, 1], [0, 1], [0, 0]], bool)
+    examples = Examples(no_inputs, np.ones(3, int), np.array([0, 1, 0]), sets=sets)
+    macro_f1, right = examples.judged(np.array([[1.0, 1.0], [1.0, 1.0], [-1.0, -1.0]]))
+    assert right == pytest.approx(2 / 3)
+    assert macro_f1 == pytest.approx((2 / 3 + 1) / 2)
+
+
+def test_the_targets_of_several_labels_are_the_rows_own():
+    sets = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 1]], bool)
+    examples = Examples(no_inputs, np.ones(3, int), np.array([0, 1, 2]), sets=sets)
+    ((_, targets, weights),) = labelled_batches(examples, [BatchPlan(np.array([2, 0]), 1, 4)], np.ones(3, np.float32))
+    np.testing.assert_array_equal(targets, [[0, 0, 1], [1, 1, 0], [0, 0, 0], [0, 0, 0]])
+    np.testing.assert_array_equal(weights, [1, 1, 0, 0])

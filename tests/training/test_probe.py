@@ -41,3 +41,17 @@ def test_the_filters_are_left_as_they_were_and_say_nothing_yet():
         np.testing.assert_array_equal(after[name], before[name])
     assert not after["logits/kernel"][:4].any()
     assert after["logits/kernel"][4:].all()
+
+
+def test_of_several_labels_each_has_its_own_regression():
+    chance = np.random.default_rng(4)
+    means = chance.normal(size=(60, WIDTH)).astype(np.float32)
+    labels = np.stack([means[:, 0] > 0.3, means[:, 1] + means[:, 2] > 0, np.zeros(60, bool)], axis=1)
+    weights = chance.uniform(0.5, 2.0, size=(60, 3))
+    head = CnnHead(WIDTH, 3, HeadSettings(window_sizes=(1,), filters=2))
+    start_from_probe(head, means, labels, weights)
+    logits = head.predict_on_batch({"sequence_output": means[:, None], "padding_mask": np.ones((60, 1), np.int32)})
+    for place in range(2):
+        theirs, scale = regression(means, labels[:, place], weights[:, place])
+        np.testing.assert_allclose(logits[:, place], theirs.decision_function(means / scale), atol=1e-4)
+    assert not logits[:, 2].any()  # a label that no row has is left alone

@@ -15,7 +15,7 @@ from bertcnn.settings import FULL, EncoderSettings, HeadSettings
 from bertcnn.training import step as step_module
 from bertcnn.training.fit import Examples, labelled_batches
 from bertcnn.training.optimizer import LayerwiseAdamW, layer_share
-from bertcnn.training.step import make_step, smoothed_cross_entropy
+from bertcnn.training.step import independent_cross_entropy, make_step, smoothed_cross_entropy
 
 CLASSES = 3
 
@@ -109,3 +109,20 @@ def test_a_packed_batch_gives_the_logits_and_the_step_of_the_padded_one(make_row
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
     for name, value in weights[0].items():
         np.testing.assert_allclose(weights[1][name], value, rtol=0, atol=1e-4, err_msg=name)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1000), st.integers(2, 6))
+def test_the_loss_of_several_labels_is_keras_binary_cross_entropy_of_each(seed, classes):
+    generator = np.random.default_rng(seed)
+    logits = generator.normal(0, 5, (4, classes)).astype(np.float32)
+    targets = generator.integers(0, 2, (4, classes)).astype(np.float32)
+    weights, positive = (generator.uniform(0.1, 2, size).astype(np.float32) for size in (4, classes))
+    each = keras.losses.BinaryCrossentropy(from_logits=True, reduction=None)(targets[..., None], logits[..., None])  # [4, classes]
+    expected = (np.asarray(each) * np.where(targets > 0, positive, 1.0)).sum(axis=1) @ weights
+    assert float(independent_cross_entropy(positive)(logits, targets, weights)) == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_loss_of_several_labels_stays_finite_where_a_model_is_sure():
+    logits, targets = np.array([[500.0, -500.0]], np.float32), np.array([[0.0, 1.0]], np.float32)
+    assert float(independent_cross_entropy(np.ones(2, np.float32))(logits, targets, np.ones(1, np.float32))) == pytest.approx(1000.0)

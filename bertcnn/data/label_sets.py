@@ -1,0 +1,171 @@
+"""Rows with several labels: cells such as "billing; network", or lists, and how to tell them from single labels."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+
+from bertcnn.errors import LabelError, SettingsError, one_line
+
+LabelSet = tuple[str, ...]  # a row's labels, sorted, each once
+
+DETECTED = (";", "|")  # between labels; a comma is part of too many names to be taken for a separator unasked
+AUTO, NO = "auto", "no"
+LISTS = "[]"  # cells that are JSON lists
+_SHARE = 0.02  # of the labelled rows that have to hold several labels
+
+
+def choose_separator(cells: Sequence[str], asked: str = AUTO) -> str | None:
+    """What stands between the labels of a row, or None if each row has one.
+
+    A separator is found by itself if it stands in a fiftieth of the cells at least and the cells are combinations: they are made of
+    fewer different parts than there are different cells, and most joined cells have only parts that occur in other cells too. A name that
+    happens to hold a separator is not.
+
+    Args:
+        cells: the label column, blank where there is no label.
+        asked: "auto", "no", or the separator.
+
+    Raises:
+        SettingsError: `asked` is blank, or stands in no cell.
+
+    Example:
+        >>> choose_separator(["billing", "network", "billing; network", "network"] * 5)
+        ';'
+        >>> choose_separator(["cards | fees", "loans | rates", "cards | fees"] * 5) is None
+        True
+    """
+    filled = [cell for cell in cells if cell.strip()]
+    if asked == NO or not filled:
+        return None
+    if asked != AUTO:
+        if not asked.strip():
+            raise SettingsError("a blank separator of labels", expected="a character, 'auto' or 'no'", fix="give for example ';'")
+        if not any(asked in cell for cell in filled):
+            raise SettingsError(
+                f"{asked!r} between the labels of a row",
+                expected="a separator that stands in the label column",
+                fix=f"correct it; the column holds for example {one_line(filled[0], 60)}",
+            )
+        return asked
+    if all(_listed(cell) is not None for cell in filled):
+        return LISTS
+    return next((separator for separator in DETECTED if _combined(filled, separator)), None)
+
+
+def _combined(cells: list[str], separator: str) -> bool:
+    """Whether the cells combine parts."""
+    joined = [cell for cell in cells if len(split_cell(cell, separator)) > 1]
+    if len(joined) < max(2, _SHARE * len(cells)):
+        return False
+    inside: dict[str, set[LabelSet]] = defaultdict(set)
+    for cell in set(cells):
+        labels = split_cell(cell, separator)
+        for label in labels:
+            inside[label].add(labels)
+    different = {split_cell(cell, separator) for cell in cells}
+    reused = sum(all(len(inside[label]) > 1 for label in split_cell(cell, separator)) for cell in joined)
+    return len(inside) < len(different) and 2 * reused > len(joined)
+
+
+def split_cell(cell: str, separator: str) -> LabelSet:
+    """The labels of one cell, sorted, each once; none of a blank one.
+
+    Example:
+        >>> split_cell("network; billing ;network", ";")
+        ('billing', 'network')
+    """
+    parts = (_listed(cell) or []) if separator == LISTS else cell.split(separator)
+    return tuple(sorted({part.strip() for part in parts if part.strip()}))
+
+
+def _listed(cell: str) -> list[str] | None:
+    """The texts of a JSON list; None for anything else."""
+    if not cell.lstrip().startswith("["):
+        return None
+    try:
+        found = json.loads(cell)
+    except ValueError:
+        return None
+    return found if isinstance(found, list) and all(isinstance(part, str) for part in found) else None
+
+
+def join_labels(labels: Iterable[str], separator: str) -> str:
+    """Labels as they are written into one cell.
+
+    Example:
+        >>> join_labels(["billing", "network"], ";")
+        'billing; network'
+    """
+    if separator == LISTS:
+        return json.dumps([*labels], ensure_ascii=False)
+    return between(separator).join(labels)
+
+
+def between(separator: str) -> str:
+    """What stands between labels in one string; of labels that are JSON lists in files, a semicolon and a space.
+
+    Example:
+        >>> between("|"), between(",")
+        ('|', ', ')
+    """
+    return separator if separator in ("|", "\n") else "; " if separator == LISTS else f"{separator} "
+
+
+def is_set(label: object) -> bool:
+    """Whether a label that was passed to `fit` is a collection of labels."""
+    return isinstance(label, Collection) and not isinstance(label, str | bytes)
+
+
+def check_sets(labels: Iterable[object]) -> list[LabelSet]:
+    """What was passed as collections of labels, sorted, each label once.
+
+    Raises:
+        LabelError: one of them is no collection of strings; the first is named.
+    """
+    found: list[LabelSet] = []
+    for row, given in enumerate(labels):
+        if not isinstance(given, Collection) or not is_set(given) or not all(isinstance(label, str) for label in given):
+            raise LabelError(
+                f"{one_line(given)} of type {type(given).__name__} as label number {row + 1}",
+                expected="a list of strings, as the other rows have",
+                fix="give each row a list of its labels, also if it is only one; an empty one is a row without a label",
+            )
+        found.append(tuple(sorted({str(label).strip() for label in given} - {""})))
+    return found
+
+
+def separator_for(labels: Iterable[str]) -> str:
+    """A separator that none of the labels holds.
+
+    Raises:
+        LabelError: the labels hold all of them.
+    """
+    names = list(labels)
+    for separator in (*DETECTED, ",", "\n"):
+        if not any(separator in name for name in names):
+            return separator
+    raise LabelError("labels with all of ; | , and line breaks in them", expected="one of these free to part labels", fix="rename some")
+
+
+def rarest(sets: Sequence[LabelSet]) -> list[str]:
+    """Each row's label with the fewest rows, by which rows are divided; "" for a row without a label."""
+    counts = Counter(label for labels in sets for label in labels)
+    return [min(labels, key=lambda label: (counts[label], label)) if labels else "" for labels in sets]
+
+
+def indicators(sets: Sequence[LabelSet], labels: Sequence[str]) -> np.ndarray:
+    """Which row has which label, bool [rows, C]; labels that are not among `labels` are left out.
+
+    Example:
+        >>> indicators([("a",), ("a", "b")], ["a", "b"]).astype(int).tolist()
+        [[1, 0], [1, 1]]
+    """
+    places = {label: place for place, label in enumerate(labels)}
+    found = np.zeros((len(sets), len(labels)), bool)
+    for row, own in enumerate(sets):
+        found[row, [places[label] for label in own if label in places]] = True
+    return found

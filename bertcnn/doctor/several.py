@@ -1,0 +1,87 @@
+"""Labels that are probably wrong or missing in rows that may have several: each label is judged for itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from bertcnn.data.label_sets import LabelSet, join_labels, rarest
+from bertcnn.doctor.mislabelled import given_probability, label_errors
+from bertcnn.doctor.out_of_fold import FOLDS, assign_folds, out_of_fold
+from bertcnn.doctor.patient import Patient
+from bertcnn.doctor.report import Example, Finding, count, named, percent, shortened
+from bertcnn.progress import Progress, Silent
+
+_EXAMPLES = 6
+_HAS, _HAS_NOT = "yes", "no"
+
+
+def examine_sets(
+    patient: Patient, sets: dict[int, LabelSet], features: np.ndarray, groups: np.ndarray, suspicion: np.ndarray, progress: Progress
+) -> tuple[list[Finding], dict[int, str]]:
+    """Labels that are probably wrong or missing, as `label_errors` finds them for one label; fills `suspicion`.
+
+    Args:
+        patient: the file.
+        sets: the labels of each row that has a text and a label.
+        features: float32 [sets, D], of these rows.
+        groups: int [sets]; texts with equal numbers are never on both sides.
+        suspicion: float [rows]; gets the highest of each row's labels.
+        progress: told of every label.
+
+    Returns:
+        The finding, and better labels for each row of it.
+    """
+    rows, texts = list(sets), [patient.texts[row] for row in sets]
+    fold_of = assign_folds(groups.tolist(), rarest(list(sets.values())), texts)
+    counts = Counter(name for own in sets.values() for name in own)
+    names = [name for name, number in counts.items() if FOLDS <= number <= len(rows) - FOLDS]
+    doubts: dict[int, list[tuple[float, str, bool]]] = {}  # row -> share of the other answer, label, whether the row has it
+    progress.stage("looking for label errors", len(names), "labels")
+    for name in sorted(names):
+        judged = out_of_fold(features, [_HAS if name in own else _HAS_NOT for own in sets.values()], fold_of, Silent())
+        progress.advance(1)
+        if judged is None:
+            continue
+        doubt = 1 - given_probability(judged)
+        of_file = np.array(rows)[judged.rows]
+        suspicion[of_file] = np.fmax(suspicion[of_file], doubt)
+        for place in label_errors(judged).tolist():
+            row = int(of_file[place])
+            doubts.setdefault(row, []).append((float(doubt[place]), name, name in sets[row]))
+    return _told(patient, sets, doubts)
+
+
+def _told(
+    patient: Patient, sets: dict[int, LabelSet], doubts: dict[int, list[tuple[float, str, bool]]]
+) -> tuple[list[Finding], dict[int, str]]:
+    """The finding and the suggestions, from what is doubted in each row."""
+    if not doubts:
+        return [], {}
+    affected: dict[int, str] = {}
+    suggestions: dict[int, str] = {}
+    examples: list[Example] = []
+    for row in sorted(doubts, key=lambda row: -max(doubts[row])[0]):
+        wrong, missing = ({name for _, name, has in doubts[row] if has is given} for given in (True, False))
+        better = sorted(set(sets[row]) - wrong | missing)
+        if better:
+            suggestions[row] = join_labels(better, str(patient.separator))
+        said = [
+            f"label probably {'wrong' if has else 'missing'}: {named(name)} has {percent(1 - doubt if has else doubt)}"
+            for doubt, name, has in sorted(doubts[row], reverse=True)
+        ]
+        affected[row] = "; ".join(said)
+        if len(examples) < _EXAMPLES:
+            examples.append(Example(patient.lines[row], affected[row], shortened(patient.texts[row])))
+    moves = Counter((name, "") if has else ("", name) for found in doubts.values() for _, name, has in found)
+    finding = Finding(
+        "label_errors",
+        "problem",
+        f"{count(len(doubts), 'row')} of {len(sets):,} ({percent(len(doubts) / len(sets))}) with labels that are probably wrong or missing",
+        "Read them, the most suspicious first; --fix writes them down with better labels. Not every one is an error.",
+        affected,
+        examples,
+        {"judged": len(sets), "moves": [[given, better, number] for (given, better), number in moves.most_common(10)]},
+    )
+    return [finding], suggestions

@@ -1,0 +1,63 @@
+"""Our columns of a scored file, and what is counted of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bertcnn.data.label_sets import join_labels
+from bertcnn.explain import because
+from bertcnn.journal import Frame
+from bertcnn.predictor import Predictor
+from bertcnn.settings import DECISIONS
+
+
+class OutputColumns:
+    """The columns of the scored file: the input's, then ours under names that are free."""
+
+    def __init__(self, given: tuple[str, ...], predictor: Predictor, probabilities: bool) -> None:
+        self._predictor, self._probabilities = predictor, probabilities
+        names: list[str] = []
+        self.renamed: dict[str, str] = {}
+        shares = [f"p_{label}" for label in predictor.hierarchy.names] if probabilities else []
+        for wanted in ("predicted_label", "confidence", "decision", "because", *shares):
+            name = wanted
+            while name in given or name in names:
+                name = f"bertcnn_{name}"
+            names.append(name)
+            if name != wanted:
+                self.renamed[wanted] = name
+        self.all = (*given, *names)
+        self._none = ("", "", "review:empty", *[""] * (len(names) - 3))
+
+    def counts(self, frame: Frame, places: list[int]) -> np.ndarray:
+        """How many rows have no text, then how many got each name, int64 [1 + names]; `places` are the rows' texts in the frame."""
+        names = len(self._predictor.hierarchy.names)
+        if not self._predictor.several or frame.probabilities is None:
+            return np.bincount(frame.labels[places] + 1, minlength=names + 1)
+        given = self._predictor.given(frame.probabilities)[places]
+        blank = frame.labels[places] < 0
+        return np.concatenate([[blank.sum()], given[~blank].sum(axis=0)])
+
+    def cells(self, texts: list[str], frame: Frame) -> list[tuple[str, ...]]:
+        """Our cells for each text of a frame."""
+        columns = (frame.labels, frame.confidence, frame.decisions, frame.because)
+        cells = [
+            (name, f"{sure:.6f}", DECISIONS[decision], because(text, spans)) if label >= 0 else self._none
+            for name, text, label, sure, decision, spans in zip(
+                self._names(frame), texts, *(column.tolist() for column in columns), strict=True
+            )
+        ]
+        if frame.probabilities is None or not self._probabilities:
+            return cells
+        return [
+            (*own, *[f"{share:.6f}" for share in shares]) if own is not self._none else own
+            for own, shares in zip(cells, frame.probabilities.tolist(), strict=True)
+        ]
+
+    def _names(self, frame: Frame) -> list[str]:
+        """What each text is called; anything for those without a label."""
+        if self._predictor.several and frame.probabilities is not None:
+            separator = str(self._predictor.bundle.config.label_separator)
+            return [join_labels(names, separator) for names in self._predictor.names_given(frame.probabilities)]
+        names = self._predictor.hierarchy.names
+        return [names[label] for label in frame.labels.tolist()]
