@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bertcnn.bundle import check_bundle_target
 from bertcnn.data.columns import ColumnChoice, guess_columns, join_texts
 from bertcnn.data.label_names import look_alikes
-from bertcnn.data.label_sets import AUTO, LISTS, LabelSet, choose_separator, split_cell
+from bertcnn.data.label_sets import AUTO, LISTS, LabelSet, choose_separator, names_in, split_cell
 from bertcnn.data.labels import check_labels
 from bertcnn.data.rare_labels import merge_rare
 from bertcnn.data.slices import slice_columns
@@ -99,9 +99,9 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     table = _read(data, Path(out), progress)
     choice = guess_columns(table, text=text, label=label)
     _explain(choice, progress)
-    texts, cells = _texts(table, choice.text), ["" if is_blank(name) else name for name in table.column(str(choice.label))]
+    texts, cells = _texts(table, choice.text), _label_cells(table, choice)
     separator = choose_separator(cells, multi_label)
-    sets = [(cell,) if cell else () for cell in cells] if separator is None else [split_cell(cell, separator) for cell in cells]
+    sets = [names_in(cell, separator) for cell in cells]
     if separator is not None:
         progress.note(_told_of(sets, separator, multi_label))
     for remark in look_alikes([name for names in sets for name in names]):
@@ -116,8 +116,7 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     held_out, slices = None, slice_columns(table, choice)
     if valid is not None:
         other = _read(valid, Path(f"{Path(out)}.valid"), progress)
-        others = ["" if is_blank(name) else name for name in other.column(str(choice.label))]
-        names = [merged.of((name,) if separator is None else split_cell(name, separator)) for name in others]
+        names = [merged.of(names_in(cell, separator)) for cell in _label_cells(other, choice)]
         held_out = _texts(other, choice.text), names if separator is not None else ["".join(name) for name in names]
         slices = slice_columns(other, choice)
     origin = Origin(command, Path(data).name, sha256_of(data), slices)
@@ -197,6 +196,11 @@ def evaluate_csv(
     figures, content = evaluation_report(predictor, texts, labels, Origin("", Path(data).name, sha256_of(data), slices), progress)
     write_report(page, content)
     return figures
+
+
+def _label_cells(table: Table, choice: ColumnChoice) -> list[str]:
+    """The label column, "" where nothing can be seen."""
+    return ["" if is_blank(cell) else cell for cell in table.column(str(choice.label))]
 
 
 def _told_of(sets: Sequence[LabelSet], separator: str, asked: str) -> str:

@@ -21,9 +21,9 @@ _SHARE = 0.02  # of the labelled rows that have to hold several labels
 def choose_separator(cells: Sequence[str], asked: str = AUTO) -> str | None:
     """What stands between the labels of a row, or None if each row has one.
 
-    A separator is found by itself if it stands in a fiftieth of the cells at least and the cells are combinations: they are made of
-    fewer different parts than there are different cells, and most joined cells have only parts that occur in other cells too. A name that
-    happens to hold a separator is not.
+    A separator is found by itself if it stands in a fiftieth of the cells at least and the cells are combinations: they do not all have as
+    many parts, they are made of fewer different parts than there are different cells, and most joined cells have only parts that occur in
+    other cells too. A name that happens to hold a separator is not.
 
     Args:
         cells: the label column, blank where there is no label.
@@ -67,6 +67,8 @@ def _combined(cells: list[str], separator: str) -> bool:
         for label in labels:
             inside[label].add(labels)
     different = {split_cell(cell, separator) for cell in cells}
+    if len(set(map(len, different))) < 2:  # always two, as in "EU|billing": the levels of one label
+        return False
     reused = sum(all(len(inside[label]) > 1 for label in split_cell(cell, separator)) for cell in joined)
     return len(inside) < len(different) and 2 * reused > len(joined)
 
@@ -80,6 +82,13 @@ def split_cell(cell: str, separator: str) -> LabelSet:
     """
     parts = (_listed(cell) or []) if separator == LISTS else cell.split(separator)
     return tuple(sorted({part.strip() for part in parts if part.strip()}))
+
+
+def names_in(cell: str, separator: str | None) -> LabelSet:
+    """The labels in a cell of the label column, whether it may hold several or, without a separator, one; none in a blank one."""
+    if separator is None:
+        return (cell,) if cell.strip() else ()
+    return split_cell(cell, separator)
 
 
 def _listed(cell: str) -> list[str] | None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bertcnn.data.columns import ColumnChoice, guess_columns, guess_text_columns, join_texts
-from bertcnn.data.label_sets import LabelSet, choose_separator, join_labels, split_cell
+from bertcnn.data.label_sets import LabelSet, choose_separator, join_labels, names_in, split_cell
 from bertcnn.data.tables import Chunk, Table, TableReader, column_position, open_table
 from bertcnn.doctor.report import Example, Finding, count, percent, shortened
 from bertcnn.errors import ColumnError, LabelError, TableError, one_line
@@ -48,9 +48,7 @@ class Patient:
 
     def names_in(self, cell: str) -> LabelSet:
         """The labels in a cell of the label column; none in a blank one."""
-        if self.separator is None:
-            return (cell,) if cell else ()
-        return split_cell(cell, self.separator)
+        return names_in(cell, self.separator)
 
     @property
     def lines(self) -> list[int]:

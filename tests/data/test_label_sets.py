@@ -46,6 +46,7 @@ def test_json_lists_are_found_whatever_their_share():
         combinations(","),  # part of too many names to be taken for a separator unasked
         ["Loans; mortgages", "Cards; fees", "Transfers; abroad", "Other"] * 20,  # each part has always the same neighbour
         ["Money transfer; virtual currency", "Money transfer; cash", "Cards"] * 20,  # fewer cells than parts
+        [f"{region}|{team}" for region in ("EU", "US", "APAC") for team in TEAMS] * 5,  # the levels of one label
         [*TEAMS * 50, "billing;network"],  # one row in 250 may be a slip of the hand
         ["", " "],
     ],
