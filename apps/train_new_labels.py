@@ -13,6 +13,7 @@ import shlex
 import sys
 import time
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 from bertcnn.bundle import check_bundle_target
@@ -20,6 +21,7 @@ from bertcnn.cli.evaluation import show_evaluation, write_json
 from bertcnn.cli.progress import duration, show_progress
 from bertcnn.cli.quiet import load_keras
 from bertcnn.data.columns import ColumnChoice, guess_columns, join_texts
+from bertcnn.data.label_sets import LabelSet, choose_separator, names_in, rarest
 from bertcnn.data.labels import check_labels
 from bertcnn.data.slices import slice_columns
 from bertcnn.data.splits import split_validation
@@ -43,17 +45,17 @@ def main(arguments: list[str] | None = None) -> None:
         check_output(scored, options.force)
 
     steps.start("reading", f"reading {options.data}")
-    texts, labels, columns, slices = read(options.data, options.text, options.label)
+    data = read(options.data, options.text, options.label)
 
     steps.start("loading", "loading Keras and TensorFlow")
     load_keras()
     from bertcnn import BertCNNClassifier, load, score_csv
     from bertcnn.classifier import Columns
-    from bertcnn.evaluation.metrics import evaluate
+    from bertcnn.evaluation.metrics import evaluate, evaluate_sets
     from bertcnn.reporting import Origin, sha256_of
 
     steps.start("training", f"training, with {HELD_OUT:.0%} of the rows kept aside")
-    kept, held_out = split_validation(texts, labels, HELD_OUT)
+    kept, held_out = split_validation(data.texts, data.rarest, HELD_OUT)
     with show_progress() as progress:
         given = {"epochs": options.epochs, "max_tokens": options.max_tokens, "time_budget": options.time_budget}
         changes = {name: value for name, value in given.items() if value is not None}
@@ -62,20 +64,20 @@ def main(arguments: list[str] | None = None) -> None:
             command=shlex.join(["python", *sys.argv]),
             file=options.data.name,
             sha256=sha256_of(options.data),
-            slices={name: [values[row] for row in kept] for name, values in slices.items()},
+            slices={name: [values[row] for row in kept] for name, values in data.slices.items()},
         )
         classifier.fit(
-            [texts[row] for row in kept],
-            [labels[row] for row in kept],
-            columns=Columns(columns.text, columns.label),
+            [data.texts[row] for row in kept],
+            [data.labels[row] for row in kept],
+            columns=Columns(data.columns.text, data.columns.label, data.separator),
             origin=origin,
         )
     classifier.save(model, overwrite=options.force)
 
     steps.start("evaluating", f"evaluating on the {len(held_out)} rows kept aside")
     predictor = load(model)
-    predicted = predictor.predict([texts[row] for row in held_out])
-    figures = evaluate(predictor.labels, [labels[row] for row in held_out], list(predicted))
+    compare, predicted = evaluate if data.separator is None else evaluate_sets, predictor.predict([data.texts[row] for row in held_out])
+    figures = compare(predictor.labels, [data.labels[row] for row in held_out], list(predicted))
     show_evaluation(figures)
     write_json(figures_file, figures, overwrite=True)
 
@@ -97,8 +99,29 @@ def main(arguments: list[str] | None = None) -> None:
     print(f'\nNext:  {shown} classify {model} "My router\'s led is not working"')
 
 
-def read(data: Path, text: str | None, label: str | None) -> tuple[list[str], list[str], ColumnChoice, dict[str, list[str]]]:
-    """The texts and labels of a file, what its report tells apart (channel, month), and a look at them."""
+@dataclass(frozen=True)
+class Data:
+    """The rows of a file that have a text and a label.
+
+    Attributes:
+        texts: one a row.
+        labels: one a row, or where rows may have several, all of each.
+        rarest: of each row's labels.
+        separator: what stands between several labels; None where each row has one.
+        columns: where they came from.
+        slices: what the report tells apart, such as channel or month.
+    """
+
+    texts: list[str]
+    labels: list[str] | list[LabelSet]
+    rarest: list[str]
+    separator: str | None
+    columns: ColumnChoice
+    slices: dict[str, list[str]]
+
+
+def read(data: Path, text: str | None, label: str | None) -> Data:
+    """The rows of a file, and a look at them."""
     table = read_table(data)
     columns = guess_columns(table, text=text, label=label)
     print(f"  text: {columns.reasons['text']}\n  label: {columns.reasons['label']}", flush=True)
@@ -110,10 +133,14 @@ def read(data: Path, text: str | None, label: str | None) -> tuple[list[str], li
     left_out = table.rejected + len(table) - len(usable)
     if left_out:
         print(f"  {left_out} rows left out: {table.rejected} could not be read, the others have no text or no label", flush=True)
-    check_labels(labels)
-    counts = ", ".join(f"{name} {count}" for name, count in Counter(labels).most_common(10))
-    print(f"  {len(labels)} rows, {len(set(labels))} labels: {counts}", flush=True)
-    return texts, labels, columns, slices
+    separator = choose_separator(labels)
+    sets = [names_in(cell, separator) for cell in labels]
+    found = Counter(name for names in sets for name in names)
+    check_labels(list(found.elements()))
+    counts = ", ".join(f"{name} {count}" for name, count in found.most_common(10))
+    several = "" if separator is None else f", {sum(len(names) > 1 for names in sets)} with several labels"
+    print(f"  {len(labels)} rows{several}, {len(found)} labels: {counts}", flush=True)
+    return Data(texts, labels if separator is None else sets, rarest(sets), separator, columns, slices)
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
