@@ -4,7 +4,7 @@
 
 No public set with several labels is at hand, so rows of a file with one label each are made into such: of the file's commonest labels, a
 third of the rows are two texts of different labels, one behind the other, and some are three. Both learn from the same rows. The
-regression gives a label from one half on, and with its best threshold of the validation rows, as the classifier does.
+regression gives a label from one half on, and with thresholds of the validation rows as the classifier has them.
 """
 
 from __future__ import annotations
