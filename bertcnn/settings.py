@@ -250,7 +250,9 @@ class TrainingSettings(Settings):
     attention_dropout: Fraction = Field(
         0.0, description="of the encoder while it is trained; 0 because it costs an eighth of a step and more on long texts"
     )
-    class_weight: ClassWeight = Field("none", description="balanced: rare labels count more; sqrt: half as strongly")
+    class_weight: ClassWeight | None = Field(
+        None, description="balanced: rare labels count more; sqrt: half as strongly; by default sqrt, but none where rows may have several"
+    )
     validation_fraction: Annotated[float, Field(gt=0.0, lt=0.9)] = Field(0.1, description="share of rows held out when no file is given")
     compiled_shapes: Annotated[int, Field(ge=1, le=6)] = Field(
         4, description="padded lengths XLA compiles for, at most, where rows are not packed"

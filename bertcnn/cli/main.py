@@ -65,7 +65,7 @@ def train(
     learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default="by recipe")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows of a batch.", show_default="by recipe")] = None,
     class_weight: Annotated[
-        str | None, typer.Option(help="none, balanced or sqrt: let rare labels count more.", show_default="none")
+        str | None, typer.Option(help="none, sqrt or balanced: rare labels count more.", show_default="sqrt; none for several a row")
     ] = None,
     min_rows: Annotated[
         int, typer.Option(help="Merge labels with fewer rows: A > B > C into A > B, others into 'other'.", show_default="none are merged")

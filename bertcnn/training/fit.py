@@ -19,7 +19,7 @@ from bertcnn.errors import TrainingError
 from bertcnn.models.forward import Collate, Forward, Inputs, Plans
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
-from bertcnn.settings import TrainingSettings
+from bertcnn.settings import ClassWeight, TrainingSettings
 from bertcnn.training.optimizer import LayerwiseAdamW, WarmupLinearDecay, layer_share
 from bertcnn.training.savepoints import Savepoints
 from bertcnn.training.step import independent_cross_entropy, make_step, smoothed_cross_entropy
@@ -217,26 +217,27 @@ def labelled_batches(examples: Examples, plans: Plans, weights: np.ndarray) -> I
         yield examples.collate(plan), targets, row_weights
 
 
-def class_weights(labels: np.ndarray, classes: int, rule: str) -> np.ndarray:
+def class_weights(labels: np.ndarray, classes: int, rule: ClassWeight | None) -> np.ndarray:
     """The weight of each label in the loss, float32 [C], 1 on average over the rows.
 
-    "balanced" is rows / (C x rows of the label), as scikit-learn has it; "sqrt" is its square root; both rescaled.
+    "balanced" is rows / (C x rows of the label), as scikit-learn has it; "sqrt", the default, is its square root; both rescaled.
     """
     counts = np.maximum(np.bincount(labels, minlength=classes), 1)
-    power = {"none": 0.0, "sqrt": 0.5, "balanced": 1.0}[rule]
+    power = {"none": 0.0, "sqrt": 0.5, "balanced": 1.0}[rule or "sqrt"]
     weights = (len(labels) / (classes * counts)) ** power
     return (weights / np.mean(weights[labels])).astype(np.float32)
 
 
-def positive_weights(sets: np.ndarray, rule: str) -> np.ndarray:
+def positive_weights(sets: np.ndarray, rule: ClassWeight | None) -> np.ndarray:
     """How much more a label that a row has counts than one that it has not, float32 [C], at most 100.
 
-    "balanced" is the rows without the label for each row with it; "sqrt" is its square root; "none" is 1.
+    "balanced" is the rows without the label for each row with it; "sqrt" is its square root; "none", the default, is 1: with weights a
+    label's probability is too high, and a threshold does for rare labels what a weight would.
 
     Args:
         sets: bool [rows, C], which row has which label.
-        rule: "none", "sqrt" or "balanced".
+        rule: "none", "sqrt" or "balanced"; by default "none".
     """
     having = np.maximum(sets.sum(axis=0), 1)
-    power = {"none": 0.0, "sqrt": 0.5, "balanced": 1.0}[rule]
+    power = {"none": 0.0, "sqrt": 0.5, "balanced": 1.0}[rule or "none"]
     return np.minimum((np.maximum(len(sets) - having, 1) / having) ** power, _MOST_WEIGHT).astype(np.float32)

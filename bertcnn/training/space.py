@@ -98,7 +98,7 @@ class Space:
         settings, head = _defaults(self.recipe), self.default_head
         found: Parameters = {name: getattr(settings, name) for name in _TRAINING[self.recipe]}
         found |= {"head_dropout": head.dropout, "filters": head.filters, "window_sizes": ",".join(map(str, head.window_sizes))}
-        return found | {"epochs": self.epochs} | ({"class_weight": settings.class_weight} if self.weighted else {})
+        return found | {"epochs": self.epochs} | ({"class_weight": settings.class_weight or "sqrt"} if self.weighted else {})
 
     @property
     def default_head(self) -> HeadSettings:

@@ -133,6 +133,12 @@ def test_sqrt_weights_are_half_as_strong(labels):
     assert set(class_weights(labels, 4, "none").tolist()) == {1.0}
 
 
+def test_by_default_rare_labels_count_more_but_not_where_rows_may_have_several():
+    labels, sets = np.array([0, 0, 0, 0, 1]), np.array([[1, 0]] * 4 + [[0, 1]], bool)
+    np.testing.assert_array_equal(class_weights(labels, 2, TrainingSettings().class_weight), class_weights(labels, 2, "sqrt"))
+    np.testing.assert_array_equal(positive_weights(sets, TrainingSettings().class_weight), [1.0, 1.0])
+
+
 def test_a_label_of_several_counts_by_the_rows_without_it():
     sets = np.array([[1, 0, 1]] + [[1, 0, 0]] * 8, bool)
     assert positive_weights(sets, "balanced").tolist() == [pytest.approx(1 / 9), 8.0, 8.0]

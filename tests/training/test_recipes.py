@@ -15,7 +15,7 @@ from bertcnn.models.forward import Forward
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT, FROZEN, FULL, EncoderSettings, HeadSettings
-from bertcnn.training.fit import Examples, fit
+from bertcnn.training.fit import Examples, class_weights, fit
 from bertcnn.training.probe import start_from_probe
 from bertcnn.training.recipes import Features, TokenizedRows, choose_recipe, keras_embed, recipe_settings, train
 
@@ -103,7 +103,7 @@ def test_few_shot_starts_from_a_linear_probe_and_trains_the_head(rows):
         np.testing.assert_array_equal(value, untouched[name])
     means = np.stack([output.mean(axis=0) for output in embedded(encoder, rows[0].token_ids)])
     head = CnnHead(16, CLASSES, HEAD, seed=0)
-    start_from_probe(head, means, rows[0].labels, np.ones(len(means)))
+    start_from_probe(head, means, rows[0].labels, class_weights(rows[0].labels, CLASSES, None)[rows[0].labels])
     for trained, start in zip(model.head.weights, head.weights, strict=True):
         scale = np.abs(start.numpy()).max()
         np.testing.assert_allclose(trained.numpy(), start.numpy(), atol=0.01 * scale)  # features are in half precision

@@ -34,7 +34,7 @@ def test_the_defaults_lie_inside_and_mean_the_defaults(recipe):
             assert low[name] <= value <= high[name], name
     training, head = space.changes(defaults)
     own = FROZEN if recipe == "frozen" else FULL
-    assert space.settings(training) == own.model_copy(update={"fewest_steps": 0})
+    assert space.settings(training) == own.model_copy(update={"fewest_steps": 0, "class_weight": "sqrt"})  # which is what None means
     assert head == space.default_head
 
 
