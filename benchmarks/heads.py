@@ -4,7 +4,7 @@
 
 All three start from the same encoder, see the same rows in the same order, and take the same number of steps. Each seed divides a file
 anew: a fifth is asked about at the end, a tenth of the rest chooses the best epoch, the rest is learned from. Before that, with a
-division of its own, each head has its learning rate chosen from four, on rows that choose, not on those asked about (`full`
+division of its own, each head has its learning rate chosen from five, on rows that choose, not on those asked about (`full`
 keeps its own). The paired test is Student's over the seeds. A finished run is kept in --out and not repeated.
 
 --reviews adds 3,708 sentences of product reviews, negative, neutral or positive by the mean of 20 people's ratings (Hutto and Gilbert 2014,
@@ -52,7 +52,7 @@ from bertcnn.training.start import load_start
 
 HEADS = ("cnn", "mean", "cls")
 ASKED, CHOOSING = 0.2, 0.1
-SHARES_OF_THE_RATE = (1.0, 1 / 3, 3.0, 9.0)  # of the learning rate of `frozen`, tried for each head
+SHARES_OF_THE_RATE = (1.0, 1 / 3, 3.0, 9.0, 27.0)  # of the learning rate of `frozen`, tried for each head
 CHOOSING_SEED = 1000
 MOST_TOKENS = 128
 NEUTRAL = 0.5  # a review sentence rated within this, on a scale from -4 to 4
