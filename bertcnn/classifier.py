@@ -140,8 +140,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         learning, held_out = learning_and_validation(texts, labels, valid, fraction=fraction, progress=progress)
         classes = np.unique(np.asarray(learning.each_label))
         columns = columns or Columns()
-        if learning.several:
-            columns = replace(columns, separator=columns.separator or separator_for(classes.tolist()))
+        separator = (columns.separator or separator_for(classes.tolist())) if learning.several else None
+        columns = replace(columns, separator=separator)
         check_targets(PrecisionTargets.of(self.auto_precision), [str(name) for name in classes])
 
         start = load_start(self.encoder, recipe_settings("full", changes).max_tokens, seed=seed, progress=progress)

@@ -2,16 +2,19 @@
 
 import csv
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bertcnn import BertCNNClassifier, evaluate_csv, load, score_csv, train_csv
+from bertcnn.classifier import Columns
 from bertcnn.cli.main import main
 from bertcnn.data.label_sets import join_labels
 from bertcnn.engines.export import export_model
 from bertcnn.errors import BundleError, LabelError
 from bertcnn.journal import Journal
+from bertcnn.predictor import Predictor
 from bertcnn.probabilities import sigmoid
 from tests.test_classifier import QUICK, Notes, quick
 from tests.tickets import tickets
@@ -60,7 +63,7 @@ def test_it_is_found_told_and_learned(trained):
 
 
 def test_the_saved_model_gives_each_label_its_own_probability_and_threshold(trained):
-    predictor = load(trained[0] / "model", engine="keras")
+    predictor = unsure(trained[0])
     texts, labels = pairs()
     shares = predictor.predict_proba(texts)
     calibration = predictor.bundle.calibration
@@ -76,13 +79,21 @@ def test_the_saved_model_gives_each_label_its_own_probability_and_threshold(trai
     assert np.mean([set(a) == set(b) for a, b in zip(found, labels, strict=True)]) > 0.9
 
 
+def unsure(folder):
+    """The model with a temperature at which its probabilities are far from 0 and 1, where much would look alike."""
+    known = load(folder / "model", engine="keras")
+    calibration = known.bundle.calibration.model_copy(update={"temperature": 3.0})
+    return Predictor(replace(known.bundle, calibration=calibration), known.engine, known.last_layer)
+
+
 def test_an_answer_names_all_labels_and_how_sure_they_are_together(trained):
-    predictor = load(trained[0] / "model")
+    predictor = unsure(trained[0])
     text = next(text for text, found in zip(pairs()[0], predictor.predict(pairs()[0]), strict=True) if len(found) == 2)
     answer = predictor.classify([text, " "])
     assert (len(answer[0].labels), answer[0].label) == (2, "; ".join(answer[0].labels))
     shares = [share if label in answer[0].labels else 1 - share for label, share in answer[0].probabilities.items()]
     assert answer[0].confidence == pytest.approx(np.prod(shares), rel=1e-5)
+    assert answer[0].confidence < min(shares) < 0.95
     assert answer[0].because
     assert (answer[1].label, answer[1].labels, answer[1].decision) == (None, (), "review:empty")
 
@@ -90,8 +101,8 @@ def test_an_answer_names_all_labels_and_how_sure_they_are_together(trained):
 def test_a_text_without_a_label_goes_to_review(trained):
     predictor = load(trained[0] / "model", engine="keras")
     predictor._label_thresholds = np.full(3, 1.01, np.float32)
-    answer = predictor.classify(["invoice"])[0]
-    assert (answer.label, answer.labels, answer.decision) == ("", (), "review:out_of_scope")
+    for answer in predictor.classify(pairs()[0]):  # texts that it knows well
+        assert (answer.label, answer.labels, answer.decision) == ("", (), "review:out_of_scope")
 
 
 @pytest.mark.parametrize("probabilities", [False, True])
@@ -151,8 +162,6 @@ def test_it_is_saved_again_and_loaded_as_it_was(trained, tmp_path):
 
 
 def test_thresholds_that_are_not_the_models_are_refused(trained, tmp_path):
-    from dataclasses import replace
-
     from bertcnn.bundle import read_bundle, write_bundle
 
     bundle = read_bundle(trained[0] / "model")
@@ -229,3 +238,20 @@ def test_rows_without_a_label_are_left_out_and_every_label_is_learned(encoder_fo
     classifier = quick(encoder_folder, training={**QUICK, "epochs": 1}, progress=notes).fit(texts, labels)
     assert any("1 rows left out" in note for note in notes.notes)
     assert "seldom" in classifier.classes_
+
+
+def test_texts_with_equally_many_labels_get_tuples_too(trained):
+    predictor = load(trained[0] / "model", engine="keras")
+    texts, found = pairs()[0], predictor.predict(pairs()[0])
+    for count in (1, 2):
+        alike = [text for text, own in zip(texts, found, strict=True) if len(own) == count][:3]
+        for some in (alike, alike[:1]):
+            again = predictor.predict(some)
+            assert again.shape == (len(some),)
+            assert [type(own) for own in again] == [tuple] * len(some)
+            assert {len(own) for own in again} == {count}
+
+
+def test_a_separator_without_several_labels_is_forgotten(encoder_folder):
+    classifier = quick(encoder_folder, training={**QUICK, "epochs": 1}).fit(*tickets(4), columns=Columns(separator=";"))
+    assert classifier.predict(["invoice"])[0] in LABELS

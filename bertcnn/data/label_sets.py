@@ -74,13 +74,15 @@ def _combined(cells: list[str], separator: str) -> bool:
 
 
 def split_cell(cell: str, separator: str) -> LabelSet:
-    """The labels of one cell, sorted, each once; none of a blank one.
+    """The labels of one cell, sorted, each once; none of a blank one. A JSON list is one whatever stands between labels elsewhere.
 
     Example:
         >>> split_cell("network; billing ;network", ";")
         ('billing', 'network')
     """
-    parts = (_listed(cell) or []) if separator == LISTS else cell.split(separator)
+    parts = _listed(cell)
+    if parts is None:
+        parts = [cell] if separator == LISTS else cell.split(separator)
     return tuple(sorted({part.strip() for part in parts if part.strip()}))
 
 

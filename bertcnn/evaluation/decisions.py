@@ -95,7 +95,7 @@ def held_out_answers(
         outside: bool [rows], which rows were called out of scope; by default none. They are counted only.
         hierarchy: of the labels; by default they have no parents.
     """
-    chosen = np.unique(np.linspace(0, max(0, len(labels) - 1), min(len(labels), _KEPT)).round().astype(int))
+    chosen = _spread(len(labels))
     rows, kept = len(chosen), chosen if outside is None else chosen[~outside[chosen]]
     probabilities, labels = probabilities[kept], labels[kept]
     predicted, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
@@ -104,6 +104,11 @@ def held_out_answers(
     columns = {"confidence": tuple(confidence[order].tolist()), "predicted": tuple(predicted[order].tolist()), "right": tuple(right)}
     parents = [] if hierarchy is None else _parents(hierarchy, probabilities[order], labels[order])
     return HeldOut(**columns, out_of_scope=rows - len(kept), parents=tuple(parents))
+
+
+def _spread(rows: int) -> np.ndarray:
+    """At most 5,000 of so many rows, at even distances, int [kept]."""
+    return np.unique(np.linspace(0, max(0, rows - 1), min(rows, _KEPT)).round().astype(int))
 
 
 def held_out_sets(shares: np.ndarray, given: np.ndarray, sets: np.ndarray, outside: np.ndarray | None = None) -> HeldOut:
@@ -115,7 +120,7 @@ def held_out_sets(shares: np.ndarray, given: np.ndarray, sets: np.ndarray, outsi
         sets: bool [rows, C], the true ones.
         outside: bool [rows], which rows were called out of scope; by default none. Rows without a label are never automatic either.
     """
-    places = np.unique(np.linspace(0, max(0, len(sets) - 1), min(len(sets), _KEPT)).round().astype(int))
+    places = _spread(len(sets))
     kept = places[given[places].any(axis=1) if outside is None else given[places].any(axis=1) & ~outside[places]]
     confidence = sureness(shares[kept], given[kept])
     order = np.argsort(-confidence, kind="stable")

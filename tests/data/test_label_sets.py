@@ -90,3 +90,9 @@ def test_rows_are_divided_by_their_rarest_label():
 
 def test_indicators_know_places_and_ignore_strangers():
     np.testing.assert_array_equal(indicators([("b", "x"), (), ("a", "b")], ["a", "b"]), [[0, 1], [0, 0], [1, 1]])
+
+
+def test_a_list_in_a_cell_is_a_list_whatever_parts_the_others():
+    assert split_cell('["network", "billing"]', ";") == ("billing", "network")
+    assert split_cell("billing", LISTS) == ("billing",)
+    assert split_cell("[billing]; x", ";") == ("[billing]", "x")
