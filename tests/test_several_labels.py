@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from bertcnn import BertCNNClassifier, evaluate_csv, load, score_csv, train_csv
+from bertcnn.bundle import read_bundle, write_bundle
 from bertcnn.classifier import Columns
 from bertcnn.cli.main import main
 from bertcnn.data.label_sets import join_labels
 from bertcnn.engines.export import export_model
 from bertcnn.errors import BundleError, LabelError
 from bertcnn.journal import Journal
-from bertcnn.predictor import Predictor
 from bertcnn.probabilities import sigmoid
+from bertcnn.saved_engine import engine_in_memory
 from tests.test_classifier import QUICK, Notes, quick
 from tests.tickets import tickets
 
@@ -48,6 +49,10 @@ def trained(encoder_folder, tmp_path_factory):
     data = write(folder / "data.csv", *pairs())
     classifier = quick(encoder_folder, progress=notes, training={**QUICK, "epochs": 40})
     train_csv(data, folder / "model", classifier, valid=data)
+    bundle = read_bundle(folder / "model")
+    calibration = bundle.calibration.model_copy(update={"temperature": 3.0})  # far from 0 and 1, where much would look alike
+    engine = engine_in_memory(folder / "model", bundle.bundle_id)
+    write_bundle(replace(bundle, calibration=calibration, engine=engine), folder / "model", overwrite=True)
     return folder, notes.notes, classifier
 
 
@@ -63,7 +68,7 @@ def test_it_is_found_told_and_learned(trained):
 
 
 def test_the_saved_model_gives_each_label_its_own_probability_and_threshold(trained):
-    predictor = unsure(trained[0])
+    predictor = load(trained[0] / "model", engine="keras")
     texts, labels = pairs()
     shares = predictor.predict_proba(texts)
     calibration = predictor.bundle.calibration
@@ -79,15 +84,8 @@ def test_the_saved_model_gives_each_label_its_own_probability_and_threshold(trai
     assert np.mean([set(a) == set(b) for a, b in zip(found, labels, strict=True)]) > 0.9
 
 
-def unsure(folder):
-    """The model with a temperature at which its probabilities are far from 0 and 1, where much would look alike."""
-    known = load(folder / "model", engine="keras")
-    calibration = known.bundle.calibration.model_copy(update={"temperature": 3.0})
-    return Predictor(replace(known.bundle, calibration=calibration), known.engine, known.last_layer)
-
-
 def test_an_answer_names_all_labels_and_how_sure_they_are_together(trained):
-    predictor = unsure(trained[0])
+    predictor = load(trained[0] / "model")
     text = next(text for text, found in zip(pairs()[0], predictor.predict(pairs()[0]), strict=True) if len(found) == 2)
     answer = predictor.classify([text, " "])
     assert (len(answer[0].labels), answer[0].label) == (2, "; ".join(answer[0].labels))
@@ -162,8 +160,6 @@ def test_it_is_saved_again_and_loaded_as_it_was(trained, tmp_path):
 
 
 def test_thresholds_that_are_not_the_models_are_refused(trained, tmp_path):
-    from bertcnn.bundle import read_bundle, write_bundle
-
     bundle = read_bundle(trained[0] / "model")
     calibration = bundle.calibration.model_copy(update={"label_thresholds": ()})
     with pytest.raises(BundleError, match="0 label_thresholds; expected 3"):

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Any
 
 import numpy as np
 import openvino as ov
@@ -15,11 +11,9 @@ import openvino as ov
 from bertcnn.bundle import Bundle
 from bertcnn.data.batches import BatchPlan, pad, plan_compiled
 from bertcnn.engines import EngineOutput, Evidence
+from bertcnn.engines.compiled import compiled_model
 from bertcnn.errors import BundleError
-from bertcnn.files import cache_folder, keep, read_kept
 from bertcnn.saved_engine import SavedEngine
-
-_KEPT = 8  # compiled engines in the cache
 
 
 class OpenVINOEngine:
@@ -36,7 +30,8 @@ class OpenVINOEngine:
         self.name = name
         self._pad_id, self._longest = pad_id, longest
         self._queue = ov.AsyncInferQueue(compiled, compiled.get_property("NUM_STREAMS"))
-        self._queue.set_callback(_store)
+        self._queue.set_callback(lambda request, job: _store(request, *job))
+        self._alone: ov.InferRequest = compiled.create_infer_request()
         self._lock = threading.Lock()  # a dashboard's sessions share one engine
         self._classes, self._filters = (compiled.output(output).partial_shape[1].get_length() for output in ("logits", "windows"))
         means = [output for output in compiled.outputs if "means" in output.get_names()]  # older engines have none
@@ -68,7 +63,7 @@ class OpenVINOEngine:
                     fix="save the model again with this version, or use the engine 'keras'",
                 ) from None
 
-        return cls(_compiled(read, saved.engine_id, streams), pad_id, f"openvino-{saved.record.precision}", longest)
+        return cls(compiled_model(read, saved.engine_id, streams), pad_id, f"openvino-{saved.record.precision}", longest)
 
     @classmethod
     def from_bundle(cls, bundle: Bundle, pad_id: int) -> OpenVINOEngine:
@@ -85,7 +80,7 @@ class OpenVINOEngine:
     @classmethod
     def of_graph(cls, graph: ov.Model, pad_id: int, longest: int | None = None) -> OpenVINOEngine:
         """A graph in memory, compiled for this machine."""
-        return cls(_compiled(lambda: graph), pad_id, "openvino-float32", longest)
+        return cls(compiled_model(lambda: graph), pad_id, "openvino-float32", longest)
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """Logits of each row, in order, and which windows won."""
@@ -93,10 +88,14 @@ class OpenVINOEngine:
         found = Evidence.empty(rows, self._filters, self._width) if evidence else None
         output = EngineOutput(np.empty((rows, self._classes), np.float32), found)
         lengths = np.fromiter(map(len, token_ids), np.int64, rows)
+        plans = plan_compiled(lengths, self._longest)
         with self._lock:
-            for plan in reversed(plan_compiled(lengths, self._longest)):  # the longest first, so that no core waits for one at the end
-                batch = pad(token_ids, plan, self._pad_id)
-                self._queue.start_async({"token_ids": batch.token_ids, "padding_mask": batch.padding_mask}, (plan, output))
+            if len(plans) == 1:  # handing it to another thread would take a tenth of its time
+                self._alone.infer(_inputs(token_ids, plans[0], self._pad_id))
+                _store(self._alone, plans[0], output)
+                return output
+            for plan in reversed(plans):  # the longest first, so that no core waits for one at the end
+                self._queue.start_async(_inputs(token_ids, plan, self._pad_id), (plan, output))
             self._queue.wait_all()
         return output
 
@@ -112,43 +111,25 @@ def token_embeddings(
         pad_id: the id of [PAD].
         store: called for each batch, in no particular order, with rows int64 [b] and their embeddings float32 [b, T, D].
     """
-    compiled = _compiled(lambda: graph)
+    compiled = compiled_model(lambda: graph)
     queue = ov.AsyncInferQueue(compiled, compiled.get_property("NUM_STREAMS"))
     queue.set_callback(lambda request, rows: store(rows, request.get_tensor("sequence_output").data))
     for plan in reversed(plan_compiled(np.fromiter(map(len, token_ids), np.int64, len(token_ids)))):
-        batch = pad(token_ids, plan, pad_id)
-        queue.start_async({"token_ids": batch.token_ids, "padding_mask": batch.padding_mask}, plan.rows)
+        queue.start_async(_inputs(token_ids, plan, pad_id), plan.rows)
     queue.wait_all()
 
 
-def _store(request: ov.InferRequest, job: tuple[BatchPlan, EngineOutput]) -> None:
+def _inputs(token_ids: Sequence[np.ndarray], plan: BatchPlan, pad_id: int) -> dict[str, np.ndarray]:
+    """A batch as the graphs take it."""
+    batch = pad(token_ids, plan, pad_id)
+    return {"token_ids": batch.token_ids, "padding_mask": batch.padding_mask}
+
+
+def _store(request: ov.InferRequest, plan: BatchPlan, output: EngineOutput) -> None:
     """Put a finished batch where its rows belong."""
-    plan, output = job
     output.logits[plan.rows] = request.get_tensor("logits").data
     if output.evidence is not None:
         output.evidence.activations[plan.rows] = request.get_tensor("activations").data
         output.evidence.windows[plan.rows] = request.get_tensor("windows").data
         if output.evidence.means.shape[1]:
             output.evidence.means[plan.rows] = request.get_tensor("means").data
-
-
-def _compiled(read: Callable[[], ov.Model], engine_id: str | None = None, streams: int | None = None) -> ov.CompiledModel:
-    """The model compiled for this machine's CPU, one thread a core; an engine with an id is compiled once and kept in the cache."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    streams = streams or cores
-    options: dict[str, Any] = {"NUM_STREAMS": streams, "INFERENCE_NUM_THREADS": cores, "INFERENCE_PRECISION_HINT": "f32"}
-    core = ov.Core()
-    if engine_id is None:
-        return core.compile_model(read(), "CPU", options)
-    cpu = [core.get_property("CPU", name) for name in ("FULL_DEVICE_NAME", "OPTIMIZATION_CAPABILITIES")]
-    key = hashlib.sha256(repr((engine_id, ov.__version__, cpu, cores, streams)).encode()).hexdigest()
-    path = cache_folder() / "engines" / f"{key[:32]}.blob"
-    blob = read_kept(path)
-    if blob is not None:
-        with suppress(RuntimeError):  # of another build of OpenVINO: compile again
-            return core.import_model(blob, "CPU", options)
-    compiled = core.compile_model(read(), "CPU", options)
-    with suppress(OSError):  # a cache that cannot be written costs half a second at every start, nothing else
-        exported = compiled.export_model()
-        keep(path, exported if isinstance(exported, bytes) else exported.getvalue(), _KEPT)  # a stream, in some versions
-    return compiled

@@ -169,7 +169,7 @@ class WordPieceTokenizer:
             ids: int32 [tokens].
         """
         kinds = self._kinds[ids]
-        for piece in np.unique(ids[kinds < 0]).tolist():
+        for piece in set(ids[kinds < 0].tolist()):  # np.unique would import masked arrays, a twentieth of a second
             self._kinds[piece] = _kind(self.vocabulary[piece])
         return self._kinds[ids]
 

@@ -6,6 +6,13 @@ import sys
 import pytest
 
 from bertcnn.cli.main import main
+from tests.tiny import saved
+
+
+@pytest.fixture(scope="module")
+def model(encoder_folder):
+    """A saved model."""
+    return saved(encoder_folder)
 
 
 @pytest.fixture

@@ -120,6 +120,12 @@ def test_a_short_text_is_not_padded_to_a_long_one():
     assert [(plan.rows.tolist(), plan.length) for plan in plans] == [([0, 1, 3], 10), ([2], 320)]
 
 
+@pytest.mark.parametrize(("length", "padded"), [(1, 16), (16, 16), (17, 32), (100, 100), (513, 640)])
+def test_a_text_alone_is_padded_to_a_multiple_of_sixteen_if_the_encoder_reads_so_many(length, padded):
+    (plan,) = plan_compiled(np.array([length]), 100 if length == 100 else 2000)
+    assert (plan.rows.tolist(), plan.size, plan.length) == ([0], 1, padded)
+
+
 def test_texts_of_more_than_512_tokens_stand_alone():
     plans = plan_compiled(np.array([600, 700, 1500, 2000]), 2000)
     assert [(plan.size, plan.length) for plan in plans] == [(1, 640), (1, 768), (1, 1536), (1, 2000)]

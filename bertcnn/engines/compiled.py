@@ -1,0 +1,113 @@
+"""OpenVINO models compiled for this machine, kept in the cache, and read ahead while Python is still importing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino as ov
+
+from bertcnn.files import cache_folder, keep, read_kept
+
+_KEPT = 8  # compiled engines in the cache
+_USUAL_TOKENS = 16  # of the text with which a model is tried that is read ahead
+
+
+def compiled_model(read: Callable[[], ov.Model], engine_id: str | None = None, streams: int | None = None) -> ov.CompiledModel:
+    """The model compiled for this machine's CPU, one thread a core; an engine with an id is compiled once and kept in the cache.
+
+    Args:
+        read: gives the model; not called where a compiled one is kept.
+        engine_id: names this exact model; without it nothing is kept.
+        streams: batches computed at the same time; by default one a core.
+    """
+    core, options = ov.Core(), _options(streams)
+    if engine_id is None:
+        return core.compile_model(read(), "CPU", options)
+    path = _place(core, engine_id, options)
+    compiled = _read_ahead.take(path) or _imported(core, path, options)
+    if compiled is not None:
+        return compiled
+    compiled = core.compile_model(read(), "CPU", options)
+    with suppress(OSError):  # a cache that cannot be written costs half a second at every start, nothing else
+        exported = compiled.export_model()
+        keep(path, exported if isinstance(exported, bytes) else exported.getvalue(), _KEPT)  # a stream, in some versions
+    return compiled
+
+
+def read_ahead(engine: Path, streams: int) -> None:
+    """Begin to read a compiled engine on a thread of its own, 0.2 s in which Python can import what else an answer needs.
+
+    It is used when `compiled_model` is asked for exactly this engine; what cannot be read now is no error, and is told then.
+
+    Args:
+        engine: the folder of a saved engine.
+        streams: as for `compiled_model`.
+    """
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        engine_id = json.loads((engine / "manifest.json").read_bytes())["bundle_id"]
+        core, options = ov.Core(), _options(streams)
+        _read_ahead.begin(core, _place(core, str(engine_id), options), options)
+
+
+class _ReadAhead:
+    """At most one compiled engine that is being read; taken once."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._path: Path | None = None
+        self._compiled: ov.CompiledModel | None = None
+
+    def begin(self, core: ov.Core, path: Path, options: dict[str, Any]) -> None:
+        """Read the engine that is kept there, and have it answer once, since the first answer takes ten times as long."""
+
+        def read() -> None:
+            compiled = _imported(core, path, options)
+            if compiled is not None:
+                tokens = np.ones((1, _USUAL_TOKENS), np.int32)
+                with suppress(RuntimeError):
+                    compiled.create_infer_request().infer({"token_ids": tokens, "padding_mask": tokens})
+            self._compiled = compiled
+
+        self._path, self._thread = path, threading.Thread(target=read, name="bertcnn-read-ahead")
+        self._thread.start()
+
+    def take(self, path: Path) -> ov.CompiledModel | None:
+        """The engine kept at this place, if it is the one that was begun with."""
+        if self._thread is None or path != self._path:
+            return None
+        self._thread.join()
+        compiled, self._compiled, self._thread = self._compiled, None, None
+        return compiled
+
+
+_read_ahead = _ReadAhead()
+
+
+def _options(streams: int | None) -> dict[str, Any]:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return {"NUM_STREAMS": streams or cores, "INFERENCE_NUM_THREADS": cores, "INFERENCE_PRECISION_HINT": "f32"}
+
+
+def _place(core: ov.Core, engine_id: str, options: dict[str, Any]) -> Path:
+    """Where an engine is kept that was compiled for this machine and with these options."""
+    cpu = [core.get_property("CPU", name) for name in ("FULL_DEVICE_NAME", "OPTIMIZATION_CAPABILITIES")]
+    key = hashlib.sha256(repr((engine_id, ov.__version__, cpu, sorted(options.items()))).encode()).hexdigest()
+    return cache_folder() / "engines" / f"{key[:32]}.blob"
+
+
+def _imported(core: ov.Core, path: Path, options: dict[str, Any]) -> ov.CompiledModel | None:
+    """The compiled engine kept there; None if there is none, it was damaged, or it is of another build of OpenVINO."""
+    blob = read_kept(path)
+    if blob is None:
+        return None
+    with suppress(RuntimeError):
+        return core.import_model(blob, "CPU", options)
+    return None

@@ -1,0 +1,51 @@
+"""The command's first steps: the same answers, whatever is begun early."""
+
+import subprocess
+import sys
+
+import pytest
+
+from bertcnn.cli.start import _classifies
+
+
+def command(*arguments, **options):
+    return subprocess.run([sys.executable, "-m", "bertcnn.cli.start", *map(str, arguments)], capture_output=True, text=True, **options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["classify", "MODEL", "a text"], True),
+        (["classify", "MODEL"], True),
+        (["classify", "MODEL", "--engine", "openvino", "a text"], True),
+        (["classify", "MODEL", "--engine", "keras", "a text"], False),
+        (["classify", "MODEL", "--engine=keras", "a text"], False),
+        (["classify", "MODEL", "--help"], False),
+        (["classify", "elsewhere", "a text"], False),
+        (["classify"], False),
+        (["score", "MODEL", "in.csv", "out.csv"], False),
+        (["--help"], False),
+        ([], False),
+    ],
+)
+def test_only_classify_begins_with_its_engine(model, arguments, expected):
+    assert _classifies([str(model) if argument == "MODEL" else argument for argument in arguments]) is expected
+
+
+def test_answers_are_those_of_the_command_without_it(run, model):
+    _, expected, _ = run("classify", model, "the router cable", "refund money")
+    for _ in range(2):  # with and without an engine in the cache
+        done = command("classify", model, "the router cable", "refund money")
+        assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
+
+
+def test_a_mistake_is_still_told_in_one_line(model):
+    done = command("classify", model, "--engine", "gpu", "a text")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("bertcnn: engine 'gpu'; expected one of")
+
+
+def test_no_other_command_waits_for_openvino():
+    code = "import sys; sys.argv = ['bertcnn', '--help']\nfrom bertcnn.cli.start import main\ntry: main()\nexcept SystemExit: pass\n"
+    done = subprocess.run([sys.executable, "-c", f"{code}print('openvino' in sys.modules)"], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
