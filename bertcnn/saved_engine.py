@@ -14,13 +14,13 @@ from bertcnn.sealed import MANIFEST, Member, SealedFormat, canonical_json, parse
 from bertcnn.settings import Count, Settings
 
 ENGINE: Final = "engine"
-ENGINE_SCHEMA_VERSION: Final = 1
+ENGINE_SCHEMA_VERSION: Final = 2  # 1 had no bfloat16
 _RECORD, _GRAPH, _WEIGHTS = "engine.json", "model.xml", "model.bin"
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 _MEMBERS = (Member(_RECORD, 64 * _KIB), Member(_GRAPH, 64 * _MIB), Member(_WEIGHTS, 8 * _GIB))
 _FORMAT = SealedFormat("bertcnn engine", ENGINE_SCHEMA_VERSION, _MEMBERS)
 
-Precision = Literal["int8", "float32"]
+Precision = Literal["int8", "bfloat16", "float32"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
@@ -29,12 +29,12 @@ class EngineRecord(Settings):
 
     schema_version: int = Field(ENGINE_SCHEMA_VERSION, ge=1, le=ENGINE_SCHEMA_VERSION, description="of this file")
     bundle_id: str = Field("", description="of the model it computes; set when the model is saved")
-    precision: Precision = Field(description="of the matrix products")
+    precision: Precision = Field(description="of the matrix products; bfloat16 is float32 on a CPU without it")
     reason: str = Field(description="why this precision, in words")
     calibrated_on_rows: int = Field(0, ge=0, description="training rows whose activations set the ranges of int8")
     compared_on_rows: Count = Field(description="validation rows on which it was compared with float32")
-    agreement: Share = Field(description="share of these on which int8 gave the label of float32")
-    macro_f1_loss: float = Field(description="macro-F1 of float32 less that of int8, on these")
+    agreement: Share = Field(description="share of these on which it gave the label of float32; where it is float32, of int8")
+    macro_f1_loss: float = Field(description="macro-F1 of float32 less its own, on these; where it is float32, less that of int8")
     versions: dict[str, str] = Field(description="of openvino and nncf")
 
 

@@ -20,15 +20,23 @@ _KEPT = 8  # compiled engines in the cache
 _USUAL_TOKENS = 16  # of the text with which a model is tried that is read ahead
 
 
-def compiled_model(read: Callable[[], ov.Model], engine_id: str | None = None, streams: int | None = None) -> ov.CompiledModel:
+def has_bfloat16() -> bool:
+    """Whether this machine's CPU computes products in bfloat16."""
+    return "BF16" in ov.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+
+
+def compiled_model(
+    read: Callable[[], ov.Model], engine_id: str | None = None, streams: int | None = None, precision: str = "float32"
+) -> ov.CompiledModel:
     """The model compiled for this machine's CPU, one thread a core; an engine with an id is compiled once and kept in the cache.
 
     Args:
         read: gives the model; not called where a compiled one is kept.
         engine_id: names this exact model; without it nothing is kept.
         streams: batches computed at the same time; by default one a core.
+        precision: "bfloat16" for what the model has in float32, if the CPU can; else it is computed as it is.
     """
-    core, options = ov.Core(), _options(streams)
+    core, options = ov.Core(), _options(streams, precision)
     if engine_id is None:
         return core.compile_model(read(), "CPU", options)
     path = _place(core, engine_id, options)
@@ -53,7 +61,8 @@ def read_ahead(engine: Path, streams: int) -> None:
     """
     with suppress(OSError, ValueError, LookupError, TypeError):
         engine_id = json.loads((engine / "manifest.json").read_bytes())["bundle_id"]
-        core, options = ov.Core(), _options(streams)
+        precision = json.loads((engine / "engine.json").read_bytes())["precision"]
+        core, options = ov.Core(), _options(streams, precision)
         _read_ahead.begin(core, _place(core, str(engine_id), options), options)
 
 
@@ -91,9 +100,11 @@ class _ReadAhead:
 _read_ahead = _ReadAhead()
 
 
-def _options(streams: int | None) -> dict[str, Any]:
+def _options(streams: int | None, precision: str) -> dict[str, Any]:
+    """How a model is compiled, one thread a core."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return {"NUM_STREAMS": streams or cores, "INFERENCE_NUM_THREADS": cores, "INFERENCE_PRECISION_HINT": "f32"}
+    hint = "bf16" if precision == "bfloat16" else "f32"
+    return {"NUM_STREAMS": streams or cores, "INFERENCE_NUM_THREADS": cores, "INFERENCE_PRECISION_HINT": hint}
 
 
 def _place(core: ov.Core, engine_id: str, options: dict[str, Any]) -> Path:

@@ -202,7 +202,7 @@ def _write(bundle: Bundle, engine: SavedEngine | None, form: Format, new: Path, 
     write_new(new / "vocab.txt", "".join(f"{piece}\n" for piece in bundle.vocabulary).encode("utf-8"))
     answers = _writers(bundle, engine, new)[form]()
     progress.advance(1)
-    precision = engine.record.precision if engine is not None else "float32"
+    precision: Literal["int8", "float32"] = "int8" if engine is not None and engine.record.precision == "int8" else "float32"
     thresholds = bundle.calibration.label_thresholds
     parity = compare(reference, answers(), PARITY_TEXTS, precision=precision, label_thresholds=thresholds)
     write_new(new / "README.md", readme(bundle, form, precision, parity.in_words()).encode("utf-8"))

@@ -13,7 +13,7 @@ from bertcnn.data.batches import BatchPlan, pad, plan_compiled
 from bertcnn.engines import EngineOutput, Evidence
 from bertcnn.engines.compiled import compiled_model
 from bertcnn.errors import BundleError
-from bertcnn.saved_engine import SavedEngine
+from bertcnn.saved_engine import Precision, SavedEngine
 
 
 class OpenVINOEngine:
@@ -22,7 +22,7 @@ class OpenVINOEngine:
     Args:
         compiled: of `classifier_graph`, or of its int8 form.
         pad_id: the id of [PAD].
-        name: "openvino-int8" or "openvino-float32".
+        name: "openvino-" and the precision.
         longest: tokens that a text has at most; by default each call's longest. With it, calls have lengths in common.
     """
 
@@ -63,7 +63,8 @@ class OpenVINOEngine:
                     fix="save the model again with this version, or use the engine 'keras'",
                 ) from None
 
-        return cls(compiled_model(read, saved.engine_id, streams), pad_id, f"openvino-{saved.record.precision}", longest)
+        precision = saved.record.precision
+        return cls(compiled_model(read, saved.engine_id, streams, precision), pad_id, f"openvino-{precision}", longest)
 
     @classmethod
     def from_bundle(cls, bundle: Bundle, pad_id: int) -> OpenVINOEngine:
@@ -75,20 +76,19 @@ class OpenVINOEngine:
         from bertcnn.engines.openvino_graph import classifier_graph
 
         encoder = bundle.config.encoder
-        return cls.of_graph(classifier_graph(bundle.tensors, encoder, bundle.config.head), pad_id, encoder.max_positions)
+        return cls.of_graph(classifier_graph(bundle.tensors, encoder, bundle.config.head), pad_id, longest=encoder.max_positions)
 
     @classmethod
-    def of_graph(cls, graph: ov.Model, pad_id: int, longest: int | None = None) -> OpenVINOEngine:
-        """A graph in memory, compiled for this machine."""
-        return cls(compiled_model(lambda: graph), pad_id, "openvino-float32", longest)
+    def of_graph(cls, graph: ov.Model, pad_id: int, precision: Precision = "float32", longest: int | None = None) -> OpenVINOEngine:
+        """A graph in memory of that precision, compiled for this machine."""
+        return cls(compiled_model(lambda: graph, precision=precision), pad_id, f"openvino-{precision}", longest)
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """Logits of each row, in order, and which windows won."""
         rows = len(token_ids)
         found = Evidence.empty(rows, self._filters, self._width) if evidence else None
         output = EngineOutput(np.empty((rows, self._classes), np.float32), found)
-        lengths = np.fromiter(map(len, token_ids), np.int64, rows)
-        plans = plan_compiled(lengths, self._longest)
+        plans = plan_compiled(np.fromiter(map(len, token_ids), np.int64, rows), self._longest)
         with self._lock:
             if len(plans) == 1:  # handing it to another thread would take a tenth of its time
                 self._alone.infer(_inputs(token_ids, plans[0], self._pad_id))

@@ -1,11 +1,11 @@
-"""Building the compiled engine when a model is saved: int8 if it answers as float32 does, else float32."""
+"""Building the compiled engine when a model is saved: int8 if it answers as float32 does, else bfloat16 or float32."""
 
 from __future__ import annotations
 
 import io
 import logging
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -17,10 +17,11 @@ from sklearn.metrics import f1_score
 
 from bertcnn.data.batches import pad, plan_scoring
 from bertcnn.engines import EngineOutput
+from bertcnn.engines.compiled import has_bfloat16
 from bertcnn.engines.openvino_engine import OpenVINOEngine
 from bertcnn.engines.openvino_graph import LAST_PRODUCT, TOKEN_SCALES, classifier_graph
 from bertcnn.progress import Progress
-from bertcnn.saved_engine import EngineRecord, SavedEngine
+from bertcnn.saved_engine import EngineRecord, Precision, SavedEngine
 from bertcnn.settings import EncoderSettings, HeadSettings
 
 CALIBRATION_ROWS = 128
@@ -82,11 +83,11 @@ def spread(rows: Sequence[np.ndarray], most: int) -> list[np.ndarray]:
 def build_engine(
     tensors: Mapping[str, np.ndarray], encoder: EncoderSettings, head: HeadSettings, trial: Trial, *, progress: Progress
 ) -> BuiltEngine:
-    """The model compiled to int8 where that changes nothing that matters, else to float32.
+    """The model compiled to int8 where that changes nothing that matters, else to bfloat16 if this CPU has it, else to float32.
 
     int8 is static, by NNCF: ranges of activations from `trial.calibration`, weights by output channel in 7 of 8 bits, so that the sum of
-    two products fits 16 bits (2 x 255 x 64 < 2^15) and CPUs without VNNI do not saturate either. It is kept if it gives the label of
-    float32 on 99 % of the validation rows and loses at most 0.3 points of macro-F1 there.
+    two products fits 16 bits (2 x 255 x 64 < 2^15) and CPUs without VNNI do not saturate either. A precision is kept if it gives the label
+    of float32 on 99 % of the validation rows and loses at most 0.3 points of macro-F1 there.
 
     Args:
         tensors: weights by name, float32.
@@ -96,35 +97,63 @@ def build_engine(
         progress: told what is done, and the outcome.
     """
     progress.stage("compiling for fast scoring", 2, "steps")
-    graph = classifier_graph(tensors, encoder, head)
-    quantized = _quantize(classifier_graph(tensors, encoder, head, int8_tokens=True), trial.calibration, trial.pad_id)
-    progress.advance(1)
-    running = OpenVINOEngine.of_graph(quantized, trial.pad_id)
-    valid = running.run(trial.valid, evidence=True)
-    reference, answers = trial.answers(trial.valid_logits), trial.answers(valid.logits)
-    agreement = float(np.mean(reference == answers))
-    loss = trial.macro_f1(reference) - trial.macro_f1(answers)
-    fit = agreement >= _AGREEMENT and loss <= _MACRO_F1_LOSS
-    compared = f"macro-F1 {abs(loss):.4f} {'lower' if loss > 0 else 'higher'}" if loss else "the same macro-F1"
-    of_all = "" if answers.ndim == 1 else f"the {answers.shape[1]} labels of "
-    found = f"int8 gives the label of float32 on {agreement:.1%} of {of_all}{len(answers):,} validation rows, with {compared}"
-    limits = f"at least {_AGREEMENT:.0%} and at most {_MACRO_F1_LOSS} lower are wanted"
+    plain = classifier_graph(tensors, encoder, head)
+
+    def candidates() -> Iterator[tuple[Precision, ov.Model]]:
+        yield "int8", _quantize(classifier_graph(tensors, encoder, head, int8_tokens=True), trial.calibration, trial.pad_id)
+        if has_bfloat16():
+            yield "bfloat16", plain
+        yield "float32", plain
+
+    refused: list[_Comparison] = []
+    for precision, graph in candidates():
+        if precision == "int8":
+            progress.advance(1)
+        running = OpenVINOEngine.of_graph(graph, trial.pad_id, precision)
+        valid = running.run(trial.valid, evidence=True)
+        found = _compared(trial, precision, valid.logits)
+        if found.fit or precision == "float32":
+            break
+        refused.append(found)
+    told = [*refused, *([] if precision == "float32" else [found])]
+    limits = f"; at least {_AGREEMENT:.0%} and at most {_MACRO_F1_LOSS} lower are wanted" if refused else ""
+    judged = refused[0] if precision == "float32" else found
     record = EngineRecord(
-        precision="int8" if fit else "float32",
-        reason=found if fit else f"{found}; {limits}",
+        precision=precision,
+        reason="; ".join(comparison.words for comparison in told) + limits,
         calibrated_on_rows=len(trial.calibration),
-        compared_on_rows=len(answers),
-        agreement=agreement,
-        macro_f1_loss=loss,
+        compared_on_rows=len(trial.valid),
+        agreement=judged.agreement,
+        macro_f1_loss=judged.macro_f1_loss,
         versions={name: version(name) for name in ("openvino", "nncf")},
     )
-    if not fit:
-        running = OpenVINOEngine.of_graph(graph, trial.pad_id)
-        valid = running.run(trial.valid, evidence=True)
     progress.advance(1)
     progress.note(f"engine: {record.precision}, since {record.reason}")
-    files = _serialized(quantized if fit else graph)
+    files = _serialized(graph)
     return BuiltEngine(SavedEngine(record, lambda: files), running, valid)
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """How near a precision comes to float32, and whether that is near enough."""
+
+    agreement: float
+    macro_f1_loss: float
+    words: str
+
+    @property
+    def fit(self) -> bool:
+        return self.agreement >= _AGREEMENT and self.macro_f1_loss <= _MACRO_F1_LOSS
+
+
+def _compared(trial: Trial, precision: str, logits: np.ndarray) -> _Comparison:
+    """What an engine answers on the validation rows, beside float32."""
+    reference, answers = trial.answers(trial.valid_logits), trial.answers(logits)
+    agreement, loss = float(np.mean(reference == answers)), trial.macro_f1(reference) - trial.macro_f1(answers)
+    compared = f"macro-F1 {abs(loss):.4f} {'lower' if loss > 0 else 'higher'}" if loss else "the same macro-F1"
+    of_all = "" if answers.ndim == 1 else f"the {answers.shape[1]} labels of "
+    words = f"{precision} gives the label of float32 on {agreement:.1%} of {of_all}{len(answers):,} validation rows, with {compared}"
+    return _Comparison(agreement, loss, words)
 
 
 def _quantize(graph: ov.Model, rows: Sequence[np.ndarray], pad_id: int) -> ov.Model:

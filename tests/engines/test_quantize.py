@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bertcnn.engines.compiled import has_bfloat16
 from bertcnn.engines.keras_engine import KerasEngine
 from bertcnn.engines.openvino_engine import OpenVINOEngine
+from bertcnn.engines.openvino_graph import classifier_graph
 from bertcnn.engines.quantize import Trial, build_engine, spread
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
@@ -70,9 +72,34 @@ def test_float32_is_kept_when_int8_answers_otherwise_and_says_why(model, asked):
     other = np.roll(asked.valid_logits, 1, axis=1)  # a model that answers otherwise on every row
     engine = build(model, Trial(asked.calibration, asked.valid, asked.valid_labels, other, 0))
     assert engine.record.precision == "float32"
-    assert "at least 99% and at most 0.003 lower are wanted" in engine.record.reason
+    assert engine.record.reason.count("gives the label of float32 on 0.0%") == 1 + has_bfloat16()
+    assert engine.record.reason.endswith("; at least 99% and at most 0.003 lower are wanted")
+    assert engine.record.agreement == 0.0
     assert b"FakeQuantize" not in engine.read()[0]
     np.testing.assert_allclose(OpenVINOEngine.from_saved(engine, 0).run(asked.valid).logits, asked.valid_logits, atol=1e-4)
+
+
+def test_where_int8_is_not_good_enough_bfloat16_is_taken_if_the_cpu_has_it(model, int8):
+    valid = rows(seed=2, count=800)
+    logits = KerasEngine(model, 0).run(valid).logits
+    halved = OpenVINOEngine.of_graph(classifier_graph(extract(model.weights), ENCODER, HEAD), 0, "bfloat16")
+    answers, by_int8, by_bfloat16 = (
+        found.argmax(axis=1) for found in (logits, OpenVINOEngine.from_saved(int8, 0).run(valid).logits, halved.run(valid).logits)
+    )
+    hard = np.flatnonzero((by_int8 != answers) & (by_bfloat16 == answers))
+    assert len(hard) >= 3
+    engine = build(model, Trial(rows(seed=1), [valid[row] for row in hard], answers[hard], logits[hard], 0))
+    if not has_bfloat16():
+        assert engine.record.precision == "float32"
+        return
+    assert (engine.record.precision, engine.record.agreement) == ("bfloat16", 1.0)
+    assert "; bfloat16 gives the label of float32 on 100.0%" in engine.record.reason
+    assert b"FakeQuantize" not in engine.read()[0]
+    running = OpenVINOEngine.from_saved(engine, 0)
+    assert running.name == "openvino-bfloat16"
+    found = running.run(valid).logits
+    np.testing.assert_allclose(found, halved.run(valid).logits, atol=1e-6)
+    assert 0 < np.abs(found - logits).max() < 0.1 * logits.std()
 
 
 def test_no_weight_uses_the_eighth_bit(int8):
