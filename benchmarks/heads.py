@@ -3,7 +3,7 @@
     python -m benchmarks.heads train.csv [tickets.csv ...] [--reviews] [--recipe frozen|full] [--seeds 5] [--rows 2000] [--out FILE]
 
 All three start from the same encoder, see the same rows in the same order, and take the same number of steps. Each seed divides a file
-anew: a fifth is asked about at the end, a tenth of the rest chooses the best epoch, the rest is learned from. Before that, with a
+anew: a fifth is asked about at the end, a tenth of the rest chooses the epoch, the rest is learned from. Before that, with a
 division of its own, each head has its learning rate chosen from five, on rows that choose, not on those asked about (`full`
 keeps its own). The paired test is Student's over the seeds. A finished run is kept in --out and not repeated.
 
@@ -116,7 +116,7 @@ class PooledHead(keras.Model):
 
 @dataclass(frozen=True)
 class Division:
-    """Places of rows: to learn from, to choose the best epoch, to be asked about; each int64 [rows]."""
+    """Places of rows: to learn from, to choose the epoch, to be asked about; each int64 [rows]."""
 
     learn: np.ndarray
     choose: np.ndarray

@@ -122,7 +122,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         Args:
             texts: strings; blank ones are left out.
             labels: one for each text, strings or integers; or for each text a list of strings, all its labels.
-            valid: texts and labels that choose the best epoch; by default a tenth of the rows, stratified, duplicates kept together.
+            valid: texts and labels that choose epoch and thresholds; by default a tenth of the rows, stratified, duplicates kept together.
             columns: where the texts came from, to be saved with the model.
             savepoints: a folder in which the training is saved every minute. A call with the same rows and settings goes on from there
                 after a kill, to the same weights. The folder stays, to be removed when the model is saved.
@@ -164,7 +164,9 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         if savepoints is not None:
             story = {"recipe": recipe, "seed": seed, "training": settings.model_dump(mode="json"), "head": head.model_dump(mode="json")}
             data = {"encoder": digest(extract(encoder.weights)), "rows": digest([*train_rows.arrays(), *valid_rows.arrays()])}
-            kept = Savepoints(Path(savepoints), {**story, **data, "versions": _versions()}, progress)
+            kept = Savepoints(
+                Path(savepoints), {**story, **data, "versions": _versions(), "keeps": "last epoch within one standard error"}, progress
+            )
         known = rows_to_know(train_rows.token_ids, train_rows.labels)
         model, result = train(
             encoder, train_rows, valid_rows, head, recipe, settings, seed=seed, progress=progress, embed=embed, savepoints=kept, known=known

@@ -160,7 +160,7 @@ def training_report(bundle: Bundle, engine: Engine, learned: Rows, held_out: Row
         title=f"Text classifier with {len(names)} labels",
         rows_are="validation rows",
         several=bundle.several,
-        caution="Measured on the validation rows. They chose the best epoch and the temperature, so expect slightly less on new tickets; "
+        caution="Measured on the validation rows. They chose the epoch and the temperature, so expect slightly less on new tickets; "
         "bertcnn evaluate --report measures on rows of your own.",
         about=about(bundle.config, origin),
         profile=replace(

@@ -95,7 +95,7 @@ def learning_and_validation(
     fraction: float,
     progress: Progress,
 ) -> tuple[LabelledTexts, LabelledTexts]:
-    """Rows to learn from, and rows that choose the best epoch.
+    """Rows to learn from, and rows that choose the epoch and the thresholds.
 
     Args:
         texts: strings.
@@ -121,7 +121,7 @@ def learning_and_validation(
             expected="at least one label with 2 different texts",
             fix="add rows with other texts, or give validation rows of their own",
         )
-    progress.note(f"{len(kept)} rows to learn from, {len(held_out)} held out to choose the best epoch")
+    progress.note(f"{len(kept)} rows to learn from, {len(held_out)} held out to choose the epoch and the thresholds")
     return learning.of(kept), learning.of(held_out)
 
 

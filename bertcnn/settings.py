@@ -234,7 +234,10 @@ class TrainingSettings(Settings):
     fewest_steps: Annotated[int, Field(ge=0)] = Field(
         0, description="a small file gets more epochs until it has so many steps (Mosbach et al. 2021, section 5)"
     )
-    patience: Count = Field(2, description="epochs without a better macro-F1 before training stops")
+    patience: Count | None = Field(
+        None,
+        description="epochs without a better macro-F1 before training stops; by default it does not, as the learning rate falls to the end",
+    )
     batch_size: Count = Field(32, description="rows of a batch")
     learning_rate: Positive = Field(2e-4, description="peak, of the encoder's top layer")
     head_multiplier: Positive = Field(5.0, description="the head learns this many times faster")
@@ -265,8 +268,8 @@ class TrainingSettings(Settings):
 
 
 FULL = TrainingSettings()
-FROZEN = TrainingSettings(epochs=4, fewest_steps=600, patience=3, batch_size=64, learning_rate=3e-3, head_multiplier=1.0, layer_decay=1.0)
-FEW_SHOT = FROZEN.model_copy(update={"epochs": 20, "fewest_steps": 0, "patience": 20, "learning_rate": 1e-3, "label_smoothing": 0.0})
+FROZEN = TrainingSettings(epochs=4, fewest_steps=600, batch_size=64, learning_rate=3e-3, head_multiplier=1.0, layer_decay=1.0)
+FEW_SHOT = FROZEN.model_copy(update={"epochs": 20, "fewest_steps": 0, "learning_rate": 1e-3, "label_smoothing": 0.0})
 FROZEN_HEAD = HeadSettings(filters=64, dropout=0.5)  # where nothing but the head learns, twice the filters learned no better
 
 

@@ -51,7 +51,9 @@ def train(
     encoder: Annotated[
         str | None, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.", show_default="minilm-l6")
     ] = None,
-    valid: Annotated[Path | None, typer.Option(help="Labelled file that chooses the best epoch.", show_default="a tenth of DATA")] = None,
+    valid: Annotated[
+        Path | None, typer.Option(help="Labelled file that chooses epoch and thresholds.", show_default="a tenth of DATA")
+    ] = None,
     recipe: Annotated[
         str | None,
         typer.Option(

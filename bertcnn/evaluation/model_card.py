@@ -52,7 +52,7 @@ on {config.created_at} ({versions}).
 
 ## Figures
 
-On the {figures.rows} validation rows, which chose the best epoch and the temperature ({temperature:.3f}), so expect
+On the {figures.rows} validation rows, which chose the epoch and the temperature ({temperature:.3f}), so expect
 slightly less on new rows: accuracy {figures.accuracy:.4f}{right}, macro-F1 {figures.macro_f1:.4f}, weighted F1 {figures.weighted_f1:.4f}.
 Calibration: {calibration.in_words()}; {calibration.bins} bins of equal numbers of rows, each row's temperature fitted
 without the row.

@@ -236,7 +236,7 @@ def _charts(report: Report) -> dict[str, Chart]:
             [Line("training loss", "one", tuple((one.epoch, one.loss) for one in report.epochs), dots=True)],
         )
         found["scores"] = draw(
-            f"Accuracy and macro-F1 on the validation rows over {len(report.epochs)} epochs; the best is epoch {report.best_epoch}",
+            f"Accuracy and macro-F1 on the validation rows over {len(report.epochs)} epochs; epoch {report.best_epoch} is kept",
             epoch,
             Axis("on the validation rows", max(0.0, np.floor(10 * min(scores) - 0.1) / 10), 1, percent=True),
             [

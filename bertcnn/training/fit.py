@@ -70,7 +70,7 @@ class FitResult:
 
     Attributes:
         epochs: one entry for each epoch.
-        best_epoch: whose weights the model now holds, counted from 1.
+        best_epoch: whose weights the model now holds, counted from 1: the last one that is not clearly worse than the best.
         valid_logits: float32 [rows, C], of the validation rows under those weights.
         padded_lengths: the compiled shapes' lengths.
         known: of the rows that `train` was asked to answer: logits float32 [rows, C] and means of their token embeddings float32 [rows, D];
@@ -93,21 +93,38 @@ class _Story:
     history: list[EpochFigures] = field(default_factory=list)
     best_epoch: int = 0
     best_macro_f1: float = -1.0
-    best_logits: np.ndarray = field(default_factory=lambda: np.empty((0, 0), np.float32))
-    best_weights: dict[str, np.ndarray] = field(default_factory=dict)
+    kept_epoch: int = 0
+    kept_logits: np.ndarray = field(default_factory=lambda: np.empty((0, 0), np.float32))
+    kept_weights: dict[str, np.ndarray] = field(default_factory=dict)
 
     def parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """As a savepoint keeps it."""
-        told = {name: getattr(self, name) for name in ("epoch", "losses", "best_epoch", "best_macro_f1")}
-        weights = {f"best/{name}": value for name, value in self.best_weights.items()}
-        return {**told, "history": [asdict(figures) for figures in self.history]}, {"best_logits": self.best_logits, **weights}
+        told = {name: getattr(self, name) for name in ("epoch", "losses", "best_epoch", "best_macro_f1", "kept_epoch")}
+        weights = {f"kept/{name}": value for name, value in self.kept_weights.items()}
+        return {**told, "history": [asdict(figures) for figures in self.history]}, {"kept_logits": self.kept_logits, **weights}
 
     @classmethod
     def of_parts(cls, told: dict[str, Any], tensors: dict[str, np.ndarray]) -> _Story:
         """What `parts` gave."""
         history = [EpochFigures(**figures) for figures in told.pop("history")]
-        weights = {name.removeprefix("best/"): value for name, value in tensors.items() if name.startswith("best/")}
-        return cls(**told, history=history, best_logits=tensors["best_logits"], best_weights=weights)
+        weights = {name.removeprefix("kept/"): value for name, value in tensors.items() if name.startswith("kept/")}
+        return cls(**told, history=history, kept_logits=tensors["kept_logits"], kept_weights=weights)
+
+    def is_over(self, patience: int | None) -> bool:
+        """Whether so many epochs have passed without a better one."""
+        return patience is not None and bool(self.history) and self.history[-1].epoch - self.best_epoch >= patience
+
+    def ends_epoch(self, figures: EpochFigures, rows: int) -> bool:
+        """Whether to keep this epoch's weights: unless the best was better by more than the standard error of a share of `rows`.
+
+        Among epochs that the validation rows cannot tell apart the last is the best bet, since the learning rate falls to the end; the
+        best figure by a hair belongs to an earlier one too often (the rule of one standard error, Breiman et al. 1984, section 3.4.3).
+        """
+        if figures.macro_f1 > self.best_macro_f1:
+            self.best_macro_f1, self.best_epoch = figures.macro_f1, figures.epoch
+        error = math.sqrt(self.best_macro_f1 * (1.0 - self.best_macro_f1) / rows)
+        self.history.append(figures)
+        return figures.macro_f1 >= self.best_macro_f1 - error
 
 
 def fit(
@@ -121,12 +138,12 @@ def fit(
     progress: Progress,
     savepoints: Savepoints | None = None,
 ) -> FitResult:
-    """Train `model` in place; it ends with the weights of its best epoch.
+    """Train `model` in place; it ends with the weights of the last epoch that is not clearly worse than the best one.
 
     Args:
         model: inputs by name to logits float32 [B, C], of packed rows [B, K, C].
         train: rows to learn from.
-        valid: rows that choose the best epoch.
+        valid: rows that choose the epoch.
         settings: how.
         layers: blocks of the encoder, for the layer-wise learning rates.
         seed: of the order of the rows.
@@ -169,7 +186,7 @@ def fit(
     if saved is not None:
         progress.note(f"going on from epoch {story.epoch}, batch {len(story.losses)} of {steps}, where an interrupted training was saved")
         progress.advance(steps * (story.epoch - 1) + len(story.losses))
-    while story.epoch <= epochs and not (story.history and story.history[-1].epoch - story.best_epoch >= settings.patience):
+    while story.epoch <= epochs and not story.is_over(settings.patience):
         chance = np.random.default_rng([seed, story.epoch])
         plans: Plans = (
             plan_training(train.lengths, padded_lengths, settings.batch_size, chance) if packing is None else packing.epoch(chance)
@@ -183,13 +200,11 @@ def fit(
         figures = EpochFigures(story.epoch, float(np.mean(story.losses)), macro_f1, accuracy)
         logger.info("%s", figures)
         progress.advance(0, macro_f1=macro_f1)
-        if macro_f1 > story.best_macro_f1:
-            story.best_macro_f1, story.best_epoch = macro_f1, story.epoch
-            story.best_logits, story.best_weights = logits, extract(model.trainable_variables)
-        story.history.append(figures)
+        if story.ends_epoch(figures, len(valid.labels)):
+            story.kept_epoch, story.kept_logits, story.kept_weights = story.epoch, logits, extract(model.trainable_variables)
         story.epoch, story.losses = story.epoch + 1, []
-    assign(model.trainable_variables, story.best_weights, error=TrainingError)
-    return FitResult(tuple(story.history), story.best_epoch, story.best_logits, padded_lengths)
+    assign(model.trainable_variables, story.kept_weights, error=TrainingError)
+    return FitResult(tuple(story.history), story.kept_epoch, story.kept_logits, padded_lengths)
 
 
 def _finite(loss: float, batch: int) -> float:

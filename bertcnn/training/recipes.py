@@ -146,7 +146,7 @@ def train(  # noqa: PLR0913 - what a training is made of
     Args:
         encoder: what the classifier stands on.
         train_rows: rows to learn from.
-        valid_rows: rows that choose the best epoch.
+        valid_rows: rows that choose the epoch whose weights are kept.
         head: shape of the CNN head.
         recipe: "full", "frozen" or "few-shot".
         settings: how.
@@ -157,7 +157,7 @@ def train(  # noqa: PLR0913 - what a training is made of
         known: int [K], training rows to be answered at the end where the encoder is not trained, since what that takes is at hand.
 
     Returns:
-        The classifier with the weights of its best epoch, and the story of its training.
+        The classifier with the weights of that epoch, and the story of its training.
     """
     classes = int(max(train_rows.labels.max(), valid_rows.labels.max())) + 1 if train_rows.sets is None else train_rows.sets.shape[1]
     cnn_head = CnnHead(encoder.settings.width, classes, head, seed=seed, name="head")

@@ -24,7 +24,7 @@ class Attempt:
 
     Attributes:
         train: int [rows], the rows to learn from.
-        valid: int [rows], the rows that choose the best epoch.
+        valid: int [rows], the rows that choose the epoch.
         head: shape of the CNN head.
         settings: how.
         seed: of all chance.
