@@ -268,7 +268,7 @@ class TrainingSettings(Settings):
 
 
 FULL = TrainingSettings()
-FROZEN = TrainingSettings(epochs=4, fewest_steps=600, batch_size=64, learning_rate=3e-3, head_multiplier=1.0, layer_decay=1.0)
+FROZEN = TrainingSettings(epochs=4, fewest_steps=300, batch_size=64, learning_rate=3e-3, head_multiplier=1.0, layer_decay=1.0)
 FEW_SHOT = FROZEN.model_copy(update={"epochs": 20, "fewest_steps": 0, "learning_rate": 1e-3, "label_smoothing": 0.0})
 FROZEN_HEAD = HeadSettings(filters=64, dropout=0.5)  # where nothing but the head learns, twice the filters learned no better
 
