@@ -1,10 +1,13 @@
 """The compiled engine: any rows in any order, and what it keeps in the cache."""
 
+import json
+import shutil
 import threading
 
 import numpy as np
 import pytest
 
+from bertcnn import load
 from bertcnn.bundle import read_bundle
 from bertcnn.encoders.convert import load_encoder
 from bertcnn.engines.openvino_engine import OpenVINOEngine, token_embeddings
@@ -12,6 +15,7 @@ from bertcnn.engines.openvino_graph import encoder_graph
 from bertcnn.errors import BundleError
 from bertcnn.models.weights import extract
 from bertcnn.saved_engine import SavedEngine, read_engine
+from bertcnn.sealed import Member, SealedFormat, canonical_json, seal
 from bertcnn.training.recipes import keras_embed
 from tests.engines.test_openvino_graph import rows
 from tests.tiny import saved
@@ -88,6 +92,21 @@ def test_a_cache_that_cannot_be_written_does_no_harm(stored, tmp_path, monkeypat
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path / "file"))
     assert OpenVINOEngine.from_saved(stored, 0).run(rows()).logits.shape == (60, 3)
+
+
+def test_an_engine_of_the_first_format_is_still_read(encoder_folder, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(saved(encoder_folder), folder)
+    place = folder / "engine"
+    members = {path.name: path.read_bytes() for path in place.iterdir() if path.name != "manifest.json"}
+    members["engine.json"] = canonical_json({**json.loads(members["engine.json"]), "schema_version": 1})
+    form = SealedFormat("bertcnn engine", 1, tuple(Member(name, 1 << 30) for name in ("engine.json", "model.xml", "model.bin")))
+    members["manifest.json"] = seal(form, members)[1]
+    for name, content in members.items():
+        (place / name).write_bytes(content)
+    assert load(folder).engine.name == load(saved(encoder_folder)).engine.name
+    engine = read_engine(folder, read_bundle(folder).bundle_id)
+    assert (engine.record.schema_version, engine.read()[1]) == (1, members["model.bin"])
 
 
 def test_what_openvino_cannot_read_is_told_in_one_line(stored, cache):
