@@ -22,6 +22,8 @@ def command(*arguments, **options):
         (["classify", "MODEL", "--engine=keras", "a text"], False),
         (["classify", "MODEL", "--help"], False),
         (["classify", "elsewhere", "a text"], False),
+        (["classify", "long" * 2000, "a text"], False),
+        (["classify", "\0", "a text"], False),
         (["classify"], False),
         (["score", "MODEL", "in.csv", "out.csv"], False),
         (["--help"], False),
