@@ -150,7 +150,7 @@ def cached_predictor(folder: str, saved_at: int) -> Predictor:  # noqa: ARG001 -
 def describe(predictor: Predictor) -> None:
     """What the model is: its origin and figures in a row, its labels below."""
     config, metrics = predictor.bundle.config, predictor.bundle.metrics
-    with st.container(horizontal=True, gap="small"):
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         if isinstance(metrics.get("macro_f1"), float):
             rows = f" on {metrics['rows']:,} validation rows" if isinstance(metrics.get("rows"), int) else ""
             st.badge(plain(f"macro-F1 {metrics['macro_f1']:.3f}{rows}"), icon=":material/target:", color="green")
@@ -187,6 +187,11 @@ def classify_one(predictor: Predictor) -> None:
             answer_one(predictor, st.session_state["asked"])
 
 
+def in_percent(confidence: float) -> str:
+    """The confidence in words; never 100 %, which no model is sure of."""
+    return "over 99%" if confidence > 0.99 else f"{confidence:.0%}"
+
+
 def answer_one(predictor: Predictor, text: str) -> None:
     """Label, confidence and bars, or a friendly line."""
     answer = predictor.classify([text])[0]
@@ -196,7 +201,7 @@ def answer_one(predictor: Predictor, text: str) -> None:
     st.metric(
         "Labels" if predictor.several else "Label",
         plain(answer.label) or "none",
-        f"{answer.confidence:.0%} confidence",
+        f"{in_percent(answer.confidence)} confidence",
         delta_color="off",
         delta_arrow="off",
     )

@@ -178,6 +178,14 @@ def test_a_complaint_gets_a_label_with_its_confidence(app):
     assert app.metric[0].delta.endswith("% confidence")
 
 
+def test_no_answer_is_called_certain(tmp_path, monkeypatch):
+    app = open_app(tmp_path, monkeypatch)
+    save_model(tmp_path / "tiny", calibration=Calibration(temperature=1e-3, fitted_on_rows=10))
+    app.run().text_area[0].set_value("my router is not working")
+    press(app, "Classify")
+    assert app.metric[0].delta == "over 99% confidence"
+
+
 def test_the_words_that_moved_the_answer_are_marked_in_the_text(app):
     app.text_area[0].set_value("my *router's* led is [not] working, :red[twice] charged " + "x " * 3000)
     press(app, "Classify")
