@@ -17,6 +17,7 @@ import openvino as ov
 from bertcnn.files import cache_folder, keep, read_kept
 
 _KEPT = 8  # compiled engines in the cache
+_LARGEST_RECORD = 1 << 16  # bytes
 _USUAL_TOKENS = 16  # of the text with which a model is tried that is read ahead
 
 
@@ -59,9 +60,8 @@ def read_ahead(engine: Path, streams: int) -> None:
         engine: the folder of a saved engine.
         streams: as for `compiled_model`.
     """
-    with suppress(OSError, ValueError, LookupError, TypeError):
-        engine_id = json.loads((engine / "manifest.json").read_bytes())["bundle_id"]
-        precision = json.loads((engine / "engine.json").read_bytes())["precision"]
+    with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
+        engine_id, precision = _told(engine / "manifest.json")["bundle_id"], _told(engine / "engine.json")["precision"]
         core, options = ov.Core(), _options(streams, precision)
         _read_ahead.begin(core, _place(core, str(engine_id), options), options)
 
@@ -98,6 +98,13 @@ class _ReadAhead:
 
 
 _read_ahead = _ReadAhead()
+
+
+def _told(path: Path) -> Any:  # noqa: ANN401 - any JSON value
+    """What a small JSON file says; a pipe in its place, which nobody may ever write to, is not opened. It is checked when it counts."""
+    if not path.is_file() or path.stat().st_size > _LARGEST_RECORD:
+        raise ValueError(f"{path} is no small file")
+    return json.loads(path.read_bytes())
 
 
 def _options(streams: int | None, precision: str) -> dict[str, Any]:

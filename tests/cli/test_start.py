@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 
 import pytest
 
-from bertcnn.cli.start import _classifies
+from bertcnn.cli.start import _classifies, main
+from bertcnn.engines import compiled
 
 
 def command(*arguments, **options):
@@ -51,3 +54,15 @@ def test_no_other_command_waits_for_openvino():
     code = "import sys; sys.argv = ['bertcnn', '--help']\nfrom bertcnn.cli.start import main\ntry: main()\nexcept SystemExit: pass\n"
     done = subprocess.run([sys.executable, "-c", f"{code}print('openvino' in sys.modules)"], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_the_engine_is_read_while_python_imports(model, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["bertcnn", "classify", str(model), "the router"])
+    readers, read = [], compiled.read_kept
+    monkeypatch.setattr(compiled, "read_kept", lambda path: (readers.append(threading.current_thread().name), read(path))[1])
+    for _ in range(2):
+        with suppress(SystemExit):
+            main()
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert readers == ["bertcnn-read-ahead", "MainThread", "bertcnn-read-ahead"]  # nothing is kept the first time

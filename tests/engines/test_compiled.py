@@ -1,5 +1,8 @@
 """A compiled engine that is read ahead: used when it is the one asked for, and never needed."""
 
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -69,8 +72,14 @@ def test_where_nothing_can_be_read_ahead_it_is_compiled_as_usual(engine, tmp_pat
     assert OpenVINOEngine.from_saved(stored, 0, streams=1).run(rows()).logits.shape == (60, 3)
 
 
-@pytest.mark.parametrize("manifest", [None, b"", b"\xff", b"[]", b"{}", b'{"bundle_id": 3}'])
+@pytest.mark.parametrize("manifest", [None, b"", b"\xff", b"[]", b"{}", b'{"bundle_id": 3}', b"[" * 60_000, b" " * 70_000 + b"{}"])
 def test_a_folder_that_is_no_engine_is_left_alone(tmp_path, manifest):
     if manifest is not None:
         (tmp_path / "manifest.json").write_bytes(manifest)
     read_ahead(tmp_path, streams=1)
+
+
+def test_a_pipe_in_a_files_place_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "manifest.json")
+    code = f"import pathlib; from bertcnn.engines.compiled import read_ahead; read_ahead(pathlib.Path({str(tmp_path)!r}), streams=1)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
