@@ -16,7 +16,7 @@ from bertcnn.cli.encoder import encoder_app, fill_mask
 from bertcnn.cli.export import export
 from bertcnn.cli.interrupts import INTERRUPTED, Told
 from bertcnn.cli.pretrain import pretrain
-from bertcnn.cli.quiet import load_keras
+from bertcnn.cli.quiet import load_keras, skip_converter
 from bertcnn.cli.tune import training_plan, tune
 from bertcnn.errors import BertCNNError, OutputError
 
@@ -244,7 +244,7 @@ def _prepare(engine: str) -> None:
     if engine == "keras":
         load_keras()
     else:
-        sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type] # its converter, not used here, is half of its import
+        skip_converter()
 
 
 def _lines() -> Iterator[str]:

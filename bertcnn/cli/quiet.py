@@ -1,4 +1,4 @@
-"""Keeps the start-up chatter of the numerical libraries off the user's screen."""
+"""Keeps what the numerical libraries do at their start, and nobody here asked for, off the user's screen and time."""
 
 from __future__ import annotations
 
@@ -24,3 +24,8 @@ def load_keras() -> None:
         os.dup2(kept, 2)
         os.close(nowhere)
         os.close(kept)
+
+
+def skip_converter() -> None:
+    """Have OpenVINO imported without its converter of other libraries' models, which is half of its import and not used by a command."""
+    sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type] # None: importing it fails, which OpenVINO expects

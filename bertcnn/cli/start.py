@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from bertcnn.cli.quiet import skip_converter
+
 
 def main() -> None:
     """Run a command; `classify` has its engine read from disk while Python imports the rest, two tenths of the time to its answer."""
     if _classifies(sys.argv[1:]):
-        sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type] # its converter, not used here, is half of its import
+        skip_converter()
         from bertcnn.engines.compiled import read_ahead
 
         read_ahead(Path(sys.argv[2]) / "engine", streams=1)
