@@ -26,7 +26,7 @@ from bertcnn.models.forward import Forward, padded_up_to
 from bertcnn.progress import Silent
 from bertcnn.settings import FROZEN, FROZEN_HEAD
 from bertcnn.training.fit import Examples
-from bertcnn.training.recipes import fit_head
+from bertcnn.training.head import fit_head
 
 RULES = ("none", "sqrt", "balanced")
 ASKED, CHOOSING, FEWEST = 0.2, 0.1, 3

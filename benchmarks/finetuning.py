@@ -113,7 +113,7 @@ def our_step(folder: Path, token_ids: list[np.ndarray], labels: np.ndarray, docu
     from bertcnn.models.classifier import BertCnn, CnnHead
     from bertcnn.training.fit import Examples, labelled_batches
     from bertcnn.training.optimizer import LayerwiseAdamW, layer_share
-    from bertcnn.training.recipes import on_used_pieces
+    from bertcnn.training.pieces import on_used_pieces
     from bertcnn.training.step import make_step, smoothed_cross_entropy
 
     encoder = load_encoder(folder)

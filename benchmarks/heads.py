@@ -46,8 +46,10 @@ from bertcnn.models.forward import Forward, padded_up_to
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FROZEN, FROZEN_HEAD, FULL, HeadSettings, TrainingSettings
+from bertcnn.training.features import Features, TokenizedRows, keras_embed
 from bertcnn.training.fit import Examples
-from bertcnn.training.recipes import Features, TokenizedRows, fit_everything, fit_head, keras_embed
+from bertcnn.training.head import fit_head
+from bertcnn.training.recipes import fit_everything
 from bertcnn.training.start import load_start
 
 HEADS = ("cnn", "mean", "cls")

@@ -19,6 +19,7 @@ from sklearn.utils import Tags
 
 from bertcnn.attribution import AttentionMaps, Attribution, attention_weights, attribute
 from bertcnn.bundle import Bundle, BundleConfig, check_bundle_target, read_bundle, write_bundle
+from bertcnn.data.label_names import label_text
 from bertcnn.data.label_sets import separator_for
 from bertcnn.engines import Engine, EngineName, EngineOutput, check_engine
 from bertcnn.engines.keras_engine import KerasEngine, classifier_of
@@ -42,10 +43,11 @@ from bertcnn.progress import Progress, Silent
 from bertcnn.reporting import Measured, Origin, Rows, about, training_report
 from bertcnn.rows import KnownRows, learning_and_validation
 from bertcnn.saved_engine import engine_in_memory
-from bertcnn.settings import FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe
+from bertcnn.settings import FEW_SHOT_HEAD, FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe
 from bertcnn.text.wordpiece import WordPieceTokenizer
+from bertcnn.training.features import Embed, TokenizedRows, keras_embed
 from bertcnn.training.fit import FitResult
-from bertcnn.training.recipes import Embed, TokenizedRows, choose_recipe, on_gpu, recipe_settings, train
+from bertcnn.training.recipes import choose_recipe, on_gpu, recipe_settings, train
 from bertcnn.training.savepoints import Savepoints, digest
 from bertcnn.training.start import load_start
 
@@ -66,8 +68,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         encoder: name of a published encoder, or a folder that holds one.
-        recipe: "full" trains everything, "frozen" only the head on features computed once, "few-shot" likewise, from a linear probe on, for
-            labels with few rows; "auto" chooses.
+        recipe: "full" trains everything, "frozen" only the head on features computed once, "few-shot" makes the most of few
+            rows a label: it tunes the encoder by contrast and in the end learns from the rows held out too; "auto" chooses.
         seed: makes a run repeat exactly on the same machine.
         training: changes to the recipe's `TrainingSettings`, such as `{"epochs": 3, "class_weight": "balanced"}`.
         auto_precision: how often automatic answers have to be right: a share such as 0.95, or "0.95,billing=0.99" for single labels.
@@ -158,8 +160,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             recipe, reason = choice.recipe, choice.reason
         progress.note(f"recipe {recipe}: {reason}")
         settings = recipe_settings(recipe, changes)
-        head = self.head or (HeadSettings() if recipe == "full" else FROZEN_HEAD)
-        embed = None if recipe == "full" else embed_on_cpu(encoder, tokenizer.pad_id)
+        head = self.head or {"full": HeadSettings(), "few-shot": FEW_SHOT_HEAD}.get(recipe, FROZEN_HEAD)
         kept = None
         if savepoints is not None:
             story = {"recipe": recipe, "seed": seed, "training": settings.model_dump(mode="json"), "head": head.model_dump(mode="json")}
@@ -169,7 +170,19 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             )
         known = rows_to_know(train_rows.token_ids, train_rows.labels)
         model, result = train(
-            encoder, train_rows, valid_rows, head, recipe, settings, seed=seed, progress=progress, embed=embed, savepoints=kept, known=known
+            encoder,
+            train_rows,
+            valid_rows,
+            head,
+            recipe,
+            settings,
+            seed=seed,
+            progress=progress,
+            embed_with=lambda encoder: embed_on_cpu(encoder, tokenizer.pad_id) or keras_embed(encoder),
+            savepoints=kept,
+            known=known,
+            label_names=None if learning.several else tokenizer.encode([label_text(str(name)) for name in classes]).token_ids,
+            learn_valid=valid is None,
         )
         self._known = KnownRows([train_rows.token_ids[row] for row in known], train_rows.labels[known], result.known)
         self.classes_, self.history_, self.recipe_ = classes, result.epochs, (recipe, reason)
@@ -180,7 +193,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         )
         epochs = tuple(Epoch(one.epoch, one.loss, one.macro_f1, one.accuracy) for one in result.epochs)
         measured = Measured(judged, figures, calibration, epochs, result.best_epoch)
-        origin = (origin or Origin()).of_rows(held_out.given)
+        origin = replace((origin or Origin()).of_rows(held_out.given), validation_learned=result.learned_logits is not None)
         self._material = learned, validated, measured, origin  # of the card and the report
         self.metrics_["epochs"] = [asdict(one) for one in epochs]
         self.metrics_["origin"] = {"command": origin.command, "file": origin.file, "sha256": origin.sha256}
@@ -252,22 +265,28 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         )
         self._predictor = Predictor(self._bundle, KerasEngine(model, tokenizer.pad_id))
         sample = spread(train_rows.token_ids, CALIBRATION_ROWS)
-        given = valid_rows.token_ids, valid_rows.labels, result.valid_logits
+        given = valid_rows.token_ids, valid_rows.labels, result.model_logits
         self._trial: Trial | None = Trial(sample, *given, tokenizer.pad_id, valid_rows.sets)
+        self._unlearned = None if result.learned_logits is None else result.valid_logits  # before validation rows were learned from
         return judged, figures, calibration
 
     def _judged(self, bundle: Bundle, engine: Engine, valid: EngineOutput, trial: Trial) -> Bundle:
-        """The model with its scope, and with decisions, by what an engine answers: thresholds of float32 are not quite those of int8."""
+        """The model with its scope, and with decisions, by what an engine answers: thresholds of float32 are not quite those of int8.
+
+        On validation rows that the model has learned from in the end, what it answered before counts.
+        """
         logits, means = self._known.answers(engine)
-        scope = learn_scope(logits, means, self._known.labels, valid.logits, valid.found.means, seed=int(self.seed))
-        outside = scope.outside(valid.logits, valid.found.means)
+        answers = valid.logits if self._unlearned is None else self._unlearned
+        scope = learn_scope(logits, means, self._known.labels, answers, valid.found.means, seed=int(self.seed))
+        outside = scope.outside(answers, valid.found.means)
         truth = Truth(bundle.labels, trial.valid_labels, trial.valid_sets)
-        held_out = Judgement(truth, valid.logits, bundle.calibration).held_out(outside)
+        judgement = Judgement(truth, answers, bundle.calibration)
+        held_out = judgement.held_out(outside)
         decisions = decide(held_out, bundle.labels, bundle.decisions.auto_precision)
         self.metrics_ = {**bundle.metrics, "decisions": automation(decisions).to_json()}
         (self.progress or Silent()).note(f"{in_words(decisions)}; {scope_in_words(held_out, scope)}")
         judged = replace(bundle, scope=scope, decisions=decisions, metrics=self.metrics_)
-        return self._written_up(judged, engine, Judgement(truth, valid.logits, bundle.calibration), outside)
+        return self._written_up(judged, engine, judgement, outside)
 
     def _written_up(self, bundle: Bundle, engine: Engine, judgement: Judgement, outside: np.ndarray) -> Bundle:
         """The model with its card and its report, from what the engine answers on the validation rows."""

@@ -40,6 +40,12 @@ _LONGEST = 700  # characters of an example
 _AT_ONCE = 1024  # rows
 _AROUND = 200  # of them before the first mark in a longer text
 
+_CAUTION = "Measured on the validation rows. They chose the epoch and the temperature, so expect slightly less on new tickets"
+_CAUTION_LEARNED = (
+    "Measured on the validation rows, before the model learned from them as well, since its labels have few rows. They chose the epoch and "
+    "the temperature, so expect about as much on new tickets"
+)
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -51,12 +57,14 @@ class Origin:
         sha256: of the data file.
         slices: by the name of a column, its value in each row whose answer is reported: in the order of the texts given to `fit`, or of the
             validation rows where those are given.
+        validation_learned: whether the model has learned from the validation rows too, once they had been measured on.
     """
 
     command: str = ""
     file: str = ""
     sha256: str = ""
     slices: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    validation_learned: bool = False
 
     def of_rows(self, rows: Sequence[int]) -> Origin:
         """With the slices of some rows only.
@@ -129,6 +137,7 @@ def about(config: BundleConfig, origin: Origin) -> tuple[tuple[str, str], ...]:
         "sha256 of the data": origin.sha256,
         "seed": str(config.seed),
         "recipe": config.recipe,
+        "validation rows": "measured on first, then learned from as well" if origin.validation_learned else "",
         "encoder": config.encoder_name,
         "text columns": ", ".join(config.text_columns),
         "label column": config.label_column or "",
@@ -160,8 +169,7 @@ def training_report(bundle: Bundle, engine: Engine, learned: Rows, held_out: Row
         title=f"Text classifier with {len(names)} labels",
         rows_are="validation rows",
         several=bundle.several,
-        caution="Measured on the validation rows. They chose the epoch and the temperature, so expect slightly less on new tickets; "
-        "bertcnn evaluate --report measures on rows of your own.",
+        caution=f"{_CAUTION_LEARNED if origin.validation_learned else _CAUTION}; bertcnn evaluate --report measures on rows of your own.",
         about=about(bundle.config, origin),
         profile=replace(
             profile_rows(

@@ -17,7 +17,7 @@ from bertcnn.predictor import check_texts
 from bertcnn.progress import Progress
 from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import WordPieceTokenizer
-from bertcnn.training.recipes import TokenizedRows
+from bertcnn.training.features import TokenizedRows
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def train(
     recipe: Annotated[
         str | None,
         typer.Option(
-            help="full: train everything. frozen: the head only. few-shot: the head, for few rows a label. auto: choose.",
+            help="full: train everything. frozen: the head only. few-shot: for few rows a label. auto: choose.",
             show_default="auto",
         ),
     ] = None,

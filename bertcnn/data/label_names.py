@@ -1,4 +1,4 @@
-"""Names of labels that may be meant to be the same: other spellings, one letter more or less, singular and plural."""
+"""Names of labels: as they are said, and which may be meant to be the same for other spellings, one letter more or less, a plural."""
 
 from __future__ import annotations
 
@@ -20,6 +20,16 @@ def plain_name(name: str) -> str:
         True
     """
     return " ".join(re.split(r"[\s_\-]+", unicodedata.normalize("NFKC", name).casefold().strip(" _-\t\r\n")))
+
+
+def label_text(name: str) -> str:
+    """A label's name as somebody would say it.
+
+    Example:
+        >>> label_text("card_arrival"), label_text("LostCard"), label_text("Billing > Refund")
+        ('card arrival', 'Lost Card', 'Billing Refund')
+    """
+    return " ".join(re.sub(r"(?<=[a-z])(?=[A-Z])|[\s_\-/>|.:]+", " ", name).split())
 
 
 def spellings(labels: Iterable[str]) -> dict[str, str]:

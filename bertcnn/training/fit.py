@@ -75,6 +75,8 @@ class FitResult:
         padded_lengths: the compiled shapes' lengths.
         known: of the rows that `train` was asked to answer: logits float32 [rows, C] and means of their token embeddings float32 [rows, D];
             None where that is no cheaper than to ask the saved engine.
+        learned_logits: float32 [rows, C], of the validation rows under the weights that the model holds, if these have learned from them in
+            the end; all the rest is then from before.
     """
 
     epochs: tuple[EpochFigures, ...]
@@ -82,6 +84,12 @@ class FitResult:
     valid_logits: np.ndarray
     padded_lengths: tuple[int, ...]
     known: tuple[np.ndarray, np.ndarray] | None = None
+    learned_logits: np.ndarray | None = None
+
+    @property
+    def model_logits(self) -> np.ndarray:
+        """float32 [rows, C], what the model answers on the validation rows."""
+        return self.valid_logits if self.learned_logits is None else self.learned_logits
 
 
 @dataclass

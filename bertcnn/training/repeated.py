@@ -14,8 +14,10 @@ from bertcnn.models.classifier import CnnHead
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
 from bertcnn.settings import HeadSettings, TrainingSettings
+from bertcnn.training.features import Embed, Features, TokenizedRows, keras_embed
 from bertcnn.training.fit import Examples, FitResult
-from bertcnn.training.recipes import Embed, Features, TokenizedRows, fit_head, keras_embed, train
+from bertcnn.training.head import fit_head
+from bertcnn.training.recipes import train
 
 
 @dataclass(frozen=True)

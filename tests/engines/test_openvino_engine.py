@@ -16,7 +16,7 @@ from bertcnn.errors import BundleError
 from bertcnn.models.weights import extract
 from bertcnn.saved_engine import SavedEngine, read_engine
 from bertcnn.sealed import Member, SealedFormat, canonical_json, seal
-from bertcnn.training.recipes import keras_embed
+from bertcnn.training.features import keras_embed
 from tests.engines.test_openvino_graph import rows
 from tests.tiny import saved
 

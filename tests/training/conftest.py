@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from bertcnn.data.batches import pad
+from bertcnn.models.bert import Bert
+from bertcnn.settings import EncoderSettings
+from bertcnn.training.features import TokenizedRows
 from bertcnn.training.fit import Examples
-from bertcnn.training.recipes import TokenizedRows
 
 CLASSES = 3
 
@@ -21,6 +23,19 @@ def make_rows():
             row[generator.permutation(len(row))[: len(row) // 3]] = 60 + label
             token_ids.append(np.array([2, *row, 3], np.int32))
         return TokenizedRows(token_ids, generator.permutation(labels) if noise else labels)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder():
+    """Makes the same small encoder each time."""
+
+    def make(*, packed=False):
+        shape = EncoderSettings(
+            vocabulary_size=150, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=24, attention_dropout=0.0
+        )
+        return Bert(shape, packed=packed, seed=3, name="bert")
 
     return make
 

@@ -13,8 +13,8 @@ WIDTH = 6
 
 
 def regression(means, labels, weights):
-    scale = np.linalg.norm(means, axis=1).mean()
-    return LogisticRegression(C=10.0, max_iter=1000).fit(means / scale, labels, sample_weight=weights), scale
+    norms = np.linalg.norm(means, axis=1, keepdims=True)
+    return LogisticRegression(C=10.0, max_iter=1000).fit(means / norms, labels, sample_weight=weights), norms.mean()
 
 
 @pytest.mark.parametrize("classes", [2, 5])

@@ -6,7 +6,6 @@ from functools import partial
 import numpy as np
 import pytest
 
-from bertcnn.data.batches import BatchPlan
 from bertcnn.data.packing import Packing, lay_out
 from bertcnn.errors import SettingsError
 from bertcnn.models.bert import Bert
@@ -15,9 +14,8 @@ from bertcnn.models.forward import Forward
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT, FROZEN, FULL, EncoderSettings, HeadSettings
-from bertcnn.training.fit import Examples, class_weights, fit
-from bertcnn.training.probe import start_from_probe
-from bertcnn.training.recipes import Features, TokenizedRows, choose_recipe, keras_embed, recipe_settings, train
+from bertcnn.training.fit import Examples, fit
+from bertcnn.training.recipes import choose_recipe, recipe_settings, train
 
 CLASSES = 3
 HEAD = HeadSettings(window_sizes=(2,), filters=8)
@@ -95,54 +93,6 @@ def test_frozen_leaves_the_encoder_untouched_and_trains_the_head(rows):
     assert result.valid_logits.shape == (12, CLASSES)
 
 
-def test_few_shot_starts_from_a_linear_probe_and_trains_the_head(rows):
-    untouched = extract(new_encoder().weights)
-    still = {"epochs": 1, "learning_rate": 1e-9, "packed": False}
-    encoder, model, _ = run(rows, "few-shot", settings=FEW_SHOT.model_copy(update=still))
-    for name, value in extract(encoder.weights).items():
-        np.testing.assert_array_equal(value, untouched[name])
-    means = np.stack([output.mean(axis=0) for output in embedded(encoder, rows[0].token_ids)])
-    head = CnnHead(16, CLASSES, HEAD, seed=0)
-    start_from_probe(head, means, rows[0].labels, class_weights(rows[0].labels, CLASSES, None)[rows[0].labels])
-    for trained, start in zip(model.head.weights, head.weights, strict=True):
-        scale = np.abs(start.numpy()).max()
-        np.testing.assert_allclose(trained.numpy(), start.numpy(), atol=0.01 * scale)  # features are in half precision
-    learned = run(rows, "few-shot", settings=FEW_SHOT.model_copy(update={"epochs": 4}))[1]
-    assert not np.array_equal(extract(learned.head.weights)["logits/kernel"], extract(model.head.weights)["logits/kernel"])
-
-
-def embedded(encoder, token_ids):
-    found = {}
-    keras_embed(encoder)(token_ids, lambda rows, hidden: found.update({row: hidden[place] for place, row in enumerate(rows)}))
-    return [found[row][: len(ids)] for row, ids in enumerate(token_ids)]
-
-
-def test_frozen_answers_the_rows_it_is_asked_to_know(rows, token_examples):
-    encoder, known = new_encoder(), np.array([5, 0, 17])
-    model, result = train(encoder, *rows, HEAD, "frozen", SETTINGS, seed=0, progress=Silent(), known=known)
-    part = TokenizedRows([rows[0].token_ids[row] for row in known], rows[0].labels[known])
-    examples = token_examples(part)
-    logits, means = result.known
-    np.testing.assert_allclose(logits, Forward(model).rows(examples.collate, examples.lengths), rtol=0, atol=5e-3)  # half precision
-    hidden = [
-        np.asarray(encoder.predict_on_batch(examples.collate(BatchPlan(np.array([row]), len(part.token_ids[row]), 1)))["sequence_output"])
-        for row in range(3)
-    ]
-    np.testing.assert_allclose(means, [row[0].mean(axis=0) for row in hidden], rtol=0, atol=2e-3)
-
-
-def test_features_are_the_encoders_token_embeddings(rows, tmp_path, token_examples):
-    encoder = new_encoder()
-    features = Features(keras_embed(encoder), encoder.settings.width, rows[1].token_ids, tmp_path / "features", Silent())
-    plan = BatchPlan(np.array([5, 0, 7]), 24, 4)
-    found = features.collate(plan)
-    inputs = token_examples(rows[1]).collate(plan)
-    np.testing.assert_array_equal(found["padding_mask"], inputs["padding_mask"])
-    expected = np.asarray(encoder(inputs)["sequence_output"]) * inputs["padding_mask"][:, :, None]
-    np.testing.assert_allclose(found["sequence_output"][:3], expected[:3], atol=2e-3)
-    assert not found["sequence_output"][3].any()
-
-
 # === Which recipe ===
 
 
@@ -161,8 +111,8 @@ def shape():
             "full",
             "500 rows a label are enough to train the encoder too, and full fine-tuning would take about 1 min on (a GPU|this CPU)",
         ),
-        (600, 30, "few-shot", "15 rows a label are few: the head alone is trained"),
-        (10**12, 30, "few-shot", "15 rows a label are few: the head alone is trained"),
+        (600, 30, "few-shot", "15 rows a label are few: all they tell is learned, names of labels too where they help"),
+        (10**12, 30, "few-shot", "15 rows a label are few: all they tell is learned, names of labels too where they help"),
         (10**12, 10**9, "frozen", r"full fine-tuning would take about \d+ min on (a GPU|this CPU); --recipe full does it all the same"),
     ],
 )

@@ -7,7 +7,8 @@ from bertcnn.encoders.convert import load_encoder
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import HeadSettings, TrainingSettings
-from bertcnn.training.recipes import TokenizedRows, train
+from bertcnn.training.features import TokenizedRows
+from bertcnn.training.recipes import train
 from bertcnn.training.repeated import Attempt, full_attempts, head_attempts
 
 HEAD = HeadSettings(window_sizes=(2,), filters=8)

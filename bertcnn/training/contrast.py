@@ -1,0 +1,122 @@
+"""Tuning an encoder by contrast: texts of one label are drawn together, those of other labels pushed apart, before a head is trained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from bertcnn.data.packing import PackedPlan, lay_out, pack
+from bertcnn.layers.convolution import DocumentMean
+from bertcnn.models.bert import Bert
+from bertcnn.progress import Progress
+from bertcnn.settings import TrainingSettings
+from bertcnn.training.features import TokenizedRows
+from bertcnn.training.optimizer import LayerwiseAdamW, WarmupLinearDecay, layer_share
+from bertcnn.training.pieces import on_used_pieces, put_back, renumbered
+from bertcnn.training.step import make_parts_step
+
+_TEMPERATURE = 0.1  # of the cosines (Khosla et al. 2020, section 4.4)
+_TEXTS, _TOKENS = 256, 4096  # of a step; two labels are in it even if they have more
+_ROWS_OF_A_LABEL = 20  # in a step
+_LONGEST = 128  # tokens read of a text
+_MOST_DOCUMENTS = 32  # of a row
+_NEVER = -1e9
+
+
+def contrastive_loss(vectors: Any, labels: Any, temperature: float = _TEMPERATURE) -> Any:  # noqa: ANN401
+    """The supervised contrastive loss, the mean over rows that have another one of their label (Khosla et al. 2020, equation 2).
+
+    Args:
+        vectors: float32 [N, D], of any length; their directions count.
+        labels: int32 [N], -1 where there is no text.
+        temperature: that cosines are divided by.
+
+    Returns:
+        float32 []; 0 if no label has two rows.
+    """
+    vectors = vectors / ops.sqrt(ops.sum(ops.square(vectors), axis=-1, keepdims=True) + 1e-12)
+    cosines = ops.matmul(vectors, ops.transpose(vectors)) / temperature  # [N, N]
+    there = ops.cast(labels >= 0, "float32")
+    others = there[:, None] * there[None, :] * (1.0 - ops.eye(labels.shape[0]))
+    alike = others * ops.cast(ops.equal(labels[:, None], labels[None, :]), "float32")
+    shares = cosines - ops.logsumexp(ops.where(others > 0, cosines, _NEVER), axis=-1, keepdims=True)  # log of each other row's share
+    count = ops.sum(alike, axis=-1)
+    rows = -ops.sum(alike * ops.where(others > 0, shares, 0.0), axis=-1) / ops.maximum(count, 1.0)
+    return ops.sum(rows) / ops.maximum(ops.sum(ops.cast(count > 0, "float32")), 1.0)
+
+
+def tune_by_contrast(encoder: Bert, rows: TokenizedRows, settings: TrainingSettings, *, seed: int, progress: Progress) -> None:
+    """Train `encoder`, in place, so that the mean token embeddings of one label's texts point in one direction.
+
+    Each of `settings.contrast_steps` steps takes labels in a random order, with up to 20 rows of each, until it holds 256 texts or
+    4,096 tokens, so that the cost does not grow with the rows. Of long texts the first 128 tokens are read. (After Gunel et al. 2021,
+    "Supervised Contrastive Learning for Pre-trained Language Model Fine-tuning", but before the head is trained, not beside it.)
+
+    Args:
+        encoder: with published weights.
+        rows: to learn from; of a row with several labels its rarest counts.
+        settings: steps and learning rate.
+        seed: of the choice of rows.
+        progress: told of every step.
+    """
+    shortened = [np.concatenate([ids[: _LONGEST - 1], ids[-1:]]) if len(ids) > _LONGEST else ids for ids in rows.token_ids]
+    lengths = np.fromiter(map(len, shortened), np.int64, len(shortened))
+    chosen = _company(rows.labels, lengths, np.random.default_rng([seed, settings.contrast_steps]))
+    steps = [next(chosen) for _ in range(settings.contrast_steps)]
+    plans = _plans(steps, lengths)
+
+    small, used = on_used_pieces(encoder, shortened, settings, packed=True)
+    token_ids = renumbered(shortened, used)
+    means = DocumentMean(plans[0].slots.shape[1], name="mean")(small.sequence_output, small.input["document_ids"])  # [B, K, D]
+    model = keras.Model(small.input, means)
+    schedule = WarmupLinearDecay(settings.contrast_learning_rate, math.ceil(settings.warmup_fraction * len(plans)), len(plans))
+    share = layer_share(encoder.settings.layers, settings)
+    optimizer = LayerwiseAdamW(schedule, share, weight_decay=settings.weight_decay, clip_norm=settings.gradient_clip)
+
+    def objective(found: Any, given: Any) -> dict[str, Any]:  # noqa: ANN401
+        vectors = ops.cast(ops.reshape(found, (-1, found.shape[-1])), "float32")
+        return {"loss": contrastive_loss(vectors, ops.reshape(given["labels"], (-1,)))}
+
+    step = make_parts_step(model, optimizer, objective)
+    progress.stage("tuning the encoder by contrast", len(plans), "batches")
+    for plan in plans:
+        labels = np.where(plan.slots >= 0, rows.labels[plan.slots], -1).astype(np.int32)
+        figures = step([(lay_out(token_ids, plan), {"labels": labels})])
+        progress.advance(1, loss=figures["loss"])
+    put_back(encoder, small, used)
+
+
+def _company(labels: np.ndarray, lengths: np.ndarray, chance: np.random.Generator) -> Iterator[np.ndarray]:
+    """Rows that go into a step together, int [rows]: again and again all labels in a random order, a part of them at a time."""
+    while True:
+        taken: list[np.ndarray] = []
+        for label in chance.permutation(np.unique(labels)):
+            own = chance.permutation(np.flatnonzero(labels == label))[:_ROWS_OF_A_LABEL]
+            joined = np.concatenate([*taken, own])
+            if len(taken) > 1 and (len(joined) > _TEXTS or lengths[joined].sum() > _TOKENS):
+                yield np.concatenate(taken)
+                taken = []
+            taken.append(own)
+        if len(taken) > 1:
+            yield np.concatenate(taken)
+
+
+def _plans(steps: list[np.ndarray], lengths: np.ndarray) -> list[PackedPlan]:
+    """The steps' rows laid out, all in one shape, so that one is compiled."""
+    longest = int(lengths.max())
+    row_of = [pack(lengths[rows], longest, _MOST_DOCUMENTS) for rows in steps]
+    height = max(int(places.max()) + 1 for places in row_of)
+    width = max(int(np.bincount(places).max()) for places in row_of)
+    plans = []
+    for rows, places in zip(steps, row_of, strict=True):
+        slots, filled = np.full((height, width), -1, np.int64), np.zeros(height, np.int64)
+        for row, place in zip(rows, places, strict=True):
+            slots[place, filled[place]] = row
+            filled[place] += 1
+        plans.append(PackedPlan(slots, longest))
+    return plans

@@ -1,0 +1,120 @@
+"""The encoder's token embeddings, computed once for every row, where only the head learns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from bertcnn.data.batches import BatchPlan, pad
+from bertcnn.data.packing import PackedPlan, places
+from bertcnn.models.bert import Bert
+from bertcnn.models.forward import Forward, Inputs, padded_up_to
+from bertcnn.progress import Progress
+
+Store = Callable[[np.ndarray, np.ndarray], None]  # is given rows int [b] and their token embeddings float32 [b, T, D]
+Embed = Callable[[Sequence[np.ndarray], Store], None]  # is given rows of token ids, and stores each
+
+
+@dataclass(frozen=True)
+class TokenizedRows:
+    """Labelled rows after tokenising.
+
+    Attributes:
+        token_ids: per row, int32 [T].
+        labels: int [rows], 0 to C - 1; of a row with several labels its rarest.
+        sets: bool [rows, C], which row has which label, if rows may have several; by default each has one.
+    """
+
+    token_ids: list[np.ndarray]
+    labels: np.ndarray
+    sets: np.ndarray | None = None
+
+    def of(self, rows: np.ndarray) -> TokenizedRows:
+        """Some of the rows."""
+        return TokenizedRows([self.token_ids[row] for row in rows], self.labels[rows], None if self.sets is None else self.sets[rows])
+
+    def with_rows(self, others: TokenizedRows) -> TokenizedRows:
+        """These and others behind them; either all may have several labels or none."""
+        sets = None if self.sets is None or others.sets is None else np.concatenate([self.sets, others.sets])
+        return TokenizedRows([*self.token_ids, *others.token_ids], np.concatenate([self.labels, others.labels]), sets)
+
+    def arrays(self) -> list[np.ndarray]:
+        """All of it, as few arrays."""
+        return [self.labels, self.lengths, np.concatenate(self.token_ids), *([] if self.sets is None else [self.sets])]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each row, int [rows]."""
+        return np.fromiter(map(len, self.token_ids), np.int64, len(self.token_ids))
+
+
+def keras_embed(encoder: Bert) -> Embed:
+    """The encoder's output, computed by Keras."""
+
+    def embed(token_ids: Sequence[np.ndarray], store: Store) -> None:
+        forward = Forward(keras.Model(encoder.input, encoder.sequence_output), padded_up_to(encoder.settings.max_positions))
+        for plan in forward.plan(np.fromiter(map(len, token_ids), np.int64, len(token_ids))):
+            store(plan.rows, forward(pad(token_ids, plan).inputs()))
+
+    return embed
+
+
+class Features:
+    """The encoder's token embeddings of every row, kept on disk in half precision.
+
+    Args:
+        embed: computes them, once, here.
+        width: D.
+        token_ids: per row, int32 [T].
+        path: a new file for them; 2 bytes x D a token.
+        progress: told of every batch.
+    """
+
+    def __init__(self, embed: Embed, width: int, token_ids: Sequence[np.ndarray], path: Path, progress: Progress) -> None:
+        lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
+        self._ends = np.cumsum(lengths)
+        self._starts = self._ends - lengths
+        self._width = width
+        self._values = np.memmap(path, np.float16, "w+", shape=(int(self._ends[-1]), self._width))
+
+        def store(rows: np.ndarray, hidden: np.ndarray) -> None:
+            for place, row in enumerate(rows):
+                self._values[self._starts[row] : self._ends[row]] = hidden[place, : lengths[row]]
+            progress.advance(len(rows))
+
+        embed(token_ids, store)
+
+    def of(self, rows: np.ndarray) -> Features:
+        """Those of some of the rows, int [rows], as if they were all."""
+        part = copy(self)
+        part._starts, part._ends = self._starts[rows], self._ends[rows]
+        return part
+
+    def means(self, rows: np.ndarray) -> np.ndarray:
+        """Each row's mean token embedding, float32 [rows, D]."""
+        return np.stack([self._values[self._starts[row] : self._ends[row]].mean(axis=0, dtype=np.float32) for row in rows])
+
+    def collate(self, plan: BatchPlan | PackedPlan) -> Inputs:
+        """The head's input for a planned batch; filler rows are zeros, with one token if they are not packed."""
+        if isinstance(plan, PackedPlan):
+            return self._lay_out(plan)
+        hidden = np.zeros((plan.size, plan.length, self._width), np.float32)
+        mask = np.zeros((plan.size, plan.length), np.int32)
+        for place, row in enumerate(plan.rows):
+            values = self._values[self._starts[row] : self._ends[row]]
+            hidden[place, : len(values)] = values
+            mask[place, : len(values)] = 1
+        mask[len(plan.rows) :, 0] = 1
+        return {"sequence_output": hidden, "padding_mask": mask}
+
+    def _lay_out(self, plan: PackedPlan) -> Inputs:
+        hidden = np.zeros((len(plan.slots), plan.length, self._width), np.float32)
+        document_ids = np.zeros(hidden.shape[:2], np.int32)
+        for text, row, number, where in places(plan, self._ends - self._starts):
+            hidden[row, where], document_ids[row, where] = self._values[self._starts[text] : self._ends[text]], number
+        return {"sequence_output": hidden, "document_ids": document_ids}

@@ -1,0 +1,109 @@
+"""Training the head alone, on the encoder's token embeddings, which are computed once."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertcnn.data.packing import Packing
+from bertcnn.errors import TrainingError
+from bertcnn.models.classifier import CnnHead
+from bertcnn.models.forward import Forward
+from bertcnn.models.weights import assign, extract
+from bertcnn.progress import Progress
+from bertcnn.settings import TrainingSettings
+from bertcnn.training.features import Embed, Features, TokenizedRows
+from bertcnn.training.fit import Examples, FitResult, class_weights, fit, positive_weights
+from bertcnn.training.probe import start_from_probe
+from bertcnn.training.savepoints import Savepoints
+
+
+def packed_head(head: CnnHead, lengths: np.ndarray, others: np.ndarray, settings: TrainingSettings) -> tuple[Packing | None, CnnHead]:
+    """How texts of these lengths share rows, and the head for such rows with the weights of `head`; None and `head` if they do not."""
+    if not settings.packed:
+        return None, head
+    packing = Packing(lengths, settings.batch_size, int(others.max()))
+    return packing, head.of_documents(packing.documents)
+
+
+def fit_head(
+    head: CnnHead,
+    train: Examples,
+    valid: Examples,
+    settings: TrainingSettings,
+    *,
+    seed: int,
+    progress: Progress,
+    **kept: Any,  # noqa: ANN401
+) -> FitResult:
+    """Train a head on token embeddings from `Features.collate`, as the recipe `frozen` does; `kept` is for `fit`."""
+    packing, learning = packed_head(head, train.lengths, valid.lengths, settings)
+    result = fit(learning, replace(train, packing=packing), valid, settings, layers=0, seed=seed, progress=progress, **kept)
+    assign(head.weights, extract(learning.weights), error=TrainingError)
+    return result
+
+
+def train_head(  # noqa: PLR0913 - what a training is made of
+    embed: Embed,
+    head: CnnHead,
+    train: TokenizedRows,
+    valid: TokenizedRows,
+    settings: TrainingSettings,
+    *,
+    probe: bool = False,
+    learn_valid: bool = False,
+    seed: int,
+    progress: Progress,
+    savepoints: Savepoints | None = None,
+    known: np.ndarray | None = None,
+) -> FitResult:
+    """Compute every token's embedding once, then train the head on them.
+
+    Args:
+        embed: computes them.
+        head: changed in place.
+        train: rows to learn from.
+        valid: rows that choose the epoch.
+        settings: how.
+        probe: start from a linear probe instead of from nothing.
+        learn_valid: in the end, train once more from the start, on `valid` too; all that the result tells is from before.
+        seed: of dropout and order.
+        progress: told how far it is.
+        savepoints: where the first training is saved, and goes on from.
+        known: int [K], training rows to be answered.
+    """
+    with tempfile.TemporaryDirectory(prefix="bertcnn-features-") as folder:
+        rows, first = train.with_rows(valid), len(train.labels)
+        progress.stage("computing encoder features", len(rows.labels))
+        features = Features(embed, head.width, rows.token_ids, Path(folder) / "features", progress)
+
+        def examples(chosen: np.ndarray) -> Examples:
+            part = rows.of(chosen)
+            return Examples(features.of(chosen).collate, part.lengths, part.labels, sets=part.sets)
+
+        def learn(chosen: np.ndarray, **kept: Any) -> FitResult:  # noqa: ANN401
+            if probe:
+                start_from_probe(head, features.means(chosen), *_weighted(rows.of(chosen), head.classes, settings))
+            return fit_head(head, examples(chosen), held_out, settings, seed=seed, progress=progress, **kept)
+
+        held_out, untrained = examples(np.arange(first, len(rows.labels))), extract(head.weights)
+        result = learn(np.arange(first), savepoints=savepoints)
+        if known is not None:
+            logits = Forward(head, result.padded_lengths).rows(features.of(known).collate, rows.lengths[known])
+            result = replace(result, known=(logits, features.means(known)))
+        if learn_valid:
+            progress.note(f"once more from the start, with the {len(valid.labels):,} rows that were held out")
+            assign(head.weights, untrained, error=TrainingError)
+            result = replace(result, learned_logits=learn(np.arange(len(rows.labels))).valid_logits)
+        return result
+
+
+def _weighted(rows: TokenizedRows, classes: int, settings: TrainingSettings) -> tuple[np.ndarray, np.ndarray]:
+    """Labels, and what each counts, as `start_from_probe` takes them."""
+    if rows.sets is None:
+        return rows.labels, class_weights(rows.labels, classes, settings.class_weight)[rows.labels]
+    return rows.sets, np.where(rows.sets, positive_weights(rows.sets, settings.class_weight), np.float32(1))
