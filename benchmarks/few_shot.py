@@ -2,8 +2,7 @@
 
     python -m benchmarks.few_shot train.csv [--rows 10] [--draws 5] [--recipe auto] [--test test.csv]
 
-Both learn from the same rows, drawn anew each time. The classifier holds a tenth of them out for itself, as it always does; the
-regression uses all. Without --test they are asked about 3,000 other rows of the file.
+Both learn from the same rows, drawn anew each time. Without --test they are asked about 3,000 other rows of the file.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def main() -> None:
         theirs.append(float(regression.score(asked, asked_labels)))
         print(f"draw {draw}: {classifier.recipe_[0]} {ours[-1]:.2%}, logistic regression {theirs[-1]:.2%}", flush=True)
     for name, found in ((options.recipe, ours), ("logistic regression", theirs)):
-        print(f"{name}: {statistics.mean(found):.2%}, standard deviation {statistics.stdev(found):.2%}")
+        print(f"{name}: {statistics.mean(found):.2%}, standard deviation {statistics.stdev(found) if len(found) > 1 else 0.0:.2%}")
 
 
 def read(path: str) -> tuple[list[str], np.ndarray]:

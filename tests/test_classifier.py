@@ -160,6 +160,27 @@ def test_long_and_blank_rows_are_told_and_auto_says_why(encoder_folder):
     assert any(note.startswith("recipe few-shot: ") and "rows a label are few" in note for note in notes.notes)
 
 
+def test_with_few_rows_those_held_out_are_learned_from_once_they_have_been_measured_on(encoder_folder, tmp_path):
+    few = {"recipe": "few-shot", "training": {**QUICK, "epochs": 2, "contrast_steps": 1}}
+    texts, labels = tickets(8)
+    notes = Notes()
+    classifier = quick(encoder_folder, **few, progress=notes).fit(texts, labels)
+    assert any(note.startswith("once more from the start, with the 3 rows that were held out") for note in notes.notes)
+    assert notes.stages.count("training") == 2
+    classifier.save(tmp_path / "model")
+    told = "measured on first, then learned from as well"
+    assert told in (tmp_path / "model" / "MODEL_CARD.md").read_text()
+    report = (tmp_path / "model" / "report.html").read_text()
+    assert told in report
+    assert "before the model learned from them as well" in report
+    loaded = bertcnn.load(tmp_path / "model", engine="keras")
+    np.testing.assert_allclose(loaded.predict_proba(texts), classifier.predict_proba(texts), rtol=0, atol=1e-5)
+    again = quick(encoder_folder, **few).fit(texts, labels, valid=(texts[:6], labels[:6]))  # rows of the user's own stay apart
+    again.save(tmp_path / "given")
+    assert told not in (tmp_path / "given" / "MODEL_CARD.md").read_text()
+    assert len(again.history_) == len(classifier.history_) == 2
+
+
 def test_given_validation_rows_are_used(fitted, encoder_folder):
     texts, labels = tickets(8)
     assert fitted.metrics_["rows"] == 54

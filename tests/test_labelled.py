@@ -82,21 +82,28 @@ def test_rare_labels_are_merged_on_request_and_look_alikes_told(encoder_folder, 
     assert not any("nearly the same name" in note for note in notes.notes)
 
 
-def test_a_training_that_was_broken_off_goes_on_and_ends_as_an_unbroken_one(encoder_folder, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("recipe", "trainings"), [("frozen", 1), ("few-shot", 1), ("few-shot", 2)])
+def test_a_training_that_was_broken_off_goes_on_and_ends_as_an_unbroken_one(encoder_folder, tmp_path, monkeypatch, recipe, trainings):
     class Stopping(Notes):
+        begun = 0
+
+        def stage(self, name, total, unit="rows"):
+            super().stage(name, total, unit)
+            self.begun += name == "training"
+
         def advance(self, done, **figures):  # noqa: ARG002
-            if {"loss", "macro_f1"} <= figures.keys():  # in the second epoch
+            if self.begun == trainings and {"loss", "macro_f1"} <= figures.keys():  # in the second epoch
                 raise KeyboardInterrupt
 
     monkeypatch.setattr("bertcnn.training.savepoints._SECONDS_BETWEEN", 0.0)
-    data, training = write(tmp_path / "data.csv", as_csv(*tickets(6))), {**QUICK, "epochs": 2, "fewest_steps": 0}
-    train_csv(data, tmp_path / "whole", quick(encoder_folder, training=training))
+    data, training = write(tmp_path / "data.csv", as_csv(*tickets(6))), {**QUICK, "epochs": 2, "fewest_steps": 0, "contrast_steps": 2}
+    train_csv(data, tmp_path / "whole", quick(encoder_folder, recipe=recipe, training=training))
     with pytest.raises(KeyboardInterrupt):
-        train_csv(data, tmp_path / "model", quick(encoder_folder, training=training, progress=Stopping()))
+        train_csv(data, tmp_path / "model", quick(encoder_folder, recipe=recipe, training=training, progress=Stopping()))
     assert not (tmp_path / "model").exists()
     notes = Notes()
-    train_csv(data, tmp_path / "model", quick(encoder_folder, training=training, progress=notes))
-    assert any(note.startswith("going on from epoch 2, batch 1 of") for note in notes.notes)
+    train_csv(data, tmp_path / "model", quick(encoder_folder, recipe=recipe, training=training, progress=notes))
+    assert any(note.startswith("going on from epoch ") for note in notes.notes)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "model", "whole"]
     whole, model = read_bundle(tmp_path / "whole"), read_bundle(tmp_path / "model")
     for name, tensor in whole.tensors.items():

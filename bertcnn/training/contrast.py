@@ -21,7 +21,8 @@ from bertcnn.training.pieces import on_used_pieces, put_back, renumbered
 from bertcnn.training.step import make_parts_step
 
 _TEMPERATURE = 0.1  # of the cosines (Khosla et al. 2020, section 4.4)
-_TEXTS, _TOKENS = 256, 4096  # of a step; two labels are in it even if they have more
+_TEXTS = 256  # of a step; two labels are in it even if they have more
+_TOKENS, _OF_NUMBERS, _FEWEST_TOKENS = 4096, 6 * 384, 1024  # of a step, for so many layers times their width; fewer in larger encoders
 _ROWS_OF_A_LABEL = 20  # in a step
 _LONGEST = 128  # tokens read of a text
 _MOST_DOCUMENTS = 32  # of a row
@@ -54,8 +55,9 @@ def tune_by_contrast(encoder: Bert, rows: TokenizedRows, settings: TrainingSetti
     """Train `encoder`, in place, so that the mean token embeddings of one label's texts point in one direction.
 
     Each of `settings.contrast_steps` steps takes labels in a random order, with up to 20 rows of each, until it holds 256 texts or
-    4,096 tokens, so that the cost does not grow with the rows. Of long texts the first 128 tokens are read. (After Gunel et al. 2021,
-    "Supervised Contrastive Learning for Pre-trained Language Model Fine-tuning", but before the head is trained, not beside it.)
+    4,096 tokens (fewer for encoders larger than MiniLM's), so that the cost does not grow with the rows. Of long texts the first 128
+    tokens are read. (After Gunel et al. 2021, "Supervised Contrastive Learning for Pre-trained Language Model Fine-tuning", but before
+    the head is trained, not beside it.)
 
     Args:
         encoder: with published weights.
@@ -66,7 +68,9 @@ def tune_by_contrast(encoder: Bert, rows: TokenizedRows, settings: TrainingSetti
     """
     shortened = [np.concatenate([ids[: _LONGEST - 1], ids[-1:]]) if len(ids) > _LONGEST else ids for ids in rows.token_ids]
     lengths = np.fromiter(map(len, shortened), np.int64, len(shortened))
-    chosen = _company(rows.labels, lengths, np.random.default_rng([seed, settings.contrast_steps]))
+    numbers = encoder.settings.layers * encoder.settings.width
+    most = max(_FEWEST_TOKENS, min(_TOKENS, _TOKENS * _OF_NUMBERS // numbers))
+    chosen = _company(rows.labels, lengths, most, np.random.default_rng([seed, settings.contrast_steps]))
     steps = [next(chosen) for _ in range(settings.contrast_steps)]
     plans = _plans(steps, lengths)
 
@@ -91,14 +95,14 @@ def tune_by_contrast(encoder: Bert, rows: TokenizedRows, settings: TrainingSetti
     put_back(encoder, small, used)
 
 
-def _company(labels: np.ndarray, lengths: np.ndarray, chance: np.random.Generator) -> Iterator[np.ndarray]:
+def _company(labels: np.ndarray, lengths: np.ndarray, tokens: int, chance: np.random.Generator) -> Iterator[np.ndarray]:
     """Rows that go into a step together, int [rows]: again and again all labels in a random order, a part of them at a time."""
     while True:
         taken: list[np.ndarray] = []
         for label in chance.permutation(np.unique(labels)):
             own = chance.permutation(np.flatnonzero(labels == label))[:_ROWS_OF_A_LABEL]
             joined = np.concatenate([*taken, own])
-            if len(taken) > 1 and (len(joined) > _TEXTS or lengths[joined].sum() > _TOKENS):
+            if len(taken) > 1 and (len(joined) > _TEXTS or lengths[joined].sum() > tokens):
                 yield np.concatenate(taken)
                 taken = []
             taken.append(own)

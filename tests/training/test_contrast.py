@@ -28,6 +28,7 @@ def by_the_formula(vectors, labels, temperature):
     return np.mean(terms)
 
 
+@pytest.mark.on_jax
 @pytest.mark.parametrize("temperature", [0.1, 1.0])
 @pytest.mark.parametrize("labels", [[0, 0, 1, 1, 2], [4, -1, 4, 4, -1, 0, 0, -1]])
 def test_the_loss_is_the_papers(labels, temperature):
@@ -63,6 +64,7 @@ def tuned(encoder, rows, settings=SETTINGS, seed=0):
     return encoder
 
 
+@pytest.mark.on_jax
 def test_texts_of_one_label_come_together(make_rows, tiny_encoder):
     rows, before = make_rows(40, 0), tiny_encoder()
     after = tuned(tiny_encoder(), rows, SETTINGS.model_copy(update={"contrast_steps": 30}))
@@ -98,7 +100,7 @@ def test_a_step_holds_whole_labels_within_its_limits_and_two_at_least(monkeypatc
     monkeypatch.setattr(contrast, "_TEXTS", 30)
     monkeypatch.setattr(contrast, "_ROWS_OF_A_LABEL", 7)
     labels = np.repeat(np.arange(10), [3, 4, 5, 6, 7, 8, 9, 10, 11, 12])
-    chosen = contrast._company(labels, np.full(len(labels), 5), np.random.default_rng(0))
+    chosen = contrast._company(labels, np.full(len(labels), 5), 4096, np.random.default_rng(0))
     seen = set()
     for _ in range(20):
         rows = next(chosen)
@@ -107,5 +109,5 @@ def test_a_step_holds_whole_labels_within_its_limits_and_two_at_least(monkeypatc
         assert all(count in (0, min(7, whole)) for count, whole in zip(counts, range(3, 13), strict=True))
         seen |= set(rows)
     assert seen == set(range(len(labels)))
-    long = contrast._company(labels, np.full(len(labels), 5000), np.random.default_rng(0))
+    long = contrast._company(labels, np.full(len(labels), 5000), 4096, np.random.default_rng(0))
     assert [len(np.unique(labels[next(long)])) for _ in range(5)] == [2] * 5
