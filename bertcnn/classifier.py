@@ -159,7 +159,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             )
             recipe, reason = choice.recipe, choice.reason
         progress.note(f"recipe {recipe}: {reason}")
-        settings = recipe_settings(recipe, changes)
+        settings = recipe_settings(recipe, changes, several=learning.several)
         head = self.head or {"full": HeadSettings(), "few-shot": FEW_SHOT_HEAD}.get(recipe, FROZEN_HEAD)
         kept = None
         if savepoints is not None:

@@ -20,7 +20,7 @@ from bertcnn.models.classifier import BertCnn, CnnHead
 from bertcnn.models.forward import Inputs
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
-from bertcnn.settings import FEW_SHOT, FROZEN, FULL, HeadSettings, Recipe, TrainingSettings
+from bertcnn.settings import FEW_SHOT, FROZEN, FROZEN_SEVERAL, FULL, HeadSettings, Recipe, TrainingSettings
 from bertcnn.training.features import Embed, TokenizedRows, keras_embed
 from bertcnn.training.few_shot import train_few_shot
 from bertcnn.training.fit import Examples, FitResult, fit
@@ -96,9 +96,9 @@ def product_speed() -> float:
     return 2.0 * rows * inner * columns / statistics.median(seconds)
 
 
-def recipe_settings(recipe: Recipe, changes: dict[str, object]) -> TrainingSettings:
-    """The recipe's defaults with `changes`; unknown names and impossible values are refused."""
-    defaults = {"few-shot": FEW_SHOT, "frozen": FROZEN}.get(recipe, FULL)
+def recipe_settings(recipe: Recipe, changes: dict[str, object], *, several: bool = False) -> TrainingSettings:
+    """The recipe's defaults, where rows may have several labels if so, with `changes`; unknown names and impossible values are refused."""
+    defaults = {"few-shot": FEW_SHOT, "frozen": FROZEN_SEVERAL if several else FROZEN}.get(recipe, FULL)
     return TrainingSettings(**{**defaults.model_dump(), **changes})
 
 
