@@ -82,7 +82,7 @@ def test_rare_labels_are_merged_on_request_and_look_alikes_told(encoder_folder, 
     assert not any("nearly the same name" in note for note in notes.notes)
 
 
-@pytest.mark.parametrize(("recipe", "trainings"), [("frozen", 1), ("few-shot", 1), ("few-shot", 2)])
+@pytest.mark.parametrize(("recipe", "trainings"), [("frozen", 1), ("few-shot", 2)])
 def test_a_training_that_was_broken_off_goes_on_and_ends_as_an_unbroken_one(encoder_folder, tmp_path, monkeypatch, recipe, trainings):
     class Stopping(Notes):
         begun = 0
