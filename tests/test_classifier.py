@@ -181,6 +181,31 @@ def test_with_few_rows_those_held_out_are_learned_from_once_they_have_been_measu
     assert len(again.history_) == len(classifier.history_) == 2
 
 
+def test_decisions_are_from_before_the_held_out_rows_were_learned_from(encoder_folder, tmp_path):
+    texts = tickets(30)[0]
+    labels = [f"team {place}" for place in np.random.default_rng(0).integers(0, 3, len(texts))]  # which nothing can tell
+    few = {"recipe": "few-shot", "training": {**QUICK, "epochs": 60, "contrast_steps": 0}, "auto_precision": 0.7}
+    classifier = quick(encoder_folder, **few).fit(texts, labels)
+    classifier.save(tmp_path / "model", engine="keras")
+    assert classifier.score(texts, labels) > 0.8  # learned by heart, those held out too
+    assert classifier.metrics_["accuracy"] < 0.6
+    assert classifier.metrics_["decisions"]["automatic"] == 0
+
+
+def test_rows_with_several_labels_get_more_steps(encoder_folder):
+    class Stopping(Notes):
+        def stage(self, name, total, unit="rows"):
+            super().stage(name, total, unit)
+            if name == "training":
+                raise KeyboardInterrupt(total)
+
+    texts, labels = tickets(8)
+    for given, fewest in ((labels, 300), ([[label, "all"] for label in labels], 600)):
+        with pytest.raises(KeyboardInterrupt) as stopped:
+            BertCNNClassifier(encoder_folder, recipe="frozen", progress=Stopping()).fit(texts, given)
+        assert fewest <= stopped.value.args[0] < fewest + 10
+
+
 def test_given_validation_rows_are_used(fitted, encoder_folder):
     texts, labels = tickets(8)
     assert fitted.metrics_["rows"] == 54

@@ -61,7 +61,7 @@ def tune_by_contrast(encoder: Bert, rows: TokenizedRows, settings: TrainingSetti
 
     Args:
         encoder: with published weights.
-        rows: to learn from; of a row with several labels its rarest counts.
+        rows: to learn from, of two labels or more.
         settings: steps and learning rate.
         seed: of the choice of rows.
         progress: told of every step.
