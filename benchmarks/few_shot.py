@@ -14,12 +14,12 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from bertcnn import BertCNNClassifier
+from bertcnn.classifier import embed_on_cpu
 from bertcnn.data.columns import guess_columns
 from bertcnn.data.tables import read_table
-from bertcnn.engines.openvino_engine import token_embeddings
-from bertcnn.engines.openvino_graph import encoder_graph
-from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
+from bertcnn.training import few_shot as training
+from bertcnn.training.features import keras_embed
 from bertcnn.training.start import load_start
 
 ASKED = 3000
@@ -67,13 +67,8 @@ def mean_embeddings(texts: list[str]) -> np.ndarray:
     """Each text's mean token embedding, of length 1: float32 [rows, D]."""
     start = load_start("minilm-l6", 512, seed=0, progress=Silent())
     token_ids = start.tokenizer.encode(texts).token_ids
-    means = np.empty((len(texts), start.encoder.settings.width), np.float32)
-
-    def store(rows: np.ndarray, hidden: np.ndarray) -> None:
-        for place, row in enumerate(rows):
-            means[row] = hidden[place, : len(token_ids[row])].mean(axis=0)
-
-    token_embeddings(encoder_graph(extract(start.encoder.weights), start.encoder.settings), token_ids, start.tokenizer.pad_id, store)
+    embed = embed_on_cpu(start.encoder, start.tokenizer.pad_id) or keras_embed(start.encoder)
+    means = training.mean_embeddings(embed, token_ids, start.encoder.settings.width)
     return means / np.linalg.norm(means, axis=1, keepdims=True)
 
 

@@ -35,6 +35,8 @@ def train_few_shot(  # noqa: PLR0913 - what a training is made of
 ) -> FitResult:
     """Tune the encoder by contrast, then train the head from a linear probe; both are changed in place.
 
+    Where rows may have several labels the encoder stays as it is and names are not learned from, as neither has been measured there.
+
     Args:
         encoder: with published weights.
         head: new.
