@@ -145,10 +145,23 @@ class Predictor:
     def answer(self, texts: Sequence[str]) -> Answers:
         """Label, confidence, decision, phrases and all probabilities of each text, as arrays; what `classify` gives, for large files."""
         checked = check_texts(texts)
-        encoded, output, visible = self._looked_into(checked)
+        encoded = self.encode(checked)
+        return self.answer_from(checked, encoded, self.run(encoded))
+
+    def encode(self, texts: Sequence[str]) -> EncodedTexts:
+        """The first part of `answer`, for callers that work on other texts meanwhile: tokens and their places in the texts."""
+        return self._tokenizer.encode(texts, spans=True)
+
+    def run(self, encoded: EncodedTexts) -> EngineOutput:
+        """The second part: what the engine computes, with evidence."""
+        return self.engine.run(encoded.token_ids, evidence=True)
+
+    def answer_from(self, texts: Sequence[str], encoded: EncodedTexts, output: EngineOutput) -> Answers:
+        """The last part: the answers, from what the first two gave."""
+        visible = _visible(texts)
         shares = np.where(visible[:, None], probabilities(output.logits, self.bundle.calibration), np.float32(0))
         labels = np.where(visible, shares.argmax(axis=1), -1).astype(np.int32)
-        because = self._explainer.spans(checked, encoded, output.found, labels)
+        because = self._explainer.spans(texts, encoded, output.found, labels)
         outside = self.bundle.scope.outside(output.logits, output.found.means)
         if self.several:
             given = self.given(shares)
@@ -209,15 +222,10 @@ class Predictor:
         """
         checked = check_texts(texts)
         asked = None if label is None else place_of_label(label, self.labels)
-        encoded, output, visible = self._looked_into(checked)
+        encoded = self.encode(checked)
+        output, visible = self.run(encoded), _visible(checked)
         labels = np.where(visible, output.logits.argmax(axis=1), -1) if asked is None else np.full(len(checked), asked)
         return self._explainer.explain(checked, encoded, output.found, output.logits, labels, self.labels)
-
-    def _looked_into(self, texts: list[str]) -> tuple[EncodedTexts, EngineOutput, np.ndarray]:
-        """Tokens with their places, the engine's answer with evidence, and in which texts anything can be seen, bool [rows]."""
-        encoded = self._tokenizer.encode(texts, spans=True)
-        visible = np.fromiter((not is_blank(text) for text in texts), bool, len(texts))
-        return encoded, self.engine.run(encoded.token_ids, evidence=True), visible
 
 
 def load(
@@ -267,6 +275,11 @@ def load(
         return Predictor(bundle, compiled, read_last_layer(folder, bundle), decisions=decisions)
     bundle = read_bundle(folder)
     return Predictor(bundle, OpenVINOEngine.from_bundle(bundle, pad_id), decisions=decisions)
+
+
+def _visible(texts: Sequence[str]) -> np.ndarray:
+    """In which texts anything can be seen, bool [rows]."""
+    return np.fromiter((not is_blank(text) for text in texts), bool, len(texts))
 
 
 def _decided(bundle: Bundle, targets: PrecisionTargets | None) -> Decisions:

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 
+from bertcnn.answering import Answering, Question
 from bertcnn.bundle import Bundle
+from bertcnn.data.ahead import ahead
 from bertcnn.data.columns import ColumnChoice, guess_text_columns, join_texts
 from bertcnn.data.formats import check_input
 from bertcnn.data.tables import TableReader, column_position, open_table
 from bertcnn.data.writing import TableWriter, check_output, clean_leftovers, explained
 from bertcnn.engines import EngineName, check_engine
 from bertcnn.errors import OutputError, TableError
-from bertcnn.journal import DIGEST_BYTES, Frame, InputState, Journal, JournalHeader
+from bertcnn.journal import Frame, InputState, Journal, JournalHeader
 from bertcnn.predictor import Predictor, load
 from bertcnn.progress import Progress, Silent
 from bertcnn.scored_columns import OutputColumns
-from bertcnn.settings import DECISIONS, PHRASES, PrecisionTargets
+from bertcnn.settings import DECISIONS, PrecisionTargets
 
 _CHUNK_ROWS = 4096
-_CACHE_SETS, _CACHE_WAYS = 8192, 16  # 131,072 texts
-_CACHED_PROBABILITIES = 16 * 1024**2  # numbers, 64 MiB
 
 
 class ScoringInterrupted(KeyboardInterrupt):
@@ -182,11 +182,11 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
         keeps_probabilities = job.probabilities or predictor.several  # by which labels are given, where there may be several
         decisions = np.zeros(len(DECISIONS), np.int64)
         with TableWriter(job.target, columns.all, raw=job.raw, overwrite=job.overwrite) as writer:
-            for rows, texts, frame, places in _scored(reader, _Answering(predictor, journal, keeps_probabilities), choice.text, progress):
-                counts += columns.counts(frame, places)
-                decisions += np.bincount(frame.decisions[places], minlength=len(decisions))
-                ours = columns.cells(texts, frame)
-                writer.write([row + ours[place] for row, place in zip(rows, places, strict=True)])
+            for question, frame in _scored(reader, Answering(predictor, journal, keeps_probabilities), choice.text, progress):
+                counts += columns.counts(frame, question.places)
+                decisions += np.bincount(frame.decisions[question.places], minlength=len(decisions))
+                ours = columns.cells(question.texts, frame)
+                writer.write([row + ours[place] for row, place in zip(question.rows, question.places, strict=True)])
             journal.check_all_taken()
             writer.finish()
             _check_unchanged(job.source, state, journal)
@@ -268,118 +268,31 @@ def _complete_rejects(reader: TableReader, rejects: Path) -> None:
 
 
 def _scored(
-    reader: TableReader, answering: _Answering, text_columns: tuple[str, ...], progress: Progress
-) -> Iterable[tuple[list[tuple[str, ...]], list[str], Frame, list[int]]]:
-    """Each chunk's rows, its different texts, the answers to these, and which of them is each row's.
+    reader: TableReader, answering: Answering, text_columns: tuple[str, ...], progress: Progress
+) -> Iterable[tuple[Question, Frame]]:
+    """Each chunk's rows with the answers to their texts.
 
-    Rows whose answers are on record make a stage of their own, so that they distort neither the rows/s nor the time left.
+    While one chunk is written, the next one is with the engine, and the one after that is read and tokenised. Rows whose answers are on
+    record make a stage of their own, so that they distort neither the rows/s nor the time left.
     """
     places = [column_position(name, reader.columns) for name in text_columns]
+
+    def asked() -> Generator[Question, None, None]:
+        for chunk in reader.chunks(_CHUNK_ROWS):
+            yield answering.question(chunk.rows, [join_texts(row[place] for place in places) for row in chunk.rows], reader.position)
+
     on_record = answering.rows_on_record
     if on_record:
         progress.stage("reading what is answered", 0)
     else:
         progress.stage("scoring", reader.total_bytes, "bytes")
     read, rows, started = 0, 0, time.perf_counter()
-    for chunk in reader.chunks(_CHUNK_ROWS):
-        yield chunk.rows, *answering.answer([join_texts(row[place] for place in places) for row in chunk.rows])
-        rows += len(chunk)
+    for question, output in ahead(answering.computed(ahead(asked()))):
+        yield question, answering.answer(question, output)
+        rows += len(question.rows)
         if rows > on_record:
-            progress.advance(reader.position - read, rows_per_second=(rows - on_record) / (time.perf_counter() - started))
-            read = reader.position
+            progress.advance(question.position - read, rows_per_second=(rows - on_record) / (time.perf_counter() - started))
+            read = question.position
         elif rows == on_record:
-            read, started = reader.position, time.perf_counter()
+            read, started = question.position, time.perf_counter()
             progress.stage("scoring", reader.total_bytes - read, "bytes")
-
-
-class _Answering:
-    """Answers texts, a chunk at a time: from the journal, from a cache of texts seen before, and from the model.
-
-    What the model is asked for depends on all chunks before, so answers from the journal go through the cache too: then the rest is asked
-    for in the same batches as in an unbroken run, and comes out the same to the last bit.
-    """
-
-    def __init__(self, predictor: Predictor, journal: Journal, probabilities: bool) -> None:
-        self._predictor, self._journal = predictor, journal
-        self._cache = _Cache(len(predictor.hierarchy.names) if probabilities else 0)
-        self.rows_on_record = journal.rows
-
-    def answer(self, texts: list[str]) -> tuple[list[str], Frame, list[int]]:
-        """The different texts of a chunk, the answers to them, and for each row which of them is its own."""
-        places: dict[str, int] = {}
-        rows = [places.setdefault(text, len(places)) for text in texts]
-        digests = [blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest() for text in places]
-        keys = np.frombuffer(b"".join(digests), np.uint64).reshape(len(digests), 2)
-        digest = blake2b(keys[rows].tobytes(), digest_size=DIGEST_BYTES).digest()
-        slots = self._cache.find(keys)
-        unknown = np.flatnonzero(slots < 0)
-        frame = self._journal.take(len(rows), digest)
-        if frame is None:
-            frame = self._asked(Frame(len(rows), digest, *self._cache.answers(slots)), list(places), unknown)
-            self._journal.append(frame)
-        self._cache.add(keys[unknown], frame, unknown)
-        return list(places), frame, rows
-
-    def _asked(self, frame: Frame, texts: list[str], unknown: np.ndarray) -> Frame:
-        """The frame, with the model's answers where the cache has none."""
-        if len(unknown):
-            answers = self._predictor.answer([texts[place] for place in unknown])
-            frame.labels[unknown] = answers.labels
-            frame.confidence[unknown] = answers.confidence
-            frame.decisions[unknown] = answers.decisions
-            frame.because[unknown] = answers.because
-            if frame.probabilities is not None:
-                frame.probabilities[unknown] = answers.probabilities
-        return frame
-
-
-class _Cache:
-    """The answers to texts seen lately, in arrays whose size never changes, unlike a dict's.
-
-    The digest of a text says which set of 16 slots it may use; a new text takes the slot of its set that was filled longest ago. So a text
-    is forgotten after 16 newer ones of its set, hardly ever after fewer than 50,000 newer ones in all (sooner with over 128 probabilities).
-
-    Args:
-        width: probabilities of a text; 0 if they are not asked for.
-    """
-
-    def __init__(self, width: int) -> None:
-        self._sets = max(1, min(_CACHE_SETS, _CACHED_PROBABILITIES // (_CACHE_WAYS * max(1, width))))
-        size = self._sets * _CACHE_WAYS
-        self._keys = np.zeros((self._sets, _CACHE_WAYS, 2), np.uint64)
-        self._next = [0] * self._sets  # way to fill
-        self._labels = np.zeros(size, np.int32)
-        self._confidence = np.zeros(size, np.float32)
-        self._decisions = np.zeros(size, np.int32)
-        self._because = np.zeros((size, PHRASES, 2), np.int32)
-        self._probabilities = np.zeros((size, width), np.float32) if width else None
-
-    def find(self, keys: np.ndarray) -> np.ndarray:
-        """Where the answer to each text is, int64; -1 for those that are not there. `keys` are their digests, uint64 [texts, 2]."""
-        sets = self._set_of(keys)
-        same = (self._keys[sets] == keys[:, None]).all(axis=2)  # [texts, ways]
-        return np.where(same.any(axis=1), sets * _CACHE_WAYS + same.argmax(axis=1), -1)
-
-    def answers(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-        """Copies of labels, confidence, decisions, phrases and probabilities; whatever for slot -1."""
-        probabilities = None if self._probabilities is None else self._probabilities[slots]
-        return self._labels[slots], self._confidence[slots], self._decisions[slots], self._because[slots], probabilities
-
-    def add(self, keys: np.ndarray, frame: Frame, places: np.ndarray) -> None:
-        """Keep the answers that the frame has at `places`."""
-        chosen: dict[int, int] = {}  # slot -> which of the texts; of too many in one set, the last ones stay
-        for index, own_set in enumerate(self._set_of(keys).tolist()):
-            way = self._next[own_set]
-            self._next[own_set] = (way + 1) % _CACHE_WAYS
-            chosen[own_set * _CACHE_WAYS + way] = index
-        slots, texts = np.array(list(chosen), np.int64), np.array(list(chosen.values()), np.int64)
-        self._keys.reshape(-1, 2)[slots] = keys[texts]
-        self._labels[slots] = frame.labels[places[texts]]
-        self._confidence[slots] = frame.confidence[places[texts]]
-        self._decisions[slots] = frame.decisions[places[texts]]
-        self._because[slots] = frame.because[places[texts]]
-        if self._probabilities is not None and frame.probabilities is not None:
-            self._probabilities[slots] = frame.probabilities[places[texts]]
-
-    def _set_of(self, keys: np.ndarray) -> np.ndarray:
-        return (keys[:, 0] % self._sets).astype(np.int64)

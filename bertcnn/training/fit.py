@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -23,6 +23,8 @@ from bertcnn.settings import ClassWeight, TrainingSettings
 from bertcnn.training.optimizer import LayerwiseAdamW, WarmupLinearDecay, layer_share
 from bertcnn.training.savepoints import Savepoints
 from bertcnn.training.step import independent_cross_entropy, make_step, smoothed_cross_entropy
+
+Labelled = Generator[tuple[Inputs, np.ndarray, np.ndarray], None, None]  # inputs, targets, row weights
 
 logger = logging.getLogger(__name__)
 
@@ -224,7 +226,7 @@ def _finite(loss: float, batch: int) -> float:
     return loss
 
 
-def labelled_batches(examples: Examples, plans: Plans, weights: np.ndarray) -> Iterator[tuple[Inputs, np.ndarray, np.ndarray]]:
+def labelled_batches(examples: Examples, plans: Plans, weights: np.ndarray) -> Labelled:
     """Each planned batch: inputs, targets of 0 and 1, float32 [B, C], and row weights [B], 0 for fillers; packed [B, K, C] and [B, K]."""
     for plan in plans:
         slots = plan.slots

@@ -1,5 +1,6 @@
 """Items made one ahead of their use."""
 
+import gc
 import threading
 
 import pytest
@@ -32,11 +33,28 @@ def test_an_error_comes_where_its_item_would_have_come():
 
 
 def test_leaving_early_ends_the_thread():
-    series = ahead(iter(range(1000)))
+    series = ahead(number for number in range(1000))
     assert next(series) == 0
     series.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("ahead")]
 
 
+def test_a_series_ahead_of_another_ends_with_it():
+    closed = []
+
+    def items():
+        try:
+            yield from range(1000)
+        finally:
+            closed.append(True)
+
+    series = ahead(number + 1 for number in ahead(items()))
+    assert [next(series), next(series)] == [1, 2]
+    series.close()
+    gc.collect()
+    assert closed == [True]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("ahead")]
+
+
 def test_nothing_gives_nothing():
-    assert list(ahead(iter(()))) == []
+    assert list(ahead(number for number in ())) == []

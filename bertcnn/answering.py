@@ -1,0 +1,183 @@
+"""The answers to a file's texts, a chunk of rows at a time: from an interrupted run, from a cache of texts seen before, from the model."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+
+from bertcnn.engines import EngineOutput
+from bertcnn.journal import DIGEST_BYTES, Frame, Journal
+from bertcnn.predictor import Predictor
+from bertcnn.settings import PHRASES
+from bertcnn.text.wordpiece import EncodedTexts
+
+_CACHE_SETS, _CACHE_WAYS = 8192, 16  # 131,072 texts
+_CACHED_PROBABILITIES = 16 * 1024**2  # numbers, 64 MiB
+
+
+@dataclass(frozen=True)
+class Question:
+    """A chunk of rows, and what the model has to be asked for them.
+
+    Attributes:
+        rows: as they were read.
+        position: bytes of the input that were read by then.
+        texts: the different texts, in the order in which they appear first.
+        places: for each row, which of the texts is its own.
+        digest: of the rows' texts, in their order.
+        slots: int64 [texts], where the cache has the answer; -1 where the model is asked.
+        kept: where the cache is to keep which new answers: slots and places of texts, each int64 [n].
+        encoded: the texts that the model is asked for; None if the answers are on record.
+    """
+
+    rows: list[tuple[str, ...]]
+    position: int
+    texts: list[str]
+    places: list[int]
+    digest: bytes
+    slots: np.ndarray
+    kept: tuple[np.ndarray, np.ndarray]
+    encoded: EncodedTexts | None
+
+    @property
+    def unknown(self) -> np.ndarray:
+        """Which of the texts the cache does not have, int64 [n]."""
+        return np.flatnonzero(self.slots < 0)
+
+
+class Answering:
+    """Answers texts, a chunk at a time, in three steps that may work on three chunks at the same time, each in the file's order.
+
+    What the model is asked for depends on all chunks before, so answers from the journal go through the cache too: then the rest is asked
+    for in the same batches as in an unbroken run, and comes out the same to the last bit.
+
+    Args:
+        predictor: the model.
+        journal: of this run; `answer` alone touches it.
+        probabilities: whether all of them are kept.
+
+    Attributes:
+        rows_on_record: rows whose answers the journal had from the start.
+    """
+
+    def __init__(self, predictor: Predictor, journal: Journal, probabilities: bool) -> None:
+        self._predictor, self._journal = predictor, journal
+        self._cache = Cache(len(predictor.hierarchy.names) if probabilities else 0)
+        self.rows_on_record = journal.rows
+        self._asked_about = 0  # rows
+
+    def question(self, rows: list[tuple[str, ...]], texts: list[str], position: int) -> Question:
+        """The first step: which texts there are, which of them the cache knows, and the others' tokens.
+
+        Args:
+            rows: of the chunk.
+            texts: one for each row.
+            position: bytes read.
+        """
+        number: dict[str, int] = {}
+        places = [number.setdefault(text, len(number)) for text in texts]
+        digests = [blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest() for text in number]
+        keys = np.frombuffer(b"".join(digests), np.uint64).reshape(len(digests), 2)
+        digest = blake2b(keys[places].tobytes(), digest_size=DIGEST_BYTES).digest()
+        slots, different = self._cache.find(keys), list(number)
+        unknown = np.flatnonzero(slots < 0)
+        room, whose = self._cache.make_room(keys[unknown])
+        on_record = self._asked_about < self.rows_on_record
+        self._asked_about += len(rows)
+        encoded = None if on_record else self._predictor.encode([different[place] for place in unknown])
+        return Question(rows, position, different, places, digest, slots, (room, unknown[whose]), encoded)
+
+    def computed(self, questions: Iterable[Question]) -> Generator[tuple[Question, EngineOutput | None], None, None]:
+        """The second step: each with what the engine makes of its tokens, if there are any."""
+        for question in questions:
+            encoded = question.encoded
+            yield question, self._predictor.run(encoded) if encoded is not None and encoded.token_ids else None
+
+    def answer(self, question: Question, output: EngineOutput | None) -> Frame:
+        """The third step: the answers to the different texts, from now on on record.
+
+        Raises:
+            OutputError: the record is of other texts, or cannot be written.
+        """
+        frame = self._journal.take(len(question.rows), question.digest)
+        if frame is None:
+            frame = Frame(len(question.rows), question.digest, *self._cache.answers(question.slots))
+            if question.encoded is not None and output is not None:
+                self._fill(frame, question, question.encoded, output)
+            self._journal.append(frame)
+        self._cache.keep(frame, *question.kept)
+        return frame
+
+    def _fill(self, frame: Frame, question: Question, encoded: EncodedTexts, output: EngineOutput) -> None:
+        """Put the model's answers where the cache had none."""
+        unknown = question.unknown
+        answers = self._predictor.answer_from([question.texts[place] for place in unknown], encoded, output)
+        frame.labels[unknown] = answers.labels
+        frame.confidence[unknown] = answers.confidence
+        frame.decisions[unknown] = answers.decisions
+        frame.because[unknown] = answers.because
+        if frame.probabilities is not None:
+            frame.probabilities[unknown] = answers.probabilities
+
+
+class Cache:
+    """The answers to texts seen lately, in arrays whose size never changes, unlike a dict's.
+
+    The digest of a text says which set of 16 slots it may use; a new text takes the slot of its set that was filled longest ago. So a text
+    is forgotten after 16 newer ones of its set, hardly ever after fewer than 50,000 newer ones in all (sooner with over 128 probabilities).
+
+    Texts may be looked for and given room while the answers to chunks before are still on their way: `find` and `make_room` go by the
+    texts alone, and `answers` and `keep` come in the same order, chunk after chunk, so that each slot holds the right answer when it is
+    its chunk's turn. The two pairs touch different arrays, so each may have a thread of its own.
+
+    Args:
+        width: probabilities of a text; 0 if they are not asked for.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._sets = max(1, min(_CACHE_SETS, _CACHED_PROBABILITIES // (_CACHE_WAYS * max(1, width))))
+        size = self._sets * _CACHE_WAYS
+        self._keys = np.zeros((self._sets, _CACHE_WAYS, 2), np.uint64)
+        self._next = [0] * self._sets  # way to fill
+        self._labels = np.zeros(size, np.int32)
+        self._confidence = np.zeros(size, np.float32)
+        self._decisions = np.zeros(size, np.int32)
+        self._because = np.zeros((size, PHRASES, 2), np.int32)
+        self._probabilities = np.zeros((size, width), np.float32) if width else None
+
+    def find(self, keys: np.ndarray) -> np.ndarray:
+        """Where the answer to each text is, int64; -1 for those that are not there. `keys` are their digests, uint64 [texts, 2]."""
+        sets = self._set_of(keys)
+        same = (self._keys[sets] == keys[:, None]).all(axis=2)  # [texts, ways]
+        return np.where(same.any(axis=1), sets * _CACHE_WAYS + same.argmax(axis=1), -1)
+
+    def make_room(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Slots for new texts, and which of the texts each is for; both int64 [n]. Of too many in one set, the last ones get room."""
+        chosen: dict[int, int] = {}  # slot -> which of the texts
+        for index, own_set in enumerate(self._set_of(keys).tolist()):
+            way = self._next[own_set]
+            self._next[own_set] = (way + 1) % _CACHE_WAYS
+            chosen[own_set * _CACHE_WAYS + way] = index
+        slots, texts = np.array(list(chosen), np.int64), np.array(list(chosen.values()), np.int64)
+        self._keys.reshape(-1, 2)[slots] = keys[texts]
+        return slots, texts
+
+    def answers(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+        """Copies of labels, confidence, decisions, phrases and probabilities; whatever for slot -1."""
+        probabilities = None if self._probabilities is None else self._probabilities[slots]
+        return self._labels[slots], self._confidence[slots], self._decisions[slots], self._because[slots], probabilities
+
+    def keep(self, frame: Frame, slots: np.ndarray, texts: np.ndarray) -> None:
+        """Put the answers that the frame has to these texts into these slots."""
+        self._labels[slots] = frame.labels[texts]
+        self._confidence[slots] = frame.confidence[texts]
+        self._decisions[slots] = frame.decisions[texts]
+        self._because[slots] = frame.because[texts]
+        if self._probabilities is not None and frame.probabilities is not None:
+            self._probabilities[slots] = frame.probabilities[texts]
+
+    def _set_of(self, keys: np.ndarray) -> np.ndarray:
+        return (keys[:, 0] % self._sets).astype(np.int64)
