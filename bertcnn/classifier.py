@@ -7,6 +7,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -25,14 +26,14 @@ from bertcnn.engines import Engine, EngineName, EngineOutput, check_engine
 from bertcnn.engines.keras_engine import KerasEngine, classifier_of
 from bertcnn.engines.openvino_engine import token_embeddings
 from bertcnn.engines.openvino_graph import encoder_graph
-from bertcnn.engines.quantize import CALIBRATION_ROWS, Trial, build_engine, spread
+from bertcnn.engines.quantize import Trial, build_engine
 from bertcnn.errors import SettingsError, one_line
 from bertcnn.evaluation.calibration import CalibrationFigures
 from bertcnn.evaluation.decisions import automation, check_targets, decide, in_words, scope_in_words
 from bertcnn.evaluation.judging import Judgement, Truth
 from bertcnn.evaluation.metrics import Evaluation
 from bertcnn.evaluation.model_card import model_card
-from bertcnn.evaluation.out_of_scope import learn_scope, rows_to_know
+from bertcnn.evaluation.out_of_scope import learn_scope, moved_scope, rows_to_know
 from bertcnn.evaluation.report import Epoch
 from bertcnn.explain import Explanation
 from bertcnn.models.bert import Bert
@@ -40,6 +41,7 @@ from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import extract
 from bertcnn.predictor import Predictor, check_texts, load, place_of_label
 from bertcnn.progress import Progress, Silent
+from bertcnn.refit import Examined, examine, train_and_refit, trial_of
 from bertcnn.reporting import Measured, Origin, Rows, about, training_report
 from bertcnn.rows import KnownRows, learning_and_validation
 from bertcnn.saved_engine import engine_in_memory
@@ -151,13 +153,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         train_rows, train_cut = learning.tokenized(tokenizer, classes, progress)
         valid_rows, valid_cut = held_out.tokenized(tokenizer, classes, progress)
 
-        recipe: Recipe = self.recipe
-        reason = "as asked"
-        if recipe == "auto":
-            choice = choose_recipe(
-                encoder, int(train_rows.lengths.sum()), len(train_rows.labels), len(classes), recipe_settings("full", changes)
-            )
-            recipe, reason = choice.recipe, choice.reason
+        recipe, reason, changes = self._choose(encoder, train_rows, len(classes), changes)
         progress.note(f"recipe {recipe}: {reason}")
         settings = recipe_settings(recipe, changes, several=learning.several)
         head = self.head or {"full": HeadSettings(), "few-shot": FEW_SHOT_HEAD}.get(recipe, FROZEN_HEAD)
@@ -169,22 +165,30 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 Path(savepoints), {**story, **data, "versions": _versions(), "keeps": "last epoch within one standard error"}, progress
             )
         known = rows_to_know(train_rows.token_ids, train_rows.labels)
-        model, result = train(
-            encoder,
-            train_rows,
-            valid_rows,
-            head,
-            recipe,
-            settings,
+        known_ids, refit = [train_rows.token_ids[row] for row in known], settings.refit and valid is None
+        train_once = partial(
+            train,
+            head=head,
+            recipe=recipe,
+            settings=settings,
             seed=seed,
             progress=progress,
             embed_with=lambda encoder: embed_on_cpu(encoder, tokenizer.pad_id) or keras_embed(encoder),
-            savepoints=kept,
             known=known,
             label_names=None if learning.several else tokenizer.encode([label_text(str(name)) for name in classes]).token_ids,
-            learn_valid=valid is None,
         )
-        self._known = KnownRows([train_rows.token_ids[row] for row in known], train_rows.labels[known], result.known)
+
+        def ask(model: BertCnn, result: FitResult) -> Examined:
+            trial = trial_of(train_rows, valid_rows, result.valid_logits, tokenizer.pad_id)
+            return examine(model, trial, known_ids, progress=progress)
+
+        parts = encoder, train_rows, valid_rows
+        self._examined: Examined | None = None
+        if refit and recipe == "full":
+            model, result, self._examined = train_and_refit(train_once, *parts, ask, savepoints=kept, progress=progress)
+        else:
+            model, result = train_once(*parts, savepoints=kept, refit=refit)
+        self._known = KnownRows(known_ids, train_rows.labels[known], result.known)
         self.classes_, self.history_, self.recipe_ = classes, result.epochs, (recipe, reason)
         judged, figures, calibration = self._finish(model, result, tokenizer, train_rows, valid_rows, start.name, columns)
         learned, validated = (
@@ -193,11 +197,18 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         )
         epochs = tuple(Epoch(one.epoch, one.loss, one.macro_f1, one.accuracy) for one in result.epochs)
         measured = Measured(judged, figures, calibration, epochs, result.best_epoch)
-        origin = replace((origin or Origin()).of_rows(held_out.given), validation_learned=result.learned_logits is not None)
+        origin = replace((origin or Origin()).of_rows(held_out.given), validation_learned=result.refit_logits is not None)
         self._material = learned, validated, measured, origin  # of the card and the report
         self.metrics_["epochs"] = [asdict(one) for one in epochs]
         self.metrics_["origin"] = {"command": origin.command, "file": origin.file, "sha256": origin.sha256}
         return self
+
+    def _choose(self, encoder: Bert, rows: TokenizedRows, classes: int, changes: dict[str, Any]) -> tuple[Recipe, str, dict[str, Any]]:
+        """The recipe, why, and the changes to its settings."""
+        if self.recipe != "auto":
+            return self.recipe, "as asked", changes
+        choice = choose_recipe(encoder, int(rows.lengths.sum()), len(rows.labels), classes, recipe_settings("full", changes))
+        return choice.recipe, choice.reason, changes if choice.refit else {**changes, "refit": False}
 
     def _check_settings(self) -> dict[str, Any]:
         """Refuse, before any work, what was given to the constructor and cannot be; returns the changes to the recipe."""
@@ -264,10 +275,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             decisions=decisions,
         )
         self._predictor = Predictor(self._bundle, KerasEngine(model, tokenizer.pad_id))
-        sample = spread(train_rows.token_ids, CALIBRATION_ROWS)
-        given = valid_rows.token_ids, valid_rows.labels, result.model_logits
-        self._trial: Trial | None = Trial(sample, *given, tokenizer.pad_id, valid_rows.sets)
-        self._unlearned = None if result.learned_logits is None else result.valid_logits  # before validation rows were learned from
+        self._trial: Trial | None = trial_of(train_rows, valid_rows, result.model_logits, tokenizer.pad_id)
+        self._unlearned = None if result.refit_logits is None else result.valid_logits  # before validation rows were learned from
         return judged, figures, calibration
 
     def _judged(self, bundle: Bundle, engine: Engine, valid: EngineOutput, trial: Trial) -> Bundle:
@@ -275,10 +284,16 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
         On validation rows that the model has learned from in the end, what it answered before counts.
         """
-        logits, means = self._known.answers(engine)
-        answers = valid.logits if self._unlearned is None else self._unlearned
-        scope = learn_scope(logits, means, self._known.labels, answers, valid.found.means, seed=int(self.seed))
-        outside = scope.outside(answers, valid.found.means)
+        seed, labels = int(self.seed), self._known.labels
+        examined = self._examined
+        if examined is None:
+            answers = valid.logits if self._unlearned is None else self._unlearned
+            examined = Examined((answers, valid.found.means), self._known.answers(engine))
+        scope = learn_scope(*examined.known, labels, *examined.valid, seed=seed)
+        outside, answers = scope.outside(*examined.valid), examined.valid[0]
+        if self._unlearned is not None:
+            known = engine.run(self._known.token_ids, evidence=True)
+            scope = moved_scope(scope, known.logits, known.found.means, labels, seed=seed)
         truth = Truth(bundle.labels, trial.valid_labels, trial.valid_sets)
         judgement = Judgement(truth, answers, bundle.calibration)
         held_out = judgement.held_out(outside)
@@ -390,7 +405,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         check_bundle_target(Path(folder), overwrite)
         trial, config = self._trial, self._bundle.config
         if engine != "keras" and self._bundle.engine is None and trial is not None:
-            built = build_engine(self._bundle.tensors, config.encoder, config.head, trial, progress=self.progress or Silent())
+            decided, progress = None if self._examined is None else self._examined.record, self.progress or Silent()
+            built = build_engine(self._bundle.tensors, config.encoder, config.head, trial, decided=decided, progress=progress)
             self._bundle = self._judged(replace(self._bundle, engine=built.saved), built.running, built.valid, trial)
         if engine == "keras":
             if self._bundle.engine is None and trial is not None:

@@ -262,6 +262,10 @@ class TrainingSettings(Settings):
     )
     packed: bool = Field(True, description="several texts share a row of a batch, so that little of it is padding")
     max_tokens: Annotated[int, Field(ge=4)] = Field(512, description="longest input with [CLS] and [SEP]")
+    refit: bool = Field(
+        True,
+        description="when held-out rows have told epoch, temperature and thresholds, train once more, on them too; not if a file is given",
+    )
     contrast_steps: Annotated[int, Field(ge=0)] = Field(
         0, description="few-shot only: steps in which the encoder learns to put the texts of one label together, before the head is trained"
     )
@@ -272,10 +276,18 @@ class TrainingSettings(Settings):
 
 
 FULL = TrainingSettings()
-FROZEN = TrainingSettings(epochs=4, fewest_steps=300, batch_size=64, learning_rate=3e-3, head_multiplier=1.0, layer_decay=1.0)
+FROZEN = TrainingSettings(epochs=4, fewest_steps=300, batch_size=64, learning_rate=3e-3, head_multiplier=1.0, layer_decay=1.0, refit=False)
 FROZEN_SEVERAL = FROZEN.model_copy(update={"fewest_steps": 600})  # a binary answer for each label takes longer to learn
 FEW_SHOT = FROZEN.model_copy(
-    update={"epochs": 20, "fewest_steps": 0, "learning_rate": 1e-3, "layer_decay": 0.9, "label_smoothing": 0.0, "contrast_steps": 12}
+    update={
+        "epochs": 20,
+        "fewest_steps": 0,
+        "learning_rate": 1e-3,
+        "layer_decay": 0.9,
+        "label_smoothing": 0.0,
+        "refit": True,
+        "contrast_steps": 12,
+    }
 )
 FEW_SHOT_HEAD = HeadSettings(dropout=0.5)
 FROZEN_HEAD = HeadSettings(filters=64, dropout=0.5)  # where nothing but the head learns, twice the filters learned no better

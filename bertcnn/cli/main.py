@@ -79,6 +79,10 @@ def train(
     time_budget: Annotated[
         float | None, typer.Option(help="Minutes: auto measures this machine and keeps within them.", show_default="15, on a usual machine")
     ] = None,
+    refit: Annotated[
+        bool | None,
+        typer.Option("--refit/--no-refit", help="In the end, train once more on all rows, in twice the time.", show_default="by recipe"),
+    ] = None,
     auto_precision: Annotated[
         str, typer.Option(help="How often automatic answers have to be right; also by label: 0.95,billing=0.99")
     ] = "0.95",
@@ -108,6 +112,7 @@ def train(
         "batch_size": batch_size,
         "class_weight": class_weight,
         "time_budget": time_budget,
+        "refit": refit,
     }
     changes = {**plan.training, **{name: value for name, value in given.items() if value is not None}}
     with show_progress() as progress:

@@ -81,7 +81,13 @@ def spread(rows: Sequence[np.ndarray], most: int) -> list[np.ndarray]:
 
 
 def build_engine(
-    tensors: Mapping[str, np.ndarray], encoder: EncoderSettings, head: HeadSettings, trial: Trial, *, progress: Progress
+    tensors: Mapping[str, np.ndarray],
+    encoder: EncoderSettings,
+    head: HeadSettings,
+    trial: Trial,
+    *,
+    decided: EngineRecord | None = None,
+    progress: Progress,
 ) -> BuiltEngine:
     """The model compiled to int8 where that changes nothing that matters, else to bfloat16 if this CPU has it, else to float32.
 
@@ -94,14 +100,16 @@ def build_engine(
         encoder: shape of the encoder.
         head: shape of the head.
         trial: the rows that decide.
+        decided: of the engine of a model that had not learned from these rows yet; then its precision is taken, and its figures stand.
         progress: told what is done, and the outcome.
     """
     progress.stage("compiling for fast scoring", 2, "steps")
     plain = classifier_graph(tensors, encoder, head)
 
     def candidates() -> Iterator[tuple[Precision, ov.Model]]:
-        yield "int8", _quantize(classifier_graph(tensors, encoder, head, int8_tokens=True), trial.calibration, trial.pad_id)
-        if has_bfloat16():
+        if decided is None or decided.precision == "int8":
+            yield "int8", _quantize(classifier_graph(tensors, encoder, head, int8_tokens=True), trial.calibration, trial.pad_id)
+        if has_bfloat16() if decided is None else decided.precision == "bfloat16":
             yield "bfloat16", plain
         yield "float32", plain
 
@@ -112,9 +120,13 @@ def build_engine(
         running = OpenVINOEngine.of_graph(graph, trial.pad_id, precision)
         valid = running.run(trial.valid, evidence=True)
         found = _compared(trial, precision, valid.logits)
-        if found.fit or precision == "float32":
+        if decided is not None or found.fit or precision == "float32":
             break
         refused.append(found)
+    progress.advance(1)
+    if decided is not None:
+        progress.note(f"engine: {precision}, as decided on rows that the model had not learned from")
+        return _built(graph, running, valid, decided.model_copy(update={"calibrated_on_rows": len(trial.calibration)}))
     told = [*refused, *([] if precision == "float32" else [found])]
     limits = f"; at least {_AGREEMENT:.0%} and at most {_MACRO_F1_LOSS} lower are wanted" if refused else ""
     judged = refused[0] if precision == "float32" else found
@@ -127,8 +139,11 @@ def build_engine(
         macro_f1_loss=judged.macro_f1_loss,
         versions={name: version(name) for name in ("openvino", "nncf")},
     )
-    progress.advance(1)
     progress.note(f"engine: {record.precision}, since {record.reason}")
+    return _built(graph, running, valid, record)
+
+
+def _built(graph: ov.Model, running: OpenVINOEngine, valid: EngineOutput, record: EngineRecord) -> BuiltEngine:
     files = _serialized(graph)
     return BuiltEngine(SavedEngine(record, lambda: files), running, valid)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -59,16 +60,38 @@ def learn_scope(
         centres, or no label with 3 rows.
     """
     rank = math.ceil((len(valid_logits) + 1) * (1 - _OUTSIDE))
-    most = min(_CENTRES, _NUMBERS // (logits.shape[1] * (logits.shape[1] + means.shape[1])))
-    if rank > len(valid_logits) or not most:
+    if rank > len(valid_logits):
         return Scope()
-    directions, places = (_centres(unit(vectors), labels, most, seed) for vectors in (logits, means))
+    directions, places = _all_centres(logits, means, labels, seed)
     if not len(directions) or not len(places):
         return Scope()
     parts = features(valid_logits, valid_means, directions, places)
     spread = parts.std(axis=0)
     weights = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1), 0).astype(np.float32)
     return Scope(directions, places, weights, float(np.sort(parts @ weights)[rank - 1]))
+
+
+def moved_scope(scope: Scope, logits: np.ndarray, means: np.ndarray, labels: np.ndarray, *, seed: int = 0) -> Scope:
+    """The scope of a model that was trained as another one, on rows that taught that one's scope: its limit, around the new centres.
+
+    Args:
+        scope: the other model's.
+        logits: float32 [rows, C], of the same known rows, by the new model.
+        means: float32 [rows, D].
+        labels: int [rows].
+        seed: of k-means.
+    """
+    if not scope:
+        return scope
+    directions, places = _all_centres(logits, means, labels, seed)
+    return replace(scope, directions=directions, places=places)
+
+
+def _all_centres(logits: np.ndarray, means: np.ndarray, labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Those of the logits and of the means; none if there are too many labels for them."""
+    most = min(_CENTRES, _NUMBERS // (logits.shape[1] * (logits.shape[1] + means.shape[1])))
+    directions, places = (_centres(unit(vectors), labels if most else labels[:0], most, seed) for vectors in (logits, means))
+    return directions, places
 
 
 def _centres(vectors: np.ndarray, labels: np.ndarray, most: int, seed: int) -> np.ndarray:

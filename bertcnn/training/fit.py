@@ -77,7 +77,7 @@ class FitResult:
         padded_lengths: the compiled shapes' lengths.
         known: of the rows that `train` was asked to answer: logits float32 [rows, C] and means of their token embeddings float32 [rows, D];
             None where that is no cheaper than to ask the saved engine.
-        learned_logits: float32 [rows, C], of the validation rows under the weights that the model holds, if these have learned from them in
+        refit_logits: float32 [rows, C], of the validation rows under the weights that the model holds, if these have learned from them in
             the end; all the rest is then from before.
     """
 
@@ -86,12 +86,12 @@ class FitResult:
     valid_logits: np.ndarray
     padded_lengths: tuple[int, ...]
     known: tuple[np.ndarray, np.ndarray] | None = None
-    learned_logits: np.ndarray | None = None
+    refit_logits: np.ndarray | None = None
 
     @property
     def model_logits(self) -> np.ndarray:
         """float32 [rows, C], what the model answers on the validation rows."""
-        return self.valid_logits if self.learned_logits is None else self.learned_logits
+        return self.valid_logits if self.refit_logits is None else self.refit_logits
 
 
 @dataclass
@@ -137,7 +137,7 @@ class _Story:
         return figures.macro_f1 >= self.best_macro_f1 - error
 
 
-def fit(
+def fit(  # noqa: PLR0913 - what a training is made of
     model: keras.Model,
     train: Examples,
     valid: Examples,
@@ -147,6 +147,7 @@ def fit(
     seed: int,
     progress: Progress,
     savepoints: Savepoints | None = None,
+    until: int | None = None,
 ) -> FitResult:
     """Train `model` in place; it ends with the weights of the last epoch that is not clearly worse than the best one.
 
@@ -159,6 +160,7 @@ def fit(
         seed: of the order of the rows.
         progress: told of every batch, and at the end of an epoch, with nothing more done, of its macro-F1.
         savepoints: where the training is saved from time to time, and goes on from; by default it is not.
+        until: the epoch after which to stop, and whose weights to keep, whatever the validation rows say; by default they choose.
 
     Raises:
         TrainingError: the loss became infinite or NaN.
@@ -192,11 +194,11 @@ def fit(
         if savepoints is not None:
             savepoints.offer(done, model, optimizer, story.parts)
 
-    progress.stage("training", steps * epochs, "batches")
+    progress.stage("training", steps * (until or epochs), "batches")
     if saved is not None:
         progress.note(f"going on from epoch {story.epoch}, batch {len(story.losses)} of {steps}, where an interrupted training was saved")
         progress.advance(steps * (story.epoch - 1) + len(story.losses))
-    while story.epoch <= epochs and not story.is_over(settings.patience):
+    while story.epoch <= (until or epochs) and not story.is_over(settings.patience):
         chance = np.random.default_rng([seed, story.epoch])
         plans: Plans = (
             plan_training(train.lengths, padded_lengths, settings.batch_size, chance) if packing is None else packing.epoch(chance)
@@ -205,13 +207,14 @@ def fit(
         for inputs, targets, row_weights in ahead(labelled_batches(train, plans[len(story.losses) :], weights)):
             learned(step(inputs, targets, row_weights))
             progress.advance(1, loss=float(np.mean(story.losses[-50:])), **shown)
-        logits = forward.rows(valid.collate, valid.lengths, None if packing is None else packing.in_order(valid.lengths))
-        macro_f1, accuracy = valid.judged(logits)
-        figures = EpochFigures(story.epoch, float(np.mean(story.losses)), macro_f1, accuracy)
-        logger.info("%s", figures)
-        progress.advance(0, macro_f1=macro_f1)
-        if story.ends_epoch(figures, len(valid.labels)):
-            story.kept_epoch, story.kept_logits, story.kept_weights = story.epoch, logits, extract(model.trainable_variables)
+        if until is None or story.epoch == until:
+            logits = forward.rows(valid.collate, valid.lengths, None if packing is None else packing.in_order(valid.lengths))
+            macro_f1, accuracy = valid.judged(logits)
+            figures = EpochFigures(story.epoch, float(np.mean(story.losses)), macro_f1, accuracy)
+            logger.info("%s", figures)
+            progress.advance(0, macro_f1=macro_f1)
+            if story.ends_epoch(figures, len(valid.labels)):
+                story.kept_epoch, story.kept_logits, story.kept_weights = story.epoch, logits, extract(model.trainable_variables)
         story.epoch, story.losses = story.epoch + 1, []
     assign(model.trainable_variables, story.kept_weights, error=TrainingError)
     return FitResult(tuple(story.history), story.kept_epoch, story.kept_logits, padded_lengths)

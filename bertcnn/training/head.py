@@ -55,7 +55,7 @@ def train_head(  # noqa: PLR0913 - what a training is made of
     settings: TrainingSettings,
     *,
     probe: bool = False,
-    learn_valid: bool = False,
+    refit: bool = False,
     seed: int,
     progress: Progress,
     savepoints: Savepoints | None = None,
@@ -70,7 +70,7 @@ def train_head(  # noqa: PLR0913 - what a training is made of
         valid: rows that choose the epoch.
         settings: how.
         probe: start from a linear probe instead of from nothing.
-        learn_valid: in the end, train once more from the start, on `valid` too; all that the result tells is from before.
+        refit: in the end, train once more from the start, on `valid` too; all that the result tells is from before.
         seed: of dropout and order.
         progress: told how far it is.
         savepoints: where the first training is saved, and goes on from.
@@ -95,10 +95,11 @@ def train_head(  # noqa: PLR0913 - what a training is made of
         if known is not None:
             logits = Forward(head, result.padded_lengths).rows(features.of(known).collate, rows.lengths[known])
             result = replace(result, known=(logits, features.means(known)))
-        if learn_valid:
+        if refit:
             progress.note(f"once more from the start, with the {len(valid.labels):,} rows that were held out")
             assign(head.weights, untrained, error=TrainingError)
-            result = replace(result, learned_logits=learn(np.arange(len(rows.labels))).valid_logits)
+            again = learn(np.arange(len(rows.labels)), until=result.best_epoch)
+            result = replace(result, refit_logits=again.valid_logits)
         return result
 
 

@@ -38,10 +38,11 @@ FEW_ROWS_PER_LABEL = 20
 
 @dataclass(frozen=True)
 class RecipeChoice:
-    """Which recipe, and why."""
+    """Which recipe, why, and whether there is time to train once more on all rows."""
 
     recipe: Recipe
     reason: str
+    refit: bool = True
 
 
 def on_gpu() -> bool:
@@ -73,7 +74,9 @@ def choose_recipe(encoder: Bert, tokens: int, rows: int, classes: int, settings:
         seconds = (work / _TRAINED + _COMPILED) / speed
         device += f" ({speed / 1e9:.0f} GFLOP/s just now)"
     per_label = rows / classes
-    cost = f"full fine-tuning would take about {max(1, round(seconds / 60))} min on {device}"
+    refit = settings.refit and (budget is None or 2 * seconds <= 60 * budget)
+    minutes = (2 if refit else 1) * seconds / 60
+    cost = f"full fine-tuning would take about {max(1, round(minutes))} min on {device}"
     if per_label < FEW_ROWS_PER_LABEL:
         return RecipeChoice(
             "few-shot", f"{per_label:.0f} rows a label are few: all they tell is learned, names of labels too where they help"
@@ -81,7 +84,9 @@ def choose_recipe(encoder: Bert, tokens: int, rows: int, classes: int, settings:
     if seconds > 60 * (budget or _PATIENCE_MINUTES):
         allowed = "" if budget is None else f", {budget:g} are allowed"
         return RecipeChoice("frozen", f"{cost}{allowed}; --recipe full does it all the same")
-    return RecipeChoice("full", f"{per_label:.0f} rows a label are enough to train the encoder too, and {cost}")
+    if settings.refit:
+        cost += ", the second time on all rows included" if refit else f"; of {budget:g} that leaves none to train once more on all rows"
+    return RecipeChoice("full", f"{per_label:.0f} rows a label are enough to train the encoder too, and {cost}", refit)
 
 
 def product_speed() -> float:
@@ -116,7 +121,8 @@ def train(  # noqa: PLR0913 - what a training is made of
     savepoints: Savepoints | None = None,
     known: np.ndarray | None = None,
     label_names: Sequence[np.ndarray] | None = None,
-    learn_valid: bool = False,
+    refit: bool = False,
+    until: int | None = None,
 ) -> tuple[BertCnn, FitResult]:
     """Train a classifier on `encoder`, which is changed by the recipes `full` and `few-shot`.
 
@@ -133,7 +139,9 @@ def train(  # noqa: PLR0913 - what a training is made of
         savepoints: where the training is saved from time to time, and goes on from; by default it is not.
         known: int [K], training rows to be answered at the end, except by `full`, since what that takes is at hand.
         label_names: token ids of each label's name, for `few-shot`.
-        learn_valid: whether `few-shot` may learn from `valid_rows` too in the end, when they have told all they can.
+        refit: whether to learn from `valid_rows` too in the end, when they have told all they can; only where `full` does not train the
+            encoder, as `bertcnn.refit` does it there.
+        until: the epoch after which to stop, for `full`; by default `valid_rows` choose.
 
     Returns:
         The classifier with the weights of that epoch, and the story of its training.
@@ -143,12 +151,12 @@ def train(  # noqa: PLR0913 - what a training is made of
     given = train_rows, valid_rows, settings
     common: dict[str, Any] = {"seed": seed, "progress": progress, "savepoints": savepoints}
     if recipe == "full":
-        result = fit_everything(encoder, cnn_head, *given, **common)
+        result = fit_everything(encoder, cnn_head, *given, until=until, **common)
     elif recipe == "frozen":
-        result = train_head(embed_with(encoder), cnn_head, *given, known=known, **common)
+        result = train_head(embed_with(encoder), cnn_head, *given, known=known, refit=refit, **common)
     else:
         few = partial(train_few_shot, encoder, cnn_head, embed_with=embed_with, label_names=label_names)
-        result = few(*given, known=known, learn_valid=learn_valid, **common)
+        result = few(*given, known=known, refit=refit, **common)
     return BertCnn(encoder, cnn_head, name="classifier"), result
 
 

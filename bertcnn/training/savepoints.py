@@ -64,17 +64,23 @@ class Savepoints:
         Returns:
             The story and the tensors that were saved with it; None if there is none that this training can go on from.
         """
-        try:
-            found = newest_checkpoint(self._folder, self._progress.note)
-            if found is None:
-                return None
-            check_same_settings(found.settings, self._settings, self._folder)
-            state = {name: tensor for name, tensor in found.tensors.items() if not name.startswith(_BESIDE)}
-            restore_state(state, model, optimizer)
-        except (BundleError, SettingsError) as error:
-            self._progress.note(f"an interrupted training is not gone on with, this one begins anew: {error.given}")
-            return None
-        return found.progress, {name.removeprefix(_BESIDE): found.tensors[name] for name in found.tensors if name.startswith(_BESIDE)}
+        return self._newest(lambda state: restore_state(state, model, optimizer))
+
+    def part(self, name: str) -> Savepoints:
+        """Those of a part of the training, in a folder of their own."""
+        return Savepoints(self._folder / name, self._settings, self._progress, self._seconds)
+
+    def kept(self) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
+        """What `keep` kept; None if there is nothing that this training can use."""
+        return self._newest(lambda _: None)
+
+    def keep(self, told: dict[str, Any], tensors: Tensors) -> None:
+        """Save the outcome of a part of the training, as JSON and as tensors.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        self._save(0, told, {_BESIDE + name: tensor for name, tensor in tensors.items()})
 
     def offer(
         self,
@@ -98,7 +104,22 @@ class Savepoints:
         if time.monotonic() - self._saved < self._seconds:
             return
         told, beside = story()
-        tensors = {**training_state(model, optimizer), **{_BESIDE + name: tensor for name, tensor in beside.items()}}
+        self._save(step, told, {**training_state(model, optimizer), **{_BESIDE + name: tensor for name, tensor in beside.items()}})
+
+    def _newest(self, use: Callable[[Tensors], None]) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
+        """Story and tensors beside the state of the newest savepoint that this training can go on from, if `use` can use that state."""
+        try:
+            found = newest_checkpoint(self._folder, self._progress.note)
+            if found is None:
+                return None
+            check_same_settings(found.settings, self._settings, self._folder)
+            use({name: tensor for name, tensor in found.tensors.items() if not name.startswith(_BESIDE)})
+        except (BundleError, SettingsError) as error:
+            self._progress.note(f"an interrupted training is not gone on with, this one begins anew: {error.given}")
+            return None
+        return found.progress, {name.removeprefix(_BESIDE): found.tensors[name] for name in found.tensors if name.startswith(_BESIDE)}
+
+    def _save(self, step: int, told: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         save_checkpoint(self._folder, Checkpoint(step, self._settings, told, tensors))
         self._saved = time.monotonic()

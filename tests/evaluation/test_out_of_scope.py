@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bertcnn.errors import BundleError
-from bertcnn.evaluation.out_of_scope import learn_scope, rows_to_know
+from bertcnn.evaluation.out_of_scope import learn_scope, moved_scope, rows_to_know
 from bertcnn.scope import Scope, unit
 
 LABELS, WIDTH = 4, 12
@@ -33,6 +33,19 @@ def test_texts_about_something_else_are_found_and_of_the_others_one_in_fifty():
     assert scope
     assert scope.outside(*foreign(generator, 500)).mean() > 0.95
     assert scope.outside(*texts(generator, generator.integers(0, LABELS, 5000))).mean() == pytest.approx(0.02, abs=0.02)
+
+
+def test_another_model_of_the_same_rows_gets_the_limit_around_its_own_centres():
+    scope, generator = learned(), np.random.default_rng(5)
+    labels = generator.integers(0, LABELS, 400)
+    turned = np.roll(np.eye(WIDTH, dtype=np.float32), 6, axis=0)  # another encoder has other axes
+    logits, means = texts(generator, labels)
+    moved = moved_scope(scope, logits, means @ turned, labels)
+    assert (moved.limit, moved.weights.tolist()) == (scope.limit, scope.weights.tolist())
+    logits, means = texts(generator, generator.integers(0, LABELS, 5000))
+    assert moved.outside(logits, means @ turned).mean() == pytest.approx(0.02, abs=0.02)
+    assert scope.outside(logits, means @ turned).mean() > 0.9
+    assert not moved_scope(Scope(), logits, means, np.zeros(len(logits), int))
 
 
 def test_the_share_of_known_texts_beyond_the_limit_is_a_fiftieth_on_average():

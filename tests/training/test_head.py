@@ -70,7 +70,7 @@ def test_the_head_starts_from_a_linear_probe_and_learns(rows, tiny_encoder):
 
 
 def test_in_the_end_the_validation_rows_are_learned_from_too_but_what_is_told_is_from_before(rows, tiny_encoder, token_examples):
-    encoder, head, result = trained(tiny_encoder, rows, STILL, probe=True, learn_valid=True)
+    encoder, head, result = trained(tiny_encoder, rows, STILL, probe=True, refit=True)
     assert_near(head, probe_of(encoder, rows[0].with_rows(rows[1])))
     _, before, first = trained(tiny_encoder, rows, STILL, probe=True)
     np.testing.assert_array_equal(result.valid_logits, first.valid_logits)
@@ -78,4 +78,4 @@ def test_in_the_end_the_validation_rows_are_learned_from_too_but_what_is_told_is
     valid = token_examples(rows[1])
     for logits, one in ((result.model_logits, head), (first.model_logits, before)):
         np.testing.assert_allclose(logits, Forward(BertCnn(encoder, one)).rows(valid.collate, valid.lengths), rtol=0, atol=5e-2)
-    assert np.abs(result.learned_logits - result.valid_logits).max() > 0.1
+    assert np.abs(result.refit_logits - result.valid_logits).max() > 0.1

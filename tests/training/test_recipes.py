@@ -109,7 +109,8 @@ def shape():
             20_000,
             1000,
             "full",
-            "500 rows a label are enough to train the encoder too, and full fine-tuning would take about 1 min on (a GPU|this CPU)",
+            "500 rows a label are enough to train the encoder too, and full fine-tuning would take about 1 min on (a GPU|this CPU)"
+            ", the second time on all rows included",
         ),
         (600, 30, "few-shot", "15 rows a label are few: all they tell is learned, names of labels too where they help"),
         (10**12, 30, "few-shot", "15 rows a label are few: all they tell is learned, names of labels too where they help"),
@@ -124,12 +125,23 @@ def test_auto_says_why(shape, tokens, rows, recipe, reason):
 
 @pytest.mark.parametrize(
     ("minutes", "recipe", "ending"),
-    [(1e-6, "frozen", ", 1e-06 are allowed; --recipe full does it all the same"), (1e6, "full", "")],
+    [(1e-6, "frozen", ", 1e-06 are allowed; --recipe full does it all the same"), (1e6, "full", ", the second time on all rows included")],
 )
 def test_a_time_budget_is_held_against_this_machine(shape, minutes, recipe, ending):
     choice = choose_recipe(shape, tokens=20_000, rows=1000, classes=2, settings=FULL.model_copy(update={"time_budget": minutes}))
     assert choice.recipe == recipe
     assert re.search(rf"about \d+ min on this CPU \(\d+ GFLOP/s just now\){ending}$", choice.reason)
+
+
+def test_where_there_is_time_for_one_training_only_it_is_not_repeated(shape):
+    speed = choose_recipe(shape, tokens=10**8, rows=1000, classes=2, settings=FULL.model_copy(update={"time_budget": 1e6})).reason
+    minutes = int(re.search(r"about (\d+) min", speed)[1])
+    for share, refit in ((0.7, False), (4, True)):  # the machine's speed may change by a third from one moment to the next
+        choice = choose_recipe(shape, tokens=10**8, rows=1000, classes=2, settings=FULL.model_copy(update={"time_budget": share * minutes}))
+        assert (choice.recipe, choice.refit) == ("full", refit)
+        assert choice.reason.endswith(" leaves none to train once more on all rows") is not refit
+    assert choose_recipe(shape, tokens=1000, rows=1000, classes=2).refit
+    assert not choose_recipe(shape, tokens=1000, rows=1000, classes=2, settings=FULL.model_copy(update={"refit": False})).refit
 
 
 def test_fewer_epochs_take_less_time(shape):

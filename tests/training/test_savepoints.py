@@ -76,6 +76,20 @@ def assert_same(found, expected):
         np.testing.assert_array_equal(found[0][name], value)
 
 
+def test_an_outcome_is_kept_for_the_same_training_only_in_a_folder_of_its_own(tmp_path):
+    savepoints = Savepoints(tmp_path, IDENTITY, Silent())
+    between = savepoints.part("between")
+    assert between.kept() is None
+    between.keep({"epochs": [1, 2]}, {"logits": np.arange(6, dtype=np.float32).reshape(2, 3)})
+    told, tensors = Savepoints(tmp_path, IDENTITY, Silent()).part("between").kept()
+    assert told == {"epochs": [1, 2]}
+    np.testing.assert_array_equal(tensors["logits"], [[0, 1, 2], [3, 4, 5]])
+    assert savepoints.kept() is None
+    listener = Listener()
+    assert Savepoints(tmp_path, {**IDENTITY, "data": "others"}, listener).part("between").kept() is None
+    assert "begins anew" in listener.notes[0]
+
+
 @pytest.mark.on_jax
 def test_it_goes_on_within_an_epoch(train, whole, broken, tmp_path):
     found = train(shutil.copytree(broken, tmp_path / "broken"))

@@ -1,0 +1,127 @@
+"""Held-out rows first tell what a model can do; then it is trained once more, from the start, on them too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bertcnn.engines.quantize import CALIBRATION_ROWS, Trial, build_engine, spread
+from bertcnn.errors import TrainingError
+from bertcnn.models.bert import Bert
+from bertcnn.models.classifier import BertCnn
+from bertcnn.models.weights import assign, extract
+from bertcnn.progress import Progress
+from bertcnn.saved_engine import EngineRecord
+from bertcnn.training.features import TokenizedRows
+from bertcnn.training.fit import EpochFigures, FitResult
+from bertcnn.training.savepoints import Savepoints
+
+Answered = tuple[np.ndarray, np.ndarray]  # logits float32 [rows, C] and means of the token embeddings float32 [rows, D]
+
+
+@dataclass(frozen=True, eq=False)
+class Examined:
+    """What a model answered when it had not learned from the held-out rows yet.
+
+    Attributes:
+        valid: of the held-out rows.
+        known: of the training rows by which it knows what is in scope.
+        record: of its compiled engine, if it had one.
+    """
+
+    valid: Answered
+    known: Answered
+    record: EngineRecord | None = None
+
+
+def trial_of(learning: TokenizedRows, held_out: TokenizedRows, logits: np.ndarray, pad_id: int) -> Trial:
+    """The rows that decide about a model's engine.
+
+    Args:
+        learning: some of these set the ranges of int8.
+        held_out: on these it is compared with float32.
+        logits: float32 [rows, C], what the model answers to them in float32.
+        pad_id: the id of [PAD].
+    """
+    return Trial(spread(learning.token_ids, CALIBRATION_ROWS), held_out.token_ids, held_out.labels, logits, pad_id, held_out.sets)
+
+
+def examine(model: BertCnn, trial: Trial, known: Sequence[np.ndarray], *, progress: Progress) -> Examined:
+    """Compile a model, as it would be saved, and ask it.
+
+    Args:
+        model: trained.
+        trial: the held-out rows.
+        known: token ids of the training rows by which it knows what is in scope, per row int32 [T].
+        progress: told what is done.
+    """
+    built = build_engine(extract(model.weights), model.encoder_settings, model.head.settings, trial, progress=progress)
+    answers = built.running.run(known, evidence=True)
+    return Examined((built.valid.logits, built.valid.found.means), (answers.logits, answers.found.means), built.saved.record)
+
+
+def train_and_refit(
+    train: Callable[..., tuple[BertCnn, FitResult]],
+    encoder: Bert,
+    learning: TokenizedRows,
+    held_out: TokenizedRows,
+    ask: Callable[[BertCnn, FitResult], Examined],
+    *,
+    savepoints: Savepoints | None,
+    progress: Progress,
+) -> tuple[BertCnn, FitResult, Examined]:
+    """Train, examine, and train once more with as many epochs on all rows.
+
+    A tenth more rows to learn from made more of a difference on Banking77 than any change to the training did (benchmarks/README.md).
+
+    Args:
+        train: given encoder, rows to learn from and held-out rows, and as keywords `savepoints` and `until`, an epoch.
+        encoder: changed in place.
+        learning: rows to learn from.
+        held_out: rows that choose the epoch.
+        ask: examines the first model.
+        savepoints: where both trainings are saved, and what is between them.
+        progress: told how far it is.
+
+    Returns:
+        The classifier that learned from all rows; the story of the first training; what the first one answered.
+    """
+    untrained = extract(encoder.weights)
+    between, second = (None, None) if savepoints is None else (savepoints.part("between"), savepoints.part("refit"))
+    kept = None if between is None else between.kept()
+    if kept is None:
+        model, result = train(encoder, learning, held_out, savepoints=savepoints)
+        examined = ask(model, result)
+        if between is not None:
+            between.keep(*_as_parts(result, examined))
+        assign(encoder.weights, untrained, error=TrainingError)
+    else:
+        progress.note("going on behind the first training, which had ended when it was interrupted")
+        result, examined = _of_parts(*kept)
+    progress.note(f"once more from the start, with the {len(held_out.labels):,} rows that were held out")
+    model, again = train(encoder, learning.with_rows(held_out), held_out, savepoints=second, until=result.best_epoch)
+    return model, replace(result, refit_logits=again.valid_logits), examined
+
+
+def _as_parts(result: FitResult, examined: Examined) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What is between the trainings, as a savepoint keeps it."""
+    told = {
+        "epochs": [asdict(one) for one in result.epochs],
+        "best_epoch": result.best_epoch,
+        "padded_lengths": list(result.padded_lengths),
+        "record": None if examined.record is None else examined.record.model_dump(mode="json"),
+    }
+    arrays = dict(zip(("valid_logits", "valid_means", "known_logits", "known_means"), (*examined.valid, *examined.known), strict=True))
+    return told, {"float32_logits": result.valid_logits, **arrays}
+
+
+def _of_parts(told: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[FitResult, Examined]:
+    """What `_as_parts` gave."""
+    epochs = tuple(EpochFigures(**one) for one in told["epochs"])
+    result = FitResult(epochs, told["best_epoch"], tensors["float32_logits"], tuple(told["padded_lengths"]))
+    record = None if told["record"] is None else EngineRecord(**told["record"])
+    valid, known = ((tensors[f"{which}_logits"], tensors[f"{which}_means"]) for which in ("valid", "known"))
+    return result, Examined(valid, known, record)

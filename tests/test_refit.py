@@ -1,0 +1,111 @@
+"""Training once more on all rows: the weights are those of all rows, and all that is told is from before."""
+
+import numpy as np
+import pytest
+
+from bertcnn import BertCNNClassifier
+from bertcnn.progress import Silent
+from bertcnn.rows import learning_and_validation
+from bertcnn.settings import HeadSettings
+from tests.tickets import tickets
+
+TRAINING = {"epochs": 2, "compiled_shapes": 1, "batch_size": 16, "learning_rate": 0.01}
+ROWS = 180  # of each label, so that enough are held out for a scope
+
+
+class Listener(Silent):
+    """Hears what is told, and breaks off in the second training if asked to."""
+
+    def __init__(self, break_off=False):
+        self.break_off, self.stages, self.notes = break_off, [], []
+
+    def stage(self, name, total, unit="rows"):  # noqa: ARG002
+        self.stages.append(name)
+
+    def note(self, message):
+        self.notes.append(message)
+
+    def advance(self, done, **figures):
+        if self.break_off and done and "loss" in figures and self.stages.count("training") == 2:
+            raise KeyboardInterrupt
+
+
+def trained(encoder, texts, labels, *, valid=None, savepoints=None, progress=None, **changes):
+    classifier = BertCNNClassifier(
+        encoder, recipe="full", training={**TRAINING, **changes}, head=HeadSettings(filters=16), progress=progress
+    )
+    return classifier.fit(texts, labels, valid=valid, savepoints=savepoints)
+
+
+def assert_same_weights(one, other):
+    for name, value in other._bundle.tensors.items():
+        np.testing.assert_array_equal(one._bundle.tensors[name], value, err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def refitted(shallow_encoder_folder, tmp_path_factory):
+    folder, listener = tmp_path_factory.mktemp("refitted"), Listener()
+    classifier = trained(shallow_encoder_folder, *tickets(ROWS), savepoints=folder / "savepoints", progress=listener)
+    classifier.save(folder / "model")
+    return classifier, listener
+
+
+@pytest.fixture(scope="module")
+def first(shallow_encoder_folder, tmp_path_factory):
+    """The first of its two trainings alone."""
+    classifier = trained(shallow_encoder_folder, *tickets(ROWS), refit=False)
+    classifier.save(tmp_path_factory.mktemp("first") / "model")
+    return classifier
+
+
+def test_the_weights_are_those_of_a_training_on_all_rows(refitted, first, shallow_encoder_folder):
+    learning, held_out = learning_and_validation(*tickets(ROWS), None, fraction=0.1, progress=Silent())
+    valid = held_out.texts, held_out.labels
+    whole = trained(shallow_encoder_folder, learning.texts + valid[0], learning.labels + valid[1], valid=valid)
+    assert_same_weights(refitted[0], whole)
+    assert any(np.abs(tensor - whole._bundle.tensors[name]).max() > 1e-3 for name, tensor in first._bundle.tensors.items())
+    assert refitted[1].stages.count("training") == 2
+
+
+def test_all_that_is_told_is_from_before(refitted, first):
+    before, after = first._bundle, refitted[0]._bundle
+    assert after.metrics["epochs"] == before.metrics["epochs"]
+    for name in ("accuracy", "macro_f1", "calibration", "decisions", "best_epoch"):
+        assert after.metrics[name] == before.metrics[name], name
+    assert (after.decisions, after.calibration) == (before.decisions, before.calibration)
+    precision, agreement = ((bundle.engine.record.precision, bundle.engine.record.agreement) for bundle in (after, before))
+    assert precision == agreement
+    assert "then learned from as well" in after.model_card
+    assert "then learned from as well" not in before.model_card
+
+
+def test_the_limit_of_the_scope_is_from_before_around_the_new_models_centres(refitted, first):
+    before, after = first._bundle.scope, refitted[0]._bundle.scope
+    assert after
+    assert after.limit == before.limit
+    np.testing.assert_array_equal(after.weights, before.weights)
+    assert after.places.shape[1] == before.places.shape[1]
+    assert after.places.shape != before.places.shape or np.abs(after.places - before.places).max() > 1e-4
+    texts, _ = tickets(ROWS)
+    assert np.mean([answer.decision == "review:out_of_scope" for answer in refitted[0]._predictor.classify(texts)]) < 0.1
+
+
+def test_given_validation_rows_are_never_learned_from(shallow_encoder_folder):
+    listener = Listener()
+    trained(shallow_encoder_folder, *tickets(12), valid=tickets(4), progress=listener)
+    assert listener.stages.count("training") == 1
+
+
+def test_broken_off_in_the_second_training_the_first_is_not_repeated(refitted, shallow_encoder_folder, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        trained(shallow_encoder_folder, *tickets(ROWS), savepoints=tmp_path / "savepoints", progress=Listener(break_off=True))
+    listener = Listener()
+    classifier = trained(shallow_encoder_folder, *tickets(ROWS), savepoints=tmp_path / "savepoints", progress=listener)
+    assert listener.stages.count("training") == 1
+    assert any(note.startswith("going on behind the first training") for note in listener.notes)
+    classifier.save(tmp_path / "model")
+    assert_same_weights(classifier, refitted[0])
+    for part in ("decisions", "calibration", "metrics"):
+        assert getattr(classifier._bundle, part) == getattr(refitted[0]._bundle, part)
+    np.testing.assert_array_equal(classifier._bundle.scope.places, refitted[0]._bundle.scope.places)
+    assert classifier._bundle.engine.record == refitted[0]._bundle.engine.record
