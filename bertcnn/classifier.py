@@ -196,7 +196,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             for part, rows, cut in ((learning, train_rows, train_cut), (held_out, valid_rows, valid_cut))
         )
         epochs = tuple(Epoch(one.epoch, one.loss, one.macro_f1, one.accuracy) for one in result.epochs)
-        measured = Measured(judged, figures, calibration, epochs, result.best_epoch)
+        measured = Measured(judged, figures, calibration, epochs, result.kept_epoch)
         origin = replace((origin or Origin()).of_rows(held_out.given), validation_learned=result.refit_logits is not None)
         self._material = learned, validated, measured, origin  # of the card and the report
         self.metrics_["epochs"] = [asdict(one) for one in epochs]
@@ -246,7 +246,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         self.metrics_ = {
             **figures.to_json(),
             "measured_on": "validation rows",
-            "best_epoch": result.best_epoch,
+            "kept_epoch": result.kept_epoch,
             "calibration": calibration.to_json(),
             "decisions": automation(decisions).to_json(),
         }

@@ -102,7 +102,7 @@ def train_and_refit(
         progress.note("going on behind the first training, which had ended when it was interrupted")
         result, examined = _of_parts(*kept)
     progress.note(f"once more from the start, with the {len(held_out.labels):,} rows that were held out")
-    model, again = train(encoder, learning.with_rows(held_out), held_out, savepoints=second, until=result.best_epoch)
+    model, again = train(encoder, learning.with_rows(held_out), held_out, savepoints=second, until=result.kept_epoch)
     return model, replace(result, refit_logits=again.valid_logits), examined
 
 
@@ -110,7 +110,7 @@ def _as_parts(result: FitResult, examined: Examined) -> tuple[dict[str, Any], di
     """What is between the trainings, as a savepoint keeps it."""
     told = {
         "epochs": [asdict(one) for one in result.epochs],
-        "best_epoch": result.best_epoch,
+        "kept_epoch": result.kept_epoch,
         "padded_lengths": list(result.padded_lengths),
         "record": None if examined.record is None else examined.record.model_dump(mode="json"),
     }
@@ -121,7 +121,7 @@ def _as_parts(result: FitResult, examined: Examined) -> tuple[dict[str, Any], di
 def _of_parts(told: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[FitResult, Examined]:
     """What `_as_parts` gave."""
     epochs = tuple(EpochFigures(**one) for one in told["epochs"])
-    result = FitResult(epochs, told["best_epoch"], tensors["float32_logits"], tuple(told["padded_lengths"]))
+    result = FitResult(epochs, told["kept_epoch"], tensors["float32_logits"], tuple(told["padded_lengths"]))
     record = None if told["record"] is None else EngineRecord(**told["record"])
     valid, known = ((tensors[f"{which}_logits"], tensors[f"{which}_means"]) for which in ("valid", "known"))
     return result, Examined(valid, known, record)

@@ -111,7 +111,7 @@ class Measured:
         figures: by label and overall.
         calibration: how far confidence is off.
         epochs: the learning curves.
-        best_epoch: whose weights were kept.
+        kept_epoch: whose weights were kept.
         outside: bool [rows], which rows are out of scope; by default none.
     """
 
@@ -119,7 +119,7 @@ class Measured:
     figures: Evaluation
     calibration: CalibrationFigures
     epochs: tuple[Epoch, ...]
-    best_epoch: int
+    kept_epoch: int
     outside: np.ndarray | None = None
 
 
@@ -187,7 +187,7 @@ def training_report(bundle: Bundle, engine: Engine, learned: Rows, held_out: Row
         slices=_slices(held_out.lengths, origin.slices, answered),
         trained_on=learned.counts,
         epochs=measured.epochs,
-        best_epoch=measured.best_epoch,
+        kept_epoch=measured.kept_epoch,
         marks=find_marks(learned.texts, learned.cells, lambda texts: Predictor(bundle, engine).answer(texts).because),
     )
     return render(report)

@@ -70,7 +70,7 @@ def test_the_weights_are_those_of_a_training_on_all_rows(refitted, first, shallo
 def test_all_that_is_told_is_from_before(refitted, first):
     before, after = first._bundle, refitted[0]._bundle
     assert after.metrics["epochs"] == before.metrics["epochs"]
-    for name in ("accuracy", "macro_f1", "calibration", "decisions", "best_epoch"):
+    for name in ("accuracy", "macro_f1", "calibration", "decisions", "kept_epoch"):
         assert after.metrics[name] == before.metrics[name], name
     assert (after.decisions, after.calibration) == (before.decisions, before.calibration)
     precision, agreement = ((bundle.engine.record.precision, bundle.engine.record.agreement) for bundle in (after, before))

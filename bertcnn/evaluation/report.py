@@ -116,7 +116,7 @@ class Report:
         slices: figures of parts of the rows, by what they are parted.
         trained_on: training rows of each label; none where they are not known.
         epochs: the learning curves; none where they are not known.
-        best_epoch: whose weights were kept.
+        kept_epoch: whose weights were kept.
         marks: words of suspicious weight; None where they were not looked for.
         examples: with texts; None in what must not quote any.
         several: whether a row may have several labels.
@@ -133,7 +133,7 @@ class Report:
     slices: Mapping[str, tuple[SliceFigures, ...]]
     trained_on: Mapping[str, int] = field(default_factory=dict)
     epochs: tuple[Epoch, ...] = ()
-    best_epoch: int = 0
+    kept_epoch: int = 0
     marks: tuple[Mark, ...] | None = None
     examples: Examples | None = None
     several: bool = False
@@ -236,7 +236,7 @@ def _charts(report: Report) -> dict[str, Chart]:
             [Line("training loss", "one", tuple((one.epoch, one.loss) for one in report.epochs), dots=True)],
         )
         found["scores"] = draw(
-            f"Accuracy and macro-F1 on the validation rows over {len(report.epochs)} epochs; epoch {report.best_epoch} is kept",
+            f"Accuracy and macro-F1 on the validation rows over {len(report.epochs)} epochs; epoch {report.kept_epoch} is kept",
             epoch,
             Axis("on the validation rows", max(0.0, np.floor(10 * min(scores) - 0.1) / 10), 1, percent=True),
             [

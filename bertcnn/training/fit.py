@@ -72,7 +72,7 @@ class FitResult:
 
     Attributes:
         epochs: one entry for each epoch.
-        best_epoch: whose weights the model now holds, counted from 1: the last one that is not clearly worse than the best.
+        kept_epoch: whose weights the model now holds, counted from 1: the last one that is not clearly worse than the best.
         valid_logits: float32 [rows, C], of the validation rows under those weights.
         padded_lengths: the compiled shapes' lengths.
         known: of the rows that `train` was asked to answer: logits float32 [rows, C] and means of their token embeddings float32 [rows, D];
@@ -82,7 +82,7 @@ class FitResult:
     """
 
     epochs: tuple[EpochFigures, ...]
-    best_epoch: int
+    kept_epoch: int
     valid_logits: np.ndarray
     padded_lengths: tuple[int, ...]
     known: tuple[np.ndarray, np.ndarray] | None = None

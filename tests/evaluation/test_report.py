@@ -70,7 +70,7 @@ def made(names, rows=300, seed=0, **changes):
         },
         "trained_on": dict.fromkeys(names, 9),
         "epochs": (Epoch(1, 2.0, 0.5, 0.6), Epoch(2, 1.0, 0.7, 0.8)),
-        "best_epoch": 2,
+        "kept_epoch": 2,
         "marks": (Mark("code", "<b>INC####", names[0], 9, 8, 6, 5),),
     }
     return Report(**{**parts, **changes}), true, called, confidence, before

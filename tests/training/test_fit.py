@@ -79,15 +79,15 @@ def test_the_model_ends_with_the_weights_of_the_epoch_it_tells(noisy):
     logits = Forward(model, result.padded_lengths).rows(valid.collate, valid.lengths)
     np.testing.assert_allclose(logits, result.valid_logits, rtol=0, atol=1e-6)
     macro_f1 = f1_score(valid.labels, logits.argmax(axis=1), average="macro")
-    assert macro_f1 == pytest.approx(result.epochs[result.best_epoch - 1].macro_f1)
+    assert macro_f1 == pytest.approx(result.epochs[result.kept_epoch - 1].macro_f1)
 
 
 def test_the_last_epoch_is_kept_that_is_not_clearly_worse_than_the_best(noisy):
     _, result, valid = noisy
     scores = np.array([epoch.macro_f1 for epoch in result.epochs])
     error = np.sqrt(scores.max() * (1 - scores.max()) / len(valid.labels))
-    assert result.best_epoch == np.flatnonzero(scores >= scores.max() - error)[-1] + 1
-    assert scores[result.best_epoch - 1] < scores.max()
+    assert result.kept_epoch == np.flatnonzero(scores >= scores.max() - error)[-1] + 1
+    assert scores[result.kept_epoch - 1] < scores.max()
 
 
 @pytest.mark.parametrize(

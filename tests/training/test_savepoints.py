@@ -70,7 +70,7 @@ def broken(train, tmp_path_factory):
 
 def assert_same(found, expected):
     assert found[1].epochs == expected[1].epochs
-    assert found[1].best_epoch == expected[1].best_epoch
+    assert found[1].kept_epoch == expected[1].kept_epoch
     np.testing.assert_array_equal(found[1].valid_logits, expected[1].valid_logits)
     for name, value in expected[0].items():
         np.testing.assert_array_equal(found[0][name], value)
