@@ -71,6 +71,9 @@ def test_training_takes_what_was_found_and_options_win(run, folder, encoder_fold
     assert (config.recipe, config.head.window_sizes, config.head.filters, config.encoder_name) == ("frozen", (1, 2), 32, "tiny")
     metrics = json.loads((folder / "model" / "metrics.json").read_text())
     assert metrics["kept_epoch"] == 1
+    assert "once more from the start" not in told
+    again = ("--settings", settings, "--epochs", 1, "--refit", "--out", folder / "again")
+    assert "once more from the start, with the " in run("train", folder / "tickets.csv", *again)[2]
 
 
 def test_settings_that_will_not_do_are_refused_in_one_line(run, folder, encoder_folder):
