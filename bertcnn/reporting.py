@@ -42,8 +42,8 @@ _AROUND = 200  # of them before the first mark in a longer text
 
 _CAUTION = "Measured on the validation rows. They chose the epoch and the temperature, so expect slightly less on new tickets"
 _CAUTION_LEARNED = (
-    "Measured on the validation rows, before the model learned from them as well, since its labels have few rows. They chose the epoch and "
-    "the temperature, so expect about as much on new tickets"
+    "Measured on the validation rows, before the model learned from them as well. They chose the epoch and the temperature, so expect "
+    "about as much on new tickets"
 )
 
 
