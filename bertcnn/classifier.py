@@ -127,7 +127,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             texts: strings; blank ones are left out.
             labels: one for each text, strings or integers; or for each text a list of strings, all its labels.
             valid: texts and labels that choose epoch and thresholds; by default a tenth of the rows, stratified, duplicates kept together,
-                which the recipes `full` and `few-shot` learn from too in the end (`training={"refit": False}`: they do not).
+                from which `few-shot` learns too in the end, and other recipes with `training={"refit": True}`.
             columns: where the texts came from, to be saved with the model.
             savepoints: a folder in which the training is saved every minute. A call with the same rows and settings goes on from there
                 after a kill, to the same weights. The folder stays, to be removed when the model is saved.

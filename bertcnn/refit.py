@@ -73,9 +73,7 @@ def train_and_refit(
     savepoints: Savepoints | None,
     progress: Progress,
 ) -> tuple[BertCnn, FitResult, Examined]:
-    """Train, examine, and train once more with as many epochs on all rows.
-
-    A tenth more rows to learn from made more of a difference on Banking77 than any change to the training did (benchmarks/README.md).
+    """Train, examine, and train once more with as many epochs on all rows; what that gains is in benchmarks/README.md.
 
     Args:
         train: given encoder, rows to learn from and held-out rows, and as keywords `savepoints` and `until`, an epoch.

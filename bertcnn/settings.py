@@ -263,7 +263,7 @@ class TrainingSettings(Settings):
     packed: bool = Field(True, description="several texts share a row of a batch, so that little of it is padding")
     max_tokens: Annotated[int, Field(ge=4)] = Field(512, description="longest input with [CLS] and [SEP]")
     refit: bool = Field(
-        True,
+        False,
         description="when held-out rows have told epoch, temperature and thresholds, train once more, on them too; not if a file is given",
     )
     contrast_steps: Annotated[int, Field(ge=0)] = Field(
@@ -276,7 +276,7 @@ class TrainingSettings(Settings):
 
 
 FULL = TrainingSettings()
-FROZEN = TrainingSettings(epochs=4, fewest_steps=300, batch_size=64, learning_rate=3e-3, head_multiplier=1.0, layer_decay=1.0, refit=False)
+FROZEN = TrainingSettings(epochs=4, fewest_steps=300, batch_size=64, learning_rate=3e-3, head_multiplier=1.0, layer_decay=1.0)
 FROZEN_SEVERAL = FROZEN.model_copy(update={"fewest_steps": 600})  # a binary answer for each label takes longer to learn
 FEW_SHOT = FROZEN.model_copy(
     update={

@@ -9,7 +9,7 @@ from bertcnn.rows import learning_and_validation
 from bertcnn.settings import HeadSettings
 from tests.tickets import tickets
 
-TRAINING = {"epochs": 2, "compiled_shapes": 1, "batch_size": 16, "learning_rate": 0.01}
+TRAINING = {"epochs": 2, "compiled_shapes": 1, "batch_size": 16, "learning_rate": 0.01, "refit": True}
 ROWS = 180  # of each label, so that enough are held out for a scope
 
 
@@ -17,7 +17,7 @@ class Listener(Silent):
     """Hears what is told, and breaks off in the second training if asked to."""
 
     def __init__(self, break_off=False):
-        self.break_off, self.stages, self.notes = break_off, [], []
+        self.break_off, self.stages, self.notes, self.shown = break_off, [], [], []
 
     def stage(self, name, total, unit="rows"):  # noqa: ARG002
         self.stages.append(name)
@@ -26,6 +26,7 @@ class Listener(Silent):
         self.notes.append(message)
 
     def advance(self, done, **figures):
+        self.shown += [(self.stages.count("training"), name) for name in figures]
         if self.break_off and done and "loss" in figures and self.stages.count("training") == 2:
             raise KeyboardInterrupt
 
@@ -65,6 +66,8 @@ def test_the_weights_are_those_of_a_training_on_all_rows(refitted, first, shallo
     assert_same_weights(refitted[0], whole)
     assert any(np.abs(tensor - whole._bundle.tensors[name]).max() > 1e-3 for name, tensor in first._bundle.tensors.items())
     assert refitted[1].stages.count("training") == 2
+    assert set(refitted[1].shown) >= {(1, "loss"), (1, "macro_f1"), (2, "loss")}
+    assert (2, "macro_f1") not in refitted[1].shown  # of rows that are learned from it would say nothing
 
 
 def test_all_that_is_told_is_from_before(refitted, first):

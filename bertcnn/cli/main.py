@@ -81,7 +81,9 @@ def train(
     ] = None,
     refit: Annotated[
         bool | None,
-        typer.Option("--refit/--no-refit", help="In the end, train once more on all rows, in twice the time.", show_default="by recipe"),
+        typer.Option(
+            "--refit/--no-refit", help="In the end, train once more on all rows, in twice the time.", show_default="few-shot only"
+        ),
     ] = None,
     auto_precision: Annotated[
         str, typer.Option(help="How often automatic answers have to be right; also by label: 0.95,billing=0.99")

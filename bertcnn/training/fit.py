@@ -212,7 +212,7 @@ def fit(  # noqa: PLR0913 - what a training is made of
             macro_f1, accuracy = valid.judged(logits)
             figures = EpochFigures(story.epoch, float(np.mean(story.losses)), macro_f1, accuracy)
             logger.info("%s", figures)
-            progress.advance(0, macro_f1=macro_f1)
+            progress.advance(0, **({"macro_f1": macro_f1} if until is None else {}))  # of rows not learned from
             if story.ends_epoch(figures, len(valid.labels)):
                 story.kept_epoch, story.kept_logits, story.kept_weights = story.epoch, logits, extract(model.trainable_variables)
         story.epoch, story.losses = story.epoch + 1, []

@@ -73,7 +73,12 @@ def choose_recipe(encoder: Bert, tokens: int, rows: int, classes: int, settings:
         speed = product_speed()
         seconds = (work / _TRAINED + _COMPILED) / speed
         device += f" ({speed / 1e9:.0f} GFLOP/s just now)"
-    per_label = rows / classes
+    return _chosen(rows / classes, seconds, device, settings)
+
+
+def _chosen(per_label: float, seconds: float, device: str, settings: TrainingSettings) -> RecipeChoice:
+    """The recipe for so many rows a label, where training everything once takes so many seconds on that device."""
+    budget = settings.time_budget
     refit = settings.refit and (budget is None or 2 * seconds <= 60 * budget)
     minutes = (2 if refit else 1) * seconds / 60
     cost = f"full fine-tuning would take about {max(1, round(minutes))} min on {device}"

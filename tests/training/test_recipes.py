@@ -15,7 +15,7 @@ from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT, FROZEN, FULL, EncoderSettings, HeadSettings
 from bertcnn.training.fit import Examples, fit
-from bertcnn.training.recipes import choose_recipe, recipe_settings, train
+from bertcnn.training.recipes import _chosen, choose_recipe, recipe_settings, train
 
 CLASSES = 3
 HEAD = HeadSettings(window_sizes=(2,), filters=8)
@@ -109,8 +109,7 @@ def shape():
             20_000,
             1000,
             "full",
-            "500 rows a label are enough to train the encoder too, and full fine-tuning would take about 1 min on (a GPU|this CPU)"
-            ", the second time on all rows included",
+            "500 rows a label are enough to train the encoder too, and full fine-tuning would take about 1 min on (a GPU|this CPU)",
         ),
         (600, 30, "few-shot", "15 rows a label are few: all they tell is learned, names of labels too where they help"),
         (10**12, 30, "few-shot", "15 rows a label are few: all they tell is learned, names of labels too where they help"),
@@ -125,7 +124,7 @@ def test_auto_says_why(shape, tokens, rows, recipe, reason):
 
 @pytest.mark.parametrize(
     ("minutes", "recipe", "ending"),
-    [(1e-6, "frozen", ", 1e-06 are allowed; --recipe full does it all the same"), (1e6, "full", ", the second time on all rows included")],
+    [(1e-6, "frozen", ", 1e-06 are allowed; --recipe full does it all the same"), (1e6, "full", "")],
 )
 def test_a_time_budget_is_held_against_this_machine(shape, minutes, recipe, ending):
     choice = choose_recipe(shape, tokens=20_000, rows=1000, classes=2, settings=FULL.model_copy(update={"time_budget": minutes}))
@@ -133,15 +132,33 @@ def test_a_time_budget_is_held_against_this_machine(shape, minutes, recipe, endi
     assert re.search(rf"about \d+ min on this CPU \(\d+ GFLOP/s just now\){ending}$", choice.reason)
 
 
-def test_where_there_is_time_for_one_training_only_it_is_not_repeated(shape):
-    speed = choose_recipe(shape, tokens=10**8, rows=1000, classes=2, settings=FULL.model_copy(update={"time_budget": 1e6})).reason
-    minutes = int(re.search(r"about (\d+) min", speed)[1])
-    for share, refit in ((0.7, False), (4, True)):  # the machine's speed may change by a third from one moment to the next
-        choice = choose_recipe(shape, tokens=10**8, rows=1000, classes=2, settings=FULL.model_copy(update={"time_budget": share * minutes}))
-        assert (choice.recipe, choice.refit) == ("full", refit)
-        assert choice.reason.endswith(" leaves none to train once more on all rows") is not refit
-    assert choose_recipe(shape, tokens=1000, rows=1000, classes=2).refit
-    assert not choose_recipe(shape, tokens=1000, rows=1000, classes=2, settings=FULL.model_copy(update={"refit": False})).refit
+@pytest.mark.parametrize(
+    ("seconds", "changes", "recipe", "refit", "ending"),
+    [
+        (60, {}, "full", False, "would take about 1 min on this CPU"),
+        (60, {"refit": True}, "full", True, "would take about 2 min on this CPU, the second time on all rows included"),
+        (60, {"refit": True, "time_budget": 2}, "full", True, "about 2 min on this CPU, the second time on all rows included"),
+        (
+            61,
+            {"refit": True, "time_budget": 2},
+            "full",
+            False,
+            "about 1 min on this CPU; of 2 that leaves none to train once more on all rows",
+        ),
+        (
+            121,
+            {"refit": True, "time_budget": 2},
+            "frozen",
+            True,
+            "about 2 min on this CPU, 2 are allowed; --recipe full does it all the same",
+        ),
+        (901, {}, "frozen", True, "about 15 min on this CPU; --recipe full does it all the same"),
+    ],
+)
+def test_training_is_repeated_on_all_rows_if_that_is_asked_for_and_there_is_time(seconds, changes, recipe, refit, ending):
+    choice = _chosen(100.0, seconds, "this CPU", FULL.model_copy(update=changes))
+    assert (choice.recipe, choice.refit) == (recipe, refit)
+    assert choice.reason.endswith(ending)
 
 
 def test_fewer_epochs_take_less_time(shape):
