@@ -112,3 +112,14 @@ def test_broken_off_in_the_second_training_the_first_is_not_repeated(refitted, s
         assert getattr(classifier._bundle, part) == getattr(refitted[0]._bundle, part)
     np.testing.assert_array_equal(classifier._bundle.scope.places, refitted[0]._bundle.scope.places)
     assert classifier._bundle.engine.record == refitted[0]._bundle.engine.record
+
+
+def test_rows_with_several_labels_are_all_learned_from_too(shallow_encoder_folder, tmp_path):
+    texts, labels = tickets(40)
+    sets = [[label, "urgent"] if row % 3 == 0 else [label] for row, label in enumerate(labels)]
+    listener = Listener()
+    classifier = trained(shallow_encoder_folder, texts, sets, progress=listener)
+    classifier.save(tmp_path / "model")
+    assert listener.stages.count("training") == 2
+    assert "urgent" in classifier._predictor.labels
+    assert "then learned from as well" in classifier._bundle.model_card
