@@ -78,6 +78,7 @@ def test_all_that_is_told_is_from_before(refitted, first):
     assert (after.decisions, after.calibration) == (before.decisions, before.calibration)
     precision, agreement = ((bundle.engine.record.precision, bundle.engine.record.agreement) for bundle in (after, before))
     assert precision == agreement
+    assert "engine: int8, as decided on rows that the model had not learned from" in refitted[1].notes
     assert "then learned from as well" in after.model_card
     assert "then learned from as well" not in before.model_card
 

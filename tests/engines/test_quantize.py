@@ -124,3 +124,10 @@ def test_nothing_is_reported_to_anybody_and_nothing_printed(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout == ""
     assert not (tmp_path / "intel").exists()
+
+
+def test_a_precision_that_was_decided_before_is_taken_with_its_figures(model, asked, int8):
+    decided = int8.record.model_copy(update={"precision": "float32", "agreement": 0.5})
+    built = build_engine(extract(model.weights), ENCODER, HEAD, asked, decided=decided, progress=Silent())
+    assert (built.running.name, built.saved.record.precision, built.saved.record.agreement) == ("openvino-float32", "float32", 0.5)
+    assert b"FakeQuantize" not in built.saved.read()[0]
