@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 
 _STEP = 4  # lengths are rounded up to a multiple of this many tokens
-_FULL = (512, 504, 480, 384, 320)  # tokens of a full batch of a compiled engine; their divisors are the lengths it sees
+_FULL = (480, 504, 512, 384, 320)  # tokens of a full batch of a compiled engine, the best first; their divisors are the lengths it sees
+_MANY = 8  # batches, of which none is cheaper filled up than in a shape of its own
 _MOST_PADDED = 4 / 3  # times its length, for the sake of a full batch
 _SHORTEST, _LONG_STEP = 8, 128  # the least of these lengths, and the step between those over 512
 _ALONE_STEP = 16  # between the lengths of a text alone
@@ -166,13 +167,14 @@ def plan_scoring(lengths: np.ndarray, token_budget: int = 2048, padded_lengths: 
 
 
 def plan_compiled(lengths: np.ndarray, longest: int | None = None) -> list[BatchPlan]:
-    """Rows sorted by length and cut into batches of about 500 tokens, nearly all of them 512, 504 or 480 exactly.
+    """Rows sorted by length and cut into batches of about 500 tokens, nearly all of them 480 or 504 exactly.
 
-    A compiled engine makes a kernel for each number of tokens that a matrix product has not had before, which takes as long as a batch
-    itself; the rows' length matters little to it. So rows are padded to the divisors of a few numbers, and batches are full. Rows left over
-    in one length move up to the next if that is not much longer. On 3,080 short texts there are 4 numbers of tokens; with batches as long
-    as their longest row there were 17. A text alone is padded to a multiple of 16, since going over to another number of tokens, even one
-    seen before, costs half as much as the answer.
+    A compiled engine makes kernels for each number of tokens that a matrix product has not had before, which takes each of its streams
+    longer than two batches; the rows' length matters little to it. So rows are padded to the divisors of a few numbers, and batches are
+    full. Rows left over in one length move up to the next if that is not much longer; else, if there are many batches, theirs is filled up
+    with empty rows. On 3,080 short texts there are 2 numbers of tokens; with batches as long as their longest row there were 17. A text
+    alone is padded to a multiple of 16, since going over to another number of tokens, even one seen before, costs half as much as the
+    answer.
 
     Args:
         lengths: int [rows], tokens of each row.
@@ -181,7 +183,7 @@ def plan_compiled(lengths: np.ndarray, longest: int | None = None) -> list[Batch
     if not len(lengths):
         return []
     longest = int(max(lengths)) if longest is None else longest
-    if len(lengths) == 1 and lengths[0] <= _FULL[0]:
+    if len(lengths) == 1 and lengths[0] <= max(_FULL):
         return [BatchPlan(np.zeros(1, int), min(-(-int(lengths[0]) // _ALONE_STEP) * _ALONE_STEP, longest), 1)]
     sizes = _full_batches(longest)
     steps = np.array(list(sizes))
@@ -198,7 +200,7 @@ def plan_compiled(lengths: np.ndarray, longest: int | None = None) -> list[Batch
             step, rows = needed, order[start : np.searchsorted(reached, needed, side="right")]
         plans.append(BatchPlan(rows, int(steps[step]), len(rows)))
         start += len(rows)
-    return plans
+    return plans if len(plans) < _MANY else [replace(plan, size=sizes[plan.length]) for plan in plans]
 
 
 @cache
@@ -207,5 +209,5 @@ def _full_batches(longest: int) -> dict[int, int]:
     sizes = {
         length: full // length for full in reversed(_FULL) for length in range(_SHORTEST, min(full, longest) + 1) if full % length == 0
     }
-    beyond = range(_FULL[0] + _LONG_STEP, longest, _LONG_STEP)
-    return dict(sorted({longest: max(1, _FULL[0] // longest), **dict.fromkeys(beyond, 1), **sizes}.items()))
+    beyond = range(max(_FULL) + _LONG_STEP, longest, _LONG_STEP)
+    return dict(sorted({longest: max(1, max(_FULL) // longest), **dict.fromkeys(beyond, 1), **sizes}.items()))

@@ -15,6 +15,8 @@ from bertcnn.engines.compiled import compiled_model
 from bertcnn.errors import BundleError
 from bertcnn.saved_engine import Precision, SavedEngine
 
+_BATCHES_OF_A_STREAM = 2
+
 
 class OpenVINOEngine:
     """Runs a compiled classifier.
@@ -29,7 +31,7 @@ class OpenVINOEngine:
     def __init__(self, compiled: ov.CompiledModel, pad_id: int, name: str, longest: int | None = None) -> None:
         self.name = name
         self._pad_id, self._longest = pad_id, longest
-        self._queue = ov.AsyncInferQueue(compiled, compiled.get_property("NUM_STREAMS"))
+        self._queue = _queue(compiled)
         self._queue.set_callback(lambda request, job: _store(request, *job))
         self._alone: ov.InferRequest = compiled.create_infer_request()
         self._lock = threading.Lock()  # a dashboard's sessions share one engine
@@ -112,11 +114,16 @@ def token_embeddings(
         store: called for each batch, in no particular order, with rows int64 [b] and their embeddings float32 [b, T, D].
     """
     compiled = compiled_model(lambda: graph)
-    queue = ov.AsyncInferQueue(compiled, compiled.get_property("NUM_STREAMS"))
-    queue.set_callback(lambda request, rows: store(rows, request.get_tensor("sequence_output").data))
+    queue = _queue(compiled)
+    queue.set_callback(lambda request, rows: store(rows, request.get_tensor("sequence_output").data[: len(rows)]))
     for plan in reversed(plan_compiled(np.fromiter(map(len, token_ids), np.int64, len(token_ids)))):
         queue.start_async(_inputs(token_ids, plan, pad_id), plan.rows)
     queue.wait_all()
+
+
+def _queue(compiled: ov.CompiledModel) -> ov.AsyncInferQueue:
+    """Batches on their way: each stream has a second one at hand, so that it never waits for Python to store one and make the next."""
+    return ov.AsyncInferQueue(compiled, _BATCHES_OF_A_STREAM * compiled.get_property("NUM_STREAMS"))
 
 
 def _inputs(token_ids: Sequence[np.ndarray], plan: BatchPlan, pad_id: int) -> dict[str, np.ndarray]:
@@ -127,9 +134,13 @@ def _inputs(token_ids: Sequence[np.ndarray], plan: BatchPlan, pad_id: int) -> di
 
 def _store(request: ov.InferRequest, plan: BatchPlan, output: EngineOutput) -> None:
     """Put a finished batch where its rows belong."""
-    output.logits[plan.rows] = request.get_tensor("logits").data
+
+    def put(name: str, place: np.ndarray) -> None:
+        place[plan.rows] = request.get_tensor(name).data[: len(plan.rows)]  # without empty rows
+
+    put("logits", output.logits)
     if output.evidence is not None:
-        output.evidence.activations[plan.rows] = request.get_tensor("activations").data
-        output.evidence.windows[plan.rows] = request.get_tensor("windows").data
+        put("activations", output.evidence.activations)
+        put("windows", output.evidence.windows)
         if output.evidence.means.shape[1]:
-            output.evidence.means[plan.rows] = request.get_tensor("means").data
+            put("means", output.evidence.means)

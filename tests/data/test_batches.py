@@ -104,15 +104,26 @@ def test_a_compiled_engine_sees_few_numbers_of_tokens(lengths, longest):
     plans = plan_compiled(lengths, longest)
     assert_every_row_once(plans, lengths)
     limit = longest or lengths.max()
-    assert all(plan.size == len(plan.rows) and plan.length <= limit for plan in plans)
+    assert all(plan.size >= len(plan.rows) > 0 and plan.length <= limit for plan in plans)
     assert all(plan.size * plan.length <= 512 for plan in plans)
     assert len({plan.length for plan in plans}) <= 41
 
 
-def test_many_texts_make_full_batches_but_for_the_last_ones():
+def test_many_texts_make_full_batches_and_few_one_that_is_not():
     lengths = np.random.default_rng(0).poisson(12, 3000) + 3
-    *full, _ = plan_compiled(lengths, 512)
-    assert {plan.size * plan.length for plan in full} <= {512, 504, 480}
+    assert {plan.size * plan.length for plan in plan_compiled(lengths, 512)} == {480, 504}
+    few = plan_compiled(lengths[:50], 512)
+    assert len(few) > 1
+    assert few[-1].size == len(few[-1].rows) < len(few[0].rows)  # filling up the last one would take as long as the others
+
+
+def test_of_many_batches_those_that_lack_rows_are_filled_up():
+    lengths = np.concatenate([np.full(4000, 12), [90, 290]])
+    assert [(plan.length, plan.size, len(plan.rows)) for plan in plan_compiled(lengths, 512)][-3:] == [
+        (12, 40, 40),
+        (96, 5, 1),
+        (320, 1, 1),
+    ]
 
 
 def test_a_short_text_is_not_padded_to_a_long_one():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bertcnn.data.batches import plan_compiled
 from bertcnn.engines.keras_engine import KerasEngine
 from bertcnn.engines.openvino_engine import OpenVINOEngine
 from bertcnn.engines.openvino_graph import classifier_graph, classifier_shapes
@@ -44,6 +45,15 @@ def test_logits_and_evidence_are_those_of_keras(activation, windows):
     found = reference.evidence.activations > 1e-3
     assert found.mean() > 0.5
     assert np.mean(ours.evidence.windows[found] == reference.evidence.windows[found]) > 0.99  # but for ties
+
+
+def test_empty_rows_of_a_batch_change_nothing():
+    encoder, head, token_ids = EncoderSettings(**SHAPE), HeadSettings(filters=6), [*rows(longest=8, count=600), *rows(seed=1, count=3)]
+    assert any(plan.size > len(plan.rows) for plan in plan_compiled(np.array([len(row) for row in token_ids])))
+    ours, reference = both(noisy(encoder, head), encoder, head, token_ids)
+    np.testing.assert_allclose(ours.logits, reference.logits, atol=1e-4)
+    np.testing.assert_allclose(ours.evidence.activations, reference.evidence.activations, atol=1e-4)
+    np.testing.assert_allclose(ours.evidence.means, reference.evidence.means, atol=1e-4)
 
 
 def test_a_logit_is_the_sum_of_its_filters_and_the_mean(minilm_folder):

@@ -68,6 +68,23 @@ def test_in_int8_too_a_row_does_not_depend_on_its_neighbours(int8):
     np.testing.assert_allclose(alone, together, atol=0.1 * together.std())  # other padding can move a value to the next of 256 steps
 
 
+def test_what_gelu_puts_out_has_one_range_in_all_layers_so_that_one_kernel_computes_them(int8):
+    import openvino as ov
+
+    xml, weights = int8.read()
+    ranges = [
+        [bound.get_source_output().get_node().data.item() for bound in rounding.inputs()[1:]]
+        for rounding in ov.Core().read_model(xml, weights).get_ordered_ops()
+        if rounding.get_type_name() == "FakeQuantize" and "Gelu" in rounding.friendly_name
+    ]
+    assert len(ranges) == ENCODER.layers > 1
+    assert len({(low, high) for low, high, *_ in ranges}) == 1
+    assert len({tuple(bounds[2:]) for bounds in ranges}) == ENCODER.layers  # each goes on with its own
+    for low, high, own_low, own_high in ranges:
+        assert low * 255 / (high - low) == pytest.approx(round(low * 255 / (high - low)), abs=1e-3)  # 0 stays 0
+        assert own_low / own_high == pytest.approx(low / high)
+
+
 def test_float32_is_kept_when_int8_answers_otherwise_and_says_why(model, asked):
     other = np.roll(asked.valid_logits, 1, axis=1)  # a model that answers otherwise on every row
     engine = build(model, Trial(asked.calibration, asked.valid, asked.valid_labels, other, 0))
