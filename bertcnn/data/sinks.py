@@ -61,7 +61,7 @@ class _TextSink:
                 self._write_row(row)
 
     def _write_row(self, row: Sequence[str]) -> None:
-        writer = self._quoted if any("\r" in cell for cell in row) else self._plain
+        writer = self._quoted if "\r" in "".join(row) else self._plain
         writer.writerow(row)
 
     def finish(self) -> None:
