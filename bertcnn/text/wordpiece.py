@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -109,7 +110,7 @@ class WordPieceTokenizer:
         encode = self._tokenizer.encode_batch if spans else self._tokenizer.encode_batch_fast  # the fast one knows no places
         encodings = encode(cleaned, add_special_tokens=False)
         token_ids: list[np.ndarray] = []
-        offsets: list[list[tuple[int, int]]] = []
+        places = array("i")  # not lists of pairs: Python's garbage collector would look through them again and again
         truncated = np.zeros(len(encodings), bool)
         for row, encoding in enumerate(encodings):
             ids = encoding.ids
@@ -121,11 +122,8 @@ class WordPieceTokenizer:
                 found = _places(encoding.offsets, texts[row], cleaned[row])
                 if truncated[row]:
                     found = found[:head] + found[len(found) - (limit - head) :]
-                offsets.append([(0, 0), *found, (0, 0)])
-        if not spans:
-            return EncodedTexts(token_ids, truncated)
-        numbers = chain.from_iterable(chain.from_iterable(offsets))
-        return EncodedTexts(token_ids, truncated, np.fromiter(numbers, np.int32).reshape(-1, 2))
+                places.extend(chain((0, 0), chain.from_iterable(found), (0, 0)))
+        return EncodedTexts(token_ids, truncated, np.array(places, np.int32).reshape(-1, 2))
 
     def decode(self, ids: Sequence[int] | np.ndarray, *, special_tokens: bool = True) -> str:
         """Readable text of token ids, as far as they hold it: by the settings lowercase, and with the spaces of `join_words`.
