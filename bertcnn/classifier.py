@@ -308,7 +308,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         """The model with its card and its report, from what the engine answers on the validation rows."""
         progress, (learned, held_out, measured, origin) = self.progress or Silent(), self._material
         measured = replace(measured, judgement=judgement, outside=outside)
-        progress.stage("writing the report", 1, "pages")
+        progress.stage("writing the report", 1, "page")
         temperature, facts = bundle.calibration.temperature, about(bundle.config, origin)
         card = model_card(bundle.config, measured.figures, temperature, measured.calibration, bundle.decisions, facts)
         report = training_report(bundle, engine, learned, held_out, measured, origin)

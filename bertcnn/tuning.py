@@ -221,7 +221,8 @@ class _Search:
         clock, before = self._clock, sum(record.seconds for record in self._study.records)
         clock.deadline -= before
         if self._study.finished:
-            clock.note(f"going on after {len(self._study.finished)} trials, which took {before:.0f} s")
+            tried = len(self._study.finished)
+            clock.note(f"going on after {tried} {'trial' if tried == 1 else 'trials'}, in {before:.0f} s")
         try:
             if self._has_time() and self._wants(trials):
                 attempts = prepare()

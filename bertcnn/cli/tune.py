@@ -79,10 +79,10 @@ def _show(tuned: TunedSettings, out: Path) -> None:
     """The outcome, for a person."""
     from bertcnn.cli.progress import duration
 
-    complete = sum(trial.outcome == "complete" for trial in tuned.trials)
+    complete, count = sum(trial.outcome == "complete" for trial in tuned.trials), len(tuned.trials)
     print(
-        f"Wrote {out}: {len(tuned.trials)} trials ({complete} complete) in {duration(tuned.seconds)}. {tuned.verdict[0].upper()}"
-        f"{tuned.verdict[1:]}.",
+        f"Wrote {out}: {count} {'trial' if count == 1 else 'trials'} ({complete} complete) in {duration(tuned.seconds)}. "
+        f"{tuned.verdict[0].upper()}{tuned.verdict[1:]}.",
         file=sys.stderr,
         flush=True,
     )
