@@ -1,0 +1,61 @@
+"""The machine's int8 matrix-product peak, with which a scored file's GOP/s are compared: OpenVINO's products, and nothing else.
+
+    python -m benchmarks.int8_peak
+
+A chain of products, each from numbers of 8 bits to numbers of 8 bits, in MiniLM's shapes for a batch of 504 tokens and in a large
+square, on one core and on all. Two operations for each multiplication.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+
+import numpy as np
+import openvino as ov
+from openvino import opset13 as ops
+
+SHAPES = ((504, 384, 384), (504, 384, 1536), (504, 1536, 384), (2048, 2048, 2048))  # rows, width before and after the first product
+PRODUCTS, ROUNDS, OPERATIONS = 16, 5, 3e11  # in a chain, of which the best counts, of a round and core
+
+
+def chain(rows: int, width: int, other: int) -> ov.Model:
+    """Products there and back again, with weights of 7 bits as `bertcnn.engines.quantize` has them."""
+    chance = np.random.default_rng(0)
+    given = ops.parameter([rows, width], np.float32, name="given")
+    hidden = given
+    for number in range(PRODUCTS):
+        before, behind = (width, other) if number % 2 == 0 else (other, width)
+        rounded = ops.fake_quantize(hidden, np.float32(-1), np.float32(1), np.float32(-1), np.float32(1), 256)
+        weights = ops.convert(ops.constant(chance.integers(-63, 64, (before, behind)).astype(np.int8)), np.float32)
+        hidden = ops.matmul(rounded, ops.multiply(weights, np.float32(0.01 / before)), False, False)
+    return ov.Model([hidden], [given])
+
+
+def speed(shape: tuple[int, int, int], cores: int) -> float:
+    """Operations a second, in 1e9, with a stream on each core."""
+    compiled = ov.Core().compile_model(chain(*shape), "CPU", {"NUM_STREAMS": cores, "INFERENCE_NUM_THREADS": cores})
+    queue = ov.AsyncInferQueue(compiled, 2 * cores)
+    given = np.random.default_rng(0).random(shape[:2]).astype(np.float32)
+    operations = 2.0 * math.prod(shape) * PRODUCTS
+    best = 0.0
+    for _ in range(ROUNDS):
+        times, started = max(8, int(OPERATIONS / operations)) * cores, time.perf_counter()
+        for _ in range(times):
+            queue.start_async({0: given})
+        queue.wait_all()
+        best = max(best, times * operations / (time.perf_counter() - started) / 1e9)
+    return best
+
+
+def main() -> None:
+    """Measure and print."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for shape in SHAPES:
+        told = ", ".join(f"{speed(shape, used):,.0f} GOP/s on {used}" for used in sorted({1, cores}))
+        print(f"{' x '.join(map(str, shape))}: {told} of {cores} cores", flush=True)
+
+
+if __name__ == "__main__":
+    main()
