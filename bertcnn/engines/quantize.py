@@ -32,6 +32,7 @@ _AGREEMENT = 0.99
 _MACRO_F1_LOSS = 0.003
 _SMOOTHING = 0.75  # share of the activations' spread that goes over to the weights (Xiao et al. 2023, section 4); these have 7 bits only
 _ROUNDING = 1e-3  # of a step between two of the 256 numbers
+_MOST_WIDENED = 1.1  # times its own width, a layer's range for the sake of one range in all; MiniLM's become 1.00 to 1.04 times as wide
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,8 @@ def _share_activation_range(graph: ov.Model) -> None:
 
     The CPU plugin writes a range into the machine code of the product before it, and with GELU that code takes long to make: 5 ms a layer,
     beside 1 ms for other products, and again for every number of tokens. NNCF's smoothing factors take up what the ranges differ in, at
-    the price of a few of the 256 steps where a layer's own range would begin elsewhere. Without these factors all stays as it is.
+    the price of a few of the 256 steps where a layer's own range would begin elsewhere. Without these factors, or where the price is higher,
+    all stays as it is.
     """
     ranges = []
     for rounding in graph.get_ordered_ops():
@@ -215,15 +217,19 @@ def _share_activation_range(graph: ov.Model) -> None:
         if smoothing.get_type_name() != "Multiply" or smoothing.input_value(0).get_node().get_type_name() != "Gelu":
             continue
         factors, low, high = (value.get_node() for value in (smoothing.input_value(1), rounding.input_value(1), rounding.input_value(2)))
-        if any(node.get_type_name() != "Constant" for node in (factors, low, high)) or low.data.size > 1 or np.any(high.data <= low.data):
+        if any(node.get_type_name() != "Constant" or (node is not factors and node.data.size > 1) for node in (factors, low, high)):
+            return
+        if not low.data.item() <= 0 <= high.data.item() or low.data == high.data:
             return
         ranges.append((rounding, smoothing, factors.data, low.data.item(), high.data.item()))
     if not ranges:
         return
     steps = ranges[0][0].get_attributes()["levels"] - 1
     below = math.ceil(max(-low / (high - low) for *_, low, high in ranges) * steps - _ROUNDING) / steps  # share of a range below 0
-    for rounding, smoothing, factors, low, high in ranges:
-        width = max(high / (1 - below), -low / below if below else 0.0)
+    widths = [max(bound / max(share, 1e-9) for bound, share in ((-low, below), (high, 1 - below))) for *_, low, high in ranges]
+    if any(width > _MOST_WIDENED * (high - low) for width, (*_, low, high) in zip(widths, ranges, strict=True)):
+        return
+    for width, (rounding, smoothing, factors, *_) in zip(widths, ranges, strict=True):
         smoothing.input(1).replace_source_output(ops.constant((factors / width).astype(np.float32)).output(0))
         for place, bound in enumerate((-below, 1 - below, -below * width, (1 - below) * width), start=1):
             rounding.input(place).replace_source_output(ops.constant(np.float32(bound)).output(0))
