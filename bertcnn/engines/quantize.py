@@ -206,7 +206,7 @@ def _share_activation_range(graph: ov.Model) -> None:
 
     The CPU plugin writes a range into the machine code of the product before it, and with GELU that code takes long to make: 5 ms a layer,
     beside 1 ms for other products, and again for every number of tokens. NNCF's smoothing factors take up what the ranges differ in, at
-    the price of a few of the 256 steps where a layer's own range would begin elsewhere. Without these factors, or where the price is higher,
+    the price of a few of the 256 steps where a layer's own range would begin elsewhere. Without these factors, or at a higher price,
     all stays as it is.
     """
     ranges = []
