@@ -22,9 +22,8 @@ from bertcnn.cli.progress import show_progress
 from bertcnn.cli.quiet import load_keras
 from bertcnn.data.columns import guess_columns, join_texts
 from bertcnn.data.tables import read_table
-from bertcnn.engines import EngineOutput
 from bertcnn.predictor import Predictor, load
-from bertcnn.scope import unit
+from bertcnn.scope import Readings, unit
 from bertcnn.settings import DECISIONS
 
 _TARGETS = (0.9, 0.95, 0.98)
@@ -38,20 +37,24 @@ def labelled(path: Path) -> tuple[list[str], list[str]]:
     return texts, table.column(str(choice.label))
 
 
-def run(predictor: Predictor, texts: list[str]) -> EngineOutput:
-    """What the model's engine computes."""
-    return predictor.engine.run(predictor._tokenizer.encode(texts).token_ids, evidence=True)
+def read(predictor: Predictor, texts: list[str]) -> Readings:
+    """What the model makes of texts."""
+    encoded = predictor.encode(texts)
+    output = predictor.run(encoded)
+    return predictor.readings(encoded.token_ids, output.logits, output.found.means)
 
 
-def scores(predictor: Predictor, output: EngineOutput, train: EngineOutput) -> dict[str, np.ndarray]:
+def scores(predictor: Predictor, texts: Readings, train: Readings) -> dict[str, np.ndarray]:
     """How strange each row is, by each rule."""
-    logits, means = output.logits, output.found.means
+    logits, means = texts.logits, texts.means
+    scope = predictor.bundle.scope
     return {
-        "strangeness, the product's": predictor.bundle.scope.strangeness(logits, means),
+        "strangeness, the product's": scope.strangeness(texts),
+        "strangeness without words": scope.features(texts)[:, :3] @ scope.weights[:3],
         "highest probability": logsumexp(logits, axis=1) - logits.max(axis=1),
         "energy": -logsumexp(logits, axis=1),
         "nearest training row, logits": -(unit(logits) @ unit(train.logits).T).max(axis=1),
-        "nearest training row, means": -(unit(means) @ unit(train.found.means).T).max(axis=1),
+        "nearest training row, means": -(unit(means) @ unit(train.means).T).max(axis=1),
     }
 
 
@@ -80,9 +83,9 @@ def main() -> None:
             classifier = BertCNNClassifier(recipe=options.recipe, seed=draw, progress=progress)
             classifier.fit([texts[row] for row in learned], [labels[row] for row in learned]).save(Path(folder) / "model")
             predictor = load(Path(folder) / "model")
-        train = run(predictor, [texts[row] for row in learned])
+        train = read(predictor, [texts[row] for row in learned])
         parts = {"known": [texts[row] for row in tested], "held-out labels": unknown, "another domain": foreign}
-        found = {name: scores(predictor, run(predictor, part), train) for name, part in parts.items()}
+        found = {name: scores(predictor, read(predictor, part), train) for name, part in parts.items()}
         print(
             f"draw {draw}: {len(out)} of {len(names)} labels held out; "
             + ", ".join(f"{len(part):,} {name}" for name, part in parts.items())

@@ -45,7 +45,8 @@ from bertcnn.sealed import (
 )
 from bertcnn.settings import EncoderSettings, HeadSettings, Positive, PrecisionTargets, Recipe, Settings, TokenizerSettings
 
-SCHEMA_VERSION: Final = 4  # 1 had no decisions.json, 2 no out_of_scope.safetensors and no report.html, 3 one label a row
+# 1 had no decisions.json, 2 no out_of_scope.safetensors and no report.html, 3 one label a row, 4 a scope without words
+SCHEMA_VERSION: Final = 5
 CONFIG: Final = "config.json"
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30

@@ -290,11 +290,13 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         if examined is None:
             answers = valid.logits if self._unlearned is None else self._unlearned
             examined = Examined((answers, valid.found.means), self._known.answers(engine))
-        scope = learn_scope(*examined.known, labels, *examined.valid, seed=seed)
-        outside, answers = scope.outside(*examined.valid), examined.valid[0]
+        read = self._predictor.readings
+        held_out_texts = read(trial.valid, *examined.valid)
+        scope = learn_scope(read(self._known.token_ids, *examined.known), labels, held_out_texts, seed=seed)
+        outside, answers = scope.outside(held_out_texts), examined.valid[0]
         if self._unlearned is not None:
             known = engine.run(self._known.token_ids, evidence=True)
-            scope = moved_scope(scope, known.logits, known.found.means, labels, seed=seed)
+            scope = moved_scope(scope, read(self._known.token_ids, known.logits, known.found.means), labels, seed=seed)
         truth = Truth(bundle.labels, trial.valid_labels, trial.valid_sets)
         judgement = Judgement(truth, answers, bundle.calibration)
         held_out = judgement.held_out(outside)

@@ -17,6 +17,7 @@ from bertcnn.explain import Explainer, Explanation, words_of
 from bertcnn.last_layer import LastLayer, read_last_layer
 from bertcnn.probabilities import chosen, names_of, probabilities, sureness
 from bertcnn.saved_engine import read_engine
+from bertcnn.scope import Readings
 from bertcnn.settings import DECISIONS, PrecisionTargets
 from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import EncodedTexts, WordPieceTokenizer
@@ -162,7 +163,7 @@ class Predictor:
         shares = np.where(visible[:, None], probabilities(output.logits, self.bundle.calibration), np.float32(0))
         labels = np.where(visible, shares.argmax(axis=1), -1).astype(np.int32)
         because = self._explainer.spans(texts, encoded, output.found, labels)
-        outside = self.bundle.scope.outside(output.logits, output.found.means)
+        outside = self.bundle.scope.outside(self.readings(encoded.token_ids, output.logits, output.found.means))
         if self.several:
             given = self.given(shares)
             confidence, outside = np.where(visible, sureness(shares, given), np.float32(0)), outside | ~given.any(axis=1)
@@ -181,6 +182,10 @@ class Predictor:
             DECISIONS.index("review:ambiguous"),
         )
         return Answers(labels, confidence, shares, because, decisions.astype(np.int32))
+
+    def readings(self, token_ids: Sequence[np.ndarray], logits: np.ndarray, means: np.ndarray) -> Readings:
+        """What says whether texts are in scope: their words, and what an engine made of them, float32 [rows, C] and [rows, D]."""
+        return Readings(logits, means, self._tokenizer.whole_words(token_ids))
 
     def classify(self, texts: Sequence[str]) -> list[Prediction]:
         """Label, confidence, decision, phrases and all probabilities of each text; a blank text gets no label."""

@@ -11,8 +11,10 @@ import numpy as np
 from bertcnn.sealed import refuse
 
 FILE: Final = "out_of_scope.safetensors"
-_PARTS = ("directions", "places", "weights", "limit")
+_PARTS = ("directions", "places", "weights", "limit", "words", "spoken")
+_SINCE_WORDS = frozenset(("words", "spoken"))
 _PRODUCTS = 1 << 22  # computed at a time
+_MOST_IDS = 1 << 24  # up to which float32 holds every whole number
 
 
 def _nothing(*shape: int) -> np.ndarray:
@@ -20,57 +22,100 @@ def _nothing(*shape: int) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
+class Readings:
+    """What a model makes of texts, and the words in them.
+
+    Attributes:
+        logits: float32 [rows, C].
+        means: of the token embeddings, float32 [rows, D].
+        words: int64 [N, 2], rows and the words that stand in them, as `WordPieceTokenizer.whole_words` gives them.
+    """
+
+    logits: np.ndarray
+    means: np.ndarray
+    words: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class Scope:
     """Where the texts lie that a model has learned from; without centres, no text is out of scope.
 
     A text is strange if its logits point where those of no label do, if its token embeddings' mean lies far from those of known texts,
-    or if no label is probable. The three are added up, each in units of its standard deviation on the validation rows.
+    if no label is probable, or if its words are not those of the label it gets. The four are added up, each in units of its standard
+    deviation on the validation rows.
 
     Attributes:
         directions: float32 [P, C], centres of the logits of known texts, of length 1.
         places: float32 [Q, D], centres of their means, of length 1.
-        weights: float32 [3], of the distances to these two, and of the doubt about the label.
+        weights: float32 [4], of the distances to these two, of the doubt about the label, and of the words.
         limit: strangeness above which a text is out of scope.
+        words: int32 [W], the ids of known words, ascending.
+        spoken: float32 [W, C], log of how many times more often a word is in a label's texts than in all.
     """
 
     directions: np.ndarray = field(default_factory=lambda: _nothing(0, 0))
     places: np.ndarray = field(default_factory=lambda: _nothing(0, 0))
-    weights: np.ndarray = field(default_factory=lambda: _nothing(3))
+    weights: np.ndarray = field(default_factory=lambda: _nothing(4))
     limit: float = 0.0
+    words: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
+    spoken: np.ndarray = field(default_factory=lambda: _nothing(0, 0))
 
     def __bool__(self) -> bool:
         return len(self.directions) > 0
 
-    def outside(self, logits: np.ndarray, means: np.ndarray) -> np.ndarray:
-        """Which texts are out of scope, bool [rows]; logits float32 [rows, C], means of the token embeddings float32 [rows, D]."""
+    def outside(self, texts: Readings) -> np.ndarray:
+        """Which texts are out of scope, bool [rows]."""
         if not self:
-            return np.zeros(len(logits), bool)
-        return self.strangeness(logits, means) > self.limit
+            return np.zeros(len(texts.logits), bool)
+        return self.strangeness(texts) > self.limit
 
-    def strangeness(self, logits: np.ndarray, means: np.ndarray) -> np.ndarray:
+    def strangeness(self, texts: Readings) -> np.ndarray:
         """How unlike known texts each text is, float32 [rows]; only comparable within a model."""
-        return features(logits, means, self.directions, self.places) @ self.weights
+        return self.features(texts) @ self.weights
+
+    def features(self, texts: Readings) -> np.ndarray:
+        """What strangeness is made of, float32 [rows, 4].
+
+        The distances to directions and places, -log of the highest probability, and minus how much the words speak for that label: the
+        sum of their logarithms, as in naive Bayes, without words that are not known (Manning et al. 2008, section 13.2).
+        """
+        logits = texts.logits
+        doubt = np.log(np.exp(logits - logits.max(axis=1, keepdims=True)).sum(axis=1))
+        distances = _distance(logits, self.directions), _distance(texts.means, self.places)
+        return np.stack([*distances, doubt, -self._words_for(texts)], axis=1)
+
+    def _words_for(self, texts: Readings) -> np.ndarray:
+        """How much each text's words speak for its most probable label, float32 [rows]."""
+        rows, words = texts.words.T
+        place = np.searchsorted(self.words, words)
+        known = np.flatnonzero(np.append(self.words, -1)[place] == words)
+        spoken = self.spoken[place[known], texts.logits.argmax(axis=1)[rows[known]]] if len(known) else None
+        return np.bincount(rows[known], weights=spoken, minlength=len(texts.logits)).astype(np.float32)
 
     def tensors(self) -> dict[str, np.ndarray]:
-        """The parts by name, as they are saved."""
-        return dict(zip(_PARTS, (self.directions, self.places, self.weights, np.array([self.limit], np.float32)), strict=True))
+        """The parts by name, as they are saved: all float32, which holds the ids of 16 million pieces exactly."""
+        limit, words = np.array([self.limit], np.float32), self.words.astype(np.float32)
+        return dict(zip(_PARTS, (self.directions, self.places, self.weights, limit, words, self.spoken), strict=True))
 
     @classmethod
     def of_tensors(cls, tensors: Mapping[str, np.ndarray], labels: int, width: int) -> Scope:
         """The scope of a model with so many labels and embeddings of this width.
 
         Args:
-            tensors: as `tensors` gave them, finite.
+            tensors: as `tensors` gave them, finite; before the fifth format of a saved model they knew no words.
             labels: C.
             width: D.
 
         Raises:
             BundleError: a part is missing or unknown, or does not fit the model.
         """
+        if not _SINCE_WORDS & set(tensors) and tensors.get("weights", _nothing(0)).shape == (3,):
+            weights = np.append(tensors["weights"], np.float32(0))
+            tensors = {**tensors, "weights": weights, "words": _nothing(0), "spoken": _nothing(0, labels)}
         odd = sorted(set(tensors) ^ set(_PARTS))
         if odd:
             refuse(f"{FILE} lacks {odd[0]!r} or should not have it", ", ".join(_PARTS))
-        directions, places, weights, limit = (tensors[name] for name in _PARTS)
+        directions, places, weights, limit, words, spoken = (tensors[name] for name in _PARTS)
         if not len(directions) and not len(places):
             return cls()
         for name, centres, columns in (("directions", directions, labels), ("places", places, width)):
@@ -78,15 +123,14 @@ class Scope:
                 refuse(f"{FILE} holds {name} of shape {centres.shape}", f"rows of {columns:,} numbers")
             if np.abs(np.linalg.norm(centres, axis=1) - 1).max() > 1e-3:
                 refuse(f"{FILE} holds {name} that are not of length 1", "centres as they were saved")
-        if weights.shape != (3,) or limit.shape != (1,) or weights.min() < 0:
-            refuse(f"{FILE} holds weights of shape {weights.shape}, a limit of shape {limit.shape}", "(3,), none negative, and (1,)")
-        return cls(directions, places, weights, float(limit[0]))
-
-
-def features(logits: np.ndarray, means: np.ndarray, directions: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """What strangeness is made of, float32 [rows, 3]: the distances to directions and places, and -log of the highest probability."""
-    doubt = np.log(np.exp(logits - logits.max(axis=1, keepdims=True)).sum(axis=1))
-    return np.stack([_distance(logits, directions), _distance(means, places), doubt], axis=1)
+        if weights.shape != (4,) or limit.shape != (1,) or weights.min() < 0:
+            refuse(f"{FILE} holds weights of shape {weights.shape}, a limit of shape {limit.shape}", "(4,), none negative, and (1,)")
+        if words.ndim != 1 or spoken.shape != (len(words), labels):
+            refuse(f"{FILE} holds words of shape {words.shape}, spoken of shape {spoken.shape}", f"(words,) and (words, {labels:,})")
+        ids = np.clip(words, 0, _MOST_IDS).astype(np.int32)
+        if (ids != words).any() or (np.diff(ids) <= 0).any():
+            refuse(f"{FILE} holds words that are no ids, or not in order", "whole numbers, ascending")
+        return cls(directions, places, weights, float(limit[0]), ids, spoken)
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:

@@ -51,7 +51,14 @@ def tiny_bundle(fill: float = 0.5, size: int = 3) -> Bundle:
         calibration=Calibration(temperature=1.25, fitted_on_rows=40),
         metrics={"accuracy": 0.9, "labels": ["billing"]},
         model_card="# Größe\n",
-        scope=Scope(np.eye(2, dtype=np.float32), np.eye(3, 4, dtype=np.float32), np.ones(3, np.float32), 1.5),
+        scope=Scope(
+            np.eye(2, dtype=np.float32),
+            np.eye(3, 4, dtype=np.float32),
+            np.ones(4, np.float32),
+            1.5,
+            np.array([4], np.int32),
+            np.array([[0.5, -0.5]], np.float32),
+        ),
         report="<!DOCTYPE html><p>Größe</p>\n",
         decisions=Decisions(thresholds=(0.5, None), held_out=HeldOut(confidence=(0.75,), predicted=(1,), right=(True,))),
     )

@@ -18,7 +18,7 @@ import safetensors.numpy
 from bertcnn.bundle import MEMBERS, Bundle, Decisions, check_bundle_target, read_bundle, read_config, write_bundle
 from bertcnn.errors import BundleError, OutputError
 from bertcnn.files import work_folder
-from bertcnn.scope import Scope
+from bertcnn.scope import Readings, Scope
 from bertcnn.sealed import MANIFEST, canonical_json
 
 FAILPOINTS = Path(__file__).with_name("failpoints.py")
@@ -172,7 +172,8 @@ def test_a_model_of_an_earlier_format_decides_nothing_that_it_did_not_know_of(bu
     found = read_bundle(folder)
     assert found.decisions == (bundle.decisions if version == 2 else Decisions())
     assert not found.scope
-    assert not found.scope.outside(np.ones((3, 2), np.float32), np.ones((3, 4), np.float32)).any()
+    nothing = Readings(np.ones((3, 2), np.float32), np.ones((3, 4), np.float32), np.empty((0, 2), np.int64))
+    assert not found.scope.outside(nothing).any()
     assert read_config(folder) == bundle.config
 
 
@@ -338,12 +339,12 @@ def test_a_manifest_cannot_leave_a_member_out(folder):
 
 @pytest.mark.parametrize("name", ["config.json", "calibration.json", "decisions.json", "metrics.json", MANIFEST])
 def test_a_newer_schema_is_refused_as_such(folder, name):
-    value = json.loads((folder / name).read_bytes()) | {"schema_version": 5, "something_new": 1}
+    value = json.loads((folder / name).read_bytes()) | {"schema_version": 6, "something_new": 1}
     if name == MANIFEST:
         seal(folder, value)
     else:
         forge(folder, **{name.replace(".", "__"): canonical_json(value)})
-    assert f"{name} has schema version 5: the model was written by a newer bertcnn" in refusal(folder)
+    assert f"{name} has schema version 6: the model was written by a newer bertcnn" in refusal(folder)
 
 
 @pytest.mark.parametrize(
@@ -509,7 +510,7 @@ def test_each_kind_of_place_that_is_no_model_has_its_own_message(tmp_path):
         ({"tensors": {"a": np.array([np.nan], np.float32)}}, "holds 'a' with NaN"),
         ({"tensors": {"a": np.array([1.0])}}, "holds 'a' as float64; expected float32"),
         ({"tensors": {}}, "holds no tensor"),
-        ({"scope": Scope(*(np.eye(3, dtype=np.float32),) * 2, np.ones(3, np.float32))}, "directions of shape (3, 3)"),
+        ({"scope": Scope(*(np.eye(3, dtype=np.float32),) * 2, np.ones(4, np.float32))}, "directions of shape (3, 3)"),
         ({"labels": ("a", "a")}, "2 labels, 1 of them different"),
         ({"labels": ("a", "\ud800")}, "cannot be saved"),
         ({"vocabulary": ("[PAD]",)}, "holds 1 WordPieces"),

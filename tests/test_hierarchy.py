@@ -109,7 +109,7 @@ def test_answers_fall_back_to_the_parent(folder):
 def test_out_of_scope_is_stronger_than_a_parent(folder):
     predictor = undecided(folder, 0.0)
     places = unit(np.ones((1, predictor.bundle.config.encoder.width), np.float32))
-    scope = Scope(np.eye(3, dtype=np.float32), places, np.ones(3, np.float32), limit=-99.0)  # every text is stranger than that
+    scope = Scope(np.eye(3, dtype=np.float32), places, np.ones(4, np.float32), limit=-99.0)  # every text is stranger than that
     strange = Predictor(dataclasses.replace(predictor.bundle, scope=scope), predictor.engine, decisions=predictor.decisions)
     assert strange.classify(["router cable"])[0].decision == "review:out_of_scope"
 

@@ -185,7 +185,7 @@ def test_few_held_out_rows_send_everything_to_review_unless_less_is_asked_for(pr
 def test_a_text_out_of_scope_is_not_answered_however_sure_the_model_is(encoder_folder):
     bundle, lenient = read_bundle(saved(encoder_folder)), bertcnn.load(saved(encoder_folder), auto_precision=0.3)
     texts, told = ["refund money", "", "router cable"], []
-    one = np.eye(1, 3, dtype=np.float32), np.eye(1, bundle.config.encoder.width, dtype=np.float32), np.ones(3, np.float32)
+    one = np.eye(1, 3, dtype=np.float32), np.eye(1, bundle.config.encoder.width, dtype=np.float32), np.ones(4, np.float32)
     for limit, decisions in ((-99, lenient.decisions), (99, lenient.decisions), (99, Decisions())):  # every text is stranger than -99
         judged = Predictor(dataclasses.replace(bundle, scope=Scope(*one, limit), decisions=decisions), lenient.engine)
         answers = judged.classify(texts)
@@ -193,6 +193,18 @@ def test_a_text_out_of_scope_is_not_answered_however_sure_the_model_is(encoder_f
         assert answers[1].decision == "review:empty"
         told.append({answers[0].decision, answers[2].decision})
     assert told == [{"review:out_of_scope"}, {"auto"}, {"review:ambiguous"}]
+
+
+def test_a_text_in_words_of_another_label_is_out_of_scope(encoder_folder):
+    bundle, engine = read_bundle(saved(encoder_folder)), bertcnn.load(saved(encoder_folder)).engine
+    words = np.array(sorted(bundle.vocabulary.index(word) for word in ("refund", "router")), np.int32)
+    spoken = np.zeros((2, 3), np.float32)
+    spoken[words == bundle.vocabulary.index("refund"), bundle.labels.index("hardware")] = -5
+    one = np.eye(1, 3, dtype=np.float32), np.eye(1, bundle.config.encoder.width, dtype=np.float32)
+    scope = Scope(*one, np.array([0, 0, 0, 1], np.float32), 1.0, words, spoken)
+    answers = Predictor(dataclasses.replace(bundle, scope=scope), engine).classify(["router cable", "router refund cable cable", "refund"])
+    assert [answer.decision == "review:out_of_scope" for answer in answers] == [False, answers[1].label == "hardware", False]
+    assert answers[1].label == "hardware"
 
 
 def test_a_label_can_need_more_than_the_others(encoder_folder):

@@ -1,8 +1,9 @@
 """Out of scope: learned from known texts alone, without a text of the kind that is to be found.
 
 Known texts of one label point in a few directions, as logits and as mean token embeddings; those directions are the centres of k-means. A
-text far from all of them, or without a label that speaks up for it, is strange. The limit is a rank among the validation rows, so that
-of texts like those at most one in fifty is expected above it (split conformal prediction, Vovk et al. 2005, section 4.1).
+text far from all of them, without a label that speaks up for it, or in other words than its label's, is strange. The limit is a rank among
+the validation rows, so that of texts like those at most one in fifty is expected above it (split conformal prediction, Vovk et al. 2005,
+section 4.1).
 
 Chosen by holding labels out (figures in benchmarks/README.md), against the highest probability, energy, Mahalanobis distances and nearest
 rows. A nearest row does as well, but would put training rows into the model; a centre stands for at least three different ones.
@@ -17,12 +18,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from bertcnn.scope import Scope, features, unit
+from bertcnn.scope import Readings, Scope, unit
 
 _OUTSIDE = 0.02  # of texts like the validation rows
 _CENTRES, _ROWS_A_CENTRE, _FEWEST_ROWS = 12, 5, 3  # of a label at most; for each; without which a centre would give a row away
 _KNOWN_OF_A_LABEL, _KNOWN = 80, 900
-_NUMBERS = 1 << 23  # of all centres: 32 MiB
+_NUMBERS = 1 << 23  # of all centres: 32 MiB; half as many of the words
+_LIKE_ALL = 5.0  # further texts of each label, whose words are those of all texts
+_ENOUGH_LABELS = 50  # to tell by words as well as by each of the other parts
 
 
 def rows_to_know(token_ids: Sequence[np.ndarray], labels: np.ndarray) -> np.ndarray:
@@ -42,56 +45,63 @@ def rows_to_know(token_ids: Sequence[np.ndarray], labels: np.ndarray) -> np.ndar
     return np.sort(np.concatenate(chosen))
 
 
-def learn_scope(
-    logits: np.ndarray, means: np.ndarray, labels: np.ndarray, valid_logits: np.ndarray, valid_means: np.ndarray, *, seed: int = 0
-) -> Scope:
+def learn_scope(texts: Readings, labels: np.ndarray, valid: Readings, *, seed: int = 0) -> Scope:
     """The scope of a model.
 
     Args:
-        logits: float32 [rows, C], of different training rows.
-        means: float32 [rows, D], of their token embeddings.
+        texts: different training rows.
         labels: int [rows], theirs.
-        valid_logits: float32 [V, C], of rows not trained on.
-        valid_means: float32 [V, D].
+        valid: rows not trained on.
         seed: of k-means.
 
     Returns:
         One without centres, in which everything is in scope, if there are fewer than 49 validation rows, too many labels for 32 MiB of
         centres, or no label with 3 rows.
     """
-    rank = math.ceil((len(valid_logits) + 1) * (1 - _OUTSIDE))
-    if rank > len(valid_logits):
+    rank = math.ceil((len(valid.logits) + 1) * (1 - _OUTSIDE))
+    if rank > len(valid.logits):
         return Scope()
-    directions, places = _all_centres(logits, means, labels, seed)
-    if not len(directions) or not len(places):
+    scope = _around(Scope(), texts, labels, seed)
+    if not len(scope.directions) or not len(scope.places):
         return Scope()
-    parts = features(valid_logits, valid_means, directions, places)
+    parts = scope.features(valid)
     spread = parts.std(axis=0)
     weights = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1), 0).astype(np.float32)
-    return Scope(directions, places, weights, float(np.sort(parts @ weights)[rank - 1]))
+    weights[-1] *= min(1.0, math.log(texts.logits.shape[1]) / math.log(_ENOUGH_LABELS))  # what words can tell about a label, at most
+    return replace(scope, weights=weights, limit=float(np.sort(parts @ weights)[rank - 1]))
 
 
-def moved_scope(scope: Scope, logits: np.ndarray, means: np.ndarray, labels: np.ndarray, *, seed: int = 0) -> Scope:
+def moved_scope(scope: Scope, texts: Readings, labels: np.ndarray, *, seed: int = 0) -> Scope:
     """The scope of a model that was trained as another one, on rows that taught that one's scope: its limit, around the new centres.
 
     Args:
         scope: the other model's.
-        logits: float32 [rows, C], of the same known rows, by the new model.
-        means: float32 [rows, D].
+        texts: the same known rows, as the new model reads them.
         labels: int [rows].
         seed: of k-means.
     """
-    if not scope:
-        return scope
-    directions, places = _all_centres(logits, means, labels, seed)
-    return replace(scope, directions=directions, places=places)
+    return _around(scope, texts, labels, seed) if scope else scope
 
 
-def _all_centres(logits: np.ndarray, means: np.ndarray, labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Those of the logits and of the means; none if there are too many labels for them."""
-    most = min(_CENTRES, _NUMBERS // (logits.shape[1] * (logits.shape[1] + means.shape[1])))
-    directions, places = (_centres(unit(vectors), labels if most else labels[:0], most, seed) for vectors in (logits, means))
-    return directions, places
+def _around(scope: Scope, texts: Readings, labels: np.ndarray, seed: int) -> Scope:
+    """`scope` with these texts' centres and words; without centres if there are too many labels for them."""
+    classes = texts.logits.shape[1]
+    most = min(_CENTRES, _NUMBERS // (classes * (classes + texts.means.shape[1])))
+    directions, places = (_centres(unit(vectors), labels if most else labels[:0], most, seed) for vectors in (texts.logits, texts.means))
+    words, spoken = _words(texts.words, labels, classes)
+    return replace(scope, directions=directions, places=places, words=words, spoken=spoken)
+
+
+def _words(pairs: np.ndarray, labels: np.ndarray, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """The words that stand in at least 3 rows, as they give no row away, and what they speak for; see `Scope`."""
+    words, place, rows_with = np.unique(pairs[:, 1], return_inverse=True, return_counts=True)
+    counts = np.zeros((len(words), classes), np.float32)
+    np.add.at(counts, (place, labels[pairs[:, 0]]), 1)
+    often = np.sort(np.argsort(-rows_with, kind="stable")[: _NUMBERS // 2 // classes])
+    often = often[rows_with[often] >= _FEWEST_ROWS]
+    share = (rows_with[often, None] + 0.5) / (len(labels) + 1)  # of all rows
+    in_label = (counts[often] + _LIKE_ALL * share) / (np.bincount(labels, minlength=classes) + _LIKE_ALL)
+    return words[often].astype(np.int32), np.log(in_label / share).astype(np.float32)
 
 
 def _centres(vectors: np.ndarray, labels: np.ndarray, most: int, seed: int) -> np.ndarray:

@@ -1,56 +1,71 @@
 """Which texts are out of scope."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from bertcnn.errors import BundleError
-from bertcnn.evaluation.out_of_scope import learn_scope, moved_scope, rows_to_know
-from bertcnn.scope import Scope, unit
+from bertcnn.evaluation.out_of_scope import _words, learn_scope, moved_scope, rows_to_know
+from bertcnn.scope import Readings, Scope, unit
 
 LABELS, WIDTH = 4, 12
+COMMON, FIRST = 7, 20  # the word of all texts, and the first of the others
 
 
 def texts(generator, labels, noise=0.3):
-    """Logits and means of texts about their labels: each label points its own way."""
+    """Texts about their labels: each label points its own way, and has two words of its own beside one that all have."""
     logits = 5 * np.eye(LABELS)[labels] + generator.normal(0, noise, (len(labels), LABELS))
     means = np.eye(WIDTH)[labels] + generator.normal(0, noise / 4, (len(labels), WIDTH))
-    return logits.astype(np.float32), means.astype(np.float32)
+    own = 2 * labels + generator.integers(0, 2, len(labels))
+    return readings(logits, means, np.stack([np.full(len(labels), COMMON), FIRST + own], axis=1))
 
 
 def foreign(generator, rows):
-    """Those of texts about something else."""
-    return generator.normal(0, 1, (rows, LABELS)).astype(np.float32), generator.normal(0, 1, (rows, WIDTH)).astype(np.float32)
+    """Texts about something else, in unknown words."""
+    words = np.stack([np.full(rows, COMMON), generator.integers(100, 200, rows)], axis=1)
+    return readings(generator.normal(0, 1, (rows, LABELS)), generator.normal(0, 1, (rows, WIDTH)), words)
+
+
+def readings(logits, means, words):
+    """Of words int [rows, words of a text]."""
+    pairs = np.stack([np.repeat(np.arange(len(words)), words.shape[1]), words.ravel()], axis=1)
+    return Readings(logits.astype(np.float32), means.astype(np.float32), pairs)
+
+
+def turned(text, axes):
+    """The same texts, read by an encoder with other axes."""
+    return replace(text, means=text.means @ axes)
 
 
 def learned(rows=400, valid=300, seed=0):
     generator = np.random.default_rng(seed)
     labels = generator.integers(0, LABELS, rows)
-    return learn_scope(*texts(generator, labels), labels, *texts(generator, generator.integers(0, LABELS, valid)))
+    return learn_scope(texts(generator, labels), labels, texts(generator, generator.integers(0, LABELS, valid)))
 
 
 def test_texts_about_something_else_are_found_and_of_the_others_one_in_fifty():
     scope, generator = learned(), np.random.default_rng(9)
     assert scope
-    assert scope.outside(*foreign(generator, 500)).mean() > 0.95
-    assert scope.outside(*texts(generator, generator.integers(0, LABELS, 5000))).mean() == pytest.approx(0.02, abs=0.02)
+    assert scope.outside(foreign(generator, 500)).mean() > 0.95
+    assert scope.outside(texts(generator, generator.integers(0, LABELS, 5000))).mean() == pytest.approx(0.02, abs=0.02)
 
 
 def test_another_model_of_the_same_rows_gets_the_limit_around_its_own_centres():
     scope, generator = learned(), np.random.default_rng(5)
     labels = generator.integers(0, LABELS, 400)
-    turned = np.roll(np.eye(WIDTH, dtype=np.float32), 6, axis=0)  # another encoder has other axes
-    logits, means = texts(generator, labels)
-    moved = moved_scope(scope, logits, means @ turned, labels)
+    axes = np.roll(np.eye(WIDTH, dtype=np.float32), 6, axis=0)
+    moved = moved_scope(scope, turned(texts(generator, labels), axes), labels)
     assert (moved.limit, moved.weights.tolist()) == (scope.limit, scope.weights.tolist())
-    logits, means = texts(generator, generator.integers(0, LABELS, 5000))
-    assert moved.outside(logits, means @ turned).mean() == pytest.approx(0.02, abs=0.02)
-    assert scope.outside(logits, means @ turned).mean() > 0.9
-    assert not moved_scope(Scope(), logits, means, np.zeros(len(logits), int))
+    others = turned(texts(generator, generator.integers(0, LABELS, 5000)), axes)
+    assert moved.outside(others).mean() == pytest.approx(0.02, abs=0.02)
+    assert scope.outside(others).mean() > 0.9
+    assert not moved_scope(Scope(), others, np.zeros(5000, int))
 
 
 def test_the_share_of_known_texts_beyond_the_limit_is_a_fiftieth_on_average():
     generator = np.random.default_rng(4)
-    shares = [learned(seed=seed).outside(*texts(generator, generator.integers(0, LABELS, 500))).mean() for seed in range(20)]
+    shares = [learned(seed=seed).outside(texts(generator, generator.integers(0, LABELS, 500))).mean() for seed in range(20)]
     assert np.mean(shares) == pytest.approx(0.02, abs=0.005)
 
 
@@ -58,46 +73,102 @@ def test_the_share_of_known_texts_beyond_the_limit_is_a_fiftieth_on_average():
 def test_without_49_held_out_rows_nothing_is_out_of_scope(valid, known):
     scope = learned(valid=valid)
     assert bool(scope) is known
-    assert known or not scope.outside(*foreign(np.random.default_rng(1), 50)).any()
+    assert known or not scope.outside(foreign(np.random.default_rng(1), 50)).any()
 
 
 def test_no_centre_is_a_training_row():
     generator = np.random.default_rng(2)
     labels = np.concatenate([np.repeat(np.arange(LABELS - 1), 30), [LABELS - 1] * 2])  # a label with two rows gets none
-    logits, means = texts(generator, labels)
-    logits[0], means[0] = -logits[0] * 9, -means[0] * 9  # k-means would give this row a centre of its own
-    scope = learn_scope(logits, means, labels, *texts(generator, labels))
-    for centres, vectors in ((scope.directions, logits), (scope.places, means)):
+    known = texts(generator, labels)
+    known.logits[0], known.means[0] = -known.logits[0] * 9, -known.means[0] * 9  # k-means would give this row a centre of its own
+    scope = learn_scope(known, labels, texts(generator, labels))
+    for centres, vectors in ((scope.directions, known.logits), (scope.places, known.means)):
         assert 0 < len(centres) <= 3 * 6
         assert (unit(vectors) @ centres.T).max() < 1 - 1e-6
 
 
+def test_a_text_in_other_words_than_its_labels_is_stranger():
+    scope, generator = learned(), np.random.default_rng(8)
+    labels = generator.integers(0, LABELS, 200)
+    own = texts(generator, labels)
+    others = replace(own, words=texts(generator, (labels + 1) % LABELS).words)
+    unknown = replace(own, words=np.empty((0, 2), np.int64))
+    strangeness = [scope.strangeness(text).mean() for text in (own, unknown, others)]
+    assert strangeness == sorted(strangeness)
+    np.testing.assert_array_equal(scope.features(own)[:, :3], scope.features(others)[:, :3])
+
+
+def test_what_words_speak_for_is_naive_bayes_with_some_texts_like_all():
+    labels = np.array([0, 0, 0, 1, 1, 1, 1, 1] * 10)
+    words = np.where(np.arange(80) % 8 < 4, 30, 31)[:, None]  # 30 in all rows of label 0 and in one of five of label 1
+    text = readings(np.eye(2)[labels] * 5, np.ones((80, 3)), words)
+    scope = learn_scope(text, labels, text)
+    share = 40.5 / 81
+    expected = np.log((np.array([[30, 10], [0, 40]]) + 5 * share) / (np.array([30, 50]) + 5) / share)
+    assert scope.words.tolist() == [30, 31]
+    np.testing.assert_allclose(scope.spoken, expected, rtol=1e-5)
+    asked = Readings(*np.float32([[[0, 9], [9, 0], [0, 9]], np.ones((3, 3))[:, :2]]), np.array([[0, 30], [0, 31], [0, 99], [1, 31]]))
+    np.testing.assert_allclose(scope._words_for(asked), [expected[:, 1].sum(), expected[1, 0], 0], rtol=1e-5)
+
+
+def test_words_of_fewer_than_three_rows_are_not_kept():
+    generator = np.random.default_rng(3)
+    labels = generator.integers(0, LABELS, 200)
+    known = texts(generator, labels)
+    rare = np.array([[0, 900], [1, 900], [2, 901], [3, 901], [4, 901]])
+    scope = learn_scope(replace(known, words=np.concatenate([known.words, rare])), labels, texts(generator, labels))
+    assert scope.words.tolist() == [COMMON, *range(FIRST, FIRST + 2 * LABELS), 901]
+
+
+def test_with_few_labels_words_count_less(monkeypatch):
+    few = learned().weights
+    monkeypatch.setattr("bertcnn.evaluation.out_of_scope._ENOUGH_LABELS", LABELS)
+    enough = learned().weights
+    np.testing.assert_allclose(few / enough, [1, 1, 1, np.log(LABELS) / np.log(50)], rtol=1e-5)
+
+
+def test_the_commonest_words_are_kept_where_the_memory_does_not_hold_all(monkeypatch):
+    monkeypatch.setattr("bertcnn.evaluation.out_of_scope._NUMBERS", 2 * LABELS * 3)
+    text = texts(np.random.default_rng(0), np.repeat([0, 1, 2, 3], [5, 60, 10, 20]))
+    words, spoken = _words(text.words, np.repeat([0, 1, 2, 3], [5, 60, 10, 20]), LABELS)
+    assert words.tolist() == [COMMON, FIRST + 2, FIRST + 3]
+    assert spoken.shape == (3, LABELS)
+
+
 def test_too_many_labels_for_the_memory_are_left_out():
-    logits, means = np.zeros((6, 3000), np.float32), np.ones((6, WIDTH), np.float32)
-    assert not learn_scope(logits, means, np.arange(6), np.zeros((60, 3000), np.float32), np.ones((60, WIDTH), np.float32))
+    known, valid = (readings(np.zeros((rows, 3000)), np.ones((rows, WIDTH)), np.ones((rows, 1), int)) for rows in (6, 60))
+    assert not learn_scope(known, np.arange(6), valid)
 
 
 def test_rows_that_are_all_the_same_do_no_harm():
-    same, labels = (np.ones((60, 3), np.float32), np.ones((60, 5), np.float32)), np.zeros(60, int)
-    scope = learn_scope(*same, labels, *same)
-    assert not scope.outside(*same).any()
-    assert np.isfinite(scope.strangeness(np.zeros((1, 3), np.float32), np.zeros((1, 5), np.float32))).all()
+    same = readings(np.ones((60, 3)), np.ones((60, 5)), np.ones((60, 1), int))
+    scope = learn_scope(same, np.zeros(60, int), same)
+    assert not scope.outside(same).any()
+    assert np.isfinite(scope.strangeness(readings(np.zeros((1, 3)), np.zeros((1, 5)), np.ones((1, 0), int)))).all()
 
 
 def test_many_rows_and_none_are_looked_at_alike(monkeypatch):
     scope, rows = learned(), foreign(np.random.default_rng(3), 50)
-    whole = scope.strangeness(*rows)
+    whole = scope.strangeness(rows)
     monkeypatch.setattr("bertcnn.scope._PRODUCTS", 100)
-    np.testing.assert_allclose(scope.strangeness(*rows), whole, rtol=1e-5)
-    assert scope.outside(np.empty((0, LABELS), np.float32), np.empty((0, WIDTH), np.float32)).shape == (0,)
+    np.testing.assert_allclose(scope.strangeness(rows), whole, rtol=1e-5)
+    assert scope.outside(foreign(np.random.default_rng(3), 0)).shape == (0,)
 
 
 def test_a_scope_comes_back_from_its_tensors():
     scope, rows = learned(), foreign(np.random.default_rng(3), 50)
     again = Scope.of_tensors(scope.tensors(), LABELS, WIDTH)
-    np.testing.assert_array_equal(again.strangeness(*rows), scope.strangeness(*rows))
+    np.testing.assert_array_equal(again.strangeness(rows), scope.strangeness(rows))
     assert again.limit == pytest.approx(scope.limit)
+    np.testing.assert_array_equal(again.words, scope.words)
     assert not Scope.of_tensors(Scope().tensors(), LABELS, WIDTH)
+
+
+def test_a_scope_of_before_there_were_words_is_what_it_was():
+    scope, rows = learned(), foreign(np.random.default_rng(3), 50)
+    old = {name: tensor for name, tensor in scope.tensors().items() if name not in ("words", "spoken")}
+    again = Scope.of_tensors({**old, "weights": scope.weights[:3]}, LABELS, WIDTH)
+    np.testing.assert_allclose(again.strangeness(rows), scope.features(rows)[:, :3] @ scope.weights[:3], rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +182,14 @@ def test_a_scope_comes_back_from_its_tensors():
         ({"places": 2 * np.eye(WIDTH, dtype=np.float32)}, "places that are not of length 1"),
         ({"weights": np.array([1, 1, -1], np.float32)}, "none negative"),
         ({"limit": np.zeros(2, np.float32)}, r"a limit of shape \(2,\)"),
+        ({"words": None}, "lacks 'words'"),
+        ({"weights": np.ones(3, np.float32)}, r"weights of shape \(3,\)"),
+        ({"words": np.zeros((1, 2), np.float32)}, r"words of shape \(1, 2\)"),
+        ({"spoken": np.zeros((9, LABELS + 1), np.float32)}, r"spoken of shape \(9, 5\); expected \(words,\) and \(words, 4\)"),
+        ({"words": np.arange(9, dtype=np.float32) + 0.5}, "words that are no ids"),
+        ({"words": np.arange(9, dtype=np.float32)[::-1].copy()}, "words that are no ids, or not in order"),
+        ({"words": np.arange(9, dtype=np.float32) - 1}, "words that are no ids"),
+        ({"words": np.float32(1e9) + 64 * np.arange(9, dtype=np.float32)}, "words that are no ids"),
     ],
 )
 def test_a_scope_that_does_not_fit_the_model_is_refused(change, words):

@@ -198,6 +198,14 @@ def test_decoding_the_sample_tickets_gives_back_most_of_them_but_for_case(minilm
     assert sum(one == other for one, other in zip(back, wanted, strict=True)) > 0.7 * len(texts)
 
 
+def test_whole_words_are_those_of_one_piece_each_once_a_text():
+    tokenizer = WordPieceTokenizer([*SPECIAL, "router", "##s", "the", "?", "dead"])
+    token_ids = tokenizer.encode(["The router? THE dead router", "", "routers, the routers??", "unheard dead"]).token_ids
+    found = [(row, tokenizer.vocabulary[word]) for row, word in tokenizer.whole_words(token_ids).tolist()]
+    assert found == [(0, "router"), (0, "the"), (0, "dead"), (2, "the"), (3, "dead")]
+    assert tokenizer.whole_words([]).shape == tokenizer.whole_words([np.array([2, 3], np.int32)]).shape == (0, 2)
+
+
 @pytest.mark.parametrize(
     ("row", "with_special", "without"),
     [
