@@ -162,7 +162,7 @@ def main() -> None:
     if options.reviews:
         files["reviews"] = review_sentences
     settings = (FROZEN if options.recipe == "frozen" else FULL).model_copy(
-        update={"max_tokens": MOST_TOKENS, **({} if options.epochs is None else {"epochs": options.epochs})}
+        update={"max_tokens": MOST_TOKENS, "trainings": 1, **({} if options.epochs is None else {"epochs": options.epochs})}
     )
     print(f"recipe {options.recipe}, {settings.epochs} epochs, at most {options.rows or 'all'} rows to learn from\n", flush=True)
     for name, given in files.items():

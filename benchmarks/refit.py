@@ -44,7 +44,9 @@ def main() -> None:
         rest, _ = train_test_split(rest, train_size=options.rows, stratify=labels[rest], random_state=seed)
         for refit in found:
             with tempfile.TemporaryDirectory() as folder, show_progress() as progress:
-                classifier = BertCNNClassifier(recipe=options.recipe, seed=seed, training={"refit": refit}, progress=progress)
+                classifier = BertCNNClassifier(
+                    recipe=options.recipe, seed=seed, training={"refit": refit, "trainings": 1}, progress=progress
+                )
                 classifier.fit([texts[row] for row in rest], [str(labels[row]) for row in rest])
                 classifier.save(Path(folder) / "model")
                 predictor = load(Path(folder) / "model")

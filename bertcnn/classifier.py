@@ -197,7 +197,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             for part, rows, cut in ((learning, train_rows, train_cut), (held_out, valid_rows, valid_cut))
         )
         epochs = tuple(Epoch(one.epoch, one.loss, one.macro_f1, one.accuracy) for one in result.epochs)
-        measured = Measured(judged, figures, calibration, epochs, result.kept_epoch)
+        measured = Measured(judged, figures, calibration, epochs, result.kept_epoch, result.trainings)
         origin = replace((origin or Origin()).of_rows(held_out.given), validation_learned=result.refit_logits is not None)
         self._material = learned, validated, measured, origin  # of the card and the report
         self.metrics_["epochs"] = [asdict(one) for one in epochs]
@@ -209,7 +209,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         if self.recipe != "auto":
             return self.recipe, "as asked", changes
         choice = choose_recipe(encoder, int(rows.lengths.sum()), len(rows.labels), classes, recipe_settings("full", changes))
-        return choice.recipe, choice.reason, changes if choice.refit else {**changes, "refit": False}
+        return choice.recipe, choice.reason, {**changes, **choice.changes}
 
     def _check_settings(self) -> dict[str, Any]:
         """Refuse, before any work, what was given to the constructor and cannot be; returns the changes to the recipe."""
@@ -248,6 +248,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             **figures.to_json(),
             "measured_on": "validation rows",
             "kept_epoch": result.kept_epoch,
+            "trainings": result.trainings,
             "calibration": calibration.to_json(),
             "decisions": automation(decisions).to_json(),
         }

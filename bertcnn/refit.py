@@ -76,7 +76,7 @@ def train_and_refit(
     """Train, examine, and train once more with as many epochs on all rows; what that gains is in benchmarks/README.md.
 
     Args:
-        train: given encoder, rows to learn from and held-out rows, and as keywords `savepoints` and `until`, an epoch.
+        train: given encoder, rows to learn from and held-out rows, and as keywords `savepoints` and `like`, a result to be repeated.
         encoder: changed in place.
         learning: rows to learn from.
         held_out: rows that choose the epoch.
@@ -100,7 +100,7 @@ def train_and_refit(
         progress.note("going on behind the first training, which had ended when it was interrupted")
         result, examined = _of_parts(*kept)
     progress.note(f"once more from the start, with the {len(held_out.labels):,} rows that were held out")
-    model, again = train(encoder, learning.with_rows(held_out), held_out, savepoints=second, until=result.kept_epoch)
+    model, again = train(encoder, learning.with_rows(held_out), held_out, savepoints=second, like=result)
     return model, replace(result, refit_logits=again.valid_logits), examined
 
 
@@ -110,6 +110,7 @@ def _as_parts(result: FitResult, examined: Examined) -> tuple[dict[str, Any], di
         "epochs": [asdict(one) for one in result.epochs],
         "kept_epoch": result.kept_epoch,
         "padded_lengths": list(result.padded_lengths),
+        "trainings": result.trainings,
         "record": None if examined.record is None else examined.record.model_dump(mode="json"),
     }
     arrays = dict(zip(("valid_logits", "valid_means", "known_logits", "known_means"), (*examined.valid, *examined.known), strict=True))
@@ -119,7 +120,7 @@ def _as_parts(result: FitResult, examined: Examined) -> tuple[dict[str, Any], di
 def _of_parts(told: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[FitResult, Examined]:
     """What `_as_parts` gave."""
     epochs = tuple(EpochFigures(**one) for one in told["epochs"])
-    result = FitResult(epochs, told["kept_epoch"], tensors["float32_logits"], tuple(told["padded_lengths"]))
+    result = FitResult(epochs, told["kept_epoch"], tensors["float32_logits"], tuple(told["padded_lengths"]), trainings=told["trainings"])
     record = None if told["record"] is None else EngineRecord(**told["record"])
     valid, known = ((tensors[f"{which}_logits"], tensors[f"{which}_means"]) for which in ("valid", "known"))
     return result, Examined(valid, known, record)

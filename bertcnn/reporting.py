@@ -112,6 +112,7 @@ class Measured:
         calibration: how far confidence is off.
         epochs: the learning curves.
         kept_epoch: whose weights were kept.
+        trainings: the model has the mean of so many trainings' weights; the curves are the first one's.
         outside: bool [rows], which rows are out of scope; by default none.
     """
 
@@ -120,6 +121,7 @@ class Measured:
     calibration: CalibrationFigures
     epochs: tuple[Epoch, ...]
     kept_epoch: int
+    trainings: int = 1
     outside: np.ndarray | None = None
 
 
@@ -188,6 +190,7 @@ def training_report(bundle: Bundle, engine: Engine, learned: Rows, held_out: Row
         trained_on=learned.counts,
         epochs=measured.epochs,
         kept_epoch=measured.kept_epoch,
+        trainings=measured.trainings,
         marks=find_marks(learned.texts, learned.cells, lambda texts: Predictor(bundle, engine).answer(texts).because),
     )
     return render(report)

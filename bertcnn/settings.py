@@ -238,6 +238,9 @@ class TrainingSettings(Settings):
         None,
         description="epochs without a better macro-F1 before training stops; by default it does not, as the learning rate falls to the end",
     )
+    trainings: Count = Field(
+        1, description="from the same start in other orders, whose weights are averaged (Wortsman et al. 2022); full takes two by default"
+    )
     batch_size: Count = Field(32, description="rows of a batch")
     learning_rate: Positive = Field(2e-4, description="peak, of the encoder's top layer")
     head_multiplier: Positive = Field(5.0, description="the head learns this many times faster")
@@ -275,7 +278,7 @@ class TrainingSettings(Settings):
     )
 
 
-FULL = TrainingSettings()
+FULL = TrainingSettings(trainings=2)
 FROZEN = TrainingSettings(epochs=4, fewest_steps=300, batch_size=64, learning_rate=3e-3, head_multiplier=1.0, layer_decay=1.0)
 FROZEN_SEVERAL = FROZEN.model_copy(update={"fewest_steps": 600})  # a binary answer for each label takes longer to learn
 FEW_SHOT = FROZEN.model_copy(

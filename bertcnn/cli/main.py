@@ -79,6 +79,10 @@ def train(
     time_budget: Annotated[
         float | None, typer.Option(help="Minutes: auto measures this machine and keeps within them.", show_default="15, on a usual machine")
     ] = None,
+    trainings: Annotated[
+        int | None,
+        typer.Option(help="Train so often, from the same start, and average the weights.", show_default="2 with full, else 1"),
+    ] = None,
     refit: Annotated[
         bool | None,
         typer.Option(
@@ -114,6 +118,7 @@ def train(
         "batch_size": batch_size,
         "class_weight": class_weight,
         "time_budget": time_budget,
+        "trainings": trainings,
         "refit": refit,
     }
     changes = {**plan.training, **{name: value for name, value in given.items() if value is not None}}

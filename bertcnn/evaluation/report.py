@@ -117,6 +117,7 @@ class Report:
         trained_on: training rows of each label; none where they are not known.
         epochs: the learning curves; none where they are not known.
         kept_epoch: whose weights were kept.
+        trainings: the model has the mean of so many trainings' weights; the curves are the first one's.
         marks: words of suspicious weight; None where they were not looked for.
         examples: with texts; None in what must not quote any.
         several: whether a row may have several labels.
@@ -134,6 +135,7 @@ class Report:
     trained_on: Mapping[str, int] = field(default_factory=dict)
     epochs: tuple[Epoch, ...] = ()
     kept_epoch: int = 0
+    trainings: int = 1
     marks: tuple[Mark, ...] | None = None
     examples: Examples | None = None
     several: bool = False

@@ -1,11 +1,15 @@
-"""The training loop: epochs of padded batches, the best weights by macro-F1 kept."""
+"""The training loop: epochs of batches, the last good weights kept; several trainings from one start, their weights averaged.
+
+Weights that were learned from the same start in different orders lie in one basin, and their mean is better than each of them, as the mean
+of their answers is, but costs no more to ask (Wortsman et al. 2022, "Model soups"). What it gains is in benchmarks/README.md.
+"""
 
 from __future__ import annotations
 
 import logging
 import math
 from collections.abc import Generator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import keras
@@ -20,6 +24,7 @@ from bertcnn.models.forward import Collate, Forward, Inputs, Plans
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
 from bertcnn.settings import ClassWeight, TrainingSettings
+from bertcnn.training.checkpoint import restore_state, training_state
 from bertcnn.training.optimizer import LayerwiseAdamW, WarmupLinearDecay, layer_share
 from bertcnn.training.savepoints import Savepoints
 from bertcnn.training.step import independent_cross_entropy, make_step, smoothed_cross_entropy
@@ -28,6 +33,7 @@ Labelled = Generator[tuple[Inputs, np.ndarray, np.ndarray], None, None]  # input
 
 logger = logging.getLogger(__name__)
 
+_WEIGHTS = ("kept", "mean")
 _MOST_WEIGHT = 100.0  # of a label that a row has
 
 
@@ -79,6 +85,7 @@ class FitResult:
             None where that is no cheaper than to ask the saved engine.
         refit_logits: float32 [rows, C], of the validation rows under the weights that the model holds, if these have learned from them in
             the end; all the rest is then from before.
+        trainings: the weights are the mean of so many trainings'; `epochs` tell of the first one.
     """
 
     epochs: tuple[EpochFigures, ...]
@@ -87,6 +94,7 @@ class FitResult:
     padded_lengths: tuple[int, ...]
     known: tuple[np.ndarray, np.ndarray] | None = None
     refit_logits: np.ndarray | None = None
+    trainings: int = 1
 
     @property
     def model_logits(self) -> np.ndarray:
@@ -106,23 +114,33 @@ class _Story:
     kept_epoch: int = 0
     kept_logits: np.ndarray = field(default_factory=lambda: np.empty((0, 0), np.float32))
     kept_weights: dict[str, np.ndarray] = field(default_factory=dict)
+    training: int = 1
+    mean_weights: dict[str, np.ndarray] = field(default_factory=dict)  # of the trainings that have ended
 
     def parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """As a savepoint keeps it."""
-        told = {name: getattr(self, name) for name in ("epoch", "losses", "best_epoch", "best_macro_f1", "kept_epoch")}
-        weights = {f"kept/{name}": value for name, value in self.kept_weights.items()}
+        told = {name: getattr(self, name) for name in ("epoch", "losses", "best_epoch", "best_macro_f1", "kept_epoch", "training")}
+        weights = {f"{kind}/{name}": value for kind in _WEIGHTS for name, value in getattr(self, f"{kind}_weights").items()}
         return {**told, "history": [asdict(figures) for figures in self.history]}, {"kept_logits": self.kept_logits, **weights}
 
     @classmethod
     def of_parts(cls, told: dict[str, Any], tensors: dict[str, np.ndarray]) -> _Story:
         """What `parts` gave."""
         history = [EpochFigures(**figures) for figures in told.pop("history")]
-        weights = {name.removeprefix("kept/"): value for name, value in tensors.items() if name.startswith("kept/")}
-        return cls(**told, history=history, kept_logits=tensors["kept_logits"], kept_weights=weights)
+        kept, mean = (
+            {name.removeprefix(f"{kind}/"): value for name, value in tensors.items() if name.startswith(f"{kind}/")} for kind in _WEIGHTS
+        )
+        return cls(**told, history=history, kept_logits=tensors["kept_logits"], kept_weights=kept, mean_weights=mean)
 
     def is_over(self, patience: int | None) -> bool:
         """Whether so many epochs have passed without a better one."""
         return patience is not None and bool(self.history) and self.history[-1].epoch - self.best_epoch >= patience
+
+    def ends_training(self, weights: dict[str, np.ndarray]) -> None:
+        """Takes the weights of a training into the mean, and begins another one."""
+        mean, share = self.mean_weights or weights, np.float32(1 / self.training)
+        self.mean_weights = {name: mean[name] + share * (value - mean[name]) for name, value in weights.items()}
+        self.training, self.epoch, self.losses = self.training + 1, 1, []
 
     def ends_epoch(self, figures: EpochFigures, rows: int) -> bool:
         """Whether to keep this epoch's weights: unless the best was better by more than the standard error of a share of `rows`.
@@ -132,9 +150,12 @@ class _Story:
         """
         if figures.macro_f1 > self.best_macro_f1:
             self.best_macro_f1, self.best_epoch = figures.macro_f1, figures.epoch
-        error = math.sqrt(self.best_macro_f1 * (1.0 - self.best_macro_f1) / rows)
         self.history.append(figures)
-        return figures.macro_f1 >= self.best_macro_f1 - error
+        return self.is_as_good(figures.macro_f1, rows)
+
+    def is_as_good(self, macro_f1: float, rows: int) -> bool:
+        """Whether the best epoch is not better by more than the standard error of a share of `rows`."""
+        return macro_f1 >= self.best_macro_f1 - math.sqrt(self.best_macro_f1 * (1.0 - self.best_macro_f1) / rows)
 
 
 def fit(  # noqa: PLR0913 - what a training is made of
@@ -147,9 +168,12 @@ def fit(  # noqa: PLR0913 - what a training is made of
     seed: int,
     progress: Progress,
     savepoints: Savepoints | None = None,
-    until: int | None = None,
+    like: FitResult | None = None,
 ) -> FitResult:
     """Train `model` in place; it ends with the weights of the last epoch that is not clearly worse than the best one.
+
+    Of several trainings the first one finds that epoch, the others end with it, and the model gets the mean of their weights, unless that
+    is clearly worse than the first one's.
 
     Args:
         model: inputs by name to logits float32 [B, C], of packed rows [B, K, C].
@@ -160,64 +184,131 @@ def fit(  # noqa: PLR0913 - what a training is made of
         seed: of the order of the rows.
         progress: told of every batch, and at the end of an epoch, with nothing more done, of its macro-F1.
         savepoints: where the training is saved from time to time, and goes on from; by default it is not.
-        until: the epoch after which to stop, and whose weights to keep, whatever the validation rows say; by default they choose.
+        like: a result on fewer rows, to be repeated: the same epoch and number of trainings, whatever the validation rows say; by default
+            they choose.
 
     Raises:
         TrainingError: the loss became infinite or NaN.
         OutputError: a savepoint cannot be written.
     """
-    packing = train.packing
-    if packing is None:
-        padded_lengths = choose_lengths(train.lengths, settings.compiled_shapes)
-        steps = math.ceil(len(train.labels) / settings.batch_size)
-    else:
-        padded_lengths, steps = tuple(length for _, length in packing.shapes), packing.steps
-    epochs = max(settings.epochs, math.ceil(settings.fewest_steps / steps))
-    schedule = WarmupLinearDecay(settings.learning_rate, int(steps * epochs * settings.warmup_fraction), steps * epochs)
-    optimizer = LayerwiseAdamW(
-        schedule, layer_share(layers, settings), weight_decay=settings.weight_decay, clip_norm=settings.gradient_clip
-    )
-    classes = model.output.shape[-1]
-    if train.sets is None:
-        loss, weights = smoothed_cross_entropy(settings.label_smoothing), class_weights(train.labels, classes, settings.class_weight)
-    else:  # the label weights go into the loss, since a row has several
-        loss, weights = independent_cross_entropy(positive_weights(train.sets, settings.class_weight)), np.ones(classes, np.float32)
-    step = make_step(model, optimizer, loss)
-    forward = Forward(model, padded_lengths)
+    return _Fit(model, train, valid, settings, layers=layers, seed=seed, progress=progress, savepoints=savepoints, like=like).run()
 
-    saved = None if savepoints is None else savepoints.restore(model, optimizer)
-    story = _Story() if saved is None else _Story.of_parts(*saved)
 
-    def learned(loss: float) -> None:
-        story.losses.append(_finite(loss, len(story.losses) + 1))
-        done = steps * (story.epoch - 1) + len(story.losses)
-        if savepoints is not None:
-            savepoints.offer(done, model, optimizer, story.parts)
+class _Fit:
+    """What `fit` does, with what it works on; see there."""
 
-    progress.stage("training", steps * (until or epochs), "batches")
-    if saved is not None:
-        progress.note(f"going on from epoch {story.epoch}, batch {len(story.losses)} of {steps}, where an interrupted training was saved")
-        progress.advance(steps * (story.epoch - 1) + len(story.losses))
-    while story.epoch <= (until or epochs) and not story.is_over(settings.patience):
-        chance = np.random.default_rng([seed, story.epoch])
+    def __init__(  # noqa: PLR0913 - as `fit`
+        self,
+        model: keras.Model,
+        train: Examples,
+        valid: Examples,
+        settings: TrainingSettings,
+        *,
+        layers: int,
+        seed: int,
+        progress: Progress,
+        savepoints: Savepoints | None,
+        like: FitResult | None,
+    ) -> None:
+        self.model, self.train, self.valid, self.settings = model, train, valid, settings
+        self.seed, self.progress, self.savepoints, self.like = seed, progress, savepoints, like
+        self.trainings = settings.trainings if like is None else like.trainings
+        packing = train.packing
+        if packing is None:
+            self.padded_lengths = choose_lengths(train.lengths, settings.compiled_shapes)
+            self.steps = math.ceil(len(train.labels) / settings.batch_size)
+        else:
+            self.padded_lengths, self.steps = tuple(length for _, length in packing.shapes), packing.steps
+        self.epochs = max(settings.epochs, math.ceil(settings.fewest_steps / self.steps))
+        steps = self.steps * self.epochs
+        schedule = WarmupLinearDecay(settings.learning_rate, int(steps * settings.warmup_fraction), steps)
+        self.optimizer = LayerwiseAdamW(
+            schedule, layer_share(layers, settings), weight_decay=settings.weight_decay, clip_norm=settings.gradient_clip
+        )
+        classes = model.output.shape[-1]
+        if train.sets is None:
+            loss = smoothed_cross_entropy(settings.label_smoothing)
+            self.weights = class_weights(train.labels, classes, settings.class_weight)
+        else:  # the label weights go into the loss, since a row has several
+            loss = independent_cross_entropy(positive_weights(train.sets, settings.class_weight))
+            self.weights = np.ones(classes, np.float32)
+        self.step = make_step(model, self.optimizer, loss)
+        self.forward = Forward(model, self.padded_lengths)
+        self.story = _Story()
+
+    def run(self) -> FitResult:
+        """Train, from the start or from where an interrupted training was saved."""
+        model, optimizer, several = self.model, self.optimizer, self.trainings > 1
+        start = training_state(model, optimizer) if several else {}
+        saved = None if self.savepoints is None else self.savepoints.restore(model, optimizer)
+        if saved is not None:
+            self.story = _Story.of_parts(*saved)
+        first = self.story.training
+        for number in range(first, self.trainings + 1):
+            self._train(number, goes_on=saved is not None and number == first)
+            if several:
+                self.story.ends_training(self.story.kept_weights if number == 1 else extract(model.trainable_variables))
+                restore_state(start, model, optimizer)
+        assign(model.trainable_variables, self.story.kept_weights, error=TrainingError)
+        result = FitResult(tuple(self.story.history), self.story.kept_epoch, self.story.kept_logits, self.padded_lengths)
+        return self._averaged(result) if several else result
+
+    def _train(self, number: int, *, goes_on: bool) -> None:
+        """The epochs of one training; the first one's are judged."""
+        story, progress = self.story, self.progress
+        most = self.epochs if self.like is None else self.like.kept_epoch
+        last = most if number == 1 else story.kept_epoch
+        progress.stage("training" if self.trainings == 1 else f"training {number} of {self.trainings}", self.steps * last, "batches")
+        if goes_on:
+            progress.note(
+                f"going on from epoch {story.epoch}, batch {len(story.losses)} of {self.steps}, where an interrupted training was saved"
+            )
+            progress.advance(self.steps * (story.epoch - 1) + len(story.losses))
+        while story.epoch <= last and not (number == 1 and story.is_over(self.settings.patience)):
+            self._run_epoch()
+            if number == 1 and (self.like is None or story.epoch == last):
+                self._judge_epoch()
+            story.epoch, story.losses = story.epoch + 1, []
+
+    def _run_epoch(self) -> None:
+        story, packing = self.story, self.train.packing
+        chance = np.random.default_rng([self.seed, story.epoch] if story.training == 1 else [self.seed, story.epoch, story.training])
         plans: Plans = (
-            plan_training(train.lengths, padded_lengths, settings.batch_size, chance) if packing is None else packing.epoch(chance)
+            plan_training(self.train.lengths, self.padded_lengths, self.settings.batch_size, chance)
+            if packing is None
+            else packing.epoch(chance)
         )
         shown = {"macro_f1": story.history[-1].macro_f1} if story.history else {}
-        for inputs, targets, row_weights in ahead(labelled_batches(train, plans[len(story.losses) :], weights)):
-            learned(step(inputs, targets, row_weights))
-            progress.advance(1, loss=float(np.mean(story.losses[-50:])), **shown)
-        if until is None or story.epoch == until:
-            logits = forward.rows(valid.collate, valid.lengths, None if packing is None else packing.in_order(valid.lengths))
-            macro_f1, accuracy = valid.judged(logits)
-            figures = EpochFigures(story.epoch, float(np.mean(story.losses)), macro_f1, accuracy)
-            logger.info("%s", figures)
-            progress.advance(0, **({"macro_f1": macro_f1} if until is None else {}))  # of rows not learned from
-            if story.ends_epoch(figures, len(valid.labels)):
-                story.kept_epoch, story.kept_logits, story.kept_weights = story.epoch, logits, extract(model.trainable_variables)
-        story.epoch, story.losses = story.epoch + 1, []
-    assign(model.trainable_variables, story.kept_weights, error=TrainingError)
-    return FitResult(tuple(story.history), story.kept_epoch, story.kept_logits, padded_lengths)
+        for inputs, targets, row_weights in ahead(labelled_batches(self.train, plans[len(story.losses) :], self.weights)):
+            story.losses.append(_finite(self.step(inputs, targets, row_weights), len(story.losses) + 1))
+            if self.savepoints is not None:
+                done = self.steps * (self.epochs * (story.training - 1) + story.epoch - 1) + len(story.losses)
+                self.savepoints.offer(done, self.model, self.optimizer, story.parts)
+            self.progress.advance(1, loss=float(np.mean(story.losses[-50:])), **shown)
+
+    def _judge_epoch(self) -> None:
+        story, logits = self.story, self._valid_logits()
+        macro_f1, accuracy = self.valid.judged(logits)
+        figures = EpochFigures(story.epoch, float(np.mean(story.losses)), macro_f1, accuracy)
+        logger.info("%s", figures)
+        self.progress.advance(0, **({"macro_f1": macro_f1} if self.like is None else {}))  # of rows not learned from
+        if story.ends_epoch(figures, len(self.valid.labels)):
+            story.kept_epoch, story.kept_logits, story.kept_weights = story.epoch, logits, extract(self.model.trainable_variables)
+
+    def _averaged(self, first: FitResult) -> FitResult:
+        """Give the model, which has the first training's weights, the mean of all trainings', unless that is clearly worse."""
+        assign(self.model.trainable_variables, self.story.mean_weights, error=TrainingError)
+        logits = self._valid_logits()
+        macro_f1, _ = self.valid.judged(logits)
+        if self.like is not None or self.story.is_as_good(macro_f1, len(self.valid.labels)):
+            return replace(first, valid_logits=logits, trainings=self.trainings)
+        self.progress.note("the mean of the trainings' weights is worse than the first one's, which are kept")
+        assign(self.model.trainable_variables, self.story.kept_weights, error=TrainingError)
+        return first
+
+    def _valid_logits(self) -> np.ndarray:
+        packing, valid = self.train.packing, self.valid
+        return self.forward.rows(valid.collate, valid.lengths, None if packing is None else packing.in_order(valid.lengths))
 
 
 def _finite(loss: float, batch: int) -> float:

@@ -98,7 +98,7 @@ def train_head(  # noqa: PLR0913 - what a training is made of
         if refit:
             progress.note(f"once more from the start, with the {len(valid.labels):,} rows that were held out")
             assign(head.weights, untrained, error=TrainingError)
-            again = learn(np.arange(len(rows.labels)), until=result.kept_epoch)
+            again = learn(np.arange(len(rows.labels)), like=result)
             result = replace(result, refit_logits=again.valid_logits)
         return result
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -38,11 +38,11 @@ FEW_ROWS_PER_LABEL = 20
 
 @dataclass(frozen=True)
 class RecipeChoice:
-    """Which recipe, why, and whether there is time to train once more on all rows."""
+    """Which recipe, why, and what of its settings there is no time for: another training, or one more on all rows."""
 
     recipe: Recipe
     reason: str
-    refit: bool = True
+    changes: dict[str, Any] = field(default_factory=dict)
 
 
 def on_gpu() -> bool:
@@ -52,6 +52,8 @@ def on_gpu() -> bool:
 
 def choose_recipe(encoder: Bert, tokens: int, rows: int, classes: int, settings: TrainingSettings = FULL) -> RecipeChoice:
     """`few-shot` where labels have few rows, else `full` where it can be expected to end soon, else `frozen`.
+
+    Where only some of the trainings that `full` takes by default would end soon, it takes these.
 
     How long it would take is reckoned with the usual speed of today's machines, so that the same rows always get the same recipe; only
     where `settings` have a time budget this machine is measured, as it is at this moment.
@@ -78,20 +80,33 @@ def choose_recipe(encoder: Bert, tokens: int, rows: int, classes: int, settings:
 
 def _chosen(per_label: float, seconds: float, device: str, settings: TrainingSettings) -> RecipeChoice:
     """The recipe for so many rows a label, where training everything once takes so many seconds on that device."""
-    budget = settings.time_budget
-    refit = settings.refit and (budget is None or 2 * seconds <= 60 * budget)
-    minutes = (2 if refit else 1) * seconds / 60
-    cost = f"full fine-tuning would take about {max(1, round(minutes))} min on {device}"
     if per_label < FEW_ROWS_PER_LABEL:
         return RecipeChoice(
             "few-shot", f"{per_label:.0f} rows a label are few: all they tell is learned, names of labels too where they help"
         )
-    if seconds > 60 * (budget or _PATIENCE_MINUTES):
+    budget, rounds = settings.time_budget, [(trainings, False) for trainings in range(settings.trainings, 0, -1)]
+    if settings.refit:
+        rounds = [(trainings, True) for trainings, _ in rounds] + (rounds if budget else [])  # as asked, unless that has a limit
+
+    def minutes(trainings: int, refit: bool) -> float:
+        return trainings * (2 if refit else 1) * seconds / 60
+
+    limit = budget or _PATIENCE_MINUTES
+    trainings, refit = next((each for each in rounds if minutes(each[0], each[1] and budget is not None) <= limit), rounds[-1])
+    cost = f"full fine-tuning would take about {max(1, round(minutes(trainings, refit)))} min on {device}"
+    if minutes(trainings, refit and budget is not None) > limit:
         allowed = "" if budget is None else f", {budget:g} are allowed"
         return RecipeChoice("frozen", f"{cost}{allowed}; --recipe full does it all the same")
+    if trainings < settings.trainings:
+        cost += f", {trainings} training{'s' * (trainings > 1)} instead of {settings.trainings}"
     if settings.refit:
         cost += ", the second time on all rows included" if refit else f"; of {budget:g} that leaves none to train once more on all rows"
-    return RecipeChoice("full", f"{per_label:.0f} rows a label are enough to train the encoder too, and {cost}", refit)
+    changes = {"trainings": trainings, "refit": refit}
+    return RecipeChoice(
+        "full",
+        f"{per_label:.0f} rows a label are enough to train the encoder too, and {cost}",
+        {name: value for name, value in changes.items() if value != getattr(settings, name)},
+    )
 
 
 def product_speed() -> float:
@@ -127,7 +142,7 @@ def train(  # noqa: PLR0913 - what a training is made of
     known: np.ndarray | None = None,
     label_names: Sequence[np.ndarray] | None = None,
     refit: bool = False,
-    until: int | None = None,
+    like: FitResult | None = None,
 ) -> tuple[BertCnn, FitResult]:
     """Train a classifier on `encoder`, which is changed by the recipes `full` and `few-shot`.
 
@@ -146,7 +161,7 @@ def train(  # noqa: PLR0913 - what a training is made of
         label_names: token ids of each label's name, for `few-shot`.
         refit: whether to learn from `valid_rows` too in the end, when they have told all they can; only where `full` does not train the
             encoder, as `bertcnn.refit` does it there.
-        until: the epoch after which to stop, for `full`; by default `valid_rows` choose.
+        like: a result on fewer rows, to be repeated, for `full`; by default `valid_rows` choose.
 
     Returns:
         The classifier with the weights of that epoch, and the story of its training.
@@ -156,7 +171,7 @@ def train(  # noqa: PLR0913 - what a training is made of
     given = train_rows, valid_rows, settings
     common: dict[str, Any] = {"seed": seed, "progress": progress, "savepoints": savepoints}
     if recipe == "full":
-        result = fit_everything(encoder, cnn_head, *given, until=until, **common)
+        result = fit_everything(encoder, cnn_head, *given, like=like, **common)
     elif recipe == "frozen":
         result = train_head(embed_with(encoder), cnn_head, *given, known=known, refit=refit, **common)
     else:

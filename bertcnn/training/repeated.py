@@ -67,7 +67,10 @@ def head_attempts(encoder: Bert, rows: TokenizedRows, embed: Embed | None, path:
 
 
 def full_attempts(encoder: Bert, rows: TokenizedRows) -> Attempts:
-    """Attempts at the recipe `full`; each starts from the weights that `encoder` has now."""
+    """Attempts at the recipe `full`; each starts from the weights that `encoder` has now.
+
+    An attempt is one training: what is best for one is taken to be best for two, in half the time.
+    """
     published = {name: value.copy() for name, value in extract(encoder.weights).items()}
 
     def part(chosen: np.ndarray) -> TokenizedRows:
@@ -81,7 +84,7 @@ def full_attempts(encoder: Bert, rows: TokenizedRows) -> Attempts:
             part(attempt.valid),
             attempt.head,
             "full",
-            attempt.settings,
+            attempt.settings.model_copy(update={"trainings": 1}),
             seed=attempt.seed,
             progress=progress,
         )

@@ -104,6 +104,18 @@ def test_its_figures_are_those_of_scikit_learn_and_of_the_evaluation(labels):
     assert gaps == pytest.approx(calibration_error(confidence, right), abs=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("trainings", "words"),
+    [
+        (1, "The weights of epoch 2 were kept, the last one"),
+        (3, "This is the first of 3 trainings; the model has the mean of their weights after epoch 2, the last one"),
+    ],
+)
+def test_it_tells_whose_weights_the_model_has(trainings, words):
+    report, *_ = made(["a", "b", "c"], trainings=trainings)
+    assert f"On the validation rows, after each epoch. {words} that is not clearly worse than the best." in render(report)
+
+
 def test_texts_of_the_user_are_text_wherever_they_stand():
     examples = Examples(((NASTY[0], (ExampleRow(((NASTY[1], True), (NASTY[5], False)), NASTY[3], NASTY[4], 0.9, "auto"),)),))
     report, *_ = made(NASTY, title=NASTY[1], about=(("command", NASTY[1]),), examples=examples)

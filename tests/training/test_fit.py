@@ -13,9 +13,10 @@ from bertcnn.data.batches import BatchPlan
 from bertcnn.errors import TrainingError
 from bertcnn.models.classifier import CnnHead
 from bertcnn.models.forward import Forward
+from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Silent
 from bertcnn.settings import HeadSettings, TrainingSettings
-from bertcnn.training.fit import EpochFigures, Examples, _Story, class_weights, fit, labelled_batches, positive_weights
+from bertcnn.training.fit import EpochFigures, Examples, FitResult, _Story, class_weights, fit, labelled_batches, positive_weights
 
 CLASSES = 3
 SETTINGS = TrainingSettings(epochs=12, batch_size=8, learning_rate=0.02, head_multiplier=1.0, compiled_shapes=2)
@@ -117,6 +118,77 @@ def test_training_goes_on_to_the_end_unless_patience_ends_it(make_rows, vector_e
     assert len(result.epochs) == scores.index(max(scores)) + 1 + 3 < SETTINGS.epochs
     _, whole = run(train, valid)
     assert len(whole.epochs) == SETTINGS.epochs
+
+
+@pytest.fixture(scope="module")
+def averaged(make_rows, vector_examples):
+    """The same rows learned once, and two and three times with the weights averaged."""
+    parts = vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1))
+    found = {}
+    for trainings in (1, 2, 3):
+        progress = Recorder()
+        model, result = run(*parts, SETTINGS.model_copy(update={"trainings": trainings, "epochs": 4}), progress=progress)
+        found[trainings] = extract(model.weights), result, progress
+    return found, parts
+
+
+def test_several_trainings_start_alike_go_their_own_ways_and_are_averaged(averaged):
+    found, (train, _) = averaged
+    first, two, three = ({name: value.astype(np.float64) for name, value in found[trainings][0].items()} for trainings in (1, 2, 3))
+    second = {name: 2 * two[name] - first[name] for name in first}
+    third = {name: 3 * three[name] - 2 * two[name] for name in first}
+    untrained = extract(head().weights)
+    for one, other in ((first, second), (first, third), (second, third)):
+        for name in first:
+            apart = np.linalg.norm(one[name] - other[name])
+            assert 0 < apart < np.linalg.norm(one[name] - untrained[name]) + np.linalg.norm(other[name] - untrained[name])
+    for weights in (first, second, third):
+        model = head()
+        assign(model.weights, {name: value.astype(np.float32) for name, value in weights.items()}, error=TrainingError)
+        right = Forward(model, found[1][1].padded_lengths).rows(train.collate, train.lengths).argmax(axis=1) == train.labels
+        assert right.mean() > 0.9
+
+
+def test_the_first_of_several_trainings_tells_the_epochs_and_the_others_end_with_the_one_it_keeps(averaged):
+    found, _ = averaged
+    kept = found[1][1].kept_epoch
+    for trainings, (_, result, progress) in found.items():
+        assert (result.epochs, result.kept_epoch) == (found[1][1].epochs, kept)
+        names = ["training"] if trainings == 1 else [f"training {number} of {trainings}" for number in range(1, trainings + 1)]
+        assert progress.stages == [(name, 8 * (4 if place == 0 else kept), "batches") for place, name in enumerate(names)]
+        assert progress.done == 8 * (4 + kept * (trainings - 1))
+
+
+def test_the_validation_logits_are_those_of_the_mean(averaged):
+    found, (_, valid) = averaged
+    for weights, result, _ in found.values():
+        model = head()
+        assign(model.weights, weights, error=TrainingError)
+        logits = Forward(model, result.padded_lengths).rows(valid.collate, valid.lengths)
+        np.testing.assert_allclose(result.valid_logits, logits, rtol=0, atol=1e-6)
+
+
+def test_a_mean_that_is_clearly_worse_than_the_first_training_is_not_kept(make_rows, vector_examples, monkeypatch):
+    parts = vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1))
+    once, expected = run(*parts)
+    ends = _Story.ends_training
+    monkeypatch.setattr(_Story, "ends_training", lambda story, weights: ends(story, {name: -value for name, value in weights.items()}))
+    model, result = run(*parts, SETTINGS.model_copy(update={"trainings": 2}))
+    np.testing.assert_array_equal(result.valid_logits, expected.valid_logits)
+    for name, value in extract(once.weights).items():
+        np.testing.assert_array_equal(extract(model.weights)[name], value)
+
+
+def test_a_result_is_repeated_in_epoch_and_trainings_whatever_the_validation_rows_say(make_rows, vector_examples):
+    parts = vector_examples(make_rows(60, 0)), vector_examples(make_rows(30, 3, noise=True))
+    outcomes = []
+    for trainings in (1, 2):
+        like = FitResult((), 3, np.empty((0, 0)), (), trainings=trainings)
+        result = fit(head(), *parts, SETTINGS.model_copy(update={"trainings": 4}), layers=0, seed=0, progress=Silent(), like=like)
+        assert [epoch.epoch for epoch in result.epochs] == [result.kept_epoch] == [3]
+        assert result.trainings == trainings
+        outcomes.append(result.valid_logits)
+    assert np.abs(outcomes[0] - outcomes[1]).max() > 1e-3
 
 
 def test_a_loss_that_is_no_number_ends_training_in_one_line(make_rows, vector_examples):

@@ -133,31 +133,50 @@ def test_a_time_budget_is_held_against_this_machine(shape, minutes, recipe, endi
 
 
 @pytest.mark.parametrize(
-    ("seconds", "changes", "recipe", "refit", "ending"),
+    ("seconds", "changes", "recipe", "without", "ending"),
     [
-        (60, {}, "full", False, "would take about 1 min on this CPU"),
-        (60, {"refit": True}, "full", True, "would take about 2 min on this CPU, the second time on all rows included"),
-        (60, {"refit": True, "time_budget": 2}, "full", True, "about 2 min on this CPU, the second time on all rows included"),
+        (60, {}, "full", {}, "would take about 1 min on this CPU"),
+        (60, {"refit": True}, "full", {}, "would take about 2 min on this CPU, the second time on all rows included"),
+        (899, {"refit": True}, "full", {}, "would take about 30 min on this CPU, the second time on all rows included"),
+        (60, {"refit": True, "time_budget": 2}, "full", {}, "about 2 min on this CPU, the second time on all rows included"),
         (
             61,
             {"refit": True, "time_budget": 2},
             "full",
-            False,
+            {"refit": False},
             "about 1 min on this CPU; of 2 that leaves none to train once more on all rows",
         ),
         (
             121,
             {"refit": True, "time_budget": 2},
             "frozen",
-            True,
+            {},
             "about 2 min on this CPU, 2 are allowed; --recipe full does it all the same",
         ),
-        (901, {}, "frozen", True, "about 15 min on this CPU; --recipe full does it all the same"),
+        (901, {}, "frozen", {}, "about 15 min on this CPU; --recipe full does it all the same"),
+        (450, {"trainings": 2}, "full", {}, "would take about 15 min on this CPU"),
+        (451, {"trainings": 2}, "full", {"trainings": 1}, "would take about 8 min on this CPU, 1 training instead of 2"),
+        (440, {"trainings": 3}, "full", {"trainings": 2}, "would take about 15 min on this CPU, 2 trainings instead of 3"),
+        (901, {"trainings": 2}, "frozen", {}, "about 15 min on this CPU; --recipe full does it all the same"),
+        (
+            60,
+            {"refit": True, "trainings": 2, "time_budget": 3},
+            "full",
+            {"trainings": 1},
+            "about 2 min on this CPU, 1 training instead of 2, the second time on all rows included",
+        ),
+        (
+            60,
+            {"refit": True, "trainings": 2, "time_budget": 1.5},
+            "full",
+            {"trainings": 1, "refit": False},
+            "about 1 min on this CPU, 1 training instead of 2; of 1.5 that leaves none to train once more on all rows",
+        ),
     ],
 )
-def test_training_is_repeated_on_all_rows_if_that_is_asked_for_and_there_is_time(seconds, changes, recipe, refit, ending):
-    choice = _chosen(100.0, seconds, "this CPU", FULL.model_copy(update=changes))
-    assert (choice.recipe, choice.refit) == (recipe, refit)
+def test_trainings_are_repeated_as_far_as_there_is_time(seconds, changes, recipe, without, ending):
+    choice = _chosen(100.0, seconds, "this CPU", FULL.model_copy(update={"trainings": 1, **changes}))
+    assert (choice.recipe, choice.changes) == (recipe, without)
     assert choice.reason.endswith(ending)
 
 

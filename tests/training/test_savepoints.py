@@ -37,11 +37,11 @@ class Listener(Silent):
 def train(make_rows, vector_examples):
     parts = vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1, noise=True))
 
-    def run(folder, batches=None, identity=IDENTITY, seconds=0.0):
+    def run(folder, batches=None, identity=IDENTITY, seconds=0.0, settings=FEW):
         model, listener = head(), Listener(batches)
         savepoints = Savepoints(folder, identity, listener, seconds)
         try:
-            result = fit(model, *parts, FEW, layers=0, seed=0, progress=listener, savepoints=savepoints)
+            result = fit(model, *parts, settings, layers=0, seed=0, progress=listener, savepoints=savepoints)
         except KeyboardInterrupt:
             return None
         return extract(model.weights), result, listener.notes
@@ -103,6 +103,17 @@ def test_it_goes_on_at_the_end_of_an_epoch_and_after_a_second_interruption(train
     found = train(tmp_path / "broken")
     assert found[2] == ["going on from epoch 2, batch 1 of 8, where an interrupted training was saved"]
     assert_same(found, whole)
+
+
+@pytest.mark.parametrize("batches", [BATCHES * 2, BATCHES * 2 + 1, BATCHES * 3, BATCHES * 4 + 2])
+def test_the_second_and_third_of_several_trainings_go_on_too(train, tmp_path, batches):
+    settings = FEW.model_copy(update={"trainings": 3, "learning_rate": 0.005})
+    expected = train(tmp_path / "whole", seconds=3600.0, settings=settings)
+    train(tmp_path / "broken", batches, settings=settings)
+    found = train(tmp_path / "broken", settings=settings)
+    assert expected[2] == []  # not even that the mean is worse
+    assert [note.partition(",")[0] for note in found[2]] == [f"going on from epoch {2 if batches == 2 * BATCHES else 1}"]
+    assert_same(found, expected)
 
 
 def test_a_damaged_savepoint_is_skipped(train, whole, broken, tmp_path):
