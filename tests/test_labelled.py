@@ -89,7 +89,7 @@ def test_a_training_that_was_broken_off_goes_on_and_ends_as_an_unbroken_one(enco
 
         def stage(self, name, total, unit="rows"):
             super().stage(name, total, unit)
-            self.begun += name == "training"
+            self.begun += name in ("training", "training 1 of 2")
 
         def advance(self, done, **figures):  # noqa: ARG002
             if self.begun == trainings and "loss" in figures and (trainings == 2 or "macro_f1" in figures):  # the second epoch, or training

@@ -278,7 +278,7 @@ class _Fit:
             if packing is None
             else packing.epoch(chance)
         )
-        shown = {"macro_f1": story.history[-1].macro_f1} if story.history else {}
+        shown = {"macro_f1": story.history[-1].macro_f1} if story.history and self.like is None else {}
         for inputs, targets, row_weights in ahead(labelled_batches(self.train, plans[len(story.losses) :], self.weights)):
             story.losses.append(_finite(self.step(inputs, targets, row_weights), len(story.losses) + 1))
             if self.savepoints is not None:
