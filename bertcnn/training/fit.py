@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Generator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from typing import Any
 
 import keras
@@ -158,19 +158,9 @@ class _Story:
         return macro_f1 >= self.best_macro_f1 - math.sqrt(self.best_macro_f1 * (1.0 - self.best_macro_f1) / rows)
 
 
-def fit(  # noqa: PLR0913 - what a training is made of
-    model: keras.Model,
-    train: Examples,
-    valid: Examples,
-    settings: TrainingSettings,
-    *,
-    layers: int,
-    seed: int,
-    progress: Progress,
-    savepoints: Savepoints | None = None,
-    like: FitResult | None = None,
-) -> FitResult:
-    """Train `model` in place; it ends with the weights of the last epoch that is not clearly worse than the best one.
+@dataclass
+class Fit:
+    """Trains `model` in place, by `run`; it ends with the weights of the last epoch that is not clearly worse than the best one.
 
     Of several trainings the first one finds that epoch, the others end with it, and the model gets the mean of their weights, unless that
     is clearly worse than the first one's.
@@ -186,33 +176,22 @@ def fit(  # noqa: PLR0913 - what a training is made of
         savepoints: where the training is saved from time to time, and goes on from; by default it is not.
         like: a result on fewer rows, to be repeated: the same epoch and number of trainings, whatever the validation rows say; by default
             they choose.
-
-    Raises:
-        TrainingError: the loss became infinite or NaN.
-        OutputError: a savepoint cannot be written.
     """
-    return _Fit(model, train, valid, settings, layers=layers, seed=seed, progress=progress, savepoints=savepoints, like=like).run()
 
+    model: keras.Model
+    train: Examples
+    valid: Examples
+    settings: TrainingSettings
+    _: KW_ONLY
+    layers: int
+    seed: int
+    progress: Progress
+    savepoints: Savepoints | None = None
+    like: FitResult | None = None
 
-class _Fit:
-    """What `fit` does, with what it works on; see there."""
-
-    def __init__(  # noqa: PLR0913 - as `fit`
-        self,
-        model: keras.Model,
-        train: Examples,
-        valid: Examples,
-        settings: TrainingSettings,
-        *,
-        layers: int,
-        seed: int,
-        progress: Progress,
-        savepoints: Savepoints | None,
-        like: FitResult | None,
-    ) -> None:
-        self.model, self.train, self.valid, self.settings = model, train, valid, settings
-        self.seed, self.progress, self.savepoints, self.like = seed, progress, savepoints, like
-        self.trainings = settings.trainings if like is None else like.trainings
+    def __post_init__(self) -> None:
+        model, train, settings = self.model, self.train, self.settings
+        self.trainings = settings.trainings if self.like is None else self.like.trainings
         packing = train.packing
         if packing is None:
             self.padded_lengths = choose_lengths(train.lengths, settings.compiled_shapes)
@@ -223,7 +202,7 @@ class _Fit:
         steps = self.steps * self.epochs
         schedule = WarmupLinearDecay(settings.learning_rate, int(steps * settings.warmup_fraction), steps)
         self.optimizer = LayerwiseAdamW(
-            schedule, layer_share(layers, settings), weight_decay=settings.weight_decay, clip_norm=settings.gradient_clip
+            schedule, layer_share(self.layers, settings), weight_decay=settings.weight_decay, clip_norm=settings.gradient_clip
         )
         classes = model.output.shape[-1]
         if train.sets is None:
@@ -237,7 +216,12 @@ class _Fit:
         self.story = _Story()
 
     def run(self) -> FitResult:
-        """Train, from the start or from where an interrupted training was saved."""
+        """Train, from the start or from where an interrupted training was saved.
+
+        Raises:
+            TrainingError: the loss became infinite or NaN.
+            OutputError: a savepoint cannot be written.
+        """
         model, optimizer, several = self.model, self.optimizer, self.trainings > 1
         start = training_state(model, optimizer) if several else {}
         saved = None if self.savepoints is None else self.savepoints.restore(model, optimizer)

@@ -17,7 +17,7 @@ from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
 from bertcnn.settings import TrainingSettings
 from bertcnn.training.features import Embed, Features, TokenizedRows
-from bertcnn.training.fit import Examples, FitResult, class_weights, fit, positive_weights
+from bertcnn.training.fit import Examples, Fit, FitResult, class_weights, positive_weights
 from bertcnn.training.probe import start_from_probe
 from bertcnn.training.savepoints import Savepoints
 
@@ -40,9 +40,9 @@ def fit_head(
     progress: Progress,
     **kept: Any,  # noqa: ANN401
 ) -> FitResult:
-    """Train a head on token embeddings from `Features.collate`, as the recipe `frozen` does; `kept` is for `fit`."""
+    """Train a head on token embeddings from `Features.collate`, as the recipe `frozen` does; `kept` is for `Fit`."""
     packing, learning = packed_head(head, train.lengths, valid.lengths, settings)
-    result = fit(learning, replace(train, packing=packing), valid, settings, layers=0, seed=seed, progress=progress, **kept)
+    result = Fit(learning, replace(train, packing=packing), valid, settings, layers=0, seed=seed, progress=progress, **kept).run()
     assign(head.weights, extract(learning.weights), error=TrainingError)
     return result
 

@@ -23,7 +23,7 @@ from bertcnn.progress import Progress
 from bertcnn.settings import FEW_SHOT, FROZEN, FROZEN_SEVERAL, FULL, HeadSettings, Recipe, TrainingSettings
 from bertcnn.training.features import Embed, TokenizedRows, keras_embed
 from bertcnn.training.few_shot import train_few_shot
-from bertcnn.training.fit import Examples, FitResult, fit
+from bertcnn.training.fit import Examples, Fit, FitResult
 from bertcnn.training.head import packed_head, train_head
 from bertcnn.training.pieces import on_used_pieces, put_back, renumbered
 from bertcnn.training.savepoints import Savepoints
@@ -204,7 +204,7 @@ def fit_everything(
         return Examples(collate, rows.lengths, rows.labels, packing, rows.sets)
 
     model, layers = BertCnn(small, learning, name="classifier"), encoder.settings.layers
-    result = fit(model, examples(train), examples(valid), settings, layers=layers, seed=seed, progress=progress, **kept)
+    result = Fit(model, examples(train), examples(valid), settings, layers=layers, seed=seed, progress=progress, **kept).run()
     assign(head.weights, extract(learning.weights), error=TrainingError)
     put_back(encoder, small, used)
     return result

@@ -16,7 +16,7 @@ from bertcnn.models.forward import Forward
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Silent
 from bertcnn.settings import HeadSettings, TrainingSettings
-from bertcnn.training.fit import EpochFigures, Examples, FitResult, _Story, class_weights, fit, labelled_batches, positive_weights
+from bertcnn.training.fit import EpochFigures, Examples, Fit, FitResult, _Story, class_weights, labelled_batches, positive_weights
 
 CLASSES = 3
 SETTINGS = TrainingSettings(epochs=12, batch_size=8, learning_rate=0.02, head_multiplier=1.0, compiled_shapes=2)
@@ -40,7 +40,7 @@ def head():
 
 def run(train, valid, settings=SETTINGS, seed=0, progress=None):
     model = head()
-    return model, fit(model, train, valid, settings, layers=0, seed=seed, progress=progress or Silent())
+    return model, Fit(model, train, valid, settings, layers=0, seed=seed, progress=progress or Silent()).run()
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +184,7 @@ def test_a_result_is_repeated_in_epoch_and_trainings_whatever_the_validation_row
     outcomes = []
     for trainings in (1, 2):
         like = FitResult((), 3, np.empty((0, 0)), (), trainings=trainings)
-        result = fit(head(), *parts, SETTINGS.model_copy(update={"trainings": 4}), layers=0, seed=0, progress=Silent(), like=like)
+        result = Fit(head(), *parts, SETTINGS.model_copy(update={"trainings": 4}), layers=0, seed=0, progress=Silent(), like=like).run()
         assert [epoch.epoch for epoch in result.epochs] == [result.kept_epoch] == [3]
         assert result.trainings == trainings
         outcomes.append(result.valid_logits)
