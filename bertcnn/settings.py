@@ -232,7 +232,7 @@ class TrainingSettings(Settings):
 
     epochs: Count = Field(5, description="passes over the training rows at most")
     fewest_steps: Annotated[int, Field(ge=0)] = Field(
-        0, description="a small file gets more epochs until it has so many steps (Mosbach et al. 2021, section 5)"
+        0, description="a small file gets more epochs until it has so many steps (Mosbach et al. 2021, section 5), unless epochs are given"
     )
     patience: Count | None = Field(
         None,

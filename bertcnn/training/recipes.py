@@ -122,9 +122,13 @@ def product_speed() -> float:
 
 
 def recipe_settings(recipe: Recipe, changes: dict[str, object], *, several: bool = False) -> TrainingSettings:
-    """The recipe's defaults, where rows may have several labels if so, with `changes`; unknown names and impossible values are refused."""
+    """The recipe's defaults, where rows may have several labels if so, with `changes`; unknown names and impossible values are refused.
+
+    Epochs that are asked for hold as they are, also on a small file.
+    """
     defaults = {"few-shot": FEW_SHOT, "frozen": FROZEN_SEVERAL if several else FROZEN}.get(recipe, FULL)
-    return TrainingSettings(**{**defaults.model_dump(), **changes})
+    as_asked = {"fewest_steps": 0} if "epochs" in changes else {}
+    return TrainingSettings(**{**defaults.model_dump(), **as_asked, **changes})
 
 
 def train(  # noqa: PLR0913 - what a training is made of
