@@ -153,7 +153,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--label", help="label column (guessed by default)")
     parser.add_argument("--encoder", default="minilm-l6", help="published encoder or folder")
     parser.add_argument("--recipe", default="auto", choices=("auto", "few-shot", "frozen", "full"))
-    parser.add_argument("--epochs", type=int, help="passes over the rows, at most (by recipe)")
+    parser.add_argument("--epochs", type=int, help="passes over the rows, at most; where auto takes frozen, that recipe's own (by recipe)")
     parser.add_argument("--max-tokens", type=int, help="longest input; of a longer text a quarter is its start, the rest its end (512)")
     parser.add_argument("--time-budget", type=float, help="minutes; the recipe auto measures this machine and keeps within them")
     parser.add_argument("--seed", type=int, default=0)

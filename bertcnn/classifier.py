@@ -209,6 +209,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         if self.recipe != "auto":
             return self.recipe, "as asked", changes
         choice = choose_recipe(encoder, int(rows.lengths.sum()), len(rows.labels), classes, recipe_settings("full", changes))
+        if choice.recipe == "frozen" and "fewest_steps" not in changes:  # epochs were asked for `full`, for which there is no time
+            changes = {name: value for name, value in changes.items() if name != "epochs"}
         return choice.recipe, choice.reason, {**changes, **choice.changes}
 
     def _check_settings(self) -> dict[str, Any]:

@@ -160,6 +160,15 @@ def test_long_and_blank_rows_are_told_and_auto_says_why(encoder_folder):
     assert any(note.startswith("recipe few-shot: ") and "rows a label are few" in note for note in notes.notes)
 
 
+def test_epochs_asked_for_hold_but_not_where_auto_has_no_time_for_full(encoder_folder):
+    training = {"epochs": 2, "batch_size": 16, "compiled_shapes": 1}
+    asked = quick(encoder_folder, training=training).fit(*tickets(24))
+    assert len(asked.history_) == 2
+    chosen = quick(encoder_folder, recipe="auto", training={**training, "time_budget": 1e-9}).fit(*tickets(24))
+    assert chosen.recipe_[0] == "frozen"
+    assert len(chosen.history_) > 2
+
+
 def test_with_few_rows_those_held_out_are_learned_from_once_they_have_been_measured_on(encoder_folder, tmp_path):
     few = {"recipe": "few-shot", "training": {**QUICK, "epochs": 2, "contrast_steps": 1}}
     texts, labels = tickets(8)

@@ -63,7 +63,10 @@ def train(
     ] = None,
     settings: Annotated[Path | None, typer.Option(help="File that `bertcnn tune` wrote; other options win.", show_default=False)] = None,
     seed: Annotated[int, typer.Option(help="Makes a run repeat exactly.")] = 0,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the rows, at most.", show_default="by recipe")] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(help="Passes over the rows, at most; where auto takes frozen, that recipe's own.", show_default="by recipe"),
+    ] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default="by recipe")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows of a batch.", show_default="by recipe")] = None,
     class_weight: Annotated[
