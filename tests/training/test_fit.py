@@ -1,6 +1,7 @@
 """The training loop."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -157,6 +158,16 @@ def test_the_first_of_several_trainings_tells_the_epochs_and_the_others_end_with
         names = ["training"] if trainings == 1 else [f"training {number} of {trainings}" for number in range(1, trainings + 1)]
         assert progress.stages == [(name, 8 * (4 if place == 0 else kept), "batches") for place, name in enumerate(names)]
         assert progress.done == 8 * (4 + kept * (trainings - 1))
+
+
+def test_the_others_end_where_the_first_training_was_best_and_not_where_it_ended(make_rows, vector_examples):
+    train, valid = vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1))
+    contrary = replace(valid, labels=(valid.labels + 1) % CLASSES)  # the more is learned, the fewer of them are right
+    progress = Recorder()
+    _, result = run(train, contrary, SETTINGS.model_copy(update={"trainings": 2, "epochs": 4}), progress=progress)
+    assert result.kept_epoch < 4
+    assert progress.stages == [("training 1 of 2", 8 * 4, "batches"), ("training 2 of 2", 8 * result.kept_epoch, "batches")]
+    assert progress.done == 8 * (4 + result.kept_epoch)
 
 
 def test_the_validation_logits_are_those_of_the_mean(averaged):
