@@ -208,7 +208,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         """The recipe, why, and the changes to its settings."""
         if self.recipe != "auto":
             return self.recipe, "as asked", changes
-        choice = choose_recipe(encoder, int(rows.lengths.sum()), len(rows.labels), classes, recipe_settings("full", changes))
+        settings, tokens = recipe_settings("full", changes), int(rows.lengths.sum())
+        choice = choose_recipe(encoder, tokens, len(rows.labels), classes, settings, fewest_epochs=changes.get("epochs"))
         if choice.recipe == "frozen" and "fewest_steps" not in changes:  # epochs were asked for `full`, for which there is no time
             changes = {name: value for name, value in changes.items() if name != "epochs"}
         return choice.recipe, choice.reason, {**changes, **choice.changes}

@@ -42,7 +42,7 @@ class Scope:
 
     A text is strange if its logits point where those of no label do, if its token embeddings' mean lies far from those of known texts,
     if no label is probable, or if its words are not those of the label it gets. The four are added up, each in units of its standard
-    deviation on the validation rows.
+    deviation on the validation rows; the first and the last less where labels are few, which then point anywhere.
 
     Attributes:
         directions: float32 [P, C], centres of the logits of known texts, of length 1.

@@ -383,7 +383,7 @@ def _recipe(recipe: Recipe, start: Start, rows: TokenizedRows, train: np.ndarray
     """The recipe to tune."""
     if recipe == "auto":
         classes = int(rows.labels.max()) + 1
-        choice = choose_recipe(start.encoder, int(rows.lengths[train].sum()), len(train), classes)
+        choice = choose_recipe(start.encoder, int(rows.lengths[train].sum()), len(train), classes, fewest_epochs=FULL.epochs)
         found: Literal["frozen", "full"] = "full" if choice.recipe == "full" else "frozen"
         progress.note(f"recipe {found}: {choice.reason}")
         return found

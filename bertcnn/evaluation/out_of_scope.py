@@ -25,7 +25,8 @@ _CENTRES, _ROWS_A_CENTRE, _FEWEST_ROWS = 12, 5, 3  # of a label at most; for eac
 _KNOWN_OF_A_LABEL, _KNOWN = 80, 900
 _NUMBERS = 1 << 23  # of all centres: 32 MiB; half as many of the words
 _LIKE_ALL = 5.0  # further texts of each label, whose words are those of all texts
-_ENOUGH_LABELS = 50  # to tell by words as well as by each of the other parts
+_ENOUGH_LABELS = 50  # to tell by words, and by directions of logits, as well as by the other parts
+_DIRECTIONS, _WORDS = 0, 3  # of the parts
 
 
 def rows_to_know(token_ids: Sequence[np.ndarray], labels: np.ndarray) -> np.ndarray:
@@ -67,7 +68,7 @@ def learn_scope(texts: Readings, labels: np.ndarray, valid: Readings, *, seed: i
     parts = scope.features(valid)
     spread = parts.std(axis=0)
     weights = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1), 0).astype(np.float32)
-    weights[-1] *= min(1.0, math.log(texts.logits.shape[1]) / math.log(_ENOUGH_LABELS))  # what words can tell about a label, at most
+    weights[[_DIRECTIONS, _WORDS]] *= min(1.0, math.log(texts.logits.shape[1]) / math.log(_ENOUGH_LABELS))  # what a label can tell
     return replace(scope, weights=weights, limit=float(np.sort(parts @ weights)[rank - 1]))
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -34,11 +35,21 @@ _PATIENCE_MINUTES = 15.0
 _TRAINED, _COMPILED = 0.5, 6e12  # what of a bare product's speed training on real tokens has, and what compiling costs in its FLOPs
 _PRODUCT, _TIMES = (1024, 384, 1536), 20  # the bare product, and how often it is timed: about a tenth of a second
 FEW_ROWS_PER_LABEL = 20
+_STEPS_PER_LABEL = 5  # of all labels together, fewer of which teach an encoder no better than none
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How `full` can be done: as often, for so many epochs, and once more on all rows or not."""
+
+    trainings: int
+    epochs: int
+    refit: bool
 
 
 @dataclass(frozen=True)
 class RecipeChoice:
-    """Which recipe, why, and what of its settings there is no time for: another training, or one more on all rows."""
+    """Which recipe, why, and what of its settings changes for lack of time: trainings, epochs, or one more training on all rows."""
 
     recipe: Recipe
     reason: str
@@ -50,10 +61,13 @@ def on_gpu() -> bool:
     return any(device.startswith("gpu") for device in keras.distribution.list_devices())
 
 
-def choose_recipe(encoder: Bert, tokens: int, rows: int, classes: int, settings: TrainingSettings = FULL) -> RecipeChoice:
+def choose_recipe(
+    encoder: Bert, tokens: int, rows: int, classes: int, settings: TrainingSettings = FULL, *, fewest_epochs: int | None = None
+) -> RecipeChoice:
     """`few-shot` where labels have few rows, else `full` where it can be expected to end soon, else `frozen`.
 
-    Where only some of the trainings that `full` takes by default would end soon, it takes these.
+    Where `full` as it is by default would not end soon, it takes fewer trainings, then fewer epochs, as long as these are steps enough for
+    the labels: even then it is better than `frozen`, or as good (benchmarks/README.md, "Which recipe").
 
     How long it would take is reckoned with the usual speed of today's machines, so that the same rows always get the same recipe; only
     where `settings` have a time budget this machine is measured, as it is at this moment.
@@ -64,6 +78,7 @@ def choose_recipe(encoder: Bert, tokens: int, rows: int, classes: int, settings:
         rows: training rows.
         classes: labels.
         settings: of the recipe `full`.
+        fewest_epochs: that `full` may be cut down to; by default as many as the labels need.
     """
     weights = sum(int(np.prod(weight.shape)) for weight in encoder.weights if weight.path.startswith("layer_"))
     work = 6.0 * weights * tokens * settings.epochs
@@ -75,37 +90,50 @@ def choose_recipe(encoder: Bert, tokens: int, rows: int, classes: int, settings:
         speed = product_speed()
         seconds = (work / _TRAINED + _COMPILED) / speed
         device += f" ({speed / 1e9:.0f} GFLOP/s just now)"
-    return _chosen(rows / classes, seconds, device, settings)
+    needed = math.ceil(_STEPS_PER_LABEL * classes * settings.batch_size / rows)
+    return _chosen(rows / classes, seconds, device, settings, min(settings.epochs, fewest_epochs or needed))
 
 
-def _chosen(per_label: float, seconds: float, device: str, settings: TrainingSettings) -> RecipeChoice:
-    """The recipe for so many rows a label, where training everything once takes so many seconds on that device."""
+def _chosen(per_label: float, seconds: float, device: str, settings: TrainingSettings, fewest_epochs: int) -> RecipeChoice:
+    """The recipe for so many rows a label, where one training of everything takes so many seconds on that device."""
     if per_label < FEW_ROWS_PER_LABEL:
         return RecipeChoice(
             "few-shot", f"{per_label:.0f} rows a label are few: all they tell is learned, names of labels too where they help"
         )
-    budget, rounds = settings.time_budget, [(trainings, False) for trainings in range(settings.trainings, 0, -1)]
-    if settings.refit:
-        rounds = [(trainings, True) for trainings, _ in rounds] + (rounds if budget else [])  # as asked, unless that has a limit
+    budget, epochs = settings.time_budget, settings.epochs
+    refits = [True, False] if settings.refit and budget else [settings.refit]  # without a budget it is done as asked
+    ways = [_Way(trainings, epochs, refit) for refit in refits for trainings in range(settings.trainings, 0, -1)]
+    ways += [_Way(1, fewer, refits[-1]) for fewer in range(epochs - 1, fewest_epochs - 1, -1)]
 
-    def minutes(trainings: int, refit: bool) -> float:
-        return trainings * (2 if refit else 1) * seconds / 60
+    def minutes(way: _Way, *, with_refit: bool = True) -> float:
+        return way.trainings * (way.epochs / epochs) * (2 if way.refit and with_refit else 1) * seconds / 60
 
-    limit = budget or _PATIENCE_MINUTES
-    trainings, refit = next((each for each in rounds if minutes(each[0], each[1] and budget is not None) <= limit), rounds[-1])
-    cost = f"full fine-tuning would take about {max(1, round(minutes(trainings, refit)))} min on {device}"
-    if minutes(trainings, refit and budget is not None) > limit:
+    def fits(way: _Way) -> bool:
+        return minutes(way, with_refit=budget is not None) <= (budget or _PATIENCE_MINUTES)
+
+    def cost(way: _Way) -> str:
+        return f"about {max(1, round(minutes(way)))} min"
+
+    way = next(filter(fits, ways), None)
+    if way is None:
+        least = "" if cost(ways[-1]) == cost(ways[0]) else f", {cost(ways[-1])} at the least"
         allowed = "" if budget is None else f", {budget:g} are allowed"
-        return RecipeChoice("frozen", f"{cost}{allowed}; --recipe full does it all the same")
-    if trainings < settings.trainings:
-        cost += f", {trainings} training{'s' * (trainings > 1)} instead of {settings.trainings}"
+        reason = f"full fine-tuning would take {cost(ways[0])} on {device}{least}{allowed}; --recipe full does it all the same"
+        return RecipeChoice("frozen", reason)
+    less = [
+        f"{taken} {name}{'s' * (taken > 1)} instead of {usual}"
+        for name, taken, usual in (("training", way.trainings, settings.trainings), ("epoch", way.epochs, epochs))
+        if taken < usual
+    ]
+    reason = ", ".join([f"full fine-tuning would take {cost(way)} on {device}", *less])
     if settings.refit:
-        cost += ", the second time on all rows included" if refit else f"; of {budget:g} that leaves none to train once more on all rows"
-    changes = {"trainings": trainings, "refit": refit}
+        reason += (
+            ", the second time on all rows included" if way.refit else f"; of {budget:g} that leaves none to train once more on all rows"
+        )
     return RecipeChoice(
         "full",
-        f"{per_label:.0f} rows a label are enough to train the encoder too, and {cost}",
-        {name: value for name, value in changes.items() if value != getattr(settings, name)},
+        f"{per_label:.0f} rows a label are enough to train the encoder too, and {reason}",
+        {name: value for name, value in asdict(way).items() if value != getattr(settings, name)},
     )
 
 

@@ -113,7 +113,13 @@ def shape():
         ),
         (600, 30, "few-shot", "15 rows a label are few: all they tell is learned, names of labels too where they help"),
         (10**12, 30, "few-shot", "15 rows a label are few: all they tell is learned, names of labels too where they help"),
-        (10**12, 10**9, "frozen", r"full fine-tuning would take about \d+ min on (a GPU|this CPU); --recipe full does it all the same"),
+        (
+            10**12,
+            10**9,
+            "frozen",
+            r"full fine-tuning would take about \d+ min on (a GPU|this CPU), about \d+ min at the least"
+            r"; --recipe full does it all the same",
+        ),
     ],
 )
 def test_auto_says_why(shape, tokens, rows, recipe, reason):
@@ -124,7 +130,7 @@ def test_auto_says_why(shape, tokens, rows, recipe, reason):
 
 @pytest.mark.parametrize(
     ("minutes", "recipe", "ending"),
-    [(1e-6, "frozen", ", 1e-06 are allowed; --recipe full does it all the same"), (1e6, "full", "")],
+    [(1e-6, "frozen", r"(, about \d+ min at the least)?, 1e-06 are allowed; --recipe full does it all the same"), (1e6, "full", "")],
 )
 def test_a_time_budget_is_held_against_this_machine(shape, minutes, recipe, ending):
     choice = choose_recipe(shape, tokens=20_000, rows=1000, classes=2, settings=FULL.model_copy(update={"time_budget": minutes}))
@@ -151,13 +157,13 @@ def test_a_time_budget_is_held_against_this_machine(shape, minutes, recipe, endi
             {"refit": True, "time_budget": 2},
             "frozen",
             {},
-            "about 2 min on this CPU, 2 are allowed; --recipe full does it all the same",
+            "about 4 min on this CPU, about 2 min at the least, 2 are allowed; --recipe full does it all the same",
         ),
         (901, {}, "frozen", {}, "about 15 min on this CPU; --recipe full does it all the same"),
         (450, {"trainings": 2}, "full", {}, "would take about 15 min on this CPU"),
         (451, {"trainings": 2}, "full", {"trainings": 1}, "would take about 8 min on this CPU, 1 training instead of 2"),
         (440, {"trainings": 3}, "full", {"trainings": 2}, "would take about 15 min on this CPU, 2 trainings instead of 3"),
-        (901, {"trainings": 2}, "frozen", {}, "about 15 min on this CPU; --recipe full does it all the same"),
+        (901, {"trainings": 2}, "frozen", {}, "about 30 min on this CPU, about 15 min at the least; --recipe full does it all the same"),
         (
             60,
             {"refit": True, "trainings": 2, "time_budget": 3},
@@ -175,14 +181,53 @@ def test_a_time_budget_is_held_against_this_machine(shape, minutes, recipe, endi
     ],
 )
 def test_trainings_are_repeated_as_far_as_there_is_time(seconds, changes, recipe, without, ending):
-    choice = _chosen(100.0, seconds, "this CPU", FULL.model_copy(update={"trainings": 1, **changes}))
+    choice = _chosen(100.0, seconds, "this CPU", FULL.model_copy(update={"trainings": 1, **changes}), FULL.epochs)
     assert (choice.recipe, choice.changes) == (recipe, without)
     assert choice.reason.endswith(ending)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "changes", "recipe", "without", "ending"),
+    [
+        (900, {}, "full", {"trainings": 1}, "about 15 min on this CPU, 1 training instead of 2"),
+        (1125, {}, "full", {"trainings": 1, "epochs": 4}, "about 15 min on this CPU, 1 training instead of 2, 4 epochs instead of 5"),
+        (2250, {"trainings": 1}, "full", {"epochs": 2}, "about 15 min on this CPU, 2 epochs instead of 5"),
+        (2251, {}, "frozen", {}, "about 75 min on this CPU, about 15 min at the least; --recipe full does it all the same"),
+        (
+            120,
+            {"time_budget": 1},
+            "full",
+            {"trainings": 1, "epochs": 2},
+            "about 1 min on this CPU, 1 training instead of 2, 2 epochs instead of 5",
+        ),
+        (
+            120,
+            {"trainings": 1, "time_budget": 1, "refit": True},
+            "full",
+            {"epochs": 2, "refit": False},
+            "about 1 min on this CPU, 2 epochs instead of 5; of 1 that leaves none to train once more on all rows",
+        ),
+        (1200, {"refit": True}, "full", {"trainings": 1, "epochs": 3}, "3 epochs instead of 5, the second time on all rows included"),
+    ],
+)
+def test_epochs_become_fewer_where_time_lacks(seconds, changes, recipe, without, ending):
+    choice = _chosen(100.0, seconds, "this CPU", FULL.model_copy(update=changes), 2)
+    assert (choice.recipe, choice.changes) == (recipe, without)
+    assert choice.reason.endswith(ending)
+
+
+def test_epochs_become_no_fewer_than_the_labels_need_or_than_asked_for(shape):
+    tokens = 35 * 10**6  # five epochs take about 35 minutes
+    assert choose_recipe(shape, tokens, 10**5, 2).changes == {"trainings": 1, "epochs": 2}
+    assert choose_recipe(shape, tokens, 10**5, 2, fewest_epochs=2).changes == {"trainings": 1, "epochs": 2}
+    assert choose_recipe(shape, tokens, 10**5, 2, fewest_epochs=3).recipe == "frozen"
+    many = 2000  # labels; 10,000 steps are wanted, an epoch has 3,125
+    assert choose_recipe(shape, tokens, 10**5, many).recipe == "frozen"
+
+
 def test_fewer_epochs_take_less_time(shape):
     tokens = 3 * 10**7
-    assert choose_recipe(shape, tokens, 10**6, 2).recipe == "frozen"
+    assert choose_recipe(shape, tokens, 10**6, 2, fewest_epochs=FULL.epochs).recipe == "frozen"
     assert choose_recipe(shape, tokens, 10**6, 2, FULL.model_copy(update={"epochs": 1})).recipe == "full"
 
 
