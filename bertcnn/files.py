@@ -26,7 +26,7 @@ _OLD = "old"  # in a work folder: what stood at the target before, on systems th
 _AT_CWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 _EXCHANGE_UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM}  # EPERM: some sandboxes say so of calls they do not know
 _TAKEN = {errno.EEXIST, errno.ENOTEMPTY}
-_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORGOTTEN_AFTER = 24 * 3600.0  # seconds; where folders cannot be locked, a work folder this old has no owner any more
 _DIGEST_BYTES = 16  # before what is kept in the cache
 _LONGEST_WRITE = 1 << 26  # bytes; one write call takes at most 2 GiB on Linux
@@ -43,7 +43,7 @@ def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
 
 def output_error(path: Path, error: OSError) -> OutputError:
     """`error`, met while writing `path`, as an error the user can act on."""
-    if error.errno in _DISK_FULL:
+    if error.errno in DISK_FULL:
         return OutputError(f"no space left to write {path}", expected="room on the disk", fix="free some space or choose another disk")
     reason = (error.strerror or str(error)).lower()
     return OutputError(
@@ -63,6 +63,37 @@ def write_new(path: Path, data: bytes | memoryview) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def reserve(path: Path, size: int, *, what: str) -> None:
+    """Write a new file of zeros whose room on the disk is taken: writing into a map of a file that has none kills the process.
+
+    Args:
+        path: in a folder for temporary files.
+        size: bytes, at least 1.
+        what: that is to be kept there, in the plural, for the error.
+
+    Raises:
+        OutputError: there is no room.
+    """
+    try:
+        with path.open("xb") as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+            elif shutil.disk_usage(path.parent).free < size:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            else:
+                file.truncate(size)
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise output_error(path, error) from error
+        path.unlink()
+        needed, free = (f"{number / 1e6:,.0f} MB" for number in (size, shutil.disk_usage(path.parent).free))
+        raise OutputError(
+            f"{what} take {needed} for a while, and the disk of {path.parent} has {free} left",
+            expected="room for them",
+            fix="free some space, or name another folder in the variable TMPDIR",
+        ) from error
 
 
 def sync_folder(folder: Path) -> None:

@@ -2,8 +2,10 @@
 
 import json
 import os
+import resource
 import signal
 import string
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,22 @@ collect_ignore_glob = ["golden/*"]  # scripts for other environments, no modules
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background of a shell, of which the programs under test know nothing
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def largest_file():
+    """A block in which no file gets more bytes than so many, as on a full disk."""
+
+    @contextmanager
+    def limited(size):
+        before, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
+
+    return limited
 
 
 _LONGEST = (  # by their seconds; `make test` deals files out in this order, so that no process is left alone with a long one at the end

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bertcnn.files import clean_leftovers, keep, put_in_place, read_kept, resting_place, try_lock, work_folder, write_new
+from bertcnn.errors import OutputError
+from bertcnn.files import clean_leftovers, keep, put_in_place, read_kept, reserve, resting_place, try_lock, work_folder, write_new
 
 
 def build(work: Path, content: str) -> Path:
@@ -181,3 +182,18 @@ def test_only_the_newest_of_a_kind_are_kept(tmp_path):
     (tmp_path / "other.txt").write_text("not ours")
     keep(tmp_path / "new.bin", b"content", 3)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2.bin", "3.bin", "new.bin", "other.txt"]
+
+
+# === Room for a memory map ===
+
+
+def test_a_reserved_file_has_its_size_and_reads_as_zeros(tmp_path):
+    reserve(tmp_path / "map", 5000, what="numbers")
+    assert (tmp_path / "map").read_bytes() == bytes(5000)
+
+
+def test_a_file_that_there_is_no_room_for_is_refused_and_gone(tmp_path, largest_file):
+    told = r"^numbers take 0 MB for a while, and the disk of .+ has [\d,]+ MB left; expected"
+    with largest_file(4999), pytest.raises(OutputError, match=told):
+        reserve(tmp_path / "map", 5000, what="numbers")
+    assert not list(tmp_path.iterdir())

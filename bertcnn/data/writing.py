@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shutil
@@ -16,10 +15,9 @@ from typing import IO, Self
 from bertcnn.data.formats import KNOWN_EXTENSIONS, kind_of
 from bertcnn.data.sinks import Sink, open_sink
 from bertcnn.errors import OutputError
-from bertcnn.files import sync_folder, try_lock
+from bertcnn.files import DISK_FULL, sync_folder, try_lock
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NAME_CHARACTERS = 100  # of the output, in the name of its temporary file
 _SCRATCH = ".d"
 
@@ -195,7 +193,7 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _DISK_FULL:
+        if error.errno in DISK_FULL:
             raise OutputError(
                 f"the disk is full: {str(path)!r} could not be written ({error.strerror})",
                 expected="enough free space for the whole file",

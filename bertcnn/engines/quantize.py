@@ -22,6 +22,7 @@ from bertcnn.engines import EngineOutput
 from bertcnn.engines.compiled import has_bfloat16
 from bertcnn.engines.openvino_engine import OpenVINOEngine
 from bertcnn.engines.openvino_graph import LAST_PRODUCT, TOKEN_SCALES, classifier_graph
+from bertcnn.errors import OutputError, one_line
 from bertcnn.progress import Progress
 from bertcnn.saved_engine import EngineRecord, Precision, SavedEngine
 from bertcnn.settings import EncoderSettings, HeadSettings
@@ -240,5 +241,12 @@ def _serialized(graph: ov.Model) -> tuple[bytes, bytes]:
     """The model's XML and constants."""
     with tempfile.TemporaryDirectory(prefix="bertcnn-engine-") as folder:
         path = Path(folder) / "model.xml"
-        ov.save_model(graph, path, compress_to_fp16=False)
+        try:
+            ov.save_model(graph, path, compress_to_fp16=False)
+        except RuntimeError as error:  # OpenVINO's word for a disk that is full
+            raise OutputError(
+                f"the compiled engine cannot be written to {folder} ({one_line(str(error))})",
+                expected="room for it there, some 100 MB, for a while",
+                fix="free some space, or name another folder in the variable TMPDIR",
+            ) from error
         return path.read_bytes(), path.with_suffix(".bin").read_bytes()

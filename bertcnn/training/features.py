@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -12,10 +13,12 @@ import numpy as np
 
 from bertcnn.data.batches import BatchPlan, pad
 from bertcnn.data.packing import PackedPlan, places
+from bertcnn.files import reserve
 from bertcnn.models.bert import Bert
 from bertcnn.models.forward import Forward, Inputs, padded_up_to
 from bertcnn.progress import Progress
 
+_BYTES = 2  # of a number
 Store = Callable[[np.ndarray, np.ndarray], None]  # is given rows int [b] and their token embeddings float32 [b, T, D]
 Embed = Callable[[Sequence[np.ndarray], Store], None]  # is given rows of token ids, and stores each
 
@@ -73,6 +76,9 @@ class Features:
         token_ids: per row, int32 [T].
         path: a new file for them; 2 bytes x D a token.
         progress: told of every batch.
+
+    Raises:
+        OutputError: there is no room for the file.
     """
 
     def __init__(self, embed: Embed, width: int, token_ids: Sequence[np.ndarray], path: Path, progress: Progress) -> None:
@@ -80,7 +86,9 @@ class Features:
         self._ends = np.cumsum(lengths)
         self._starts = self._ends - lengths
         self._width = width
-        self._values = np.memmap(path, np.float16, "w+", shape=(int(self._ends[-1]), self._width))
+        shape = int(self._ends[-1]), self._width
+        reserve(path, _BYTES * math.prod(shape), what="the encoder's features")
+        self._values = np.memmap(path, np.float16, "r+", shape=shape)
 
         def store(rows: np.ndarray, hidden: np.ndarray) -> None:
             for place, row in enumerate(rows):

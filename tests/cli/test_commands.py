@@ -179,6 +179,16 @@ def test_a_disk_that_fills_up_is_told_and_leaves_only_the_answers(run, model, tm
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "out.csv"]
 
 
+def test_a_full_disk_that_a_library_meets_is_told_too(tmp_path, encoder_folder):
+    def small_disk():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    command = [sys.executable, "-m", "bertcnn.cli.main", "check", str(data(tmp_path, GOOD)), "--encoder", str(encoder_folder)]
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=small_disk)  # py3langid unpacks its model
+    refused((done.returncode, done.stdout, done.stderr), "no space left on a disk", "TMPDIR")
+
+
 def test_ctrl_c_ends_training_in_one_line_without_a_model(encoder_folder, tmp_path):
     path = data(tmp_path, as_csv(*tickets(60)))
     command = [sys.executable, "-m", "bertcnn.cli.main", "train", str(path), "--out", str(tmp_path / "model"), "--recipe", "frozen"]

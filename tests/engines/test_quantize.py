@@ -14,7 +14,8 @@ from bertcnn.engines.compiled import has_bfloat16
 from bertcnn.engines.keras_engine import KerasEngine
 from bertcnn.engines.openvino_engine import OpenVINOEngine
 from bertcnn.engines.openvino_graph import classifier_graph
-from bertcnn.engines.quantize import Trial, _quantize, _share_activation_range, build_engine, spread
+from bertcnn.engines.quantize import Trial, _quantize, _serialized, _share_activation_range, build_engine, spread
+from bertcnn.errors import OutputError
 from bertcnn.models.classifier import BertCnn, CnnHead
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
@@ -191,3 +192,9 @@ def test_a_precision_that_was_decided_before_is_taken_with_its_figures(model, as
     built = build_engine(extract(model.weights), ENCODER, HEAD, asked, decided=decided, progress=Silent())
     assert (built.running.name, built.saved.record.precision, built.saved.record.agreement) == ("openvino-float32", "float32", 0.5)
     assert b"FakeQuantize" not in built.saved.read()[0]
+
+
+def test_an_engine_that_there_is_no_room_for_is_told_in_one_line(model, largest_file):
+    graph = classifier_graph(extract(model.weights), ENCODER, HEAD)
+    with largest_file(1000), pytest.raises(OutputError, match="the compiled engine cannot be written to"):
+        _serialized(graph)

@@ -1,8 +1,10 @@
 """The encoder's output, computed once."""
 
 import numpy as np
+import pytest
 
 from bertcnn.data.batches import BatchPlan
+from bertcnn.errors import OutputError
 from bertcnn.progress import Silent
 from bertcnn.training.features import Features, TokenizedRows, keras_embed
 
@@ -34,3 +36,9 @@ def test_rows_with_several_labels_keep_them(make_rows):
     sets = np.eye(4, 3, dtype=bool)
     several = TokenizedRows(rows.token_ids, rows.labels, sets)
     np.testing.assert_array_equal(several.with_rows(several.of(np.array([2]))).sets, sets[[0, 1, 2, 3, 2]])
+
+
+def test_features_that_there_is_no_room_for_are_refused_instead_of_killing_the_process(make_rows, tiny_encoder, tmp_path, largest_file):
+    rows, encoder = make_rows(12, 1), tiny_encoder()
+    with largest_file(100), pytest.raises(OutputError, match="the encoder's features take"):
+        Features(keras_embed(encoder), encoder.settings.width, rows.token_ids, tmp_path / "features", Silent())
