@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -55,6 +56,9 @@ def run_watched(command: Sequence[str], watched: Watched, progress: Progress, *,
                 process.kill()
             process.wait()
     if process.returncode:
+        missing, free = watched.total - min(_size_of(watched.grows), watched.total), shutil.disk_usage(watched.work).free
+        if free < missing:  # on a full disk there is no room for the reason either
+            raise SourceError(f"{missing / 1e6:,.0f} MB more are needed on its disk, which has {free / 1e6:,.0f} MB left")
         raise SourceError(explain((watched.work / "output").read_text(encoding="utf-8", errors="replace")))
 
 
