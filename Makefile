@@ -31,7 +31,7 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY)
 	@$(BIN)/python apps/train_new_labels.py data/isp_tickets.csv --out $(DEMO) --score data/isp_inbox.csv \
-		--max-tokens 160 --time-budget 4 --force
+		--max-tokens 160 --time-budget 3 --force
 
 dashboard: $(READY)
 	@test -d $(DEMO)/model || $(MAKE) --no-print-directory demo
