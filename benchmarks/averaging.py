@@ -37,7 +37,8 @@ def main() -> None:
     found: dict[int, list[float]] = {trainings: [] for trainings in options.trainings}
     for seed in range(options.seeds):
         rest, asked = train_test_split(np.arange(len(labels)), test_size=options.asked, stratify=labels, random_state=seed)
-        rest, _ = train_test_split(rest, train_size=options.rows, stratify=labels[rest], random_state=seed)
+        if options.rows < len(rest):
+            rest, _ = train_test_split(rest, train_size=options.rows, stratify=labels[rest], random_state=seed)
         for trainings, accuracies in found.items():
             started = time.perf_counter()
             with show_progress() as progress:
