@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import string
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,11 +29,13 @@ def largest_file():
     @contextmanager
     def limited(size):
         before, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+        writes_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # Python would keep the first bytes of a module's code
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
         try:
             yield
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
+            sys.dont_write_bytecode = writes_none
 
     return limited
 

@@ -145,6 +145,7 @@ def small_disk(place: Path) -> list[dict[str, object]]:
     """Saves that no longer fit: no file can grow past 64 KiB."""
     target = place / "model"
     write_bundle(tiny_bundle(0.25), target)
+    sys.dont_write_bytecode = True  # Python would keep the first bytes of a module's code for ever
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
     outcomes = []
     for name in ("model", "other"):
@@ -201,6 +202,7 @@ def full_corpus(place: Path) -> list[dict[str, object]]:
     """A corpus that does not fit: no file can grow past 64 KiB."""
     place.mkdir()
     (place / "texts.txt").write_text("router routers. router\n\n" * 40_000)
+    sys.dont_write_bytecode = True  # Python would keep the first bytes of a module's code for ever
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
     try:
         corpus_of(place)

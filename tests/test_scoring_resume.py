@@ -357,6 +357,7 @@ def wait_for(condition, seconds=120):
 def test_a_full_disk_keeps_the_answers(inbox, tmp_path):
     def small_disk():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # Python would keep the first bytes of a module's code for ever
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 
     whole, target = tmp_path / "whole.csv", tmp_path / "out.csv"

@@ -162,16 +162,24 @@ def test_help_fits_eighty_columns(command):
     assert max(map(len, shown.stdout.splitlines())) <= 80
 
 
-def test_a_disk_that_fills_up_is_told_and_leaves_only_the_answers(run, model, tmp_path):
-    source = data(tmp_path, "id,text\n" + "".join(f"{row},the router {row} {'x' * 400}\n" for row in range(300)))
+def with_a_small_disk(*command):
+    """Run it where no file gets more than 20,000 bytes; without bytecode, of which Python would keep the first 20,000 for ever."""
 
     def small_disk():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
-    command = [sys.executable, "-m", "bertcnn.cli.main", "score", str(model), str(source), str(tmp_path / "out.csv")]
-    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=small_disk)
-    refused((done.returncode, done.stdout, done.stderr))
+    command = [sys.executable, "-m", "bertcnn.cli.main", *map(str, command)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, preexec_fn=small_disk, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_disk_that_fills_up_is_told_and_leaves_only_the_answers(run, model, tmp_path):
+    source = data(tmp_path, "id,text\n" + "".join(f"{row},the router {row} {'x' * 400}\n" for row in range(300)))
+
+    refused(with_a_small_disk("score", model, source, tmp_path / "out.csv"))
     assert sorted(path.name for path in tmp_path.iterdir()) == [".out.csv.journal", "data.csv"]
     code, _, err = run("score", model, source, tmp_path / "out.csv")
     assert code == 0
@@ -180,13 +188,8 @@ def test_a_disk_that_fills_up_is_told_and_leaves_only_the_answers(run, model, tm
 
 
 def test_a_full_disk_that_a_library_meets_is_told_too(tmp_path, encoder_folder):
-    def small_disk():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-
-    command = [sys.executable, "-m", "bertcnn.cli.main", "check", str(data(tmp_path, GOOD)), "--encoder", str(encoder_folder)]
-    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=small_disk)  # py3langid unpacks its model
-    refused((done.returncode, done.stdout, done.stderr), "no space left on a disk", "TMPDIR")
+    told = with_a_small_disk("check", data(tmp_path, GOOD), "--encoder", encoder_folder)  # py3langid unpacks its model
+    refused(told, "no space left on a disk", "TMPDIR")
 
 
 def test_ctrl_c_ends_training_in_one_line_without_a_model(encoder_folder, tmp_path):

@@ -263,6 +263,7 @@ FILL = """
     from bertcnn.data.writing import TableWriter
     from bertcnn.errors import OutputError
     import pyarrow.parquet, xlsxwriter
+    sys.dont_write_bytecode = True  # Python would keep the first bytes of a module's code for ever
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
     rows = int(sys.argv[2])
     state = 1
