@@ -209,7 +209,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         if self.recipe != "auto":
             return self.recipe, "as asked", changes
         settings, tokens = recipe_settings("full", changes), int(rows.lengths.sum())
-        choice = choose_recipe(encoder, tokens, len(rows.labels), classes, settings, fewest_epochs=changes.get("epochs"))
+        asked = settings.epochs if "epochs" in changes else None
+        choice = choose_recipe(encoder, tokens, len(rows.labels), classes, settings, fewest_epochs=asked)
         if choice.recipe == "frozen" and "fewest_steps" not in changes:  # epochs were asked for `full`, for which there is no time
             changes = {name: value for name, value in changes.items() if name != "epochs"}
         return choice.recipe, choice.reason, {**changes, **choice.changes}

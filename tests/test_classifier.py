@@ -164,7 +164,7 @@ def test_epochs_asked_for_hold_but_not_where_auto_has_no_time_for_full(encoder_f
     training = {"epochs": 2, "batch_size": 16, "compiled_shapes": 1}
     asked = quick(encoder_folder, training=training).fit(*tickets(24))
     assert len(asked.history_) == 2
-    chosen = quick(encoder_folder, recipe="auto", training={**training, "time_budget": 1e-9}).fit(*tickets(24))
+    chosen = quick(encoder_folder, recipe="auto", training={**training, "epochs": "2", "time_budget": 1e-9}).fit(*tickets(24))
     assert chosen.recipe_[0] == "frozen"
     assert len(chosen.history_) > 2
 

@@ -85,17 +85,19 @@ def choose_recipe(
     budget = settings.time_budget
     device = "a GPU" if on_gpu() else "this CPU"
     if budget is None or on_gpu():
-        seconds = work / (_GPU_FLOPS if on_gpu() else _CPU_FLOPS)
+        compiling, seconds = 0.0, work / (_GPU_FLOPS if on_gpu() else _CPU_FLOPS)
     else:
         speed = product_speed()
-        seconds = (work / _TRAINED + _COMPILED) / speed
+        compiling, seconds = _COMPILED / speed, work / _TRAINED / speed
         device += f" ({speed / 1e9:.0f} GFLOP/s just now)"
     needed = math.ceil(_STEPS_PER_LABEL * classes * settings.batch_size / rows)
-    return _chosen(rows / classes, seconds, device, settings, min(settings.epochs, fewest_epochs or needed))
+    return _chosen(rows / classes, seconds, device, settings, min(settings.epochs, fewest_epochs or needed), compiling)
 
 
-def _chosen(per_label: float, seconds: float, device: str, settings: TrainingSettings, fewest_epochs: int) -> RecipeChoice:
-    """The recipe for so many rows a label, where one training of everything takes so many seconds on that device."""
+def _chosen(
+    per_label: float, seconds: float, device: str, settings: TrainingSettings, fewest_epochs: int, compiling: float = 0.0
+) -> RecipeChoice:
+    """The recipe for so many rows a label, where all epochs of one training take so many seconds on that device, and compiling so many."""
     if per_label < FEW_ROWS_PER_LABEL:
         return RecipeChoice(
             "few-shot", f"{per_label:.0f} rows a label are few: all they tell is learned, names of labels too where they help"
@@ -106,7 +108,7 @@ def _chosen(per_label: float, seconds: float, device: str, settings: TrainingSet
     ways += [_Way(1, fewer, refits[-1]) for fewer in range(epochs - 1, fewest_epochs - 1, -1)]
 
     def minutes(way: _Way, *, with_refit: bool = True) -> float:
-        return way.trainings * (way.epochs / epochs) * (2 if way.refit and with_refit else 1) * seconds / 60
+        return way.trainings * (2 if way.refit and with_refit else 1) * (compiling + seconds * way.epochs / epochs) / 60
 
     def fits(way: _Way) -> bool:
         return minutes(way, with_refit=budget is not None) <= (budget or _PATIENCE_MINUTES)

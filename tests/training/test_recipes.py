@@ -216,6 +216,12 @@ def test_epochs_become_fewer_where_time_lacks(seconds, changes, recipe, without,
     assert choice.reason.endswith(ending)
 
 
+def test_compiling_takes_as_long_for_few_epochs():
+    limited = FULL.model_copy(update={"trainings": 1, "time_budget": 1})
+    assert _chosen(100.0, 100.0, "this CPU", limited, 1, 20.0).changes == {"epochs": 2}
+    assert _chosen(100.0, 100.0, "this CPU", limited, 1, 41.0).recipe == "frozen"
+
+
 def test_epochs_become_no_fewer_than_the_labels_need_or_than_asked_for(shape):
     tokens = 35 * 10**6  # five epochs take about 35 minutes
     assert choose_recipe(shape, tokens, 10**5, 2).changes == {"trainings": 1, "epochs": 2}
