@@ -26,6 +26,7 @@ _OLD = "old"  # in a work folder: what stood at the target before, on systems th
 _AT_CWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 _EXCHANGE_UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM}  # EPERM: some sandboxes say so of calls they do not know
 _TAKEN = {errno.EEXIST, errno.ENOTEMPTY}
+MORE_ROOM = "free some space, or name another folder for temporary files in the variable TMPDIR"
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORGOTTEN_AFTER = 24 * 3600.0  # seconds; where folders cannot be locked, a work folder this old has no owner any more
 _DIGEST_BYTES = 16  # before what is kept in the cache
@@ -92,7 +93,7 @@ def reserve(path: Path, size: int, *, what: str) -> None:
         raise OutputError(
             f"{what} take {needed} for a while, and the disk of {path.parent} has {free} left",
             expected="room for them",
-            fix="free some space, or name another folder in the variable TMPDIR",
+            fix=MORE_ROOM,
         ) from error
 
 

@@ -19,7 +19,7 @@ from bertcnn.cli.pretrain import pretrain
 from bertcnn.cli.quiet import load_keras, skip_converter
 from bertcnn.cli.tune import training_plan, tune
 from bertcnn.errors import BertCNNError, OutputError
-from bertcnn.files import DISK_FULL
+from bertcnn.files import DISK_FULL, MORE_ROOM
 
 app = typer.Typer(
     name="bertcnn",
@@ -363,8 +363,8 @@ def main() -> None:
         if error.errno not in DISK_FULL:
             raise
         where = f" ({error.filename})" if error.filename else ""
-        advice = "free some space, or name another folder for temporary files in the variable TMPDIR"
-        print(f"bertcnn: no space left on a disk{where}; expected room for what is written. What to do: {advice}.", file=sys.stderr)
+        told = OutputError(f"no space left on a disk{where}", expected="room for what is written", fix=MORE_ROOM)
+        print(f"bertcnn: {told}", file=sys.stderr)
         sys.exit(2)
 
 

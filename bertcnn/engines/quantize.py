@@ -23,6 +23,7 @@ from bertcnn.engines.compiled import has_bfloat16
 from bertcnn.engines.openvino_engine import OpenVINOEngine
 from bertcnn.engines.openvino_graph import LAST_PRODUCT, TOKEN_SCALES, classifier_graph
 from bertcnn.errors import OutputError, one_line
+from bertcnn.files import MORE_ROOM
 from bertcnn.progress import Progress
 from bertcnn.saved_engine import EngineRecord, Precision, SavedEngine
 from bertcnn.settings import EncoderSettings, HeadSettings
@@ -247,6 +248,6 @@ def _serialized(graph: ov.Model) -> tuple[bytes, bytes]:
             raise OutputError(
                 f"the compiled engine cannot be written to {folder} ({one_line(str(error))})",
                 expected="room for it there, some 100 MB, for a while",
-                fix="free some space, or name another folder in the variable TMPDIR",
+                fix=MORE_ROOM,
             ) from error
         return path.read_bytes(), path.with_suffix(".bin").read_bytes()
