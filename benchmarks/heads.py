@@ -283,7 +283,13 @@ def _outcome(chosen: np.ndarray, chosen_labels: np.ndarray, asked: np.ndarray, a
 
 
 def review_sentences() -> tuple[list[str], np.ndarray]:
-    """Texts and labels of the review sentences."""
+    """Texts and labels of the sentences of product reviews."""
+    texts, ratings = rated_sentences("amazonReviewSnippets")
+    return texts, np.select([ratings <= -NEUTRAL, ratings >= NEUTRAL], ["negative", "positive"], "neutral")
+
+
+def rated_sentences(name: str) -> tuple[list[str], np.ndarray]:
+    """Texts and mean ratings, from -4 to 4, of one of the sets that came with vaderSentiment 0.5."""
     with tempfile.TemporaryDirectory() as folder:
         fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", "--no-build-isolation"]
         subprocess.run([*fetch, "--dest", folder, "vaderSentiment==0.5"], check=True)
@@ -291,12 +297,10 @@ def review_sentences() -> tuple[list[str], np.ndarray]:
         with zipfile.ZipFile(archive) as package:
             inner = package.read("vaderSentiment-0.5/additional_resources/hutto_ICWSM_2014.tar.gz")
     with tarfile.open(fileobj=io.BytesIO(inner)) as files:
-        member = files.extractfile("hutto_ICWSM_2014/amazonReviewSnippets_GroundTruth.txt")
+        member = files.extractfile(f"hutto_ICWSM_2014/{name}_GroundTruth.txt")
         lines = [] if member is None else member.read().decode("utf-8", "replace").splitlines()
     rated = [line.split("\t", 2)[1:] for line in lines if line.count("\t") >= 2]
-    texts = [text for _, text in rated]
-    ratings = np.array([float(rating) for rating, _ in rated])
-    return texts, np.select([ratings <= -NEUTRAL, ratings >= NEUTRAL], ["negative", "positive"], "neutral")
+    return [text for _, text in rated], np.array([float(rating) for rating, _ in rated])
 
 
 if __name__ == "__main__":

@@ -45,11 +45,12 @@ from bertcnn.refit import Examined, examine, train_and_refit, trial_of
 from bertcnn.reporting import Measured, Origin, Rows, about, training_report
 from bertcnn.rows import KnownRows, learning_and_validation
 from bertcnn.saved_engine import engine_in_memory
-from bertcnn.settings import FEW_SHOT_HEAD, FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe
+from bertcnn.settings import FEW_SHOT_HEAD, FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe, TrainingSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer
+from bertcnn.training.choice import choose_recipe, on_gpu
 from bertcnn.training.features import Embed, TokenizedRows, keras_embed
 from bertcnn.training.fit import FitResult
-from bertcnn.training.recipes import choose_recipe, on_gpu, recipe_settings, train
+from bertcnn.training.recipes import recipe_settings, train
 from bertcnn.training.savepoints import Savepoints, digest
 from bertcnn.training.start import load_start
 
@@ -126,8 +127,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         Args:
             texts: strings; blank ones are left out.
             labels: one for each text, strings or integers; or for each text a list of strings, all its labels.
-            valid: texts and labels that choose epoch and thresholds; by default a tenth of the rows, stratified, duplicates kept together,
-                from which `few-shot` learns too in the end, and other recipes with `training={"refit": True}`.
+            valid: texts and labels that choose epoch and thresholds; by default a tenth of the rows, 10,000 at most, stratified, duplicates
+                kept together, from which `few-shot` learns too in the end, and other recipes with `training={"refit": True}`.
             columns: where the texts came from, to be saved with the model.
             savepoints: a folder in which the training is saved every minute. A call with the same rows and settings goes on from there
                 after a kill, to the same weights. The folder stays, to be removed when the model is saved.
@@ -141,15 +142,18 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         """
         progress = self.progress or Silent()
         changes, seed = self._check_settings(), int(self.seed)
-        fraction = recipe_settings("full", changes).validation_fraction
-        learning, held_out = learning_and_validation(texts, labels, valid, fraction=fraction, progress=progress)
+        given = recipe_settings("full", changes)
+        learning, held_out = learning_and_validation(
+            texts, labels, valid, fraction=given.validation_fraction, most=given.validation_rows, progress=progress
+        )
         classes = np.unique(np.asarray(learning.each_label))
+        usable, learning = len(learning.texts), learning.of(learning.part(given.most_rows, seed))
         columns = columns or Columns()
         separator = (columns.separator or separator_for(classes.tolist())) if learning.several else None
         columns = replace(columns, separator=separator)
         check_targets(PrecisionTargets.of(self.auto_precision), [str(name) for name in classes])
 
-        start = load_start(self.encoder, recipe_settings("full", changes).max_tokens, seed=seed, progress=progress)
+        start = load_start(self.encoder, given.max_tokens, seed=seed, progress=progress)
         encoder, tokenizer = start.encoder, start.tokenizer
         train_rows, train_cut = learning.tokenized(tokenizer, classes, progress)
         valid_rows, valid_cut = held_out.tokenized(tokenizer, classes, progress)
@@ -157,14 +161,10 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         recipe, reason, changes = self._choose(encoder, train_rows, len(classes), changes)
         progress.note(f"recipe {recipe}: {reason}")
         settings = recipe_settings(recipe, changes, several=learning.several)
+        part = learning.part(settings.most_rows, seed)
+        learning, train_rows, train_cut = learning.of(part), train_rows.of(part), train_cut[part]
         head = self.head or {"full": HeadSettings(), "few-shot": FEW_SHOT_HEAD}.get(recipe, FROZEN_HEAD)
-        kept = None
-        if savepoints is not None:
-            story = {"recipe": recipe, "seed": seed, "training": settings.model_dump(mode="json"), "head": head.model_dump(mode="json")}
-            data = {"encoder": digest(extract(encoder.weights)), "rows": digest([*train_rows.arrays(), *valid_rows.arrays()])}
-            kept = Savepoints(
-                Path(savepoints), {**story, **data, "versions": _versions(), "keeps": "last epoch within one standard error"}, progress
-            )
+        kept = self._savepoints(savepoints, (recipe, settings, head), encoder, [*train_rows.arrays(), *valid_rows.arrays()])
         known = rows_to_know(train_rows.token_ids, train_rows.labels)
         known_ids, refit = [train_rows.token_ids[row] for row in known], settings.refit and valid is None
         train_once = partial(
@@ -193,12 +193,13 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, self.history_, self.recipe_ = classes, result.epochs, (recipe, reason)
         judged, figures, calibration = self._finish(model, result, tokenizer, train_rows, valid_rows, start.name, columns)
         learned, validated = (
-            Rows(part.texts, part.labels if part.several else [str(label) for label in part.labels], rows.lengths, cut)
-            for part, rows, cut in ((learning, train_rows, train_cut), (held_out, valid_rows, valid_cut))
+            Rows(of.texts, of.labels if of.several else [str(label) for label in of.labels], rows.lengths, int(cut.sum()))
+            for of, rows, cut in ((learning, train_rows, train_cut), (held_out, valid_rows, valid_cut))
         )
         epochs = tuple(Epoch(one.epoch, one.loss, one.macro_f1, one.accuracy) for one in result.epochs)
         measured = Measured(judged, figures, calibration, epochs, result.kept_epoch, result.trainings)
-        origin = replace((origin or Origin()).of_rows(held_out.given), validation_learned=result.refit_logits is not None)
+        left_out, validation_learned = usable - len(learning.texts), result.refit_logits is not None
+        origin = replace((origin or Origin()).of_rows(held_out.given), validation_learned=validation_learned, left_out=left_out)
         self._material = learned, validated, measured, origin  # of the card and the report
         self.metrics_["epochs"] = [asdict(one) for one in epochs]
         self.metrics_["origin"] = {"command": origin.command, "file": origin.file, "sha256": origin.sha256}
@@ -214,6 +215,29 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         if choice.recipe == "frozen" and "fewest_steps" not in changes:  # epochs were asked for `full`, for which there is no time
             changes = {name: value for name, value in changes.items() if name != "epochs"}
         return choice.recipe, choice.reason, {**changes, **choice.changes}
+
+    def _savepoints(
+        self,
+        folder: str | Path | None,
+        how: tuple[Recipe, TrainingSettings, HeadSettings],
+        encoder: Bert,
+        rows: list[np.ndarray],
+    ) -> Savepoints | None:
+        """Where the training is kept, if it is, by all that it depends on: recipe, settings, head, encoder and rows."""
+        if folder is None:
+            return None
+        recipe, settings, head = how
+        story = {
+            "recipe": recipe,
+            "seed": int(self.seed),
+            "training": settings.model_dump(mode="json"),
+            "head": head.model_dump(mode="json"),
+            "encoder": digest(extract(encoder.weights)),
+            "rows": digest(rows),
+            "versions": _versions(),
+            "keeps": "last epoch within one standard error",
+        }
+        return Savepoints(Path(folder), story, self.progress or Silent())
 
     def _check_settings(self) -> dict[str, Any]:
         """Refuse, before any work, what was given to the constructor and cannot be; returns the changes to the recipe."""

@@ -73,7 +73,7 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
         classifier: how to train; by default `BertCNNClassifier()`.
         text: the text column or columns; guessed by default.
         label: the label column; guessed by default.
-        valid: a file with the same columns that chooses the epoch and the thresholds; by default a tenth of the rows.
+        valid: a file with the same columns that chooses the epoch and the thresholds; by default a tenth of the rows, 10,000 at most.
         min_rows: labels with fewer rows become part of their parents ("A > B" of "A > B > C") or of the label "other"; no row is lost.
         multi_label: what stands between the labels of a row that has several, such as ","; "auto" finds ; and | and JSON lists by
             itself, "no" takes every cell for one label.

@@ -58,6 +58,7 @@ class Origin:
         slices: by the name of a column, its value in each row whose answer is reported: in the order of the texts given to `fit`, or of the
             validation rows where those are given.
         validation_learned: whether the model has learned from the validation rows too, once they had been measured on.
+        left_out: rows that were neither learned from nor measured on, since there were more than `most_rows`.
     """
 
     command: str = ""
@@ -65,6 +66,7 @@ class Origin:
     sha256: str = ""
     slices: Mapping[str, Sequence[str]] = field(default_factory=dict)
     validation_learned: bool = False
+    left_out: int = 0
 
     def of_rows(self, rows: Sequence[int]) -> Origin:
         """With the slices of some rows only.
@@ -140,6 +142,7 @@ def about(config: BundleConfig, origin: Origin) -> tuple[tuple[str, str], ...]:
         "seed": str(config.seed),
         "recipe": config.recipe,
         "validation rows": "measured on first, then learned from as well" if origin.validation_learned else "",
+        "rows left out": f"{origin.left_out:,}, for lack of time or as asked" if origin.left_out else "",
         "encoder": config.encoder_name,
         "text columns": ", ".join(config.text_columns),
         "label column": config.label_column or "",

@@ -10,7 +10,7 @@ import numpy as np
 
 from bertcnn.data.label_sets import LabelSet, check_sets, indicators, is_set, rarest
 from bertcnn.data.labels import check_label_types, check_labels, check_one_type
-from bertcnn.data.splits import split_validation
+from bertcnn.data.splits import split_validation, stratified_part
 from bertcnn.engines import Engine
 from bertcnn.errors import LabelError, SettingsError, one_line
 from bertcnn.predictor import check_texts
@@ -71,8 +71,13 @@ class LabelledTexts:
         """Some of the rows."""
         return LabelledTexts([self.texts[row] for row in rows], [self.labels[row] for row in rows], [self.given[row] for row in rows])
 
-    def tokenized(self, tokenizer: WordPieceTokenizer, classes: np.ndarray, progress: Progress) -> tuple[TokenizedRows, int]:
-        """The rows as the network wants them, labels as places in `classes`, and how many of them are over the limit."""
+    def part(self, most: int | None, seed: int) -> np.ndarray:
+        """About so many of the rows, int64 [part], an equal share of each label's; all if there are no more, or if `most` is None."""
+        _, main = np.unique(np.asarray(self.main_labels), return_inverse=True)
+        return stratified_part(main, len(main) if most is None else most, np.random.default_rng(seed))
+
+    def tokenized(self, tokenizer: WordPieceTokenizer, classes: np.ndarray, progress: Progress) -> tuple[TokenizedRows, np.ndarray]:
+        """The rows as the network wants them, labels as places in `classes`, and which of them are over the limit, bool [rows]."""
         encoded = tokenizer.encode(self.texts)
         truncated = int(encoded.truncated.sum())
         if truncated:
@@ -83,8 +88,8 @@ class LabelledTexts:
             )
         if self.several:
             main = np.searchsorted(classes, np.asarray(self.main_labels))
-            return TokenizedRows(encoded.token_ids, main, indicators(self.labels, classes.tolist())), truncated
-        return TokenizedRows(encoded.token_ids, np.searchsorted(classes, np.asarray(self.labels))), truncated
+            return TokenizedRows(encoded.token_ids, main, indicators(self.labels, classes.tolist())), encoded.truncated
+        return TokenizedRows(encoded.token_ids, np.searchsorted(classes, np.asarray(self.labels))), encoded.truncated
 
 
 def learning_and_validation(
@@ -93,6 +98,7 @@ def learning_and_validation(
     valid: tuple[Sequence[str], Sequence[Any]] | None,
     *,
     fraction: float,
+    most: int,
     progress: Progress,
 ) -> tuple[LabelledTexts, LabelledTexts]:
     """Rows to learn from, and rows that choose the epoch and the thresholds.
@@ -102,6 +108,7 @@ def learning_and_validation(
         labels: one for each text.
         valid: texts and labels of the second kind; by default they are split off, stratified, duplicates kept together.
         fraction: the share that is split off.
+        most: rows that are split off, about so many at most.
         progress: told how many of each there are.
 
     Raises:
@@ -112,7 +119,7 @@ def learning_and_validation(
     check_labels(learning.each_label)
     if valid is not None:
         return learning, _given(valid, learning, progress)
-    kept, held_out = split_validation(learning.texts, learning.main_labels, fraction)
+    kept, held_out = split_validation(learning.texts, learning.main_labels, min(fraction, most / len(learning.texts)))
     if learning.several:
         kept, held_out = _every_label_learned(learning.labels, kept, held_out)
     if not len(held_out):

@@ -259,7 +259,9 @@ class TrainingSettings(Settings):
     class_weight: ClassWeight | None = Field(
         None, description="balanced: rare labels count more; sqrt: half as strongly; by default sqrt, but none where rows may have several"
     )
+    most_rows: Count | None = Field(None, description="rows learned from at most, an equal share of each label's; by default all")
     validation_fraction: Annotated[float, Field(gt=0.0, lt=0.9)] = Field(0.1, description="share of rows held out when no file is given")
+    validation_rows: Count = Field(10_000, description="of these at most so many")
     compiled_shapes: Annotated[int, Field(ge=1, le=6)] = Field(
         4, description="padded lengths XLA compiles for, at most, where rows are not packed"
     )

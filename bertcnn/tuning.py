@@ -23,8 +23,8 @@ from bertcnn.models.weights import extract
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import FULL, Recipe
 from bertcnn.study import Record, Study, need_optuna, study_path
+from bertcnn.training.choice import choose_recipe
 from bertcnn.training.features import TokenizedRows
-from bertcnn.training.recipes import choose_recipe
 from bertcnn.training.repeated import Attempt, Attempts, full_attempts, head_attempts
 from bertcnn.training.savepoints import digest
 from bertcnn.training.space import Parameters, Space

@@ -169,6 +169,29 @@ def test_epochs_asked_for_hold_but_not_where_auto_has_no_time_for_full(encoder_f
     assert len(chosen.history_) > 2
 
 
+def test_a_part_of_the_rows_is_learned_from_where_that_is_asked_for_or_time_lacks(encoder_folder, tmp_path):
+    texts, labels = tickets(60)
+    notes = Notes()
+    training = {**QUICK, "epochs": 1, "validation_rows": 12}
+    asked = quick(encoder_folder, training={**training, "most_rows": 30}, progress=notes).fit(texts, labels)
+    assert "168 rows to learn from, 12 held out to choose the epoch and the thresholds" in notes.notes
+    asked.save(tmp_path / "model")
+    for page in ("MODEL_CARD.md", "report.html"):
+        told = (tmp_path / "model" / page).read_text()
+        assert "138, for lack of time or as asked" in told
+    notes = Notes()
+    hurried = {name: value for name, value in training.items() if name != "epochs"}
+    chosen = quick(encoder_folder, recipe="auto", training={**hurried, "time_budget": 1e-9, "trainings": 1}, progress=notes)
+    chosen.fit([*texts, "router " * 200], [*labels, "hardware"])
+    assert "60 rows instead of 169 are learned from; --time-budget gives more time" in chosen.recipe_[1]
+    assert sum("longer than 64 tokens" in note for note in notes.notes) == 1
+    chosen.save(tmp_path / "hurried")
+    assert "109, for lack of time or as asked" in (tmp_path / "hurried" / "MODEL_CARD.md").read_text()
+    whole = quick(encoder_folder, training=training).fit(texts, labels)
+    whole.save(tmp_path / "whole")
+    assert "rows left out" not in (tmp_path / "whole" / "MODEL_CARD.md").read_text()
+
+
 def test_with_few_rows_those_held_out_are_learned_from_once_they_have_been_measured_on(encoder_folder, tmp_path):
     few = {"recipe": "few-shot", "training": {**QUICK, "epochs": 2, "contrast_steps": 1}}
     texts, labels = tickets(8)

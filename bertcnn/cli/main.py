@@ -53,7 +53,7 @@ def train(
         str | None, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.", show_default="minilm-l6")
     ] = None,
     valid: Annotated[
-        Path | None, typer.Option(help="Labelled file that chooses epoch and thresholds.", show_default="a tenth of DATA")
+        Path | None, typer.Option(help="Labelled file that chooses epoch and thresholds.", show_default="a tenth of DATA, 10,000 at most")
     ] = None,
     recipe: Annotated[
         str | None,
@@ -81,7 +81,11 @@ def train(
         typer.Option(help="What parts the labels of a row that has several, such as ','. no: none does.", show_default="; | or lists"),
     ] = "auto",
     time_budget: Annotated[
-        float | None, typer.Option(help="Minutes: auto measures this machine and keeps within them.", show_default="15, on a usual machine")
+        float | None,
+        typer.Option(
+            help="Minutes: auto measures this machine and keeps within them, on a part of the rows if need be.",
+            show_default="15, on a usual machine",
+        ),
     ] = None,
     trainings: Annotated[
         int | None,

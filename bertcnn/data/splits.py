@@ -73,6 +73,32 @@ def split_validation(texts: Sequence[str], labels: Sequence[str], fraction: floa
     return np.flatnonzero(~is_valid), np.flatnonzero(is_valid)
 
 
+def stratified_part(labels: np.ndarray, most: int, generator: np.random.Generator) -> np.ndarray:
+    """About so many rows, an equal share of each label's, at least one.
+
+    Args:
+        labels: int [rows], 0 to C - 1.
+        most: rows wanted; all of them if there are no more.
+        generator: the source of the choice.
+
+    Returns:
+        int64 [part], ascending.
+
+    Example:
+        >>> labels = np.array([0] * 90 + [1] * 9 + [2])
+        >>> np.bincount(labels[stratified_part(labels, 22, np.random.default_rng(0))])
+        array([20,  2,  1])
+    """
+    if most >= len(labels):
+        return np.arange(len(labels))
+    order = generator.permutation(len(labels))
+    grouped = order[np.argsort(labels[order], kind="stable")]
+    counts = np.bincount(labels)
+    rank = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
+    wanted = np.maximum(1, np.rint(counts * (most / len(labels))).astype(np.int64))
+    return np.sort(grouped[rank < np.repeat(wanted, counts)])
+
+
 def _hash(key: str) -> bytes:
     return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertcnn.data.splits import duplicate_key, split_validation
+from bertcnn.data.splits import duplicate_key, split_validation, stratified_part
 from bertcnn.errors import SettingsError
 
 TEXTS = st.text("abcAB 1.!é", max_size=6)
@@ -98,3 +98,27 @@ def test_impossible_fractions_and_lengths_are_refused():
         split_validation(["a"], ["b"], 1.0)
     with pytest.raises(SettingsError, match="1 texts and 2 labels; expected one label for each text"):
         split_validation(["a"], ["b", "c"], 0.5)
+
+
+LABELS = st.lists(st.integers(0, 4), min_size=1, max_size=200).map(lambda labels: np.unique(labels, return_inverse=True)[1])
+
+
+@given(LABELS, st.integers(1, 220), st.integers(0, 9))
+def test_a_part_has_an_equal_share_of_each_labels_rows_and_at_least_one(labels, most, seed):
+    part = stratified_part(labels, most, np.random.default_rng(seed))
+    assert part.dtype == np.int64
+    assert np.all(np.diff(part) > 0)
+    counts, taken = np.bincount(labels), np.bincount(labels[part], minlength=labels.max() + 1)
+    if most >= len(labels):
+        assert part.tolist() == list(range(len(labels)))
+    else:
+        assert np.all(taken >= 1)
+        assert np.all(np.abs(taken - np.maximum(1, counts * most / len(labels))) <= 0.5 + 1e-9)
+
+
+def test_a_part_is_chosen_by_chance_that_can_be_repeated():
+    labels = np.repeat([0, 1], 500)
+    part, again, other = (stratified_part(labels, 100, np.random.default_rng(seed)) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(part, again)
+    assert len(np.intersect1d(part, other)) < 30  # 10 are to be expected
+    assert 400 < np.mean(part) < 600

@@ -1,0 +1,203 @@
+"""Which recipe `auto` takes: the best that can be expected to end soon."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import keras
+import numpy as np
+
+from bertcnn.models.bert import Bert
+from bertcnn.settings import FULL, Recipe, TrainingSettings
+
+_CPU_FLOPS = 1e11  # of training on one of today's laptops and two-core servers, measured
+_GPU_FLOPS = 1e13
+_PATIENCE_MINUTES = 15.0
+_TRAINED, _COMPILED = 0.5, 6e12  # what of a bare product's speed training on real tokens has, and what compiling costs in its FLOPs
+_FROZEN = 0.25  # of the time of an epoch of `full`, which `frozen` takes for everything, measured
+_PRODUCT, _TIMES = (1024, 384, 1536), 20  # the bare product, and how often it is timed: about a tenth of a second
+_FEW_ROWS_PER_LABEL = 20
+_STEPS_PER_LABEL = 5  # of all labels together, fewer of which teach an encoder no better than none
+_STEPS_OF_AN_EPOCH = 500  # the same of one epoch, or less, in which rows are seen once
+_MORE_TIME = "; --time-budget gives more time, a --recipe that is named takes all rows"
+
+
+@dataclass(frozen=True)
+class RecipeChoice:
+    """Which recipe, why, and what of its settings changes for lack of time: trainings, epochs, rows, or one more training on all rows."""
+
+    recipe: Recipe
+    reason: str
+    changes: dict[str, Any] = field(default_factory=dict)
+
+
+def choose_recipe(
+    encoder: Bert, tokens: int, rows: int, classes: int, settings: TrainingSettings = FULL, *, fewest_epochs: int | None = None
+) -> RecipeChoice:
+    """`few-shot` where labels have few rows, else `full` where it can be expected to end soon, else `frozen`.
+
+    Where `full` as it is by default would not end soon, it takes fewer trainings, then fewer epochs, then a part of the rows, as long as
+    these are steps enough for the labels: even then it is better than `frozen`, or as good (benchmarks/README.md, "Which recipe"). Of rows
+    so many that `frozen` would not end soon either, it takes a part too.
+
+    How long it would take is reckoned with the usual speed of today's machines, so that the same rows always get the same recipe; only
+    where `settings` have a time budget this machine is measured, as it is at this moment.
+
+    Args:
+        encoder: what would be trained.
+        tokens: of all training rows together.
+        rows: training rows.
+        classes: labels.
+        settings: of the recipe `full`.
+        fewest_epochs: that `full` may be cut down to, on all rows; by default as far as the labels allow.
+    """
+    weights = sum(int(np.prod(weight.shape)) for weight in encoder.weights if weight.path.startswith("layer_"))
+    work = 6.0 * weights * tokens * settings.epochs
+    device = "a GPU" if on_gpu() else "this CPU"
+    if settings.time_budget is None or on_gpu():
+        compiling, seconds = 0.0, work / (_GPU_FLOPS if on_gpu() else _CPU_FLOPS)
+    else:
+        speed = product_speed()
+        compiling, seconds = _COMPILED / speed, work / _TRAINED / speed
+        device += f" ({speed / 1e9:.0f} GFLOP/s just now)"
+    return Reckoning(rows, classes, seconds, settings, device, compiling, fewest_epochs).choice()
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How `full` can be done: as often, for so many epochs, once more on all rows or not, and on how many rows."""
+
+    trainings: int
+    epochs: int
+    refit: bool
+    most_rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Reckoning:
+    """How long `full` takes, and what that allows.
+
+    Attributes:
+        rows: to learn from.
+        classes: labels.
+        seconds: that all epochs of one training take.
+        settings: of `full`.
+        device: that it takes so long on, in words.
+        compiling: seconds, of one training.
+        fewest_epochs: see `choose_recipe`.
+    """
+
+    rows: int
+    classes: int
+    seconds: float
+    settings: TrainingSettings
+    device: str = "this CPU"
+    compiling: float = 0.0
+    fewest_epochs: int | None = None
+
+    def choice(self) -> RecipeChoice:
+        """The recipe, and why."""
+        per_label = self.rows / self.classes
+        if per_label < _FEW_ROWS_PER_LABEL:
+            return RecipeChoice(
+                "few-shot", f"{per_label:.0f} rows a label are few: all they tell is learned, names of labels too where they help"
+            )
+        ways = list(self._ways())
+        way = next(filter(self._is_in_time, ways), None)
+        return self._frozen(ways) if way is None else self._full(way, per_label)
+
+    @property
+    def _allowed(self) -> float:
+        """Seconds."""
+        return 60 * (self.settings.time_budget or _PATIENCE_MINUTES)
+
+    def _ways(self) -> Iterator[_Way]:
+        """All that `full` may be cut down to, the best first."""
+        settings, batch = self.settings, self.settings.batch_size
+        refits = [True, False] if settings.refit and settings.time_budget else [settings.refit]  # without a budget it is done as asked
+        for refit in refits:
+            yield from (_Way(trainings, settings.epochs, refit) for trainings in range(settings.trainings, 0, -1))
+        for_labels, seen_once = batch * _STEPS_PER_LABEL * self.classes, batch * _STEPS_OF_AN_EPOCH  # rows
+        fewest = self.fewest_epochs or max(math.ceil(for_labels / self.rows), 1 if self.rows >= seen_once else 2)
+        yield from (_Way(1, epochs, refits[-1]) for epochs in range(settings.epochs - 1, fewest - 1, -1))
+        part = _rounded_down((self._allowed - self.compiling) / self.seconds * settings.epochs * self.rows)
+        if self.fewest_epochs is None and max(for_labels, seen_once) <= part < self.rows:
+            yield _Way(1, 1, refits[-1], part)
+
+    def _seconds(self, way: _Way, *, refit: bool) -> float:
+        share = way.epochs / self.settings.epochs * (way.most_rows or self.rows) / self.rows
+        return way.trainings * (2 if refit else 1) * (self.compiling + self.seconds * share)
+
+    def _is_in_time(self, way: _Way) -> bool:
+        return self._seconds(way, refit=way.refit and self.settings.time_budget is not None) <= self._allowed
+
+    def _cost(self, way: _Way) -> str:
+        return f"about {max(1, round(self._seconds(way, refit=way.refit) / 60)):,} min"
+
+    def _full(self, way: _Way, per_label: float) -> RecipeChoice:
+        settings = self.settings
+        usual = {"training": settings.trainings, "epoch": settings.epochs, "row": self.rows}
+        taken = {"training": way.trainings, "epoch": way.epochs, "row": way.most_rows or self.rows}
+        less = [
+            f"{taken[name]:,} {name}{'s' * (taken[name] > 1)} instead of {most:,}" for name, most in usual.items() if taken[name] < most
+        ]
+        reason = ", ".join([f"full fine-tuning would take {self._cost(way)} on {self.device}", *less])
+        if way.refit:
+            reason += ", the second time on all rows included"
+        elif settings.refit:
+            reason += f"; of {settings.time_budget:g} that leaves none to train once more on all rows"
+        if way.most_rows is not None:
+            reason += _MORE_TIME
+        return RecipeChoice(
+            "full",
+            f"{per_label:.0f} rows a label are enough to train the encoder too, and {reason}",
+            {name: value for name, value in asdict(way).items() if value != getattr(settings, name)},
+        )
+
+    def _frozen(self, ways: list[_Way]) -> RecipeChoice:
+        """`frozen`, since none of these ways to do `full` is in time."""
+        costs, budget = [self._cost(way) for way in (ways[0], ways[-1])], self.settings.time_budget
+        reason = f"full fine-tuning would take {costs[0]} on {self.device}"
+        if costs[1] != costs[0]:
+            reason += f", {costs[1]} at the least"
+        if budget is not None:
+            reason += f", {budget:g} are allowed"
+        part = _rounded_down(self._allowed / (_FROZEN * self.seconds) * self.settings.epochs * self.rows)
+        part = max(part, _FEW_ROWS_PER_LABEL * self.classes)
+        if self.fewest_epochs is not None or part >= self.rows:
+            return RecipeChoice("frozen", f"{reason}; --recipe full does it all the same")
+        reason += f"; {part:,} rows instead of {self.rows:,} are learned from{_MORE_TIME}"
+        return RecipeChoice("frozen", reason, {"most_rows": part})
+
+
+def on_gpu() -> bool:
+    """Whether Keras computes on a GPU."""
+    return any(device.startswith("gpu") for device in keras.distribution.list_devices())
+
+
+def product_speed() -> float:
+    """FLOP/s of a matrix product as BERT's are, on the CPU, now: the middle one of several."""
+    rows, inner, columns = _PRODUCT
+    left, right = np.ones((rows, inner), np.float32), np.ones((inner, columns), np.float32)
+    seconds = []
+    for _ in range(_TIMES):
+        started = time.perf_counter()
+        left @ right
+        seconds.append(time.perf_counter() - started)
+    return 2.0 * rows * inner * columns / statistics.median(seconds)
+
+
+def _rounded_down(count: float) -> int:
+    """With two digits that count; 0 if it is negative.
+
+    Example:
+        >>> _rounded_down(32_768.5)
+        32000
+    """
+    unit = 10 ** max(0, math.floor(math.log10(max(count, 1.0))) - 1)
+    return max(0, int(count // unit * unit))

@@ -1,0 +1,203 @@
+"""Which recipe auto takes."""
+
+import re
+
+import pytest
+
+from bertcnn.models.bert import Bert
+from bertcnn.settings import FULL, EncoderSettings
+from bertcnn.training.choice import Reckoning, choose_recipe
+
+
+@pytest.fixture(scope="module")
+def shape():
+    return Bert(EncoderSettings(vocabulary_size=9, width=128, layers=1, heads=1, feed_forward_width=512, max_positions=8))
+
+
+@pytest.mark.on_jax
+@pytest.mark.parametrize(
+    ("tokens", "rows", "recipe", "reason"),
+    [
+        (
+            20_000,
+            1000,
+            "full",
+            "500 rows a label are enough to train the encoder too, and full fine-tuning would take about 1 min on (a GPU|this CPU)",
+        ),
+        (600, 30, "few-shot", "15 rows a label are few: all they tell is learned, names of labels too where they help"),
+        (10**12, 30, "few-shot", "15 rows a label are few: all they tell is learned, names of labels too where they help"),
+        (
+            10**12,
+            2000,
+            "frozen",
+            r"full fine-tuning would take about [\d,]+ min on (a GPU|this CPU), about [\d,]+ min at the least"
+            r"; 40 rows instead of 2,000 are learned from; --time-budget gives more time, a --recipe that is named takes all rows",
+        ),
+    ],
+)
+def test_auto_says_why(shape, tokens, rows, recipe, reason):
+    choice = choose_recipe(shape, tokens=tokens, rows=rows, classes=2)
+    assert choice.recipe == recipe
+    assert re.fullmatch(reason, choice.reason)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "recipe", "ending"),
+    [
+        (1e-6, "frozen", r"(, about [\d,]+ min at the least)?, 1e-06 are allowed; 40 rows instead of 1,000 are learned from; .*"),
+        (1e6, "full", ""),
+    ],
+)
+def test_a_time_budget_is_held_against_this_machine(shape, minutes, recipe, ending):
+    choice = choose_recipe(shape, tokens=20_000, rows=1000, classes=2, settings=FULL.model_copy(update={"time_budget": minutes}))
+    assert choice.recipe == recipe
+    assert re.search(rf"about [\d,]+ min on this CPU \(\d+ GFLOP/s just now\){ending}$", choice.reason)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "changes", "recipe", "without", "ending"),
+    [
+        (60, {}, "full", {}, "would take about 1 min on this CPU"),
+        (60, {"refit": True}, "full", {}, "would take about 2 min on this CPU, the second time on all rows included"),
+        (899, {"refit": True}, "full", {}, "would take about 30 min on this CPU, the second time on all rows included"),
+        (60, {"refit": True, "time_budget": 2}, "full", {}, "about 2 min on this CPU, the second time on all rows included"),
+        (
+            61,
+            {"refit": True, "time_budget": 2},
+            "full",
+            {"refit": False},
+            "about 1 min on this CPU; of 2 that leaves none to train once more on all rows",
+        ),
+        (
+            121,
+            {"refit": True, "time_budget": 2},
+            "frozen",
+            {},
+            "about 4 min on this CPU, about 2 min at the least, 2 are allowed; --recipe full does it all the same",
+        ),
+        (901, {}, "frozen", {}, "about 15 min on this CPU; --recipe full does it all the same"),
+        (450, {"trainings": 2}, "full", {}, "would take about 15 min on this CPU"),
+        (451, {"trainings": 2}, "full", {"trainings": 1}, "would take about 8 min on this CPU, 1 training instead of 2"),
+        (440, {"trainings": 3}, "full", {"trainings": 2}, "would take about 15 min on this CPU, 2 trainings instead of 3"),
+        (901, {"trainings": 2}, "frozen", {}, "about 30 min on this CPU, about 15 min at the least; --recipe full does it all the same"),
+        (
+            60,
+            {"refit": True, "trainings": 2, "time_budget": 3},
+            "full",
+            {"trainings": 1},
+            "about 2 min on this CPU, 1 training instead of 2, the second time on all rows included",
+        ),
+        (
+            60,
+            {"refit": True, "trainings": 2, "time_budget": 1.5},
+            "full",
+            {"trainings": 1, "refit": False},
+            "about 1 min on this CPU, 1 training instead of 2; of 1.5 that leaves none to train once more on all rows",
+        ),
+    ],
+)
+def test_trainings_are_repeated_as_far_as_there_is_time(seconds, changes, recipe, without, ending):
+    choice = Reckoning(200, 2, seconds, FULL.model_copy(update={"trainings": 1, **changes}), fewest_epochs=FULL.epochs).choice()
+    assert (choice.recipe, choice.changes) == (recipe, without)
+    assert choice.reason.endswith(ending)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "changes", "recipe", "without", "ending"),
+    [
+        (900, {}, "full", {"trainings": 1}, "about 15 min on this CPU, 1 training instead of 2"),
+        (1125, {}, "full", {"trainings": 1, "epochs": 4}, "about 15 min on this CPU, 1 training instead of 2, 4 epochs instead of 5"),
+        (2250, {"trainings": 1}, "full", {"epochs": 2}, "about 15 min on this CPU, 2 epochs instead of 5"),
+        (2251, {}, "frozen", {}, "about 75 min on this CPU, about 15 min at the least; --recipe full does it all the same"),
+        (
+            120,
+            {"time_budget": 1},
+            "full",
+            {"trainings": 1, "epochs": 2},
+            "about 1 min on this CPU, 1 training instead of 2, 2 epochs instead of 5",
+        ),
+        (
+            120,
+            {"trainings": 1, "time_budget": 1, "refit": True},
+            "full",
+            {"epochs": 2, "refit": False},
+            "about 1 min on this CPU, 2 epochs instead of 5; of 1 that leaves none to train once more on all rows",
+        ),
+        (1200, {"refit": True}, "full", {"trainings": 1, "epochs": 3}, "3 epochs instead of 5, the second time on all rows included"),
+    ],
+)
+def test_epochs_become_fewer_where_time_lacks(seconds, changes, recipe, without, ending):
+    choice = Reckoning(200, 2, seconds, FULL.model_copy(update=changes), fewest_epochs=2).choice()
+    assert (choice.recipe, choice.changes) == (recipe, without)
+    assert choice.reason.endswith(ending)
+
+
+def test_compiling_takes_as_long_for_few_epochs():
+    limited = FULL.model_copy(update={"trainings": 1, "time_budget": 1})
+    assert Reckoning(200, 2, 100.0, limited, compiling=20.0, fewest_epochs=1).choice().changes == {"epochs": 2}
+    assert Reckoning(200, 2, 100.0, limited, compiling=41.0, fewest_epochs=1).choice().recipe == "frozen"
+
+
+def test_epochs_become_no_fewer_than_the_labels_need_or_than_asked_for(shape):
+    tokens = 35 * 10**6  # five epochs take about 35 minutes
+    assert choose_recipe(shape, tokens, 10**5, 2).changes == {"trainings": 1, "epochs": 2}
+    assert choose_recipe(shape, tokens, 10**5, 2, fewest_epochs=2).changes == {"trainings": 1, "epochs": 2}
+    assert choose_recipe(shape, tokens, 10**5, 2, fewest_epochs=3).recipe == "frozen"
+    many = 2000  # labels; 10,000 steps are wanted, an epoch has 3,125
+    assert choose_recipe(shape, tokens, 10**5, many).recipe == "frozen"
+
+
+MORE_TIME = "; --time-budget gives more time, a --recipe that is named takes all rows"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "classes", "changes", "recipe", "without", "ending"),
+    [
+        (
+            225_000,  # an epoch takes 750 minutes
+            2,
+            {},
+            "full",
+            {"trainings": 1, "epochs": 1, "most_rows": 20_000},
+            "about 15 min on this CPU, 1 training instead of 2, 1 epoch instead of 5, 20,000 rows instead of 1,000,000",
+        ),
+        (220_000, 2, {}, "full", {"trainings": 1, "epochs": 1, "most_rows": 20_000}, "20,000 rows instead of 1,000,000"),
+        (
+            225_000,
+            2,
+            {"trainings": 1, "time_budget": 30},
+            "full",
+            {"epochs": 1, "most_rows": 40_000},
+            "about 30 min on this CPU, 1 epoch instead of 5, 40,000 rows instead of 1,000,000",
+        ),
+        (281_250, 2, {}, "full", {"trainings": 1, "epochs": 1, "most_rows": 16_000}, "16,000 rows instead of 1,000,000"),  # 500 steps
+        (
+            285_000,
+            2,
+            {},
+            "frozen",
+            {"most_rows": 63_000},
+            "about 950 min at the least; 63,000 rows instead of 1,000,000 are learned from",
+        ),
+        (225_000, 125, {}, "full", {"trainings": 1, "epochs": 1, "most_rows": 20_000}, "20,000 rows instead of 1,000,000"),
+        (225_000, 126, {}, "frozen", {"most_rows": 80_000}, "80,000 rows instead of 1,000,000 are learned from"),  # 630 steps are wanted
+        (225_000, 40_000, {}, "frozen", {"most_rows": 800_000}, "800,000 rows instead of 1,000,000 are learned from"),  # 20 rows a label
+    ],
+)
+def test_a_part_of_the_rows_is_learned_from_where_an_epoch_takes_too_long(seconds, classes, changes, recipe, without, ending):
+    choice = Reckoning(10**6, classes, seconds, FULL.model_copy(update=changes)).choice()
+    assert (choice.recipe, choice.changes) == (recipe, without)
+    assert choice.reason.endswith(ending + MORE_TIME)
+
+
+def test_rows_that_are_seen_once_have_to_be_more():
+    an_epoch = 15 * 60.0
+    assert Reckoning(16_000, 2, 5 * an_epoch, FULL).choice().changes == {"trainings": 1, "epochs": 1}
+    assert Reckoning(15_999, 2, 5 * an_epoch, FULL).choice().recipe == "frozen"
+    assert Reckoning(15_999, 2, 5 * an_epoch / 2, FULL).choice().changes == {"trainings": 1, "epochs": 2}
+
+
+def test_fewer_epochs_take_less_time(shape):
+    tokens = 3 * 10**7
+    assert choose_recipe(shape, tokens, 10**6, 2, fewest_epochs=FULL.epochs).recipe == "frozen"
+    assert choose_recipe(shape, tokens, 10**6, 2, FULL.model_copy(update={"epochs": 1})).recipe == "full"
