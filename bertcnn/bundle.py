@@ -45,8 +45,8 @@ from bertcnn.sealed import (
 )
 from bertcnn.settings import EncoderSettings, HeadSettings, Positive, PrecisionTargets, Recipe, Settings, TokenizerSettings
 
-# 1 had no decisions.json, 2 no out_of_scope.safetensors and no report.html, 3 one label a row, 4 a scope without words
-SCHEMA_VERSION: Final = 5
+# 1 had no decisions.json, 2 no out_of_scope.safetensors and no report.html, 3 one label a row, 4 a scope without words, 5 no merged labels
+SCHEMA_VERSION: Final = 6
 CONFIG: Final = "config.json"
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
@@ -83,6 +83,7 @@ class BundleConfig(Settings):
     label_separator: str | None = Field(
         None, description="between the labels of a row, '[]' for JSON lists, if a row may have several; null where each has one"
     )
+    merged_labels: dict[str, str] = Field({}, description="labels of the training file that were too rare, and what they became part of")
     recipe: Recipe
     seed: Annotated[int, Field(ge=0)]
     versions: dict[str, str] = Field(description="of bertcnn, keras, its backend and python at training")

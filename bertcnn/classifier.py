@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -39,7 +39,7 @@ from bertcnn.explain import Explanation
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import extract
-from bertcnn.predictor import Predictor, check_texts, load, place_of_label
+from bertcnn.predictor import Predictor, check_texts, load, not_pickled, place_of_label
 from bertcnn.progress import Progress, Silent
 from bertcnn.refit import Examined, examine, train_and_refit, trial_of
 from bertcnn.reporting import Measured, Origin, Rows, about, training_report
@@ -59,11 +59,12 @@ _SEEDS = 2**31
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a table the texts and labels came from, and what stood between several labels; the saved model remembers it."""
+    """What the saved model remembers of a table: columns of texts and labels, what stood between several labels, and which were merged."""
 
     text: tuple[str, ...] = ()
     label: str | None = None
     separator: str | None = None
+    merged: Mapping[str, str] = field(default_factory=dict)
 
 
 class BertCNNClassifier(ClassifierMixin, BaseEstimator):
@@ -289,6 +290,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             text_columns=columns.text,
             label_column=columns.label,
             label_separator=columns.separator,
+            merged_labels=dict(columns.merged),
             recipe=self.recipe_[0],
             seed=int(self.seed),
             versions=_versions(),
@@ -465,6 +467,18 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         if not hasattr(self, "_predictor"):
             raise NotFittedError("This BertCNNClassifier is not fitted; expected a call of fit first. What to do: call fit(texts, labels).")
         return self._predictor
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What pickle takes, of one that is not fitted."""
+        if hasattr(self, "_predictor"):
+            raise not_pickled("classifier", "save it with classifier.save(folder), and use BertCNNClassifier.load(folder)")
+        return dict(super().__getstate__())
+
+    def __copy__(self) -> Self:
+        """A shallow copy, which `copy.copy` would make of what pickle takes."""
+        copy = type(self).__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        return copy
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether `fit` or `load` made this."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import json
 import os
 import re
 import secrets
@@ -30,6 +31,7 @@ MORE_ROOM = "free some space, or name another folder for temporary files in the 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORGOTTEN_AFTER = 24 * 3600.0  # seconds; where folders cannot be locked, a work folder this old has no owner any more
 _DIGEST_BYTES = 16  # before what is kept in the cache
+_LARGEST_MANIFEST = 1 << 16  # bytes
 _LONGEST_WRITE = 1 << 26  # bytes; one write call takes at most 2 GiB on Linux
 
 
@@ -151,6 +153,26 @@ def real_folder(folder: str | os.PathLike[str]) -> Path:
         raise OutputError(f"{one_line(folder)} is no name of a folder", expected="a place to save in", fix="correct it") from None
 
 
+def check_outside_models(path: Path) -> None:
+    """Refuse a place in a folder that was sealed when it was saved, as models and encoders are: with a file more it could not be read.
+
+    Raises:
+        OutputError: `path` is in one.
+    """
+    for folder in path.resolve().parents:
+        try:
+            with (folder / "manifest.json").open("rb") as file:
+                manifest = json.loads(file.read(_LARGEST_MANIFEST))
+        except (OSError, ValueError, RecursionError):
+            continue
+        if isinstance(manifest, dict) and str(manifest.get("format")).startswith("bertcnn "):
+            raise OutputError(
+                f"{str(path)!r} is in {str(folder)!r}, which bertcnn has saved and nothing may be added to",
+                expected="another place",
+                fix="choose one outside that folder",
+            )
+
+
 def check_target(folder: str | os.PathLike[str], check_replaceable: Callable[[Path], None]) -> None:
     """Refuse, before any work, a place where a new folder could not be put.
 
@@ -159,9 +181,10 @@ def check_target(folder: str | os.PathLike[str], check_replaceable: Callable[[Pa
         check_replaceable: raises an OutputError for what must not give way.
 
     Raises:
-        OutputError: it is taken, or cannot be written.
+        OutputError: it is taken, is in a saved model, or cannot be written.
     """
     target = real_folder(folder)
+    check_outside_models(target)
     try:
         check_replaceable(target)
         above = next(path for path in target.parents if path.exists())

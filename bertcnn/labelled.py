@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 from bertcnn.bundle import check_bundle_target
 from bertcnn.data.columns import ColumnChoice, guess_columns, join_texts
 from bertcnn.data.label_names import look_alikes
-from bertcnn.data.label_sets import AUTO, LISTS, LabelSet, choose_separator, names_in, split_cell
+from bertcnn.data.label_sets import AUTO, LISTS, LabelSet, choose_separator, names_in
 from bertcnn.data.labels import check_labels
 from bertcnn.data.rare_labels import merge_rare
 from bertcnn.data.slices import slice_columns
 from bertcnn.data.tables import Table, column_position, read_table
 from bertcnn.engines import EngineName
 from bertcnn.errors import LabelError
-from bertcnn.evaluation.metrics import Evaluation, evaluate, evaluate_sets
+from bertcnn.evaluation.metrics import Evaluation, check_known, evaluate, evaluate_sets
 from bertcnn.files import real_folder
-from bertcnn.predictor import Predictor, load
+from bertcnn.predictor import Predictor, loaded
 from bertcnn.progress import Progress, Silent
 from bertcnn.text.cleaning import is_blank
 
@@ -121,7 +121,7 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
         slices = slice_columns(other, choice)
     origin = Origin(command, Path(data).name, sha256_of(data), slices)
     savepoints = savepoint_folder(real_folder(out))
-    columns = Columns(choice.text, choice.label, separator)
+    columns = Columns(choice.text, choice.label, separator, merged.merged)
     classifier.fit(texts, labels, valid=held_out, columns=columns, origin=origin, savepoints=savepoints)
     bundle_id = classifier.save(out, overwrite=overwrite)
     shutil.rmtree(savepoints, ignore_errors=True)
@@ -165,37 +165,56 @@ def evaluate_csv(
         folder = None if isinstance(model, Predictor) else Path(model)
         page = report_path(report, model=folder, data=Path(data), overwrite=overwrite)
     table = _read(data, None, progress)
-    predictor = model if isinstance(model, Predictor) else load(model, engine=engine)
-    config = predictor.bundle.config
+    predictor = loaded(model, engine=engine)
+    config, named = predictor.bundle.config, {"text": text, "label": label}
     if text is None and config.text_columns and set(config.text_columns) <= set(table.columns):
         text = config.text_columns
     if label is None and config.label_column in table.columns:
         label = config.label_column
     choice = guess_columns(table, text=text, label=label)
-    _explain(choice, progress)
-    contents, names = _texts(table, choice.text), table.column(str(choice.label))
-    places = [row for row, name in enumerate(names) if not is_blank(name)]
-    if len(places) < len(table):
-        progress.note(f"{len(table) - len(places)} of {len(table)} rows have no label and are left out")
+    _explain(choice, progress, as_in_training=[role for role, asked in named.items() if asked is None])
+    contents, sets = _texts(table, choice.text), [names_in(cell, config.label_separator) for cell in _label_cells(table, choice)]
+    places = _usable(contents, sets, progress)
     if not places:
         raise LabelError(
-            f"no row of {str(data)!r} has a label in column {choice.label!r}",
+            f"no row of {str(data)!r} has a text and a label in column {choice.label!r}",
             expected="labelled rows",
             fix="name the label column with --label",
         )
-    texts, actual = [contents[row] for row in places], [names[row] for row in places]
+    texts, actual = [contents[row] for row in places], _as_learned([sets[row] for row in places], config.merged_labels, progress)
+    check_known(predictor.labels, [name for names in actual for name in names], len(actual))
+    single = ["".join(names) for names in actual]
     if page is None:
         predicted = _predicted(predictor, texts, progress)
         if config.label_separator is None:
-            return evaluate(predictor.labels, actual, predicted)
-        return evaluate_sets(predictor.labels, [split_cell(cell, config.label_separator) for cell in actual], predicted)
+            return evaluate(predictor.labels, single, predicted)
+        return evaluate_sets(predictor.labels, actual, predicted)
     from bertcnn.reporting import Origin, evaluation_report, sha256_of, write_report
 
     slices = {name: [values[row] for row in places] for name, values in slice_columns(table, choice).items()}
-    labels = actual if config.label_separator is None else [split_cell(cell, config.label_separator) for cell in actual]
+    labels = single if config.label_separator is None else actual
     figures, content = evaluation_report(predictor, texts, labels, Origin("", Path(data).name, sha256_of(data), slices), progress)
     write_report(page, content)
     return figures
+
+
+def _usable(texts: Sequence[str], sets: Sequence[LabelSet], progress: Progress) -> list[int]:
+    """The rows with a text and a label; how many others there are is told."""
+    labelled = [row for row, names in enumerate(sets) if names]
+    places = [row for row in labelled if not is_blank(texts[row])]
+    for left_out, lack in ((len(sets) - len(labelled), "label"), (len(labelled) - len(places), "text")):
+        if left_out:
+            progress.note(f"{left_out} of {len(sets)} rows have no {lack} and are left out")
+    return places
+
+
+def _as_learned(sets: Sequence[LabelSet], merged: Mapping[str, str], progress: Progress) -> list[LabelSet]:
+    """The labels as the model knows them, those that were too rare to be learned being part of others."""
+    found = [tuple(sorted({merged.get(name, name) for name in names})) for names in sets]
+    changed = sum(mine != tuple(sorted(names)) for mine, names in zip(found, sets, strict=True))
+    if changed:
+        progress.note(f"{changed} of {len(sets)} rows have a label that was merged into another for training, and count as that")
+    return found
 
 
 def _label_cells(table: Table, choice: ColumnChoice) -> list[str]:
@@ -265,9 +284,10 @@ def _read(data: str | Path, out: Path | None, progress: Progress) -> Table:
     return table
 
 
-def _explain(choice: ColumnChoice, progress: Progress) -> None:
+def _explain(choice: ColumnChoice, progress: Progress, as_in_training: Sequence[str] = ()) -> None:
     for role in ("text", "label"):
-        progress.note(f"{role}: {choice.reasons[role]}")
+        reason = choice.reasons[role]
+        progress.note(f"{role}: {reason.replace('(as named)', '(as in training)') if role in as_in_training else reason}")
 
 
 def _texts(table: Table, columns: tuple[str, ...]) -> list[str]:

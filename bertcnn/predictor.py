@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 
@@ -115,6 +116,10 @@ class Predictor:
         self._tokenizer = WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer)
         self.last_layer = last_layer or LastLayer.of_bundle(bundle)
         self._explainer = Explainer(self.last_layer, bundle.config.head, self._tokenizer)
+
+    def __getstate__(self) -> NoReturn:
+        """Refuse pickle and `copy.deepcopy`: a compiled engine belongs to its process."""
+        raise not_pickled("model", "give the other process the folder, and let it load the model")
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
         """Probabilities, float32 [rows, C], each row summing to 1, unless a text may have several labels; columns in the order of `labels`.
@@ -280,6 +285,28 @@ def load(
         return Predictor(bundle, compiled, read_last_layer(folder, bundle), decisions=decisions)
     bundle = read_bundle(folder)
     return Predictor(bundle, OpenVINOEngine.from_bundle(bundle, pad_id), decisions=decisions)
+
+
+def not_pickled(what: str, fix: str) -> SettingsError:
+    """The error of somebody who pickles or copies a fitted classifier or a loaded model."""
+    return SettingsError(f"a {what} to be pickled or copied deeply that holds a compiled network", expected="a saved folder", fix=fix)
+
+
+def loaded(model: str | Path | Predictor, *, engine: EngineName = "auto", auto_precision: PrecisionTargets | None = None) -> Predictor:
+    """A saved model, or one that was loaded before, with these decisions.
+
+    Raises:
+        SettingsError: another engine for a loaded model, or decisions that cannot be had; else as `load`.
+    """
+    if not isinstance(model, Predictor):
+        return load(model, engine=engine, auto_precision=auto_precision)
+    if engine != "auto":
+        raise SettingsError(
+            f"engine {engine!r} for a loaded model", expected="the one it was loaded with", fix=f'load the model with engine="{engine}"'
+        )
+    if auto_precision is None:
+        return model
+    return Predictor(model.bundle, model.engine, model.last_layer, decisions=_decided(model.bundle, auto_precision))
 
 
 def _visible(texts: Sequence[str]) -> np.ndarray:

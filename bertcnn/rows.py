@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,6 +134,8 @@ def learning_and_validation(
 
 def _checked(labels: Sequence[Any]) -> list[Any]:
     """Labels as a list, if they are all of one kind: strings, integers, or collections of strings."""
+    if isinstance(labels, Iterator):
+        labels = list(labels)
     if not isinstance(labels, str) and isinstance(labels, Iterable) and any(is_set(label) for label in labels):
         return check_sets(labels)
     return check_label_types(labels)

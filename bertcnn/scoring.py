@@ -20,7 +20,7 @@ from bertcnn.data.writing import TableWriter, check_output, clean_leftovers, exp
 from bertcnn.engines import EngineName, check_engine
 from bertcnn.errors import OutputError, TableError
 from bertcnn.journal import Frame, InputState, Journal, JournalHeader
-from bertcnn.predictor import Predictor, load
+from bertcnn.predictor import Predictor, loaded
 from bertcnn.progress import Progress, Silent
 from bertcnn.scored_columns import OutputColumns
 from bertcnn.settings import DECISIONS, PrecisionTargets
@@ -97,7 +97,7 @@ def score_csv(  # noqa: PLR0913 - options that callers name
         source: .csv, .tsv, .jsonl (each also .gz), .parquet or .xlsx.
         target: the file to write, its format by its extension.
         text: the text column or columns; by default those of the training file, else a guess.
-        auto_precision: how often automatic answers of a saved model have to be right; see `bertcnn.load`.
+        auto_precision: how often automatic answers have to be right; see `bertcnn.load`.
         probabilities: also write the probability of every label.
         raw: do not quote cells that a spreadsheet would run as a formula.
         overwrite: replace an existing `target`.
@@ -150,6 +150,10 @@ class _Job:
 
     def check(self) -> None:
         """Refuse places that will not do."""
+        with explained(self.target):
+            self._check()
+
+    def _check(self) -> None:
         check_output(self.target, self.overwrite)
         if self.target.exists() and self.source.exists() and self.target.samefile(self.source):
             raise OutputError(
@@ -170,7 +174,7 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
     with open_table(job.source, rejects=job.rejects) as reader:
         choice = guess_text_columns(reader.peek(), text=job.text, trained_on=_trained_on(model))
         progress.note(f"text: {choice.reasons['text']}")
-        predictor = model if isinstance(model, Predictor) else load(model, engine=job.engine, auto_precision=job.auto_precision)
+        predictor = loaded(model, engine=job.engine, auto_precision=job.auto_precision)
         columns = OutputColumns(reader.columns, predictor, job.probabilities)
         for wanted, written in columns.renamed.items():
             progress.note(f"the input has a column {wanted!r} already: ours is called {written!r}")

@@ -1,6 +1,7 @@
 """The scikit-learn estimator."""
 
 import copy
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -120,6 +121,24 @@ def test_params_clone_and_unfitted_errors(encoder_folder):
     assert classifier.set_params(seed=8).seed == 8
     with pytest.raises(NotFittedError, match="call fit"):
         classifier.predict(["router"])
+
+
+def test_a_fitted_one_is_saved_not_pickled(fitted, encoder_folder):
+    told = r"a classifier to be pickled or copied deeply that holds a compiled network; expected a saved folder\. What to do: save it"
+    for use in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(SettingsError, match=told):
+            use(fitted)
+    again = pickle.loads(pickle.dumps(quick(encoder_folder)))  # noqa: S301 - our own
+    assert again.get_params() == quick(encoder_folder).get_params()
+    assert copy.copy(fitted).predict(["router"]) == fitted.predict(["router"])
+
+
+def test_labels_may_come_from_a_generator(encoder_folder):
+    texts, labels = tickets(4)
+    training = {**QUICK, "epochs": 1}
+    given, listed = (quick(encoder_folder, training=training) for _ in range(2))
+    given.fit((text for text in texts), (label for label in labels))
+    np.testing.assert_array_equal(given.predict_proba(texts), listed.fit(texts, labels).predict_proba(texts))
 
 
 def test_integer_labels_come_back_as_integers_through_cross_validation_and_a_pipeline(encoder_folder):

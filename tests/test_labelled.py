@@ -8,7 +8,7 @@ import pytest
 import bertcnn
 from bertcnn import evaluate_csv, train_csv
 from bertcnn.bundle import read_bundle
-from bertcnn.errors import ColumnError, LabelError, OutputError
+from bertcnn.errors import ColumnError, LabelError, OutputError, SettingsError
 from tests.test_classifier import QUICK, Notes, quick
 from tests.tickets import as_csv, tickets
 from tests.tiny import saved
@@ -64,8 +64,32 @@ def test_evaluating_leaves_rows_without_a_label_out_and_says_so(encoder_folder, 
     assert "1 of 13 rows have no label and are left out" in notes.notes
     assert any(note.startswith("1 of 14 rows of ") and note.endswith("could not be read") for note in notes.notes)
     empty = write(tmp_path / "empty.csv", "text,label\nrouter,\nbill,\n")
-    with pytest.raises(LabelError, match=r"no row of .* has a label in column 'label'"):
+    with pytest.raises(LabelError, match=r"no row of .* has a text and a label in column 'label'"):
         evaluate_csv(saved(encoder_folder), empty, label="label")
+
+
+def test_evaluating_leaves_rows_without_a_text_out_and_says_so(encoder_folder, tmp_path):
+    notes = Notes()
+    whole = write(tmp_path / "whole.csv", as_csv(*tickets(4)))
+    gaps = write(tmp_path / "gaps.csv", as_csv(*tickets(4)) + '90,"  ",billing\n91,,software\n')
+    expected, found = evaluate_csv(saved(encoder_folder), whole), evaluate_csv(saved(encoder_folder), gaps, progress=notes)
+    assert found.to_json() == expected.to_json()
+    assert "2 of 14 rows have no text and are left out" in notes.notes
+    assert "text: 'text' (as in training)" not in notes.notes  # this model was trained on lists
+
+
+def test_an_unknown_label_is_told_before_anything_is_computed(encoder_folder, tmp_path, monkeypatch):
+    predictor = bertcnn.load(saved(encoder_folder))
+    monkeypatch.setattr(predictor, "predict", None)
+    data = write(tmp_path / "data.csv", as_csv(["router"], ["parcels"]))
+    with pytest.raises(LabelError, match="1 of 1 rows have a label the model does not know, first of all 'parcels'"):
+        evaluate_csv(predictor, data, label="label")
+
+
+def test_a_loaded_model_keeps_its_engine(encoder_folder, tmp_path):
+    data = write(tmp_path / "data.csv", as_csv(*tickets(2)))
+    with pytest.raises(SettingsError, match=r"engine 'keras' for a loaded model; .*load the model with engine=\"keras\""):
+        evaluate_csv(bertcnn.load(saved(encoder_folder)), data, engine="keras")
 
 
 def test_rare_labels_are_merged_on_request_and_look_alikes_told(encoder_folder, tmp_path):
@@ -80,6 +104,12 @@ def test_rare_labels_are_merged_on_request_and_look_alikes_told(encoder_folder, 
     assert bertcnn.load(tmp_path / "model").labels == ("billing", "hardware", "net", "other", "software")
     assert any(note.startswith("4 rare labels, 4 rows, merged: ") for note in notes.notes)
     assert not any("nearly the same name" in note for note in notes.notes)
+    told = Notes()
+    found = evaluate_csv(tmp_path / "model", data, progress=told)
+    assert found.rows == 22
+    assert {label.name: label.support for label in found.labels} == {"billing": 6, "hardware": 6, "net": 2, "other": 2, "software": 6}
+    assert "4 of 22 rows have a label that was merged into another for training, and count as that" in told.notes
+    assert "label: 'label' (as in training)" in told.notes
 
 
 @pytest.mark.parametrize(("recipe", "trainings"), [("frozen", 1), ("few-shot", 2), ("full", 2)])

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import tracemalloc
 
 import pytest
@@ -9,8 +10,9 @@ from sklearn.metrics import accuracy_score, f1_score
 
 import bertcnn
 from bertcnn import evaluate_csv, score_csv, train_csv
+from bertcnn.cli.evaluation import write_json
 from bertcnn.data.tables import read_table
-from bertcnn.errors import BertCNNError, BundleError, ColumnError, LabelError, OutputError, TableError
+from bertcnn.errors import BertCNNError, BundleError, ColumnError, LabelError, OutputError, SettingsError, TableError
 from tests.test_classifier import Notes, quick
 from tests.tickets import as_csv, tickets
 from tests.tiny import saved
@@ -51,6 +53,39 @@ def test_columns_rows_and_order_are_kept_and_ours_follow(predictor, tmp_path):
     assert report.decisions == {"review:ambiguous": 3, "review:empty": 1}
     assert rows[2]["predicted_label"] == rows[2]["confidence"] == rows[2]["p_billing"] == ""
     assert (report.rows, report.blank, report.rejected) == (4, 1, 0)
+
+
+def test_a_precision_asked_for_holds_for_a_loaded_model_too(predictor, model, tmp_path):
+    source = write(tmp_path / "in.csv", as_csv(*tickets(8)))
+    decisions = [
+        score_csv(asked, source, tmp_path / f"{number}.csv", auto_precision=precision).decisions
+        for number, (asked, precision) in enumerate([(model, 0.2), (predictor, 0.2), (predictor, None)])
+    ]
+    assert decisions[0] == decisions[1] == {"auto": 24}
+    assert decisions[2] == {"review:ambiguous": 24}
+    with pytest.raises(SettingsError, match="engine 'keras' for a loaded model"):
+        score_csv(predictor, source, tmp_path / "out.csv", engine="keras")
+
+
+def test_nothing_is_written_into_a_saved_model(predictor, model, tmp_path):
+    source = write(tmp_path / "in.csv", INBOX)
+    folder = shutil.copytree(model, tmp_path / "model")
+    for place in (folder / "out.csv", folder / "engine" / "out.csv"):
+        with pytest.raises(OutputError, match=r"out.csv' is in '.*model.*', which bertcnn has saved and nothing may be added to"):
+            score_csv(predictor, source, place)
+    with pytest.raises(OutputError, match="which bertcnn has saved"):
+        bertcnn.export_model(folder, "keras", folder / "keras")
+    with pytest.raises(OutputError, match="which bertcnn has saved"):
+        write_json(folder / "metrics.json", None, overwrite=True)
+    assert bertcnn.load(folder).labels == predictor.labels
+    write(tmp_path / "manifest.json", '{"format": "of somebody else"}')
+    score_csv(predictor, source, tmp_path / "out.csv")
+
+
+def test_a_name_too_long_for_its_companions_is_told(predictor, tmp_path):
+    source = write(tmp_path / "in.csv", INBOX)
+    with pytest.raises(OutputError, match=r"could not be written \(File name too long\)"):
+        score_csv(predictor, source, tmp_path / f"{'x' * 245}.csv")
 
 
 def test_raw_leaves_formulas(predictor, tmp_path):

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from bertcnn.errors import OutputError
 from bertcnn.evaluation.metrics import Evaluation
+from bertcnn.files import check_outside_models
 
 _LARGEST_MATRIX = 8
 
@@ -59,6 +60,7 @@ def write_json(path: Path, figures: Evaluation | None, *, overwrite: bool) -> No
         raise OutputError(f"{str(path)!r} is a folder", expected="the name of a file", fix="name a file in it")
     if path.exists() and not overwrite:
         raise OutputError(f"{str(path)!r} exists", expected="a name that is free", fix="choose another name, or overwrite with --force")
+    check_outside_models(path)
     temporary = path.with_name(f".{path.name}.writing")
     try:
         temporary.write_text(

@@ -31,6 +31,7 @@ _NEVER_LABEL_WORDS = _list("""
     origen idioma pais canale lingua kanaal taal bron kraj jezyk
 """)
 _OF_LABELS = ("name", "id")  # as in label_name
+_ANSWERS = frozenset(("predicted_label", "confidence", "decision", "because"))  # columns of a scored file
 _TEXT_WORDS = _list("""
     text texts message narrative complaint description body content comment utterance sentence review transcript question query feedback
     details request ticket note remarks nachricht beschreibung inhalt anliegen anfrage kommentar beschwerde mitteilung texte corps contenu
@@ -82,7 +83,7 @@ def guess_columns(sample: Chunk, *, text: str | Sequence[str] | None = None, lab
     Of several columns that could be the label, a name says more than contents: label, category, intent, class, target, topic, queue, team,
     department, product, issue ..., in this order and in several languages, a name that is such a word before one that contains it; then
     columns without a telling name, the last one first; then priority or severity. Channel, status, language, company and the like are
-    never guessed. Of several texts, the one with a telling name, then the longest.
+    never guessed, nor the columns that scoring added to a file. Of several texts, the one with a telling name, then the longest.
 
     Args:
         sample: a whole `Table`, or some of its rows.
@@ -190,10 +191,26 @@ class _Profile:
 
 
 def _profiles(sample: Chunk) -> list[_Profile]:
-    """The profile of each column, from rows spread evenly over the sample, since files are often sorted by label."""
+    """The profile of each column but a model's answers, from rows spread evenly over the sample, since files are often sorted by label."""
     step = -(-len(sample.rows) // _SAMPLED_ROWS) or 1
     rows = sample.rows[::step]
-    return [_profile(name, place, [row[place] for row in rows]) for place, name in enumerate(sample.columns)]
+    answers = _answers(sample.columns)
+    return [_profile(name, place, [row[place] for row in rows]) for place, name in enumerate(sample.columns) if name not in answers]
+
+
+def _answers(columns: Sequence[str]) -> set[str]:
+    """The columns that scoring added, of a file that was scored; learning from them, or comparing with them, would tell nothing.
+
+    Example:
+        >>> sorted(_answers(["text", "team", "predicted_label", "confidence", "decision", "because", "p_billing"]))
+        ['because', 'confidence', 'decision', 'p_billing', 'predicted_label']
+        >>> _answers(["text", "decision"])
+        set()
+    """
+    plain = {name: re.sub(r"\A(bertcnn_)+", "", name) for name in columns}
+    if not _ANSWERS.issubset(plain.values()):
+        return set()
+    return {name for name, ours in plain.items() if ours in _ANSWERS or ours.startswith("p_")}
 
 
 def _profile(name: str, place: int, cells: list[str]) -> _Profile:

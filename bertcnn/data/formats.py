@@ -94,6 +94,10 @@ def check_input(path: Path) -> FileKind:
         raise _closed(path, error) from None
     if stat.S_ISDIR(mode):
         raise TableError(f"{str(path)!r} is a folder", expected="one file", fix="name a file in it")
+    if not stat.S_ISREG(mode):
+        raise TableError(
+            f"{str(path)!r} is a pipe or a device", expected="a file, which is read more than once", fix="save the table to a file first"
+        )
     kind = kind_of(path)
     if kind is None:
         raise TableError(

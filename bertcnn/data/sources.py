@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from bertcnn.data.delimited import MAX_CELL_CHARACTERS, BrokenRowError, Reject, Row, RowReader, long_cell
 from bertcnn.data.dialect import find_encoding, sample_bytes, sniff
 from bertcnn.data.formats import FileKind
@@ -20,6 +22,7 @@ __all__ = ["MAX_CELL_CHARACTERS", "Reject", "Row", "RowSource", "open_source"]
 
 _MOST_COLUMNS = 16_384
 _BATCH_ROWS = 1024
+_LARGEST_WHOLE = 1e22  # of a card, an order, a phone; above it a float's text has an exponent
 
 
 class RowSource(Protocol):
@@ -87,7 +90,7 @@ def plain_text(value: object) -> str:
     if isinstance(value, float):
         if math.isnan(value):
             return ""
-        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+        return str(int(value)) if value.is_integer() and abs(value) < _LARGEST_WHOLE else repr(value)
     if isinstance(value, datetime.datetime):
         return value.isoformat(sep=" ")
     if isinstance(value, bytes):
@@ -302,10 +305,14 @@ class _ParquetSource:
 
 
 def _values(column: Any) -> list[object]:  # noqa: ANN401 - a pyarrow array
+    if str(column.type) == "float":  # 32 bits, whose shortest text as 64 bits has digits that nobody wrote
+        return [None if value is None or math.isnan(value) else str(np.float32(value)).removesuffix(".0") for value in column.to_pylist()]
     try:
         return list(column.to_pylist())
     except UnicodeDecodeError:  # a string column that holds other bytes
         return list(column.cast("binary").to_pylist())
+    except (OverflowError, ValueError):  # a date beyond the year 9999, or a time zone that is not known here
+        return list(column.cast("string").to_pylist())
 
 
 class _ExcelSource:

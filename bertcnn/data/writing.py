@@ -15,7 +15,7 @@ from typing import IO, Self
 from bertcnn.data.formats import KNOWN_EXTENSIONS, kind_of
 from bertcnn.data.sinks import Sink, open_sink
 from bertcnn.errors import OutputError
-from bertcnn.files import DISK_FULL, sync_folder, try_lock
+from bertcnn.files import DISK_FULL, check_outside_models, sync_folder, try_lock
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _NAME_CHARACTERS = 100  # of the output, in the name of its temporary file
@@ -58,6 +58,7 @@ def check_output(path: str | Path, overwrite: bool = False) -> None:
             fix="choose a name with one of these",
         )
     try:
+        check_outside_models(path)
         _check_place(path, overwrite)
         with tempfile.TemporaryFile(dir=path.resolve().parent, prefix=".bertcnn-"):
             pass

@@ -162,7 +162,8 @@ def export_model(
 
     Args:
         model: folder of a saved model.
-        form: "openvino" (int8 where the model was saved with an int8 engine), "savedmodel" (TensorFlow, takes raw texts), "onnx", "keras".
+        form: "openvino" (int8 where the model was saved with an int8 engine, and this answers as the model does), "savedmodel" (TensorFlow,
+            takes raw texts), "onnx", "keras".
         out: folder for the export; it appears whole or not at all.
         overwrite: replace an export that is there. Anything that is not an export is never replaced.
         progress: told what is done.
@@ -197,6 +198,21 @@ def export_model(
 
 
 def _write(bundle: Bundle, engine: SavedEngine | None, form: Format, new: Path, reference: np.ndarray, progress: Progress) -> ExportRecord:
+    """Every file of the export, from the saved engine if there is one and it answers as the model does."""
+    try:
+        return _written(bundle, engine, form, new, reference, progress)
+    except ExportError as error:
+        if engine is None or engine.record.precision == "float32":
+            raise
+        progress.note(f"in {engine.record.precision} {error.given}: it is exported in float32")
+    for name in _files(new):
+        (new / name).unlink()
+    return _written(bundle, None, form, new, reference, Silent())
+
+
+def _written(
+    bundle: Bundle, engine: SavedEngine | None, form: Format, new: Path, reference: np.ndarray, progress: Progress
+) -> ExportRecord:
     """Every file of the export, compared before the last is written."""
     write_new(new / "labels.json", canonical_json(list(bundle.labels)))
     write_new(new / "vocab.txt", "".join(f"{piece}\n" for piece in bundle.vocabulary).encode("utf-8"))

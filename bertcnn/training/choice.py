@@ -41,9 +41,9 @@ def choose_recipe(
 ) -> RecipeChoice:
     """`few-shot` where labels have few rows, else `full` where it can be expected to end soon, else `frozen`.
 
-    Where `full` as it is by default would not end soon, it takes fewer trainings, then fewer epochs, then a part of the rows, as long as
-    these are steps enough for the labels: even then it is better than `frozen`, or as good (benchmarks/README.md, "Which recipe"). Of rows
-    so many that `frozen` would not end soon either, it takes a part too.
+    Where `full` as it is by default would not end soon, it takes fewer trainings, then fewer epochs, as long as these are steps enough for
+    the labels: even then it is better than `frozen`, or as good (benchmarks/README.md, "Which recipe"). Of rows so many that `frozen` would
+    not end soon either, a part is learned from.
 
     How long it would take is reckoned with the usual speed of today's machines, so that the same rows always get the same recipe; only
     where `settings` have a time budget this machine is measured, as it is at this moment.
@@ -54,7 +54,7 @@ def choose_recipe(
         rows: training rows.
         classes: labels.
         settings: of the recipe `full`.
-        fewest_epochs: that `full` may be cut down to, on all rows; by default as far as the labels allow.
+        fewest_epochs: that `full` may be cut down to, and all rows are learned from; by default as far as the labels allow.
     """
     weights = sum(int(np.prod(weight.shape)) for weight in encoder.weights if weight.path.startswith("layer_"))
     work = 6.0 * weights * tokens * settings.epochs
@@ -109,6 +109,8 @@ class Reckoning:
             )
         ways = list(self._ways())
         way = next(filter(self._is_in_time, ways), None)
+        if way is None and self._rows_in_time(_FROZEN) < self.rows and self.fewest_epochs is None:
+            way = self._on_a_part()
         return self._frozen(ways) if way is None else self._full(way, per_label)
 
     @property
@@ -116,18 +118,30 @@ class Reckoning:
         """Seconds."""
         return 60 * (self.settings.time_budget or _PATIENCE_MINUTES)
 
+    @property
+    def _rows_needed(self) -> tuple[int, int]:
+        """Rows to be seen in all epochs, for all labels to be learned; and rows of an epoch, if there is only one."""
+        return self.settings.batch_size * _STEPS_PER_LABEL * self.classes, self.settings.batch_size * _STEPS_OF_AN_EPOCH
+
+    def _rows_in_time(self, share: float, compiling: float = 0.0) -> float:
+        """How many rows can be learned from if all of them take this share of an epoch's time."""
+        return (self._allowed - compiling) / (share * self.seconds) * self.settings.epochs * self.rows
+
     def _ways(self) -> Iterator[_Way]:
         """All that `full` may be cut down to, the best first."""
-        settings, batch = self.settings, self.settings.batch_size
+        settings = self.settings
         refits = [True, False] if settings.refit and settings.time_budget else [settings.refit]  # without a budget it is done as asked
         for refit in refits:
             yield from (_Way(trainings, settings.epochs, refit) for trainings in range(settings.trainings, 0, -1))
-        for_labels, seen_once = batch * _STEPS_PER_LABEL * self.classes, batch * _STEPS_OF_AN_EPOCH  # rows
+        for_labels, seen_once = self._rows_needed
         fewest = self.fewest_epochs or max(math.ceil(for_labels / self.rows), 1 if self.rows >= seen_once else 2)
         yield from (_Way(1, epochs, refits[-1]) for epochs in range(settings.epochs - 1, fewest - 1, -1))
-        part = _rounded_down((self._allowed - self.compiling) / self.seconds * settings.epochs * self.rows)
-        if self.fewest_epochs is None and max(for_labels, seen_once) <= part < self.rows:
-            yield _Way(1, 1, refits[-1], part)
+
+    def _on_a_part(self) -> _Way | None:
+        """An epoch on as many rows as there is time for, if these are enough."""
+        part = _rounded_down(self._rows_in_time(1.0, self.compiling))
+        again = self.settings.refit and self.settings.time_budget is None
+        return _Way(1, 1, again, part) if part >= max(self._rows_needed) else None
 
     def _seconds(self, way: _Way, *, refit: bool) -> float:
         share = way.epochs / self.settings.epochs * (way.most_rows or self.rows) / self.rows
@@ -167,8 +181,7 @@ class Reckoning:
             reason += f", {costs[1]} at the least"
         if budget is not None:
             reason += f", {budget:g} are allowed"
-        part = _rounded_down(self._allowed / (_FROZEN * self.seconds) * self.settings.epochs * self.rows)
-        part = max(part, _FEW_ROWS_PER_LABEL * self.classes)
+        part = max(_rounded_down(self._rows_in_time(_FROZEN)), _FEW_ROWS_PER_LABEL * self.classes)
         if self.fewest_epochs is not None or part >= self.rows:
             return RecipeChoice("frozen", f"{reason}; --recipe full does it all the same")
         reason += f"; {part:,} rows instead of {self.rows:,} are learned from{_MORE_TIME}"

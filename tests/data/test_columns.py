@@ -154,6 +154,24 @@ def test_no_column_like_labels_is_told_with_the_columns_found(other):
         guess_columns(sample)
 
 
+@pytest.mark.parametrize("prefix", ["", "bertcnn_"])
+def test_a_models_own_answers_are_never_the_label_nor_the_text(prefix):
+    ours = [f"{prefix}{name}" for name in ("predicted_label", "confidence", "decision", "because", "p_billing")]
+    answer = ("billing", "0.9", "auto")
+    rows = [
+        (f"the router number {row} is dead again", ["net", "shop"][row % 2], *answer, f"router {row} | is dead again", "0.9")
+        for row in range(40)
+    ]
+    table = Chunk(("message", "correct_label", *ours), rows, list(range(2, 42)))
+    choice = guess_columns(table)
+    assert (choice.text, choice.label) == (("message",), "correct_label")
+    assert "predicted" not in choice.reasons["label"]
+    assert guess_columns(table, label=ours[0]).label == ours[0]  # asked for by name
+    without = Chunk((ours[3], *ours[:3]), [row[5:6] + row[2:5] for row in rows], list(range(2, 42)))
+    with pytest.raises(ColumnError, match="no column looks like text"):
+        guess_columns(without)
+
+
 def test_one_label_only_is_left_to_training_to_tell():
     assert guess_columns(table(["text", "label"], text, one_of("billing"))).label == "label"
 

@@ -4,6 +4,7 @@ import csv
 import datetime
 import gzip
 import json
+import os
 import tracemalloc
 
 import pyarrow
@@ -62,6 +63,30 @@ def test_parquet_values_become_plain_text(tmp_path):
     rows, lines, _ = read(tmp_path / "in.parquet")
     assert rows == [("NA", "1", "true", str(10**18)), ("", "2.5", "", "2"), ("007", "", "false", "3")]
     assert lines == [1, 2, 3]
+
+
+def test_long_numbers_and_single_precision_keep_the_digits_that_were_written(tmp_path):
+    cards = [1234567890123456.0, 98765432109876543210.0, -1e300, float("inf")]
+    single = pyarrow.array([0.1, None, 7.0, float("nan")], pyarrow.float32())
+    pyarrow.parquet.write_table(pyarrow.table({"card": cards, "share": single}), tmp_path / "in.parquet")
+    rows, _, _ = read(tmp_path / "in.parquet")
+    assert rows == [("1234567890123456", "0.1"), ("98765432109876543488", ""), ("-1e+300", "7"), ("inf", "")]
+    book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
+    sheet = book.add_worksheet()
+    sheet.write_row(0, 0, ["text", "card"])
+    sheet.write_row(1, 0, ["router", 1234567890123456])
+    book.close()
+    assert read(tmp_path / "in.xlsx")[0] == [("router", "1234567890123456")]
+
+
+def test_dates_that_python_cannot_hold_are_read(tmp_path):
+    never = pyarrow.array([253402300799000000, 0], pyarrow.timestamp("us", tz="Asia/Tokyo"))
+    days = pyarrow.array([3_000_000, 0], pyarrow.int32()).cast(pyarrow.date32())
+    pyarrow.parquet.write_table(pyarrow.table({"text": ["router", "bill"], "until": never, "day": days}), tmp_path / "in.parquet")
+    rows, _, _ = read(tmp_path / "in.parquet")
+    assert [row[0] for row in rows] == ["router", "bill"]
+    assert rows[1][2] == "1970-01-01"
+    assert all(all(row) for row in rows)
 
 
 def test_excel_values_become_plain_text_and_lines_are_sheet_rows(tmp_path):
@@ -338,6 +363,13 @@ def test_impossible_names_are_told(tmp_path, name):
 def test_a_path_below_a_file_is_told(tmp_path):
     with pytest.raises(TableError, match="there is no file"):
         open_table(save(tmp_path, "text\na\n") / "in.csv")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names")
+def test_a_pipe_is_told_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "in.csv")
+    with pytest.raises(TableError, match="is a pipe or a device; expected a file, which is read more than once"):
+        open_table(tmp_path / "in.csv")
 
 
 def test_a_folder_is_told(tmp_path):

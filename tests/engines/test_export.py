@@ -24,6 +24,7 @@ from bertcnn.engines.quantize import _serialized
 from bertcnn.errors import BundleError, ExportError, OutputError, SettingsError
 from bertcnn.saved_engine import EngineRecord, SavedEngine, read_engine
 from bertcnn.text.cleaning import clean_text
+from tests.test_classifier import Notes
 from tests.test_predictor import NAUGHTY
 from tests.tickets import tickets
 from tests.tiny import saved
@@ -160,17 +161,30 @@ def test_the_other_activations_are_written_to_onnx_too(activation, tmp_path):
 # === What is refused ===
 
 
-def rolled(bundle):
+def rolled(bundle, precision="int8"):
     """An engine that gives every label's logit to its neighbour."""
     tensors = {name: np.roll(tensor, 1, axis=-1) if name.startswith("logits/") else tensor for name, tensor in bundle.tensors.items()}
     files = _serialized(classifier_graph(tensors, bundle.config.encoder, bundle.config.head))
-    record = EngineRecord(precision="int8", reason="a test", compared_on_rows=1, agreement=1.0, macro_f1_loss=0.0, versions={})
+    record = EngineRecord(precision=precision, reason="a test", compared_on_rows=1, agreement=1.0, macro_f1_loss=0.0, versions={})
     return SavedEngine(record, lambda: files)
+
+
+def test_an_int8_engine_that_answers_otherwise_gives_way_to_float32(encoder_folder, tmp_path):
+    bundle, notes = read_bundle(saved(encoder_folder)), Notes()
+    write_bundle(replace(bundle, engine=rolled(bundle)), tmp_path / "model")
+    report = export_model(tmp_path / "model", "openvino", tmp_path / "out", progress=notes)
+    assert report.record.precision == "float32"
+    assert report.record.parity.bound is not None
+    (told,) = (note for note in notes.notes if "float32" in note)
+    assert re.match(
+        r"in int8 the exported model gives another label on \d+ of 2\d\d test texts, such as .*: it is exported in float32", told
+    )
+    assert set(report.record.files) == {"README.md", "labels.json", "model.bin", "model.xml", "vocab.txt"}
 
 
 def test_an_export_that_answers_otherwise_is_refused_and_leaves_nothing(encoder_folder, tmp_path):
     bundle = read_bundle(saved(encoder_folder))
-    write_bundle(replace(bundle, engine=rolled(bundle)), tmp_path / "model")
+    write_bundle(replace(bundle, engine=rolled(bundle, "float32")), tmp_path / "model")
     with pytest.raises(ExportError, match=r"another label on \d+ of 2\d\d test texts, such as .*nothing was exported"):
         export_model(tmp_path / "model", "openvino", tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]

@@ -190,6 +190,14 @@ def test_a_part_of_the_rows_is_learned_from_where_an_epoch_takes_too_long(second
     assert choice.reason.endswith(ending + MORE_TIME)
 
 
+def test_all_rows_are_learned_from_where_frozen_is_in_time():
+    for seconds in (5 * 16 * 60.0, 5 * 60 * 60.0):  # an epoch takes 16 minutes or 60, of which `frozen` takes 4 or 15
+        choice = Reckoning(10**6, 2, seconds, FULL).choice()
+        assert (choice.recipe, choice.changes) == ("frozen", {})
+        assert choice.reason.endswith("--recipe full does it all the same")
+    assert Reckoning(10**6, 2, 5 * 61 * 60.0, FULL).choice().changes == {"trainings": 1, "epochs": 1, "most_rows": 240_000}
+
+
 def test_rows_that_are_seen_once_have_to_be_more():
     an_epoch = 15 * 60.0
     assert Reckoning(16_000, 2, 5 * an_epoch, FULL).choice().changes == {"trainings": 1, "epochs": 1}
