@@ -150,8 +150,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         classes = np.unique(np.asarray(learning.each_label))
         usable, learning = len(learning.texts), learning.of(learning.part(given.most_rows, seed))
         columns = columns or Columns()
-        separator = (columns.separator or separator_for(classes.tolist())) if learning.several else None
-        columns = replace(columns, separator=separator)
+        columns = replace(columns, separator=(columns.separator or separator_for(classes.tolist())) if learning.several else None)
         check_targets(PrecisionTargets.of(self.auto_precision), [str(name) for name in classes])
 
         start = load_start(self.encoder, given.max_tokens, seed=seed, progress=progress)
@@ -168,6 +167,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         kept = self._savepoints(savepoints, (recipe, settings, head), encoder, [*train_rows.arrays(), *valid_rows.arrays()])
         known = rows_to_know(train_rows.token_ids, train_rows.labels)
         known_ids, refit = [train_rows.token_ids[row] for row in known], settings.refit and valid is None
+        if changes.get("refit") and not refit:
+            progress.note("validation rows that are given are never learned from: nothing is trained once more")
         train_once = partial(
             train,
             head=head,

@@ -46,10 +46,10 @@ class DividedRows:
 
 
 def divided_rows(
-    data: str | Path, valid: str | Path | None, text: str | Sequence[str] | None, label: str | None, progress: Progress
+    data: str | Path, valid: str | Path | None, text: str | Sequence[str] | None, label: str | None, multi_label: str, progress: Progress
 ) -> DividedRows:
     """The labelled rows, divided."""
-    learned = labelled_rows(data, text=text, label=label, progress=progress)
+    learned = labelled_rows(data, text=text, label=label, multi_label=multi_label, progress=progress)
     names = [name for _, name in learned]
     check_labels(names)
     if valid is None:
@@ -58,7 +58,7 @@ def divided_rows(
         told = "once" if len(parts) == 1 else f"in {len(parts)} of {_FOLDS} folds"
         progress.note(f"each trial is validated {told}, on {sum(len(held_out) for _, held_out in parts):,} of {len(texts):,} rows")
         return DividedRows(texts, names, parts)
-    others = labelled_rows(valid, text=text, label=label, progress=progress)
+    others = labelled_rows(valid, text=text, label=label, multi_label=multi_label, progress=progress)
     unknown = sorted({name for _, name in others} - set(names))
     if unknown or not others:
         raise LabelError(

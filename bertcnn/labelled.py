@@ -16,11 +16,12 @@ from bertcnn.data.label_sets import AUTO, LISTS, LabelSet, choose_separator, nam
 from bertcnn.data.labels import check_labels
 from bertcnn.data.rare_labels import merge_rare
 from bertcnn.data.slices import slice_columns
-from bertcnn.data.tables import Table, column_position, read_table
+from bertcnn.data.tables import Table, column_position, list_columns, read_table
 from bertcnn.engines import EngineName
-from bertcnn.errors import LabelError
+from bertcnn.errors import ColumnError, LabelError, SettingsError, one_line
 from bertcnn.evaluation.metrics import Evaluation, check_known, evaluate, evaluate_sets
 from bertcnn.files import real_folder
+from bertcnn.hierarchy import LEVELS
 from bertcnn.predictor import Predictor, loaded
 from bertcnn.progress import Progress, Silent
 from bertcnn.text.cleaning import is_blank
@@ -95,6 +96,8 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     started = time.perf_counter()
     classifier = classifier or BertCNNClassifier()
     progress = classifier.progress or Silent()
+    if min_rows < 0:
+        raise SettingsError(f"min_rows {min_rows}", expected="a number of rows, 0 or more", fix="give for example 5")
     check_bundle_target(Path(out), overwrite)
     table = _read(data, Path(out), progress)
     choice = guess_columns(table, text=text, label=label)
@@ -110,12 +113,22 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     merged = merge_rare([name for names, use in zip(sets, usable, strict=True) if use for name in names], min_rows)
     if merged.merged:
         progress.note(merged.in_words())
+        for parent in sorted(set(merged.merged.values())):
+            if any(name.startswith(parent + LEVELS) and name not in merged.merged for names in sets for name in names):
+                progress.note(f"{one_line(parent)} is a label now, so answers that waver between labels below it do not fall back to it")
     sets = [merged.of(names) for names in sets]
     check_labels([name for names, use in zip(sets, usable, strict=True) if use for name in names])
     labels = sets if separator is not None else ["".join(names) for names in sets]
     held_out, slices = None, slice_columns(table, choice)
     if valid is not None:
         other = _read(valid, Path(f"{Path(out)}.valid"), progress)
+        for column in (*choice.text, str(choice.label)):
+            if column not in other.columns:
+                raise ColumnError(
+                    f"no column {column!r} in the validation file {str(valid)!r}",
+                    expected=f"the columns of the training file; found are {list_columns(other.columns)}",
+                    fix="give its columns the same names",
+                )
         names = [merged.of(names_in(cell, separator)) for cell in _label_cells(other, choice)]
         held_out = _texts(other, choice.text), names if separator is not None else ["".join(name) for name in names]
         slices = slice_columns(other, choice)
@@ -245,6 +258,7 @@ def labelled_rows(
     *,
     text: str | Sequence[str] | None = None,
     label: str | None = None,
+    multi_label: str = AUTO,
     progress: Progress | None = None,
 ) -> list[tuple[str, str]]:
     """The rows of a file that have a text and a label.
@@ -253,6 +267,7 @@ def labelled_rows(
         data: a labelled file, as for training.
         text: the text column or columns; guessed by default.
         label: the label column; guessed by default.
+        multi_label: "no" takes every cell for one label.
         progress: told of the columns chosen, and of rows that cannot be read.
 
     Raises:
@@ -263,12 +278,12 @@ def labelled_rows(
     table = _read(data, None, progress)
     choice = guess_columns(table, text=text, label=label)
     _explain(choice, progress)
-    separator = choose_separator(table.column(str(choice.label)))
+    separator = choose_separator(table.column(str(choice.label)), multi_label)
     if separator is not None:
         raise LabelError(
             f"rows with several labels in column {choice.label!r} of {str(data)!r}",
             expected="one label a row, which this command needs",
-            fix="give a file with one label a row; `bertcnn train` learns from several",
+            fix="give a file with one label a row, or multi_label 'no' if a cell is one label; `bertcnn train` learns from several",
         )
     rows = zip(_texts(table, choice.text), table.column(str(choice.label)), strict=True)
     return [(content, name) for content, name in rows if not is_blank(content) and not is_blank(name)]

@@ -168,7 +168,7 @@ def training_report(bundle: Bundle, engine: Engine, learned: Rows, held_out: Row
     """
     names, judgement = list(bundle.labels), measured.judgement
     confidence, right = judgement.confidence, judgement.right
-    sure = confidence >= _thresholds(bundle.decisions, len(names))[judgement.first]
+    sure = _automatic(bundle, judgement)
     answered = Answered(right, confidence, sure if measured.outside is None else sure & ~measured.outside)
     report = Report(
         title=f"Text classifier with {len(names)} labels",
@@ -197,6 +197,17 @@ def training_report(bundle: Bundle, engine: Engine, learned: Rows, held_out: Row
         marks=find_marks(learned.texts, learned.cells, lambda texts: Predictor(bundle, engine).answer(texts).because),
     )
     return render(report)
+
+
+def _automatic(bundle: Bundle, judgement: Judgement) -> np.ndarray:
+    """Which answers are certain enough, a parent's too, bool [rows]."""
+    sure = judgement.confidence >= _thresholds(bundle.decisions, len(bundle.labels))[judgement.first]
+    if bundle.decisions.parent_thresholds:
+        shares = bundle.hierarchy.with_parents(judgement.shares)
+        for level, threshold in enumerate(bundle.decisions.parent_thresholds):
+            if threshold is not None:
+                sure |= bundle.hierarchy.best_parents(shares, level)[1] >= threshold
+    return sure
 
 
 def _thresholds(decisions: Decisions, labels: int) -> np.ndarray:

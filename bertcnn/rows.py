@@ -10,7 +10,7 @@ import numpy as np
 
 from bertcnn.data.label_sets import LabelSet, check_sets, indicators, is_set, rarest
 from bertcnn.data.labels import check_label_types, check_labels, check_one_type
-from bertcnn.data.splits import split_validation, stratified_part
+from bertcnn.data.splits import duplicate_key, split_validation, stratified_part
 from bertcnn.engines import Engine
 from bertcnn.errors import LabelError, SettingsError, one_line
 from bertcnn.predictor import check_texts
@@ -170,6 +170,13 @@ def _given(valid: tuple[Sequence[str], Sequence[Any]], learning: LabelledTexts, 
             f"validation rows with the labels {one_line(', '.join(unknown))}" if unknown else "0 validation rows",
             expected="rows with labels that the training rows have",
             fix="correct the validation rows, or leave them out so that a split is made",
+        )
+    learned = {duplicate_key(text) for text in learning.texts}
+    again = sum(duplicate_key(text) in learned for text in rows.texts)
+    if again:
+        progress.note(
+            f"{again:,} of {len(rows.texts):,} validation rows are among those learned from: figures will be too good, and thresholds "
+            "too low; take them out of one of the two"
         )
     return rows
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
 import pydantic
@@ -208,9 +209,11 @@ class PrecisionTargets(Settings):
                 return cls(overall=given)
             named: dict[str, float] = {}
             overall: dict[str, float] = {}
-            for part in given.split(","):
-                label, equals, share = part.rpartition("=")
-                (named if equals else overall)[label.strip()] = float(share)
+            for label, share in _shares(given):
+                shares = overall if label is None else named
+                if (label or "") in shares:
+                    raise ValueError(f"{label} twice")
+                shares[label or ""] = share
             return cls(labels=named, **({"overall": overall[""]} if overall else {}))
         except (ValueError, SettingsError):
             raise SettingsError(
@@ -221,6 +224,30 @@ class PrecisionTargets(Settings):
 
     def __str__(self) -> str:
         return ",".join([f"{self.overall:g}", *(f"{label}={share:g}" for label, share in sorted(self.labels.items()))])
+
+
+def _shares(given: str) -> Iterator[tuple[str | None, float]]:
+    """Each share with its label, None for all labels; a label may have commas.
+
+    Raises:
+        ValueError: what stands at the end is no share.
+
+    Example:
+        >>> list(_shares("0.9, loans, cards or other=0.99"))
+        [(None, 0.9), ('loans, cards or other', 0.99)]
+    """
+    waiting = ""
+    for part in given.split(","):
+        label, equals, share = f"{waiting}{part}".rpartition("=")
+        try:
+            found = float(share)
+        except ValueError:
+            waiting += f"{part},"
+            continue
+        yield label.strip() if equals else None, found
+        waiting = ""
+    if waiting:
+        raise ValueError(waiting)
 
 
 Recipe = Literal["auto", "few-shot", "frozen", "full"]

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.metrics import f1_score
 
 from bertcnn.classifier import embed_on_cpu
+from bertcnn.data.label_sets import AUTO
 from bertcnn.divided import DividedRows, divided_rows
 from bertcnn.errors import SettingsError, TrainingError
 from bertcnn.evaluation.best_of_many import chance_of_best
@@ -116,6 +117,7 @@ def tune(  # noqa: PLR0913 - what a search is made of
     text: str | Sequence[str] | None = None,
     label: str | None = None,
     valid: str | Path | None = None,
+    multi_label: str = AUTO,
     encoder: str | Path = "minilm-l6",
     recipe: Recipe = "auto",
     seed: int = 0,
@@ -137,6 +139,7 @@ def tune(  # noqa: PLR0913 - what a search is made of
         text: the text column or columns; guessed by default.
         label: the label column; guessed by default.
         valid: a file of validation rows; by default rows of `data`, as above.
+        multi_label: "no" takes every cell for one label; rows with several are refused.
         encoder: name of a published encoder, or a folder that holds one.
         recipe: whose settings; "auto" chooses, as for training.
         seed: of the search and its trainings. With a number of trials that fits into the time, the outcome is the same each time.
@@ -160,8 +163,8 @@ def tune(  # noqa: PLR0913 - what a search is made of
     progress = progress or Silent()
     _check(recipe, seed, minutes, trials)
     need_optuna()
-    target = check_settings_target(out, overwrite or study_path(Path(out).expanduser().absolute()).exists())
-    rows = divided_rows(data, valid, text, label, progress)
+    target = check_settings_target(out, overwrite or study_path(Path(out).expanduser().absolute()).exists(), [data, valid])
+    rows = divided_rows(data, valid, text, label, multi_label, progress)
     start = load_start(encoder, FULL.max_tokens, seed=seed, progress=progress)
     tokenized = TokenizedRows(start.tokenizer.encode(rows.texts).token_ids, np.unique(rows.labels, return_inverse=True)[1])
     chosen = _recipe(recipe, start, tokenized, rows.parts[0][0], progress)

@@ -112,6 +112,29 @@ def test_rare_labels_are_merged_on_request_and_look_alikes_told(encoder_folder, 
     assert "label: 'label' (as in training)" in told.notes
 
 
+def test_a_parent_that_becomes_a_label_is_told_and_a_number_of_rows_below_0(encoder_folder, tmp_path):
+    texts, labels = tickets(6)
+    names = {"billing": "net > wifi", "hardware": "net > cable", "software": "app"}
+    rows = as_csv([*texts, "a parcel", "the van"], [*(names[label] for label in labels), "net > post", "net > car"])
+    data, notes = write(tmp_path / "data.csv", rows), Notes()
+    classifier = quick(encoder_folder, training=ONE_EPOCH, progress=notes)
+    with pytest.raises(SettingsError, match="min_rows -1; expected a number of rows, 0 or more"):
+        train_csv(data, tmp_path / "model", classifier, min_rows=-1)
+    train_csv(data, tmp_path / "model", classifier, min_rows=2)
+    assert "'net' is a label now, so answers that waver between labels below it do not fall back to it" in notes.notes
+
+
+def test_validation_rows_that_are_learned_from_too_are_told_and_so_is_a_refit_that_cannot_be(encoder_folder, tmp_path):
+    texts, labels = tickets(6)
+    data, notes = write(tmp_path / "data.csv", as_csv(texts, labels)), Notes()
+    valid = write(
+        tmp_path / "valid.csv", as_csv([texts[0].upper() + "!", texts[1], "an invoice that is new"], [labels[0], labels[1], "billing"])
+    )
+    train_csv(data, tmp_path / "model", quick(encoder_folder, training={**ONE_EPOCH, "refit": True}, progress=notes), valid=valid)
+    assert any(note.startswith("2 of 3 validation rows are among those learned from: figures will be too good") for note in notes.notes)
+    assert "validation rows that are given are never learned from: nothing is trained once more" in notes.notes
+
+
 @pytest.mark.parametrize(("recipe", "trainings"), [("frozen", 1), ("few-shot", 2), ("full", 2)])
 def test_a_training_that_was_broken_off_goes_on_and_ends_as_an_unbroken_one(encoder_folder, tmp_path, monkeypatch, recipe, trainings):
     class Stopping(Notes):
@@ -143,7 +166,8 @@ def test_a_training_that_was_broken_off_goes_on_and_ends_as_an_unbroken_one(enco
 
 def test_validation_rows_need_the_same_columns_and_labels(encoder_folder, tmp_path):
     data = write(tmp_path / "data.csv", as_csv(*tickets(6)))
-    with pytest.raises(ColumnError, match="no column 'label'"):
+    told = r"no column 'label' in the validation file '.*a.csv'; expected the columns of the training file; found are 'text', 'team'"
+    with pytest.raises(ColumnError, match=told):
         train_csv(data, tmp_path / "model", quick(encoder_folder), valid=write(tmp_path / "a.csv", "text,team\nrouter,billing\n"))
     with pytest.raises(LabelError, match="validation rows with the labels 'spam'"):
         train_csv(data, tmp_path / "model", quick(encoder_folder), valid=write(tmp_path / "b.csv", "text,label\nrouter,spam\n"))

@@ -10,6 +10,7 @@ import bertcnn
 from bertcnn import BertCNNClassifier, evaluate_csv, train_csv
 from bertcnn.bundle import read_bundle
 from bertcnn.errors import OutputError, SettingsError
+from bertcnn.evaluation.decisions import automation
 from bertcnn.reporting import Origin, marked, report_path, sha256_of
 from tests.pages import read_page
 from tests.test_classifier import QUICK, Notes, quick
@@ -110,11 +111,28 @@ def test_a_report_of_own_rows_has_the_evaluations_figures_and_marked_examples(tr
     assert 0 <= automatic <= len(texts)
 
 
-def test_blank_texts_count_as_in_the_evaluation(trained, tmp_path):
+def test_blank_texts_are_left_out_as_in_the_evaluation(trained, tmp_path):
     (tmp_path / "data.csv").write_text("text,label\nrouter,hardware\n,billing\nbill,billing\n")
     figures = evaluate_csv(trained / "model", tmp_path / "data.csv", text="text", label="label", report=tmp_path / "r.html")
-    assert figures.rows == 3
+    assert figures.rows == 2
     assert read_page((tmp_path / "r.html").read_text()).one(id="accuracy").value == figures.accuracy
+
+
+def test_parents_count_among_the_automatic_answers_of_slices(encoder_folder, tmp_path):
+    chance = np.random.default_rng(0)
+
+    def halved(each):  # of each label, in two that nothing can tell apart
+        texts, labels = tickets(each)
+        return texts, [f"{label} > {'ab'[half]}" for label, half in zip(labels, chance.integers(2, size=len(labels)), strict=True)]
+
+    classifier = quick(encoder_folder, auto_precision=0.9).fit(*halved(24), valid=halved(40))
+    classifier.save(tmp_path / "model", engine="keras")
+    found = automation(read_bundle(tmp_path / "model").decisions)
+    page = (tmp_path / "model" / "report.html").read_text()
+    assert found.parents
+    rows = re.findall(r'<td class="n">([\d,]+)</td><td class="n" data-value="[\d.]+">.*?</td><td class="n" data-value="([\d.]+)">', page)
+    by_length = [(int(rows_of.replace(",", "")), float(share)) for rows_of, share in rows]
+    assert sum(count * share for count, share in by_length) == pytest.approx(found.automatic)
 
 
 def test_nothing_is_overwritten_without_force(trained, tmp_path):

@@ -170,6 +170,12 @@ def test_a_place_that_is_taken_and_bad_requests_are_refused(unbroken, folder, en
     with pytest.raises(OutputError, match=r"cannot be used \(file is not a database\).*--force"):
         search(folder, encoder_folder, out="new.json")
     assert not (folder / "new.json").exists()
+    data = folder / "own.csv"
+    data.write_text(as_csv(*tickets(4)))
+    for given, valid in ((data, None), (folder / "tickets.csv", data)):
+        with pytest.raises(OutputError, match=r"own.csv' as data and as output; expected two different files"):
+            tune(given, data, valid=valid, encoder=encoder_folder, overwrite=True)
+    assert data.read_text() == as_csv(*tickets(4))
 
 
 def test_a_memory_opened_again_asks_for_what_it_would_have_asked_for(tmp_path):

@@ -27,6 +27,10 @@ def check(
     data: Annotated[Path, typer.Argument(help="File of texts, with or without labels: .csv .tsv .jsonl (.gz) .parquet .xlsx")],
     text: Annotated[str | None, typer.Option("--text", help="Text column, or several with commas between.", show_default="guessed")] = None,
     label: Annotated[str | None, typer.Option("--label", help="Label column.", show_default="guessed")] = None,
+    multi_label: Annotated[
+        str,
+        typer.Option(help="What parts the labels of a row that has several, such as ','. no: none does.", show_default="; | or lists"),
+    ] = "auto",
     fix: Annotated[
         Path | None,
         typer.Option("--fix", help="Write all rows here, with the columns suggested_label and finding added.", show_default=False),
@@ -49,7 +53,9 @@ def check(
     from bertcnn.doctor.check import check_csv
 
     with show_progress() as progress:
-        report = check_csv(data, text=text, label=label, fix=fix, encoder=encoder, overwrite=force, progress=progress)
+        report = check_csv(
+            data, text=text, label=label, multi_label=multi_label, fix=fix, encoder=encoder, overwrite=force, progress=progress
+        )
     if json_file is not None:
         _write_json(json_file, report)
     show_report(report)

@@ -94,7 +94,9 @@ def train(
     refit: Annotated[
         bool | None,
         typer.Option(
-            "--refit/--no-refit", help="In the end, train once more on all rows, in twice the time.", show_default="few-shot only"
+            "--refit/--no-refit",
+            help="In the end, train once more on all rows, in twice the time; not with --valid.",
+            show_default="few-shot only",
         ),
     ] = None,
     auto_precision: Annotated[

@@ -29,6 +29,9 @@ def tune(
     text: Annotated[str | None, typer.Option("--text", help="Text column, or several with commas between.", show_default="guessed")] = None,
     label: Annotated[str | None, typer.Option("--label", help="Label column.", show_default="guessed")] = None,
     valid: Annotated[Path | None, typer.Option(help="Labelled file of validation rows.", show_default="rows of DATA")] = None,
+    multi_label: Annotated[
+        str, typer.Option(help="no: a cell is one label, also with ; or | in it.", show_default="rows with several are refused")
+    ] = "auto",
     encoder: Annotated[str, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.")] = _ENCODER,
     seed: Annotated[int, typer.Option(help="Makes a search of so many trials repeat exactly.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
@@ -46,7 +49,7 @@ def tune(
     for path in (data, valid):
         if path is not None:
             check_input(path)
-    check_settings_target(out, force or study_path(out).exists())
+    check_settings_target(out, force or study_path(out).exists(), [data, valid])
     load_keras()
     from bertcnn.tuning import TuningInterrupted
     from bertcnn.tuning import tune as search
@@ -59,6 +62,7 @@ def tune(
                 text=text,
                 label=label,
                 valid=valid,
+                multi_label=multi_label,
                 encoder=encoder,
                 recipe=recipe,  # type: ignore[arg-type]
                 seed=seed,

@@ -32,6 +32,7 @@ _NEVER_LABEL_WORDS = _list("""
 """)
 _OF_LABELS = ("name", "id")  # as in label_name
 _ANSWERS = frozenset(("predicted_label", "confidence", "decision", "because"))  # columns of a scored file
+_ADVICE = frozenset(("suggested_label", "finding"))  # of one that the doctor wrote
 _TEXT_WORDS = _list("""
     text texts message narrative complaint description body content comment utterance sentence review transcript question query feedback
     details request ticket note remarks nachricht beschreibung inhalt anliegen anfrage kommentar beschwerde mitteilung texte corps contenu
@@ -83,7 +84,8 @@ def guess_columns(sample: Chunk, *, text: str | Sequence[str] | None = None, lab
     Of several columns that could be the label, a name says more than contents: label, category, intent, class, target, topic, queue, team,
     department, product, issue ..., in this order and in several languages, a name that is such a word before one that contains it; then
     columns without a telling name, the last one first; then priority or severity. Channel, status, language, company and the like are
-    never guessed, nor the columns that scoring added to a file. Of several texts, the one with a telling name, then the longest.
+    never guessed, nor the columns that scoring or the doctor added to a file. Of several texts, the one with a telling name, then the
+    longest.
 
     Args:
         sample: a whole `Table`, or some of its rows.
@@ -199,7 +201,7 @@ def _profiles(sample: Chunk) -> list[_Profile]:
 
 
 def _answers(columns: Sequence[str]) -> set[str]:
-    """The columns that scoring added, of a file that was scored; learning from them, or comparing with them, would tell nothing.
+    """The columns that scoring, or the doctor, added to a file; learning from them, or comparing with them, would tell nothing.
 
     Example:
         >>> sorted(_answers(["text", "team", "predicted_label", "confidence", "decision", "because", "p_billing"]))
@@ -208,9 +210,9 @@ def _answers(columns: Sequence[str]) -> set[str]:
         set()
     """
     plain = {name: re.sub(r"\A(bertcnn_)+", "", name) for name in columns}
-    if not _ANSWERS.issubset(plain.values()):
-        return set()
-    return {name for name, ours in plain.items() if ours in _ANSWERS or ours.startswith("p_")}
+    scored = _ANSWERS.issubset(plain.values())
+    ours = (_ANSWERS if scored else frozenset()) | (_ADVICE if _ADVICE.issubset(plain.values()) else frozenset())
+    return {name for name, called in plain.items() if called in ours or (scored and called.startswith("p_"))}
 
 
 def _profile(name: str, place: int, cells: list[str]) -> _Profile:

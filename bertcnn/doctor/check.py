@@ -10,7 +10,7 @@ import numpy as np
 
 from bertcnn.data.formats import check_input
 from bertcnn.data.label_names import spellings
-from bertcnn.data.label_sets import join_labels
+from bertcnn.data.label_sets import AUTO, join_labels
 from bertcnn.doctor.fixing import check_fix, rejects_of, write_fixed
 from bertcnn.doctor.labels import check_missing, check_rare, check_similar_names, check_spellings
 from bertcnn.doctor.languages import check_languages
@@ -31,6 +31,7 @@ def check_csv(
     *,
     text: str | Sequence[str] | None = None,
     label: str | None = None,
+    multi_label: str = AUTO,
     fix: str | Path | None = None,
     encoder: str | Path = "minilm-l6",
     overwrite: bool = False,
@@ -46,6 +47,8 @@ def check_csv(
         data: .csv, .tsv, .jsonl (each also .gz), .parquet or .xlsx.
         text: the text column or columns; guessed by default.
         label: the label column; guessed by default. Without one only the texts are checked.
+        multi_label: what stands between the labels of a row that has several, such as ","; "auto" finds ; and | and JSON lists by itself,
+            "no" takes every cell for one label.
         fix: a file to write: the input's columns and rows as they are, then `suggested_label` (empty where the label stands) and `finding`.
         encoder: reads the texts, and its limit of tokens is the one that texts are held against.
         overwrite: replace an existing `fix`.
@@ -64,7 +67,7 @@ def check_csv(
     check_input(path)
     if target is not None:
         check_fix(path, target, overwrite)
-    patient = read_patient(path, text, label, None if target is None else rejects_of(target), progress)
+    patient = read_patient(path, text, label, multi_label, None if target is None else rejects_of(target), progress)
     fetched = fetch_encoder(encoder, progress=progress)
     findings, suggestions, suspicion, skipped = _examine(patient, fetched, progress)
     findings = by_weight(findings)

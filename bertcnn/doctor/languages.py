@@ -11,6 +11,8 @@ from bertcnn.doctor.report import Finding, examples_of, percent
 
 _SURE = 0.9  # probability; on 5,040 English tickets nothing was wrong above 0.53
 _FEWEST_LETTERS = 12
+_ENCODERS = "en"  # the language of the default encoder
+_FEWEST_FOREIGN = 10  # texts that are recognised, to speak of another main language
 _LOOKED_AT = 400  # characters
 
 
@@ -29,9 +31,22 @@ def check_languages(patient: Patient) -> list[Finding]:
                 known[text] = language
     languages = {row: known[text.strip()] for row, text in enumerate(patient.texts) if text.strip() in known}
     counts = Counter(languages.values())
-    if len(counts) < 2:
+    main = counts.most_common(1)[0][0] if counts else _ENCODERS
+    foreign = main != _ENCODERS
+    if len(counts) < 2 and not (foreign and counts[main] >= _FEWEST_FOREIGN):
         return []
-    main = counts.most_common(1)[0][0]
+    if len(counts) < 2:
+        return [
+            Finding(
+                "languages",
+                "look",
+                f"the {counts[main]:,} of {len(patient.texts):,} texts whose language is recognised are in {main!r}",
+                f"The default encoder knows English: train with one that knows {main!r} (--encoder).",
+                {},
+                (),
+                {"languages": dict(counts)},
+            )
+        ]
     rows = {row: f"language {language!r}" for row, language in languages.items() if language != main}
     names = ", ".join(f"{language} {number:,}" for language, number in counts.most_common(6))
     return [
@@ -40,7 +55,9 @@ def check_languages(patient: Patient) -> list[Finding]:
             "look",
             f"{len(rows):,} of {len(languages):,} recognised texts ({percent(len(rows) / len(languages))}) are not in the main "
             f"language, {main!r} ({names})",
-            "The default encoder knows English. Sort other languages out, or train on them with an encoder that knows them.",
+            f"The default encoder knows English: train with one that knows {main!r} and the others (--encoder)."
+            if foreign
+            else "The default encoder knows English. Sort other languages out, or train on them with an encoder that knows them.",
             rows,
             examples_of(rows, patient.lines, patient.texts),
             {"languages": dict(counts.most_common())},

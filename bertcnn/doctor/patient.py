@@ -70,13 +70,16 @@ class Patient:
         return [name for name in self.table.columns if name not in self.choice.text and name != self.choice.label]
 
 
-def read_patient(path: Path, text: str | Sequence[str] | None, label: str | None, rejects: Path | None, progress: Progress) -> Patient:
+def read_patient(
+    path: Path, text: str | Sequence[str] | None, label: str | None, multi_label: str, rejects: Path | None, progress: Progress
+) -> Patient:
     """Read a file as a whole.
 
     Args:
         path: the file.
         text: the text column or columns; guessed by default.
         label: the label column; guessed by default, and a file without one is fine.
+        multi_label: what stands between the labels of a row that has several, "no", or "auto".
         rejects: where rows go that cannot be read; None to keep no more of them than a few examples.
         progress: told how far it is.
 
@@ -100,7 +103,7 @@ def read_patient(path: Path, text: str | Sequence[str] | None, label: str | None
     labels, separator = None, None
     if choice.label is not None:
         labels = ["" if is_blank(name) else name for name in table.column(choice.label)]
-        separator = choose_separator(labels)
+        separator = choose_separator(labels, multi_label)
         if separator is not None:
             labels = [join_labels(split_cell(cell, separator), separator) if cell else "" for cell in labels]
         _check_labels(labels, choice.label)

@@ -45,6 +45,12 @@ def read_settings(folder: Path) -> EncoderSettings:
 def settings_of(path: Path) -> EncoderSettings:
     """The encoder's shape from a file with the keys of Hugging Face's `config.json`; see `read_settings`."""
     config = _read_json(path, expected="a BERT checkpoint's config.json")
+    if "encoder_name" in config and "head" in config:
+        raise EncoderError(
+            f"{str(path.parent)!r} is a trained classifier",
+            expected="an encoder",
+            fix="name the encoder that the classifier was trained from",
+        )
     kind, positions = config.get("model_type", "bert"), config.get("position_embedding_type", "absolute")
     activation = str(config.get("hidden_act", "gelu"))
     if kind != "bert" or positions != "absolute" or activation not in _ACTIVATIONS:

@@ -172,6 +172,21 @@ def test_a_models_own_answers_are_never_the_label_nor_the_text(prefix):
         guess_columns(without)
 
 
+def test_the_doctors_advice_is_never_the_label_nor_the_text():
+    rows = [
+        (
+            f"the router number {row} is dead again",
+            ["net", "shop"][row % 2],
+            ["", "shop"][row % 7 == 0],
+            "label probably wrong: 'net' it is",
+        )
+        for row in range(40)
+    ]
+    choice = guess_columns(Chunk(("message", "zustaendig", "suggested_label", "finding"), rows, list(range(2, 42))))
+    assert (choice.text, choice.label) == (("message",), "zustaendig")
+    assert "finding" not in choice.reasons["text"]
+
+
 def test_one_label_only_is_left_to_training_to_tell():
     assert guess_columns(table(["text", "label"], text, one_of("billing"))).label == "label"
 

@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import random
+import re
 
 import numpy as np
 import pytest
@@ -233,6 +234,41 @@ def test_labels_with_one_row_are_reported_though_no_model_can_judge_them(look):
     report = look(rows, label="label")
     assert report.finding("rare_labels").severity == "problem"
     assert "label errors" in report.skipped[0]
+
+
+GERMAN = (
+    "Mein Router zeigt seit gestern Abend nur noch ein rotes Licht und das Internet geht nicht mehr",
+    "Ich habe die Rechnung zweimal bezahlt und möchte mein Geld so schnell wie möglich zurück haben",
+    "Die App stürzt jedes Mal ab, wenn ich versuche, mein Passwort über das Menü zu ändern",
+)
+
+
+def german():
+    return [[f"T-{row}", f"{GERMAN[row % 3]}, bitte helfen Sie mir, Vorgang {row}", list(WORDS)[row % 3]] for row in range(30)]
+
+
+def test_a_file_in_a_language_that_the_default_encoder_does_not_know_is_told(look):
+    found = look(german()).finding("languages")
+    assert re.match(r"the [23]\d of 30 texts whose language is recognised are in 'de'", found.title)
+    assert "train with one that knows 'de'" in found.advice
+    mixed = look([*german(), ["T-x", "please tell me why the invoice of last month is twice as high as usual", "billing"]])
+    found = mixed.finding("languages")
+    assert list(found.rows) == [30]
+    assert "train with one that knows 'de' and the others" in found.advice
+    assert "Sort other languages out" not in found.advice
+
+
+def test_what_parts_the_labels_of_a_row_can_be_said(look):
+    rows = healthy()
+    for row in rows[::3]:
+        row[2] = "billing, hardware"
+    together = look(rows)
+    assert "billing, hardware" in together.facts["labels"]
+    apart = look(rows, multi_label=",")
+    assert apart.facts["labels"].keys() == {"billing", "hardware", "software"}
+    for row in rows:
+        row[2] = {"billing, hardware": "EU|billing", "billing": "US|billing", "hardware": "EU|hardware", "software": "US|software"}[row[2]]
+    assert look(rows, multi_label="no").facts["labels"].keys() == {"EU|billing", "EU|hardware", "US|software"}
 
 
 def test_a_file_of_thirty_rows_works(look):

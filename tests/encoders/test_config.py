@@ -58,6 +58,12 @@ def test_broken_json_is_refused_in_one_line(folder, name, read, content):
         read(folder)
 
 
+def test_a_classifier_is_told_from_an_encoder(folder):
+    (folder / "config.json").write_text('{"encoder": {}, "encoder_name": "minilm-l6", "head": {}}')
+    with pytest.raises(EncoderError, match=r"is a trained classifier; expected an encoder\. What to do: name the encoder that"):
+        read_settings(folder)
+
+
 def test_a_missing_or_impossible_shape_is_refused(folder):
     change_config(folder, num_attention_heads=3)
     with pytest.raises(BertCNNError, match="width divisible by heads, not 16 by 3"):

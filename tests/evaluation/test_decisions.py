@@ -177,10 +177,16 @@ def test_no_rows_decide_nothing():
     assert in_words(decisions) == "95 % precision cannot be shown on 0 held-out rows: all tickets go to review"
 
 
-@pytest.mark.parametrize("given_as", ["95", "", "a=b", "0.95,billing", 1.0, 0, "0.9,billing=2", None, "nan", True])
+@pytest.mark.parametrize("given_as", ["95", "", "a=b", "0.95,billing", 1.0, 0, "0.9,billing=2", "0.9,0.5", "a=.9,a=.8", None, "nan", True])
 def test_a_precision_that_is_none_is_told(given_as):
     with pytest.raises(SettingsError, match=r"^automatic precision .*expected a share between 0 and 1.*'0\.95,billing=0\.99'"):
         PrecisionTargets.of(given_as)
+
+
+def test_a_label_with_commas_can_have_a_precision_of_its_own():
+    targets = PrecisionTargets.of("Credit reporting, repair, or other=0.99, 0.9,billing=0.97")
+    assert targets == PrecisionTargets(overall=0.9, labels={"Credit reporting, repair, or other": 0.99, "billing": 0.97})
+    assert PrecisionTargets.of(str(targets)) == targets
 
 
 def test_targets_are_read_as_they_are_written():
