@@ -293,6 +293,8 @@ def _read(data: str | Path, out: Path | None, progress: Progress) -> Table:
     """A labelled file; rows that cannot be read are told of, and go beside the model where there is one."""
     rejects = out.with_name(out.name + ".rejects.csv") if out is not None and out.parent.is_dir() else None
     table = read_table(data, rejects=rejects)
+    if table.remark:
+        progress.note(table.remark)
     if table.rejected:
         where = f"; they and the reasons are in {rejects}" if rejects else ""
         progress.note(f"{table.rejected} of {len(table) + table.rejected} rows of {str(data)!r} could not be read{where}")

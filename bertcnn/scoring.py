@@ -173,6 +173,8 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
     progress, state = job.progress, InputState.of(job.source)
     with open_table(job.source, rejects=job.rejects) as reader:
         choice = guess_text_columns(reader.peek(), text=job.text, trained_on=_trained_on(model))
+        if reader.remark:
+            progress.note(reader.remark)
         progress.note(f"text: {choice.reasons['text']}")
         predictor = loaded(model, engine=job.engine, auto_precision=job.auto_precision)
         columns = OutputColumns(reader.columns, predictor, job.probabilities)

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from bertcnn.classifier import BertCNNClassifier
+from bertcnn.data.label_sets import AUTO
 from bertcnn.data.labels import check_labels
 from bertcnn.data.splits import split_validation
 from bertcnn.errors import LabelError, SettingsError, one_line
@@ -70,6 +71,7 @@ def compare_encoders(  # noqa: PLR0913 - a small experiment
     test: str | Path | None = None,
     text: str | Sequence[str] | None = None,
     label: str | None = None,
+    multi_label: str = AUTO,
     seeds: int = 5,
     rows_per_label: int | None = None,
     recipe: Recipe = "auto",
@@ -90,6 +92,7 @@ def compare_encoders(  # noqa: PLR0913 - a small experiment
             than 3,000 rows so many are taken, at even distances.
         text: the text column or columns; guessed by default.
         label: the label column; guessed by default.
+        multi_label: "no" takes every cell for one label; by default files whose rows have several are refused.
         seeds: how many, at least 2.
         rows_per_label: that are learned from; by default all.
         recipe: how both are trained.
@@ -104,7 +107,7 @@ def compare_encoders(  # noqa: PLR0913 - a small experiment
     progress = progress or Silent()
     if seeds < 2:
         raise SettingsError(f"{seeds} seeds", expected="at least 2, since chance is measured by their differences", fix="ask for 5")
-    learned, tested = _parts(data, test, text, label)
+    learned, tested = _parts(data, test, text=text, label=label, multi_label=multi_label)
     tested = [tested[row] for row in np.unique(np.linspace(0, len(tested) - 1, min(len(tested), _MOST_TESTED)).round().astype(int))]
     right = np.empty((2, seeds, len(tested)))
     for seed in range(seeds):
@@ -137,16 +140,16 @@ def judge(right: np.ndarray, trained_rows: int) -> Verdict:
 
 
 def _parts(
-    data: str | Path, test: str | Path | None, text: str | Sequence[str] | None, label: str | None
+    data: str | Path, test: str | Path | None, *, text: str | Sequence[str] | None, label: str | None, multi_label: str
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Texts with their labels, to learn from and to test on."""
-    rows = labelled_rows(data, text=text, label=label)
+    rows = labelled_rows(data, text=text, label=label, multi_label=multi_label)
     check_labels([name for _, name in rows])
     if test is None:
         kept, held_out = split_validation([content for content, _ in rows], [name for _, name in rows], _TESTED)
         learned, tested = [rows[row] for row in kept], [rows[row] for row in held_out]
     else:
-        learned, tested = rows, labelled_rows(test, text=text, label=label)
+        learned, tested = rows, labelled_rows(test, text=text, label=label, multi_label=multi_label)
     unknown = sorted({name for _, name in tested} - {name for _, name in learned})
     if unknown or not tested:
         raise LabelError(

@@ -6,12 +6,14 @@ import shutil
 import tracemalloc
 
 import pytest
+import xlsxwriter
 from sklearn.metrics import accuracy_score, f1_score
 
 import bertcnn
 from bertcnn import evaluate_csv, score_csv, train_csv
 from bertcnn.cli.evaluation import write_json
 from bertcnn.data.tables import read_table
+from bertcnn.doctor.check import check_csv
 from bertcnn.errors import BertCNNError, BundleError, ColumnError, LabelError, OutputError, SettingsError, TableError
 from tests.test_classifier import Notes, quick
 from tests.tickets import as_csv, tickets
@@ -53,6 +55,23 @@ def test_columns_rows_and_order_are_kept_and_ours_follow(predictor, tmp_path):
     assert report.decisions == {"review:ambiguous": 3, "review:empty": 1}
     assert rows[2]["predicted_label"] == rows[2]["confidence"] == rows[2]["p_billing"] == ""
     assert (report.rows, report.blank, report.rejected) == (4, 1, 0)
+
+
+def test_sheets_of_a_workbook_that_are_not_read_are_told_of(predictor, encoder_folder, tmp_path):
+    book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
+    for name in ("2025", "2024"):
+        sheet = book.add_worksheet(name)
+        for number, row in enumerate([("text", "label"), *zip(*tickets(8), strict=True)]):
+            sheet.write_row(number, 0, row)
+    book.close()
+    for work in (
+        lambda notes: score_csv(predictor, tmp_path / "in.xlsx", tmp_path / "out.csv", progress=notes),
+        lambda notes: evaluate_csv(predictor, tmp_path / "in.xlsx", progress=notes),
+        lambda notes: check_csv(tmp_path / "in.xlsx", encoder=encoder_folder, progress=notes),
+    ):
+        notes = Notes()
+        work(notes)
+        assert any(note.endswith("it has others: '2024' (25 rows)") for note in notes.notes)
 
 
 def test_a_precision_asked_for_holds_for_a_loaded_model_too(predictor, model, tmp_path):

@@ -54,7 +54,9 @@ def test_an_interval_holds_what_it_says():
 
 def test_an_encoder_is_no_better_than_itself(encoder_folder, tmp_path, monkeypatch):
     monkeypatch.setattr("bertcnn.training.recipes.FROZEN", FROZEN.model_copy(update={"epochs": 2, "fewest_steps": 0}))
-    (tmp_path / "tickets.csv").write_text(as_csv(*tickets()))
+    texts, labels = tickets()
+    cells = [name.replace("hardware", "router; cable") for name in labels]
+    (tmp_path / "tickets.csv").write_text(as_csv(texts, cells))
     notes = []
 
     class Listener:
@@ -62,7 +64,15 @@ def test_an_encoder_is_no_better_than_itself(encoder_folder, tmp_path, monkeypat
             notes.append(told)
 
     verdict = compare_encoders(
-        tmp_path / "tickets.csv", encoder_folder, encoder_folder, seeds=2, rows_per_label=6, recipe="frozen", progress=Listener()
+        tmp_path / "tickets.csv",
+        encoder_folder,
+        encoder_folder,
+        label="label",
+        multi_label="no",
+        seeds=2,
+        rows_per_label=6,
+        recipe="frozen",
+        progress=Listener(),
     )
     assert verdict.old == verdict.new
     assert (verdict.trained_rows, verdict.difference, verdict.word) == (18, 0, "did not help")
@@ -74,6 +84,9 @@ def test_an_encoder_is_no_better_than_itself(encoder_folder, tmp_path, monkeypat
 def test_bad_requests_are_told(encoder_folder, tmp_path):
     (tmp_path / "tickets.csv").write_text(as_csv(*tickets()))
     (tmp_path / "other.csv").write_text(as_csv(["a text", "another"], ["billing", "sales"]))
+    (tmp_path / "sets.csv").write_text(as_csv([f"text {row}" for row in range(20)], ["a", "b", "a;b", "a"] * 5))
+    with pytest.raises(LabelError, match="rows with several labels in column 'label'"):
+        compare_encoders(tmp_path / "sets.csv", encoder_folder, encoder_folder)
     with pytest.raises(SettingsError, match="1 seeds; expected at least 2"):
         compare_encoders(tmp_path / "tickets.csv", encoder_folder, encoder_folder, seeds=1)
     with pytest.raises(LabelError, match="20 rows of the label 'billing' to learn from; expected at least 30"):

@@ -97,6 +97,9 @@ def compare(
     test: Annotated[Path | None, typer.Option(help="Labelled file to test on.", show_default="three tenths of DATA")] = None,
     rows: Annotated[int | None, typer.Option(help="Rows of each label to learn from.", show_default="all")] = None,
     seeds: Annotated[int, typer.Option(help="Classifiers trained from each encoder.")] = 5,
+    text: Annotated[str | None, typer.Option(help="Text column, or several with commas between.", show_default="guessed")] = None,
+    label: Annotated[str | None, typer.Option(help="Label column.", show_default="guessed")] = None,
+    multi_label: Annotated[str, typer.Option(help="no: a cell is one label, whatever is in it.", show_default="found out")] = "auto",
 ) -> None:
     """Say whether classifiers from NEW are better than those from OLD, with several seeds and an interval."""
     from bertcnn.cli.pretrain import check_verdict, tell_verdict
@@ -104,7 +107,7 @@ def compare(
 
     check_verdict(old, data, test, seeds)
     load_keras()
-    tell_verdict(data, old, Path(new), test, rows, seeds)
+    tell_verdict(data, old, Path(new), test, rows, seeds, text=text, label=label, multi_label=multi_label)
 
 
 def fill_mask(

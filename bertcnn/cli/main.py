@@ -17,6 +17,7 @@ from bertcnn.cli.export import export
 from bertcnn.cli.interrupts import INTERRUPTED, Told
 from bertcnn.cli.pretrain import pretrain
 from bertcnn.cli.quiet import load_keras, skip_converter
+from bertcnn.cli.texts import TextsCommand
 from bertcnn.cli.tune import training_plan, tune
 from bertcnn.errors import BertCNNError, OutputError
 from bertcnn.files import DISK_FULL, MORE_ROOM
@@ -204,6 +205,8 @@ def evaluate(
         from bertcnn.reporting import report_path
 
         page = report_path(report, model=model, data=data, overwrite=force)
+        if json_file is not None and page.resolve() == json_file.resolve():
+            raise OutputError(f"{page} for --report and for --json", expected="two different files", fix="choose another name for one")
     from bertcnn.labelled import evaluate_csv
 
     with show_progress() as progress:
@@ -225,7 +228,7 @@ def evaluate(
         _tell(f"Report written to {page}; it quotes texts of {data}")
 
 
-@app.command()
+@app.command(cls=TextsCommand)
 def classify(
     model: Model,
     texts: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts; without any, each line of standard input.")] = None,
@@ -252,10 +255,10 @@ def classify(
         confidence = "" if answer.confidence is None else f"{answer.confidence:.4f}"
         rival = f" ({answer.runner_up}?)" if answer.decision == "review:ambiguous" else ""
         phrases = " | ".join(phrase.words for phrase in answer.because)
-        cells = [answer.label or "", confidence, f"{answer.decision}{rival}", phrases, " ".join(line.split())]
+        cells = [answer.label or "", confidence, f"{answer.decision}{rival}", phrases, line]
         if probabilities:
             cells += [f"{name}={share:.4f}" for name, share in answer.probabilities.items()]
-        print("\t".join(cells), flush=True)
+        print("\t".join(" ".join(cell.split()) for cell in cells), flush=True)
 
 
 def _prepare(engine: str) -> None:
@@ -271,7 +274,7 @@ def _prepare(engine: str) -> None:
 
 def _lines() -> Iterator[str]:
     """Standard input, line by line, as it comes."""
-    sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
+    sys.stdin.reconfigure(encoding="utf-8-sig", errors="replace")  # type: ignore[union-attr]
     for line in sys.stdin:
         yield line.rstrip("\r\n")
 
@@ -338,7 +341,7 @@ app.command()(check)
 app.command()(export)
 app.command()(pretrain)
 app.command()(tune)
-app.command("fill-mask")(fill_mask)
+app.command("fill-mask", cls=TextsCommand)(fill_mask)
 
 
 def _tell(line: str) -> None:

@@ -120,14 +120,14 @@ def check_verdict(start: str | None, verdict: Path, test: Path | None, seeds: in
             check_input(path)
 
 
-def tell_verdict(data: Path, old: str, new: Path, test: Path | None, rows: int | None, seeds: int) -> None:
-    """Train classifiers from both encoders and say which are better, on standard output."""
+def tell_verdict(data: Path, old: str, new: Path, test: Path | None, rows: int | None, seeds: int, **columns: str | None) -> None:
+    """Train classifiers from both encoders and say which are better, on standard output; `columns` as for `compare_encoders`."""
     from bertcnn.cli.progress import show_progress
     from bertcnn.verdict import compare_encoders
 
     _tell(f"Verdict: {2 * seeds} classifiers, {seeds} from {old} and {seeds} from {new}")
     with show_progress() as progress:
-        found = compare_encoders(data, old, new, test=test, seeds=seeds, rows_per_label=rows, progress=progress)
+        found = compare_encoders(data, old, new, test=test, seeds=seeds, rows_per_label=rows, progress=progress, **columns)  # type: ignore[arg-type]
     print(found.in_words(), flush=True)
 
 

@@ -29,11 +29,13 @@ class Dialect:
         delimiter: between cells; empty for a file of one column.
         quote: around a cell that holds delimiters or line breaks, doubled inside it; empty for a file without quoting.
         escape: before a quote inside a cell where that is not doubled, or empty.
+        spaced: whether there may be spaces between a delimiter and a quote.
     """
 
     delimiter: str
     quote: str = '"'
     escape: str = ""
+    spaced: bool = False
 
 
 class BrokenRowError(Exception):
@@ -156,7 +158,7 @@ class RowReader:
     def _is_quoted_row(self, line: str, width: int) -> bool:
         """Whether `line` alone is a row of the right width with a quoted cell, as no line inside a quoted cell should be."""
         quote, delimiter = self._dialect.quote, self._dialect.delimiter
-        if not line.startswith(quote) and (not delimiter or delimiter + quote not in line):
+        if not self._dialect.spaced and not line.startswith(quote) and (not delimiter or delimiter + quote not in line):
             return False
         cells: list[str] = []
         try:
@@ -170,7 +172,8 @@ class RowReader:
         delimiter, quote = self._dialect.delimiter, self._dialect.quote
         position = 0
         while True:
-            if not inside and not (quote and text.startswith(quote, position)):
+            opening = self._after_spaces(text, position)
+            if not inside and not (quote and text.startswith(quote, opening)):
                 end = text.find(delimiter, position) if delimiter else -1
                 if end < 0:
                     cells.append(text[position:])
@@ -178,14 +181,14 @@ class RowReader:
                 cells.append(text[position:end])
                 position = end + len(delimiter)
                 continue
-            start = position if inside else position + 1
+            start = position if inside else opening + 1
             found = self._inside.match(text, start)
             position = found.end() if found else start
             open_cell.append(text[start:position])
             if position == len(text):
                 open_cell.append(line[len(text) :] + "\n")
                 return True
-            position += 1
+            position = self._after_spaces(text, position + 1)
             cells.append(self._plain("".join(open_cell)))
             open_cell.clear()
             if position == len(text):
@@ -194,6 +197,12 @@ class RowReader:
                 raise BrokenRowError("text after the quote that closes a cell")
             position += len(delimiter)
             inside = False
+
+    def _after_spaces(self, text: str, position: int) -> int:
+        """Where spaces that stand around a quoted cell end, in a dialect that has them."""
+        while self._dialect.spaced and text.startswith(" ", position):
+            position += 1
+        return position
 
     def _plain(self, quoted: str) -> str:
         """The text of a quoted cell."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import re
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -190,7 +191,7 @@ def sniff(text: str, is_tsv: bool, delimiter: str | None = None, quote: str | No
 
     Example:
         >>> sniff("id;Nachricht\n1;kein Signal, schon wieder\n", is_tsv=False)
-        Dialect(delimiter=';', quote='"', escape='')
+        Dialect(delimiter=';', quote='"', escape='', spaced=False)
     """
     lines = list(islice(text.replace("\r\n", "\n").split("\n"), _SNIFFED_ROWS))
     delimiter = delimiter or spreadsheet_delimiter(lines[0])
@@ -200,9 +201,13 @@ def sniff(text: str, is_tsv: bool, delimiter: str | None = None, quote: str | No
         dialect = Dialect(one, _quote_of(lines, one) if quote is None else quote)
         score = _score(lines, dialect)
         if dialect.quote and "\\" + dialect.quote in text:
-            escaped = Dialect(one, dialect.quote, "\\")
+            escaped = replace(dialect, escape="\\")
             if _score(lines, escaped) > score:
                 dialect, score = escaped, _score(lines, escaped)
+        if dialect.quote and f"{one} {dialect.quote}" in text:
+            spaced = replace(dialect, spaced=True)
+            if _score(lines, spaced) >= score:  # equal where no such cell has a delimiter in it: its quotes are none of its text then too
+                dialect, score = spaced, _score(lines, spaced)
         if score > best_score:
             best, best_score = dialect, score
     return best

@@ -31,6 +31,7 @@ class RowSource(Protocol):
     columns: tuple[str, ...]
     encoding: str | None
     delimiter: str | None
+    remark: str  # which part of the file is not read, if so
 
     def rows(self, reject: Reject) -> Iterator[Row]:
         """Every row that can be read, with its line; `reject` hears of the others."""
@@ -109,6 +110,8 @@ def _unreadable(path: Path, wanted: str, error: Exception) -> TableError:
 class _DelimitedSource:
     """CSV and TSV."""
 
+    remark: str = ""
+
     def __init__(self, path: Path, kind: FileKind, delimiter: str | None, encoding: str | None, quote: str | None) -> None:
         blocks = sample_bytes(path, kind.gzipped)
         encoding = find_encoding(path, kind, blocks, encoding)
@@ -172,6 +175,7 @@ class _JsonLinesSource:
     """One JSON object a line; its columns are the keys of all lines, in order of appearance."""
 
     delimiter: str | None = None
+    remark: str = ""
 
     def __init__(self, path: Path, kind: FileKind, encoding: str | None) -> None:
         self.encoding: str | None = find_encoding(path, kind, sample_bytes(path, kind.gzipped), encoding)
@@ -269,6 +273,7 @@ class _ParquetSource:
 
     encoding: str | None = None
     delimiter: str | None = None
+    remark: str = ""
 
     def __init__(self, path: Path) -> None:
         import pyarrow
@@ -316,27 +321,35 @@ def _values(column: Any) -> list[object]:  # noqa: ANN401 - a pyarrow array
 
 
 class _ExcelSource:
-    """The first sheet of an Excel workbook, which its library holds in memory."""
+    """The first sheet of an Excel workbook that is neither hidden nor empty; the library that reads it holds it in memory."""
 
     encoding: str | None = None
     delimiter: str | None = None
+    remark: str = ""
 
     def __init__(self, path: Path) -> None:
         import python_calamine
 
         try:
-            sheet = python_calamine.load_workbook(str(path)).get_sheet_by_index(0)
-        except (python_calamine.CalamineError, OSError, ValueError, IndexError) as error:
+            workbook = python_calamine.load_workbook(str(path))
+            seen = python_calamine.SheetVisibleEnum.Visible, python_calamine.SheetTypeEnum.WorkSheet
+            names = [sheet.name for sheet in workbook.sheets_metadata if (sheet.visible, sheet.typ) == seen]
+            sheets = [sheet for sheet in map(workbook.get_sheet_by_name, names) if any(_has_text(row) for row in sheet.iter_rows())]
+        except (python_calamine.CalamineError, OSError, ValueError) as error:
             raise _unreadable(path, "Excel", error) from None
+        if not sheets:
+            raise TableError(
+                f"{str(path)!r} has no sheet with anything in it, hidden ones not counted",
+                expected="a header and at least 1 row",
+                fix="save the workbook again with the table in its first sheet",
+            )
+        sheet, *others = sheets
+        if others:
+            left_out = ", ".join(f"{one_line(other.name, 40)} ({other.height:,} rows)" for other in others)
+            self.remark = f"only the sheet {one_line(sheet.name, 40)} of {str(path)!r} is read; it has others: {left_out}"
         self._rows = enumerate(sheet.iter_rows(), 1)
         self._size, self._height, self._done = path.stat().st_size, max(1, sheet.total_height), 0
-        header = next((row for _, row in self._rows if any(map(plain_text, row))), None)
-        if header is None:
-            raise TableError(
-                f"the first sheet of {str(path)!r} is empty",
-                expected="a header and at least 1 row",
-                fix="move the table to the first sheet",
-            )
+        header = next(row for _, row in self._rows if _has_text(row))
         self.columns = name_columns(map(plain_text, header))
 
     def rows(self, reject: Reject) -> Iterator[Row]:
@@ -356,3 +369,7 @@ class _ExcelSource:
 
     def close(self) -> None:
         self._rows = enumerate(iter(()), 1)
+
+
+def _has_text(row: Iterable[object]) -> bool:
+    return any(map(plain_text, row))

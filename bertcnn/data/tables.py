@@ -83,10 +83,12 @@ class Table(Chunk):
     Attributes:
         path: the file it came from.
         rejected: how many rows of the file could not be read.
+        remark: which part of the file is not read, such as other sheets of a workbook; mostly empty.
     """
 
     path: Path = field(default=Path())
     rejected: int = 0
+    remark: str = ""
 
 
 class TableReader:
@@ -99,6 +101,7 @@ class TableReader:
         delimiter: of a CSV or TSV file, empty if it has one column; None of others.
         accepted: rows read so far.
         rejected: rows refused so far.
+        remark: which part of the file is not read, such as other sheets of a workbook; mostly empty.
         total_bytes: size of the file.
     """
 
@@ -108,6 +111,7 @@ class TableReader:
         self.format = format_name
         self.encoding = source.encoding
         self.delimiter = source.delimiter
+        self.remark = source.remark
         self.total_bytes = total_bytes
         self.accepted = 0
         self.rejected = 0
@@ -193,8 +197,8 @@ def open_table(
     written to `rejects`; accepted + rejected = rows in the file. A CSV row with fewer cells than the header is rejected, since a row that
     was cut off looks the same as one whose last cells were left out; cells beyond the header's are dropped if all are empty.
 
-    Excel files are decompressed as a whole by the library that reads them (the first sheet only); a Parquet file needs memory for one row
-    group. JSONL files are read twice, first for their keys.
+    Of an Excel file the first sheet is read that is neither hidden nor empty, decompressed as a whole by the library that reads it; a
+    Parquet file needs memory for one row group. JSONL files are read twice, first for their keys.
 
     Args:
         path: .csv, .tsv, .jsonl or .ndjson (each also with .gz), .parquet or .xlsx.
@@ -256,4 +260,4 @@ def read_table(
             expected="at least 1 row below the header",
             fix="export the table again",
         )
-    return Table(reader.columns, rows, line_numbers, path, reader.rejected)
+    return Table(reader.columns, rows, line_numbers, path, reader.rejected, reader.remark)

@@ -93,6 +93,8 @@ def read_patient(
         with open_table(path, rejects=place) as reader:
             table = _rows(path, reader, progress)
         rejected = _first_rejected(place) if reader.rejected else []
+    if reader.remark:
+        progress.note(reader.remark)
     choice = _choose(table, text, label)
     for role, reason in choice.reasons.items():
         if role in ("text", "label"):

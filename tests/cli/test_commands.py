@@ -131,6 +131,26 @@ def test_classify_answers_a_line_for_each_text(run, model):
     assert "billing=" in out
 
 
+def test_a_text_may_begin_with_a_dash_and_a_mistyped_option_is_none(run, model):
+    code, out, _ = run("classify", model, "- my router is dead", "--probabilities", "-", "refund, please")
+    assert code == 0
+    assert [line.split("\t")[4] for line in out.splitlines()] == ["- my router is dead", "-", "refund, please"]
+    for arguments in (["- router", "--probabilites"], ["router", "--engines=keras"], ["-router"]):
+        code, out, err = run("classify", model, *arguments)
+        assert (code, out) == (2, "")
+        assert "No such option" in err
+    code, out, _ = run("classify", model, "--", "--router")
+    assert (code, out.split("\t")[4]) == (0, "--router\n")
+
+
+def test_a_files_mark_and_line_breaks_are_none_of_an_answer(run, model):
+    _, out, _ = run("classify", model, "the router\nand\tthe cable")
+    assert out.count("\n") == 1
+    assert out.rstrip("\n").split("\t")[4] == "the router and the cable"
+    _, out, _ = run("classify", model, stdin="\ufeffrefund\n")
+    assert out.rstrip("\n").split("\t")[4] == "refund"
+
+
 def test_another_precision_can_be_asked_for_without_training_again(run, model, tmp_path):
     source = data(tmp_path, "id,text\n1,router cable\n2,\n")
     code, out, _ = run("classify", model, "--auto-precision", "0.3", "router cable")
@@ -151,6 +171,9 @@ def test_evaluate_prints_a_table_and_writes_json(run, model, tmp_path):
     assert max(map(len, out.splitlines())) <= 80
     assert json.loads((tmp_path / "figures.json").read_text())["rows"] == 12
     refused(run("evaluate", model, data(tmp_path, GOOD), "--json", tmp_path / "figures.json"), "figures.json")
+    both = ("--json", tmp_path / "page.html", "--report", tmp_path / "page.html")
+    refused(run("evaluate", model, data(tmp_path, GOOD), *both), "for --report and for --json")
+    assert not (tmp_path / "page.html").exists()
 
 
 @pytest.mark.parametrize("command", [(), ("train",), ("evaluate",), ("classify",), ("score",), ("encoder",), ("encoder", "pull")])

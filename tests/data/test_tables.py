@@ -104,6 +104,30 @@ def test_excel_values_become_plain_text_and_lines_are_sheet_rows(tmp_path):
     assert lines == [3, 5]
 
 
+def test_other_sheets_of_a_workbook_are_told_of_and_hidden_or_empty_ones_are_passed_over(tmp_path):
+    book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
+    names = {"codes": [["code"], ["7"]], "notes": [], "2025": [["text"], ["no signal"]], "2024": [["text"], ["too slow"], ["broken"]]}
+    sheets = {name: book.add_worksheet(name) for name in names}
+    for name, rows in names.items():
+        for number, row in enumerate(rows):
+            sheets[name].write_row(number, 0, row)
+    sheets["2025"].activate()
+    sheets["2025"].set_first_sheet()
+    sheets["codes"].hide()
+    book.close()
+    table = read_table(tmp_path / "in.xlsx")
+    assert table.rows == [("no signal",)]
+    assert table.remark == f"only the sheet '2025' of {str(tmp_path / 'in.xlsx')!r} is read; it has others: '2024' (3 rows)"
+
+
+def test_a_workbook_in_which_nothing_can_be_seen_is_refused(tmp_path):
+    book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
+    book.add_worksheet().write_blank(2, 2, None, book.add_format({"bold": True}))
+    book.close()
+    with pytest.raises(TableError, match="has no sheet with anything in it, hidden ones not counted; expected a header"):
+        open_table(tmp_path / "in.xlsx")
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.ndjson", "a.csv.gz", "a.TSV.gz", "a.jsonl.gz", "a.parquet", "a.xlsx"])
 def test_every_format_gives_back_what_was_written(tmp_path, name):
     rows = [("1", 'he said "no";\tthen,\nleft', "NA"), ("2", " é 😀 ", ""), ("3", "null", "007")]
@@ -141,6 +165,19 @@ def test_excels_hidden_first_line_names_the_delimiter(tmp_path):
 
 def test_backslash_escaped_quotes_are_read_where_a_file_uses_them(tmp_path):
     assert read(save(tmp_path, 'text,label\n"he said \\"no\\", twice",a\n"x",b\n'))[0] == [('he said "no", twice', "a"), ("x", "b")]
+
+
+def test_spaces_between_delimiters_and_quotes_are_no_part_of_cells(tmp_path):
+    content = 'id, "text", label\n1, "no signal, again" , hardware\n2, plain, billing\n3, "two\nlines, ""quoted""", billing\n'
+    rows, lines, refused = read(save(tmp_path, content))
+    assert rows == [("1", "no signal, again", " hardware"), ("2", " plain", " billing"), ("3", 'two\nlines, "quoted"', " billing")]
+    assert (lines, refused) == ([2, 3, 4], {})
+    assert read_table(tmp_path / "in.csv").columns == ("id", "text", "label")
+
+
+def test_a_quoted_word_behind_a_space_is_left_alone_where_cells_go_on_behind_it(tmp_path):
+    rows = [("1", ' "Error 5" on the box', "a"), ("2", "none", "b")]
+    assert read(save(tmp_path, "id,text,label\n" + "".join(",".join(row) + "\n" for row in rows)))[0] == rows
 
 
 def test_tabs_without_quoting_keep_their_quotes(tmp_path):
