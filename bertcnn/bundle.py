@@ -45,8 +45,10 @@ from bertcnn.sealed import (
 )
 from bertcnn.settings import EncoderSettings, HeadSettings, Positive, PrecisionTargets, Recipe, Settings, TokenizerSettings
 
-# 1 had no decisions.json, 2 no out_of_scope.safetensors and no report.html, 3 one label a row, 4 a scope without words, 5 no merged labels
-SCHEMA_VERSION: Final = 6
+# 1 had no decisions.json, 2 no out_of_scope.safetensors and no report.html, 3 one label a row, 4 a scope without words, 5 no merged labels,
+# 6 no labels that are parents as well
+SCHEMA_VERSION: Final = 7
+_LABELS_MAY_BE_PARENTS = 7
 CONFIG: Final = "config.json"
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
@@ -193,7 +195,9 @@ class Bundle:
     @property
     def hierarchy(self) -> Hierarchy:
         """Of the labels; one without parents where a text may have several labels."""
-        return Hierarchy(self.labels, ()) if self.several else Hierarchy.of(self.labels)
+        if self.several:
+            return Hierarchy(self.labels, ())
+        return Hierarchy.of(self.labels, labels_may_be_parents=self.config.schema_version >= _LABELS_MAY_BE_PARENTS)
 
 
 # === The parts: checks shared by reading and writing ===

@@ -11,25 +11,31 @@ from typing import Final
 import numpy as np
 
 LEVELS: Final = " > "  # between the levels of a label's name
+_ALL_BELOW: Final = f"{LEVELS}*"
 
 
 @dataclass(frozen=True)
 class Hierarchy:
     """The parents of a model's labels.
 
-    A parent is what stands before a " > " in the names of two labels or more; one that is a label too counts among its own children.
+    A parent is what stands before a " > " in the names of two labels or more; a label that stands there too counts as one of them, so
+    that what is certain to be "A" or something below it can be answered with "A".
 
     Attributes:
         labels: C, in the model's order.
-        parents: P, none of them a label, the deepest first, then by name.
+        parents: P, the deepest first, then by name; one that is a label as well has the same name.
     """
 
     labels: tuple[str, ...]
     parents: tuple[str, ...]
 
     @classmethod
-    def of(cls, labels: Sequence[str]) -> Hierarchy:
+    def of(cls, labels: Sequence[str], *, labels_may_be_parents: bool = True) -> Hierarchy:
         """The hierarchy that the labels' names tell; of plain names, one without parents.
+
+        Args:
+            labels: the model's.
+            labels_may_be_parents: not so in models saved before that was known.
 
         Example:
             >>> Hierarchy.of(["net > wifi > slow", "net > wifi > dead", "net > cable", "billing"]).parents
@@ -39,24 +45,29 @@ class Hierarchy:
         for label in labels:
             for parent in _ancestors(label):
                 below[parent] += 1
-        parents = [name for name, count in below.items() if count > 1 and name not in labels]
+        parents = [name for name, count in below.items() if (labels_may_be_parents if name in labels else count > 1)]
         return cls(tuple(labels), tuple(sorted(parents, key=lambda name: (-name.count(LEVELS), name))))
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """All that an answer may say: the labels, then the parents."""
+    def answers(self) -> tuple[str, ...]:
+        """What an answer says: the labels, then the parents."""
         return (*self.labels, *self.parents)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The same, each only once, as columns and keys need it: "A > *" is A with all that is below it, where A is a label as well."""
+        return (*self.labels, *(f"{name}{_ALL_BELOW}" if name in self.labels else name for name in self.parents))
 
     @cached_property
     def levels(self) -> tuple[np.ndarray, ...]:
-        """The places of each level's parents in `names`, int64, the deepest level first."""
+        """The places of each level's parents in `answers`, int64, the deepest level first."""
         depths = np.array([name.count(LEVELS) for name in self.parents], np.int64)
         return tuple(len(self.labels) + np.flatnonzero(depths == depth) for depth in sorted(set(depths.tolist()), reverse=True))
 
     @cached_property
     def members(self) -> np.ndarray:
-        """Which labels are below each parent, float32 [C, P], 1 and 0."""
-        rows = [[float(parent in _ancestors(label)) for parent in self.parents] for label in self.labels]
+        """Which labels are below each parent or are it, float32 [C, P], 1 and 0."""
+        rows = [[float(parent in (label, *_ancestors(label))) for parent in self.parents] for label in self.labels]
         return np.array(rows, np.float32).reshape(len(self.labels), len(self.parents))
 
     def with_parents(self, shares: np.ndarray) -> np.ndarray:
@@ -71,7 +82,7 @@ class Hierarchy:
             level: place in `levels`.
 
         Returns:
-            Places in `names`, int64 [rows], and their probabilities [rows].
+            Places in `answers`, int64 [rows], and their probabilities [rows].
         """
         places = self.levels[level]
         best = places[shares[:, places].argmax(axis=1)]

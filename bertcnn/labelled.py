@@ -18,10 +18,9 @@ from bertcnn.data.rare_labels import merge_rare
 from bertcnn.data.slices import slice_columns
 from bertcnn.data.tables import Table, column_position, list_columns, read_table
 from bertcnn.engines import EngineName
-from bertcnn.errors import ColumnError, LabelError, SettingsError, one_line
+from bertcnn.errors import ColumnError, LabelError, SettingsError
 from bertcnn.evaluation.metrics import Evaluation, check_known, evaluate, evaluate_sets
 from bertcnn.files import real_folder
-from bertcnn.hierarchy import LEVELS
 from bertcnn.predictor import Predictor, loaded
 from bertcnn.progress import Progress, Silent
 from bertcnn.text.cleaning import is_blank
@@ -113,9 +112,6 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     merged = merge_rare([name for names, use in zip(sets, usable, strict=True) if use for name in names], min_rows)
     if merged.merged:
         progress.note(merged.in_words())
-        for parent in sorted(set(merged.merged.values())):
-            if any(name.startswith(parent + LEVELS) and name not in merged.merged for names in sets for name in names):
-                progress.note(f"{one_line(parent)} is a label now, so answers that waver between labels below it do not fall back to it")
     sets = [merged.of(names) for names in sets]
     check_labels([name for names, use in zip(sets, usable, strict=True) if use for name in names])
     labels = sets if separator is not None else ["".join(names) for names in sets]

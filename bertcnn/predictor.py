@@ -71,7 +71,7 @@ class Answers:
     """The answers for many texts, by column.
 
     Attributes:
-        labels: int32 [rows], places in `Predictor.hierarchy.names`: labels, then parents; -1 for a text in which nothing can be seen.
+        labels: int32 [rows], places in `Predictor.hierarchy.answers`: labels, then parents; -1 for a text in which nothing can be seen.
         confidence: float32 [rows], the calibrated probability of that label, 0 to 1; 0 without one.
         probabilities: float32 [rows, C + P], of every label, then of every parent; zeros without a label.
         because: int32 [rows, 3, 2], the phrases that moved the answer most, by their first character in the text and the one behind the
@@ -196,7 +196,7 @@ class Predictor:
         """Label, confidence, decision, phrases and all probabilities of each text; a blank text gets no label."""
         checked = check_texts(texts)
         answers = self.answer(checked)
-        named = self.names_given(answers.probabilities) if self.several else [(self.hierarchy.names[label],) for label in answers.labels]
+        named = self.names_given(answers.probabilities) if self.several else [(self.hierarchy.answers[label],) for label in answers.labels]
         return [
             Prediction(None, None, {})
             if label < 0

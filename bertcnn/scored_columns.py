@@ -59,5 +59,5 @@ class OutputColumns:
         if self._predictor.several and frame.probabilities is not None:
             separator = str(self._predictor.bundle.config.label_separator)
             return [join_labels(names, separator) for names in self._predictor.names_given(frame.probabilities)]
-        names = self._predictor.hierarchy.names
+        names = self._predictor.hierarchy.answers
         return [names[label] for label in frame.labels.tolist()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -198,13 +199,15 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
             _check_unchanged(job.source, state, journal)
             _complete_rejects(reader, job.rejects)
         journal.remove()
-    by_count = sorted(zip(counts[1:].tolist(), predictor.hierarchy.names, strict=True), key=lambda counted: -counted[0])
+    by_name: Counter[str] = Counter()
+    for name, count in zip(predictor.hierarchy.answers, counts[1:].tolist(), strict=True):  # a parent may be a label as well
+        by_name[name] += count
     return ScoringReport(
         rows=reader.accepted,
         blank=int(counts[0]),
         rejected=reader.rejected,
         rejects=job.rejects if reader.rejected else None,
-        labels={label: count for count, label in by_count if count},
+        labels={label: count for label, count in by_name.most_common() if count},
         decisions={name: count for name, count in zip(DECISIONS, decisions.tolist(), strict=True) if count},
         renamed=columns.renamed,
         text_columns=choice,

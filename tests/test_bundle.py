@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from bertcnn.bundle import MEMBERS, Bundle, Decisions, check_bundle_target, read_bundle, read_config, write_bundle
+from bertcnn.bundle import MEMBERS, SCHEMA_VERSION, Bundle, Decisions, check_bundle_target, read_bundle, read_config, write_bundle
 from bertcnn.errors import BundleError, OutputError
 from bertcnn.files import work_folder
 from bertcnn.scope import Readings, Scope
@@ -339,12 +339,12 @@ def test_a_manifest_cannot_leave_a_member_out(folder):
 
 @pytest.mark.parametrize("name", ["config.json", "calibration.json", "decisions.json", "metrics.json", MANIFEST])
 def test_a_newer_schema_is_refused_as_such(folder, name):
-    value = json.loads((folder / name).read_bytes()) | {"schema_version": 7, "something_new": 1}
+    value = json.loads((folder / name).read_bytes()) | {"schema_version": SCHEMA_VERSION + 1, "something_new": 1}
     if name == MANIFEST:
         seal(folder, value)
     else:
         forge(folder, **{name.replace(".", "__"): canonical_json(value)})
-    assert f"{name} has schema version 7: the model was written by a newer bertcnn" in refusal(folder)
+    assert f"{name} has schema version {SCHEMA_VERSION + 1}: the model was written by a newer bertcnn" in refusal(folder)
 
 
 @pytest.mark.parametrize(

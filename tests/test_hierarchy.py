@@ -48,9 +48,17 @@ def test_plain_names_have_no_parents():
     assert hierarchy.with_parents(shares) is shares
 
 
-def test_a_parent_of_one_label_or_that_is_a_label_is_none_of_its_own():
+def test_a_parent_of_one_label_is_none_of_its_own():
     assert Hierarchy.of(["a > b > c", "a > d", "x > y", "z"]).parents == ("a",)
-    assert Hierarchy.of(["a", "a > b", "a > c"]).parents == ()
+
+
+def test_a_label_with_labels_below_it_is_a_parent_that_holds_itself_too():
+    hierarchy = Hierarchy.of(["a", "a > b", "c"])
+    assert hierarchy.parents == ("a",)
+    assert hierarchy.answers == ("a", "a > b", "c", "a")
+    assert hierarchy.names == ("a", "a > b", "c", "a > *")
+    np.testing.assert_allclose(hierarchy.with_parents(np.array([[0.5, 0.25, 0.25]], np.float32)), [[0.5, 0.25, 0.25, 0.75]])
+    assert Hierarchy.of(["a", "a > b", "c"], labels_may_be_parents=False).parents == ()
 
 
 @given(st.lists(st.sampled_from(["a", "a > b", "a > b > c", "a > b > d", "a > e", "f > g", "f > h", "i"]), min_size=2, unique=True))
@@ -60,10 +68,10 @@ def test_a_parents_probability_is_the_sum_of_its_childrens(labels):
     found = hierarchy.with_parents(shares)
     np.testing.assert_array_equal(found[:, : len(labels)], shares)
     for place, parent in enumerate(hierarchy.parents):
-        below = [label.startswith(f"{parent} > ") for label in labels]
+        below = [label == parent or label.startswith(f"{parent} > ") for label in labels]
         assert sum(below) > 1
         np.testing.assert_allclose(found[:, len(labels) + place], shares[:, below].sum(axis=1), atol=1e-6)
-    depths = [[hierarchy.names[place].count(" > ") for place in level] for level in hierarchy.levels]
+    depths = [[hierarchy.answers[place].count(" > ") for place in level] for level in hierarchy.levels]
     assert [depth for level in depths for depth in level] == sorted((name.count(" > ") for name in hierarchy.parents), reverse=True)
     assert all(len(set(level)) == 1 for level in depths)
 
@@ -123,6 +131,26 @@ def test_a_scored_file_names_the_parent_and_gives_its_probability(folder, tmp_pa
     for row in rows:
         assert float(row["p_net"]) == pytest.approx(float(row["p_net > hardware"]) + float(row["p_net > software"]), abs=2e-6)
     assert report.labels == {"billing": 1, "net": 1}
+
+
+def test_what_is_certain_to_be_a_label_or_below_it_is_answered_with_that_label(encoder_folder, tmp_path):
+    texts, labels = tickets()
+    names = {"billing": "billing", "hardware": "net", "software": "net > software"}
+    quick(encoder_folder).fit(texts, [names[label] for label in labels]).save(tmp_path / "model")
+    (tmp_path / "in.csv").write_text("text\nrouter cable red light\napp login password\ninvoice refund money\n")
+    predictor = undecided(tmp_path / "model", 0.6)
+    report = score_csv(predictor, tmp_path / "in.csv", tmp_path / "out.csv", probabilities=True)
+    rows = list(csv.DictReader((tmp_path / "out.csv").open()))
+    assert [row["predicted_label"] for row in rows] == ["net", "net", "billing"]
+    assert [row["decision"] for row in rows] == ["auto", "auto", "review:ambiguous"]
+    for row, text in zip(rows, ("router cable red light", "app login password"), strict=False):
+        both = float(row["p_net"]) + float(row["p_net > software"])
+        assert float(row["p_net > *"]) == pytest.approx(both, abs=2e-6)
+        assert float(row["confidence"]) == pytest.approx(both, abs=2e-6)
+        assert predictor.classify([text])[0].probabilities["net"] == pytest.approx(float(row["p_net"]), abs=2e-6)
+    assert report.labels == {"net": 2, "billing": 1}
+    old = predictor.bundle.config.model_copy(update={"schema_version": 6})
+    assert dataclasses.replace(predictor.bundle, config=old).hierarchy.parents == ()
 
 
 def test_a_saved_model_knows_its_levels(folder):

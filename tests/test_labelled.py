@@ -112,16 +112,19 @@ def test_rare_labels_are_merged_on_request_and_look_alikes_told(encoder_folder, 
     assert "label: 'label' (as in training)" in told.notes
 
 
-def test_a_parent_that_becomes_a_label_is_told_and_a_number_of_rows_below_0(encoder_folder, tmp_path):
+def test_a_parent_that_becomes_a_label_stays_a_parent_and_a_number_of_rows_below_0_is_refused(encoder_folder, tmp_path):
     texts, labels = tickets(6)
     names = {"billing": "net > wifi", "hardware": "net > cable", "software": "app"}
     rows = as_csv([*texts, "a parcel", "the van"], [*(names[label] for label in labels), "net > post", "net > car"])
-    data, notes = write(tmp_path / "data.csv", rows), Notes()
-    classifier = quick(encoder_folder, training=ONE_EPOCH, progress=notes)
+    data = write(tmp_path / "data.csv", rows)
+    classifier = quick(encoder_folder, training=ONE_EPOCH)
     with pytest.raises(SettingsError, match="min_rows -1; expected a number of rows, 0 or more"):
         train_csv(data, tmp_path / "model", classifier, min_rows=-1)
     train_csv(data, tmp_path / "model", classifier, min_rows=2)
-    assert "'net' is a label now, so answers that waver between labels below it do not fall back to it" in notes.notes
+    predictor = bertcnn.load(tmp_path / "model")
+    assert predictor.labels == ("app", "net", "net > cable", "net > wifi")
+    assert predictor.hierarchy.parents == ("net",)
+    assert len(predictor.decisions.parent_thresholds) == 1
 
 
 def test_validation_rows_that_are_learned_from_too_are_told_and_so_is_a_refit_that_cannot_be(encoder_folder, tmp_path):
