@@ -154,6 +154,11 @@ class Decisions(Settings):
     )
     held_out: HeldOut = HeldOut()
 
+    def limits(self, labels: int) -> np.ndarray:
+        """The confidence from which on an answer is automatic, float32 [labels]; infinite where none is."""
+        given = [np.inf if threshold is None else threshold for threshold in self.thresholds]
+        return np.array(given or [np.inf] * labels, np.float32)
+
 
 @dataclass(frozen=True, eq=False)
 class Bundle:

@@ -88,6 +88,24 @@ class Hierarchy:
         best = places[shares[:, places].argmax(axis=1)]
         return best, shares[np.arange(len(shares)), best]
 
+    def fall_back(self, shares: np.ndarray, unsure: np.ndarray, thresholds: Sequence[float | None]) -> tuple[np.ndarray, np.ndarray]:
+        """The deepest parent that is certain enough, for rows that no label is certain enough for.
+
+        Args:
+            shares: float32 [rows, C + P], of `with_parents`.
+            unsure: bool [rows], which rows these are.
+            thresholds: of each level, or fewer; None where no probability is enough.
+
+        Returns:
+            Places in `answers`, int64 [rows], -1 where there is no such parent, and the parents' probabilities, float32 [rows].
+        """
+        places, certain = np.full(len(shares), -1), np.zeros(len(shares), np.float32)
+        for level, threshold in enumerate(thresholds):
+            best, share = self.best_parents(shares, level)
+            found = unsure & (places < 0) & (share >= np.float32(np.inf if threshold is None else threshold))
+            places, certain = np.where(found, best, places), np.where(found, share, certain)
+        return places, certain
+
 
 def _ancestors(label: str) -> list[str]:
     """The names above a label.

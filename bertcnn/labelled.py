@@ -100,7 +100,7 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     check_bundle_target(Path(out), overwrite)
     table = _read(data, Path(out), progress)
     choice = guess_columns(table, text=text, label=label)
-    _explain(choice, progress)
+    _explain(choice.reasons, progress)
     texts, cells = _texts(table, choice.text), _label_cells(table, choice)
     separator = choose_separator(cells, multi_label)
     sets = [names_in(cell, separator) for cell in cells]
@@ -175,13 +175,13 @@ def evaluate_csv(
         page = report_path(report, model=folder, data=Path(data), overwrite=overwrite)
     table = _read(data, None, progress)
     predictor = loaded(model, engine=engine)
-    config, named = predictor.bundle.config, {"text": text, "label": label}
+    config, remembered = predictor.bundle.config, {}
     if text is None and config.text_columns and set(config.text_columns) <= set(table.columns):
-        text = config.text_columns
+        text, remembered["text"] = config.text_columns, f"{list_columns(config.text_columns)} (as in training)"
     if label is None and config.label_column in table.columns:
-        label = config.label_column
+        label, remembered["label"] = config.label_column, f"{config.label_column!r} (as in training)"
     choice = guess_columns(table, text=text, label=label)
-    _explain(choice, progress, as_in_training=[role for role, asked in named.items() if asked is None])
+    _explain(choice.reasons | remembered, progress)
     contents, sets = _texts(table, choice.text), [names_in(cell, config.label_separator) for cell in _label_cells(table, choice)]
     places = _usable(contents, sets, progress)
     if not places:
@@ -273,7 +273,7 @@ def labelled_rows(
     progress = progress or Silent()
     table = _read(data, None, progress)
     choice = guess_columns(table, text=text, label=label)
-    _explain(choice, progress)
+    _explain(choice.reasons, progress)
     separator = choose_separator(table.column(str(choice.label)), multi_label)
     if separator is not None:
         raise LabelError(
@@ -297,10 +297,9 @@ def _read(data: str | Path, out: Path | None, progress: Progress) -> Table:
     return table
 
 
-def _explain(choice: ColumnChoice, progress: Progress, as_in_training: Sequence[str] = ()) -> None:
+def _explain(reasons: Mapping[str, str], progress: Progress) -> None:
     for role in ("text", "label"):
-        reason = choice.reasons[role]
-        progress.note(f"{role}: {reason.replace('(as named)', '(as in training)') if role in as_in_training else reason}")
+        progress.note(f"{role}: {reasons[role]}")
 
 
 def _texts(table: Table, columns: tuple[str, ...]) -> list[str]:

@@ -110,8 +110,7 @@ class Predictor:
         self.bundle, self.engine = bundle, engine
         self.labels, self.hierarchy, self.several = bundle.labels, bundle.hierarchy, bundle.several
         self.decisions = decisions or bundle.decisions
-        given = [np.inf if threshold is None else threshold for threshold in self.decisions.thresholds]
-        self._thresholds = np.array(given or [np.inf] * len(self.labels), np.float32)
+        self._limits = self.decisions.limits(len(self.labels))
         self._label_thresholds = np.array(bundle.calibration.label_thresholds, np.float32)
         self._tokenizer = WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer)
         self.last_layer = last_layer or LastLayer.of_bundle(bundle)
@@ -174,15 +173,13 @@ class Predictor:
             confidence, outside = np.where(visible, sureness(shares, given), np.float32(0)), outside | ~given.any(axis=1)
         else:
             confidence = shares.max(axis=1, initial=0)
-        sure = confidence >= self._thresholds[labels]
+        sure = confidence >= self._limits[labels]
         shares = self.hierarchy.with_parents(shares)
-        for level, threshold in enumerate(self.decisions.parent_thresholds):
-            parents, certain = self.hierarchy.best_parents(shares, level)
-            fallen_back = visible & ~outside & ~sure & (certain >= (np.inf if threshold is None else np.float32(threshold)))
-            labels = np.where(fallen_back, parents, labels).astype(np.int32)
-            confidence, sure = np.where(fallen_back, certain, confidence), sure | fallen_back
+        parents, certain = self.hierarchy.fall_back(shares, visible & ~outside & ~sure, self.decisions.parent_thresholds)
+        above = parents >= 0
+        labels, confidence = np.where(above, parents, labels).astype(np.int32), np.where(above, certain, confidence)
         decisions = np.select(
-            [~visible, outside, sure],
+            [~visible, outside, sure | above],
             [DECISIONS.index(name) for name in ("review:empty", "review:out_of_scope", "auto")],
             DECISIONS.index("review:ambiguous"),
         )

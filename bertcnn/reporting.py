@@ -201,19 +201,9 @@ def training_report(bundle: Bundle, engine: Engine, learned: Rows, held_out: Row
 
 def _automatic(bundle: Bundle, judgement: Judgement) -> np.ndarray:
     """Which answers are certain enough, a parent's too, bool [rows]."""
-    sure = judgement.confidence >= _thresholds(bundle.decisions, len(bundle.labels))[judgement.first]
-    if bundle.decisions.parent_thresholds:
-        shares = bundle.hierarchy.with_parents(judgement.shares)
-        for level, threshold in enumerate(bundle.decisions.parent_thresholds):
-            if threshold is not None:
-                sure |= bundle.hierarchy.best_parents(shares, level)[1] >= threshold
-    return sure
-
-
-def _thresholds(decisions: Decisions, labels: int) -> np.ndarray:
-    """The confidence from which on an answer is automatic, float [C]; infinite where none is."""
-    given = [np.inf if threshold is None else threshold for threshold in decisions.thresholds]
-    return np.array(given or [np.inf] * labels)
+    sure: np.ndarray = judgement.confidence >= bundle.decisions.limits(len(bundle.labels))[judgement.first]
+    shares = bundle.hierarchy.with_parents(judgement.shares)
+    return sure | (bundle.hierarchy.fall_back(shares, ~sure, bundle.decisions.parent_thresholds)[0] >= 0)
 
 
 def _operation(decisions: Decisions, found: Automation, answered: Answered, told: str) -> Operation:
