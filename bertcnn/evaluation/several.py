@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_expit
 
-from bertcnn.evaluation.calibration import CalibrationFigures, compare_calibration
+from bertcnn.evaluation.calibration import CalibrationFigures, compare_calibration, doubt
 from bertcnn.probabilities import chosen, sigmoid, sureness
 
 _LOWEST, _HIGHEST = 0.05, 20.0  # temperatures
@@ -18,6 +18,8 @@ _USUAL = 0.5
 def fit_temperature(logits: np.ndarray, sets: np.ndarray) -> float:
     """The temperature that makes the held-out labels most probable, one for all labels (after Guo et al. 2017, section 4.2).
 
+    With Platt's targets, as `calibration.fit_temperature` has them for one label a row.
+
     Args:
         logits: float [rows, C], of rows not trained on.
         sets: bool [rows, C], which row has which label.
@@ -27,10 +29,11 @@ def fit_temperature(logits: np.ndarray, sets: np.ndarray) -> float:
     """
     if not len(sets):
         return 1.0
-    signed = np.where(sets, logits, -logits).astype(np.float64)
+    signed, unsure = np.where(sets, logits, -logits).astype(np.float64), doubt(sets.size)
 
     def loss(log_temperature: float) -> float:
-        return float(-log_expit(signed / np.exp(log_temperature)).mean())
+        scaled = signed / np.exp(log_temperature)
+        return float(-np.mean((1 - unsure) * log_expit(scaled) + unsure * log_expit(-scaled)))
 
     found = minimize_scalar(loss, bounds=(np.log(_LOWEST), np.log(_HIGHEST)), method="bounded")
     return float(np.exp(found.x))
