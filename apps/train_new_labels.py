@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertcnn.bundle import check_bundle_target
-from bertcnn.cli.evaluation import show_evaluation, write_json
+from bertcnn.cli.evaluation import show_evaluation
 from bertcnn.cli.progress import duration, show_progress
 from bertcnn.cli.quiet import load_keras
 from bertcnn.data.columns import ColumnChoice, guess_columns, join_texts
@@ -28,6 +28,7 @@ from bertcnn.data.splits import split_validation
 from bertcnn.data.tables import column_position, read_table
 from bertcnn.data.writing import check_output
 from bertcnn.errors import BertCNNError
+from bertcnn.files import as_json, check_file_target, write_whole
 from bertcnn.text.cleaning import is_blank
 
 HELD_OUT = 0.2  # share of rows the model never sees, to evaluate on
@@ -40,7 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
     model, figures_file, scored = options.out / "model", options.out / "evaluation.json", options.out / "scored.csv"
     check_bundle_target(model, options.force)
     options.out.mkdir(parents=True, exist_ok=True)
-    write_json(figures_file, None, overwrite=options.force)
+    check_file_target(figures_file, options.force)
     if options.score is not None:
         check_output(scored, options.force)
 
@@ -79,7 +80,7 @@ def main(arguments: list[str] | None = None) -> None:
     compare, predicted = evaluate if data.separator is None else evaluate_sets, predictor.predict([data.texts[row] for row in held_out])
     figures = compare(predictor.labels, [data.labels[row] for row in held_out], list(predicted))
     show_evaluation(figures)
-    write_json(figures_file, figures, overwrite=True)
+    write_whole(figures_file, as_json(figures.to_json()), overwrite=True)
 
     if options.score is not None:
         steps.start("scoring", f"scoring {options.score}")

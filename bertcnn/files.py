@@ -1,4 +1,4 @@
-"""Folders that appear whole or not at all, whatever kills the process or fills the disk; and the cache of what can be made again."""
+"""Files and folders that appear whole or not at all, whatever kills the process or fills the disk; the cache of what can be made again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -32,6 +32,7 @@ DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORGOTTEN_AFTER = 24 * 3600.0  # seconds; where folders cannot be locked, a work folder this old has no owner any more
 _DIGEST_BYTES = 16  # before what is kept in the cache
 _LARGEST_MANIFEST = 1 << 16  # bytes
+NAME_CHARACTERS = 40  # of a file's name in that of its temporary one: with more, names near 255 bytes would be too long
 _LONGEST_WRITE = 1 << 26  # bytes; one write call takes at most 2 GiB on Linux
 
 
@@ -66,6 +67,95 @@ def write_new(path: Path, data: bytes | memoryview) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def check_file_target(
+    path: str | os.PathLike[str], overwrite: bool, *, others: Iterable[str | os.PathLike[str] | None] = (), option: str = "--out"
+) -> Path:
+    """The place for a file to be written, refused before any work if it will not do.
+
+    Args:
+        path: where the file is to stand, in a folder that exists.
+        overwrite: whether a file that is there may be replaced.
+        others: files of the same command, which it must not be; None counts for nothing.
+        option: what users name the place with.
+
+    Raises:
+        OutputError: it is one of `others`, a folder or in none, in a saved model, taken, or cannot be written.
+    """
+    target = Path(path).expanduser().absolute()
+    try:
+        check_outside_models(target)
+        if any(given is not None and _is_same_file(target, Path(given)) for given in others):
+            raise OutputError(
+                f"{str(path)!r} for {option} and for another file of this command",
+                expected="different files",
+                fix=f"choose another name for {option}",
+            )
+        if target.is_dir() or not target.parent.is_dir():
+            raise OutputError(
+                f"{str(path)!r} is a folder, or in none", expected="the name of a file", fix="name a file in an existing folder"
+            )
+        if target.exists() and not overwrite:
+            raise OutputError(f"{str(path)!r} exists", expected="a name that is free", fix="choose another name, or overwrite with --force")
+        check_can_write(target)
+    except OSError as error:
+        raise output_error(target, error) from None
+    return target
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
+
+
+def write_whole(path: Path, data: bytes, *, overwrite: bool) -> None:
+    """Write a file, complete or not at all, down to the disk.
+
+    Args:
+        path: in a folder that exists.
+        data: all of it.
+        overwrite: whether a file that is there gives way; without, one that has appeared since `check_file_target` does not.
+
+    Raises:
+        OutputError: its place is taken or cannot be written.
+    """
+    temporary = path.with_name(f".{path.name[:NAME_CHARACTERS]}.{secrets.token_hex(8)}.writing")
+    try:
+        write_new(temporary, data)
+        give_name(temporary, path, overwrite=overwrite)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise output_error(path, error) from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def as_json(content: Any) -> bytes:  # noqa: ANN401 - any JSON value
+    """JSON for people and programs, in UTF-8; lone surrogates, which UTF-8 does not have, as JSON escapes them."""
+    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
+
+
+def give_name(temporary: Path, path: Path, *, overwrite: bool) -> None:
+    """Rename a finished file; without `overwrite` never over another one, even one that appears at this moment.
+
+    Raises:
+        OutputError: the name is taken.
+    """
+    if overwrite:
+        temporary.replace(path)
+        return
+    taken = OutputError(f"{str(path)!r} has appeared meanwhile", expected="a name that is free", fix="choose another name, or use --force")
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError:
+        raise taken from None
+    except OSError:  # a file system without hard links
+        if path.exists():
+            raise taken from None
+        temporary.replace(path)
+    else:
+        temporary.unlink()
 
 
 def reserve(path: Path, size: int, *, what: str) -> None:

@@ -287,8 +287,11 @@ def labelled_rows(
 
 def _read(data: str | Path, out: Path | None, progress: Progress) -> Table:
     """A labelled file; rows that cannot be read are told of, and go beside the model where there is one."""
-    rejects = out.with_name(out.name + ".rejects.csv") if out is not None and out.parent.is_dir() else None
-    table = read_table(data, rejects=rejects)
+    rejects = None if out is None else out.with_name(out.name + ".rejects.csv")
+    table = read_table(data, rejects=rejects if rejects is not None and rejects.parent.is_dir() else None)
+    if table.rejected and rejects is not None and not rejects.exists():  # for want of a folder
+        rejects.parent.mkdir(parents=True, exist_ok=True)
+        table = read_table(data, rejects=rejects)
     if table.remark:
         progress.note(table.remark)
     if table.rejected:

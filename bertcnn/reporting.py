@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from bertcnn.evaluation.metrics import Evaluation, check_known
 from bertcnn.evaluation.profile import profile_rows
 from bertcnn.evaluation.report import Epoch, ExampleRow, Examples, Operation, Reliability, Report, render, risk_coverage
 from bertcnn.evaluation.slices import Answered, SliceFigures, slice_by_length, slice_by_value
-from bertcnn.files import check_target, output_error
+from bertcnn.files import check_target, output_error, write_whole
 from bertcnn.predictor import Answers, Predictor
 from bertcnn.probabilities import names_of
 from bertcnn.progress import Progress
@@ -415,13 +414,8 @@ def write_report(path: Path, page: str) -> None:
     Raises:
         OutputError: its place cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.writing")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(page, encoding="utf-8")
-        temporary.replace(path)
     except OSError as error:
         raise output_error(path, error) from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+    write_whole(path, page.encode(), overwrite=True)

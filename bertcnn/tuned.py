@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import pydantic
 from pydantic import Field
 
-from bertcnn.errors import OutputError, SettingsError, one_line
-from bertcnn.files import check_outside_models, output_error
+from bertcnn.errors import SettingsError, one_line
+from bertcnn.files import as_json, write_whole
 from bertcnn.settings import FROZEN, FULL, HeadSettings, Settings, TrainingSettings
 
 FORMAT: Literal["bertcnn settings"] = "bertcnn settings"
@@ -65,35 +64,13 @@ class TunedSettings(Settings):
         return self
 
 
-def check_settings_target(path: str | os.PathLike[str], overwrite: bool, inputs: Sequence[str | os.PathLike[str] | None] = ()) -> Path:
-    """The place for a settings file, refused if it will not do.
-
-    Raises:
-        OutputError: it is one of `inputs`, a folder or in none, in a saved model, or is taken and `overwrite` is False.
-    """
-    target = Path(path).expanduser().absolute()
-    check_outside_models(target)
-    if any(given is not None and target.exists() and Path(given).exists() and target.samefile(given) for given in inputs):
-        raise OutputError(f"{str(path)!r} as data and as output", expected="two different files", fix="choose another name for --out")
-    if target.is_dir() or not target.parent.is_dir():
-        raise OutputError(f"{str(path)!r} is a folder, or in none", expected="the name of a file", fix="name a file in an existing folder")
-    if target.exists() and not overwrite:
-        raise OutputError(f"{str(path)!r} exists", expected="a name that is free", fix="choose another name, or overwrite with --force")
-    return target
-
-
 def write_tuned(path: Path, tuned: TunedSettings) -> None:
     """Write the file, complete or not at all.
 
     Raises:
         OutputError: its place cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.writing")
-    try:
-        temporary.write_text(json.dumps(tuned.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise output_error(path, error) from None
+    write_whole(path, as_json(tuned.model_dump(mode="json")), overwrite=True)
 
 
 def read_tuned(path: str | os.PathLike[str]) -> TunedSettings:

@@ -20,6 +20,7 @@ from bertcnn.data.label_sets import AUTO
 from bertcnn.divided import DividedRows, divided_rows
 from bertcnn.errors import SettingsError, TrainingError
 from bertcnn.evaluation.best_of_many import chance_of_best
+from bertcnn.files import check_file_target
 from bertcnn.models.weights import extract
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import FULL, Recipe
@@ -30,7 +31,7 @@ from bertcnn.training.repeated import Attempt, Attempts, full_attempts, head_att
 from bertcnn.training.savepoints import digest
 from bertcnn.training.space import Parameters, Space
 from bertcnn.training.start import Start, load_start
-from bertcnn.tuned import TrialFigures, TunedSettings, check_settings_target, write_tuned
+from bertcnn.tuned import TrialFigures, TunedSettings, write_tuned
 
 if TYPE_CHECKING:
     import optuna
@@ -163,7 +164,7 @@ def tune(  # noqa: PLR0913 - what a search is made of
     progress = progress or Silent()
     _check(recipe, seed, minutes, trials)
     need_optuna()
-    target = check_settings_target(out, overwrite or study_path(Path(out).expanduser().absolute()).exists(), [data, valid])
+    target = check_file_target(out, overwrite or study_path(Path(out).expanduser().absolute()).exists(), others=[data, valid])
     rows = divided_rows(data, valid, text, label, multi_label, progress)
     start = load_start(encoder, FULL.max_tokens, seed=seed, progress=progress)
     tokenized = TokenizedRows(start.tokenizer.encode(rows.texts).token_ids, np.unique(rows.labels, return_inverse=True)[1])

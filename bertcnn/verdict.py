@@ -14,6 +14,7 @@ from bertcnn.classifier import BertCNNClassifier
 from bertcnn.data.label_sets import AUTO
 from bertcnn.data.labels import check_labels
 from bertcnn.data.splits import split_validation
+from bertcnn.encoders.download import fetch_encoder
 from bertcnn.errors import LabelError, SettingsError, one_line
 from bertcnn.labelled import labelled_rows
 from bertcnn.progress import Progress, Silent
@@ -107,6 +108,8 @@ def compare_encoders(  # noqa: PLR0913 - a small experiment
     progress = progress or Silent()
     if seeds < 2:
         raise SettingsError(f"{seeds} seeds", expected="at least 2, since chance is measured by their differences", fix="ask for 5")
+    for encoder in (old, new):
+        fetch_encoder(encoder, progress=progress)
     learned, tested = _parts(data, test, text=text, label=label, multi_label=multi_label)
     tested = [tested[row] for row in np.unique(np.linspace(0, len(tested) - 1, min(len(tested), _MOST_TESTED)).round().astype(int))]
     right = np.empty((2, seeds, len(tested)))

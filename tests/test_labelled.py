@@ -48,6 +48,12 @@ def test_rows_that_cannot_be_read_go_beside_the_model_those_for_validation_apart
     assert "model.valid.rejects.csv" in told[1]
 
 
+def test_rows_that_cannot_be_read_are_kept_where_the_models_folder_has_to_be_made(encoder_folder, tmp_path):
+    rows = as_csv(*tickets(6)) + "99\n"
+    train_csv(write(tmp_path / "data.csv", rows), tmp_path / "models" / "new", quick(encoder_folder, training=ONE_EPOCH))
+    assert "99" in (tmp_path / "models" / "new.rejects.csv").read_text()
+
+
 def test_the_columns_are_remembered_and_used_for_files_with_others(trained):
     folder = trained[0]
     config = bertcnn.load(folder / "model").bundle.config

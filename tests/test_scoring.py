@@ -11,10 +11,10 @@ from sklearn.metrics import accuracy_score, f1_score
 
 import bertcnn
 from bertcnn import evaluate_csv, score_csv, train_csv
-from bertcnn.cli.evaluation import write_json
 from bertcnn.data.tables import read_table
 from bertcnn.doctor.check import check_csv
 from bertcnn.errors import BertCNNError, BundleError, ColumnError, LabelError, OutputError, SettingsError, TableError
+from bertcnn.files import check_file_target
 from tests.test_classifier import Notes, quick
 from tests.tickets import as_csv, tickets
 from tests.tiny import saved
@@ -95,7 +95,7 @@ def test_nothing_is_written_into_a_saved_model(predictor, model, tmp_path):
     with pytest.raises(OutputError, match="which bertcnn has saved"):
         bertcnn.export_model(folder, "keras", folder / "keras")
     with pytest.raises(OutputError, match="which bertcnn has saved"):
-        write_json(folder / "metrics.json", None, overwrite=True)
+        check_file_target(folder / "metrics.json", overwrite=True)
     assert bertcnn.load(folder).labels == predictor.labels
     write(tmp_path / "manifest.json", '{"format": "of somebody else"}')
     score_csv(predictor, source, tmp_path / "out.csv")
@@ -105,6 +105,28 @@ def test_a_name_too_long_for_its_companions_is_told(predictor, tmp_path):
     source = write(tmp_path / "in.csv", INBOX)
     with pytest.raises(OutputError, match=r"could not be written \(File name too long\)"):
         score_csv(predictor, source, tmp_path / f"{'x' * 245}.csv")
+
+
+def test_a_file_of_somebody_else_is_neither_replaced_nor_removed(predictor, tmp_path):
+    for content in (INBOX, INBOX + "broken\n"):
+        source = write(tmp_path / "in.csv", content)
+        write(tmp_path / "out.csv.rejects.csv", "name,phone\nAnn,123\n")
+        with pytest.raises(OutputError, match=r"out.csv.rejects.csv', where rows that cannot be read would go, is another file"):
+            score_csv(predictor, source, tmp_path / "out.csv")
+        assert (tmp_path / "out.csv.rejects.csv").read_text() == "name,phone\nAnn,123\n"
+
+
+def test_an_output_that_appears_meanwhile_is_kept(predictor, tmp_path):
+    class Meanwhile(Notes):
+        def advance(self, done, **figures):  # noqa: ARG002
+            write(tmp_path / "out.csv", "precious\n")
+
+    source = write(tmp_path / "in.csv", INBOX)
+    with pytest.raises(OutputError, match=r"out.csv' has appeared meanwhile; expected a name that is free"):
+        score_csv(predictor, source, tmp_path / "out.csv", progress=Meanwhile())
+    assert (tmp_path / "out.csv").read_text() == "precious\n"
+    score_csv(predictor, source, tmp_path / "out.csv", overwrite=True)
+    assert len(read_table(tmp_path / "out.csv")) == 4
 
 
 def test_raw_leaves_formulas(predictor, tmp_path):

@@ -55,6 +55,9 @@ class Told:
         return [note for note in self.notes if note.endswith("rows were answered by an interrupted run: going on from there")]
 
 
+OLD_REJECTS = "line,reason,content_start\n7,of the old output,x\n"
+
+
 def interrupt():
     raise KeyboardInterrupt
 
@@ -194,7 +197,7 @@ def test_an_output_that_exists_is_refused_before_the_journal_is_looked_at(inbox,
 @pytest.mark.parametrize("change", ["longer", "touched", "gone"])
 def test_an_input_changed_meanwhile_puts_nothing_in_place_and_starts_anew(inbox, tmp_path, change):
     source = Path(shutil.copy2(inbox, tmp_path / "in.csv"))
-    (tmp_path / "out.csv.rejects.csv").write_text("of the old output")
+    (tmp_path / "out.csv.rejects.csv").write_text(OLD_REJECTS)
 
     def act():
         if change == "longer":
@@ -208,7 +211,7 @@ def test_an_input_changed_meanwhile_puts_nothing_in_place_and_starts_anew(inbox,
     with pytest.raises(TableError, match=r"in\.csv' was changed while it was being scored; nothing was put in place"):
         score_csv(stub_predictor(), source, tmp_path / "out.csv", progress=Told(act))
     assert names(tmp_path) == [*(["in.csv"] if change != "gone" else []), "out.csv.rejects.csv"]
-    assert (tmp_path / "out.csv.rejects.csv").read_text() == "of the old output"
+    assert (tmp_path / "out.csv.rejects.csv").read_text() == OLD_REJECTS
     if change != "gone":
         told = Told()
         score_csv(stub_predictor(), source, tmp_path / "out.csv", progress=told)
@@ -326,7 +329,7 @@ def stub_command(source, target, seconds_a_row=0.0):
 
 def test_temporary_files_of_killed_runs_go_and_those_of_living_ones_stay(inbox, tmp_path):
     target = tmp_path / "out.xlsx"
-    with TableWriter(target, ["text"]) as living:
+    with TableWriter(target, ["text"], overwrite=True) as living:
         mine = names(tmp_path)
         assert len(mine) == 2  # the file, and the folder of its rows
         killed = subprocess.Popen(stub_command(inbox, target, 0.0003), cwd=ROOT)

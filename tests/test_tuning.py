@@ -173,7 +173,7 @@ def test_a_place_that_is_taken_and_bad_requests_are_refused(unbroken, folder, en
     data = folder / "own.csv"
     data.write_text(as_csv(*tickets(4)))
     for given, valid in ((data, None), (folder / "tickets.csv", data)):
-        with pytest.raises(OutputError, match=r"own.csv' as data and as output; expected two different files"):
+        with pytest.raises(OutputError, match=r"own.csv' for --out and for another file of this command; expected different files"):
             tune(given, data, valid=valid, encoder=encoder_folder, overwrite=True)
     assert data.read_text() == as_csv(*tickets(4))
 

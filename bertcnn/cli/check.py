@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bertcnn.cli.quiet import load_keras
-from bertcnn.errors import OutputError
-from bertcnn.files import output_error
+from bertcnn.files import as_json, check_file_target, write_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +46,7 @@ def check(
     if fix is not None:
         check_fix(data, fix, force)
     if json_file is not None:
-        _check_json(json_file, data, fix, force)
+        check_file_target(json_file, force, others=[data, fix], option="--json")
     load_keras()
     from bertcnn.doctor.check import check_csv
 
@@ -57,33 +55,13 @@ def check(
             data, text=text, label=label, multi_label=multi_label, fix=fix, encoder=encoder, overwrite=force, progress=progress
         )
     if json_file is not None:
-        _write_json(json_file, report)
+        write_whole(json_file, as_json(report.to_json()), overwrite=force)
     show_report(report)
     for path in (fix, json_file):
         if path is not None:
             print(f"Wrote {path}", file=sys.stderr, flush=True)
     if report.rejects is not None:
         print(f"Rows that could not be read are in {report.rejects}", file=sys.stderr, flush=True)
-
-
-def _check_json(path: Path, data: Path, fix: Path | None, overwrite: bool) -> None:
-    """Refuse a place for the report that will not do."""
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise OutputError(f"{str(path)!r} is a folder, or in none", expected="the name of a file", fix="name a file in an existing folder")
-    if path.exists() and not overwrite:
-        raise OutputError(f"{str(path)!r} exists", expected="a name that is free", fix="choose another name, or overwrite with --force")
-    if path.resolve() in {other.resolve() for other in (data, fix) if other is not None}:
-        raise OutputError(f"{path} for two purposes", expected="different files", fix="choose another name for --json")
-
-
-def _write_json(path: Path, report: CheckReport) -> None:
-    """Write the report, complete or not at all."""
-    temporary = path.with_name(f".{path.name}.writing")
-    try:
-        temporary.write_text(json.dumps(report.to_json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8", errors="replace")
-        temporary.replace(path)
-    except OSError as error:
-        raise output_error(path, error) from None
 
 
 def show_report(report: CheckReport) -> None:

@@ -107,7 +107,7 @@ def compare(
 
     check_verdict(old, data, test, seeds)
     load_keras()
-    tell_verdict(data, old, Path(new), test, rows, seeds, text=text, label=label, multi_label=multi_label)
+    tell_verdict(data, old, new, test, rows, seeds, text=text, label=label, multi_label=multi_label)
 
 
 def fill_mask(

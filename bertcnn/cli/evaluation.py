@@ -1,18 +1,13 @@
-"""How `bertcnn evaluate` shows figures: a table for people, JSON for programs."""
+"""How `bertcnn evaluate` shows figures."""
 
 from __future__ import annotations
-
-import json
-from pathlib import Path
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bertcnn.errors import OutputError
 from bertcnn.evaluation.metrics import Evaluation
-from bertcnn.files import check_outside_models
 
 _LARGEST_MATRIX = 8
 
@@ -48,29 +43,3 @@ def _matrix(figures: Evaluation) -> Table:
     for label, counts in zip(figures.labels, figures.confusion, strict=True):
         table.add_row(Text(label.name), *(f"{count:,}" for count in counts))
     return table
-
-
-def write_json(path: Path, figures: Evaluation | None, *, overwrite: bool) -> None:
-    """Write the figures, complete or not at all; with None only find out whether that will work.
-
-    Raises:
-        OutputError: the file exists, or its place cannot be written.
-    """
-    if path.is_dir():
-        raise OutputError(f"{str(path)!r} is a folder", expected="the name of a file", fix="name a file in it")
-    if path.exists() and not overwrite:
-        raise OutputError(f"{str(path)!r} exists", expected="a name that is free", fix="choose another name, or overwrite with --force")
-    check_outside_models(path)
-    temporary = path.with_name(f".{path.name}.writing")
-    try:
-        temporary.write_text(
-            "" if figures is None else json.dumps(figures.to_json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
-        if figures is None:
-            temporary.unlink()
-        else:
-            temporary.replace(path)
-    except OSError as error:
-        raise OutputError(
-            f"{str(path)!r} cannot be written ({error.strerror})", expected="a writable place", fix="choose another"
-        ) from None

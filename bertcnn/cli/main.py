@@ -20,7 +20,7 @@ from bertcnn.cli.quiet import load_keras, skip_converter
 from bertcnn.cli.texts import TextsCommand
 from bertcnn.cli.tune import training_plan, tune
 from bertcnn.errors import BertCNNError, OutputError
-from bertcnn.files import DISK_FULL, MORE_ROOM
+from bertcnn.files import DISK_FULL, MORE_ROOM, as_json, check_file_target, write_whole
 
 app = typer.Typer(
     name="bertcnn",
@@ -189,16 +189,14 @@ def evaluate(
 ) -> None:
     """Compare a model's answers with the labels of a file."""
     from bertcnn.bundle import read_config
-    from bertcnn.cli.evaluation import show_evaluation, write_json
+    from bertcnn.cli.evaluation import show_evaluation
     from bertcnn.cli.progress import show_progress
     from bertcnn.data.formats import check_input
 
     check_input(data)
     read_config(model)
     if json_file is not None:
-        if json_file.exists() and json_file.samefile(data):
-            raise OutputError(f"{json_file} as data and as output", expected="two different files", fix="choose another name for --json")
-        write_json(json_file, None, overwrite=force)
+        check_file_target(json_file, force, others=[data], option="--json")
     _prepare(engine)
     page = None
     if report is not None:
@@ -222,7 +220,7 @@ def evaluate(
         )
     show_evaluation(figures)
     if json_file is not None:
-        write_json(json_file, figures, overwrite=force)
+        write_whole(json_file, as_json(figures.to_json()), overwrite=force)
         _tell(f"Figures written to {json_file}")
     if page is not None:
         _tell(f"Report written to {page}; it quotes texts of {data}")

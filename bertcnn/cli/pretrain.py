@@ -120,7 +120,7 @@ def check_verdict(start: str | None, verdict: Path, test: Path | None, seeds: in
             check_input(path)
 
 
-def tell_verdict(data: Path, old: str, new: Path, test: Path | None, rows: int | None, seeds: int, **columns: str | None) -> None:
+def tell_verdict(data: Path, old: str, new: str | Path, test: Path | None, rows: int | None, seeds: int, **columns: str | None) -> None:
     """Train classifiers from both encoders and say which are better, on standard output; `columns` as for `compare_encoders`."""
     from bertcnn.cli.progress import show_progress
     from bertcnn.verdict import compare_encoders

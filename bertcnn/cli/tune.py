@@ -42,14 +42,14 @@ def tune(
     """
     from bertcnn.cli.progress import show_progress
     from bertcnn.data.formats import check_input
+    from bertcnn.files import check_file_target
     from bertcnn.study import need_optuna, study_path
-    from bertcnn.tuned import check_settings_target
 
     need_optuna()
     for path in (data, valid):
         if path is not None:
             check_input(path)
-    check_settings_target(out, force or study_path(out).exists(), [data, valid])
+    check_file_target(out, force or study_path(out).exists(), others=[data, valid])
     load_keras()
     from bertcnn.tuning import TuningInterrupted
     from bertcnn.tuning import tune as search

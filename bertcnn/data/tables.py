@@ -13,12 +13,13 @@ from typing import Self
 from bertcnn.data.formats import Format, check_input
 from bertcnn.data.sources import MAX_CELL_CHARACTERS, RowSource, open_source
 from bertcnn.data.writing import TableWriter, check_output
-from bertcnn.errors import ColumnError, TableError, one_line
+from bertcnn.errors import ColumnError, OutputError, TableError, one_line
 
 __all__ = ["MAX_CELL_CHARACTERS", "Chunk", "Table", "TableReader", "closest_name", "column_position", "open_table", "read_table"]
 
 _CHUNK_CHARACTERS = 16 * 1024**2  # a chunk ends early when its cells hold this much text
 _CONTENT_CHARACTERS = 200
+_REJECT_COLUMNS = ("line", "reason", "content_start")
 
 
 def closest_name(name: str, columns: tuple[str, ...]) -> str | None:
@@ -164,7 +165,7 @@ class TableReader:
         if self._rejects_path is None:
             return
         if self._rejects is None:
-            self._rejects = TableWriter(self._rejects_path, ("line", "reason", "content_start"), overwrite=True).__enter__()
+            self._rejects = TableWriter(self._rejects_path, _REJECT_COLUMNS, overwrite=True).__enter__()
         start = content[:_CONTENT_CHARACTERS].encode("utf-8", "backslashreplace").decode()
         self._rejects.write([(str(line), reason, start)])
 
@@ -209,6 +210,7 @@ def open_table(
             complete when the reader is closed. An earlier one is replaced.
 
     Raises:
+        OutputError: the place for `rejects` cannot be written, or holds another file.
         TableError: for a missing, empty or binary file, a folder, an unknown extension, or a header that cannot be read.
 
     Example:
@@ -223,9 +225,26 @@ def open_table(
     path = Path(path)
     kind = check_input(path)
     if rejects is not None:
-        check_output(rejects, overwrite=True)
+        _check_rejects(Path(rejects))
     source = open_source(path, kind, delimiter, encoding, quote)
     return TableReader(source, kind.format, path.stat().st_size, None if rejects is None else Path(rejects))
+
+
+def _check_rejects(path: Path) -> None:
+    """Refuse a place for rows that cannot be read where a file stands that is none of those.
+
+    Raises:
+        OutputError: there is one, or the place cannot be written.
+    """
+    check_output(path, overwrite=True)
+    if path.exists():
+        with path.open("rb") as file:
+            if file.readline(200).strip() != ",".join(_REJECT_COLUMNS).encode():
+                raise OutputError(
+                    f"{str(path)!r}, where rows that cannot be read would go, is another file",
+                    expected="a name that is free, or an earlier list of such rows",
+                    fix="move it away, or choose another name for the output",
+                )
 
 
 def read_table(

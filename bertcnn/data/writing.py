@@ -15,10 +15,9 @@ from typing import IO, Self
 from bertcnn.data.formats import KNOWN_EXTENSIONS, kind_of
 from bertcnn.data.sinks import Sink, open_sink
 from bertcnn.errors import OutputError
-from bertcnn.files import DISK_FULL, check_outside_models, sync_folder, try_lock
+from bertcnn.files import DISK_FULL, NAME_CHARACTERS, check_outside_models, give_name, sync_folder, try_lock
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
-_NAME_CHARACTERS = 100  # of the output, in the name of its temporary file
 _SCRATCH = ".d"
 
 
@@ -118,7 +117,7 @@ class TableWriter:
         check_output(path, overwrite)
         self._path = Path(path).resolve()
         self._columns = tuple(columns)
-        self._raw = raw
+        self._raw, self._overwrite = raw, overwrite
         self._file: _AtomicFile | None = None
         self._sink: Sink | None = None
         self._finished = False
@@ -165,7 +164,7 @@ class TableWriter:
             if error is None:
                 self.finish()
                 with explained(self._path):
-                    file.commit()
+                    file.commit(overwrite=self._overwrite)
         finally:  # after a commit, nothing is left to discard
             self._sink = self._file = None
             sink.abandon()
@@ -222,7 +221,7 @@ class _AtomicFile:
         # created with the mode a new file gets, which umask decides; private until it is complete
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         while True:
-            self._temporary = path.with_name(f".{path.name[:_NAME_CHARACTERS]}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+            self._temporary = path.with_name(f".{path.name[:NAME_CHARACTERS]}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
             descriptor = os.open(self._temporary, flags, 0o666)
             if try_lock(descriptor) and self._temporary.exists():
                 break
@@ -237,13 +236,13 @@ class _AtomicFile:
         self.stream.flush()
         os.fsync(self.stream.fileno())
 
-    def commit(self) -> None:
-        """Rename what has been flushed."""
+    def commit(self, *, overwrite: bool) -> None:
+        """Rename what has been flushed; see `give_name`."""
         mode = self._path.stat().st_mode & 0o777 if self._path.exists() else self._mode
         self._temporary.chmod(mode)
         if os.name == "nt":  # where an open file cannot be renamed; elsewhere it stays locked until it has its name
             self.stream.close()
-        self._temporary.replace(self._path)
+        give_name(self._temporary, self._path, overwrite=overwrite)
         self.stream.close()
         sync_folder(self._path.parent)
 
@@ -263,7 +262,7 @@ class _AtomicFile:
 def clean_leftovers(path: str | Path) -> None:
     """Remove what killed processes left beside the table `path`; the temporary files of living ones stay."""
     path = Path(path).resolve()
-    name = re.escape(path.name[:_NAME_CHARACTERS])
+    name = re.escape(path.name[:NAME_CHARACTERS])
     ours = re.compile(rf"\.{name}\.(?P<process>\d+)-[0-9a-f]{{8}}\.tmp(?P<scratch>{re.escape(_SCRATCH)})?")
     with suppress(OSError), os.scandir(path.parent) as entries:
         for found in map(ours.fullmatch, sorted(entry.name for entry in entries)):  # a file comes before its folder

@@ -142,9 +142,9 @@ def _parents(hierarchy: Hierarchy, probabilities: np.ndarray, labels: np.ndarray
 def decide(held_out: HeldOut, labels: Sequence[str], targets: PrecisionTargets) -> Decisions:
     """The thresholds of all labels.
 
-    One threshold, from all rows, holds for every label without a target of its own. A label with one gets it from the rows that were called
-    so; where these are too few, from all rows. Of labels with levels, a text that no label is certain enough for may still be answered with
-    a parent: each level has a threshold from the rows that reach it, those which nothing deeper has answered.
+    A label with a target of its own gets its threshold from the rows that were called so; where these are too few, from all rows. All other
+    labels share one, from the rows that were called one of them. Of labels with levels, a text that no label is certain enough for may
+    still be answered with a parent: each level has a threshold from the rows that reach it, those which nothing deeper has answered.
 
     Args:
         held_out: the model's answers on rows it did not learn from.
@@ -156,7 +156,8 @@ def decide(held_out: HeldOut, labels: Sequence[str], targets: PrecisionTargets) 
     """
     check_targets(targets, labels)
     confidence, right, predicted = np.array(held_out.confidence), np.array(held_out.right, bool), np.array(held_out.predicted, int)
-    shared = find_threshold(confidence, right, targets.overall)
+    shares_one = ~np.isin(predicted, [labels.index(label) for label in targets.labels])
+    shared = find_threshold(confidence[shares_one], right[shares_one], targets.overall)
     thresholds, own = [shared] * len(labels), []
     for label, precision in targets.labels.items():
         place = labels.index(label)
@@ -177,7 +178,7 @@ def decide(held_out: HeldOut, labels: Sequence[str], targets: PrecisionTargets) 
         error_probability=ERROR_PROBABILITY,
         thresholds=tuple(thresholds),
         own_rows=tuple(own),
-        reachable=_reachable(confidence, right, targets.overall) if shared is None else None,
+        reachable=_reachable(confidence[shares_one], right[shares_one], targets.overall) if shared is None else None,
         held_out=held_out,
     )
 

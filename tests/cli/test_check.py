@@ -6,6 +6,7 @@ import json
 import pytest
 
 from tests.doctor.test_check import healthy, write
+from tests.tiny import saved
 
 
 @pytest.fixture
@@ -57,6 +58,16 @@ def test_fix_and_json_are_written_and_nothing_is_overwritten(check, sick, tmp_pa
         assert "exists" in err
         assert "--force" in err
     assert check(sick, "--fix", tmp_path / "out.csv", "--json", tmp_path / "out.json", "--force")[0] == 0
+    same = tmp_path / "new.csv"
+    assert "for --json and for another file" in check(sick, "--fix", same, "--json", same)[2]
+
+
+def test_the_report_is_not_written_into_a_model(check, sick, encoder_folder):
+    model = saved(encoder_folder)
+    code, _, err = check(sick, "--json", model / "findings.json")
+    assert code == 2
+    assert "which bertcnn has saved and nothing may be added to" in err
+    assert not (model / "findings.json").exists()
 
 
 def one_label(tmp_path):
@@ -73,7 +84,7 @@ BAD = {
     "no text": (lambda folder: [no_text(folder)], "no column looks like text"),
     "no such column": (lambda folder: [one_label(folder), "--label", "lable"], "did you mean 'label'"),
     "same file": (lambda folder: [one_label(folder), "--fix", folder / "one.csv"], "as input and output"),
-    "same json": (lambda folder: [one_label(folder), "--json", folder / "one.csv", "--force"], "for two purposes"),
+    "same json": (lambda folder: [one_label(folder), "--json", folder / "one.csv", "--force"], "for --json and for another file"),
     "extension": (lambda folder: [one_label(folder), "--fix", folder / "out.txt"], ".txt"),
     "no folder": (lambda folder: [one_label(folder), "--fix", folder / "no" / "out.csv"], "there is no folder"),
 }

@@ -1,6 +1,7 @@
-"""`bertcnn encoder export` and `bertcnn fill-mask`."""
+"""`bertcnn encoder export` and `compare`, and `bertcnn fill-mask`."""
 
 from tests.test_fill_mask import write
+from tests.tickets import as_csv, tickets
 
 
 def test_an_encoder_is_exported_and_asked(run, tmp_path):
@@ -23,3 +24,12 @@ def test_an_encoder_without_mlm_head_says_so(run, tmp_path):
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
     assert err.startswith("bertcnn: the encoder 'out' has no MLM head")
+
+
+def test_encoders_to_be_compared_are_looked_for_by_name_before_the_first_training(run, tmp_path):
+    write(tmp_path / "encoder")
+    (tmp_path / "data.csv").write_text(as_csv(*tickets()))
+    code, out, err = run("encoder", "compare", tmp_path / "encoder", "minilm-l7", tmp_path / "data.csv")
+    assert (code, out) == (2, "")
+    assert "minilm-l6" in err
+    assert "seed 0" not in err

@@ -101,9 +101,19 @@ def test_one_threshold_is_for_all_labels_without_a_target_of_their_own():
     predicted = generator.integers(0, 2, 5000)
     decisions = decide(rows_of(confidence, right, predicted), LABELS, PrecisionTargets.of("0.9,hardware=0.95"))
     own = predicted == 1
-    assert decisions.thresholds == (find_threshold(confidence, right, 0.9), find_threshold(confidence[own], right[own], 0.95))
+    assert decisions.thresholds == (find_threshold(confidence[~own], right[~own], 0.9), find_threshold(confidence[own], right[own], 0.95))
     assert decisions.thresholds[0] < decisions.thresholds[1]
     assert (decisions.own_rows, decisions.reachable) == (("hardware",), None)
+
+
+def test_a_label_that_is_always_right_lends_nothing_to_one_that_is_not():
+    generator = np.random.default_rng(0)
+    predicted, confidence = generator.integers(0, 2, 4000), generator.random(4000)
+    right = (predicted == 1) | (generator.random(4000) < 0.91)
+    assert find_threshold(confidence, right, 0.94) is not None
+    decisions = decide(rows_of(confidence, right, predicted), LABELS, PrecisionTargets.of("0.94,hardware=0.9999"))
+    assert decisions.thresholds == (None, None)
+    assert 0.88 < decisions.reachable < 0.92
 
 
 def test_a_label_called_too_seldom_takes_its_threshold_from_all_rows():
