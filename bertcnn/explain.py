@@ -79,6 +79,7 @@ class Explainer:
     def __init__(self, layer: LastLayer, head: HeadSettings, tokenizer: WordPieceTokenizer) -> None:
         filters = head.filters * len(head.window_sizes)
         self._bias, self._kernel = layer.bias, np.ascontiguousarray(layer.kernel[:filters].T)  # [C, W * N]
+        self._mean_kernel = np.ascontiguousarray(layer.kernel[filters:].T).astype(np.float64)  # [C, D]
         self._widths = np.repeat(np.array(head.window_sizes, np.int32), head.filters)  # [W * N]
         self._tokenizer = tokenizer
 
@@ -126,7 +127,9 @@ class Explainer:
                 if end > start
             ]
             windows = self._windows(tokens, evidence.windows[row], shares)
-            explanations.append(Explanation(names[label], logit, bias, logit - bias - float(shares.sum()), windows, tuple(shown)))
+            rest = logit - bias - float(shares.sum())  # the mean's share, in engines of before they told the mean
+            mean = float(evidence.means[row] @ self._mean_kernel[label]) if evidence.means.shape[1] else rest
+            explanations.append(Explanation(names[label], logit, bias, mean, windows, tuple(shown)))
         return explanations
 
     def _windows(self, tokens: _Tokens, starts: np.ndarray, shares: np.ndarray) -> tuple[Part, ...]:

@@ -281,7 +281,7 @@ def load(
     if compiled is not None:
         return Predictor(bundle, compiled, read_last_layer(folder, bundle), decisions=decisions)
     bundle = read_bundle(folder)
-    return Predictor(bundle, OpenVINOEngine.from_bundle(bundle, pad_id), decisions=decisions)
+    return Predictor(bundle, OpenVINOEngine.from_bundle(bundle, pad_id, streams=streams), decisions=decisions)
 
 
 def not_pickled(what: str, fix: str) -> SettingsError:

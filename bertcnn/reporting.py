@@ -211,8 +211,9 @@ def _operation(decisions: Decisions, found: Automation, answered: Answered, told
 
 def _slices(lengths: np.ndarray, columns: Mapping[str, Sequence[str]], answered: Answered) -> dict[str, tuple[SliceFigures, ...]]:
     """Figures by length and by the columns that have at least two parts."""
-    found = {"length": slice_by_length(lengths, answered)}
-    found |= {name: slice_by_value(values, answered) for name, values in columns.items()}
+    count = 1 + len(columns)
+    found = {"length": slice_by_length(lengths, answered, columns=count)}
+    found |= {name: slice_by_value(values, answered, columns=count) for name, values in columns.items()}
     return {name: parts for name, parts in found.items() if len(parts) > 1 or name == "length"}
 
 

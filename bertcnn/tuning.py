@@ -19,7 +19,7 @@ from bertcnn.classifier import embed_on_cpu
 from bertcnn.data.label_sets import AUTO
 from bertcnn.divided import DividedRows, divided_rows
 from bertcnn.errors import SettingsError, TrainingError
-from bertcnn.evaluation.best_of_many import chance_of_best
+from bertcnn.evaluation.best_of_many import best_beyond_luck
 from bertcnn.files import check_file_target
 from bertcnn.models.weights import extract
 from bertcnn.progress import Progress, Silent
@@ -299,8 +299,8 @@ class _Search:
         complete = [number for number, record in enumerate(records) if record.outcome == "complete"]
         best = max(complete, key=lambda number: records[number].macro_f1)  # of equal ones the first, so the defaults are beaten or kept
         predictions = [np.array(records[number].predicted) for number in complete]
-        chance = chance_of_best(self._labels[self._rows.validated], predictions, self._rows.groups())
-        chosen = best if chance <= _CHANCE else 0
+        place, chance = best_beyond_luck(self._labels[self._rows.validated], predictions, self._rows.groups(), _CHANCE)
+        chosen = complete[place]
         training, head = self._space.changes(records[chosen].point) if chosen else ({}, None)
         return TunedSettings(
             recipe=self._space.recipe,
@@ -367,7 +367,8 @@ def _verdict(records: Sequence[Record], best: int, chance: float, rows: int) -> 
         return f"only the defaults were tried, with {measured}: they are kept"
     if best == 0:
         return f"none of {len(records)} trials was better than the defaults' {measured}: the defaults are kept"
-    luck = f"the luckiest of {len(records)} trials no better than the defaults would look so good in {chance:.1%} of cases"
+    complete = sum(record.outcome == "complete" for record in records)
+    luck = f"the luckiest of {complete} complete trials no better than the defaults would look so good in {chance:.1%} of cases"
     what = "its settings are chosen" if chance <= _CHANCE else "this is within the noise, the defaults are kept"
     return f"trial {best} has macro-F1 {found:.3f}, {100 * (found - default):+.1f} points on the defaults' {measured}; {luck}: {what}"
 

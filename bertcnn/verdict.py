@@ -32,7 +32,7 @@ class Verdict:
 
     Attributes:
         rows: tested with each seed, the same for all.
-        trained_rows: that each classifier learned from.
+        trained_rows: that each classifier was given, those included that it held out.
         old: accuracy with each seed, 0 to 1.
         new: the same, of the new encoder, on the same rows.
         difference: mean of new less old.
@@ -130,7 +130,7 @@ def judge(right: np.ndarray, trained_rows: int) -> Verdict:
 
     Args:
         right: bool or float [2, seeds, rows], whether each answer was right; the old encoder's first.
-        trained_rows: that each classifier learned from.
+        trained_rows: that each classifier was given, those included that it held out.
     """
     differences = right[1].astype(float) - right[0].astype(float)  # [seeds, rows]
     seeds, rows = differences.shape

@@ -14,6 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import bertcnn
 from bertcnn import BertCNNClassifier
+from bertcnn.cli.progress import PlainProgress, RichProgress
 from bertcnn.encoders.checkpoint import read_checkpoint
 from bertcnn.errors import LabelError, SettingsError
 from bertcnn.settings import DECISIONS, HeadSettings
@@ -118,6 +119,8 @@ def test_the_bundle_quotes_no_training_row(saved):
 def test_params_clone_and_unfitted_errors(encoder_folder):
     classifier = quick(encoder_folder, seed=7)
     assert clone(classifier).get_params() == classifier.get_params()
+    for progress in (RichProgress(), PlainProgress()):
+        assert clone(quick(encoder_folder, progress=progress)).progress is progress
     assert classifier.set_params(seed=8).seed == 8
     with pytest.raises(NotFittedError, match="call fit"):
         classifier.predict(["router"])

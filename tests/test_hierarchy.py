@@ -92,6 +92,17 @@ def test_children_that_are_split_are_answered_with_their_parent():
     assert (found.rows, found.automatic, found.right, found.parents) == (600, 600, 600, int((true > 0).sum()))
 
 
+def test_a_parents_threshold_rests_on_the_rows_that_no_label_was_certain_enough_for():
+    """Those of "billing" are always right, and would make up for those of "net", eight in ten of which are."""
+    generator = np.random.default_rng(0)
+    sure = np.arange(1000) < 600
+    shares = np.where(sure[:, None], [0.01, 0.98, 0.01], [0.1, 0.46, 0.44]).astype(np.float32)
+    shares[:, 1] += generator.random(1000).astype(np.float32) * 1e-3
+    true = np.where(sure, 1, np.where(generator.random(1000) < 0.8, generator.integers(1, 3, 1000), 0))
+    decisions = decide(held_out_answers(shares, true, hierarchy=Hierarchy.of(LABELS)), LABELS, PrecisionTargets())
+    assert decisions.parent_thresholds == (None,)
+
+
 def test_a_parent_that_is_often_wrong_is_no_answer():
     generator = np.random.default_rng(0)
     true, shares = generator.integers(0, 3, 600), generator.dirichlet(np.ones(3), 600).astype(np.float32)
@@ -119,7 +130,10 @@ def test_out_of_scope_is_stronger_than_a_parent(folder):
     places = unit(np.ones((1, predictor.bundle.config.encoder.width), np.float32))
     scope = Scope(np.eye(3, dtype=np.float32), places, np.ones(4, np.float32), limit=-99.0)  # every text is stranger than that
     strange = Predictor(dataclasses.replace(predictor.bundle, scope=scope), predictor.engine, decisions=predictor.decisions)
-    assert strange.classify(["router cable"])[0].decision == "review:out_of_scope"
+    answer = strange.classify(["router cable"])[0]
+    assert answer.decision == "review:out_of_scope"
+    assert answer.label in LABELS
+    assert answer.confidence == pytest.approx(answer.probabilities[answer.label])
 
 
 def test_a_scored_file_names_the_parent_and_gives_its_probability(folder, tmp_path):

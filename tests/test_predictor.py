@@ -160,6 +160,13 @@ def test_the_confidence_is_the_labels_probability_and_the_highest(predictor):
     assert predictor.predict(["router cable"])[0] == answer.label == "hardware"
 
 
+def test_a_model_without_its_engine_heeds_the_number_of_streams(encoder_folder, tmp_path):
+    shutil.copytree(saved(encoder_folder), tmp_path / "model", ignore=shutil.ignore_patterns("engine"))
+    for streams in (1, 2):
+        compiled = bertcnn.load(tmp_path / "model", streams=streams).engine._alone.get_compiled_model()
+        assert int(compiled.get_property("NUM_STREAMS")) == streams
+
+
 def test_answers_by_column_are_those_of_classify(predictor):
     texts = ["my router is broken", "", "the bill is wrong"]
     answers, told = predictor.answer(texts), predictor.classify(texts)

@@ -118,6 +118,13 @@ def test_blank_texts_are_left_out_as_in_the_evaluation(trained, tmp_path):
     assert read_page((tmp_path / "r.html").read_text()).one(id="accuracy").value == figures.accuracy
 
 
+def automatic_by_length(model):
+    """Of each slice by length in a saved model's report, the rows and the share of them that is automatic."""
+    page = (model / "report.html").read_text()
+    rows = re.findall(r'<td class="n">([\d,]+)</td><td class="n" data-value="[\d.]+">.*?</td><td class="n" data-value="([\d.]+)">', page)
+    return [(int(count.replace(",", "")), float(share)) for count, share in rows]
+
+
 def test_parents_count_among_the_automatic_answers_of_slices(encoder_folder, tmp_path):
     chance = np.random.default_rng(0)
 
@@ -128,11 +135,17 @@ def test_parents_count_among_the_automatic_answers_of_slices(encoder_folder, tmp
     classifier = quick(encoder_folder, auto_precision=0.9).fit(*halved(24), valid=halved(40))
     classifier.save(tmp_path / "model", engine="keras")
     found = automation(read_bundle(tmp_path / "model").decisions)
-    page = (tmp_path / "model" / "report.html").read_text()
     assert found.parents
-    rows = re.findall(r'<td class="n">([\d,]+)</td><td class="n" data-value="[\d.]+">.*?</td><td class="n" data-value="([\d.]+)">', page)
-    by_length = [(int(rows_of.replace(",", "")), float(share)) for rows_of, share in rows]
-    assert sum(count * share for count, share in by_length) == pytest.approx(found.automatic)
+    assert sum(rows * share for rows, share in automatic_by_length(tmp_path / "model")) == pytest.approx(found.automatic)
+
+
+def test_rows_out_of_scope_are_not_automatic_in_slices(encoder_folder, tmp_path):
+    texts, labels = tickets(24)
+    classifier = quick(encoder_folder, auto_precision=0.5).fit(texts, labels, valid=tickets(120))
+    classifier.save(tmp_path / "model", engine="keras")
+    found = automation(read_bundle(tmp_path / "model").decisions)
+    assert found.out_of_scope > 0
+    assert sum(rows * share for rows, share in automatic_by_length(tmp_path / "model")) == pytest.approx(found.automatic)
 
 
 def test_nothing_is_overwritten_without_force(trained, tmp_path):

@@ -29,6 +29,10 @@ class PlainProgress:
         self._figures: dict[str, float] = {}
         self._interrupts = Interrupts()
 
+    def __deepcopy__(self, _: object) -> Self:
+        """Itself: there is one screen, and scikit-learn's `clone` copies what an estimator is given."""
+        return self
+
     def stage(self, name: str, total: int, unit: str = "rows") -> None:
         """A new stage starts."""
         self._interrupts.check()
@@ -90,6 +94,10 @@ class RichProgress:
         )
         self._task: TaskID | None = None
         self._interrupts = Interrupts()
+
+    def __deepcopy__(self, _: object) -> Self:
+        """Itself: there is one screen, and scikit-learn's `clone` copies what an estimator is given."""
+        return self
 
     def stage(self, name: str, total: int, unit: str = "rows") -> None:  # noqa: ARG002 - the bar shows shares
         """A new stage starts."""

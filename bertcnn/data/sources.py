@@ -142,7 +142,7 @@ class _DelimitedSource:
             raise TableError(
                 f"the header of {str(path)!r} is not text in the encoding {self.encoding}",
                 expected="the encoding the file was saved in",
-                fix="give the right encoding, such as 'cp1252'",
+                fix="save the table again as CSV in UTF-8",
             )
         if len(header) > _MOST_COLUMNS or long_cell(header):
             raise TableError(
@@ -207,7 +207,11 @@ class _JsonLinesSource:
             if isinstance(found, str):
                 reject(number, found, line)
                 continue
-            cells = tuple(_json_text(found.get(key), line, key) for key in self._keys)
+            try:
+                cells = tuple(_json_text(found.get(key), line, key) for key in self._keys)
+            except ValueError as error:  # a nested number of thousands of digits
+                reject(number, f"invalid JSON: {error}", line)
+                continue
             fault = long_cell(cells) or (None if known.issuperset(found) else f"more than {_MOST_COLUMNS:,} different keys in the file")
             if fault:
                 reject(number, fault, line)

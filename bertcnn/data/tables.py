@@ -271,7 +271,7 @@ def read_table(
         raise TableError(
             f"none of the {reader.rejected:,} rows of {str(path)!r} could be read ({reader.first_reason})",
             expected=f"rows of {len(reader.columns)} cells, as the header {list_columns(reader.columns, 6)} has",
-            fix="correct the file, or give its delimiter, quote or encoding",
+            fix="correct the file, or save the table again as CSV in UTF-8",
         )
     if not rows:
         raise TableError(

@@ -11,7 +11,7 @@ import openvino as ov
 
 from bertcnn.bundle import Bundle
 from bertcnn.data.batches import Batch
-from bertcnn.engines.openvino_graph import classifier_graph
+from bertcnn.engines.openvino_graph import classifier_graph, serialized
 from bertcnn.engines.parity import probabilities_by
 from bertcnn.files import write_new
 from bertcnn.saved_engine import SavedEngine
@@ -24,12 +24,12 @@ def write(bundle: Bundle, engine: SavedEngine | None, folder: Path) -> None:
 
     Raises:
         BundleError: the engine was changed after it was saved.
+        OutputError: the folder for temporary files is full.
     """
     if engine is None:
-        graph = classifier_graph(bundle.tensors, bundle.config.encoder, bundle.config.head)
-        ov.save_model(graph, folder / MODEL, compress_to_fp16=False)
-        return
-    description, constants = engine.read()
+        description, constants = serialized(classifier_graph(bundle.tensors, bundle.config.encoder, bundle.config.head))
+    else:
+        description, constants = engine.read()
     write_new(folder / MODEL, description)
     write_new((folder / MODEL).with_suffix(".bin"), constants)
 

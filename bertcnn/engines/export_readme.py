@@ -35,7 +35,7 @@ thresholds = {thresholds}
 print({{label: share for label, share, threshold in zip(labels, shares, thresholds) if share >= threshold}})"""
 
 _OPENVINO: Final = """\
-model = ov.Core().compile_model("model.xml", "CPU")
+model = ov.Core().compile_model("model.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})  # or some CPUs compute in bfloat16
 logits = model({"token_ids": token_ids, "padding_mask": np.ones_like(token_ids)})["logits"][0]"""
 
 _ONNX: Final = """\

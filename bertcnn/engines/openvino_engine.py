@@ -69,8 +69,8 @@ class OpenVINOEngine:
         return cls(compiled_model(read, saved.engine_id, streams, precision), pad_id, f"openvino-{precision}", longest)
 
     @classmethod
-    def from_bundle(cls, bundle: Bundle, pad_id: int) -> OpenVINOEngine:
-        """The model's own tensors in float32, for a model that was saved without an engine.
+    def from_bundle(cls, bundle: Bundle, pad_id: int, *, streams: int | None = None) -> OpenVINOEngine:
+        """The model's own tensors in float32, for a model that was saved without an engine; `streams` as for `from_saved`.
 
         Raises:
             BundleError: the tensors are not those of the network that the configuration describes.
@@ -78,12 +78,15 @@ class OpenVINOEngine:
         from bertcnn.engines.openvino_graph import classifier_graph
 
         encoder = bundle.config.encoder
-        return cls.of_graph(classifier_graph(bundle.tensors, encoder, bundle.config.head), pad_id, longest=encoder.max_positions)
+        graph = classifier_graph(bundle.tensors, encoder, bundle.config.head)
+        return cls.of_graph(graph, pad_id, longest=encoder.max_positions, streams=streams)
 
     @classmethod
-    def of_graph(cls, graph: ov.Model, pad_id: int, precision: Precision = "float32", longest: int | None = None) -> OpenVINOEngine:
-        """A graph in memory of that precision, compiled for this machine."""
-        return cls(compiled_model(lambda: graph, precision=precision), pad_id, f"openvino-{precision}", longest)
+    def of_graph(
+        cls, graph: ov.Model, pad_id: int, precision: Precision = "float32", longest: int | None = None, streams: int | None = None
+    ) -> OpenVINOEngine:
+        """A graph in memory of that precision, compiled for this machine; `longest` and `streams` as for `from_saved`."""
+        return cls(compiled_model(lambda: graph, precision=precision, streams=streams), pad_id, f"openvino-{precision}", longest)
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """Logits of each row, in order, and which windows won."""

@@ -7,14 +7,17 @@ there is one value a row instead of one a token.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import openvino as ov
 from openvino import opset13 as ops
 
-from bertcnn.errors import BundleError
+from bertcnn.errors import BundleError, OutputError, one_line
+from bertcnn.files import MORE_ROOM
 from bertcnn.settings import EncoderSettings, HeadSettings
 
 # nodes that stay in float32 when the others become int8
@@ -230,3 +233,22 @@ def _axes(*values: int) -> Node:
 
 def _scalar(value: float) -> Node:
     return ops.constant(np.array(value, np.float32 if isinstance(value, float) else np.int32))
+
+
+def serialized(graph: ov.Model) -> tuple[bytes, bytes]:
+    """The graph's XML and its constants, float32 ones as they are.
+
+    Raises:
+        OutputError: the folder for temporary files is full.
+    """
+    with tempfile.TemporaryDirectory(prefix="bertcnn-engine-") as folder:
+        path = Path(folder) / "model.xml"
+        try:
+            ov.save_model(graph, path, compress_to_fp16=False)
+        except RuntimeError as error:  # OpenVINO's word for a disk that is full
+            raise OutputError(
+                f"the compiled engine cannot be written to {folder} ({one_line(str(error))})",
+                expected="room for it there, some 100 MB, for a while",
+                fix=MORE_ROOM,
+            ) from error
+        return path.read_bytes(), path.with_suffix(".bin").read_bytes()

@@ -5,12 +5,10 @@ from __future__ import annotations
 import io
 import logging
 import math
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 import openvino as ov
@@ -21,9 +19,7 @@ from bertcnn.data.batches import pad, plan_scoring
 from bertcnn.engines import EngineOutput
 from bertcnn.engines.compiled import has_bfloat16
 from bertcnn.engines.openvino_engine import OpenVINOEngine
-from bertcnn.engines.openvino_graph import LAST_PRODUCT, TOKEN_SCALES, classifier_graph
-from bertcnn.errors import OutputError, one_line
-from bertcnn.files import MORE_ROOM
+from bertcnn.engines.openvino_graph import LAST_PRODUCT, TOKEN_SCALES, classifier_graph, serialized
 from bertcnn.progress import Progress
 from bertcnn.saved_engine import EngineRecord, Precision, SavedEngine
 from bertcnn.settings import EncoderSettings, HeadSettings
@@ -151,7 +147,7 @@ def build_engine(
 
 
 def _built(graph: ov.Model, running: OpenVINOEngine, valid: EngineOutput, record: EngineRecord) -> BuiltEngine:
-    files = _serialized(graph)
+    files = serialized(graph)
     return BuiltEngine(SavedEngine(record, lambda: files), running, valid)
 
 
@@ -236,18 +232,3 @@ def _share_activation_range(graph: ov.Model) -> None:
         for place, bound in enumerate((-below, 1 - below, -below * width, (1 - below) * width), start=1):
             rounding.input(place).replace_source_output(ops.constant(np.float32(bound)).output(0))
     graph.validate_nodes_and_infer_types()
-
-
-def _serialized(graph: ov.Model) -> tuple[bytes, bytes]:
-    """The model's XML and constants."""
-    with tempfile.TemporaryDirectory(prefix="bertcnn-engine-") as folder:
-        path = Path(folder) / "model.xml"
-        try:
-            ov.save_model(graph, path, compress_to_fp16=False)
-        except RuntimeError as error:  # OpenVINO's word for a disk that is full
-            raise OutputError(
-                f"the compiled engine cannot be written to {folder} ({one_line(str(error))})",
-                expected="room for it there, some 100 MB, for a while",
-                fix=MORE_ROOM,
-            ) from error
-        return path.read_bytes(), path.with_suffix(".bin").read_bytes()

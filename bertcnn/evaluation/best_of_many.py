@@ -24,15 +24,15 @@ def chance_of_best(labels: np.ndarray, predictions: Sequence[np.ndarray], groups
         seed: of the draws.
 
     Returns:
-        From 0 to 1; 1 if no macro-F1 is above the first.
+        Above 0, up to 1; 1 if no macro-F1 is above the first.
 
     Example:
         >>> labels = np.arange(200) % 2
         >>> always_wrong, always_right = 1 - labels, labels
         >>> chance_of_best(labels, [always_wrong, always_right], np.arange(200))
-        0.0
+        0.0001
     """
-    classes = int(max(labels.max(), *(predicted.max() for predicted in predictions))) + 1
+    classes = _classes(labels, predictions)
     members = int(groups.max()) + 1
     real = _macro_f1(labels, predictions, np.ones((1, len(labels)), np.float32), classes)  # [candidates, 1]
     gain = float((real - real[0]).max())
@@ -45,7 +45,28 @@ def chance_of_best(labels: np.ndarray, predictions: Sequence[np.ndarray], groups
         figures = _macro_f1(labels, predictions, drawn[:, groups].astype(np.float32), classes)  # [candidates, draws]
         lucky = (figures - figures[0]) - (real - real[0])
         luckier += int((lucky.max(axis=0) >= gain).sum())
-    return luckier / _DRAWS
+    return (1 + luckier) / (1 + _DRAWS)  # never 0 (Phipson and Smyth 2010, "Permutation P-values Should Never Be Zero")
+
+
+def best_beyond_luck(labels: np.ndarray, predictions: Sequence[np.ndarray], groups: np.ndarray, most: float) -> tuple[int, float]:
+    """The candidate to take: the best one, or the first if luck may well be the reason for the best one's lead.
+
+    Args:
+        labels: int [rows].
+        predictions: int [rows] of each candidate; the first is what is taken without a reason for another.
+        groups: int [rows], as for `chance_of_best`.
+        most: the chance of such luck above which the first is taken.
+
+    Returns:
+        Its place, and the chance.
+    """
+    chance = chance_of_best(labels, predictions, groups)
+    figures = _macro_f1(labels, predictions, np.ones((1, len(labels)), np.float32), _classes(labels, predictions))[:, 0]
+    return (int(figures.argmax()) if chance <= most else 0), chance
+
+
+def _classes(labels: np.ndarray, predictions: Sequence[np.ndarray]) -> int:
+    return int(max(labels.max(), *(predicted.max() for predicted in predictions))) + 1
 
 
 def _macro_f1(labels: np.ndarray, predictions: Sequence[np.ndarray], weights: np.ndarray, classes: int) -> np.ndarray:

@@ -20,7 +20,7 @@ _FEWEST = 3  # different texts
 _MOST_TEXTS = 20_000
 _LONGEST = 2000  # characters of a text that are looked at, from either end
 _LONGEST_WORD = 40
-_CHANCE = 0.05  # that any of the words found goes with its label by accident only (Bonferroni)
+_CHANCE = 0.05  # that any of the words found goes with one of the labels by accident only (Bonferroni)
 _FEWEST_TIMES = 2.0  # as often with the label as in all texts
 _SHOWN = 12
 _LOOKED_INTO = 6  # texts of each word
@@ -126,7 +126,7 @@ def _suspects(texts: Sequence[str], labels: Sequence[str]) -> list[Suspect]:
         label, hits = Counter(labels[row] for row in found.places).most_common(1)[0]
         share, texts_with = sizes[label] / rows, len(found.places)
         accident = float(betainc(hits, texts_with - hits + 1, share)) if share < 1 else 1.0
-        if accident * len(uses) <= _CHANCE and hits >= _FEWEST_TIMES * share * texts_with:
+        if accident * len(uses) * len(sizes) <= _CHANCE and hits >= _FEWEST_TIMES * share * texts_with:
             judged.append((accident, key, found, label, hits))
     judged.sort(key=lambda one: (one[0], one[1]))
     return [(key, found, label, hits) for _, key, found, label, hits in judged[: 3 * _SHOWN]]

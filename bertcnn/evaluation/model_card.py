@@ -79,7 +79,8 @@ On these rows {in_words(decisions)}. {_thresholds(figures, decisions)}
 ## Use
 
 For texts like those it learned from, in the same language and with the same labels. A text that belongs to none of the
-labels still gets one of them; {_scope(decisions)} Texts over {config.tokenizer.max_tokens} tokens lose their middle.
+labels {"may get one" if figures.several_labels else "still gets one of them"}; {_scope(decisions)}
+Texts over {config.tokenizer.max_tokens} tokens lose their middle.
 """
 
 

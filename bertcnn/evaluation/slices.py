@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import hypergeom
 
-FEWEST = 3  # different texts without which a value is not shown: it could be about a person
+FEWEST = 3  # rows without which a value is not shown: it could be about a person
 _LENGTHS = 4
 _CHANCE = 0.05  # that any part of equally good ones is called weak (Fisher's exact test, Bonferroni)
 _MOST = 24
@@ -29,7 +29,7 @@ class SliceFigures:
         interval: lower and upper bound of the accuracy, 95 % (Wilson 1927).
         confidence: mean confidence.
         automatic: share of them that is answered automatically.
-        weak: whether it is worse than the others by more than chance explains, however many parts there are.
+        weak: whether it is worse than the others by more than chance explains, however many parts and columns there are.
     """
 
     name: str
@@ -50,41 +50,43 @@ class Answered:
     automatic: np.ndarray
 
 
-def slice_by_value(values: Sequence[str], answered: Answered) -> tuple[SliceFigures, ...]:
+def slice_by_value(values: Sequence[str], answered: Answered, *, columns: int = 1) -> tuple[SliceFigures, ...]:
     """The parts of the rows that have the same value; the rare ones, and what is beyond 24 values, in one part.
 
     Args:
         values: one for each row.
         answered: the rows.
+        columns: how many columns are looked at; the more, the worse a part has to be to be called weak.
     """
     named = [" ".join(value.split()) or _BLANK for value in values]
     counts = Counter(named)
     kept = {name for name, rows in counts.most_common(_MOST) if rows >= FEWEST}
     column = np.array([name if name in kept else _REST for name in named], object)
     names = sorted(kept - {_BLANK}) + [name for name in (_BLANK, _REST) if (column == name).any()]
-    return _parts([(name, column == name) for name in names], answered)
+    return _parts([(name, column == name) for name in names], answered, columns)
 
 
-def slice_by_length(lengths: np.ndarray, answered: Answered) -> tuple[SliceFigures, ...]:
+def slice_by_length(lengths: np.ndarray, answered: Answered, *, columns: int = 1) -> tuple[SliceFigures, ...]:
     """Four parts of about equal size, from short to long texts; fewer where most are of one length.
 
     Args:
         lengths: int [rows], tokens.
         answered: the rows.
+        columns: how many columns are looked at, this one too.
     """
     if not len(lengths):
         return ()
     bounds = np.unique(np.quantile(lengths, np.arange(1, _LENGTHS) / _LENGTHS, method="nearest"))
     part = np.searchsorted(bounds, lengths)  # up to a bound, with it
     rows = [part == place for place in np.unique(part)]
-    return _parts([(_range(int(lengths[one].min()), int(lengths[one].max())), one) for one in rows], answered)
+    return _parts([(_range(int(lengths[one].min()), int(lengths[one].max())), one) for one in rows], answered, columns)
 
 
 def _range(first: int, last: int) -> str:
     return f"{first} tokens" if first == last else f"{first} to {last} tokens"
 
 
-def _parts(named: Sequence[tuple[str, np.ndarray]], answered: Answered) -> tuple[SliceFigures, ...]:
+def _parts(named: Sequence[tuple[str, np.ndarray]], answered: Answered, columns: int) -> tuple[SliceFigures, ...]:
     """The figures of parts of the rows, each bool [rows]."""
     whole, all_right = len(answered.right), int(answered.right.sum())
     found = []
@@ -99,7 +101,7 @@ def _parts(named: Sequence[tuple[str, np.ndarray]], answered: Answered) -> tuple
                 interval=wilson(right, count),
                 confidence=float(np.mean(answered.confidence[rows])),
                 automatic=float(np.mean(answered.automatic[rows])),
-                weak=by_accident * len(named) <= _CHANCE,
+                weak=by_accident * len(named) * columns <= _CHANCE,
             )
         )
     return tuple(found)

@@ -109,6 +109,7 @@ class DocumentFiles:
                     self.reading.cut_lines += 1
                 if undecodable(line):
                     self.reading.undecodable_lines += 1
+                    continue
                 line = line.removeprefix("\ufeff")
                 position = lines.position()
                 if line.strip():

@@ -180,6 +180,13 @@ def test_a_quoted_word_behind_a_space_is_left_alone_where_cells_go_on_behind_it(
     assert read(save(tmp_path, "id,text,label\n" + "".join(",".join(row) + "\n" for row in rows)))[0] == rows
 
 
+def test_a_nested_number_of_thousands_of_digits_costs_its_row_only(tmp_path):
+    path = save(tmp_path, '{"text": "a"}\n{"text": [1' + "0" * 5000 + ']}\n{"text": "b"}\n', "in.jsonl")
+    rows, lines, refused = read(path)
+    assert (rows, lines) == ([("a",), ("b",)], [1, 3])
+    assert refused[2].startswith("invalid JSON: ")
+
+
 def test_tabs_without_quoting_keep_their_quotes(tmp_path):
     path = save(tmp_path, 'text\tlabel\n"no he said\ta\nb\tc\n', "in.tsv")
     assert read(path)[0] == [('"no he said', "a"), ("b", "c")]

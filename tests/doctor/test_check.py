@@ -180,6 +180,13 @@ def test_columns_that_foretell_the_label_and_constant_ones_are_found(look):
     assert report.finding("constant_columns").figures["constant"] == ["source"]
 
 
+def test_a_column_with_the_same_value_in_two_rows_each_is_no_leak(look):
+    rows = healthy()
+    random.Random(1).shuffle(rows)
+    paired = [[*row, f"batch {place // 2}"] for place, row in enumerate(rows)]
+    assert look(paired, ("id", "text", "label", "batch")).finding("leaks_in_columns") is None
+
+
 def test_flipped_labels_are_found_and_the_right_ones_suggested(look):
     rows = healthy(60)
     truth = {row: rows[row][2] for row in range(5, 180, 22)}

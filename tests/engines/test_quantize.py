@@ -13,8 +13,8 @@ from bertcnn.encoders.convert import load_encoder
 from bertcnn.engines.compiled import has_bfloat16
 from bertcnn.engines.keras_engine import KerasEngine
 from bertcnn.engines.openvino_engine import OpenVINOEngine
-from bertcnn.engines.openvino_graph import classifier_graph
-from bertcnn.engines.quantize import Trial, _quantize, _serialized, _share_activation_range, build_engine, spread
+from bertcnn.engines.openvino_graph import classifier_graph, serialized
+from bertcnn.engines.quantize import Trial, _quantize, _share_activation_range, build_engine, spread
 from bertcnn.errors import OutputError
 from bertcnn.models.classifier import BertCnn, CnnHead
 from bertcnn.models.weights import extract
@@ -197,4 +197,4 @@ def test_a_precision_that_was_decided_before_is_taken_with_its_figures(model, as
 def test_an_engine_that_there_is_no_room_for_is_told_in_one_line(model, largest_file):
     graph = classifier_graph(extract(model.weights), ENCODER, HEAD)
     with largest_file(1000), pytest.raises(OutputError, match="the compiled engine cannot be written to"):
-        _serialized(graph)
+        serialized(graph)

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
-from bertcnn.evaluation.calibration import calibration_error, fit_temperature, measure_calibration
+from bertcnn.evaluation.calibration import calibration_error, compare_calibration, fit_temperature, measure_calibration
 
 
 class Logits(ClassifierMixin, BaseEstimator):
@@ -110,6 +110,16 @@ def test_the_figure_after_is_not_that_of_a_temperature_fitted_on_its_own_rows():
     logits, labels = overconfident(40, seed=3)
     own = softmax(logits / fit_temperature(logits, labels), axis=1)
     assert measure_calibration(logits, labels).after != pytest.approx(calibration_error(own.max(axis=1), own.argmax(axis=1) == labels))
+
+
+def test_the_interval_of_a_well_calibrated_model_reaches_nothing():
+    generator, reached = np.random.default_rng(0), 0
+    for _ in range(60):
+        confidence = generator.uniform(0.5, 1, 200)
+        figures = compare_calibration(confidence, confidence, generator.random(200) < confidence)
+        assert figures.after_interval[0] <= figures.after
+        reached += figures.after_interval[0] == 0
+    assert reached > 10  # percentiles of the draws, which are biased upwards, never do
 
 
 def test_the_figures_of_the_same_rows_are_the_same():

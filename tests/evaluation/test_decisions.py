@@ -53,6 +53,12 @@ def test_the_true_precision_falls_below_the_target_in_at_most_a_tenth_of_many_dr
     assert missed / draws <= ERROR_PROBABILITY + noise
 
 
+def test_both_walks_share_one_error_probability():
+    generator, draws, confidence = np.random.default_rng(7), 2000, np.linspace(1, 0, 5000)
+    passed = sum(find_threshold(confidence, generator.random(5000) < 0.49999, 0.5) is not None for _ in range(draws))
+    assert passed / draws < 0.09  # a second walk with all of it would make 0.11
+
+
 def test_many_rows_give_nearly_all_that_a_known_precision_allows():
     generator = np.random.default_rng(3)
     found = [find_threshold(*draw(generator, 20_000), 0.95) for _ in range(50)]

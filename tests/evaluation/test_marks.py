@@ -56,6 +56,15 @@ def test_words_that_go_with_no_label_and_ordinary_words_are_not_told():
     assert find_marks(texts, ["hardware" if row % 2 else "billing" for row in range(60)], nothing) == ()
 
 
+def test_among_many_labels_codes_by_chance_are_hardly_ever_told():
+    generator, told = np.random.default_rng(0), 0
+    for _ in range(40):
+        codes, labels = generator.integers(0, 100, 600), generator.integers(0, 40, 600)
+        texts = [f"text {row} about AB{'CDEFGHIJKL'[code // 10]}-{'MNOPQRSTUV'[code % 10]}_1" for row, code in enumerate(codes)]
+        told += find_marks(texts, [f"label {label}" for label in labels], nothing) != ()
+    assert told <= 5
+
+
 def test_a_word_that_starts_a_sentence_is_no_name():
     texts = [f"Router {row} is dead. Nothing works" for row in range(40)] + [f"invoice {row} is wrong" for row in range(40)]
     assert not [mark for mark in find_marks(texts, ["hardware"] * 40 + ["billing"] * 40, nothing) if mark.kind == "name"]

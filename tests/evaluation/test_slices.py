@@ -40,3 +40,12 @@ def test_parts_of_an_equally_good_model_are_hardly_ever_called_weak():
     values = [f"v{row % 8}" for row in range(400)]
     weak = sum(any(part.weak for part in slice_by_value(values, answered(generator.random(400) < 0.9))) for _ in range(200))
     assert weak <= 0.08 * 200
+
+
+def test_neither_are_those_of_many_columns():
+    generator, weak = np.random.default_rng(1), 0
+    columns = [[f"v{value}" for value in generator.integers(0, 4, 400)] for _ in range(10)]
+    for _ in range(100):
+        rows = answered(generator.random(400) < 0.9)
+        weak += any(part.weak for values in columns for part in slice_by_value(values, rows, columns=10))
+    assert weak <= 9

@@ -28,6 +28,14 @@ def test_blank_lines_part_the_documents_of_a_text_file(tmp_path):
     assert read(path) == [["No signal.", "Since Monday!", "please help"], ["second one"]]
 
 
+def test_lines_with_bytes_that_are_no_text_are_counted_and_left_out(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_bytes("café one.\ncafé two.\n".encode() + b"caf\xe9 broken.\n" + "\nthé three.\n".encode())
+    files = DocumentFiles([path])
+    assert [piece for piece in files.sentences() if piece] == [["café one."], ["café two."], ["thé three."]]
+    assert files.reading.undecodable_lines == 1
+
+
 @pytest.mark.parametrize("newline", ["\r\n", "\r"], ids=["windows", "old_mac"])
 def test_other_line_ends_part_documents_too(tmp_path, newline):
     path = tmp_path / "texts.txt"
