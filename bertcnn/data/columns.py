@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bertcnn.data.tables import Chunk, column_position, list_columns
-from bertcnn.errors import ColumnError
+from bertcnn.errors import ColumnError, one_line
 
 _SAMPLED_ROWS = 20_000
+_LONGEST_NAME = 5  # words; a survey's question has more, and gets the remark too
 
 
 def _list(words: str) -> tuple[str, ...]:
@@ -105,6 +106,7 @@ def guess_columns(sample: Chunk, *, text: str | Sequence[str] | None = None, lab
     if label is not None:
         column_position(label, sample.columns)
     chosen, reasons = _choose_text(profiles, sample.columns, text, label)
+    reasons["text"] += _without_header(chosen)
     if label is not None and label in chosen:
         raise ColumnError(
             f"column {label!r} is named as text and as label", expected="two different columns", fix="name another one of the two"
@@ -131,10 +133,18 @@ def guess_text_columns(sample: Chunk, *, text: str | Sequence[str] | None = None
     if text is None and trained_on and set(trained_on) <= set(sample.columns):
         chosen, reasons = tuple(trained_on), {"text": f"{list_columns(tuple(trained_on))} (as in training)"}
     elif text is None and len(sample.columns) == 1:
-        chosen, reasons = sample.columns, {"text": f"{sample.columns[0]!r} (the only column)"}
+        chosen, reasons = sample.columns, {"text": f"{one_line(sample.columns[0], 40)} (the only column)"}
     else:
         chosen, reasons = _choose_text(profiles, sample.columns, text, None)
+    reasons["text"] += _without_header(chosen)
     return _with_id_and_time(profiles, chosen, None, reasons)
+
+
+def _without_header(columns: Sequence[str]) -> str:
+    """A remark if a column is called what a message would say: then the file's first message was taken for the header."""
+    if not any(len(name.split()) > _LONGEST_NAME for name in columns):
+        return ""
+    return "; that name reads like a message: if the file has no header, add a first line with the names of its columns"
 
 
 @dataclass(frozen=True)
@@ -260,7 +270,7 @@ def _choose_text(
             fix="name it with --text",
         )
     best = max(candidates, key=_text_order)
-    reason = f"{best.name!r} ({_text_reason(best, candidates)})"
+    reason = f"{one_line(best.name, 40)} ({_text_reason(best, candidates)})"
     others = [one.name for one in candidates if one is not best and one.is_free_text()]
     if others:
         both = sorted([best.name, others[0]], key=columns.index)

@@ -154,8 +154,12 @@ class _Story:
         return self.is_as_good(figures.macro_f1, rows)
 
     def is_as_good(self, macro_f1: float, rows: int) -> bool:
-        """Whether the best epoch is not better by more than the standard error of a share of `rows`."""
-        return macro_f1 >= self.best_macro_f1 - math.sqrt(self.best_macro_f1 * (1.0 - self.best_macro_f1) / rows)
+        """Whether the best epoch is not better by more than the standard error of a share of `rows`.
+
+        Where all rows are right, that of Agresti and Coull's estimate (1998), since that of 1 would be 0.
+        """
+        share = min(self.best_macro_f1, (rows + 2) / (rows + 4))
+        return macro_f1 >= self.best_macro_f1 - math.sqrt(share * (1.0 - share) / rows)
 
 
 @dataclass

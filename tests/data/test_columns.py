@@ -207,3 +207,10 @@ def test_the_only_column_and_the_columns_of_training_are_the_text():
 
 def test_a_header_alone_is_guessed_by_its_names():
     assert guess_text_columns(Chunk(("id", "Message", "label"), [], [])).text == ("Message",)
+
+
+def test_a_file_without_a_header_is_suspected_by_a_columns_name():
+    rows = [("my bill is wrong, please look at it", "billing"), ("the router has been dead since Monday", "hardware")]
+    for header, suspected in ((("why was I charged twice this month", "billing"), True), (("text", "label"), False)):
+        for choice in (guess_columns(Chunk(header, rows * 4, list(range(8)))), guess_text_columns(Chunk(header, rows * 4, list(range(8))))):
+            assert ("if the file has no header" in choice.reasons["text"]) == suspected
