@@ -33,7 +33,7 @@ _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}|\d{4}-\d{2}-\d{2}t\S*|(19|20
 _NUMBER = re.compile(r"[^\w\s]*\d[\d\W]*")
 _CODE = re.compile(r"#\w+|\[\S+\]|\w+_\w+|(?=\S*\d)[\w.:/#-]+|[A-Z]{2,}[-_:/][A-Z]{2,}\S*")
 _SIZE = re.compile(r"\d+[.,]?\d*\W?[^\W\d]{1,4}")  # 5ghz, 20th, 3x: a quantity, no code
-_NAME = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
+_NAME = re.compile(r"[^\W\d_]{2,}(?:[-'’][^\W\d_]+)*")
 _DAYS = frozenset(
     "monday tuesday wednesday thursday friday saturday sunday january february march april june july august september october "  # noqa: SIM905
     "november december montag dienstag mittwoch donnerstag freitag samstag sonntag januar februar märz juni juli oktober dezember".split()
@@ -173,8 +173,8 @@ def kind_of(word: str) -> str:
     Example:
         >>> [kind_of(word) for word in ("T-10423", "agent_7", "12/03/2026", "Tuesday", "49.99", "sam@x.org", "Sandra")]
         ['code', 'code', 'date', 'date', 'number', 'address', 'name']
-        >>> [kind_of(word) for word in ("router", "5GHz", "VPN")]
-        ['', '', '']
+        >>> [kind_of(word) for word in ("router", "5GHz", "VPN", "I'm")]
+        ['', '', '', '']
     """
     if word.isalpha():
         if word.casefold() in _DAYS:
