@@ -5,7 +5,8 @@
 All three start from the same encoder, see the same rows in the same order, and take the same number of steps. Each seed divides a file
 anew: a fifth is asked about at the end, a tenth of the rest chooses the epoch, the rest is learned from. Before that, with a
 division of its own, each head has its learning rate chosen from five, on rows that choose, not on those asked about (`full`
-keeps its own). The paired test is Student's over the seeds. A finished run is kept in --out and not repeated.
+keeps its own). With `frozen` there is a logistic regression on the mean embedding as well (scikit-learn, C chosen from five, fitted to the
+end), which has no steps. The paired test is Student's over the seeds. A finished run is kept in --out and not repeated.
 
 --reviews adds 3,708 sentences of product reviews, negative, neutral or positive by the mean of 20 people's ratings (Hutto and Gilbert 2014,
 "VADER", MIT licence), taken from the package vaderSentiment 0.5 of the Python package index.
@@ -33,9 +34,10 @@ import keras
 import numpy as np
 from keras import ops
 from scipy.stats import ttest_rel
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
-from benchmarks.few_shot import read
+from benchmarks.few_shot import INVERSE_REGULARIZATION, mean_embeddings, read
 from bertcnn.classifier import embed_on_cpu
 from bertcnn.data.batches import pad
 from bertcnn.errors import TrainingError
@@ -53,6 +55,7 @@ from bertcnn.training.recipes import fit_everything
 from bertcnn.training.start import load_start
 
 HEADS = ("cnn", "mean", "cls")
+REGRESSION = "regression"
 ASKED, CHOOSING = 0.2, 0.1
 SHARES_OF_THE_RATE = (1.0, 1 / 3, 3.0, 9.0, 27.0)  # of the learning rate of `frozen`, tried for each head
 CHOOSING_SEED = 1000
@@ -171,25 +174,28 @@ def main() -> None:
             run = (frozen if options.recipe == "frozen" else full)(texts, labels, settings, Path(folder))
             key = [name, options.recipe, settings.epochs, options.rows]
             rates = SHARES_OF_THE_RATE if options.recipe == "frozen" else (1.0,)
-            compare(key, labels, remembered(run, options.out, key), options.seeds, options.rows, rates)
+            heads = (*HEADS, REGRESSION) if options.recipe == "frozen" else HEADS
+            compare(key, labels, remembered(run, options.out, key), options.seeds, options.rows, rates, heads)
 
 
-def compare(key: list[Any], labels: np.ndarray, run: Run, seeds: int, most: int | None, rates: Sequence[float]) -> None:
+def compare(
+    key: list[Any], labels: np.ndarray, run: Run, seeds: int, most: int | None, rates: Sequence[float], heads: Sequence[str]
+) -> None:
     """Choose each head's learning rate among `rates`, train with all seeds, and print one line for each head."""
     found: dict[str, list[float]] = {}
     shares: dict[str, float] = {}
     division = Division.of(labels, CHOOSING_SEED, most)
-    for head in HEADS:
+    for head in heads:
         tried = (
             {share: run(head, share, CHOOSING_SEED, division).chosen for share in rates} if len(rates) > 1 else dict.fromkeys(rates, 0.0)
         )
         shares[head] = max(tried, key=lambda share: tried[share])
-    for seed, head in product(range(seeds), HEADS):
+    for seed, head in product(range(seeds), heads):
         found.setdefault(head, []).append(run(head, shares[head], seed, Division.of(labels, seed, most)).asked)
     print(f"{key[0]}: {len(division.learn)} rows to learn from, {len(division.choose)} to choose by, {len(division.ask)} asked about")
-    for head in HEADS:
+    for head in heads:
         mean, spread = statistics.mean(found[head]), statistics.stdev(found[head])
-        line = f"  {head:<5} x{shares[head]:.2f}  {mean:.2%} +- {spread:.2%}  ({', '.join(f'{share:.2%}' for share in found[head])})"
+        line = f"  {head:<10} x{shares[head]:.2f}  {mean:.2%} +- {spread:.2%}  ({', '.join(f'{share:.2%}' for share in found[head])})"
         if head != "cnn":
             differences = np.subtract(found["cnn"], found[head])
             line += f"; cnn better by {100 * differences.mean():.2f} points, p = {ttest_rel(found['cnn'], found[head]).pvalue:.3f}"
@@ -224,9 +230,14 @@ def new_head(kind: str, width: int, classes: int, settings: HeadSettings, seed: 
 def frozen(texts: list[str], labels: np.ndarray, settings: TrainingSettings, folder: Path) -> Run:
     """Heads on an encoder that is not trained: its answers are computed once."""
     features, lengths, targets, width = features_of(texts, labels, folder)
-    classes = int(targets.max()) + 1
+    classes, vectors = int(targets.max()) + 1, mean_embeddings(texts)
 
     def run(kind: str, share: float, seed: int, division: Division) -> Outcome:
+        if kind == REGRESSION:
+            model = LogisticRegression(C=INVERSE_REGULARIZATION * share, max_iter=2000).fit(
+                vectors[division.learn], targets[division.learn]
+            )
+            return Outcome(*(float(model.score(vectors[rows], targets[rows])) for rows in (division.choose, division.ask)))
         head = new_head(kind, width, classes, FROZEN_HEAD, seed)
 
         def part(rows: np.ndarray) -> Examples:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -19,22 +19,16 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
 from bertcnn.attribution import AttentionMaps, Attribution, attention_weights, attribute
-from bertcnn.bundle import Bundle, BundleConfig, check_bundle_target, read_bundle, write_bundle
+from bertcnn.bundle import BundleConfig, check_bundle_target, read_bundle, write_bundle
 from bertcnn.data.label_names import label_text
 from bertcnn.data.label_sets import separator_for
-from bertcnn.engines import Engine, EngineName, EngineOutput, check_engine
-from bertcnn.engines.keras_engine import KerasEngine, classifier_of
+from bertcnn.engines import EngineName, check_engine
+from bertcnn.engines.keras_engine import classifier_of
 from bertcnn.engines.openvino_engine import token_embeddings
 from bertcnn.engines.openvino_graph import encoder_graph
-from bertcnn.engines.quantize import Trial, build_engine
 from bertcnn.errors import SettingsError, one_line
-from bertcnn.evaluation.calibration import CalibrationFigures
-from bertcnn.evaluation.decisions import automation, check_targets, decide, in_words, scope_in_words
-from bertcnn.evaluation.judging import Judgement, Truth
-from bertcnn.evaluation.metrics import Evaluation
-from bertcnn.evaluation.model_card import model_card
-from bertcnn.evaluation.out_of_scope import learn_scope, moved_scope, rows_to_know
-from bertcnn.evaluation.report import Epoch
+from bertcnn.evaluation.decisions import check_targets
+from bertcnn.evaluation.out_of_scope import rows_to_know
 from bertcnn.explain import Explanation
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
@@ -42,11 +36,12 @@ from bertcnn.models.weights import extract
 from bertcnn.predictor import Predictor, check_texts, load, not_pickled, place_of_label
 from bertcnn.progress import Progress, Silent
 from bertcnn.refit import Examined, examine, train_and_refit, trial_of
-from bertcnn.reporting import Measured, Origin, Rows, about, training_report
+from bertcnn.reporting import Origin
 from bertcnn.rows import KnownRows, learning_and_validation
 from bertcnn.saved_engine import engine_in_memory
 from bertcnn.settings import FEW_SHOT_HEAD, FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe, TrainingSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer
+from bertcnn.trained import TrainedModel
 from bertcnn.training.choice import choose_recipe, on_gpu
 from bertcnn.training.features import Embed, TokenizedRows, keras_embed
 from bertcnn.training.fit import FitResult
@@ -155,18 +150,17 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
         start = load_start(self.encoder, given.max_tokens, seed=seed, progress=progress)
         encoder, tokenizer = start.encoder, start.tokenizer
-        train_rows, train_cut = learning.tokenized(tokenizer, classes, progress)
-        valid_rows, valid_cut = held_out.tokenized(tokenizer, classes, progress)
+        train_part, valid_part = (rows.tokenized(tokenizer, classes, progress) for rows in (learning, held_out))
 
-        recipe, reason, changes = self._choose(encoder, train_rows, len(classes), changes)
+        recipe, reason, changes = self._choose(encoder, train_part.rows, len(classes), changes)
         progress.note(f"recipe {recipe}: {reason}")
         settings = recipe_settings(recipe, changes, several=learning.several)
-        part = learning.part(settings.most_rows, seed)
-        learning, train_rows, train_cut = learning.of(part), train_rows.of(part), train_cut[part]
+        train_part = train_part.of(learning.part(settings.most_rows, seed))
+        parts = train_part.rows, valid_part.rows
         head = self.head or {"full": HeadSettings(), "few-shot": FEW_SHOT_HEAD}.get(recipe, FROZEN_HEAD)
-        kept = self._savepoints(savepoints, (recipe, settings, head), encoder, [*train_rows.arrays(), *valid_rows.arrays()])
-        known = rows_to_know(train_rows.token_ids, train_rows.labels)
-        known_ids, refit = [train_rows.token_ids[row] for row in known], settings.refit and valid is None
+        kept = self._savepoints(savepoints, (recipe, settings, head), encoder, [array for rows in parts for array in rows.arrays()])
+        known = rows_to_know(parts[0].token_ids, parts[0].labels)
+        known_ids, refit = [parts[0].token_ids[row] for row in known], settings.refit and valid is None
         if changes.get("refit") and not refit:
             progress.note("validation rows that are given are never learned from: nothing is trained once more")
         train_once = partial(
@@ -182,29 +176,34 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         )
 
         def ask(model: BertCnn, result: FitResult) -> Examined:
-            trial = trial_of(train_rows, valid_rows, result.valid_logits, tokenizer.pad_id)
-            return examine(model, trial, known_ids, progress=progress)
+            return examine(model, trial_of(*parts, result.valid_logits, tokenizer.pad_id), known_ids, progress=progress)
 
-        parts = encoder, train_rows, valid_rows
-        self._examined: Examined | None = None
+        examined: Examined | None = None
         if refit and recipe == "full":
-            model, result, self._examined = train_and_refit(train_once, *parts, ask, savepoints=kept, progress=progress)
+            model, result, examined = train_and_refit(train_once, encoder, *parts, ask, savepoints=kept, progress=progress)
         else:
-            model, result = train_once(*parts, savepoints=kept, refit=refit)
-        self._known = KnownRows(known_ids, train_rows.labels[known], result.known)
-        self.classes_, self.history_, self.recipe_ = classes, result.epochs, (recipe, reason)
-        judged, figures, calibration = self._finish(model, result, tokenizer, train_rows, valid_rows, start.name, columns)
-        learned, validated = (
-            Rows(of.texts, of.labels if of.several else [str(label) for label in of.labels], rows.lengths, int(cut.sum()))
-            for of, rows, cut in ((learning, train_rows, train_cut), (held_out, valid_rows, valid_cut))
+            model, result = train_once(encoder, *parts, savepoints=kept, refit=refit)
+        trained = TrainedModel.of(
+            model,
+            result,
+            tokenizer,
+            train_part,
+            valid_part,
+            known=KnownRows(known_ids, parts[0].labels[known], result.known),
+            examined=examined,
+            config=self._config(model, tokenizer, start.name, recipe, columns),
+            labels=tuple(str(name) for name in classes),
+            targets=PrecisionTargets.of(self.auto_precision),
+            origin=replace(
+                (origin or Origin()).of_rows(held_out.given),
+                validation_learned=result.refit_logits is not None,
+                left_out=usable - len(train_part.texts.texts),
+            ),
+            progress=progress,
         )
-        epochs = tuple(Epoch(one.epoch, one.loss, one.macro_f1, one.accuracy) for one in result.epochs)
-        measured = Measured(judged, figures, calibration, epochs, result.kept_epoch, result.trainings)
-        left_out, validation_learned = usable - len(learning.texts), result.refit_logits is not None
-        origin = replace((origin or Origin()).of_rows(held_out.given), validation_learned=validation_learned, left_out=left_out)
-        self._material = learned, validated, measured, origin  # of the card and the report
-        self.metrics_["epochs"] = [asdict(one) for one in epochs]
-        self.metrics_["origin"] = {"command": origin.command, "file": origin.file, "sha256": origin.sha256}
+        self._trained: TrainedModel | None = trained
+        self._bundle, self._predictor = trained.bundle, trained.reference
+        self.classes_, self.history_, self.recipe_, self.metrics_ = classes, result.epochs, (recipe, reason), dict(self._bundle.metrics)
         return self
 
     def _choose(self, encoder: Bert, rows: TokenizedRows, classes: int, changes: dict[str, Any]) -> tuple[Recipe, str, dict[str, Any]]:
@@ -258,32 +257,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         recipe_settings("full", changes)
         return changes
 
-    def _finish(
-        self,
-        model: BertCnn,
-        result: FitResult,
-        tokenizer: WordPieceTokenizer,
-        train_rows: TokenizedRows,
-        valid_rows: TokenizedRows,
-        encoder_name: str,
-        columns: Columns,
-    ) -> tuple[Judgement, Evaluation, CalibrationFigures]:
-        """Calibrate, decide, measure, tell, and put everything that a saved model holds into one bundle, but for card and report."""
-        names, progress = [str(name) for name in self.classes_], self.progress or Silent()
-        truth = Truth(names, valid_rows.labels, valid_rows.sets)
-        judged = Judgement(truth, result.valid_logits, truth.calibrate(result.valid_logits))
-        figures, calibration = judged.figures(), judged.calibration_figures()
-        decisions = decide(judged.held_out(), names, PrecisionTargets.of(self.auto_precision))
-        self.metrics_ = {
-            **figures.to_json(),
-            "measured_on": "validation rows",
-            "kept_epoch": result.kept_epoch,
-            "trainings": result.trainings,
-            "calibration": calibration.to_json(),
-            "decisions": automation(decisions).to_json(),
-        }
-        progress.note(calibration.in_words())
-        config = BundleConfig(
+    def _config(self, model: BertCnn, tokenizer: WordPieceTokenizer, encoder_name: str, recipe: Recipe, columns: Columns) -> BundleConfig:
+        return BundleConfig(
             encoder=model.encoder_settings,
             encoder_name=encoder_name,
             head=model.head.settings,
@@ -292,62 +267,11 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             label_column=columns.label,
             label_separator=columns.separator,
             merged_labels=dict(columns.merged),
-            recipe=self.recipe_[0],
+            recipe=recipe,
             seed=int(self.seed),
             versions=_versions(),
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        self._bundle = Bundle(
-            config=config,
-            labels=tuple(names),
-            vocabulary=tokenizer.vocabulary,
-            tensors=extract(model.weights),
-            calibration=judged.calibration,
-            metrics=self.metrics_,
-            model_card="",
-            decisions=decisions,
-        )
-        self._predictor = Predictor(self._bundle, KerasEngine(model, tokenizer.pad_id))
-        self._trial: Trial | None = trial_of(train_rows, valid_rows, result.model_logits, tokenizer.pad_id)
-        self._unlearned = None if result.refit_logits is None else result.valid_logits  # before validation rows were learned from
-        return judged, figures, calibration
-
-    def _judged(self, bundle: Bundle, engine: Engine, valid: EngineOutput, trial: Trial) -> Bundle:
-        """The model with its scope, and with decisions, by what an engine answers: thresholds of float32 are not quite those of int8.
-
-        On validation rows that the model has learned from in the end, what it answered before counts.
-        """
-        seed, labels = int(self.seed), self._known.labels
-        examined = self._examined
-        if examined is None:
-            answers = valid.logits if self._unlearned is None else self._unlearned
-            examined = Examined((answers, valid.found.means), self._known.answers(engine))
-        read = self._predictor.readings
-        held_out_texts = read(trial.valid, *examined.valid)
-        scope = learn_scope(read(self._known.token_ids, *examined.known), labels, held_out_texts, seed=seed)
-        outside, answers = scope.outside(held_out_texts), examined.valid[0]
-        if self._unlearned is not None:
-            known = engine.run(self._known.token_ids, evidence=True)
-            scope = moved_scope(scope, read(self._known.token_ids, known.logits, known.found.means), labels, seed=seed)
-        truth = Truth(bundle.labels, trial.valid_labels, trial.valid_sets)
-        judgement = Judgement(truth, answers, bundle.calibration)
-        held_out = judgement.held_out(outside)
-        decisions = decide(held_out, bundle.labels, bundle.decisions.auto_precision)
-        self.metrics_ = {**bundle.metrics, "decisions": automation(decisions).to_json()}
-        (self.progress or Silent()).note(f"{in_words(decisions)}; {scope_in_words(held_out, scope)}")
-        judged = replace(bundle, scope=scope, decisions=decisions, metrics=self.metrics_)
-        return self._written_up(judged, engine, judgement, outside)
-
-    def _written_up(self, bundle: Bundle, engine: Engine, judgement: Judgement, outside: np.ndarray) -> Bundle:
-        """The model with its card and its report, from what the engine answers on the validation rows."""
-        progress, (learned, held_out, measured, origin) = self.progress or Silent(), self._material
-        measured = replace(measured, judgement=judgement, outside=outside)
-        progress.stage("writing the report", 1, "page")
-        temperature, facts = bundle.calibration.temperature, about(bundle.config, origin)
-        card = model_card(bundle.config, measured.figures, temperature, measured.calibration, bundle.decisions, facts)
-        report = training_report(bundle, engine, learned, held_out, measured, origin)
-        progress.advance(1)
-        return replace(bundle, model_card=card, report=report)
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
         """Probabilities, float32 [rows, C], columns in the order of `classes_`; each for itself if a text may have several labels."""
@@ -438,17 +362,12 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         self._fitted()
         check_engine(engine)
         check_bundle_target(Path(folder), overwrite)
-        trial, config = self._trial, self._bundle.config
-        if engine != "keras" and self._bundle.engine is None and trial is not None:
-            decided, progress = None if self._examined is None else self._examined.record, self.progress or Silent()
-            built = build_engine(self._bundle.tensors, config.encoder, config.head, trial, decided=decided, progress=progress)
-            self._bundle = self._judged(replace(self._bundle, engine=built.saved), built.running, built.valid, trial)
-        if engine == "keras":
-            if self._bundle.engine is None and trial is not None:
-                running = self._predictor.engine
-                self._bundle = self._judged(self._bundle, running, running.run(trial.valid, evidence=True), trial)
-            return write_bundle(replace(self._bundle, engine=None), Path(folder), overwrite=overwrite)
-        return write_bundle(self._bundle, Path(folder), overwrite=overwrite)
+        if self._bundle.engine is None and self._trained is not None:
+            progress = self.progress or Silent()
+            self._bundle = self._trained.uncompiled(progress) if engine == "keras" else self._trained.compiled(progress)
+            self.metrics_ = dict(self._bundle.metrics)
+        bundle = replace(self._bundle, engine=None) if engine == "keras" else self._bundle
+        return write_bundle(bundle, Path(folder), overwrite=overwrite)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -461,7 +380,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         classifier.classes_ = np.array(predictor.labels)
         classifier.metrics_, classifier.recipe_ = dict(bundle.metrics), (config.recipe, "as saved")
         classifier._bundle = replace(bundle, engine=engine_in_memory(Path(folder), bundle.bundle_id))
-        classifier._predictor, classifier._trial = predictor, None
+        classifier._predictor, classifier._trained = predictor, None
         return classifier
 
     def _fitted(self) -> Predictor:

@@ -37,12 +37,23 @@ _LONGEST_WRITE = 1 << 26  # bytes; one write call takes at most 2 GiB on Linux
 
 
 def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
-    """Where encoders and compiled engines are kept: `cache`, else $BERTCNN_CACHE, else `bertcnn` in the user's cache folder."""
+    """Where encoders and compiled engines are kept: `cache`, else $BERTCNN_CACHE, else `bertcnn` in the user's cache folder.
+
+    Raises:
+        OutputError: the user has no home folder, or `~` stands before a name that is no user's.
+    """
     given = cache or os.environ.get("BERTCNN_CACHE")
-    if given:
-        return Path(given).expanduser().absolute()
     variable = "LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME"
-    return Path(os.environ.get(variable) or Path.home() / ".cache") / "bertcnn"
+    try:
+        if given:
+            return Path(given).expanduser().absolute()
+        return Path(os.environ.get(variable) or Path.home() / ".cache") / "bertcnn"
+    except RuntimeError as error:
+        raise OutputError(
+            f"no folder for encoders and compiled engines ({error})",
+            expected="a home folder, or a folder named in the variable BERTCNN_CACHE",
+            fix="set BERTCNN_CACHE to a folder you may write to",
+        ) from None
 
 
 def output_error(path: Path, error: OSError) -> OutputError:

@@ -67,6 +67,11 @@ class Origin:
     validation_learned: bool = False
     left_out: int = 0
 
+    def __post_init__(self) -> None:
+        """Spell bytes of a file's name that are no UTF-8 out: card, report and metrics are UTF-8."""
+        for name in ("command", "file"):
+            object.__setattr__(self, name, getattr(self, name).encode("utf-8", "backslashreplace").decode())
+
     def of_rows(self, rows: Sequence[int]) -> Origin:
         """With the slices of some rows only.
 

@@ -76,8 +76,8 @@ class LabelledTexts:
         _, main = np.unique(np.asarray(self.main_labels), return_inverse=True)
         return stratified_part(main, len(main) if most is None else most, np.random.default_rng(seed))
 
-    def tokenized(self, tokenizer: WordPieceTokenizer, classes: np.ndarray, progress: Progress) -> tuple[TokenizedRows, np.ndarray]:
-        """The rows as the network wants them, labels as places in `classes`, and which of them are over the limit, bool [rows]."""
+    def tokenized(self, tokenizer: WordPieceTokenizer, classes: np.ndarray, progress: Progress) -> TokenizedTexts:
+        """The rows as the network wants them, labels as places in `classes`."""
         encoded = tokenizer.encode(self.texts)
         truncated = int(encoded.truncated.sum())
         if truncated:
@@ -88,8 +88,29 @@ class LabelledTexts:
             )
         if self.several:
             main = np.searchsorted(classes, np.asarray(self.main_labels))
-            return TokenizedRows(encoded.token_ids, main, indicators(self.labels, classes.tolist())), encoded.truncated
-        return TokenizedRows(encoded.token_ids, np.searchsorted(classes, np.asarray(self.labels))), encoded.truncated
+            rows = TokenizedRows(encoded.token_ids, main, indicators(self.labels, classes.tolist()))
+        else:
+            rows = TokenizedRows(encoded.token_ids, np.searchsorted(classes, np.asarray(self.labels)))
+        return TokenizedTexts(self, rows, encoded.truncated)
+
+
+@dataclass(frozen=True)
+class TokenizedTexts:
+    """Usable rows with their tokens.
+
+    Attributes:
+        texts: with their labels.
+        rows: the same as the network wants them.
+        cut: bool [rows], which are over the limit.
+    """
+
+    texts: LabelledTexts
+    rows: TokenizedRows
+    cut: np.ndarray
+
+    def of(self, part: np.ndarray) -> TokenizedTexts:
+        """Some of the rows."""
+        return TokenizedTexts(self.texts.of(part), self.rows.of(part), self.cut[part])
 
 
 def learning_and_validation(

@@ -10,7 +10,18 @@ from pathlib import Path
 import pytest
 
 from bertcnn.errors import OutputError
-from bertcnn.files import clean_leftovers, keep, put_in_place, read_kept, reserve, resting_place, try_lock, work_folder, write_new
+from bertcnn.files import (
+    cache_folder,
+    clean_leftovers,
+    keep,
+    put_in_place,
+    read_kept,
+    reserve,
+    resting_place,
+    try_lock,
+    work_folder,
+    write_new,
+)
 
 
 def build(work: Path, content: str) -> Path:
@@ -30,6 +41,14 @@ def test_a_folder_appears_whole_and_the_work_folder_is_gone(tmp_path):
     place(tmp_path / "a" / "target", "two", replace=True)
     assert (tmp_path / "a" / "target" / "content").read_text() == "two"
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["target"]
+
+
+def test_without_a_home_folder_the_cache_has_to_be_named(monkeypatch):
+    for name in ("BERTCNN_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("BERTCNN_CACHE", "~nobody-of-this-name/cache")
+    with pytest.raises(OutputError, match=r"no folder for encoders and compiled engines .*; expected a home folder, or a folder named in"):
+        cache_folder()
 
 
 def test_work_happens_in_a_private_folder(tmp_path):

@@ -139,6 +139,11 @@ def test_parents_count_among_the_automatic_answers_of_slices(encoder_folder, tmp
     assert sum(rows * share for rows, share in automatic_by_length(tmp_path / "model")) == pytest.approx(found.automatic)
 
 
+def test_a_name_that_is_no_utf_8_is_spelt_out():
+    origin = Origin(command="bertcnn train 'caf\udce9.csv'", file="caf\udce9.csv")
+    assert (origin.command, origin.file) == (r"bertcnn train 'caf\udce9.csv'", r"caf\udce9.csv")
+
+
 def test_rows_out_of_scope_are_not_automatic_in_slices(encoder_folder, tmp_path):
     texts, labels = tickets(24)
     classifier = quick(encoder_folder, auto_precision=0.5).fit(texts, labels, valid=tickets(120))

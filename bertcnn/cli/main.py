@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from bertcnn.cli.pretrain import pretrain
 from bertcnn.cli.quiet import load_keras, skip_converter
 from bertcnn.cli.texts import TextsCommand
 from bertcnn.cli.tune import training_plan, tune
+from bertcnn.data.lines import undecodable
 from bertcnn.errors import BertCNNError, OutputError
 from bertcnn.files import DISK_FULL, MORE_ROOM, as_json, check_file_target, write_whole
 
@@ -218,9 +220,10 @@ def evaluate(
             overwrite=force,
             progress=progress,
         )
+    if json_file is not None:  # before anything is printed: who reads that may stop reading
+        write_whole(json_file, as_json(figures.to_json()), overwrite=force)
     show_evaluation(figures)
     if json_file is not None:
-        write_whole(json_file, as_json(figures.to_json()), overwrite=force)
         _tell(f"Figures written to {json_file}")
     if page is not None:
         _tell(f"Report written to {page}; it quotes texts of {data}")
@@ -247,7 +250,7 @@ def classify(
     predictor = load(model, engine=engine, streams=1, auto_precision=auto_precision)  # type: ignore[arg-type]
     if texts is None and sys.stdin.isatty():
         _tell("One text a line; end with Ctrl-D.")
-    lines = texts if texts is not None else _lines()
+    lines = map(_as_typed, texts) if texts is not None else _lines()
     for line in lines:
         answer = predictor.classify([line])[0]
         confidence = "" if answer.confidence is None else f"{answer.confidence:.4f}"
@@ -257,6 +260,11 @@ def classify(
         if probabilities:
             cells += [f"{name}={share:.4f}" for name, share in answer.probabilities.items()]
         print("\t".join(" ".join(cell.split()) for cell in cells), flush=True)
+
+
+def _as_typed(text: str) -> str:
+    """A text of the command line: UTF-8, also where Python took it for another encoding since the locale says so."""
+    return os.fsencode(text).decode("utf-8", "replace") if undecodable(text) else text
 
 
 def _prepare(engine: str) -> None:
@@ -347,8 +355,16 @@ def _tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def _replace_closed_streams() -> None:
+    """Let a standard stream that was closed by who started us read nothing, and write to nowhere, instead of being None."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - until the process ends
+
+
 def main() -> None:
     """Run a command; every error a user can act on is one line, and the exit code is 2 (130 after Ctrl-C)."""
+    _replace_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a text that the terminal or pipe cannot show is no reason to stop
     try:

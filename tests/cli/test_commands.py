@@ -143,6 +143,22 @@ def test_a_text_may_begin_with_a_dash_and_a_mistyped_option_is_none(run, model):
     assert (code, out.split("\t")[4]) == (0, "--router\n")
 
 
+def test_closed_streams_are_read_as_empty_and_written_to_nowhere(model):
+    program = [sys.executable, "-m", "bertcnn", "classify", str(model)]
+    asked = subprocess.run([*program, "router"], preexec_fn=lambda: os.close(2), stdout=subprocess.PIPE, check=False)
+    assert (asked.returncode, asked.stdout.count(b"\n")) == (0, 1)
+    asked = subprocess.run(program, preexec_fn=lambda: os.close(0), capture_output=True, check=False)
+    assert (asked.returncode, asked.stdout, asked.stderr) == (0, b"", b"")
+
+
+def test_figures_are_in_their_file_even_if_nobody_reads_the_table(model, tmp_path):
+    source, place = data(tmp_path, GOOD), tmp_path / "figures.json"
+    command = [sys.executable, "-m", "bertcnn", "evaluate", str(model), str(source), "--json", str(place)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        process.stdout.close()
+    assert json.loads(place.read_text())["rows"]
+
+
 def test_a_files_mark_and_line_breaks_are_none_of_an_answer(run, model):
     _, out, _ = run("classify", model, "the router\nand\tthe cable")
     assert out.count("\n") == 1

@@ -1,0 +1,177 @@
+"""A model just trained, until it is saved: judged by the engine that it is saved with, and written up."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from bertcnn.bundle import Bundle, BundleConfig
+from bertcnn.engines import Engine, EngineOutput
+from bertcnn.engines.keras_engine import KerasEngine
+from bertcnn.engines.quantize import Trial, build_engine
+from bertcnn.evaluation.decisions import automation, decide, in_words, scope_in_words
+from bertcnn.evaluation.judging import Judgement, Truth
+from bertcnn.evaluation.model_card import model_card
+from bertcnn.evaluation.out_of_scope import learn_scope, moved_scope
+from bertcnn.evaluation.report import Epoch
+from bertcnn.models.classifier import BertCnn
+from bertcnn.models.weights import extract
+from bertcnn.predictor import Predictor
+from bertcnn.progress import Progress
+from bertcnn.refit import Examined, trial_of
+from bertcnn.reporting import Measured, Origin, Rows, about, training_report
+from bertcnn.rows import KnownRows, TokenizedTexts
+from bertcnn.settings import PrecisionTargets
+from bertcnn.text.wordpiece import WordPieceTokenizer
+from bertcnn.training.fit import FitResult
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """All that a training leaves.
+
+    Attributes:
+        bundle: the model, but for scope, card and report; its decisions are those of the Keras model.
+        reference: the Keras model in use.
+        trial: the rows that decide about a compiled engine.
+        known: training rows by which the model knows what is in scope.
+        examined: what it answered to held-out rows, compiled, before it was trained once more on them too, if it was.
+        unlearned: the same in float32, logits [rows, C], of a model that learned from the held-out rows in the end.
+        learned: the rows it learned from.
+        held_out: the rows that chose the epoch.
+        measured: on these.
+        origin: of all rows.
+    """
+
+    bundle: Bundle
+    reference: Predictor
+    trial: Trial
+    known: KnownRows
+    examined: Examined | None
+    unlearned: np.ndarray | None
+    learned: Rows
+    held_out: Rows
+    measured: Measured
+    origin: Origin
+
+    @classmethod
+    def of(  # noqa: PLR0913 - where all that a training leaves comes together
+        cls,
+        model: BertCnn,
+        result: FitResult,
+        tokenizer: WordPieceTokenizer,
+        train: TokenizedTexts,
+        valid: TokenizedTexts,
+        *,
+        known: KnownRows,
+        examined: Examined | None,
+        config: BundleConfig,
+        labels: tuple[str, ...],
+        targets: PrecisionTargets,
+        origin: Origin,
+        progress: Progress,
+    ) -> TrainedModel:
+        """Calibrate, decide, measure and tell.
+
+        Args:
+            model: trained.
+            result: the story of its training.
+            tokenizer: the model's.
+            train: the rows it learned from.
+            valid: the rows that chose the epoch.
+            known: training rows by which it knows what is in scope.
+            examined: see the class.
+            config: the model's.
+            labels: in the order of its outputs.
+            targets: the precision of automatic answers.
+            origin: of the rows.
+            progress: told how far confidence is off.
+        """
+        truth = Truth(labels, valid.rows.labels, valid.rows.sets)
+        judged = Judgement(truth, result.valid_logits, truth.calibrate(result.valid_logits))
+        figures, calibration = judged.figures(), judged.calibration_figures()
+        decisions = decide(judged.held_out(), labels, targets)
+        epochs = tuple(Epoch(one.epoch, one.loss, one.macro_f1, one.accuracy) for one in result.epochs)
+        progress.note(calibration.in_words())
+        bundle = Bundle(
+            config=config,
+            labels=labels,
+            vocabulary=tokenizer.vocabulary,
+            tensors=extract(model.weights),
+            calibration=judged.calibration,
+            metrics={
+                **figures.to_json(),
+                "measured_on": "validation rows",
+                "kept_epoch": result.kept_epoch,
+                "trainings": result.trainings,
+                "calibration": calibration.to_json(),
+                "decisions": automation(decisions).to_json(),
+                "epochs": [asdict(one) for one in epochs],
+                "origin": {"command": origin.command, "file": origin.file, "sha256": origin.sha256},
+            },
+            model_card="",
+            decisions=decisions,
+        )
+        return cls(
+            bundle=bundle,
+            reference=Predictor(bundle, KerasEngine(model, tokenizer.pad_id)),
+            trial=trial_of(train.rows, valid.rows, result.model_logits, tokenizer.pad_id),
+            known=known,
+            examined=examined,
+            unlearned=None if result.refit_logits is None else result.valid_logits,
+            learned=_rows(train),
+            held_out=_rows(valid),
+            measured=Measured(judged, figures, calibration, epochs, result.kept_epoch, result.trainings),
+            origin=origin,
+        )
+
+    def compiled(self, progress: Progress) -> Bundle:
+        """The model with a compiled engine, and judged by what that answers."""
+        config, decided = self.bundle.config, None if self.examined is None else self.examined.record
+        built = build_engine(self.bundle.tensors, config.encoder, config.head, self.trial, decided=decided, progress=progress)
+        return self._judged(replace(self.bundle, engine=built.saved), built.running, built.valid, progress)
+
+    def uncompiled(self, progress: Progress) -> Bundle:
+        """The model without a compiled engine, judged by what the Keras model answers."""
+        engine = self.reference.engine
+        return self._judged(self.bundle, engine, engine.run(self.trial.valid, evidence=True), progress)
+
+    def _judged(self, bundle: Bundle, engine: Engine, valid: EngineOutput, progress: Progress) -> Bundle:
+        """The model with its scope, and with decisions, by what an engine answers: thresholds of float32 are not quite those of int8.
+
+        On validation rows that the model has learned from in the end, what it answered before counts.
+        """
+        known, examined, seed = self.known, self.examined, bundle.config.seed
+        if examined is None:
+            answers = valid.logits if self.unlearned is None else self.unlearned
+            examined = Examined((answers, valid.found.means), known.answers(engine))
+        read = self.reference.readings
+        held_out_texts = read(self.trial.valid, *examined.valid)
+        scope = learn_scope(read(known.token_ids, *examined.known), known.labels, held_out_texts, seed=seed)
+        outside, answers = scope.outside(held_out_texts), examined.valid[0]
+        if self.unlearned is not None:
+            output = engine.run(known.token_ids, evidence=True)
+            scope = moved_scope(scope, read(known.token_ids, output.logits, output.found.means), known.labels, seed=seed)
+        judgement = Judgement(self.measured.judgement.truth, answers, bundle.calibration)
+        held_out = judgement.held_out(outside)
+        decisions = decide(held_out, bundle.labels, bundle.decisions.auto_precision)
+        metrics = {**bundle.metrics, "decisions": automation(decisions).to_json()}
+        progress.note(f"{in_words(decisions)}; {scope_in_words(held_out, scope)}")
+        judged = replace(bundle, scope=scope, decisions=decisions, metrics=metrics)
+        return self._written_up(judged, engine, replace(self.measured, judgement=judgement, outside=outside), progress)
+
+    def _written_up(self, bundle: Bundle, engine: Engine, measured: Measured, progress: Progress) -> Bundle:
+        """The model with its card and its report, from what the engine answers on the validation rows."""
+        progress.stage("writing the report", 1, "page")
+        facts = about(bundle.config, self.origin)
+        card = model_card(bundle.config, measured.figures, bundle.calibration.temperature, measured.calibration, bundle.decisions, facts)
+        report = training_report(bundle, engine, self.learned, self.held_out, measured, self.origin)
+        progress.advance(1)
+        return replace(bundle, model_card=card, report=report)
+
+
+def _rows(part: TokenizedTexts) -> Rows:
+    """Rows as the report wants them."""
+    labels = part.texts.labels if part.texts.several else [str(label) for label in part.texts.labels]
+    return Rows(part.texts.texts, labels, part.rows.lengths, int(part.cut.sum()))
