@@ -108,9 +108,9 @@ def compare_encoders(  # noqa: PLR0913 - a small experiment
     progress = progress or Silent()
     if seeds < 2:
         raise SettingsError(f"{seeds} seeds", expected="at least 2, since chance is measured by their differences", fix="ask for 5")
+    learned, tested = _parts(data, test, text=text, label=label, multi_label=multi_label)
     for encoder in (old, new):
         fetch_encoder(encoder, progress=progress)
-    learned, tested = _parts(data, test, text=text, label=label, multi_label=multi_label)
     tested = [tested[row] for row in np.unique(np.linspace(0, len(tested) - 1, min(len(tested), _MOST_TESTED)).round().astype(int))]
     right = np.empty((2, seeds, len(tested)))
     for seed in range(seeds):
