@@ -126,9 +126,9 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             valid: texts and labels that choose epoch and thresholds; by default a tenth of the rows, 10,000 at most, stratified, duplicates
                 kept together, from which `few-shot` learns too in the end, and other recipes with `training={"refit": True}`.
             columns: where the texts came from, to be saved with the model.
+            origin: the command and the file they came from, for the report and the card.
             savepoints: a folder in which the training is saved every minute. A call with the same rows and settings goes on from there
                 after a kill, to the same weights. The folder stays, to be removed when the model is saved.
-            origin: more about that, for the report and the card.
 
         Raises:
             LabelError: fewer than two labels, a label with a single row, a missing one, texts and labels of different length.
@@ -274,11 +274,21 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
-        """Probabilities, float32 [rows, C], columns in the order of `classes_`; each for itself if a text may have several labels."""
+        """Probabilities, float32 [rows, C], columns in the order of `classes_`; each for itself if a text may have several labels.
+
+        Raises:
+            NotFittedError: before `fit`.
+            SettingsError: `texts` is one string, or holds something that is not a string.
+        """
         return self._fitted().predict_proba(texts)
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
-        """The most probable label of each text, with the type of `classes_`; or a tuple of its labels, where there may be several."""
+        """The most probable label of each text, with the type of `classes_`; or a tuple of its labels, where there may be several.
+
+        Raises:
+            NotFittedError: before `fit`.
+            SettingsError: as `predict_proba`.
+        """
         if self._fitted().several:
             return self._fitted().predict(texts)
         shares = self.predict_proba(texts)
@@ -308,7 +318,11 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 encoder at single tokens, with an error that shrinks with more steps, at the cost of as many passes.
             steps: of integrated gradients.
 
+        Returns:
+            For each text its windows and their shares, or with integrated gradients those of its tokens.
+
         Raises:
+            NotFittedError: before `fit`.
             SettingsError: an unknown label or method, fewer than one step, or `texts` is not a list of strings.
         """
         predictor, name = self._fitted(), None if label is None else str(label)

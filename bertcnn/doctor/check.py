@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -153,7 +154,7 @@ def _examine_labels(
     left_out = len(rows) - len(judged.rows)
     if left_out:
         skipped.append(f"label errors in {count(left_out, 'row')}, whose label no other rows teach")
-    judged = type(judged)(rows[judged.rows], judged.names, judged.labels, judged.probabilities)
+    judged = replace(judged, rows=rows[judged.rows])
     suspicion[judged.rows] = 1 - given_probability(judged)
     errors = label_errors(judged)
     found, better = check_label_errors(patient, judged, errors)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -48,9 +47,3 @@ def load_encoder(folder: Path, *, seed: int = 0) -> Bert:
     encoder = Bert(settings, seed=seed, name="bert")
     load_published(encoder, tensors)
     return encoder
-
-
-def layer_of(name: str) -> int | None:
-    """The number of the block a weight belongs to; None outside the blocks."""
-    match = re.match(r"layer_(\d+)/", name)
-    return int(match[1]) if match else None

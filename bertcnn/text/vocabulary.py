@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
-from pathlib import Path
 from typing import Final
 
-from bertcnn.errors import EncoderError, SettingsError, TableError, one_line
-from bertcnn.files import output_error, write_new
+from bertcnn.errors import SettingsError, TableError
 from bertcnn.settings import TokenizerSettings
 from bertcnn.text.cleaning import clean_text
 from bertcnn.text.wordpiece import LONGEST_WORD, SPECIAL_TOKENS, WordPieceTokenizer
@@ -85,27 +82,6 @@ def learn_vocabulary(
             fix="give a smaller size or more text",
         )
     return pieces
-
-
-def write_vocabulary(path: Path, vocabulary: Sequence[str]) -> None:
-    """Write a `vocab.txt`, one piece a line in the order of their ids; all of it or nothing, in place of what was there.
-
-    Raises:
-        EncoderError: a piece cannot be a line, or occurs twice.
-        OutputError: the file cannot be written.
-    """
-    unfit = next((piece for piece in vocabulary if not piece or "\n" in piece or "\r" in piece), None)
-    if unfit is not None or len(set(vocabulary)) < len(vocabulary):
-        given = "a piece twice" if unfit is None else f"the piece {one_line(unfit)}"
-        raise EncoderError(f"a vocabulary with {given}", expected="different pieces, each on one line", fix="learn the vocabulary again")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        write_new(temporary, "".join(f"{piece}\n" for piece in vocabulary).encode())
-        temporary.replace(path)
-    except OSError as error:
-        raise output_error(path, error) from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 # === Words ===

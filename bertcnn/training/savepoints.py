@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
@@ -123,7 +122,3 @@ class Savepoints:
         self._folder.mkdir(parents=True, exist_ok=True)
         save_checkpoint(self._folder, Checkpoint(step, self._settings, told, tensors))
         self._saved = time.monotonic()
-
-    def remove(self) -> None:
-        """Remove them all: the training is over and its model saved."""
-        shutil.rmtree(self._folder, ignore_errors=True)
