@@ -21,6 +21,7 @@ from uploads import ROWS_SHOWN, Upload, discard, first_rows, look_into, save, se
 
 from bertcnn import Predictor, load, score_csv
 from bertcnn.errors import BertCNNError, BundleError, SettingsError, one_line
+from bertcnn.evaluation.decisions import automation, in_words
 from bertcnn.predictor import Phrase
 from bertcnn.scoring import ScoringReport
 
@@ -29,6 +30,13 @@ FORMATS = ["csv", "tsv", "jsonl", "ndjson", "parquet", "xlsx", "gz"]
 ANOTHER = "Another folder ..."
 MOST_NAMES = 12  # labels named in the description of a model
 AROUND = 200  # characters of a text shown before and behind a marked phrase
+LONG_LABEL = 22  # characters; a longer one is cut where it is shown large
+DECIDED = {
+    "auto": "automatic",
+    "review:ambiguous": "review: not sure enough",
+    "review:out_of_scope": "review: unlike known texts",
+    "review:empty": "review: no text",
+}
 
 
 class BarProgress:
@@ -60,7 +68,7 @@ class BarProgress:
 
 def main() -> None:
     """Draw the page."""
-    st.set_page_config(page_title="Ticket classifier", page_icon=":material/inbox:", layout="wide")
+    st.set_page_config(page_title="Ticket classifier", page_icon="📥", layout="wide")
     with st.container(horizontal_alignment="center"), st.container(width=1040):
         st.title("Ticket classifier", anchor=False)
         st.markdown("Where a complaint belongs, and how sure the model is: for one text, or for a whole file.")
@@ -88,7 +96,8 @@ def one_line_errors() -> Iterator[None]:
 
 
 def plain(text: str) -> str:
-    """`text` on one line, with nothing left that Markdown would act on."""
+    """`text` on one line, with nothing left that Markdown would act on; addresses are broken by a joiner nobody sees, or become links."""
+    text = re.sub(r"(?i)(?<=[a-z]:)(?=//)|(?<=www)(?=\.)|(?<=\w)(?=@)", "\u2060", text)
     return re.sub(r"([\\`*_{}\[\]()<>#+\-.!|~$:&])", r"\\\1", " ".join(text.split()))
 
 
@@ -109,20 +118,40 @@ def models_roots() -> list[Path]:
 def saved_models(roots: list[Path]) -> list[Path]:
     """The folders that hold a saved model: `roots` themselves, and up to two levels below them."""
     manifests = [path for root in roots for depth in ("", "*/", "*/*/") for path in sorted(root.glob(f"{depth}manifest.json"))]
-    return [path.parent for path in manifests if not any(part.startswith(".bertcnn") for part in path.parts)]
+    folders = [path.parent for path in manifests if path.with_name("labels.json").exists()]  # a model's engine has a manifest as well
+    return [folder for folder in folders if not any(part.startswith(".bertcnn") for part in folder.parts)]
 
 
 def choose_model() -> tuple[str, int] | None:
-    """The chosen model folder and when it was saved; None while nothing is chosen."""
+    """The chosen model folder and when it was saved; None while nothing is chosen.
+
+    What was chosen stays, whatever folders come and go, also when the page is loaded again: nobody is answered by another model than the
+    one on the screen. If its folder is gone, that is told, and nothing is answered.
+
+    Raises:
+        BundleError: the chosen folder is no model, or not any more.
+    """
     roots = models_roots()
     found = [str(folder) for folder in saved_models(roots)]
     if not found:
         looked = " or ".join(str(root) for root in roots)
         st.info(plain(f"No saved model in {looked} yet. Run: make demo. Or: bertcnn train tickets.csv --out models/triage"))
-    chosen = st.selectbox("Model", [*found, ANOTHER], help="Folders written by bertcnn train.")
-    if chosen == ANOTHER:
+    offered = [*found, ANOTHER]
+    state = st.session_state
+    state["model"] = state.get("chosen model") or st.query_params.get("model") or offered[0]
+    if state["model"] not in offered:
+        offered.insert(0, state["model"])
+    chosen = st.selectbox("Model", offered, key="model", on_change=remember_model, help="Folders written by bertcnn train.")
+    if chosen != ANOTHER:  # which is no choice while there is nothing else
+        remember_model()
+    else:
         chosen = st.text_input("Model folder", placeholder="path of a folder written by bertcnn train --out").strip()
     return (chosen, saved_at(chosen)) if chosen else None
+
+
+def remember_model() -> None:
+    """Keep the choice beside the box, which forgets it when its list changes, and in the page's address."""
+    st.session_state["chosen model"] = st.query_params["model"] = st.session_state["model"]
 
 
 def saved_at(folder: str) -> int:
@@ -170,6 +199,18 @@ def describe(predictor: Predictor) -> None:
     names = ", ".join(predictor.labels[:MOST_NAMES])
     more = f" and {len(predictor.labels) - MOST_NAMES} more" if len(predictor.labels) > MOST_NAMES else ""
     st.caption(plain(f"{len(predictor.labels)} labels: {names}{more}"))
+    if answers_nothing(predictor):
+        st.info(
+            plain(f"This model answers nothing by itself yet: {in_words(predictor.decisions)}.")
+            + " More labelled rows would help, or asking for a lower precision when it is trained.",
+            icon=":material/person_search:",
+        )
+
+
+def answers_nothing(predictor: Predictor) -> bool:
+    """Whether all tickets go to review, since its held-out rows cannot show the precision that was asked for."""
+    decisions = predictor.decisions
+    return bool(decisions.held_out.right) and not automation(decisions).automatic
 
 
 # --- one complaint -----------------------------------------------------------------------------------------------------
@@ -205,11 +246,15 @@ def answer_one(predictor: Predictor, text: str) -> None:
         delta_color="off",
         delta_arrow="off",
     )
+    if len(answer.label) > LONG_LABEL:
+        st.markdown(f"**{plain(answer.label)}**")
     if answer.decision == "auto":
         st.badge("can be handled automatically", icon=":material/bolt:", color="green")
     elif answer.decision == "review:out_of_scope":
         reason = "unlike all that the model has learned from" if answer.label else "no label is probable enough"
         st.badge(f"for review: {reason}", icon=":material/help:", color="orange")
+    elif answers_nothing(predictor):
+        st.badge("for review, as all texts are with this model", icon=":material/person_search:", color="orange")
     else:
         st.badge(plain(f"for review: {answer.runner_up} comes into question too"), icon=":material/person_search:", color="orange")
     if answer.because:
@@ -255,6 +300,8 @@ def score_file(predictor: Predictor) -> None:
             discard()
         return
     upload = received(uploaded, predictor.bundle.config.text_columns)
+    if upload.remark:
+        st.warning(plain(upload.remark.replace(f"{session_folder()}{os.sep}", "")), icon=":material/warning:")
     chosen = st.multiselect(
         "Text column",
         upload.columns,
@@ -267,16 +314,32 @@ def score_file(predictor: Predictor) -> None:
         st.dataframe(upload.preview, hide_index=True)
     probabilities = st.checkbox("Add a column with the probability of each label")
     run = (uploaded.file_id, predictor.bundle.bundle_id, tuple(chosen), probabilities)
-    if st.button("Score the file", type="primary", icon=":material/play_arrow:", disabled=not chosen):
-        target = upload.path.with_name(f"scored-{upload.path.name}")
+    state, target = st.session_state, upload.path.with_name(f"scored-{upload.path.name}")
+    if state.pop("asked to score", False):
+        state["scoring"], state["restart"] = run, True
+    working = state.get("scoring") == run
+    st.button(
+        "Score the file",
+        type="primary",
+        icon=":material/play_arrow:",
+        disabled=working or not chosen,
+        on_click=lambda: state.update({"asked to score": True}),
+    )
+    if working:  # also after something else on the page was pressed, which ends the script: then it goes on where it was
+        restart, state["restart"] = state["restart"], False
         progress = BarProgress()
         try:
             report = score_csv(
-                predictor, upload.path, target, text=chosen, probabilities=probabilities, overwrite=True, restart=True, progress=progress
+                predictor, upload.path, target, text=chosen, probabilities=probabilities, overwrite=True, restart=restart, progress=progress
             )
+        except BertCNNError:
+            del state["scoring"]
+            raise
         finally:
             progress.close()
-        st.session_state["scored"] = (run, target, report)
+        state["scored"] = (run, target, report)
+        del state["scoring"]
+        st.rerun()  # to draw the button again
     done, target, report = st.session_state.get("scored", (None, None, None))
     if done == run and target.exists():
         show_scored(target, report)
@@ -296,7 +359,7 @@ def received(uploaded: Any, trained_on: tuple[str, ...]) -> Upload:  # noqa: ANN
 def show_scored(target: Path, report: ScoringReport) -> None:
     """What became of the rows, the download, and the first rows."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.success(f"{report.rows:,} rows scored in {report.seconds:.1f} s.", icon=":material/check:")
+        st.success(f"{rows_in_words(report.rows)} scored in {report.seconds:.1f} s.", icon=":material/check:")
         st.download_button(
             "Download",
             data=target.read_bytes,  # read when asked for
@@ -309,12 +372,14 @@ def show_scored(target: Path, report: ScoringReport) -> None:
     tell_findings(report)
     automatic = report.decisions.get("auto", 0)
     if report.rows:
+        reasons = [f"{count:,} {DECIDED[name].removeprefix('review: ')}" for name, count in report.decisions.items() if name != "auto"]
         shares = (
-            f"{automatic:,} rows ({automatic / report.rows:.0%}) can be handled automatically, {report.rows - automatic:,} are for review."
+            f"{rows_in_words(automatic)} ({automatic / report.rows:.0%}) can be handled automatically, "
+            f"{report.rows - automatic:,} for review{': ' * bool(reasons)}{', '.join(reasons)}."
         )
         st.info(shares, icon=":material/bolt:")
     if report.labels:
-        st.altair_chart(count_bars(report.labels), width="stretch")
+        st.altair_chart(count_bars(report.labels, report.rows), width="stretch")
         if len(report.labels) > MOST_BARS:
             st.caption(f"The {MOST_BARS} most frequent of {len(report.labels)} labels given.")
     if report.rows:
@@ -324,24 +389,27 @@ def show_scored(target: Path, report: ScoringReport) -> None:
 def tell_findings(report: ScoringReport) -> None:
     """Blank, refused and renamed: nothing is lost silently."""
     if report.blank:
-        st.info(f"{report.blank:,} rows have no text and got no label.")
+        st.info(f"{rows_in_words(report.blank)} without a text got no label.")
     for wanted, written in report.renamed.items():
         st.info(plain(f"The file has a column {wanted} already: ours is called {written}."))
     if report.rejected and report.rejects is not None:
-        st.warning(f"{report.rejected:,} rows could not be read and are not in the scored file.")
+        st.warning(f"{rows_in_words(report.rejected)} could not be read: not in the scored file.")
         with st.expander("Rows that could not be read"):
-            st.dataframe(first_rows(report.rejects, report.rejects.stat().st_mtime_ns, "line", ()), hide_index=True)
+            st.dataframe(first_rows(report.rejects, report.rejects.stat().st_mtime_ns, ()), hide_index=True)
             st.download_button("Download these rows", report.rejects.read_bytes, "rejected-rows.csv", "text/csv", on_click="ignore")
 
 
 def show_rows(target: Path, report: ScoringReport) -> None:
-    """The first scored rows, of all labels or of some."""
+    """The first scored rows: all, or those with some labels and some decisions."""
     ours = [report.renamed.get(name, name) for name in ("predicted_label", "confidence", "decision", "because")]
-    label, confidence = ours[:2]
+    label, confidence, decision = ours[:3]
     several = report.label_separator is not None
     offered = [*report.labels, *([""] if report.blank or several else [])]
     wanted = st.multiselect("Show only", offered, format_func=lambda name: name or "no label", placeholder="all labels")
-    table = first_rows(target, target.stat().st_mtime_ns, label, tuple(wanted), report.label_separator)
+    decided = st.multiselect("Decided", list(report.decisions), format_func=DECIDED.__getitem__, placeholder="all decisions")
+    filters = ((label, tuple(wanted), report.label_separator), (decision, tuple(decided), None))
+    table = first_rows(target, target.stat().st_mtime_ns, filters)
+    table[decision] = table[decision].map(lambda name: DECIDED.get(name, name))
     table[confidence] = pd.to_numeric(table[confidence], errors="coerce")
     front = [*ours, *report.text_columns.text]
     st.dataframe(
@@ -351,11 +419,20 @@ def show_rows(target: Path, report: ScoringReport) -> None:
             confidence: st.column_config.ProgressColumn(confidence, format="percent", min_value=0.0, max_value=1.0, width="medium")
         },
     )
+    if len(table) < ROWS_SHOWN:
+        return
+    if (wanted and decided) or (wanted and several):
+        st.caption(f"The first {ROWS_SHOWN:,} of these rows; the download has all {report.rows:,}.")
+        return
     matching = sum(report.labels.get(name, report.blank) for name in wanted) if wanted else report.rows
-    if several and wanted and len(table) == ROWS_SHOWN:
-        st.caption(f"The first {ROWS_SHOWN:,} rows with these labels; the download has all {report.rows:,}.")
-    elif matching > len(table) and not (several and wanted):
+    matching = sum(report.decisions[name] for name in decided) if decided else matching
+    if matching > ROWS_SHOWN:
         st.caption(f"The first {ROWS_SHOWN:,} of {matching:,} rows; the download has all {report.rows:,}.")
+
+
+def rows_in_words(count: int) -> str:
+    """As "1 row" and "1,200 rows"."""
+    return f"{count:,} row{'' if count == 1 else 's'}"
 
 
 main()

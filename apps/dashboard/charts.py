@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 
 MOST_BARS = 10
+_LEAF = "indexof(datum.label, ' > ') > 0 && length(datum.label) > 30 ? '…' + slice(datum.label, -29) : datum.label"  # its end tells it
 _FIRST, _OTHERS, _FIGURES = "#3b82f6", "#94a9c9", "#7f8794"  # each with enough contrast on white and on near-black
 
 
@@ -17,18 +18,18 @@ def confidence_bars(probabilities: Mapping[str, float]) -> alt.LayerChart:
     Args:
         probabilities: of each label, 0 to 1.
     """
-    figures = {label: f"{share:.1%}" for label, share in probabilities.items()}
+    figures = {label: "over 99%" if share > 0.99 else f"{share:.1%}" for label, share in probabilities.items()}
     return _bars(probabilities, figures, alt.X("value:Q", title="confidence", axis=_axis("%"), scale=alt.Scale(domain=[0, 1])))
 
 
-def count_bars(counts: Mapping[str, int]) -> alt.LayerChart:
+def count_bars(counts: Mapping[str, int], rows: int) -> alt.LayerChart:
     """The labels given most often, the most frequent one first.
 
     Args:
         counts: rows of each label.
+        rows: all that there are, which shares are of; one may have several labels, or none.
     """
-    total = sum(counts.values())
-    figures = {label: f"{count:,} ({count / total:.0%})" for label, count in counts.items()}
+    figures = {label: f"{count:,} ({count / rows:.0%})" for label, count in counts.items()}
     scale = alt.Scale(domain=[0, max(counts.values()) * 1.15], nice=False)  # room for the figure behind the longest bar
     return _bars(counts, figures, alt.X("value:Q", title="rows", axis=_axis(",d", tickMinStep=1), scale=scale))
 
@@ -48,9 +49,10 @@ def _bars(values: Mapping[str, float], figures: Mapping[str, str], x: alt.X) -> 
             "place": range(len(labels)),
         }
     )
-    base = alt.Chart(rows, height=32 * len(labels) + 50).encode(
+    names = alt.Axis(labelExpr=_LEAF, labelLimit=220, labelFontSize=13, ticks=False, domain=False)
+    base = alt.Chart(rows, height=32 * len(labels) + 70).encode(
         x=x,
-        y=alt.Y("label:N", sort=None, title=None, axis=alt.Axis(labelLimit=150, labelFontSize=13, ticks=False, domain=False)),
+        y=alt.Y("label:N", sort=None, title=None, axis=names),
         tooltip=[alt.Tooltip("label:N"), alt.Tooltip("figure:N", title="figure")],
     )
     bars = base.mark_bar(cornerRadiusEnd=3, height=18).encode(

@@ -35,12 +35,14 @@ class Upload:
         columns: its header.
         guessed: the columns that seem to hold the text; none if none does.
         preview: its first rows, cells cut.
+        remark: which part of the file is not read, such as other sheets of a workbook; mostly empty.
     """
 
     path: Path
     columns: tuple[str, ...]
     guessed: tuple[str, ...]
     preview: pd.DataFrame
+    remark: str = ""
 
 
 @st.cache_resource(scope="session", show_spinner=False, on_release=tempfile.TemporaryDirectory.cleanup)
@@ -104,41 +106,37 @@ def look_into(path: Path, trained_on: Sequence[str]) -> Upload:
         TableError: it cannot be read.
     """
     with open_table(path) as reader:
-        sample = reader.peek()
+        sample, remark = reader.peek(), reader.remark
     try:
         guessed = guess_text_columns(sample, trained_on=trained_on).text
     except ColumnError:  # nothing looks like text: the person decides
         guessed = ()
-    return Upload(path, sample.columns, guessed, _frame(sample.rows[:_PREVIEW_ROWS], sample.columns))
+    return Upload(path, sample.columns, guessed, _frame(sample.rows[:_PREVIEW_ROWS], sample.columns), remark)
 
 
 @st.cache_data(scope="session", max_entries=8, show_spinner="Reading the scored rows ...")
 def first_rows(
     path: Path,
     written_at: int,  # noqa: ARG001 - a part of the key
-    column: str,
-    wanted: Collection[str],
-    separator: str | None = None,
+    filters: Collection[tuple[str, Collection[str], str | None]],
 ) -> pd.DataFrame:
     """The first rows of a scored file, cells cut.
 
     Args:
         path: the file.
         written_at: its time of writing; a file written again is read again.
-        column: holds the label.
-        wanted: labels to show, "" for rows without one; empty for all.
-        separator: what stands between labels, if a row may have several.
+        filters: columns with the values to show, "" for an empty cell; all without any. Third, what stands between several in a cell.
     """
 
-    def matches(cell: str) -> bool:
+    def matches(cell: str, wanted: Collection[str], separator: str | None) -> bool:
         cell = unescape_formula(cell)
         return cell in wanted if separator is None or not cell else not set(split_cell(cell, separator)).isdisjoint(wanted)
 
     rows: list[tuple[str, ...]] = []
     with open_table(path) as reader:
-        place = reader.columns.index(column)
+        chosen = [(reader.columns.index(column), wanted, separator) for column, wanted, separator in filters if wanted]
         for chunk in reader.chunks():
-            rows += [row for row in chunk.rows if not wanted or matches(row[place])]
+            rows += [row for row in chunk.rows if all(matches(row[place], wanted, separator) for place, wanted, separator in chosen)]
             if len(rows) >= ROWS_SHOWN:
                 break
         return _frame(rows[:ROWS_SHOWN], reader.columns)
