@@ -30,7 +30,7 @@ FORMATS = ["csv", "tsv", "jsonl", "ndjson", "parquet", "xlsx", "gz"]
 ANOTHER = "Another folder ..."
 MOST_NAMES = 12  # labels named in the description of a model
 AROUND = 200  # characters of a text shown before and behind a marked phrase
-LONG_LABEL = 22  # characters; a longer one is cut where it is shown large
+LONG_LABEL = 22  # characters; a longer one would be cut where it is shown as a figure
 DECIDED = {
     "auto": "automatic",
     "review:ambiguous": "review: not sure enough",
@@ -239,15 +239,13 @@ def answer_one(predictor: Predictor, text: str) -> None:
     if answer.label is None or answer.confidence is None:
         st.info("There is no text to classify yet. Write a complaint, then press Classify.", icon=":material/edit:")
         return
-    st.metric(
-        "Labels" if predictor.several else "Label",
-        plain(answer.label) or "none",
-        f"{in_percent(answer.confidence)} confidence",
-        delta_color="off",
-        delta_arrow="off",
-    )
+    title, sure = "Labels" if predictor.several else "Label", f"{in_percent(answer.confidence)} confidence"
     if len(answer.label) > LONG_LABEL:
-        st.markdown(f"**{plain(answer.label)}**")
+        st.caption(title)
+        st.subheader(plain(answer.label), anchor=False)
+        st.badge(sure, color="gray")
+    else:
+        st.metric(title, plain(answer.label) or "none", sure, delta_color="off", delta_arrow="off")
     if answer.decision == "auto":
         st.badge("can be handled automatically", icon=":material/bolt:", color="green")
     elif answer.decision == "review:out_of_scope":

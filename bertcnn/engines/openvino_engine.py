@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 
@@ -12,7 +13,7 @@ from bertcnn.bundle import Bundle
 from bertcnn.data.batches import BatchPlan, pad, plan_compiled
 from bertcnn.engines import EngineOutput, Evidence
 from bertcnn.engines.compiled import compiled_model
-from bertcnn.errors import BundleError
+from bertcnn.errors import BundleError, SettingsError
 from bertcnn.saved_engine import Precision, SavedEngine
 
 _BATCHES_OF_A_STREAM = 2
@@ -29,7 +30,7 @@ class OpenVINOEngine:
     """
 
     def __init__(self, compiled: ov.CompiledModel, pad_id: int, name: str, longest: int | None = None) -> None:
-        self.name = name
+        self.name, self._process = name, os.getpid()
         self._pad_id, self._longest = pad_id, longest
         self._queue = _queue(compiled)
         self._queue.set_callback(lambda request, job: _store(request, *job))
@@ -89,7 +90,11 @@ class OpenVINOEngine:
         return cls(compiled_model(lambda: graph, precision=precision, streams=streams), pad_id, f"openvino-{precision}", longest)
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
-        """Logits of each row, in order, and which windows won."""
+        """Logits of each row, in order, and which windows won.
+
+        Raises:
+            SettingsError: many rows, in a process that was forked after the engine had been loaded.
+        """
         rows = len(token_ids)
         found = Evidence.empty(rows, self._filters, self._width) if evidence else None
         output = EngineOutput(np.empty((rows, self._classes), np.float32), found)
@@ -99,6 +104,12 @@ class OpenVINOEngine:
                 self._alone.infer(_inputs(token_ids, plans[0], self._pad_id))
                 _store(self._alone, plans[0], output)
                 return output
+            if os.getpid() != self._process:  # its threads have stayed behind, and would be waited for without end
+                raise SettingsError(
+                    "many texts for a model that was loaded before this process was forked",
+                    expected="a model loaded in this process",
+                    fix="load it in the child, or start children by multiprocessing's method 'spawn'",
+                )
             for plan in reversed(plans):  # the longest first, so that no core waits for one at the end
                 self._queue.start_async(_inputs(token_ids, plan, self._pad_id), (plan, output))
             self._queue.wait_all()

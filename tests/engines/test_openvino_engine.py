@@ -1,6 +1,7 @@
 """The compiled engine: any rows in any order, and what it keeps in the cache."""
 
 import json
+import os
 import shutil
 import threading
 
@@ -12,7 +13,7 @@ from bertcnn.bundle import read_bundle
 from bertcnn.encoders.convert import load_encoder
 from bertcnn.engines.openvino_engine import OpenVINOEngine, token_embeddings
 from bertcnn.engines.openvino_graph import encoder_graph
-from bertcnn.errors import BundleError
+from bertcnn.errors import BundleError, SettingsError
 from bertcnn.models.weights import extract
 from bertcnn.saved_engine import SavedEngine, read_engine
 from bertcnn.sealed import Member, SealedFormat, canonical_json, seal
@@ -31,6 +32,16 @@ def stored(encoder_folder):
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
     return tmp_path / "engines"
+
+
+def test_a_forked_process_is_refused_instead_of_waiting_for_ever(stored):
+    engine, token_ids = OpenVINOEngine.from_saved(stored, 0), rows(count=200)
+    child = os.fork()
+    if not child:
+        with pytest.raises(SettingsError, match="loaded before this process was forked"):
+            engine.run(token_ids)
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_rows_come_back_in_order_whatever_their_neighbours(stored):
