@@ -49,7 +49,7 @@ class BarProgress:
     def stage(self, name: str, total: int, unit: str = "rows") -> None:  # noqa: ARG002 - the bar shows shares
         """A new stage starts."""
         self._name, self._done, self._total = name.capitalize(), 0, total
-        self._bar.progress(0.0, self._name)
+        self._bar.progress(0.0, f"{self._name}: the first rows, some seconds ...")
 
     def advance(self, done: int, **figures: float) -> None:
         """Part of the stage is done."""

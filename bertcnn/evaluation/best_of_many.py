@@ -29,8 +29,8 @@ def chance_of_best(labels: np.ndarray, predictions: Sequence[np.ndarray], groups
     Example:
         >>> labels = np.arange(200) % 2
         >>> always_wrong, always_right = 1 - labels, labels
-        >>> chance_of_best(labels, [always_wrong, always_right], np.arange(200))
-        0.0001
+        >>> round(chance_of_best(labels, [always_wrong, always_right], np.arange(200)), 4)
+        0.0005
     """
     classes = _classes(labels, predictions)
     members = int(groups.max()) + 1
