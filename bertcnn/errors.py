@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 _LONGEST_MESSAGE = 600
 
 
@@ -24,6 +26,14 @@ class BertCNNError(Exception):
         if len(message) > _LONGEST_MESSAGE:
             message = message[: _LONGEST_MESSAGE - 3] + "..."
         super().__init__(message)
+
+    def __reduce__(self) -> tuple[Callable[..., BertCNNError], tuple[type[BertCNNError], str, str, str]]:
+        """For pickle, by which an error comes out of another process."""
+        return _rebuilt, (type(self), self.given, self.expected, self.fix)
+
+
+def _rebuilt(kind: type[BertCNNError], given: str, expected: str, fix: str) -> BertCNNError:
+    return kind(given, expected=expected, fix=fix)
 
 
 class SettingsError(BertCNNError):

@@ -40,6 +40,10 @@ class ScoringInterrupted(KeyboardInterrupt):
         super().__init__(f"{rows:,} rows are answered")
         self.rows = rows
 
+    def __reduce__(self) -> tuple[type[ScoringInterrupted], tuple[int]]:
+        """For pickle, by which it comes out of another process."""
+        return type(self), (self.rows,)
+
 
 @dataclass(frozen=True)
 class ScoringReport:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import openvino as ov
 
+from bertcnn.errors import BertCNNError
 from bertcnn.files import cache_folder, keep, read_kept
 
 _KEPT = 8  # compiled engines in the cache
@@ -60,7 +61,7 @@ def read_ahead(engine: Path, streams: int) -> None:
         engine: the folder of a saved engine.
         streams: as for `compiled_model`.
     """
-    with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
+    with suppress(OSError, ValueError, LookupError, TypeError, RecursionError, BertCNNError):
         engine_id, precision = _told(engine / "manifest.json")["bundle_id"], _told(engine / "engine.json")["precision"]
         core, options = ov.Core(), _options(streams, precision)
         _read_ahead.begin(core, _place(core, str(engine_id), options), options)
