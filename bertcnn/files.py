@@ -348,6 +348,55 @@ def work_folder(target: Path) -> Iterator[Path]:
             os.close(lock)
 
 
+@contextmanager
+def held_folder(folder: Path, *, does: str) -> Iterator[Path]:
+    """The folder in which a long run keeps what it goes on from, while no other run is at work there.
+
+    Args:
+        folder: made if it is not there, and the folders above it; those left empty are gone afterwards.
+        does: what the other run does there, for the error, as "keeps its checkpoints in".
+
+    Raises:
+        OutputError: another run is at work there, or it cannot be made.
+    """
+    made = [path for path in (folder, *folder.parents) if not path.exists()] or [folder]
+    lock = None
+    try:
+        lock = _locked_folder(folder, does)
+        yield folder
+    finally:
+        if lock is not None:
+            os.close(lock)
+        with suppress(OSError):  # it is not empty
+            for path in made:
+                path.rmdir()
+
+
+def _locked_folder(folder: Path, does: str) -> int | None:
+    """The folder, made and locked; another run that ends may remove it between the two steps, then comes another."""
+    while True:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.name == "nt":
+                return None
+            lock = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise output_error(folder, error) from None
+        if not try_lock(lock):
+            os.close(lock)
+            raise OutputError(
+                f"another run {does} {folder} right now",
+                expected="one run at a time",
+                fix="wait for it, stop it, or choose another place",
+            )
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock), folder.stat()):
+                return lock
+        os.close(lock)
+
+
 def _work_name(target: Path) -> str:
     return f".{target.name}.saving-{secrets.token_hex(8)}"
 

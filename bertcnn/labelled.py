@@ -20,7 +20,7 @@ from bertcnn.data.tables import Table, column_position, list_columns, read_table
 from bertcnn.engines import EngineName
 from bertcnn.errors import ColumnError, LabelError, SettingsError
 from bertcnn.evaluation.metrics import Evaluation, check_known, evaluate, evaluate_sets
-from bertcnn.files import real_folder
+from bertcnn.files import held_folder, real_folder
 from bertcnn.predictor import Predictor, loaded
 from bertcnn.progress import Progress, Silent
 from bertcnn.text.cleaning import is_blank
@@ -82,7 +82,7 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
 
     Raises:
         TableError: a file cannot be read, or has no columns or labels to learn from.
-        OutputError: `out` exists or cannot be written.
+        OutputError: `out` exists or cannot be written, or another run trains the model that is to stand there.
         EncoderError: the encoder cannot be had.
 
     Example:
@@ -129,11 +129,11 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
         held_out = _texts(other, choice.text), names if separator is not None else ["".join(name) for name in names]
         slices = slice_columns(other, choice)
     origin = Origin(command, Path(data).name, sha256_of(data), slices)
-    savepoints = savepoint_folder(real_folder(out))
     columns = Columns(choice.text, choice.label, separator, merged.merged)
-    classifier.fit(texts, labels, valid=held_out, columns=columns, origin=origin, savepoints=savepoints)
-    bundle_id = classifier.save(out, overwrite=overwrite)
-    shutil.rmtree(savepoints, ignore_errors=True)
+    with held_folder(savepoint_folder(real_folder(out)), does="keeps its training in") as savepoints:
+        classifier.fit(texts, labels, valid=held_out, columns=columns, origin=origin, savepoints=savepoints)
+        bundle_id = classifier.save(out, overwrite=overwrite)
+        shutil.rmtree(savepoints, ignore_errors=True)
     return TrainingReport(bundle_id, len(table), choice, dict(classifier.metrics_), classifier.recipe_[0], time.perf_counter() - started)
 
 

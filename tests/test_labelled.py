@@ -155,6 +155,8 @@ def test_a_training_that_was_broken_off_goes_on_and_ends_as_an_unbroken_one(enco
 
         def advance(self, done, **figures):  # noqa: ARG002
             if self.begun == trainings and "loss" in figures and (trainings == 2 or "macro_f1" in figures):  # the second epoch, or training
+                with pytest.raises(OutputError, match=r"another run keeps its training in .*\.model\.training right now; expected one run"):
+                    train_csv(data, tmp_path / "model", quick(encoder_folder))
                 raise KeyboardInterrupt
 
     monkeypatch.setattr("bertcnn.training.savepoints._SECONDS_BETWEEN", 0.0)

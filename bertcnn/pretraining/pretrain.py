@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -16,8 +14,8 @@ import keras
 
 from bertcnn.encoders.checkpoint import Checkpoint as Published
 from bertcnn.encoders.export import check_encoder_target
-from bertcnn.errors import OutputError, SettingsError
-from bertcnn.files import output_error, real_folder, try_lock
+from bertcnn.errors import SettingsError
+from bertcnn.files import held_folder, real_folder
 from bertcnn.models.bert import Bert
 from bertcnn.models.pretraining import BertPretraining
 from bertcnn.models.weights import extract
@@ -136,7 +134,10 @@ def pretrain(  # noqa: PLR0913 - what a pretraining is made of
         "seed": seed,
         "backend": keras.backend.backend(),
     }
-    with _held(checkpoint_folder(target), restart=keeping.restart) as checkpoints:
+    with held_folder(checkpoint_folder(target), does="keeps its checkpoints in") as checkpoints:
+        if keeping.restart:
+            for place in checkpoints.iterdir():
+                shutil.rmtree(place, ignore_errors=True)
         earlier = newest_checkpoint(checkpoints, progress.note)
         if earlier is not None:
             check_same_settings(earlier.settings, asked, checkpoints)
@@ -199,33 +200,3 @@ def _prepare(
     model = BertPretraining(encoder, seed=seed, name="pretraining")
     steps = count_steps(training, settings)
     return Run(model, make_optimizer(settings, steps), steps, settings.accumulate, training, held_out)
-
-
-@contextmanager
-def _held(folder: Path, *, restart: bool) -> Iterator[Path]:
-    """The folder of checkpoints while nobody else is at work there; gone afterwards if nothing is in it.
-
-    Raises:
-        OutputError: another run is at work there, or it cannot be made.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = None if os.name == "nt" else os.open(folder, os.O_RDONLY)
-    except OSError as error:
-        raise output_error(folder, error) from None
-    try:
-        if handle is not None and not try_lock(handle):
-            raise OutputError(
-                f"another run keeps its checkpoints in {folder} right now",
-                expected="one run at a time",
-                fix="wait for it, stop it, or choose another place",
-            )
-        if restart:
-            for place in folder.iterdir():
-                shutil.rmtree(place, ignore_errors=True)
-        yield folder
-    finally:
-        if handle is not None:
-            os.close(handle)
-        with suppress(OSError):  # it is not empty
-            folder.rmdir()
