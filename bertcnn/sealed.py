@@ -198,7 +198,9 @@ def _read_members(target: Path, place: Path, form: SealedFormat, wanted: Collect
     _check_names(names - {form.companion}, set(manifest.members))
     members = {}
     for name, record in manifest.members.items():
-        if wanted is None or name in wanted:
+        if wanted is not None and name not in wanted:
+            _check_length(place, name, record.bytes)
+        else:
             members[name] = _read_file(place, name, form.largest[name], record.bytes)
             if hashlib.sha256(members[name]).hexdigest() != record.sha256:
                 _changed(name, "its content is not what was saved")
@@ -240,6 +242,16 @@ def _check_names(names: set[str], listed: set[str]) -> None:
 
 def _changed(name: str, what: str) -> NoReturn:
     refuse(f"{name} was changed after the model was saved: {what}", "the files exactly as they were saved")
+
+
+def _check_length(place: Path, name: str, expected: int) -> None:
+    """A member that is not read now, and so not hashed, has its length at least: copying that broke off is noticed at once."""
+    try:
+        size = (place / name).lstat().st_size
+    except OSError as error:
+        refuse(f"{name} cannot be read ({error.strerror})", "a file you may read")
+    if size != expected:
+        _changed(name, f"it has {size:,} bytes instead of {expected:,}")
 
 
 def _read_file(place: Path, name: str, largest: int, expected: int | None = None) -> bytes:

@@ -209,6 +209,13 @@ def test_another_length_is_noticed(folder, name, change):
     assert name in refusal(folder)
 
 
+def test_copying_that_broke_off_is_noticed_in_files_that_are_not_read(folder):
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    with pytest.raises(BundleError, match=r"model\.safetensors was changed after the model was saved: it has [\d,]+ bytes instead of"):
+        read_config(folder)
+
+
 @pytest.mark.parametrize(("name", "first", "second"), [("labels.json", b"billing", b"hardware"), ("vocab.txt", b"router", b"##s")])
 def test_two_swapped_lines_are_noticed(folder, name, first, second):
     data = (folder / name).read_bytes()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bertcnn.cli.quiet import load_keras
+from bertcnn.cli.telling import tell
 from bertcnn.files import as_json, check_file_target, write_whole
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def check(
     show_report(report)
     for path in (fix, json_file):
         if path is not None:
-            print(f"Wrote {path}", file=sys.stderr, flush=True)
+            tell(f"Wrote {path}")
     if report.rejects is not None:
-        print(f"Rows that could not be read are in {report.rejects}", file=sys.stderr, flush=True)
+        tell(f"Rows that could not be read are in {report.rejects}")
 
 
 def show_report(report: CheckReport) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from bertcnn.cli.telling import tell
 
 encoder_app = typer.Typer(help="Pretrained encoders: list them, fetch one, look at one, export one.", no_args_is_help=True)
 
@@ -43,7 +44,7 @@ def pull(name: Name) -> None:
 
     with show_progress() as progress:
         fetched = fetch_encoder(name, progress=progress)
-    print(f"{fetched.name} is in {fetched.folder} (from {fetched.source})", file=sys.stderr)
+    tell(f"{fetched.name} is in {fetched.folder} (from {fetched.source})")
 
 
 @encoder_app.command()
@@ -84,9 +85,9 @@ def export(
     with show_progress() as progress:
         report = export_encoder(name, to, overwrite=force, progress=progress)
     heads = " and ".join({"pooler": "the pooler", "mlm": "the MLM head", "nsp": "the NSP head"}[head] for head in report.heads)
-    print(f"Exported {to} ({report.name}, with {heads or 'no head'}).", file=sys.stderr)
+    tell(f"Exported {to} ({report.name}, with {heads or 'no head'}).")
     if "mlm" not in report.heads:
-        print("It has no MLM head: AutoModelForMaskedLM will start one anew.", file=sys.stderr)
+        tell("It has no MLM head: AutoModelForMaskedLM will start one anew.")
 
 
 @encoder_app.command()

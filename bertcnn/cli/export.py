@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bertcnn.cli.quiet import load_keras
+from bertcnn.cli.telling import tell
 
 _NEXT = {
     "openvino": "the example in {folder}/README.md runs it with OpenVINO alone.",
@@ -39,10 +39,6 @@ def export(
     load_keras()
     with show_progress() as progress:
         report = export_model(model, form, out, overwrite=force, progress=progress)  # type: ignore[arg-type]
-    _tell(f"Exported {out} ({form}, {report.record.precision}, model {report.record.bundle_id[:12]}).")
-    _tell(f"Compared with the model: {report.record.parity.in_words()}.")
-    _tell(f"Next: {_NEXT[form].format(folder=out)}")
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    tell(f"Exported {out} ({form}, {report.record.precision}, model {report.record.bundle_id[:12]}).")
+    tell(f"Compared with the model: {report.record.parity.in_words()}.")
+    tell(f"Next: {_NEXT[form].format(folder=out)}")

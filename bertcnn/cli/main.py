@@ -18,6 +18,7 @@ from bertcnn.cli.export import export
 from bertcnn.cli.interrupts import INTERRUPTED, Told
 from bertcnn.cli.pretrain import pretrain
 from bertcnn.cli.quiet import load_keras, skip_converter
+from bertcnn.cli.telling import tell
 from bertcnn.cli.texts import TextsCommand
 from bertcnn.cli.tune import training_plan, tune
 from bertcnn.data.lines import undecodable
@@ -162,17 +163,17 @@ def train(
         except KeyboardInterrupt:
             if not savepoint_folder(real_folder(out)).is_dir():
                 raise
-            _tell(
+            tell(
                 "\nbertcnn: interrupted; nothing was half-written. "
                 "The same command goes on where the training was saved last, a minute ago at most."
             )
             raise Told(INTERRUPTED) from None
     figures = report.metrics
-    _tell(
+    tell(
         f"Saved {out} (model {report.bundle_id[:12]}) after {duration(report.seconds)}: on {figures['rows']:,} validation rows "
         f"accuracy {figures['accuracy']:.1%}, macro-F1 {figures['macro_f1']:.3f}."
     )
-    _tell(f"Report: {out / 'report.html'}. Next: bertcnn score {out} INBOX.csv SCORED.csv")
+    tell(f"Report: {out / 'report.html'}. Next: bertcnn score {out} INBOX.csv SCORED.csv")
 
 
 @app.command()
@@ -224,9 +225,9 @@ def evaluate(
         write_whole(json_file, as_json(figures.to_json()), overwrite=force)
     show_evaluation(figures)
     if json_file is not None:
-        _tell(f"Figures written to {json_file}")
+        tell(f"Figures written to {json_file}")
     if page is not None:
-        _tell(f"Report written to {page}; it quotes texts of {data}")
+        tell(f"Report written to {page}; it quotes texts of {data}")
 
 
 @app.command(cls=TextsCommand)
@@ -249,7 +250,7 @@ def classify(
 
     predictor = load(model, engine=engine, streams=1, auto_precision=auto_precision)  # type: ignore[arg-type]
     if texts is None and sys.stdin.isatty():
-        _tell("One text a line; end with Ctrl-D.")
+        tell("One text a line; end with Ctrl-D.")
     lines = map(_as_typed, texts) if texts is not None else _lines()
     for line in lines:
         answer = predictor.classify([line])[0]
@@ -330,17 +331,17 @@ def score(
             )
     except ScoringInterrupted as stop:
         again = "The same command without --restart" if restart else "The same command"
-        _tell(f"\nbertcnn: interrupted; {stop.rows:,} rows are answered and kept, nothing was half-written. {again} goes on from there.")
+        tell(f"\nbertcnn: interrupted; {stop.rows:,} rows are answered and kept, nothing was half-written. {again} goes on from there.")
         raise Told(INTERRUPTED) from None
     counts = ", ".join(f"{name} {count:,}" for name, count in list(report.labels.items())[:8]) or "no labels"
-    _tell(f"Wrote {target}: {report.rows:,} rows in {duration(report.seconds)} ({counts}).")
+    tell(f"Wrote {target}: {report.rows:,} rows in {duration(report.seconds)} ({counts}).")
     decided = ", ".join(f"{name} {count:,} ({count / report.rows:.0%})" for name, count in report.decisions.items())
     if decided:
-        _tell(f"Decisions: {decided}.")
+        tell(f"Decisions: {decided}.")
     if report.blank:
-        _tell(f"{report.blank:,} rows have no text; they got no label.")
+        tell(f"{report.blank:,} rows have no text; they got no label.")
     if report.rejects is not None:
-        _tell(f"{report.rejected:,} rows could not be read; they and the reasons are in {report.rejects}")
+        tell(f"{report.rejected:,} rows could not be read; they and the reasons are in {report.rejects}")
 
 
 app.command()(check)
@@ -348,11 +349,6 @@ app.command()(export)
 app.command()(pretrain)
 app.command()(tune)
 app.command("fill-mask", cls=TextsCommand)(fill_mask)
-
-
-def _tell(line: str) -> None:
-    """A sentence for a person: standard error, so that answers on standard output stay clean."""
-    print(line, file=sys.stderr, flush=True)
 
 
 def _replace_closed_streams() -> None:
@@ -370,24 +366,32 @@ def main() -> None:
     try:
         app()
     except BertCNNError as error:
-        print(f"bertcnn: {error}", file=sys.stderr)
+        tell(f"bertcnn: {error}")
         sys.exit(2)
     except Told:
         raise
     except (KeyboardInterrupt, SystemExit) as stop:
         if isinstance(stop, SystemExit) and stop.code != INTERRUPTED:
             raise
-        _tell("\nbertcnn: interrupted; nothing was half-written. Run the same command to start again.")
+        tell("\nbertcnn: interrupted; nothing was half-written. Run the same command to start again.")
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except MemoryError:
+        told = BertCNNError(
+            "the memory is used up",
+            expected="room for the rows and what is computed of them",
+            fix="end other programs, or give fewer rows",
+        )
+        tell(f"bertcnn: {told}")
+        sys.exit(2)
     except OSError as error:
         if error.errno not in DISK_FULL:
             raise
         where = f" ({error.filename})" if error.filename else ""
         told = OutputError(f"no space left on a disk{where}", expected="room for what is written", fix=MORE_ROOM)
-        print(f"bertcnn: {told}", file=sys.stderr)
+        tell(f"bertcnn: {told}")
         sys.exit(2)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from bertcnn.cli.interrupts import INTERRUPTED, Told
 from bertcnn.cli.quiet import load_keras
+from bertcnn.cli.telling import tell
 from bertcnn.errors import SettingsError
 
 
@@ -93,13 +93,13 @@ def pretrain(
             )
     except PretrainingInterrupted as stop:
         again = "The same command without --restart" if restart else "The same command"
-        _tell(f"\nbertcnn: interrupted after {stop.step:,} steps; a checkpoint is saved. {again} goes on from there.")
+        tell(f"\nbertcnn: interrupted after {stop.step:,} steps; a checkpoint is saved. {again} goes on from there.")
         raise Told(INTERRUPTED) from None
     outcome = f", perplexity {report.held_out[-1].perplexity:,.2f} on held-out documents" if report.held_out else ""
-    _tell(f"Saved {out} after {duration(report.seconds)}: {report.steps:,} steps, {report.tokens:,} tokens{outcome}.")
+    tell(f"Saved {out} after {duration(report.seconds)}: {report.steps:,} steps, {report.tokens:,} tokens{outcome}.")
     if verdict is not None and start is not None:
         tell_verdict(verdict, start, out, verdict_test, verdict_rows, verdict_seeds)
-    _tell(f"Next: bertcnn train LABELLED.csv --encoder {out} --out MODEL")
+    tell(f"Next: bertcnn train LABELLED.csv --encoder {out} --out MODEL")
 
 
 def check_verdict(start: str | None, verdict: Path, test: Path | None, seeds: int) -> None:
@@ -125,11 +125,7 @@ def tell_verdict(data: Path, old: str, new: str | Path, test: Path | None, rows:
     from bertcnn.cli.progress import show_progress
     from bertcnn.verdict import compare_encoders
 
-    _tell(f"Verdict: {2 * seeds} classifiers, {seeds} from {old} and {seeds} from {new}")
+    tell(f"Verdict: {2 * seeds} classifiers, {seeds} from {old} and {seeds} from {new}")
     with show_progress() as progress:
         found = compare_encoders(data, old, new, test=test, seeds=seeds, rows_per_label=rows, progress=progress, **columns)  # type: ignore[arg-type]
     print(found.in_words(), flush=True)
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

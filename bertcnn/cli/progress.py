@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from bertcnn.cli.interrupts import Interrupts
+from bertcnn.cli.telling import tell
 
 _SECONDS_BETWEEN_LINES = 15.0
 _SHARE_THAT_TELLS = 0.1  # the first batches compile, and say nothing about the time left
@@ -39,7 +40,7 @@ class PlainProgress:
         self._close()
         self._name, self._total, self._unit, self._done, self._figures = name, total, unit, 0, {}
         self._started = self._last = time.monotonic()
-        self._say(f"{name}: {amount(total, unit)}" if total else f"{name} ...")
+        tell(f"{name}: {amount(total, unit)}" if total else f"{name} ...")
 
     def advance(self, done: int, **figures: float) -> None:
         """Part of the stage is done."""
@@ -51,20 +52,16 @@ class PlainProgress:
             self._last = now
             share = self._done / self._total
             left = f", about {duration((now - self._started) * (1 / share - 1))} left" if share >= _SHARE_THAT_TELLS else ""
-            self._say(f"  {share:.0%}{figures_text(figures)}{left}")
+            tell(f"  {share:.0%}{figures_text(figures)}{left}")
 
     def note(self, message: str) -> None:
         """A finding."""
-        self._say(f"  {message}")
+        tell(f"  {message}")
 
     def _close(self) -> None:
         if self._name:
-            self._say(f"  done in {duration(time.monotonic() - self._started)}{figures_text(self._figures)}")
+            tell(f"  done in {duration(time.monotonic() - self._started)}{figures_text(self._figures)}")
         self._name = ""
-
-    @staticmethod
-    def _say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
 
     def __enter__(self) -> Self:
         self._interrupts.start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,7 @@ import typer
 
 from bertcnn.cli.interrupts import INTERRUPTED, Told
 from bertcnn.cli.quiet import load_keras
+from bertcnn.cli.telling import tell
 from bertcnn.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -73,10 +73,10 @@ def tune(
             )
     except TuningInterrupted as stop:
         _show(stop.tuned, out)
-        print("bertcnn: interrupted; the same command goes on from there.", file=sys.stderr, flush=True)
+        tell("bertcnn: interrupted; the same command goes on from there.")
         raise Told(INTERRUPTED) from None
     _show(tuned, out)
-    print(f"Next: bertcnn train {data} --settings {out} --out MODEL", file=sys.stderr, flush=True)
+    tell(f"Next: bertcnn train {data} --settings {out} --out MODEL")
 
 
 def _show(tuned: TunedSettings, out: Path) -> None:
@@ -84,16 +84,14 @@ def _show(tuned: TunedSettings, out: Path) -> None:
     from bertcnn.cli.progress import duration
 
     complete, count = sum(trial.outcome == "complete" for trial in tuned.trials), len(tuned.trials)
-    print(
+    tell(
         f"Wrote {out}: {count} {'trial' if count == 1 else 'trials'} ({complete} complete) in {duration(tuned.seconds)}. "
-        f"{tuned.verdict[0].upper()}{tuned.verdict[1:]}.",
-        file=sys.stderr,
-        flush=True,
+        f"{tuned.verdict[0].upper()}{tuned.verdict[1:]}."
     )
     if tuned.head is not None:
         chosen = {**tuned.training, **{f"head {name}": value for name, value in tuned.head.model_dump().items()}}
         told = ", ".join(f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in chosen.items())
-        print(f"Settings: {told}", file=sys.stderr, flush=True)
+        tell(f"Settings: {told}")
 
 
 @dataclass(frozen=True)

@@ -151,6 +151,20 @@ def test_closed_streams_are_read_as_empty_and_written_to_nowhere(model):
     assert (asked.returncode, asked.stdout, asked.stderr) == (0, b"", b"")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has it")  # noqa: PTH110
+def test_a_log_on_a_full_disk_costs_no_work(model, tmp_path):
+    command = [sys.executable, "-m", "bertcnn", "score", str(model), str(data(tmp_path, GOOD)), str(tmp_path / "out.csv")]
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        assert subprocess.run(command, stderr=full, check=False).returncode == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "out.csv"]
+
+
+def test_used_up_memory_is_told_in_one_line():
+    grow = "from bertcnn.cli import main; main.app.command('grow')(lambda: bytearray(2**62)); main.main()"
+    done = subprocess.run([sys.executable, "-c", grow, "grow"], capture_output=True, text=True, check=False)
+    refused((done.returncode, done.stdout, done.stderr), "the memory is used up")
+
+
 def test_figures_are_in_their_file_even_if_nobody_reads_the_table(model, tmp_path):
     source, place = data(tmp_path, GOOD), tmp_path / "figures.json"
     command = [sys.executable, "-m", "bertcnn", "evaluate", str(model), str(source), "--json", str(place)]

@@ -1,0 +1,14 @@
+"""Sentences for people, on standard error, so that answers on standard output stay clean."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def tell(line: str) -> None:
+    """Say it, if anybody can hear: a log on a full disk, or one that nobody reads any more, is no reason to lose hours of work."""
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except OSError:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - until the process ends
