@@ -16,7 +16,6 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertcnn.bundle import check_bundle_target
 from bertcnn.cli.evaluation import show_evaluation
 from bertcnn.cli.progress import duration, show_progress
 from bertcnn.cli.quiet import load_keras
@@ -27,8 +26,9 @@ from bertcnn.data.slices import slice_columns
 from bertcnn.data.splits import split_validation
 from bertcnn.data.tables import column_position, read_table
 from bertcnn.data.writing import check_output
+from bertcnn.disk.files import as_json, check_file_target, write_whole
 from bertcnn.errors import BertCNNError
-from bertcnn.files import as_json, check_file_target, write_whole
+from bertcnn.saved.bundle import check_bundle_target
 from bertcnn.text.cleaning import is_blank
 
 HELD_OUT = 0.2  # share of rows the model never sees, to evaluate on

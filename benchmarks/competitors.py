@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.environment import ask_ours, ask_peer
-from bertcnn.bundle import read_bundle
 from bertcnn.cli.quiet import load_keras
-from bertcnn.saved_engine import ENGINE
+from bertcnn.saved.bundle import read_bundle
+from bertcnn.saved.engine import ENGINE
 
 
 class Models:

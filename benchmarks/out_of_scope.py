@@ -23,7 +23,7 @@ from bertcnn.cli.quiet import load_keras
 from bertcnn.data.columns import guess_columns, join_texts
 from bertcnn.data.tables import read_table
 from bertcnn.predictor import Predictor, load
-from bertcnn.scope import Readings, unit
+from bertcnn.saved.scope import Readings, unit
 from bertcnn.settings import DECISIONS
 
 _TARGETS = (0.9, 0.95, 0.98)

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.bundle import Bundle, BundleConfig, Calibration, Decisions
 from bertcnn.engines import EngineOutput, Evidence
 from bertcnn.predictor import Predictor
-from bertcnn.scoring import score_csv
+from bertcnn.saved.bundle import Bundle, BundleConfig, Calibration, Decisions
+from bertcnn.scoring.score import score_csv
 from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
 
 LABELS = ("account", "billing", "hardware", "network", "software")

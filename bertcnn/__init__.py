@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bertcnn.labelled import evaluate_csv, train_csv
     from bertcnn.models.bert import Bert
     from bertcnn.predictor import Predictor, load
-    from bertcnn.scoring import score_csv
+    from bertcnn.scoring.score import score_csv
 
 __all__ = [
     "Bert",
@@ -46,7 +46,7 @@ _HOMES = {
     "fetch_encoder": "bertcnn.encoders.download",
     "load": "bertcnn.predictor",
     "load_encoder": "bertcnn.encoders.convert",
-    "score_csv": "bertcnn.scoring",
+    "score_csv": "bertcnn.scoring.score",
     "train_csv": "bertcnn.labelled",
 }
 

@@ -19,7 +19,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
 from bertcnn.attribution import AttentionMaps, Attribution, attention_weights, attribute
-from bertcnn.bundle import BundleConfig, check_bundle_target, read_bundle, write_bundle
 from bertcnn.data.label_names import label_text
 from bertcnn.data.label_sets import separator_for
 from bertcnn.engines import EngineName, check_engine
@@ -38,7 +37,8 @@ from bertcnn.progress import Progress, Silent
 from bertcnn.refit import Examined, examine, train_and_refit, trial_of
 from bertcnn.reporting import Origin
 from bertcnn.rows import KnownRows, learning_and_validation
-from bertcnn.saved_engine import engine_in_memory
+from bertcnn.saved.bundle import BundleConfig, check_bundle_target, read_bundle, write_bundle
+from bertcnn.saved.engine import engine_in_memory
 from bertcnn.settings import FEW_SHOT_HEAD, FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe, TrainingSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer
 from bertcnn.trained import TrainedModel

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bertcnn.bundle import check_bundle_target
 from bertcnn.data.columns import ColumnChoice, guess_columns, join_texts
 from bertcnn.data.label_names import look_alikes
 from bertcnn.data.label_sets import AUTO, LISTS, LabelSet, choose_separator, names_in
@@ -17,12 +16,13 @@ from bertcnn.data.labels import check_labels
 from bertcnn.data.rare_labels import merge_rare
 from bertcnn.data.slices import slice_columns
 from bertcnn.data.tables import Table, column_position, list_columns, read_table
+from bertcnn.disk.folders import held_folder, real_folder
 from bertcnn.engines import EngineName
 from bertcnn.errors import ColumnError, LabelError, SettingsError
 from bertcnn.evaluation.metrics import Evaluation, check_known, evaluate, evaluate_sets
-from bertcnn.files import held_folder, real_folder
 from bertcnn.predictor import Predictor, loaded
 from bertcnn.progress import Progress, Silent
+from bertcnn.saved.bundle import check_bundle_target
 from bertcnn.text.cleaning import is_blank
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.bundle import Bundle, read_bundle
+from bertcnn.disk.cache import cache_folder, keep, read_kept
 from bertcnn.errors import BundleError
-from bertcnn.files import cache_folder, keep, read_kept
+from bertcnn.saved.bundle import Bundle, read_bundle
 
 _KERNEL, _BIAS = "logits/kernel", "logits/bias"
 _KEPT = 32  # models in the cache

@@ -10,15 +10,15 @@ from typing import NoReturn
 
 import numpy as np
 
-from bertcnn.bundle import Bundle, Decisions, read_bundle
 from bertcnn.data.label_sets import LabelSet, join_labels
 from bertcnn.engines import Engine, EngineName, EngineOutput, check_engine
 from bertcnn.errors import BundleError, SettingsError, one_line
 from bertcnn.explain import Explainer, Explanation, words_of
 from bertcnn.last_layer import LastLayer, read_last_layer
 from bertcnn.probabilities import chosen, names_of, probabilities, sureness
-from bertcnn.saved_engine import read_engine
-from bertcnn.scope import Readings
+from bertcnn.saved.bundle import Bundle, Decisions, read_bundle
+from bertcnn.saved.engine import read_engine
+from bertcnn.saved.scope import Readings
 from bertcnn.settings import DECISIONS, PrecisionTargets
 from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import EncodedTexts, WordPieceTokenizer

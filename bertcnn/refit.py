@@ -14,7 +14,7 @@ from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
-from bertcnn.saved_engine import EngineRecord
+from bertcnn.saved.engine import EngineRecord
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.fit import EpochFigures, FitResult
 from bertcnn.training.savepoints import Savepoints

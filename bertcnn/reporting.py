@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.bundle import Bundle, BundleConfig, Decisions
 from bertcnn.data.label_sets import LabelSet, indicators
+from bertcnn.disk.files import output_error, write_whole
+from bertcnn.disk.folders import check_target
 from bertcnn.engines import Engine
 from bertcnn.errors import OutputError, SettingsError, one_line
 from bertcnn.evaluation.calibration import CalibrationFigures, compare_calibration
@@ -23,10 +24,10 @@ from bertcnn.evaluation.metrics import Evaluation, check_known
 from bertcnn.evaluation.profile import profile_rows
 from bertcnn.evaluation.report import Epoch, ExampleRow, Examples, Operation, Reliability, Report, render, risk_coverage
 from bertcnn.evaluation.slices import Answered, SliceFigures, slice_by_length, slice_by_value
-from bertcnn.files import check_target, output_error, write_whole
 from bertcnn.predictor import Answers, Predictor
 from bertcnn.probabilities import names_of
 from bertcnn.progress import Progress
+from bertcnn.saved.bundle import Bundle, BundleConfig, Decisions
 from bertcnn.settings import DECISIONS
 from bertcnn.text.wordpiece import WordPieceTokenizer
 

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from bertcnn.bundle import Bundle, BundleConfig
 from bertcnn.engines import Engine, EngineOutput
 from bertcnn.engines.keras_engine import KerasEngine
 from bertcnn.engines.quantize import Trial, build_engine
@@ -22,6 +21,7 @@ from bertcnn.progress import Progress
 from bertcnn.refit import Examined, trial_of
 from bertcnn.reporting import Measured, Origin, Rows, about, training_report
 from bertcnn.rows import KnownRows, TokenizedTexts
+from bertcnn.saved.bundle import Bundle, BundleConfig
 from bertcnn.settings import PrecisionTargets
 from bertcnn.text.wordpiece import WordPieceTokenizer
 from bertcnn.training.fit import FitResult

@@ -42,9 +42,9 @@ def largest_file():
 
 _LONGEST = (  # by their seconds; `make test` deals files out in this order, so that no process is left alone with a long one at the end
     "test_jax.py",
-    "test_scoring_resume.py",
+    "scoring/test_resume.py",
     "test_classifier.py",
-    "test_tuning.py",
+    "tuning/test_search.py",
     "test_dashboard.py",
     "pretraining/test_pretrain.py",
     "engines/test_export.py",

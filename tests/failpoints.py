@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.bundle import Bundle, BundleConfig, Calibration, Decisions, HeldOut, read_bundle, write_bundle
 from bertcnn.errors import BertCNNError
 from bertcnn.pretraining.corpus import open_corpus
-from bertcnn.scope import Scope
+from bertcnn.saved.bundle import Bundle, BundleConfig, Calibration, Decisions, HeldOut, read_bundle, write_bundle
+from bertcnn.saved.scope import Scope
 from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer
 

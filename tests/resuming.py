@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.stub_engine import stub_predictor
-from bertcnn import scoring
+from bertcnn.scoring import score
 from tests.failpoints import deaths, names
 
 CHUNK_ROWS = 8
@@ -45,11 +45,11 @@ def contents(folder: Path) -> dict[str, bytes]:
 def main() -> None:
     """Die everywhere."""
     home, name = Path(sys.argv[1]), sys.argv[2]
-    scoring._CHUNK_ROWS = CHUNK_ROWS
+    score._CHUNK_ROWS = CHUNK_ROWS
     place = home / "place"
 
     def work(notes: Notes | None = None) -> None:
-        scoring.score_csv(stub_predictor(), home / "in.csv", place / name, probabilities=True, overwrite=True, progress=notes)
+        score.score_csv(stub_predictor(), home / "in.csv", place / name, probabilities=True, overwrite=True, progress=notes)
 
     def prepare() -> None:
         shutil.rmtree(place, ignore_errors=True)

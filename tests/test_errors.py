@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from bertcnn import errors
-from bertcnn.scoring import ScoringInterrupted
+from bertcnn.scoring.score import ScoringInterrupted
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.BertCNNError)]
 

@@ -45,7 +45,7 @@ def test_the_means_share_is_that_of_the_real_mean_embedding(encoder_folder):
     from bertcnn.data.batches import pad, plan_scoring
     from bertcnn.engines.keras_engine import classifier_of
 
-    bundle = bertcnn.bundle.read_bundle(saved(encoder_folder))
+    bundle = bertcnn.saved.bundle.read_bundle(saved(encoder_folder))
     model = classifier_of(bundle)
     encoder = keras.Model(model.input, model.encoder_output)
     reference = bertcnn.load(saved(encoder_folder), engine="keras")
@@ -203,7 +203,7 @@ def test_a_phrase_is_named_once_and_a_long_one_shortened():
 def test_the_last_layer_is_read_once_and_a_damaged_copy_is_made_again(encoder_folder, tmp_path, monkeypatch):
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
     folder = saved(encoder_folder)
-    whole, bundle = bertcnn.bundle.read_bundle(folder), bertcnn.bundle.read_bundle(folder, weights=False)
+    whole, bundle = bertcnn.saved.bundle.read_bundle(folder), bertcnn.saved.bundle.read_bundle(folder, weights=False)
     for _ in range(2):
         layer = read_last_layer(folder, bundle)
         np.testing.assert_array_equal(layer.kernel, whole.tensors["logits/kernel"])
@@ -218,6 +218,6 @@ def test_a_model_saved_over_the_one_that_was_loaded_is_not_mixed_with_it(encoder
     import dataclasses
 
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
-    bundle = bertcnn.bundle.read_bundle(saved(encoder_folder), weights=False)
+    bundle = bertcnn.saved.bundle.read_bundle(saved(encoder_folder), weights=False)
     with pytest.raises(BundleError, match=r"another model was saved in .* meanwhile"):
         read_last_layer(saved(encoder_folder), dataclasses.replace(bundle, bundle_id="f" * 64))

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcnn import load, score_csv
-from bertcnn.bundle import Decisions, read_bundle
 from bertcnn.engines.openvino_engine import OpenVINOEngine
 from bertcnn.errors import BundleError
 from bertcnn.evaluation.decisions import automation, decide, held_out_answers
 from bertcnn.hierarchy import Hierarchy
 from bertcnn.predictor import Predictor
-from bertcnn.scope import Scope, unit
+from bertcnn.saved.bundle import Decisions, read_bundle
+from bertcnn.saved.scope import Scope, unit
 from bertcnn.settings import PrecisionTargets
 from tests.test_classifier import quick
 from tests.tickets import tickets
@@ -176,7 +176,7 @@ def test_a_saved_model_knows_its_levels(folder):
 
 
 def test_thresholds_of_levels_that_the_labels_do_not_have_are_refused(folder, tmp_path):
-    from bertcnn.bundle import write_bundle
+    from bertcnn.saved.bundle import write_bundle
 
     bundle = read_bundle(folder)
     with pytest.raises(BundleError, match="2 parent_thresholds; expected one for each of the 1 levels"):

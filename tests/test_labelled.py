@@ -7,8 +7,8 @@ import pytest
 
 import bertcnn
 from bertcnn import evaluate_csv, train_csv
-from bertcnn.bundle import read_bundle
 from bertcnn.errors import ColumnError, LabelError, OutputError, SettingsError
+from bertcnn.saved.bundle import read_bundle
 from tests.test_classifier import QUICK, Notes, quick
 from tests.tickets import as_csv, tickets
 from tests.tiny import saved

@@ -10,9 +10,10 @@ import bertcnn
 
 HEAVY = ("keras", "tensorflow", "jax", "pandas", "sklearn", "streamlit", "torch", "transformers", "jinja2", "altair")
 LIGHT_MODULES = (
-    "bertcnn.errors, bertcnn.settings, bertcnn.progress, bertcnn.files, bertcnn.text.wordpiece, bertcnn.text.cleaning, "
-    "bertcnn.data.tables, bertcnn.data.writing, bertcnn.data.columns, bertcnn.data.splits, bertcnn.data.batches, bertcnn.data.labels, "
-    "bertcnn.sealed, bertcnn.bundle, bertcnn.predictor, bertcnn.scoring, bertcnn.cli.main"
+    "bertcnn.errors, bertcnn.settings, bertcnn.progress, bertcnn.disk.files, bertcnn.disk.folders, bertcnn.text.wordpiece, "
+    "bertcnn.text.cleaning, bertcnn.data.tables, bertcnn.data.writing, bertcnn.data.columns, bertcnn.data.splits, "
+    "bertcnn.data.batches, bertcnn.data.labels, bertcnn.saved.sealed, bertcnn.saved.bundle, bertcnn.predictor, "
+    "bertcnn.scoring.score, bertcnn.cli.main"
 )
 
 

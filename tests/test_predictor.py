@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import bertcnn
-from bertcnn.bundle import Decisions, read_bundle, write_bundle
 from bertcnn.errors import SettingsError
 from bertcnn.predictor import Predictor
 from bertcnn.probabilities import softmax
-from bertcnn.scope import Scope
+from bertcnn.saved.bundle import Decisions, read_bundle, write_bundle
+from bertcnn.saved.scope import Scope
 from tests.tickets import tickets
 from tests.tiny import saved, trained
 

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 from scipy import special
 
-from bertcnn.bundle import Calibration
 from bertcnn.probabilities import chosen, names_of, probabilities, sigmoid, softmax, sureness
+from bertcnn.saved.bundle import Calibration
 
 LOGITS = np.array([[0.3, -2.0, 4.0], [800.0, -800.0, 0.0], [0.0, 0.0, 0.0]], np.float32)
 

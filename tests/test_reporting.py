@@ -8,10 +8,10 @@ import pytest
 
 import bertcnn
 from bertcnn import BertCNNClassifier, evaluate_csv, train_csv
-from bertcnn.bundle import read_bundle
 from bertcnn.errors import OutputError, SettingsError
 from bertcnn.evaluation.decisions import automation
 from bertcnn.reporting import Origin, marked, report_path, sha256_of
+from bertcnn.saved.bundle import read_bundle
 from tests.pages import read_page
 from tests.test_classifier import QUICK, Notes, quick
 from tests.tickets import tickets

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from bertcnn import BertCNNClassifier, evaluate_csv, load, score_csv, train_csv
-from bertcnn.bundle import read_bundle, write_bundle
 from bertcnn.classifier import Columns
 from bertcnn.cli.main import main
 from bertcnn.data.label_sets import join_labels
 from bertcnn.engines.export import export_model
 from bertcnn.errors import BundleError, LabelError
-from bertcnn.journal import Journal
 from bertcnn.probabilities import sigmoid
-from bertcnn.saved_engine import engine_in_memory
+from bertcnn.saved.bundle import read_bundle, write_bundle
+from bertcnn.saved.engine import engine_in_memory
+from bertcnn.scoring.journal import Journal
 from tests.test_classifier import QUICK, Notes, quick
 from tests.tickets import tickets
 
@@ -121,7 +121,7 @@ def test_a_scored_file_is_what_the_predictor_says(trained, tmp_path, probabiliti
 
 def test_an_interrupted_run_is_finished_to_the_same_bytes(trained, tmp_path, monkeypatch):
     folder, source = trained[0], write(tmp_path / "in.csv", *pairs(60))
-    monkeypatch.setattr("bertcnn.scoring._CHUNK_ROWS", 50)
+    monkeypatch.setattr("bertcnn.scoring.score._CHUNK_ROWS", 50)
     score_csv(folder / "model", source, tmp_path / "whole.csv")
     append, count = Journal.append, []
 

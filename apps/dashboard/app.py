@@ -23,7 +23,7 @@ from bertcnn import Predictor, load, score_csv
 from bertcnn.errors import BertCNNError, BundleError, SettingsError, one_line
 from bertcnn.evaluation.decisions import automation, in_words
 from bertcnn.predictor import Phrase
-from bertcnn.scoring import ScoringReport
+from bertcnn.scoring.score import ScoringReport
 
 EXAMPLE = "My router's led is not working, I tried changing the power socket but still nothing."
 FORMATS = ["csv", "tsv", "jsonl", "ndjson", "parquet", "xlsx", "gz"]

@@ -17,8 +17,8 @@ from bertcnn.data.columns import guess_text_columns
 from bertcnn.data.label_sets import split_cell
 from bertcnn.data.tables import open_table
 from bertcnn.data.writing import unescape_formula
+from bertcnn.disk.files import output_error
 from bertcnn.errors import ColumnError
-from bertcnn.files import output_error
 
 ROWS_SHOWN = 1000
 _PREVIEW_ROWS = 5

@@ -9,7 +9,7 @@ import typer
 
 from bertcnn.cli.quiet import load_keras
 from bertcnn.cli.telling import tell
-from bertcnn.files import as_json, check_file_target, write_whole
+from bertcnn.disk.files import as_json, check_file_target, write_whole
 
 if TYPE_CHECKING:
     from rich.console import Console

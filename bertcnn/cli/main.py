@@ -22,8 +22,8 @@ from bertcnn.cli.telling import tell
 from bertcnn.cli.texts import TextsCommand
 from bertcnn.cli.tune import training_plan, tune
 from bertcnn.data.lines import undecodable
+from bertcnn.disk.files import DISK_FULL, MORE_ROOM, as_json, check_file_target, write_whole
 from bertcnn.errors import BertCNNError, OutputError
-from bertcnn.files import DISK_FULL, MORE_ROOM, as_json, check_file_target, write_whole
 
 app = typer.Typer(
     name="bertcnn",
@@ -109,10 +109,10 @@ def train(
     force: Force = False,
 ) -> None:
     """Train a classifier on a labelled file."""
-    from bertcnn.bundle import check_bundle_target
     from bertcnn.cli.progress import duration, show_progress
     from bertcnn.data.formats import check_input
-    from bertcnn.files import real_folder
+    from bertcnn.disk.folders import real_folder
+    from bertcnn.saved.bundle import check_bundle_target
     from bertcnn.settings import PrecisionTargets
 
     PrecisionTargets.of(auto_precision)
@@ -191,10 +191,10 @@ def evaluate(
     force: Force = False,
 ) -> None:
     """Compare a model's answers with the labels of a file."""
-    from bertcnn.bundle import read_config
     from bertcnn.cli.evaluation import show_evaluation
     from bertcnn.cli.progress import show_progress
     from bertcnn.data.formats import check_input
+    from bertcnn.saved.bundle import read_config
 
     check_input(data)
     read_config(model)
@@ -242,7 +242,7 @@ def classify(
 
     The decision is auto, or review: for a person, with the second most probable label in brackets if two come into question.
     """
-    from bertcnn.bundle import read_config
+    from bertcnn.saved.bundle import read_config
 
     read_config(model)
     _prepare(engine)
@@ -303,16 +303,16 @@ def score(
 
     After an interruption, even a kill or a full disk, the same command goes on where it was.
     """
-    from bertcnn.bundle import read_config
     from bertcnn.cli.progress import duration, show_progress
     from bertcnn.data.formats import check_input
     from bertcnn.data.writing import check_output
+    from bertcnn.saved.bundle import read_config
 
     check_output(target, force)
     check_input(source)
     read_config(model)
     _prepare(engine)
-    from bertcnn.scoring import ScoringInterrupted, score_csv
+    from bertcnn.scoring.score import ScoringInterrupted, score_csv
 
     try:
         with show_progress() as progress:

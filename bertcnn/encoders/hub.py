@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from bertcnn.disk.files import try_lock, write_new
 from bertcnn.encoders.catalogue import CatalogueEntry
 from bertcnn.encoders.layout import CONFIG, LARGEST, PICKLED, TOKENIZER_CONFIG, VOCABULARY, WEIGHTS, SourceError, sha256_of
-from bertcnn.files import try_lock, write_new
 from bertcnn.progress import Progress
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from bertcnn.disk.folders import work_folder
 from bertcnn.encoders.checkpoint import checkpoint_of
 from bertcnn.encoders.converted import OtherLayout, keep_copy, kept_copy, sound_copy
 from bertcnn.encoders.folder import Pieces, write_encoder
@@ -29,7 +30,6 @@ from bertcnn.encoders.layout import SourceError
 from bertcnn.encoders.origin import Origin
 from bertcnn.encoders.process import Watched, run_watched, shortened
 from bertcnn.errors import EncoderError, one_line
-from bertcnn.files import work_folder
 from bertcnn.progress import Progress
 
 PREFIX: Final = "keras_hub:"

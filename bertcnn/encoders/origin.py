@@ -6,10 +6,10 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bertcnn.disk.files import write_new
 from bertcnn.encoders.layout import sha256_of
 from bertcnn.errors import SettingsError
-from bertcnn.files import write_new
-from bertcnn.sealed import FileRecord
+from bertcnn.saved.sealed import FileRecord
 from bertcnn.settings import Settings
 
 ORIGIN = "origin.json"  # in a cache entry, beside the encoder's own files

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import openvino as ov
 
+from bertcnn.disk.cache import cache_folder, keep, read_kept
 from bertcnn.errors import BertCNNError
-from bertcnn.files import cache_folder, keep, read_kept
 
 _KEPT = 8  # compiled engines in the cache
 _LARGEST_RECORD = 1 << 16  # bytes

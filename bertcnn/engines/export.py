@@ -14,25 +14,17 @@ from typing import Annotated, Final, Literal, get_args
 import numpy as np
 from pydantic import Field
 
-from bertcnn.bundle import Bundle, read_bundle, read_config
+from bertcnn.disk.files import output_error, sync_folder, write_new
+from bertcnn.disk.folders import check_replaceable, check_target, put_in_place, real_folder, work_folder
 from bertcnn.engines.export_readme import readme
 from bertcnn.engines.parity import Parity, compare
 from bertcnn.engines.parity_texts import PARITY_TEXTS
 from bertcnn.errors import BertCNNError, ExportError, SettingsError, one_line
-from bertcnn.files import (
-    check_replaceable,
-    check_target,
-    output_error,
-    put_in_place,
-    real_folder,
-    sync_folder,
-    work_folder,
-    write_new,
-)
 from bertcnn.probabilities import probabilities
 from bertcnn.progress import Progress, Silent
-from bertcnn.saved_engine import SavedEngine, read_engine
-from bertcnn.sealed import canonical_json, parse_json, settings_of
+from bertcnn.saved.bundle import Bundle, read_bundle, read_config
+from bertcnn.saved.engine import SavedEngine, read_engine
+from bertcnn.saved.sealed import canonical_json, parse_json, settings_of
 from bertcnn.settings import Settings
 from bertcnn.text.wordpiece import PAD, WordPieceTokenizer
 

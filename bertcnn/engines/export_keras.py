@@ -9,10 +9,10 @@ from typing import Final
 import keras
 import numpy as np
 
-from bertcnn.bundle import Bundle
 from bertcnn.data.batches import Batch
 from bertcnn.engines.keras_engine import classifier_of
 from bertcnn.engines.parity import probabilities_by
+from bertcnn.saved.bundle import Bundle
 
 MODEL: Final = "model.keras"
 

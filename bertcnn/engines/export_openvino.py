@@ -9,12 +9,12 @@ from typing import Final
 import numpy as np
 import openvino as ov
 
-from bertcnn.bundle import Bundle
 from bertcnn.data.batches import Batch
+from bertcnn.disk.files import write_new
 from bertcnn.engines.openvino_graph import classifier_graph, serialized
 from bertcnn.engines.parity import probabilities_by
-from bertcnn.files import write_new
-from bertcnn.saved_engine import SavedEngine
+from bertcnn.saved.bundle import Bundle
+from bertcnn.saved.engine import SavedEngine
 
 MODEL: Final = "model.xml"
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from bertcnn.bundle import Bundle
 from bertcnn.data.batches import pad
 from bertcnn.engines import EngineOutput, Evidence
 from bertcnn.errors import BundleError
 from bertcnn.models.classifier import BertCnn, build_classifier
 from bertcnn.models.forward import Forward, padded_up_to
 from bertcnn.models.weights import assign
+from bertcnn.saved.bundle import Bundle
 
 
 class KerasEngine:

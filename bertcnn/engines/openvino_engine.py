@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import openvino as ov
 
-from bertcnn.bundle import Bundle
 from bertcnn.data.batches import BatchPlan, pad, plan_compiled
 from bertcnn.engines import EngineOutput, Evidence
 from bertcnn.engines.compiled import compiled_model
 from bertcnn.errors import BundleError, SettingsError
-from bertcnn.saved_engine import Precision, SavedEngine
+from bertcnn.saved.bundle import Bundle
+from bertcnn.saved.engine import Precision, SavedEngine
 
 _BATCHES_OF_A_STREAM = 2
 

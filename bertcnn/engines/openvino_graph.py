@@ -16,8 +16,8 @@ import numpy as np
 import openvino as ov
 from openvino import opset13 as ops
 
+from bertcnn.disk.files import MORE_ROOM
 from bertcnn.errors import BundleError, OutputError, one_line
-from bertcnn.files import MORE_ROOM
 from bertcnn.settings import EncoderSettings, HeadSettings
 
 # nodes that stay in float32 when the others become int8

@@ -21,7 +21,7 @@ from bertcnn.engines.compiled import has_bfloat16
 from bertcnn.engines.openvino_engine import OpenVINOEngine
 from bertcnn.engines.openvino_graph import LAST_PRODUCT, TOKEN_SCALES, classifier_graph, serialized
 from bertcnn.progress import Progress
-from bertcnn.saved_engine import EngineRecord, Precision, SavedEngine
+from bertcnn.saved.engine import EngineRecord, Precision, SavedEngine
 from bertcnn.settings import EncoderSettings, HeadSettings
 
 CALIBRATION_ROWS = 128

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from scipy.special import betainc
 
-from bertcnn.bundle import Decisions, HeldOut, HeldOutParents
 from bertcnn.errors import SettingsError, one_line
 from bertcnn.hierarchy import Hierarchy
 from bertcnn.probabilities import sureness
-from bertcnn.scope import Scope
+from bertcnn.saved.bundle import Decisions, HeldOut, HeldOutParents
+from bertcnn.saved.scope import Scope
 from bertcnn.settings import PrecisionTargets
 
 ERROR_PROBABILITY = 0.1

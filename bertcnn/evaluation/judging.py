@@ -8,13 +8,13 @@ from functools import cached_property
 
 import numpy as np
 
-from bertcnn.bundle import Calibration, HeldOut
 from bertcnn.evaluation import several as of_several
 from bertcnn.evaluation.calibration import CalibrationFigures, confidences, fit_temperature, measure_calibration
 from bertcnn.evaluation.decisions import held_out_answers, held_out_sets
 from bertcnn.evaluation.metrics import Evaluation, evaluate, evaluate_sets
 from bertcnn.hierarchy import Hierarchy
 from bertcnn.probabilities import chosen, names_of, probabilities, sigmoid, sureness
+from bertcnn.saved.bundle import Calibration, HeldOut
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from bertcnn.evaluation.decisions import automation, in_words
 from bertcnn.evaluation.metrics import Evaluation
 
 if TYPE_CHECKING:
-    from bertcnn.bundle import BundleConfig, Decisions
+    from bertcnn.saved.bundle import BundleConfig, Decisions
 
 _ROWS_FOR_SCOPE = 49  # as `learn_scope` has it
 

@@ -16,8 +16,10 @@ import numpy as np
 import pydantic
 from pydantic import Field
 
+from bertcnn.disk.cache import cache_folder
+from bertcnn.disk.files import output_error, write_new
+from bertcnn.disk.folders import clean_leftovers, put_in_place, work_folder
 from bertcnn.errors import TableError
-from bertcnn.files import cache_folder, clean_leftovers, output_error, put_in_place, work_folder, write_new
 from bertcnn.pretraining.corpus_writer import KEYS, PART_TOKENS, PARTS, SENTENCES, TOKENS, CorpusWriter
 from bertcnn.pretraining.documents import DocumentFiles
 from bertcnn.progress import Progress, Silent

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from bertcnn.disk.files import output_error, write_new
+from bertcnn.disk.folders import put_in_place, work_folder
 from bertcnn.encoders.checkpoint import Checkpoint
 from bertcnn.encoders.export import check_encoder_target
 from bertcnn.encoders.folder import STORY, Pieces, write_encoder
-from bertcnn.files import output_error, put_in_place, work_folder, write_new
-from bertcnn.sealed import canonical_json
+from bertcnn.saved.sealed import canonical_json
 from bertcnn.text.wordpiece import WordPieceTokenizer
 
 VERSION: Final = 1  # of the story

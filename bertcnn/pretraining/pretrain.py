@@ -12,10 +12,10 @@ from typing import Any
 
 import keras
 
+from bertcnn.disk.folders import held_folder, real_folder
 from bertcnn.encoders.checkpoint import Checkpoint as Published
 from bertcnn.encoders.export import check_encoder_target
 from bertcnn.errors import SettingsError
-from bertcnn.files import held_folder, real_folder
 from bertcnn.models.bert import Bert
 from bertcnn.models.pretraining import BertPretraining
 from bertcnn.models.weights import extract

@@ -13,7 +13,7 @@ import numpy as np
 
 from bertcnn.data.batches import BatchPlan, pad
 from bertcnn.data.packing import PackedPlan, places
-from bertcnn.files import reserve
+from bertcnn.disk.files import reserve
 from bertcnn.models.bert import Bert
 from bertcnn.models.forward import Forward, Inputs, padded_up_to
 from bertcnn.progress import Progress

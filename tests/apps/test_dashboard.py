@@ -21,11 +21,11 @@ import xlsxwriter
 from streamlit.runtime.scriptrunner import StopException
 from streamlit.testing.v1 import AppTest
 
-from bertcnn.bundle import Bundle, BundleConfig, Calibration, Decisions, HeldOut, read_bundle, write_bundle
 from bertcnn.data.tables import read_table
 from bertcnn.data.writing import TableWriter
 from bertcnn.models.classifier import build_classifier
 from bertcnn.models.weights import extract
+from bertcnn.saved.bundle import Bundle, BundleConfig, Calibration, Decisions, HeldOut, read_bundle, write_bundle
 from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
 
 ROOT = Path(__file__).parents[2]

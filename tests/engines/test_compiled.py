@@ -8,10 +8,10 @@ import threading
 import numpy as np
 import pytest
 
-from bertcnn.bundle import read_bundle
 from bertcnn.engines.compiled import compiled_model, read_ahead
 from bertcnn.engines.openvino_engine import OpenVINOEngine
-from bertcnn.saved_engine import read_engine
+from bertcnn.saved.bundle import read_bundle
+from bertcnn.saved.engine import read_engine
 from tests.engines.test_openvino_graph import rows
 from tests.tiny import saved
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import bertcnn
-from bertcnn.bundle import read_bundle, write_bundle
 from bertcnn.cli.main import main
 from bertcnn.data.batches import BatchPlan, pad
 from bertcnn.engines.export import check_export, export_model
@@ -21,7 +20,8 @@ from bertcnn.engines.openvino_graph import classifier_graph, serialized
 from bertcnn.engines.parity import BOUND, CLEAR, compare
 from bertcnn.engines.parity_texts import PARITY_TEXTS
 from bertcnn.errors import BundleError, ExportError, OutputError, SettingsError
-from bertcnn.saved_engine import EngineRecord, SavedEngine, read_engine
+from bertcnn.saved.bundle import read_bundle, write_bundle
+from bertcnn.saved.engine import EngineRecord, SavedEngine, read_engine
 from bertcnn.text.cleaning import clean_text
 from tests.test_classifier import Notes
 from tests.test_predictor import NAUGHTY

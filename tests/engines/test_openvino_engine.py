@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from bertcnn import load
-from bertcnn.bundle import read_bundle
 from bertcnn.encoders.convert import load_encoder
 from bertcnn.engines.openvino_engine import OpenVINOEngine, token_embeddings
 from bertcnn.engines.openvino_graph import encoder_graph
 from bertcnn.errors import BundleError, SettingsError
 from bertcnn.models.weights import extract
-from bertcnn.saved_engine import SavedEngine, read_engine
-from bertcnn.sealed import Member, SealedFormat, canonical_json, seal
+from bertcnn.saved.bundle import read_bundle
+from bertcnn.saved.engine import SavedEngine, read_engine
+from bertcnn.saved.sealed import Member, SealedFormat, canonical_json, seal
 from bertcnn.training.features import keras_embed
 from tests.engines.test_openvino_graph import rows
 from tests.tiny import saved

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from bertcnn.bundle import HeldOut
 from bertcnn.errors import SettingsError
 from bertcnn.evaluation.decisions import (
     ERROR_PROBABILITY,
@@ -20,7 +19,8 @@ from bertcnn.evaluation.decisions import (
     in_words,
     scope_in_words,
 )
-from bertcnn.scope import Scope
+from bertcnn.saved.bundle import HeldOut
+from bertcnn.saved.scope import Scope
 from bertcnn.settings import PrecisionTargets
 
 LABELS = ("billing", "hardware")

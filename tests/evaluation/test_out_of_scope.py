@@ -7,7 +7,7 @@ import pytest
 
 from bertcnn.errors import BundleError
 from bertcnn.evaluation.out_of_scope import _words, learn_scope, moved_scope, rows_to_know
-from bertcnn.scope import Readings, Scope, unit
+from bertcnn.saved.scope import Readings, Scope, unit
 
 LABELS, WIDTH = 4, 12
 COMMON, FIRST = 7, 20  # the word of all texts, and the first of the others
@@ -151,7 +151,7 @@ def test_rows_that_are_all_the_same_do_no_harm():
 def test_many_rows_and_none_are_looked_at_alike(monkeypatch):
     scope, rows = learned(), foreign(np.random.default_rng(3), 50)
     whole = scope.strangeness(rows)
-    monkeypatch.setattr("bertcnn.scope._PRODUCTS", 100)
+    monkeypatch.setattr("bertcnn.saved.scope._PRODUCTS", 100)
     np.testing.assert_allclose(scope.strangeness(rows), whole, rtol=1e-5)
     assert scope.outside(foreign(np.random.default_rng(3), 0)).shape == (0,)
 

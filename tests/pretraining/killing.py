@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from bertcnn import files
+from bertcnn.disk import files
 from bertcnn.pretraining.beginning import NewEncoder
 from bertcnn.pretraining.pretrain import Keeping, PretrainingReport, pretrain
 from bertcnn.settings import EncoderSettings

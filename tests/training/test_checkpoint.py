@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from bertcnn import files
+from bertcnn.disk import files
 from bertcnn.errors import BundleError, OutputError, SettingsError, TrainingError
 from bertcnn.training import checkpoint as module
 from bertcnn.training.checkpoint import (

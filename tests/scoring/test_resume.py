@@ -19,14 +19,14 @@ import pytest
 import bertcnn
 from benchmarks.stub_engine import stub_predictor
 from bertcnn import score_csv
-from bertcnn.answering import Cache
 from bertcnn.data.writing import TableWriter
 from bertcnn.errors import OutputError, TableError
-from bertcnn.journal import DIGEST_BYTES, Frame
-from bertcnn.scoring import ScoringInterrupted
+from bertcnn.scoring.answering import Cache
+from bertcnn.scoring.journal import DIGEST_BYTES, Frame
+from bertcnn.scoring.score import ScoringInterrupted
 from tests.tiny import saved
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ROWS = 4 * 4096 + 1000
 BYTES_OF_A_CHUNK = 75_000  # in the journal, at least, of the inputs here
 

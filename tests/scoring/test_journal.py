@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bertcnn.errors import OutputError
-from bertcnn.journal import DIGEST_BYTES, Frame, InputState, Journal, JournalHeader
+from bertcnn.scoring.journal import DIGEST_BYTES, Frame, InputState, Journal, JournalHeader
 
 HEADER = JournalHeader(
     input_bytes=1234,

@@ -15,22 +15,14 @@ import safetensors
 import safetensors.numpy
 from pydantic import Field
 
+from bertcnn.disk.files import output_error, sync_folder, write_new
+from bertcnn.disk.folders import check_replaceable, check_target, put_in_place, real_folder, work_folder
 from bertcnn.errors import BundleError, one_line
-from bertcnn.files import (
-    check_replaceable,
-    check_target,
-    output_error,
-    put_in_place,
-    real_folder,
-    sync_folder,
-    work_folder,
-    write_new,
-)
 from bertcnn.hierarchy import Hierarchy
-from bertcnn.saved_engine import ENGINE, SavedEngine
-from bertcnn.scope import FILE as SCOPE
-from bertcnn.scope import Scope
-from bertcnn.sealed import (
+from bertcnn.saved.engine import ENGINE, SavedEngine
+from bertcnn.saved.scope import FILE as SCOPE
+from bertcnn.saved.scope import Scope
+from bertcnn.saved.sealed import (
     MANIFEST,
     Member,
     SealedFormat,

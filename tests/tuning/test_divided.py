@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bertcnn.data.splits import split_validation
-from bertcnn.divided import divide
 from bertcnn.errors import LabelError
+from bertcnn.tuning.divided import divide
 
 
 def rows(count):

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, Self
 import pydantic
 from pydantic import Field
 
+from bertcnn.disk.files import as_json, write_whole
 from bertcnn.errors import SettingsError, one_line
-from bertcnn.files import as_json, write_whole
 from bertcnn.settings import FROZEN, FULL, HeadSettings, Settings, TrainingSettings
 
 FORMAT: Literal["bertcnn settings"] = "bertcnn settings"

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from bertcnn.errors import BundleError
-from bertcnn.sealed import MANIFEST, Member, SealedFormat, canonical_json, parse_json, read_sealed, seal, settings_of
+from bertcnn.saved.sealed import MANIFEST, Member, SealedFormat, canonical_json, parse_json, read_sealed, seal, settings_of
 from bertcnn.settings import Count, Settings
 
 ENGINE: Final = "engine"

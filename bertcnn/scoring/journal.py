@@ -26,8 +26,8 @@ from typing import Any, Final, Self
 import numpy as np
 
 from bertcnn.data.writing import explained
+from bertcnn.disk.files import try_lock
 from bertcnn.errors import OutputError, one_line
-from bertcnn.files import try_lock
 from bertcnn.settings import DECISIONS, PHRASES
 
 SCHEMA_VERSION: Final = 3  # 1 had no `because`, 2 no decisions

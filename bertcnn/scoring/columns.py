@@ -6,8 +6,8 @@ import numpy as np
 
 from bertcnn.data.label_sets import join_labels
 from bertcnn.explain import because
-from bertcnn.journal import Frame
 from bertcnn.predictor import Predictor
+from bertcnn.scoring.journal import Frame
 from bertcnn.settings import DECISIONS
 
 

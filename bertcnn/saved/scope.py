@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from bertcnn.sealed import refuse
+from bertcnn.saved.sealed import refuse
 
 FILE: Final = "out_of_scope.safetensors"
 _PARTS = ("directions", "places", "weights", "limit", "words", "spoken")

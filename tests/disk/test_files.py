@@ -9,19 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from bertcnn.disk.cache import cache_folder, keep, read_kept
+from bertcnn.disk.files import reserve, try_lock, write_new
+from bertcnn.disk.folders import clean_leftovers, put_in_place, resting_place, work_folder
 from bertcnn.errors import OutputError
-from bertcnn.files import (
-    cache_folder,
-    clean_leftovers,
-    keep,
-    put_in_place,
-    read_kept,
-    reserve,
-    resting_place,
-    try_lock,
-    work_folder,
-    write_new,
-)
 
 
 def build(work: Path, content: str) -> Path:

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.answering import Answering, Question
-from bertcnn.bundle import Bundle
 from bertcnn.data.ahead import ahead
 from bertcnn.data.columns import ColumnChoice, guess_text_columns, join_texts
 from bertcnn.data.formats import check_input
@@ -20,10 +18,12 @@ from bertcnn.data.tables import TableReader, column_position, open_table
 from bertcnn.data.writing import TableWriter, check_output, clean_leftovers, explained
 from bertcnn.engines import EngineName, check_engine
 from bertcnn.errors import OutputError, TableError
-from bertcnn.journal import Frame, InputState, Journal, JournalHeader
 from bertcnn.predictor import Predictor, loaded
 from bertcnn.progress import Progress, Silent
-from bertcnn.scored_columns import OutputColumns
+from bertcnn.saved.bundle import Bundle
+from bertcnn.scoring.answering import Answering, Question
+from bertcnn.scoring.columns import OutputColumns
+from bertcnn.scoring.journal import Frame, InputState, Journal, JournalHeader
 from bertcnn.settings import DECISIONS, PrecisionTargets
 
 _CHUNK_ROWS = 4096
@@ -222,7 +222,7 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
 
 def _trained_on(model: str | Path | Predictor) -> tuple[str, ...]:
     """The text columns the model was trained on."""
-    from bertcnn.bundle import read_config
+    from bertcnn.saved.bundle import read_config
 
     return (model.bundle.config if isinstance(model, Predictor) else read_config(Path(model))).text_columns
 

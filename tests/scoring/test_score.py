@@ -12,9 +12,9 @@ from sklearn.metrics import accuracy_score, f1_score
 import bertcnn
 from bertcnn import evaluate_csv, score_csv, train_csv
 from bertcnn.data.tables import read_table
+from bertcnn.disk.files import check_file_target
 from bertcnn.doctor.check import check_csv
 from bertcnn.errors import BertCNNError, BundleError, ColumnError, LabelError, OutputError, SettingsError, TableError
-from bertcnn.files import check_file_target
 from tests.test_classifier import Notes, quick
 from tests.tickets import as_csv, tickets
 from tests.tiny import saved

@@ -9,8 +9,8 @@ from hashlib import blake2b
 import numpy as np
 
 from bertcnn.engines import EngineOutput
-from bertcnn.journal import DIGEST_BYTES, Frame, Journal
 from bertcnn.predictor import Predictor
+from bertcnn.scoring.journal import DIGEST_BYTES, Frame, Journal
 from bertcnn.settings import PHRASES
 from bertcnn.text.wordpiece import EncodedTexts
 

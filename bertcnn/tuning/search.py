@@ -17,21 +17,21 @@ from sklearn.metrics import f1_score
 
 from bertcnn.classifier import embed_on_cpu
 from bertcnn.data.label_sets import AUTO
-from bertcnn.divided import DividedRows, divided_rows
+from bertcnn.disk.files import check_file_target
 from bertcnn.errors import SettingsError, TrainingError
 from bertcnn.evaluation.best_of_many import best_beyond_luck
-from bertcnn.files import check_file_target
 from bertcnn.models.weights import extract
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import FULL, Recipe
-from bertcnn.study import Record, Study, need_optuna, study_path
 from bertcnn.training.choice import choose_recipe
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.repeated import Attempt, Attempts, full_attempts, head_attempts
 from bertcnn.training.savepoints import digest
 from bertcnn.training.space import Parameters, Space
 from bertcnn.training.start import Start, load_start
-from bertcnn.tuned import TrialFigures, TunedSettings, write_tuned
+from bertcnn.tuning.divided import DividedRows, divided_rows
+from bertcnn.tuning.study import Record, Study, need_optuna, study_path
+from bertcnn.tuning.tuned import TrialFigures, TunedSettings, write_tuned
 
 if TYPE_CHECKING:
     import optuna

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 from pydantic import Field
 
+from bertcnn.disk.folders import resting_place
 from bertcnn.errors import BundleError, SettingsError, one_line
-from bertcnn.files import resting_place
 from bertcnn.settings import Count, Settings
 
 MANIFEST: Final = "manifest.json"

@@ -1,0 +1,67 @@
+"""The cache of what can be made again."""
+
+from __future__ import annotations
+
+import os
+from hashlib import blake2b
+from pathlib import Path
+
+from bertcnn.errors import OutputError
+
+_DIGEST_BYTES = 16  # before what is kept in the cache
+
+
+def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
+    """Where encoders and compiled engines are kept: `cache`, else $BERTCNN_CACHE, else `bertcnn` in the user's cache folder.
+
+    Raises:
+        OutputError: the user has no home folder, or `~` stands before a name that is no user's.
+    """
+    given = cache or os.environ.get("BERTCNN_CACHE")
+    variable = "LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME"
+    try:
+        if given:
+            return Path(given).expanduser().absolute()
+        return Path(os.environ.get(variable) or Path.home() / ".cache") / "bertcnn"
+    except RuntimeError as error:
+        raise OutputError(
+            f"no folder for encoders and compiled engines ({error})",
+            expected="a home folder, or a folder named in the variable BERTCNN_CACHE",
+            fix="set BERTCNN_CACHE to a folder you may write to",
+        ) from None
+
+
+def read_kept(path: Path) -> bytes | None:
+    """What `keep` put there; None if there is nothing, or if it was changed since."""
+    try:
+        data = memoryview(path.read_bytes())
+    except OSError:
+        return None
+    digest, content = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
+    return bytes(content) if _digest(content) == digest else None
+
+
+def keep(path: Path, content: bytes, most: int) -> None:
+    """Put something into the cache that can be made again, behind its digest, and remove the oldest of its kind.
+
+    Args:
+        path: in a folder for things of this kind, which all have its extension.
+        content: what to keep.
+        most: how many files stay.
+
+    Raises:
+        OSError: the cache cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(_digest(content) + content)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    for old in sorted(path.parent.glob(f"*{path.suffix}"), key=lambda file: file.stat().st_mtime, reverse=True)[most:]:
+        old.unlink(missing_ok=True)
+
+
+def _digest(content: bytes | memoryview) -> bytes:
+    return blake2b(content, digest_size=_DIGEST_BYTES).digest()

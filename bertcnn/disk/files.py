@@ -1,0 +1,236 @@
+"""Single files that appear whole or not at all; places for them that are refused before any work."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from bertcnn.errors import OutputError
+
+if sys.platform != "win32":
+    import fcntl
+
+MORE_ROOM = "free some space, or name another folder for temporary files in the variable TMPDIR"
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_LARGEST_MANIFEST = 1 << 16  # bytes
+NAME_CHARACTERS = 40  # of a file's name in that of its temporary one: with more, names near 255 bytes would be too long
+_LONGEST_WRITE = 1 << 26  # bytes; one write call takes at most 2 GiB on Linux
+
+
+def output_error(path: Path, error: OSError) -> OutputError:
+    """`error`, met while writing `path`, as an error the user can act on."""
+    if error.errno in DISK_FULL:
+        return OutputError(f"no space left to write {path}", expected="room on the disk", fix="free some space or choose another disk")
+    reason = (error.strerror or str(error)).lower()
+    return OutputError(
+        f"{path} cannot be written ({reason})",
+        expected="a folder you may write to",
+        fix="choose another place or ask for the right to write there",
+    )
+
+
+def write_new(path: Path, data: bytes | memoryview) -> None:
+    """Write a file that does not exist yet, down to the disk."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        rest = memoryview(data)
+        while len(rest):
+            rest = rest[os.write(handle, rest[:_LONGEST_WRITE]) :]
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def check_file_target(
+    path: str | os.PathLike[str], overwrite: bool, *, others: Iterable[str | os.PathLike[str] | None] = (), option: str = "--out"
+) -> Path:
+    """The place for a file to be written, refused before any work if it will not do.
+
+    Args:
+        path: where the file is to stand, in a folder that exists.
+        overwrite: whether a file that is there may be replaced.
+        others: files of the same command, which it must not be; None counts for nothing.
+        option: what users name the place with.
+
+    Raises:
+        OutputError: it is one of `others`, a folder or in none, in a saved model, taken, or cannot be written.
+    """
+    target = Path(path).expanduser().absolute()
+    try:
+        check_outside_models(target)
+        if any(given is not None and _is_same_file(target, Path(given)) for given in others):
+            raise OutputError(
+                f"{str(path)!r} for {option} and for another file of this command",
+                expected="different files",
+                fix=f"choose another name for {option}",
+            )
+        if target.is_dir() or not target.parent.is_dir():
+            raise OutputError(
+                f"{str(path)!r} is a folder, or in none", expected="the name of a file", fix="name a file in an existing folder"
+            )
+        if target.exists() and not overwrite:
+            raise OutputError(f"{str(path)!r} exists", expected="a name that is free", fix="choose another name, or overwrite with --force")
+        check_can_write(target)
+    except OSError as error:
+        raise output_error(target, error) from None
+    return target
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
+
+
+def write_whole(path: Path, data: bytes, *, overwrite: bool) -> None:
+    """Write a file, complete or not at all, down to the disk.
+
+    Args:
+        path: in a folder that exists.
+        data: all of it.
+        overwrite: whether a file that is there gives way; without, one that has appeared since `check_file_target` does not.
+
+    Raises:
+        OutputError: its place is taken or cannot be written.
+    """
+    temporary = path.with_name(f".{path.name[:NAME_CHARACTERS]}.{secrets.token_hex(8)}.writing")
+    try:
+        write_new(temporary, data)
+        give_name(temporary, path, overwrite=overwrite)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise output_error(path, error) from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def as_json(content: Any) -> bytes:  # noqa: ANN401 - any JSON value
+    """JSON for people and programs, in UTF-8; lone surrogates, which UTF-8 does not have, as JSON escapes them."""
+    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
+
+
+def give_name(temporary: Path, path: Path, *, overwrite: bool) -> None:
+    """Rename a finished file; without `overwrite` never over another one, even one that appears at this moment.
+
+    Raises:
+        OutputError: the name is taken.
+    """
+    if overwrite:
+        temporary.replace(path)
+        return
+    taken = OutputError(f"{str(path)!r} has appeared meanwhile", expected="a name that is free", fix="choose another name, or use --force")
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError:
+        raise taken from None
+    except OSError:  # a file system without hard links
+        if path.exists():
+            raise taken from None
+        temporary.replace(path)
+    else:
+        temporary.unlink()
+
+
+def reserve(path: Path, size: int, *, what: str) -> None:
+    """Write a new file of zeros whose room on the disk is taken: writing into a map of a file that has none kills the process.
+
+    Args:
+        path: in a folder for temporary files.
+        size: bytes, at least 1.
+        what: that is to be kept there, in the plural, for the error.
+
+    Raises:
+        OutputError: there is no room.
+    """
+    try:
+        with path.open("xb") as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+            elif shutil.disk_usage(path.parent).free < size:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            else:
+                file.truncate(size)
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise output_error(path, error) from error
+        path.unlink()
+        needed, free = (f"{number / 1e6:,.0f} MB" for number in (size, shutil.disk_usage(path.parent).free))
+        raise OutputError(
+            f"{what} take {needed} for a while, and the disk of {path.parent} has {free} left",
+            expected="room for them",
+            fix=MORE_ROOM,
+        ) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring a folder's list of names down to the disk; Windows has no such call."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def try_lock(handle: int) -> bool:
+    """Take the lock of an open file or folder; False when somebody else has it. It falls with the process, also by kill -9."""
+    return take_lock(handle) is not False
+
+
+def take_lock(handle: int) -> bool | None:
+    """Whether the lock is ours now; None where the system or the file system has no locks."""
+    if sys.platform == "win32":
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def check_can_write(target: Path) -> None:
+    """Try to make and remove a work folder for `target`, in the nearest folder above it that is there.
+
+    Raises:
+        OSError: it cannot be made; asking for the rights alone would miss read-only mounts, /proc, full disks and long names.
+    """
+    above = next(path for path in target.parents if path.exists())
+    probe = above / work_name(target)
+    probe.mkdir(mode=0o700)
+    with suppress(OSError):  # a save at the same place may have cleaned it up
+        probe.rmdir()
+
+
+def check_outside_models(path: Path) -> None:
+    """Refuse a place in a folder that was sealed when it was saved, as models and encoders are: with a file more it could not be read.
+
+    Raises:
+        OutputError: `path` is in one.
+    """
+    for folder in path.resolve().parents:
+        try:
+            with (folder / "manifest.json").open("rb") as file:
+                manifest = json.loads(file.read(_LARGEST_MANIFEST))
+        except (OSError, ValueError, RecursionError):
+            continue
+        if isinstance(manifest, dict) and str(manifest.get("format")).startswith("bertcnn "):
+            raise OutputError(
+                f"{str(path)!r} is in {str(folder)!r}, which bertcnn has saved and nothing may be added to",
+                expected="another place",
+                fix="choose one outside that folder",
+            )
+
+
+def work_name(target: Path) -> str:
+    """The name of a folder to build the successor of `target` in, beside it; no two are the same."""
+    return f".{target.name}.saving-{secrets.token_hex(8)}"

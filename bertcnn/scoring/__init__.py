@@ -1,0 +1,1 @@
+"""A table of any size in, the same table with answers out."""
