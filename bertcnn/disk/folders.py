@@ -112,6 +112,32 @@ def work_folder(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def new_folder(target: Path, *, overwrite: bool, check: Callable[[Path, bool], None]) -> Iterator[Path]:
+    """An empty folder to fill, which stands at `target` when the block has come to its end, and nowhere if it fails.
+
+    Args:
+        target: missing folders above it are made.
+        overwrite: whether a folder with something in it gives way.
+        check: given these two just before; raises an OutputError if what somebody may have put there meanwhile must not give way.
+
+    Yields:
+        The folder, on the same file system as `target`.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    try:
+        with work_folder(target) as work:
+            new = work / "new"
+            new.mkdir()
+            yield new
+            check(target, overwrite)
+            put_in_place(new, target, work, replace=overwrite)
+    except OSError as error:
+        raise output_error(target, error) from None
+
+
+@contextmanager
 def held_folder(folder: Path, *, does: str) -> Iterator[Path]:
     """The folder in which a long run keeps what it goes on from, while no other run is at work there.
 

@@ -6,8 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertcnn.disk.files import output_error
-from bertcnn.disk.folders import check_replaceable, check_target, put_in_place, real_folder, work_folder
+from bertcnn.disk.folders import check_replaceable, check_target, new_folder, real_folder
 from bertcnn.encoders.checkpoint import Head, read_checkpoint
 from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.download import fetch_encoder
@@ -70,17 +69,9 @@ def export_encoder(
     checkpoint = read_checkpoint(fetched.folder)
     lowercase = read_tokenizer_settings(fetched.folder, checkpoint.settings.max_positions).lowercase
     pieces = Pieces(read_vocabulary(fetched.folder / VOCABULARY), lowercase)
-    target = real_folder(out)
-    try:
-        with work_folder(target) as work:
-            new = work / "new"
-            new.mkdir()
-            write_encoder(new, checkpoint, pieces)
-            write_sentence_modules(new, checkpoint.settings)
-            _check_replaceable(target, overwrite)  # again: somebody may have put something there meanwhile
-            put_in_place(new, target, work, replace=overwrite)
-    except OSError as error:
-        raise output_error(target, error) from None
+    with new_folder(real_folder(out), overwrite=overwrite, check=_check_replaceable) as new:
+        write_encoder(new, checkpoint, pieces)
+        write_sentence_modules(new, checkpoint.settings)
     return EncoderExport(Path(out), fetched.name, checkpoint.heads)
 
 

@@ -14,8 +14,8 @@ from typing import Annotated, Final, Literal, get_args
 import numpy as np
 from pydantic import Field
 
-from bertcnn.disk.files import output_error, sync_folder, write_new
-from bertcnn.disk.folders import check_replaceable, check_target, put_in_place, real_folder, work_folder
+from bertcnn.disk.files import sync_folder, write_new
+from bertcnn.disk.folders import check_replaceable, check_target, new_folder, real_folder
 from bertcnn.engines.export_readme import readme
 from bertcnn.engines.parity import Parity, compare
 from bertcnn.engines.parity_texts import PARITY_TEXTS
@@ -174,17 +174,9 @@ def export_model(
     engine = read_engine(Path(model), bundle.bundle_id) if form == "openvino" else None
     reference = _reference(bundle)
     progress.advance(1)
-    target = real_folder(out)
-    try:
-        with work_folder(target) as work:
-            new = work / "new"
-            new.mkdir()
-            record = _write(bundle, engine, form, new, reference, progress)
-            _sync(new)
-            _check_replaceable(target, overwrite)  # again: somebody may have put something there meanwhile
-            put_in_place(new, target, work, replace=overwrite)
-    except OSError as error:
-        raise output_error(target, error) from None
+    with new_folder(real_folder(out), overwrite=overwrite, check=_check_replaceable) as new:
+        record = _write(bundle, engine, form, new, reference, progress)
+        _sync(new)
     progress.advance(1)
     return ExportReport(Path(out), record)
 

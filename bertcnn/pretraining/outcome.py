@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bertcnn.disk.files import output_error, write_new
-from bertcnn.disk.folders import put_in_place, work_folder
+from bertcnn.disk.files import write_new
+from bertcnn.disk.folders import new_folder
 from bertcnn.encoders.checkpoint import Checkpoint
 from bertcnn.encoders.export import check_encoder_target
 from bertcnn.encoders.folder import STORY, Pieces, write_encoder
@@ -30,13 +30,6 @@ def save_encoder(target: Path, encoder: Checkpoint, tokenizer: WordPieceTokenize
     Raises:
         OutputError: it cannot be written, or something has been put there meanwhile.
     """
-    try:
-        with work_folder(target) as work:
-            new = work / "new"
-            new.mkdir()
-            write_encoder(new, encoder, Pieces(tokenizer.vocabulary, tokenizer.settings.lowercase))
-            write_new(new / STORY, canonical_json({"version": VERSION, **story}))
-            check_encoder_target(target, overwrite)
-            put_in_place(new, target, work, replace=overwrite)
-    except OSError as error:
-        raise output_error(target, error) from None
+    with new_folder(target, overwrite=overwrite, check=check_encoder_target) as new:
+        write_encoder(new, encoder, Pieces(tokenizer.vocabulary, tokenizer.settings.lowercase))
+        write_new(new / STORY, canonical_json({"version": VERSION, **story}))

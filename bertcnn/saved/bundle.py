@@ -15,8 +15,8 @@ import safetensors
 import safetensors.numpy
 from pydantic import Field
 
-from bertcnn.disk.files import output_error, sync_folder, write_new
-from bertcnn.disk.folders import check_replaceable, check_target, put_in_place, real_folder, work_folder
+from bertcnn.disk.files import sync_folder, write_new
+from bertcnn.disk.folders import check_replaceable, check_target, new_folder, real_folder
 from bertcnn.errors import BundleError, one_line
 from bertcnn.hierarchy import Hierarchy
 from bertcnn.saved.engine import ENGINE, SavedEngine
@@ -407,23 +407,15 @@ def write_bundle(bundle: Bundle, folder: str | os.PathLike[str], *, overwrite: b
     check_bundle_target(folder, overwrite)
     members = _members(bundle)
     bundle_id, manifest = seal(FORMAT, members)
-    target = real_folder(folder)
-    try:
-        with work_folder(target) as work:
-            new = work / "new"
-            new.mkdir()
-            for name, data in members.items():
-                write_new(new / name, data)
-            write_new(new / MANIFEST, manifest)
-            if bundle.engine is not None:
-                (new / ENGINE).mkdir()
-                for name, data in bundle.engine.files(bundle_id).items():
-                    write_new(new / ENGINE / name, data)
-                sync_folder(new / ENGINE)
-            _check_replaceable(target, overwrite)  # again: somebody may have put something there while we were writing
-            put_in_place(new, target, work, replace=overwrite)
-    except OSError as error:
-        raise output_error(target, error) from None
+    with new_folder(real_folder(folder), overwrite=overwrite, check=_check_replaceable) as new:
+        for name, data in members.items():
+            write_new(new / name, data)
+        write_new(new / MANIFEST, manifest)
+        if bundle.engine is not None:
+            (new / ENGINE).mkdir()
+            for name, data in bundle.engine.files(bundle_id).items():
+                write_new(new / ENGINE / name, data)
+            sync_folder(new / ENGINE)
     return bundle_id
 
 
