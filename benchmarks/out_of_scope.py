@@ -49,8 +49,8 @@ def scores(predictor: Predictor, texts: Readings, train: Readings) -> dict[str, 
     logits, means = texts.logits, texts.means
     scope = predictor.bundle.scope
     return {
-        "strangeness, the product's": scope.strangeness(texts),
-        "strangeness without words": scope.features(texts)[:, :3] @ scope.weights[:3],
+        "outlier score, the product's": scope.outlier_score(texts),
+        "outlier score without words": scope.features(texts)[:, :3] @ scope.weights[:3],
         "highest probability": logsumexp(logits, axis=1) - logits.max(axis=1),
         "energy": -logsumexp(logits, axis=1),
         "nearest training row, logits": -(unit(logits) @ unit(train.logits).T).max(axis=1),

@@ -145,7 +145,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         classes = np.unique(np.asarray(learning.each_label))
         usable, learning = len(learning.texts), learning.of(learning.part(given.most_rows, seed))
         columns = columns or Columns()
-        columns = replace(columns, separator=(columns.separator or separator_for(classes.tolist())) if learning.several else None)
+        columns = replace(columns, separator=(columns.separator or separator_for(classes.tolist())) if learning.multi_label else None)
         check_targets(PrecisionTargets.of(self.auto_precision), [str(name) for name in classes])
 
         start = load_start(self.encoder, given.max_tokens, seed=seed, progress=progress)
@@ -154,7 +154,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
         recipe, reason, changes = self._choose(encoder, train_part.rows, len(classes), changes)
         progress.note(f"recipe {recipe}: {reason}")
-        settings = recipe_settings(recipe, changes, several=learning.several)
+        settings = recipe_settings(recipe, changes, multi_label=learning.multi_label)
         train_part = train_part.of(learning.part(settings.most_rows, seed))
         parts = train_part.rows, valid_part.rows
         head = self.head or {"full": HeadSettings(), "few-shot": FEW_SHOT_HEAD}.get(recipe, FROZEN_HEAD)
@@ -172,7 +172,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             progress=progress,
             embed_with=lambda encoder: embed_on_cpu(encoder, tokenizer.pad_id) or keras_embed(encoder),
             known=known,
-            label_names=None if learning.several else tokenizer.encode([label_text(str(name)) for name in classes]).token_ids,
+            label_names=None if learning.multi_label else tokenizer.encode([label_text(str(name)) for name in classes]).token_ids,
         )
 
         def ask(model: BertCnn, result: FitResult) -> Examined:
@@ -289,14 +289,14 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             NotFittedError: before `fit`.
             SettingsError: as `predict_proba`.
         """
-        if self._fitted().several:
+        if self._fitted().multi_label:
             return self._fitted().predict(texts)
-        shares = self.predict_proba(texts)
-        return self.classes_[shares.argmax(axis=1)]
+        probabilities = self.predict_proba(texts)
+        return self.classes_[probabilities.argmax(axis=1)]
 
     def score(self, X: Sequence[str], y: Sequence[Any], sample_weight: Sequence[float] | None = None) -> float:  # noqa: N803 - scikit-learn's
         """Accuracy, as scikit-learn has it; where a text may have several labels, the share of texts with all of them and no other."""
-        if not self._fitted().several:
+        if not self._fitted().multi_label:
             return float(super().score(X, y, sample_weight))
         right = [set(found) == set(given) for found, given in zip(self.predict(X), y, strict=True)]
         return float(np.average(right, weights=sample_weight))

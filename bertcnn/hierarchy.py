@@ -70,38 +70,42 @@ class Hierarchy:
         rows = [[float(parent in (label, *_ancestors(label))) for parent in self.parents] for label in self.labels]
         return np.array(rows, np.float32).reshape(len(self.labels), len(self.parents))
 
-    def with_parents(self, shares: np.ndarray) -> np.ndarray:
+    def with_parents(self, probabilities: np.ndarray) -> np.ndarray:
         """Probabilities of all names, float32 [rows, C + P], from the labels' [rows, C]: a parent's is the sum of its children's."""
-        return np.concatenate([shares, np.minimum(shares @ self.members, np.float32(1))], axis=1) if self.parents else shares
+        return (
+            np.concatenate([probabilities, np.minimum(probabilities @ self.members, np.float32(1))], axis=1)
+            if self.parents
+            else probabilities
+        )
 
-    def best_parents(self, shares: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray]:
+    def best_parents(self, probabilities: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray]:
         """The most probable parent of one level, for each row.
 
         Args:
-            shares: float32 [rows, C + P], of `with_parents`.
+            probabilities: float32 [rows, C + P], of `with_parents`.
             level: place in `levels`.
 
         Returns:
             Places in `answers`, int64 [rows], and their probabilities [rows].
         """
         places = self.levels[level]
-        best = places[shares[:, places].argmax(axis=1)]
-        return best, shares[np.arange(len(shares)), best]
+        best = places[probabilities[:, places].argmax(axis=1)]
+        return best, probabilities[np.arange(len(probabilities)), best]
 
-    def fall_back(self, shares: np.ndarray, unsure: np.ndarray, thresholds: Sequence[float | None]) -> tuple[np.ndarray, np.ndarray]:
+    def fall_back(self, probabilities: np.ndarray, unsure: np.ndarray, thresholds: Sequence[float | None]) -> tuple[np.ndarray, np.ndarray]:
         """The deepest parent that is certain enough, for rows that no label is certain enough for.
 
         Args:
-            shares: float32 [rows, C + P], of `with_parents`.
+            probabilities: float32 [rows, C + P], of `with_parents`.
             unsure: bool [rows], which rows these are.
             thresholds: of each level, or fewer; None where no probability is enough.
 
         Returns:
             Places in `answers`, int64 [rows], -1 where there is no such parent, and the parents' probabilities, float32 [rows].
         """
-        places, certain = np.full(len(shares), -1), np.zeros(len(shares), np.float32)
+        places, certain = np.full(len(probabilities), -1), np.zeros(len(probabilities), np.float32)
         for level, threshold in enumerate(thresholds):
-            best, share = self.best_parents(shares, level)
+            best, share = self.best_parents(probabilities, level)
             found = unsure & (places < 0) & (share >= np.float32(np.inf if threshold is None else threshold))
             places, certain = np.where(found, best, places), np.where(found, share, certain)
         return places, certain

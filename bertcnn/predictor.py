@@ -15,7 +15,7 @@ from bertcnn.engines import Engine, EngineName, EngineOutput, check_engine
 from bertcnn.errors import BundleError, SettingsError, one_line
 from bertcnn.explain import Explainer, Explanation, words_of
 from bertcnn.last_layer import LastLayer, read_last_layer
-from bertcnn.probabilities import chosen, names_of, probabilities, sureness
+from bertcnn.probabilities import calibrated_probabilities, chosen, exact_match_probability, names_of
 from bertcnn.saved.bundle import Bundle, Decisions, read_bundle
 from bertcnn.saved.engine import read_engine
 from bertcnn.saved.scope import Readings
@@ -108,7 +108,7 @@ class Predictor:
 
     def __init__(self, bundle: Bundle, engine: Engine, last_layer: LastLayer | None = None, *, decisions: Decisions | None = None) -> None:
         self.bundle, self.engine = bundle, engine
-        self.labels, self.hierarchy, self.several = bundle.labels, bundle.hierarchy, bundle.several
+        self.labels, self.hierarchy, self.multi_label = bundle.labels, bundle.hierarchy, bundle.multi_label
         self.decisions = decisions or bundle.decisions
         self._limits = self.decisions.limits(len(self.labels))
         self._label_thresholds = np.array(bundle.calibration.label_thresholds, np.float32)
@@ -128,24 +128,24 @@ class Predictor:
         """
         checked = check_texts(texts)
         logits = self.engine.run(self._tokenizer.encode(checked).token_ids).logits
-        return probabilities(logits, self.bundle.calibration)
+        return calibrated_probabilities(logits, self.bundle.calibration)
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
         """The most probable label of each text, as strings; where there may be several, tuples of them, the most probable first."""
-        shares = self.predict_proba(texts)
-        if not self.several:
-            return np.array(self.labels, object)[shares.argmax(axis=1)]
-        found = np.empty(len(shares), object)
-        found[:] = self.names_given(shares)
+        probabilities = self.predict_proba(texts)
+        if not self.multi_label:
+            return np.array(self.labels, object)[probabilities.argmax(axis=1)]
+        found = np.empty(len(probabilities), object)
+        found[:] = self.names_given(probabilities)
         return found
 
-    def given(self, shares: np.ndarray) -> np.ndarray:
+    def given(self, probabilities: np.ndarray) -> np.ndarray:
         """Which labels are given with these probabilities, float32 [rows, C], where there may be several; bool [rows, C]."""
-        return chosen(shares, self._label_thresholds)
+        return chosen(probabilities, self._label_thresholds)
 
-    def names_given(self, shares: np.ndarray) -> list[LabelSet]:
+    def names_given(self, probabilities: np.ndarray) -> list[LabelSet]:
         """The same by name, the most probable first."""
-        return names_of(self.given(shares), shares, self.labels)
+        return names_of(self.given(probabilities), probabilities, self.labels)
 
     def answer(self, texts: Sequence[str]) -> Answers:
         """Label, confidence, decision, phrases and all probabilities of each text, as arrays; what `classify` gives, for large files."""
@@ -164,18 +164,21 @@ class Predictor:
     def answer_from(self, texts: Sequence[str], encoded: EncodedTexts, output: EngineOutput) -> Answers:
         """The last part: the answers, from what the first two gave."""
         visible = _visible(texts)
-        shares = np.where(visible[:, None], probabilities(output.logits, self.bundle.calibration), np.float32(0))
-        labels = np.where(visible, shares.argmax(axis=1), -1).astype(np.int32)
+        probabilities = np.where(visible[:, None], calibrated_probabilities(output.logits, self.bundle.calibration), np.float32(0))
+        labels = np.where(visible, probabilities.argmax(axis=1), -1).astype(np.int32)
         because = self._explainer.spans(texts, encoded, output.found, labels)
         outside = self.bundle.scope.outside(self.readings(encoded.token_ids, output.logits, output.found.means))
-        if self.several:
-            given = self.given(shares)
-            confidence, outside = np.where(visible, sureness(shares, given), np.float32(0)), outside | ~given.any(axis=1)
+        if self.multi_label:
+            given = self.given(probabilities)
+            confidence, outside = (
+                np.where(visible, exact_match_probability(probabilities, given), np.float32(0)),
+                outside | ~given.any(axis=1),
+            )
         else:
-            confidence = shares.max(axis=1, initial=0)
+            confidence = probabilities.max(axis=1, initial=0)
         sure = confidence >= self._limits[labels]
-        shares = self.hierarchy.with_parents(shares)
-        parents, certain = self.hierarchy.fall_back(shares, visible & ~outside & ~sure, self.decisions.parent_thresholds)
+        probabilities = self.hierarchy.with_parents(probabilities)
+        parents, certain = self.hierarchy.fall_back(probabilities, visible & ~outside & ~sure, self.decisions.parent_thresholds)
         above = parents >= 0
         labels, confidence = np.where(above, parents, labels).astype(np.int32), np.where(above, certain, confidence)
         decisions = np.select(
@@ -183,7 +186,7 @@ class Predictor:
             [DECISIONS.index(name) for name in ("review:empty", "review:out_of_scope", "auto")],
             DECISIONS.index("review:ambiguous"),
         )
-        return Answers(labels, confidence, shares, because, decisions.astype(np.int32))
+        return Answers(labels, confidence, probabilities, because, decisions.astype(np.int32))
 
     def readings(self, token_ids: Sequence[np.ndarray], logits: np.ndarray, means: np.ndarray) -> Readings:
         """What says whether texts are in scope: their words, and what an engine made of them, float32 [rows, C] and [rows, D]."""
@@ -193,29 +196,31 @@ class Predictor:
         """Label, confidence, decision, phrases and all probabilities of each text; a blank text gets no label."""
         checked = check_texts(texts)
         answers = self.answer(checked)
-        named = self.names_given(answers.probabilities) if self.several else [(self.hierarchy.answers[label],) for label in answers.labels]
+        named = (
+            self.names_given(answers.probabilities) if self.multi_label else [(self.hierarchy.answers[label],) for label in answers.labels]
+        )
         return [
             Prediction(None, None, {})
             if label < 0
             else Prediction(
-                join_labels(names, str(self.bundle.config.label_separator)) if self.several else names[0],
+                join_labels(names, str(self.bundle.config.label_separator)) if self.multi_label else names[0],
                 float(confidence),
-                dict(zip(self.hierarchy.names, map(float, shares), strict=True)),
+                dict(zip(self.hierarchy.names, map(float, probabilities), strict=True)),
                 tuple(Phrase(start, end, words_of(text, start, end)) for start, end in spans.tolist() if end > start),
                 DECISIONS[decision],
-                self._runner_up(shares),
+                self._runner_up(probabilities),
                 names,
             )
-            for names, text, label, confidence, shares, spans, decision in zip(
+            for names, text, label, confidence, probabilities, spans, decision in zip(
                 named, checked, answers.labels, answers.confidence, answers.probabilities, answers.because, answers.decisions, strict=True
             )
         ]
 
-    def _runner_up(self, shares: np.ndarray) -> str:
+    def _runner_up(self, probabilities: np.ndarray) -> str:
         """The label that comes into question too: the second most probable one, or of several the one nearest to its threshold."""
-        if self.several:
-            return self.labels[int(np.abs(shares - self._label_thresholds).argmin())]
-        return self.labels[np.argsort(-shares[: len(self.labels)], kind="stable")[1]]
+        if self.multi_label:
+            return self.labels[int(np.abs(probabilities - self._label_thresholds).argmin())]
+        return self.labels[np.argsort(-probabilities[: len(self.labels)], kind="stable")[1]]
 
     def explain(self, texts: Sequence[str], *, label: str | None = None) -> list[Explanation]:
         """What each text's logit of a label is made of: the windows of words that the CNN's filters chose, and their shares.

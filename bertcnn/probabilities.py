@@ -28,42 +28,42 @@ def sigmoid(logits: np.ndarray) -> np.ndarray:
     return np.where(logits >= 0, 1 / (1 + small), small / (1 + small)).astype(np.float32)
 
 
-def probabilities(logits: np.ndarray, calibration: Calibration) -> np.ndarray:
+def calibrated_probabilities(logits: np.ndarray, calibration: Calibration) -> np.ndarray:
     """Calibrated probabilities, float32 [rows, C]; they sum to 1 in each row unless a row may have several labels."""
     scaled = logits / calibration.temperature
     return sigmoid(scaled) if calibration.label_thresholds else softmax(scaled)
 
 
-def chosen(shares: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+def chosen(probabilities: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
     """The labels that are given, bool [rows, C]: those whose probability [rows, C] reaches its threshold [C]."""
-    return shares >= thresholds
+    return probabilities >= thresholds
 
 
-def sureness(shares: np.ndarray, given: np.ndarray) -> np.ndarray:
+def exact_match_probability(probabilities: np.ndarray, given: np.ndarray) -> np.ndarray:
     """How probable it is that exactly the `given` labels are right, float32 [rows], if labels do not depend on each other.
 
     Args:
-        shares: float32 [rows, C], probabilities.
+        probabilities: float32 [rows, C], probabilities.
         given: bool [rows, C].
 
     Example:
-        >>> round(float(sureness(np.array([[0.9, 0.2]]), np.array([[True, False]]))[0]), 2)
+        >>> round(float(exact_match_probability(np.array([[0.9, 0.2]]), np.array([[True, False]]))[0]), 2)
         0.72
     """
-    return np.where(given, shares, 1 - shares).prod(axis=1).astype(np.float32)
+    return np.where(given, probabilities, 1 - probabilities).prod(axis=1).astype(np.float32)
 
 
-def names_of(given: np.ndarray, shares: np.ndarray, labels: Sequence[str]) -> list[LabelSet]:
+def names_of(given: np.ndarray, probabilities: np.ndarray, labels: Sequence[str]) -> list[LabelSet]:
     """The labels of each row by name, the most probable first.
 
     Args:
         given: bool [rows, C].
-        shares: float32 [rows, C].
+        probabilities: float32 [rows, C].
         labels: C names.
 
     Example:
         >>> names_of(np.array([[True, False, True]]), np.array([[0.6, 0.1, 0.8]]), ["a", "b", "c"])
         [('c', 'a')]
     """
-    order = np.argsort(-shares, axis=1, kind="stable")
+    order = np.argsort(-probabilities, axis=1, kind="stable")
     return [tuple(labels[place] for place in places if own[place]) for own, places in zip(given, order.tolist(), strict=True)]

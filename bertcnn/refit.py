@@ -46,7 +46,7 @@ def trial_of(learning: TokenizedRows, held_out: TokenizedRows, logits: np.ndarra
         logits: float32 [rows, C], what the model answers to them in float32.
         pad_id: the id of [PAD].
     """
-    return Trial(spread(learning.token_ids, CALIBRATION_ROWS), held_out.token_ids, held_out.labels, logits, pad_id, held_out.sets)
+    return Trial(spread(learning.token_ids, CALIBRATION_ROWS), held_out.token_ids, held_out.labels, logits, pad_id, held_out.multi_hot)
 
 
 def examine(model: BertCnn, trial: Trial, known: Sequence[np.ndarray], *, progress: Progress) -> Examined:

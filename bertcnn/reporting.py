@@ -178,7 +178,7 @@ def training_report(bundle: Bundle, engine: Engine, learned: Rows, held_out: Row
     report = Report(
         title=f"Text classifier with {len(names)} labels",
         rows_are="validation rows",
-        several=bundle.several,
+        multi_label=bundle.multi_label,
         caution=f"{_CAUTION_LEARNED if origin.validation_learned else _CAUTION}; bertcnn evaluate --report measures on rows of your own.",
         about=about(bundle.config, origin),
         profile=replace(
@@ -207,8 +207,8 @@ def training_report(bundle: Bundle, engine: Engine, learned: Rows, held_out: Row
 def _automatic(bundle: Bundle, judgement: Judgement) -> np.ndarray:
     """Which answers are certain enough, a parent's too, bool [rows]."""
     sure: np.ndarray = judgement.confidence >= bundle.decisions.limits(len(bundle.labels))[judgement.first]
-    shares = bundle.hierarchy.with_parents(judgement.shares)
-    return sure | (bundle.hierarchy.fall_back(shares, ~sure, bundle.decisions.parent_thresholds)[0] >= 0)
+    probabilities = bundle.hierarchy.with_parents(judgement.probabilities)
+    return sure | (bundle.hierarchy.fall_back(probabilities, ~sure, bundle.decisions.parent_thresholds)[0] >= 0)
 
 
 def _operation(decisions: Decisions, found: Automation, answered: Answered, told: str) -> Operation:
@@ -244,14 +244,14 @@ def evaluation_report(
     names, config, calibration = list(predictor.labels), predictor.bundle.config, predictor.bundle.calibration
     given = Rows(texts, labels, np.empty(0, int), 0)
     check_known(names, list(given.counts.elements()), len(labels))
-    answers, shares = _answers(predictor, texts, progress)
-    if predictor.several:
-        sets = indicators([tuple(own) for own in labels], names)
-        truth = Truth(names, sets.argmax(axis=1), sets)
-        logits = np.log(np.maximum(shares, _TINY)) - np.log(np.maximum(1 - shares, _TINY))
+    answers, probabilities = _answers(predictor, texts, progress)
+    if predictor.multi_label:
+        multi_hot = indicators([tuple(own) for own in labels], names)
+        truth = Truth(names, multi_hot.argmax(axis=1), multi_hot)
+        logits = np.log(np.maximum(probabilities, _TINY)) - np.log(np.maximum(1 - probabilities, _TINY))
     else:
         truth = Truth(names, np.array([names.index(str(label)) for label in labels]))
-        logits = np.log(np.maximum(shares, _TINY))
+        logits = np.log(np.maximum(probabilities, _TINY))
     judged = Judgement(truth, logits * calibration.temperature, calibration)
     figures, right, confidence = judged.figures(), judged.right, judged.confidence
     automatic = answers.decisions == DECISIONS.index("auto")
@@ -285,7 +285,7 @@ def evaluation_report(
         ),
         slices=_slices(lengths, origin.slices, answered),
         examples=_examples(texts, answers, given.cells, judged, figures),
-        several=predictor.several,
+        multi_label=predictor.multi_label,
     )
     return figures, render(report)
 
@@ -298,11 +298,11 @@ def _answers(predictor: Predictor, texts: Sequence[str], progress: Progress) -> 
         parts.append(predictor.answer(texts[start : start + _AT_ONCE]))
         progress.advance(len(parts[-1]))
     answers = Answers(*(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(Answers)))
-    shares = answers.probabilities[:, : len(predictor.labels)].copy()
+    probabilities = answers.probabilities[:, : len(predictor.labels)].copy()
     blank = np.flatnonzero(answers.labels < 0)
     if len(blank):
-        shares[blank] = predictor.predict_proba([texts[row] for row in blank.tolist()])
-    return answers, shares
+        probabilities[blank] = predictor.predict_proba([texts[row] for row in blank.tolist()])
+    return answers, probabilities
 
 
 def _found(predictor: Predictor, answers: Answers, judged: Judgement) -> Automation:
@@ -325,7 +325,7 @@ def _examples(texts: Sequence[str], answers: Answers, actual: list[str], judged:
     """The most confident errors, the rows the model is least sure of, and some of the pairs mixed up most often."""
     wrong, confidence, names = np.flatnonzero(~judged.right), judged.confidence, list(judged.truth.names)
     truth, given = judged.indicators()
-    predicted = ["; ".join(own) or "nothing" for own in names_of(given, judged.shares, names)]
+    predicted = ["; ".join(own) or "nothing" for own in names_of(given, judged.probabilities, names)]
     surest = wrong[np.argsort(-confidence[wrong], kind="stable")]
     groups = [
         ("Wrong, and sure of it", surest[:_EXAMPLES]),

@@ -53,19 +53,19 @@ class LabelledTexts:
         return cls([checked[row] for row in rows], [names[row] for row in rows], rows)
 
     @property
-    def several(self) -> bool:
+    def multi_label(self) -> bool:
         """Whether a row may have several labels."""
         return bool(self.labels) and is_set(self.labels[0])
 
     @property
     def each_label(self) -> list[Any]:
         """The labels of all rows, one behind the other."""
-        return [label for labels in self.labels for label in labels] if self.several else self.labels
+        return [label for labels in self.labels for label in labels] if self.multi_label else self.labels
 
     @property
     def main_labels(self) -> list[str]:
         """A label for each row, its rarest if it has several: rows are divided by it."""
-        return rarest(self.labels) if self.several else [str(label) for label in self.labels]
+        return rarest(self.labels) if self.multi_label else [str(label) for label in self.labels]
 
     def of(self, rows: Sequence[int] | np.ndarray) -> LabelledTexts:
         """Some of the rows."""
@@ -86,7 +86,7 @@ class LabelledTexts:
                 f"{truncated} of {len(self.texts)} rows ({truncated / len(self.texts):.1%}) are longer than {limit} tokens: "
                 f"their first {head} and last {limit - 2 - head} are used"
             )
-        if self.several:
+        if self.multi_label:
             main = np.searchsorted(classes, np.asarray(self.main_labels))
             rows = TokenizedRows(encoded.token_ids, main, indicators(self.labels, classes.tolist()))
         else:
@@ -141,7 +141,7 @@ def learning_and_validation(
     if valid is not None:
         return learning, _given(valid, learning, progress)
     kept, held_out = split_validation(learning.texts, learning.main_labels, min(fraction, most / len(learning.texts)))
-    if learning.several:
+    if learning.multi_label:
         kept, held_out = _every_label_learned(learning.labels, kept, held_out)
     if not len(held_out):
         raise LabelError(
@@ -178,7 +178,7 @@ def _given(valid: tuple[Sequence[str], Sequence[Any]], learning: LabelledTexts, 
     if not isinstance(valid, Sequence) or len(valid) != 2:
         raise SettingsError(f"valid {one_line(valid)}", expected="two lists: texts and labels", fix="pass valid=(texts, labels)")
     rows = LabelledTexts.usable(*valid, progress)
-    if rows.labels and rows.several != learning.several:
+    if rows.labels and rows.multi_label != learning.multi_label:
         raise LabelError(
             "validation rows with one label each and training rows with several, or the other way round",
             expected="lists of labels in both, or in neither",

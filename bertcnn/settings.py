@@ -309,7 +309,7 @@ class TrainingSettings(Settings):
 
 FULL = TrainingSettings(trainings=2)
 FROZEN = TrainingSettings(epochs=4, fewest_steps=300, batch_size=64, learning_rate=3e-3, head_multiplier=1.0, layer_decay=1.0)
-FROZEN_SEVERAL = FROZEN.model_copy(update={"fewest_steps": 600})  # a binary answer for each label takes longer to learn
+FROZEN_MULTI_LABEL = FROZEN.model_copy(update={"fewest_steps": 600})  # a binary answer for each label takes longer to learn
 FEW_SHOT = FROZEN.model_copy(
     update={
         "epochs": 20,

@@ -88,7 +88,7 @@ class TrainedModel:
             origin: of the rows.
             progress: told how far confidence is off.
         """
-        truth = Truth(labels, valid.rows.labels, valid.rows.sets)
+        truth = Truth(labels, valid.rows.labels, valid.rows.multi_hot)
         judged = Judgement(truth, result.valid_logits, truth.calibrate(result.valid_logits))
         figures, calibration = judged.figures(), judged.calibration_figures()
         decisions = decide(judged.held_out(), labels, targets)
@@ -173,5 +173,5 @@ class TrainedModel:
 
 def _rows(part: TokenizedTexts) -> Rows:
     """Rows as the report wants them."""
-    labels = part.texts.labels if part.texts.several else [str(label) for label in part.texts.labels]
+    labels = part.texts.labels if part.texts.multi_label else [str(label) for label in part.texts.labels]
     return Rows(part.texts.texts, labels, part.rows.lengths, int(part.cut.sum()))

@@ -72,9 +72,9 @@ def test_it_learns(fitted):
 
 
 def test_probabilities_are_finite_and_sum_to_one(fitted):
-    shares = fitted.predict_proba(["router", "", "\ud83d\x00", "☃ 你好 مرحبا", "=1+1", "x" * 5000, "\u200b", "a\u0301" * 200])
-    assert np.isfinite(shares).all()
-    np.testing.assert_allclose(shares.sum(axis=1), 1.0, atol=1e-6)
+    probabilities = fitted.predict_proba(["router", "", "\ud83d\x00", "☃ 你好 مرحبا", "=1+1", "x" * 5000, "\u200b", "a\u0301" * 200])
+    assert np.isfinite(probabilities).all()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-6)
 
 
 def test_neighbours_and_order_change_nothing(fitted):
@@ -333,11 +333,11 @@ def test_balanced_weights_make_rare_labels_likelier(encoder_folder):
     texts, labels = tickets(12)
     rows = [row for row, label in enumerate(labels) if label != "software" or row % 6 == 0]
     few, given = [texts[row] for row in rows], [labels[row] for row in rows]
-    shares = {}
+    probabilities = {}
     for weight in ("none", "balanced"):
         classifier = quick(encoder_folder, training={**QUICK, "epochs": 3, "class_weight": weight}).fit(few, given, valid=(few, given))
-        shares[weight] = classifier.predict_proba(["hello there"])[0, 2]
-    assert shares["balanced"] > shares["none"]
+        probabilities[weight] = classifier.predict_proba(["hello there"])[0, 2]
+    assert probabilities["balanced"] > probabilities["none"]
 
 
 def test_the_recipe_full_repeats_bit_for_bit(full, shallow_encoder_folder):

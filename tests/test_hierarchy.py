@@ -44,8 +44,8 @@ def test_plain_names_have_no_parents():
     hierarchy = Hierarchy.of(["a", "b", "c>d", "c>e"])
     assert hierarchy.parents == ()
     assert hierarchy.levels == ()
-    shares = np.array([[0.2, 0.3, 0.5, 0.0]], np.float32)
-    assert hierarchy.with_parents(shares) is shares
+    probabilities = np.array([[0.2, 0.3, 0.5, 0.0]], np.float32)
+    assert hierarchy.with_parents(probabilities) is probabilities
 
 
 def test_a_parent_of_one_label_is_none_of_its_own():
@@ -64,13 +64,13 @@ def test_a_label_with_labels_below_it_is_a_parent_that_holds_itself_too():
 @given(st.lists(st.sampled_from(["a", "a > b", "a > b > c", "a > b > d", "a > e", "f > g", "f > h", "i"]), min_size=2, unique=True))
 def test_a_parents_probability_is_the_sum_of_its_childrens(labels):
     hierarchy = Hierarchy.of(labels)
-    shares = np.random.default_rng(0).dirichlet(np.ones(len(labels)), 5).astype(np.float32)
-    found = hierarchy.with_parents(shares)
-    np.testing.assert_array_equal(found[:, : len(labels)], shares)
+    probabilities = np.random.default_rng(0).dirichlet(np.ones(len(labels)), 5).astype(np.float32)
+    found = hierarchy.with_parents(probabilities)
+    np.testing.assert_array_equal(found[:, : len(labels)], probabilities)
     for place, parent in enumerate(hierarchy.parents):
         below = [label == parent or label.startswith(f"{parent} > ") for label in labels]
         assert sum(below) > 1
-        np.testing.assert_allclose(found[:, len(labels) + place], shares[:, below].sum(axis=1), atol=1e-6)
+        np.testing.assert_allclose(found[:, len(labels) + place], probabilities[:, below].sum(axis=1), atol=1e-6)
     depths = [[hierarchy.answers[place].count(" > ") for place in level] for level in hierarchy.levels]
     assert [depth for level in depths for depth in level] == sorted((name.count(" > ") for name in hierarchy.parents), reverse=True)
     assert all(len(set(level)) == 1 for level in depths)
@@ -80,12 +80,12 @@ def test_children_that_are_split_are_answered_with_their_parent():
     """Texts of "net" whose label is a coin's throw: no label can be shown to be right, the parent can."""
     generator = np.random.default_rng(0)
     true = generator.integers(0, 3, 600)
-    shares = np.full((600, 3), 0.02, np.float32)
-    shares[true == 0, 0] = 0.96
-    shares[true > 0, 1:] = 0.49
-    shares[np.arange(600), np.where(true > 0, generator.integers(1, 3, 600), 0)] += 0.001
-    shares /= shares.sum(axis=1, keepdims=True)
-    decisions = decide(held_out_answers(shares, true, hierarchy=Hierarchy.of(LABELS)), LABELS, PrecisionTargets())
+    probabilities = np.full((600, 3), 0.02, np.float32)
+    probabilities[true == 0, 0] = 0.96
+    probabilities[true > 0, 1:] = 0.49
+    probabilities[np.arange(600), np.where(true > 0, generator.integers(1, 3, 600), 0)] += 0.001
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    decisions = decide(held_out_answers(probabilities, true, hierarchy=Hierarchy.of(LABELS)), LABELS, PrecisionTargets())
     found = automation(decisions)
     assert decisions.thresholds[0] == pytest.approx(0.96, abs=0.01)
     assert decisions.parent_thresholds[0] == pytest.approx(0.98, abs=0.01)
@@ -96,17 +96,17 @@ def test_a_parents_threshold_rests_on_the_rows_that_no_label_was_certain_enough_
     """Those of "billing" are always right, and would make up for those of "net", eight in ten of which are."""
     generator = np.random.default_rng(0)
     sure = np.arange(1000) < 600
-    shares = np.where(sure[:, None], [0.01, 0.98, 0.01], [0.1, 0.46, 0.44]).astype(np.float32)
-    shares[:, 1] += generator.random(1000).astype(np.float32) * 1e-3
+    probabilities = np.where(sure[:, None], [0.01, 0.98, 0.01], [0.1, 0.46, 0.44]).astype(np.float32)
+    probabilities[:, 1] += generator.random(1000).astype(np.float32) * 1e-3
     true = np.where(sure, 1, np.where(generator.random(1000) < 0.8, generator.integers(1, 3, 1000), 0))
-    decisions = decide(held_out_answers(shares, true, hierarchy=Hierarchy.of(LABELS)), LABELS, PrecisionTargets())
+    decisions = decide(held_out_answers(probabilities, true, hierarchy=Hierarchy.of(LABELS)), LABELS, PrecisionTargets())
     assert decisions.parent_thresholds == (None,)
 
 
 def test_a_parent_that_is_often_wrong_is_no_answer():
     generator = np.random.default_rng(0)
-    true, shares = generator.integers(0, 3, 600), generator.dirichlet(np.ones(3), 600).astype(np.float32)
-    decisions = decide(held_out_answers(shares, true, hierarchy=Hierarchy.of(LABELS)), LABELS, PrecisionTargets())
+    true, probabilities = generator.integers(0, 3, 600), generator.dirichlet(np.ones(3), 600).astype(np.float32)
+    decisions = decide(held_out_answers(probabilities, true, hierarchy=Hierarchy.of(LABELS)), LABELS, PrecisionTargets())
     assert decisions.parent_thresholds == (None,)
     assert automation(decisions).automatic == 0
 
@@ -115,8 +115,8 @@ def test_answers_fall_back_to_the_parent(folder):
     predictor = undecided(folder, 0.6)
     texts = ["router cable red light", "app login password", "invoice refund money", " "]
     answers, (hardware, software, billing, blank) = predictor.answer(texts), predictor.classify(texts)
-    shares = predictor.predict_proba(texts)
-    np.testing.assert_allclose(answers.probabilities[:3, 3], shares[:3, 1:].sum(axis=1), atol=1e-6)
+    probabilities = predictor.predict_proba(texts)
+    np.testing.assert_allclose(answers.probabilities[:3, 3], probabilities[:3, 1:].sum(axis=1), atol=1e-6)
     assert {hardware.label, software.label} == {"net"}
     assert hardware.decision == software.decision == "auto"
     assert hardware.confidence == pytest.approx(hardware.probabilities["net"])

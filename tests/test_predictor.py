@@ -132,10 +132,10 @@ def test_a_model_saved_without_an_engine_answers_the_same(encoder_folder, tmp_pa
 
 def test_no_string_harms_it(predictor):
     assert len(NAUGHTY) >= 60
-    shares = predictor.predict_proba(NAUGHTY)
-    assert shares.dtype == np.float32
-    assert np.isfinite(shares).all()
-    np.testing.assert_allclose(shares.sum(axis=1), 1.0, atol=1e-6)
+    probabilities = predictor.predict_proba(NAUGHTY)
+    assert probabilities.dtype == np.float32
+    assert np.isfinite(probabilities).all()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-6)
 
 
 def test_neighbours_and_order_change_nothing(predictor):

@@ -70,16 +70,16 @@ def test_it_is_found_told_and_learned(trained):
 def test_the_saved_model_gives_each_label_its_own_probability_and_threshold(trained):
     predictor = load(trained[0] / "model", engine="keras")
     texts, labels = pairs()
-    shares = predictor.predict_proba(texts)
+    probabilities = predictor.predict_proba(texts)
     calibration = predictor.bundle.calibration
     logits = predictor.engine.run(predictor._tokenizer.encode(texts).token_ids).logits
-    np.testing.assert_allclose(shares, sigmoid(logits / calibration.temperature), atol=1e-6)
+    np.testing.assert_allclose(probabilities, sigmoid(logits / calibration.temperature), atol=1e-6)
     found = predictor.predict(texts)
     for row, own in enumerate(found):
         assert set(own) == {
-            label for label, share, limit in zip(LABELS, shares[row], calibration.label_thresholds, strict=True) if share >= limit
+            label for label, share, limit in zip(LABELS, probabilities[row], calibration.label_thresholds, strict=True) if share >= limit
         }
-        assert list(own) == sorted(own, key=lambda label: -shares[row][LABELS.index(label)])
+        assert list(own) == sorted(own, key=lambda label: -probabilities[row][LABELS.index(label)])
     assert max(map(len, found)) == 2
     assert np.mean([set(a) == set(b) for a, b in zip(found, labels, strict=True)]) > 0.9
 
@@ -89,9 +89,9 @@ def test_an_answer_names_all_labels_and_how_sure_they_are_together(trained):
     text = next(text for text, found in zip(pairs()[0], predictor.predict(pairs()[0]), strict=True) if len(found) == 2)
     answer = predictor.classify([text, " "])
     assert (len(answer[0].labels), answer[0].label) == (2, "; ".join(answer[0].labels))
-    shares = [share if label in answer[0].labels else 1 - share for label, share in answer[0].probabilities.items()]
-    assert answer[0].confidence == pytest.approx(np.prod(shares), rel=1e-5)
-    assert answer[0].confidence < min(shares) < 0.95
+    probabilities = [share if label in answer[0].labels else 1 - share for label, share in answer[0].probabilities.items()]
+    assert answer[0].confidence == pytest.approx(np.prod(probabilities), rel=1e-5)
+    assert answer[0].confidence < min(probabilities) < 0.95
     assert answer[0].because
     assert (answer[1].label, answer[1].labels, answer[1].decision) == (None, (), "review:empty")
 

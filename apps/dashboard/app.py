@@ -239,7 +239,7 @@ def answer_one(predictor: Predictor, text: str) -> None:
     if answer.label is None or answer.confidence is None:
         st.info("There is no text to classify yet. Write a complaint, then press Classify.", icon=":material/edit:")
         return
-    title, sure = "Labels" if predictor.several else "Label", f"{in_percent(answer.confidence)} confidence"
+    title, sure = "Labels" if predictor.multi_label else "Label", f"{in_percent(answer.confidence)} confidence"
     if len(answer.label) > LONG_LABEL:
         st.caption(title)
         st.subheader(plain(answer.label), anchor=False)
@@ -259,7 +259,7 @@ def answer_one(predictor: Predictor, text: str) -> None:
         st.markdown(highlighted(text, answer.because))
         st.caption("Marked: the words that moved the answer most.")
     st.altair_chart(confidence_bars({label: answer.probabilities[label] for label in predictor.labels}), width="stretch")
-    if predictor.several:
+    if predictor.multi_label:
         st.caption("Each label has a probability and a threshold of its own: a text may have several labels, or none.")
         return
     shown = f"The {MOST_BARS} most probable of {len(predictor.labels)} labels. " if len(predictor.labels) > MOST_BARS else ""

@@ -17,10 +17,10 @@ from bertcnn.doctor.labels import check_missing, check_rare, check_similar_names
 from bertcnn.doctor.languages import check_languages
 from bertcnn.doctor.leaks import check_marks, check_other_columns
 from bertcnn.doctor.mislabelled import check_label_errors, check_overlap, given_probability, label_errors
+from bertcnn.doctor.multi_label import examine_sets
 from bertcnn.doctor.out_of_fold import assign_folds, mean_embeddings, out_of_fold, truncated_texts
 from bertcnn.doctor.patient import Patient, check_columns, check_rejected, judged_rows, read_patient
 from bertcnn.doctor.report import CheckReport, Finding, by_weight, count
-from bertcnn.doctor.several import examine_sets
 from bertcnn.doctor.similar import similar_groups
 from bertcnn.doctor.texts import check_blank, check_characters, check_duplicates, check_lengths, check_near_duplicates
 from bertcnn.encoders.download import FetchedEncoder, fetch_encoder

@@ -137,9 +137,9 @@ def out_of_fold(
     kept = np.unique(codes[rows])
     if len(kept) < 2:
         return None
-    shares = probabilities[np.ix_(rows, kept)]
-    shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-12)
-    return OutOfFold(rows, tuple(names[kept].tolist()), np.searchsorted(kept, codes[rows]), shares)
+    of_kept = probabilities[np.ix_(rows, kept)]
+    of_kept = of_kept / np.maximum(of_kept.sum(axis=1, keepdims=True), 1e-12)
+    return OutOfFold(rows, tuple(names[kept].tolist()), np.searchsorted(kept, codes[rows]), of_kept)
 
 
 def _fit_quietly(model: object, features: np.ndarray, codes: np.ndarray) -> None:

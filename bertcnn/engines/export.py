@@ -20,7 +20,7 @@ from bertcnn.engines.export_readme import readme
 from bertcnn.engines.parity import Parity, compare
 from bertcnn.engines.parity_texts import PARITY_TEXTS
 from bertcnn.errors import BertCNNError, ExportError, SettingsError, one_line
-from bertcnn.probabilities import probabilities
+from bertcnn.probabilities import calibrated_probabilities
 from bertcnn.progress import Progress, Silent
 from bertcnn.saved.bundle import Bundle, read_bundle, read_config
 from bertcnn.saved.engine import SavedEngine, read_engine
@@ -256,7 +256,7 @@ def _reference(bundle: Bundle) -> np.ndarray:
 
     token_ids = WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer).encode(PARITY_TEXTS).token_ids
     logits = KerasEngine.from_bundle(bundle, bundle.vocabulary.index(PAD)).run(token_ids).logits
-    return probabilities(logits, bundle.calibration)
+    return calibrated_probabilities(logits, bundle.calibration)
 
 
 def _sync(folder: Path) -> None:

@@ -29,7 +29,7 @@ _ONE: Final = """\
 scaled = np.exp((logits - logits.max()) / {temperature})
 print(labels[logits.argmax()], scaled.max() / scaled.sum())"""
 
-_SEVERAL: Final = """\
+_MULTI_LABEL: Final = """\
 shares = 1 / (1 + np.exp(-logits / {temperature}))
 thresholds = {thresholds}
 print({{label: share for label, share, threshold in zip(labels, shares, thresholds) if share >= threshold}})"""
@@ -120,7 +120,7 @@ def _by_ids(imports: str, run: str) -> Callable[[Bundle, str], str]:
             separate=bundle.vocabulary.index(SEPARATE),
             pad=bundle.vocabulary.index("[PAD]"),
             dtype=dtype,
-            answer=(_SEVERAL if bundle.several else _ONE).format(
+            answer=(_MULTI_LABEL if bundle.multi_label else _ONE).format(
                 temperature=bundle.calibration.temperature, thresholds=list(bundle.calibration.label_thresholds)
             ),
         )

@@ -82,11 +82,11 @@ def write(bundle: Bundle, folder: Path) -> None:
     tf.saved_model.save(service, str(folder), signatures={"serving_default": service.serve})
 
 
-def _names(bundle: Bundle, shares: np.ndarray) -> list[str]:
+def _names(bundle: Bundle, probabilities: np.ndarray) -> list[str]:
     """What a text is called with these probabilities, float32 [rows, C]."""
-    if not bundle.several:
-        return [bundle.labels[best] for best in shares.argmax(axis=1)]
-    given = chosen(shares, np.array(bundle.calibration.label_thresholds, np.float32))
+    if not bundle.multi_label:
+        return [bundle.labels[best] for best in probabilities.argmax(axis=1)]
+    given = chosen(probabilities, np.array(bundle.calibration.label_thresholds, np.float32))
     return [
         between(str(bundle.config.label_separator)).join(name for name, own in zip(bundle.labels, row, strict=True) if own) for row in given
     ]

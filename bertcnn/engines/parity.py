@@ -10,7 +10,7 @@ from pydantic import Field
 
 from bertcnn.data.batches import Batch, pad, plan_scoring
 from bertcnn.errors import ExportError, one_line
-from bertcnn.probabilities import chosen, probabilities
+from bertcnn.probabilities import calibrated_probabilities, chosen
 from bertcnn.saved.bundle import Bundle
 from bertcnn.settings import Count, Settings
 from bertcnn.text.wordpiece import PAD, WordPieceTokenizer
@@ -108,4 +108,4 @@ def probabilities_by(run: Callable[[Batch], np.ndarray], bundle: Bundle, texts: 
     logits = np.empty((len(texts), len(bundle.labels)), np.float32)
     for plan in plan_scoring(np.fromiter(map(len, token_ids), np.int64, len(token_ids))):
         logits[plan.rows] = run(pad(token_ids, plan, bundle.vocabulary.index(PAD)))
-    return probabilities(logits, bundle.calibration)
+    return calibrated_probabilities(logits, bundle.calibration)

@@ -23,7 +23,7 @@ from scipy.special import betainc
 
 from bertcnn.errors import SettingsError, one_line
 from bertcnn.hierarchy import Hierarchy
-from bertcnn.probabilities import sureness
+from bertcnn.probabilities import exact_match_probability
 from bertcnn.saved.bundle import Decisions, HeldOut, HeldOutParents
 from bertcnn.saved.scope import Scope
 from bertcnn.settings import PrecisionTargets
@@ -111,29 +111,29 @@ def _spread(rows: int) -> np.ndarray:
     return np.unique(np.linspace(0, max(0, rows - 1), min(rows, _KEPT)).round().astype(int))
 
 
-def held_out_sets(shares: np.ndarray, given: np.ndarray, sets: np.ndarray, outside: np.ndarray | None = None) -> HeldOut:
+def held_out_sets(probabilities: np.ndarray, given: np.ndarray, multi_hot: np.ndarray, outside: np.ndarray | None = None) -> HeldOut:
     """`held_out_answers` where a row may have several labels; an answer is right if all its labels are, and none is missing.
 
     Args:
-        shares: float32 [rows, C], calibrated probabilities.
+        probabilities: float32 [rows, C], calibrated probabilities.
         given: bool [rows, C], the labels that are given.
-        sets: bool [rows, C], the true ones.
+        multi_hot: bool [rows, C], the true ones.
         outside: bool [rows], which rows were called out of scope; by default none. Rows without a label are never automatic either.
     """
-    places = _spread(len(sets))
+    places = _spread(len(multi_hot))
     kept = places[given[places].any(axis=1) if outside is None else given[places].any(axis=1) & ~outside[places]]
-    confidence = sureness(shares[kept], given[kept])
+    confidence = exact_match_probability(probabilities[kept], given[kept])
     order = np.argsort(-confidence, kind="stable")
-    right, first = (given[kept] == sets[kept]).all(axis=1)[order], shares[kept].argmax(axis=1)[order]
+    right, first = (given[kept] == multi_hot[kept]).all(axis=1)[order], probabilities[kept].argmax(axis=1)[order]
     columns = {"confidence": confidence[order].tolist(), "predicted": first.tolist(), "right": right.tolist()}
     return HeldOut(**{name: tuple(values) for name, values in columns.items()}, out_of_scope=len(places) - len(kept))
 
 
 def _parents(hierarchy: Hierarchy, probabilities: np.ndarray, labels: np.ndarray) -> list[HeldOutParents]:
     """Each level's most probable parents, and whether the true label is below them."""
-    shares, found = hierarchy.with_parents(probabilities), []
+    probabilities, found = hierarchy.with_parents(probabilities), []
     for level in range(len(hierarchy.levels)):
-        best, confidence = hierarchy.best_parents(shares, level)
+        best, confidence = hierarchy.best_parents(probabilities, level)
         right = hierarchy.members[labels, best - len(hierarchy.labels)] > 0
         found.append(HeldOutParents(confidence=tuple(confidence.tolist()), right=tuple(right.tolist())))
     return found

@@ -8,12 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from bertcnn.evaluation import several as of_several
+from bertcnn.evaluation import multi_label
 from bertcnn.evaluation.calibration import CalibrationFigures, confidences, fit_temperature, measure_calibration
 from bertcnn.evaluation.decisions import held_out_answers, held_out_sets
 from bertcnn.evaluation.metrics import Evaluation, evaluate, evaluate_sets
 from bertcnn.hierarchy import Hierarchy
-from bertcnn.probabilities import chosen, names_of, probabilities, sigmoid, sureness
+from bertcnn.probabilities import calibrated_probabilities, chosen, exact_match_probability, names_of, sigmoid
 from bertcnn.saved.bundle import Calibration, HeldOut
 
 
@@ -24,20 +24,20 @@ class Truth:
     Attributes:
         names: the model's labels, in its order.
         labels: int [rows], each row's label, or its rarest.
-        sets: bool [rows, C], which row has which label, if rows may have several.
+        multi_hot: bool [rows, C], which row has which label, if rows may have several.
     """
 
     names: Sequence[str]
     labels: np.ndarray
-    sets: np.ndarray | None = None
+    multi_hot: np.ndarray | None = None
 
     def calibrate(self, logits: np.ndarray) -> Calibration:
         """What makes logits [rows, C] of these rows into probabilities, and where there may be several labels, their thresholds."""
-        if self.sets is None:
+        if self.multi_hot is None:
             return Calibration(temperature=fit_temperature(logits, self.labels), fitted_on_rows=len(self.labels))
-        found = Calibration(temperature=of_several.fit_temperature(logits, self.sets), fitted_on_rows=len(self.labels))
-        shares = sigmoid(logits / found.temperature)
-        return found.model_copy(update={"label_thresholds": tuple(of_several.choose_thresholds(shares, self.sets).tolist())})
+        found = Calibration(temperature=multi_label.fit_temperature(logits, self.multi_hot), fitted_on_rows=len(self.labels))
+        probabilities = sigmoid(logits / found.temperature)
+        return found.model_copy(update={"label_thresholds": tuple(multi_label.choose_thresholds(probabilities, self.multi_hot).tolist())})
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,65 +55,65 @@ class Judgement:
     calibration: Calibration
 
     @cached_property
-    def shares(self) -> np.ndarray:
+    def probabilities(self) -> np.ndarray:
         """Calibrated probabilities, float32 [rows, C]."""
-        return probabilities(self.logits, self.calibration)
+        return calibrated_probabilities(self.logits, self.calibration)
 
     @cached_property
     def given(self) -> np.ndarray:
         """Which labels are given where there may be several, bool [rows, C]."""
-        return chosen(self.shares, np.array(self.calibration.label_thresholds, np.float32))
+        return chosen(self.probabilities, np.array(self.calibration.label_thresholds, np.float32))
 
     @property
     def first(self) -> np.ndarray:
         """The place of each row's most probable label, int [rows]."""
-        return self.shares.argmax(axis=1)
+        return self.probabilities.argmax(axis=1)
 
     @property
     def confidence(self) -> np.ndarray:
         """The probability that the answer is right, float32 [rows]."""
-        return self.shares.max(axis=1) if self.truth.sets is None else sureness(self.shares, self.given)
+        return self.probabilities.max(axis=1) if self.truth.multi_hot is None else exact_match_probability(self.probabilities, self.given)
 
     @property
     def right(self) -> np.ndarray:
         """Whether the answer is right, in all labels, bool [rows]."""
-        return self.first == self.truth.labels if self.truth.sets is None else (self.given == self.truth.sets).all(axis=1)
+        return self.first == self.truth.labels if self.truth.multi_hot is None else (self.given == self.truth.multi_hot).all(axis=1)
 
     def indicators(self) -> tuple[np.ndarray, np.ndarray]:
         """Which row has which label, and which got which, both bool [rows, C]."""
-        if self.truth.sets is not None:
-            return self.truth.sets, self.given
+        if self.truth.multi_hot is not None:
+            return self.truth.multi_hot, self.given
         places = np.arange(len(self.truth.names))
         return self.truth.labels[:, None] == places, self.first[:, None] == places
 
     def without_temperature(self) -> np.ndarray:
         """The confidence of the same answers before calibration, float32 [rows]."""
         plain = self.calibration.model_copy(update={"temperature": 1.0})
-        shares = probabilities(self.logits, plain)
-        return shares.max(axis=1) if self.truth.sets is None else sureness(shares, self.given)
+        probabilities = calibrated_probabilities(self.logits, plain)
+        return probabilities.max(axis=1) if self.truth.multi_hot is None else exact_match_probability(probabilities, self.given)
 
     def figures(self) -> Evaluation:
         """By label and overall."""
         names = list(self.truth.names)
-        if self.truth.sets is None:
+        if self.truth.multi_hot is None:
             return evaluate(names, [names[place] for place in self.truth.labels], [names[place] for place in self.first])
-        actual, predicted = (names_of(sets, self.shares, names) for sets in (self.truth.sets, self.given))
+        actual, predicted = (names_of(multi_hot, self.probabilities, names) for multi_hot in (self.truth.multi_hot, self.given))
         return evaluate_sets(names, actual, predicted)
 
     def calibration_figures(self) -> CalibrationFigures:
         """How far confidence is off."""
-        if self.truth.sets is None:
+        if self.truth.multi_hot is None:
             return measure_calibration(self.logits, self.truth.labels)
-        return of_several.measure_calibration(self.logits, self.truth.sets, np.array(self.calibration.label_thresholds))
+        return multi_label.measure_calibration(self.logits, self.truth.multi_hot, np.array(self.calibration.label_thresholds))
 
     def confidences(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The confidence of each row before and after calibration, float64 [rows], and whether the answer is right, bool [rows]."""
-        if self.truth.sets is None:
+        if self.truth.multi_hot is None:
             return *confidences(self.logits, self.truth.labels), self.right
-        return of_several.confidences(self.logits, self.truth.sets, np.array(self.calibration.label_thresholds))
+        return multi_label.confidences(self.logits, self.truth.multi_hot, np.array(self.calibration.label_thresholds))
 
     def held_out(self, outside: np.ndarray | None = None) -> HeldOut:
         """What thresholds of automatic answers are taken from; `outside` says which rows are out of scope, bool [rows]."""
-        if self.truth.sets is None:
-            return held_out_answers(self.shares, self.truth.labels, outside, Hierarchy.of(list(self.truth.names)))
-        return held_out_sets(self.shares, self.given, self.truth.sets, outside)
+        if self.truth.multi_hot is None:
+            return held_out_answers(self.probabilities, self.truth.labels, outside, Hierarchy.of(list(self.truth.names)))
+        return held_out_sets(self.probabilities, self.given, self.truth.multi_hot, outside)

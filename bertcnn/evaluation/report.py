@@ -138,7 +138,7 @@ class Report:
     trainings: int = 1
     marks: tuple[Mark, ...] | None = None
     examples: Examples | None = None
-    several: bool = False
+    multi_label: bool = False
 
 
 def risk_coverage(confidence: np.ndarray, right: np.ndarray) -> tuple[tuple[float, float], ...]:

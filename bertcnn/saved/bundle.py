@@ -185,14 +185,14 @@ class Bundle:
     engine: SavedEngine | None = None
 
     @property
-    def several(self) -> bool:
+    def multi_label(self) -> bool:
         """Whether a text may have several labels."""
         return self.config.label_separator is not None
 
     @property
     def hierarchy(self) -> Hierarchy:
         """Of the labels; one without parents where a text may have several labels."""
-        if self.several:
+        if self.multi_label:
             return Hierarchy(self.labels, ())
         return Hierarchy.of(self.labels, labels_may_be_parents=self.config.schema_version >= _LABELS_MAY_BE_PARENTS)
 

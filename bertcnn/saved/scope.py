@@ -1,4 +1,4 @@
-"""What a model was made for: where known texts lie, and from which strangeness on a text is out of scope. NumPy only."""
+"""What a model was made for: where known texts lie, and from which outlier score on a text is out of scope. NumPy only."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Scope:
         directions: float32 [P, C], centres of the logits of known texts, of length 1.
         places: float32 [Q, D], centres of their means, of length 1.
         weights: float32 [4], of the distances to these two, of the doubt about the label, and of the words.
-        limit: strangeness above which a text is out of scope.
+        limit: outlier score above which a text is out of scope.
         words: int32 [W], the ids of known words, ascending.
         spoken: float32 [W, C], log of how many times more often a word is in a label's texts than in all.
     """
@@ -67,14 +67,14 @@ class Scope:
         """Which texts are out of scope, bool [rows]."""
         if not self:
             return np.zeros(len(texts.logits), bool)
-        return self.strangeness(texts) > self.limit
+        return self.outlier_score(texts) > self.limit
 
-    def strangeness(self, texts: Readings) -> np.ndarray:
+    def outlier_score(self, texts: Readings) -> np.ndarray:
         """How unlike known texts each text is, float32 [rows]; only comparable within a model."""
         return self.features(texts) @ self.weights
 
     def features(self, texts: Readings) -> np.ndarray:
-        """What strangeness is made of, float32 [rows, 4].
+        """What the outlier score is made of, float32 [rows, 4].
 
         The distances to directions and places, -log of the highest probability, and minus how much the words speak for that label: the
         sum of their logarithms, as in naive Bayes, without words that are not known (Manning et al. 2008, section 13.2).

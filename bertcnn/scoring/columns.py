@@ -32,7 +32,7 @@ class OutputColumns:
     def counts(self, frame: Frame, places: list[int]) -> np.ndarray:
         """How many rows have no text, then how many got each name, int64 [1 + names]; `places` are the rows' texts in the frame."""
         names = len(self._predictor.hierarchy.names)
-        if not self._predictor.several or frame.probabilities is None:
+        if not self._predictor.multi_label or frame.probabilities is None:
             return np.bincount(frame.labels[places] + 1, minlength=names + 1)
         given = self._predictor.given(frame.probabilities)[places]
         blank = frame.labels[places] < 0
@@ -56,7 +56,7 @@ class OutputColumns:
 
     def _names(self, frame: Frame) -> list[str]:
         """What each text is called; anything for those without a label."""
-        if self._predictor.several and frame.probabilities is not None:
+        if self._predictor.multi_label and frame.probabilities is not None:
             separator = str(self._predictor.bundle.config.label_separator)
             return [join_labels(names, separator) for names in self._predictor.names_given(frame.probabilities)]
         names = self._predictor.hierarchy.answers

@@ -166,8 +166,8 @@ class Frame:
         if places.min() < -1 or places.max() >= labels or decisions.min() < 0 or decisions.max() >= len(DECISIONS):
             return None
         because = np.frombuffer(payload, "<i4", texts * spans, _FRAME.size + 12 * texts).reshape(texts, PHRASES, 2)
-        shares = np.frombuffer(payload, "<f4", texts * columns, _FRAME.size + 4 * texts * (3 + spans)).reshape(texts, columns)
-        return cls(rows, digest, places, confidence, decisions, because, shares if probabilities else None)
+        kept = np.frombuffer(payload, "<f4", texts * columns, _FRAME.size + 4 * texts * (3 + spans)).reshape(texts, columns)
+        return cls(rows, digest, places, confidence, decisions, because, kept if probabilities else None)
 
 
 class Journal:

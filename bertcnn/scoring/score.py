@@ -190,7 +190,7 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
             progress.note(f"{journal.rows:,} rows were answered by an interrupted run: going on from there")
         started = time.perf_counter()
         counts = np.zeros(len(predictor.hierarchy.names) + 1, np.int64)  # of no label, then of each
-        keeps_probabilities = job.probabilities or predictor.several  # by which labels are given, where there may be several
+        keeps_probabilities = job.probabilities or predictor.multi_label  # by which labels are given, where there may be several
         decisions = np.zeros(len(DECISIONS), np.int64)
         with TableWriter(job.target, columns.all, raw=job.raw, overwrite=job.overwrite) as writer:
             for question, frame in _scored(reader, Answering(predictor, journal, keeps_probabilities), choice.text, progress):
@@ -244,7 +244,7 @@ def _header(job: _Job, state: InputState, predictor: Predictor, text_columns: tu
         software=software,
         text_columns=text_columns,
         auto_precision=str(predictor.decisions.auto_precision),
-        probabilities=job.probabilities or predictor.several,
+        probabilities=job.probabilities or predictor.multi_label,
         raw=job.raw,
         labels=len(predictor.hierarchy.names),
         chunk_rows=_CHUNK_ROWS,

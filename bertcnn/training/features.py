@@ -30,25 +30,27 @@ class TokenizedRows:
     Attributes:
         token_ids: per row, int32 [T].
         labels: int [rows], 0 to C - 1; of a row with several labels its rarest.
-        sets: bool [rows, C], which row has which label, if rows may have several; by default each has one.
+        multi_hot: bool [rows, C], which row has which label, if rows may have several; by default each has one.
     """
 
     token_ids: list[np.ndarray]
     labels: np.ndarray
-    sets: np.ndarray | None = None
+    multi_hot: np.ndarray | None = None
 
     def of(self, rows: np.ndarray) -> TokenizedRows:
         """Some of the rows."""
-        return TokenizedRows([self.token_ids[row] for row in rows], self.labels[rows], None if self.sets is None else self.sets[rows])
+        return TokenizedRows(
+            [self.token_ids[row] for row in rows], self.labels[rows], None if self.multi_hot is None else self.multi_hot[rows]
+        )
 
     def with_rows(self, others: TokenizedRows) -> TokenizedRows:
         """These and others behind them; either all may have several labels or none."""
-        sets = None if self.sets is None or others.sets is None else np.concatenate([self.sets, others.sets])
-        return TokenizedRows([*self.token_ids, *others.token_ids], np.concatenate([self.labels, others.labels]), sets)
+        multi_hot = None if self.multi_hot is None or others.multi_hot is None else np.concatenate([self.multi_hot, others.multi_hot])
+        return TokenizedRows([*self.token_ids, *others.token_ids], np.concatenate([self.labels, others.labels]), multi_hot)
 
     def arrays(self) -> list[np.ndarray]:
         """All of it, as few arrays."""
-        return [self.labels, self.lengths, np.concatenate(self.token_ids), *([] if self.sets is None else [self.sets])]
+        return [self.labels, self.lengths, np.concatenate(self.token_ids), *([] if self.multi_hot is None else [self.multi_hot])]
 
     @property
     def lengths(self) -> np.ndarray:

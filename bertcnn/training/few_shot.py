@@ -50,7 +50,7 @@ def train_few_shot(  # noqa: PLR0913 - what a training is made of
         progress: told how far it is.
         **kept: for `train_head`.
     """
-    if label_names is not None and train.sets is None:
+    if label_names is not None and train.multi_hot is None:
         named = TokenizedRows(list(label_names), np.arange(len(label_names)))
         means = mean_embeddings(embed_with(encoder), [*train.token_ids, *named.token_ids], encoder.settings.width)
         without, with_names = accuracy_without_and_with(means[: len(train.labels)], train.labels, means[len(train.labels) :], seed)
@@ -58,7 +58,7 @@ def train_few_shot(  # noqa: PLR0913 - what a training is made of
         progress.note(f"{outcome}: they are {'learned from too' if with_names > without else 'left out'}")
         if with_names > without:
             train = train.with_rows(named)
-    if settings.contrast_steps and train.sets is None:
+    if settings.contrast_steps and train.multi_hot is None:
         tune_by_contrast(encoder, train, settings, seed=seed, progress=progress)
     return train_head(embed_with(encoder), head, train, valid, settings, probe=True, seed=seed, progress=progress, **kept)
 

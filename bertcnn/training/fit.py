@@ -46,19 +46,19 @@ class Examples:
         lengths: int [rows], tokens of each row.
         labels: int [rows], 0 to C - 1.
         packing: puts several of them into one row of a batch, of training rows and then of validation rows too; by default each is one.
-        sets: bool [rows, C], which row has which label, if rows may have several; by default each has the one in `labels`.
+        multi_hot: bool [rows, C], which row has which label, if rows may have several; by default each has the one in `labels`.
     """
 
     collate: Collate
     lengths: np.ndarray
     labels: np.ndarray
     packing: Packing | None = None
-    sets: np.ndarray | None = None
+    multi_hot: np.ndarray | None = None
 
     def judged(self, logits: np.ndarray) -> tuple[float, float]:
         """Macro-F1 of the answers, and the share of rows that are right, in all labels; a label of several is given from 1/2 on."""
-        actual, predicted = (self.labels, logits.argmax(axis=1)) if self.sets is None else (self.sets, logits > 0)
-        right = predicted == actual if self.sets is None else (predicted == actual).all(axis=1)
+        actual, predicted = (self.labels, logits.argmax(axis=1)) if self.multi_hot is None else (self.multi_hot, logits > 0)
+        right = predicted == actual if self.multi_hot is None else (predicted == actual).all(axis=1)
         return float(f1_score(actual, predicted, average="macro", zero_division=0.0)), float(np.mean(right))
 
 
@@ -209,11 +209,11 @@ class Fit:
             schedule, layer_share(self.layers, settings), weight_decay=settings.weight_decay, clip_norm=settings.gradient_clip
         )
         classes = model.output.shape[-1]
-        if train.sets is None:
+        if train.multi_hot is None:
             loss = smoothed_cross_entropy(settings.label_smoothing)
             self.weights = class_weights(train.labels, classes, settings.class_weight)
         else:  # the label weights go into the loss, since a row has several
-            loss = independent_cross_entropy(positive_weights(train.sets, settings.class_weight))
+            loss = independent_cross_entropy(positive_weights(train.multi_hot, settings.class_weight))
             self.weights = np.ones(classes, np.float32)
         self.step = make_step(model, self.optimizer, loss)
         self.forward = Forward(model, self.padded_lengths)
@@ -315,10 +315,10 @@ def labelled_batches(examples: Examples, plans: Plans, weights: np.ndarray) -> L
         taken = slots >= 0
         labels = examples.labels[slots[taken]]
         targets = np.zeros((*slots.shape, len(weights)), np.float32)
-        if examples.sets is None:
+        if examples.multi_hot is None:
             targets[taken, labels] = 1.0
         else:
-            targets[taken] = examples.sets[slots[taken]]
+            targets[taken] = examples.multi_hot[slots[taken]]
         row_weights = np.zeros(slots.shape, np.float32)
         row_weights[taken] = weights[labels]
         yield examples.collate(plan), targets, row_weights
@@ -335,16 +335,16 @@ def class_weights(labels: np.ndarray, classes: int, rule: ClassWeight | None) ->
     return (weights / np.mean(weights[labels])).astype(np.float32)
 
 
-def positive_weights(sets: np.ndarray, rule: ClassWeight | None) -> np.ndarray:
+def positive_weights(multi_hot: np.ndarray, rule: ClassWeight | None) -> np.ndarray:
     """How much more a label that a row has counts than one that it has not, float32 [C], at most 100.
 
     "balanced" is the rows without the label for each row with it; "sqrt" is its square root; "none", the default, is 1: with weights a
     label's probability is too high, and a threshold does for rare labels what a weight would.
 
     Args:
-        sets: bool [rows, C], which row has which label.
+        multi_hot: bool [rows, C], which row has which label.
         rule: "none", "sqrt" or "balanced"; by default "none".
     """
-    having = np.maximum(sets.sum(axis=0), 1)
+    having = np.maximum(multi_hot.sum(axis=0), 1)
     power = {"none": 0.0, "sqrt": 0.5, "balanced": 1.0}[rule or "none"]
-    return np.minimum((np.maximum(len(sets) - having, 1) / having) ** power, _MOST_WEIGHT).astype(np.float32)
+    return np.minimum((np.maximum(len(multi_hot) - having, 1) / having) ** power, _MOST_WEIGHT).astype(np.float32)

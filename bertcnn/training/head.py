@@ -83,7 +83,7 @@ def train_head(  # noqa: PLR0913 - what a training is made of
 
         def examples(chosen: np.ndarray) -> Examples:
             part = rows.of(chosen)
-            return Examples(features.of(chosen).collate, part.lengths, part.labels, sets=part.sets)
+            return Examples(features.of(chosen).collate, part.lengths, part.labels, multi_hot=part.multi_hot)
 
         def learn(chosen: np.ndarray, **kept: Any) -> FitResult:  # noqa: ANN401
             if probe:
@@ -105,6 +105,6 @@ def train_head(  # noqa: PLR0913 - what a training is made of
 
 def _weighted(rows: TokenizedRows, classes: int, settings: TrainingSettings) -> tuple[np.ndarray, np.ndarray]:
     """Labels, and what each counts, as `start_from_probe` takes them."""
-    if rows.sets is None:
+    if rows.multi_hot is None:
         return rows.labels, class_weights(rows.labels, classes, settings.class_weight)[rows.labels]
-    return rows.sets, np.where(rows.sets, positive_weights(rows.sets, settings.class_weight), np.float32(1))
+    return rows.multi_hot, np.where(rows.multi_hot, positive_weights(rows.multi_hot, settings.class_weight), np.float32(1))

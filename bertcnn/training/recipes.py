@@ -16,7 +16,7 @@ from bertcnn.models.classifier import BertCnn, CnnHead
 from bertcnn.models.forward import Inputs
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
-from bertcnn.settings import FEW_SHOT, FROZEN, FROZEN_SEVERAL, FULL, HeadSettings, Recipe, TrainingSettings
+from bertcnn.settings import FEW_SHOT, FROZEN, FROZEN_MULTI_LABEL, FULL, HeadSettings, Recipe, TrainingSettings
 from bertcnn.training.features import Embed, TokenizedRows, keras_embed
 from bertcnn.training.few_shot import train_few_shot
 from bertcnn.training.fit import Examples, Fit, FitResult
@@ -25,12 +25,12 @@ from bertcnn.training.pieces import on_used_pieces, put_back, renumbered
 from bertcnn.training.savepoints import Savepoints
 
 
-def recipe_settings(recipe: Recipe, changes: dict[str, object], *, several: bool = False) -> TrainingSettings:
+def recipe_settings(recipe: Recipe, changes: dict[str, object], *, multi_label: bool = False) -> TrainingSettings:
     """The recipe's defaults, where rows may have several labels if so, with `changes`; unknown names and impossible values are refused.
 
     Epochs that are asked for hold as they are, also on a small file.
     """
-    defaults = {"few-shot": FEW_SHOT, "frozen": FROZEN_SEVERAL if several else FROZEN}.get(recipe, FULL)
+    defaults = {"few-shot": FEW_SHOT, "frozen": FROZEN_MULTI_LABEL if multi_label else FROZEN}.get(recipe, FULL)
     as_asked = {"fewest_steps": 0} if "epochs" in changes else {}
     return TrainingSettings(**{**defaults.model_dump(), **as_asked, **changes})
 
@@ -74,7 +74,9 @@ def train(  # noqa: PLR0913 - what a training is made of
     Returns:
         The classifier with the weights of that epoch, and the story of its training.
     """
-    classes = int(max(train_rows.labels.max(), valid_rows.labels.max())) + 1 if train_rows.sets is None else train_rows.sets.shape[1]
+    classes = (
+        int(max(train_rows.labels.max(), valid_rows.labels.max())) + 1 if train_rows.multi_hot is None else train_rows.multi_hot.shape[1]
+    )
     cnn_head = CnnHead(encoder.settings.width, classes, head, seed=seed, name="head")
     given = train_rows, valid_rows, settings
     common: dict[str, Any] = {"seed": seed, "progress": progress, "savepoints": savepoints}
@@ -109,7 +111,7 @@ def fit_everything(
         def collate(plan: BatchPlan | PackedPlan) -> Inputs:
             return lay_out(token_ids, plan) if isinstance(plan, PackedPlan) else pad(token_ids, plan).inputs()
 
-        return Examples(collate, rows.lengths, rows.labels, packing, rows.sets)
+        return Examples(collate, rows.lengths, rows.labels, packing, rows.multi_hot)
 
     model, layers = BertCnn(small, learning, name="classifier"), encoder.settings.layers
     result = Fit(model, examples(train), examples(valid), settings, layers=layers, seed=seed, progress=progress, **kept).run()

@@ -155,8 +155,8 @@ def test_the_decisions_in_numbers_and_words():
 
 
 def test_held_out_answers_are_kept_without_their_order():
-    shares = np.array([[0.75, 0.25], [0.125, 0.875], [0.5, 0.5]], np.float32)
-    assert held_out_answers(shares, np.array([0, 0, 1])) == HeldOut(
+    probabilities = np.array([[0.75, 0.25], [0.125, 0.875], [0.5, 0.5]], np.float32)
+    assert held_out_answers(probabilities, np.array([0, 0, 1])) == HeldOut(
         confidence=(0.875, 0.75, 0.5), predicted=(1, 0, 0), right=(False, True, False)
     )
 
@@ -164,14 +164,17 @@ def test_held_out_answers_are_kept_without_their_order():
 def test_rows_out_of_scope_are_counted_and_decide_nothing():
     generator = np.random.default_rng(4)
     confidence, right = draw(generator, 400)
-    shares = np.stack([confidence, 1 - confidence], axis=1).astype(np.float32)
+    probabilities = np.stack([confidence, 1 - confidence], axis=1).astype(np.float32)
     outside = generator.random(400) < 0.1
     right[outside] = False
     labels = np.where(right, 0, 1)
-    answers = held_out_answers(shares, labels, outside)
+    answers = held_out_answers(probabilities, labels, outside)
     assert (len(answers.right), answers.out_of_scope) == ((~outside).sum(), outside.sum())
     decisions = decide(answers, LABELS, PrecisionTargets.of(0.9))
-    assert decisions.thresholds == decide(held_out_answers(shares[~outside], labels[~outside]), LABELS, PrecisionTargets.of(0.9)).thresholds
+    assert (
+        decisions.thresholds
+        == decide(held_out_answers(probabilities[~outside], labels[~outside]), LABELS, PrecisionTargets.of(0.9)).thresholds
+    )
     found = automation(decisions)
     assert (found.rows, found.out_of_scope) == (400, outside.sum())
     assert found.share == found.automatic / 400

@@ -93,8 +93,8 @@ def test_a_text_in_other_words_than_its_labels_is_stranger():
     own = texts(generator, labels)
     others = replace(own, words=texts(generator, (labels + 1) % LABELS).words)
     unknown = replace(own, words=np.empty((0, 2), np.int64))
-    strangeness = [scope.strangeness(text).mean() for text in (own, unknown, others)]
-    assert strangeness == sorted(strangeness)
+    outlier_score = [scope.outlier_score(text).mean() for text in (own, unknown, others)]
+    assert outlier_score == sorted(outlier_score)
     np.testing.assert_array_equal(scope.features(own)[:, :3], scope.features(others)[:, :3])
 
 
@@ -145,21 +145,21 @@ def test_rows_that_are_all_the_same_do_no_harm():
     same = readings(np.ones((60, 3)), np.ones((60, 5)), np.ones((60, 1), int))
     scope = learn_scope(same, np.zeros(60, int), same)
     assert not scope.outside(same).any()
-    assert np.isfinite(scope.strangeness(readings(np.zeros((1, 3)), np.zeros((1, 5)), np.ones((1, 0), int)))).all()
+    assert np.isfinite(scope.outlier_score(readings(np.zeros((1, 3)), np.zeros((1, 5)), np.ones((1, 0), int)))).all()
 
 
 def test_many_rows_and_none_are_looked_at_alike(monkeypatch):
     scope, rows = learned(), foreign(np.random.default_rng(3), 50)
-    whole = scope.strangeness(rows)
+    whole = scope.outlier_score(rows)
     monkeypatch.setattr("bertcnn.saved.scope._PRODUCTS", 100)
-    np.testing.assert_allclose(scope.strangeness(rows), whole, rtol=1e-5)
+    np.testing.assert_allclose(scope.outlier_score(rows), whole, rtol=1e-5)
     assert scope.outside(foreign(np.random.default_rng(3), 0)).shape == (0,)
 
 
 def test_a_scope_comes_back_from_its_tensors():
     scope, rows = learned(), foreign(np.random.default_rng(3), 50)
     again = Scope.of_tensors(scope.tensors(), LABELS, WIDTH)
-    np.testing.assert_array_equal(again.strangeness(rows), scope.strangeness(rows))
+    np.testing.assert_array_equal(again.outlier_score(rows), scope.outlier_score(rows))
     assert again.limit == pytest.approx(scope.limit)
     np.testing.assert_array_equal(again.words, scope.words)
     assert not Scope.of_tensors(Scope().tensors(), LABELS, WIDTH)
@@ -169,7 +169,7 @@ def test_a_scope_of_before_there_were_words_is_what_it_was():
     scope, rows = learned(), foreign(np.random.default_rng(3), 50)
     old = {name: tensor for name, tensor in scope.tensors().items() if name not in ("words", "spoken")}
     again = Scope.of_tensors({**old, "weights": scope.weights[:3]}, LABELS, WIDTH)
-    np.testing.assert_allclose(again.strangeness(rows), scope.features(rows)[:, :3] @ scope.weights[:3], rtol=1e-5)
+    np.testing.assert_allclose(again.outlier_score(rows), scope.features(rows)[:, :3] @ scope.weights[:3], rtol=1e-5)
 
 
 @pytest.mark.parametrize(

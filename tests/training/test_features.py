@@ -28,14 +28,14 @@ def test_some_rows_and_more_rows(make_rows):
     part = joined.of(np.array([6, 1]))
     np.testing.assert_array_equal(part.token_ids[0], more.token_ids[1])
     assert part.labels.tolist() == [more.labels[1], few.labels[1]]
-    assert part.sets is None
+    assert part.multi_hot is None
 
 
 def test_rows_with_several_labels_keep_them(make_rows):
     rows = make_rows(4, 0)
-    sets = np.eye(4, 3, dtype=bool)
-    several = TokenizedRows(rows.token_ids, rows.labels, sets)
-    np.testing.assert_array_equal(several.with_rows(several.of(np.array([2]))).sets, sets[[0, 1, 2, 3, 2]])
+    multi_hot = np.eye(4, 3, dtype=bool)
+    several = TokenizedRows(rows.token_ids, rows.labels, multi_hot)
+    np.testing.assert_array_equal(several.with_rows(several.of(np.array([2]))).multi_hot, multi_hot[[0, 1, 2, 3, 2]])
 
 
 def test_features_that_there_is_no_room_for_are_refused_instead_of_killing_the_process(make_rows, tiny_encoder, tmp_path, largest_file):

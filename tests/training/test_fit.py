@@ -249,16 +249,16 @@ def test_sqrt_weights_are_half_as_strong(labels):
 
 
 def test_by_default_rare_labels_count_more_but_not_where_rows_may_have_several():
-    labels, sets = np.array([0, 0, 0, 0, 1]), np.array([[1, 0]] * 4 + [[0, 1]], bool)
+    labels, multi_hot = np.array([0, 0, 0, 0, 1]), np.array([[1, 0]] * 4 + [[0, 1]], bool)
     np.testing.assert_array_equal(class_weights(labels, 2, TrainingSettings().class_weight), class_weights(labels, 2, "sqrt"))
-    np.testing.assert_array_equal(positive_weights(sets, TrainingSettings().class_weight), [1.0, 1.0])
+    np.testing.assert_array_equal(positive_weights(multi_hot, TrainingSettings().class_weight), [1.0, 1.0])
 
 
 def test_a_label_of_several_counts_by_the_rows_without_it():
-    sets = np.array([[1, 0, 1]] + [[1, 0, 0]] * 8, bool)
-    assert positive_weights(sets, "balanced").tolist() == [pytest.approx(1 / 9), 8.0, 8.0]
-    np.testing.assert_allclose(positive_weights(sets, "sqrt") ** 2, positive_weights(sets, "balanced"), rtol=1e-6)
-    assert positive_weights(sets, "none").tolist() == [1.0] * 3
+    multi_hot = np.array([[1, 0, 1]] + [[1, 0, 0]] * 8, bool)
+    assert positive_weights(multi_hot, "balanced").tolist() == [pytest.approx(1 / 9), 8.0, 8.0]
+    np.testing.assert_allclose(positive_weights(multi_hot, "sqrt") ** 2, positive_weights(multi_hot, "balanced"), rtol=1e-6)
+    assert positive_weights(multi_hot, "none").tolist() == [1.0] * 3
     assert positive_weights(np.eye(1, 2000, dtype=bool).T, "balanced").tolist() == [100.0]
 
 
@@ -267,16 +267,16 @@ def no_inputs(_):
 
 
 def test_rows_of_several_labels_are_judged_whole():
-    sets = np.array([[1, 1], [0, 1], [0, 0]], bool)
-    examples = Examples(no_inputs, np.ones(3, int), np.array([0, 1, 0]), sets=sets)
+    multi_hot = np.array([[1, 1], [0, 1], [0, 0]], bool)
+    examples = Examples(no_inputs, np.ones(3, int), np.array([0, 1, 0]), multi_hot=multi_hot)
     macro_f1, right = examples.judged(np.array([[1.0, 1.0], [1.0, 1.0], [-1.0, -1.0]]))
     assert right == pytest.approx(2 / 3)
     assert macro_f1 == pytest.approx((2 / 3 + 1) / 2)
 
 
 def test_the_targets_of_several_labels_are_the_rows_own():
-    sets = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 1]], bool)
-    examples = Examples(no_inputs, np.ones(3, int), np.array([0, 1, 2]), sets=sets)
+    multi_hot = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 1]], bool)
+    examples = Examples(no_inputs, np.ones(3, int), np.array([0, 1, 2]), multi_hot=multi_hot)
     ((_, targets, weights),) = labelled_batches(examples, [BatchPlan(np.array([2, 0]), 1, 4)], np.ones(3, np.float32))
     np.testing.assert_array_equal(targets, [[0, 0, 1], [1, 1, 0], [0, 0, 0], [0, 0, 0]])
     np.testing.assert_array_equal(weights, [1, 1, 0, 0])

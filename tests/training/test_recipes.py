@@ -96,9 +96,9 @@ def test_a_recipes_settings_are_its_defaults_with_changes():
     assert recipe_settings("full", {}) == recipe_settings("auto", {}) == FULL
     assert recipe_settings("few-shot", {"epochs": 7}) == FEW_SHOT.model_copy(update={"epochs": 7})
     assert recipe_settings("frozen", {"batch_size": 7}) == FROZEN.model_copy(update={"batch_size": 7})
-    assert recipe_settings("frozen", {}, several=True) == FROZEN.model_copy(update={"fewest_steps": 600})
-    assert recipe_settings("frozen", {"fewest_steps": 5}, several=True).fewest_steps == 5
-    assert recipe_settings("full", {}, several=True) == FULL
+    assert recipe_settings("frozen", {}, multi_label=True) == FROZEN.model_copy(update={"fewest_steps": 600})
+    assert recipe_settings("frozen", {"fewest_steps": 5}, multi_label=True).fewest_steps == 5
+    assert recipe_settings("full", {}, multi_label=True) == FULL
 
 
 def test_epochs_that_are_asked_for_hold_on_a_small_file_too():
