@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bertcnn.cli.options import Force, Label, MultiLabel, Text
 from bertcnn.cli.quiet import load_keras
 from bertcnn.cli.telling import tell
 from bertcnn.disk.files import as_json, check_file_target, write_whole
@@ -23,19 +24,16 @@ _WIDEST = 100  # columns, on a wide terminal
 
 def check(
     data: Annotated[Path, typer.Argument(help="File of texts, with or without labels: .csv .tsv .jsonl (.gz) .parquet .xlsx")],
-    text: Annotated[str | None, typer.Option("--text", help="Text column, or several with commas between.", show_default="guessed")] = None,
-    label: Annotated[str | None, typer.Option("--label", help="Label column.", show_default="guessed")] = None,
-    multi_label: Annotated[
-        str,
-        typer.Option(help="What parts the labels of a row that has several, such as ','. no: none does.", show_default="; | or lists"),
-    ] = "auto",
+    text: Text = None,
+    label: Label = None,
+    multi_label: MultiLabel = "auto",
     fix: Annotated[
         Path | None,
         typer.Option("--fix", help="Write all rows here, with the columns suggested_label and finding added.", show_default=False),
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Also write the report to this file.", show_default=False)] = None,
     encoder: Annotated[str, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.")] = "minilm-l6",
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    force: Force = False,
 ) -> None:
     """Find what is wrong with a file before training on it: label errors, duplicates, leaks and more."""
     from bertcnn.cli.progress import show_progress

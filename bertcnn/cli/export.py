@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bertcnn.cli.options import Model
 from bertcnn.cli.quiet import load_keras
 from bertcnn.cli.telling import tell
 
@@ -19,7 +20,7 @@ _NEXT = {
 
 
 def export(
-    model: Annotated[Path, typer.Argument(help="Folder of a trained model.", show_default=False)],
+    model: Model,
     form: Annotated[
         str,
         typer.Option(

@@ -29,3 +29,14 @@ def load_keras() -> None:
 def skip_converter() -> None:
     """Have OpenVINO imported without its converter of other libraries' models, which is half of its import and not used by a command."""
     sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type] # None: importing it fails, which OpenVINO expects
+
+
+def prepare_engine(engine: str) -> None:
+    """Refuse an unknown engine; import Keras quietly, seconds of work, for the one that needs it."""
+    from bertcnn.engines import check_engine
+
+    check_engine(engine)
+    if engine == "keras":
+        load_keras()
+    else:
+        skip_converter()

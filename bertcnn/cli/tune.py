@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bertcnn.cli.interrupts import INTERRUPTED, Told
+from bertcnn.cli.options import Force, Label, Text
 from bertcnn.cli.quiet import load_keras
 from bertcnn.cli.telling import tell
 from bertcnn.errors import SettingsError
@@ -26,15 +27,15 @@ def tune(
     minutes: Annotated[float, typer.Option(help="Time limit.")] = 30.0,
     trials: Annotated[int | None, typer.Option(help="Stop after so many trials.", show_default="by time only")] = None,
     recipe: Annotated[str, typer.Option(help="Whose settings: frozen, full, or auto: choose.")] = "auto",
-    text: Annotated[str | None, typer.Option("--text", help="Text column, or several with commas between.", show_default="guessed")] = None,
-    label: Annotated[str | None, typer.Option("--label", help="Label column.", show_default="guessed")] = None,
+    text: Text = None,
+    label: Label = None,
     valid: Annotated[Path | None, typer.Option(help="Labelled file of validation rows.", show_default="rows of DATA")] = None,
     multi_label: Annotated[
         str, typer.Option(help="no: a cell is one label, also with ; or | in it.", show_default="rows with several are refused")
     ] = "auto",
     encoder: Annotated[str, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.")] = _ENCODER,
     seed: Annotated[int, typer.Option(help="Makes a search of so many trials repeat exactly.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    force: Force = False,
 ) -> None:
     """Search better settings for `bertcnn train --settings`, by macro-F1 on validation rows, within a time limit.
 

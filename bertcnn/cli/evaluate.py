@@ -1,0 +1,67 @@
+"""`bertcnn evaluate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bertcnn.cli.options import Engine, Force, Label, Model, Text
+from bertcnn.cli.quiet import prepare_engine
+from bertcnn.cli.telling import tell
+from bertcnn.disk.files import as_json, check_file_target, write_whole
+from bertcnn.errors import OutputError
+
+
+def evaluate(
+    model: Model,
+    data: Annotated[Path, typer.Argument(help="Labelled file the model has not learned from.", show_default=False)],
+    text: Text = None,
+    label: Label = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.", show_default=False)] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", help="Also write a report with examples: a folder, or an .html file.", show_default=False),
+    ] = None,
+    engine: Engine = "auto",
+    force: Force = False,
+) -> None:
+    """Compare a model's answers with the labels of a file."""
+    from bertcnn.cli.evaluation import show_evaluation
+    from bertcnn.cli.progress import show_progress
+    from bertcnn.data.formats import check_input
+    from bertcnn.saved.bundle import read_config
+
+    check_input(data)
+    read_config(model)
+    if json_file is not None:
+        check_file_target(json_file, force, others=[data], option="--json")
+    prepare_engine(engine)
+    page = None
+    if report is not None:
+        from bertcnn.reporting import report_path
+
+        page = report_path(report, model=model, data=data, overwrite=force)
+        if json_file is not None and page.resolve() == json_file.resolve():
+            raise OutputError(f"{page} for --report and for --json", expected="two different files", fix="choose another name for one")
+    from bertcnn.labelled import evaluate_csv
+
+    with show_progress() as progress:
+        figures = evaluate_csv(
+            model,
+            data,
+            text=text,
+            label=label,
+            engine=engine,  # type: ignore[arg-type]
+            report=report,
+            overwrite=force,
+            progress=progress,
+        )
+    if json_file is not None:  # before anything is printed: who reads that may stop reading
+        write_whole(json_file, as_json(figures.to_json()), overwrite=force)
+    show_evaluation(figures)
+    if json_file is not None:
+        tell(f"Figures written to {json_file}")
+    if page is not None:
+        tell(f"Report written to {page}; it quotes texts of {data}")

@@ -1,0 +1,22 @@
+"""Arguments and options that commands have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Model = Annotated[Path, typer.Argument(help="Folder of a trained model.", show_default=False)]
+Text = Annotated[str | None, typer.Option("--text", help="Text column, or several with commas between.", show_default="guessed")]
+Label = Annotated[str | None, typer.Option("--label", help="Label column.", show_default="guessed")]
+Engine = Annotated[str, typer.Option("--engine", help="openvino: compiled, fast. keras: the reference.", show_default="openvino")]
+AutoPrecision = Annotated[
+    str | None,
+    typer.Option("--auto-precision", help="How often automatic answers have to be right, as for train.", show_default="as at training"),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+MultiLabel = Annotated[
+    str,
+    typer.Option(help="What parts the labels of a row that has several, such as ','. no: none does.", show_default="; | or lists"),
+]

@@ -1,0 +1,70 @@
+"""`bertcnn score`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bertcnn.cli.interrupts import INTERRUPTED, Told
+from bertcnn.cli.options import AutoPrecision, Engine, Force, Model, Text
+from bertcnn.cli.quiet import prepare_engine
+from bertcnn.cli.telling import tell
+
+
+def score(
+    model: Model,
+    source: Annotated[Path, typer.Argument(metavar="IN", help="File of texts: .csv .tsv .jsonl (.gz) .parquet .xlsx", show_default=False)],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="File to write, in the format of its extension.", show_default=False)],
+    text: Text = None,
+    probabilities: Annotated[bool, typer.Option("--probabilities", help="Also write a p_LABEL column for every label.")] = False,
+    auto_precision: AutoPrecision = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Do not quote cells that a spreadsheet would run as a formula.")] = False,
+    force: Force = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Forget what an interrupted run has answered.")] = False,
+    engine: Engine = "auto",
+) -> None:
+    """Classify every row of a file; the output has the input's columns and rows, then ours.
+
+    After an interruption, even a kill or a full disk, the same command goes on where it was.
+    """
+    from bertcnn.cli.progress import duration, show_progress
+    from bertcnn.data.formats import check_input
+    from bertcnn.data.writing import check_output
+    from bertcnn.saved.bundle import read_config
+
+    check_output(target, force)
+    check_input(source)
+    read_config(model)
+    prepare_engine(engine)
+    from bertcnn.scoring.score import ScoringInterrupted, score_csv
+
+    try:
+        with show_progress() as progress:
+            report = score_csv(
+                model,
+                source,
+                target,
+                text=text,
+                auto_precision=auto_precision,
+                probabilities=probabilities,
+                raw=raw,
+                overwrite=force,
+                restart=restart,
+                engine=engine,  # type: ignore[arg-type]
+                progress=progress,
+            )
+    except ScoringInterrupted as stop:
+        again = "The same command without --restart" if restart else "The same command"
+        tell(f"\nbertcnn: interrupted; {stop.rows:,} rows are answered and kept, nothing was half-written. {again} goes on from there.")
+        raise Told(INTERRUPTED) from None
+    counts = ", ".join(f"{name} {count:,}" for name, count in list(report.labels.items())[:8]) or "no labels"
+    tell(f"Wrote {target}: {report.rows:,} rows in {duration(report.seconds)} ({counts}).")
+    decided = ", ".join(f"{name} {count:,} ({count / report.rows:.0%})" for name, count in report.decisions.items())
+    if decided:
+        tell(f"Decisions: {decided}.")
+    if report.blank:
+        tell(f"{report.blank:,} rows have no text; they got no label.")
+    if report.rejects is not None:
+        tell(f"{report.rejected:,} rows could not be read; they and the reasons are in {report.rejects}")

@@ -1,0 +1,141 @@
+"""`bertcnn train`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bertcnn.cli.interrupts import INTERRUPTED, Told
+from bertcnn.cli.options import Force, Label, MultiLabel, Text
+from bertcnn.cli.quiet import load_keras
+from bertcnn.cli.telling import tell
+from bertcnn.cli.tune import training_plan
+
+
+def train(
+    data: Annotated[Path, typer.Argument(help="Labelled file: .csv .tsv .jsonl (each also .gz) .parquet .xlsx", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", help="Folder to save the model in.", show_default=False)],
+    text: Text = None,
+    label: Label = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.", show_default="minilm-l6")
+    ] = None,
+    valid: Annotated[
+        Path | None, typer.Option(help="Labelled file that chooses epoch and thresholds.", show_default="a tenth of DATA, 10,000 at most")
+    ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            help="full: train everything. frozen: the head only. few-shot: for few rows a label. auto: choose.",
+            show_default="auto",
+        ),
+    ] = None,
+    settings: Annotated[Path | None, typer.Option(help="File that `bertcnn tune` wrote; other options win.", show_default=False)] = None,
+    seed: Annotated[int, typer.Option(help="Makes a run repeat exactly.")] = 0,
+    epochs: Annotated[
+        int | None,
+        typer.Option(help="Passes over the rows, at most; where auto takes frozen, that recipe's own.", show_default="by recipe"),
+    ] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default="by recipe")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Rows of a batch.", show_default="by recipe")] = None,
+    class_weight: Annotated[
+        str | None, typer.Option(help="none, sqrt or balanced: rare labels count more.", show_default="sqrt; none for several a row")
+    ] = None,
+    min_rows: Annotated[
+        int, typer.Option(help="Merge labels with fewer rows: A > B > C into A > B, others into 'other'.", show_default="none are merged")
+    ] = 0,
+    multi_label: MultiLabel = "auto",
+    time_budget: Annotated[
+        float | None,
+        typer.Option(
+            help="Minutes: auto measures this machine and keeps within them, on a part of the rows if need be.",
+            show_default="15, on a usual machine",
+        ),
+    ] = None,
+    trainings: Annotated[
+        int | None,
+        typer.Option(help="Train so often, from the same start, and average the weights.", show_default="2 with full, else 1"),
+    ] = None,
+    refit: Annotated[
+        bool | None,
+        typer.Option(
+            "--refit/--no-refit",
+            help="In the end, train once more on all rows, in twice the time; not with --valid.",
+            show_default="few-shot only",
+        ),
+    ] = None,
+    auto_precision: Annotated[
+        str, typer.Option(help="How often automatic answers have to be right; also by label: 0.95,billing=0.99")
+    ] = "0.95",
+    force: Force = False,
+) -> None:
+    """Train a classifier on a labelled file."""
+    from bertcnn.cli.progress import duration, show_progress
+    from bertcnn.data.formats import check_input
+    from bertcnn.disk.folders import real_folder
+    from bertcnn.saved.bundle import check_bundle_target
+    from bertcnn.settings import PrecisionTargets
+
+    PrecisionTargets.of(auto_precision)
+    plan = training_plan(settings, encoder, recipe)
+    check_bundle_target(out, force)
+    for path in (data, valid):
+        if path is not None:
+            check_input(path)
+    load_keras()
+    from bertcnn.classifier import BertCNNClassifier
+    from bertcnn.labelled import train_csv
+    from bertcnn.training.savepoints import savepoint_folder
+
+    given = {
+        "epochs": epochs,
+        "learning_rate": learning_rate,
+        "batch_size": batch_size,
+        "class_weight": class_weight,
+        "time_budget": time_budget,
+        "trainings": trainings,
+        "refit": refit,
+    }
+    changes = {**plan.training, **{name: value for name, value in given.items() if value is not None}}
+    with show_progress() as progress:
+        classifier = BertCNNClassifier(
+            plan.encoder,
+            recipe=plan.recipe,  # type: ignore[arg-type]
+            seed=seed,
+            training=changes,
+            auto_precision=auto_precision,
+            head=plan.head,
+            progress=progress,
+        )
+        command = shlex.join(["bertcnn", *sys.argv[1:]])
+        try:
+            report = train_csv(
+                data,
+                out,
+                classifier,
+                text=text,
+                label=label,
+                valid=valid,
+                min_rows=min_rows,
+                multi_label=multi_label,
+                overwrite=force,
+                command=command,
+            )
+        except KeyboardInterrupt:
+            if not savepoint_folder(real_folder(out)).is_dir():
+                raise
+            tell(
+                "\nbertcnn: interrupted; nothing was half-written. "
+                "The same command goes on where the training was saved last, a minute ago at most."
+            )
+            raise Told(INTERRUPTED) from None
+    figures = report.metrics
+    tell(
+        f"Saved {out} (model {report.bundle_id[:12]}) after {duration(report.seconds)}: on {figures['rows']:,} validation rows "
+        f"accuracy {figures['accuracy']:.1%}, macro-F1 {figures['macro_f1']:.3f}."
+    )
+    tell(f"Report: {out / 'report.html'}. Next: bertcnn score {out} INBOX.csv SCORED.csv")
