@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from bertcnn.training.features import Embed, TokenizedRows
 from bertcnn.training.fit import FitResult
 from bertcnn.training.head import train_head
 from bertcnn.training.probe import regression
+from bertcnn.training.savepoints import Savepoints
 
 _FOLDS, _ENOUGH = 5, 1000  # folds, as many of which are asked about as have so many rows together
 
@@ -31,7 +31,9 @@ def train_few_shot(  # noqa: PLR0913 - what a training is made of
     label_names: Sequence[np.ndarray] | None = None,
     seed: int,
     progress: Progress,
-    **kept: Any,  # noqa: ANN401
+    savepoints: Savepoints | None = None,
+    known: np.ndarray | None = None,
+    refit: bool = False,
 ) -> FitResult:
     """Tune the encoder by contrast, then train the head from a linear probe; both are changed in place.
 
@@ -48,7 +50,9 @@ def train_few_shot(  # noqa: PLR0913 - what a training is made of
             rows apart.
         seed: of all chance.
         progress: told how far it is.
-        **kept: for `train_head`.
+        savepoints: as for `train_head`.
+        known: as for `train_head`.
+        refit: as for `train_head`.
     """
     if label_names is not None and train.multi_hot is None:
         named = TokenizedRows(list(label_names), np.arange(len(label_names)))
@@ -60,7 +64,19 @@ def train_few_shot(  # noqa: PLR0913 - what a training is made of
             train = train.with_rows(named)
     if settings.contrast_steps and train.multi_hot is None:
         tune_by_contrast(encoder, train, settings, seed=seed, progress=progress)
-    return train_head(embed_with(encoder), head, train, valid, settings, probe=True, seed=seed, progress=progress, **kept)
+    return train_head(
+        embed_with(encoder),
+        head,
+        train,
+        valid,
+        settings,
+        probe=True,
+        refit=refit,
+        seed=seed,
+        progress=progress,
+        savepoints=savepoints,
+        known=known,
+    )
 
 
 def mean_embeddings(embed: Embed, token_ids: Sequence[np.ndarray], width: int) -> np.ndarray:

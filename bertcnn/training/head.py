@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -38,11 +37,13 @@ def fit_head(
     *,
     seed: int,
     progress: Progress,
-    **kept: Any,  # noqa: ANN401
+    savepoints: Savepoints | None = None,
+    like: FitResult | None = None,
 ) -> FitResult:
-    """Train a head on token embeddings from `Features.collate`, as the recipe `frozen` does; `kept` is for `Fit`."""
+    """Train a head on token embeddings from `Features.collate`, as the recipe `frozen` does; see `Fit`."""
     packing, learning = packed_head(head, train.lengths, valid.lengths, settings)
-    result = Fit(learning, replace(train, packing=packing), valid, settings, layers=0, seed=seed, progress=progress, **kept).run()
+    rows = replace(train, packing=packing), valid
+    result = Fit(learning, *rows, settings, layers=0, seed=seed, progress=progress, savepoints=savepoints, like=like).run()
     assign(head.weights, extract(learning.weights), error=TrainingError)
     return result
 
@@ -85,13 +86,13 @@ def train_head(  # noqa: PLR0913 - what a training is made of
             part = rows.of(chosen)
             return Examples(features.of(chosen).collate, part.lengths, part.labels, multi_hot=part.multi_hot)
 
-        def learn(chosen: np.ndarray, **kept: Any) -> FitResult:  # noqa: ANN401
+        def learn(chosen: np.ndarray, savepoints: Savepoints | None = None, like: FitResult | None = None) -> FitResult:
             if probe:
                 start_from_probe(head, features.means(chosen), *_weighted(rows.of(chosen), head.classes, settings))
-            return fit_head(head, examples(chosen), held_out, settings, seed=seed, progress=progress, **kept)
+            return fit_head(head, examples(chosen), held_out, settings, seed=seed, progress=progress, savepoints=savepoints, like=like)
 
         held_out, untrained = examples(np.arange(first, len(rows.labels))), extract(head.weights)
-        result = learn(np.arange(first), savepoints=savepoints)
+        result = learn(np.arange(first), savepoints)
         if known is not None:
             logits = Forward(head, result.padded_lengths).rows(features.of(known).collate, rows.lengths[known])
             result = replace(result, known=(logits, features.means(known)))

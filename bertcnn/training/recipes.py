@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -78,19 +77,18 @@ def train(  # noqa: PLR0913 - what a training is made of
         int(max(train_rows.labels.max(), valid_rows.labels.max())) + 1 if train_rows.multi_hot is None else train_rows.multi_hot.shape[1]
     )
     cnn_head = CnnHead(encoder.settings.width, classes, head, seed=seed, name="head")
-    given = train_rows, valid_rows, settings
+    given = cnn_head, train_rows, valid_rows, settings
     common: dict[str, Any] = {"seed": seed, "progress": progress, "savepoints": savepoints}
     if recipe == "full":
-        result = fit_everything(encoder, cnn_head, *given, like=like, **common)
+        result = fit_everything(encoder, *given, like=like, **common)
     elif recipe == "frozen":
-        result = train_head(embed_with(encoder), cnn_head, *given, known=known, refit=refit, **common)
+        result = train_head(embed_with(encoder), *given, known=known, refit=refit, **common)
     else:
-        few = partial(train_few_shot, encoder, cnn_head, embed_with=embed_with, label_names=label_names)
-        result = few(*given, known=known, refit=refit, **common)
+        result = train_few_shot(encoder, *given, embed_with=embed_with, label_names=label_names, known=known, refit=refit, **common)
     return BertCnn(encoder, cnn_head, name="classifier"), result
 
 
-def fit_everything(
+def fit_everything(  # noqa: PLR0913 - what a training is made of
     encoder: Bert,
     head: CnnHead,
     train: TokenizedRows,
@@ -99,9 +97,10 @@ def fit_everything(
     *,
     seed: int,
     progress: Progress,
-    **kept: Any,  # noqa: ANN401
+    savepoints: Savepoints | None = None,
+    like: FitResult | None = None,
 ) -> FitResult:
-    """Train encoder and head, on the pieces that occur, as the recipe `full` does; both end with the trained weights."""
+    """Train encoder and head, on the pieces that occur, as the recipe `full` does; both end with the trained weights; see `Fit`."""
     small, used = on_used_pieces(encoder, [*train.token_ids, *valid.token_ids], settings, packed=settings.packed)
     packing, learning = packed_head(head, train.lengths, valid.lengths, settings)
 
@@ -114,7 +113,8 @@ def fit_everything(
         return Examples(collate, rows.lengths, rows.labels, packing, rows.multi_hot)
 
     model, layers = BertCnn(small, learning, name="classifier"), encoder.settings.layers
-    result = Fit(model, examples(train), examples(valid), settings, layers=layers, seed=seed, progress=progress, **kept).run()
+    rows = examples(train), examples(valid)
+    result = Fit(model, *rows, settings, layers=layers, seed=seed, progress=progress, savepoints=savepoints, like=like).run()
     assign(head.weights, extract(learning.weights), error=TrainingError)
     put_back(encoder, small, used)
     return result
