@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -353,6 +354,10 @@ def check_texts(texts: Sequence[str]) -> list[str]:
         raise SettingsError(f"{one_line(texts)} of type {type(texts).__name__}", expected="a list of strings", fix="pass a list: [text]")
     if isinstance(texts, str):
         raise SettingsError("one string", expected="a list of strings", fix="put the text in a list: [text]")
+    if isinstance(texts, Set | Mapping):
+        raise SettingsError(
+            f"texts in a {type(texts).__name__}", expected="a list of strings, whose order the answers have", fix="pass a list of the texts"
+        )
     if getattr(texts, "ndim", 1) != 1:
         raise SettingsError(
             f"texts of shape {getattr(texts, 'shape', '?')}",
@@ -362,9 +367,10 @@ def check_texts(texts: Sequence[str]) -> list[str]:
     checked = list(texts)
     for row, text in enumerate(checked):
         if not isinstance(text, str):
+            missing = text is None or (isinstance(text, float) and math.isnan(text)) or type(text).__name__ in ("NAType", "MaskedConstant")
             raise SettingsError(
                 f"{one_line(text)} of type {type(text).__name__} as text number {row + 1}",
                 expected="a string",
-                fix="fill or drop missing texts first, for example with table['text'].fillna('')",
+                fix="fill or drop missing texts first, for example with table['text'].fillna('')" if missing else "pass strings",
             )
     return checked

@@ -240,7 +240,10 @@ def test_no_texts_are_no_answers(predictor):
     [
         ("router", "one string; expected a list"),
         (None, "of type NoneType; expected a list of strings"),
-        (["a", 3], "'3' of type int as text number 2"),
+        (["a", 3], "'3' of type int as text number 2; expected a string. What to do: pass strings"),
+        (["a", float("nan")], "'nan' of type float as text number 2; expected a string. What to do: fill or drop missing texts"),
+        ({"a", "b"}, "texts in a set; expected a list of strings, whose order the answers have"),
+        ({"text": ["a"]}, "texts in a dict; expected a list of strings"),
     ],
 )
 def test_what_is_no_list_of_strings_is_refused(predictor, texts, message):
