@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertcnn.cli.evaluation import show_evaluation
-from bertcnn.cli.progress import duration, show_progress
+from bertcnn.cli.progress import show_progress
 from bertcnn.cli.quiet import load_keras
 from bertcnn.data.columns import ColumnChoice, guess_columns, join_texts
 from bertcnn.data.label_sets import LabelSet, choose_separator, names_in, rarest
@@ -30,6 +30,7 @@ from bertcnn.disk.files import as_json, check_file_target, write_whole
 from bertcnn.errors import BertCNNError
 from bertcnn.saved.bundle import check_bundle_target
 from bertcnn.text.cleaning import is_blank
+from bertcnn.wording import count, duration
 
 HELD_OUT = 0.2  # share of rows the model never sees, to evaluate on
 
@@ -133,7 +134,7 @@ def read(data: Path, text: str | None, label: str | None) -> Data:
     slices = {name: [values[row] for row in usable] for name, values in slice_columns(table, columns).items()}
     left_out = table.rejected + len(table) - len(usable)
     if left_out:
-        print(f"  {left_out} rows left out: {table.rejected} could not be read, the others have no text or no label", flush=True)
+        print(f"  {count(left_out, 'row')} left out: {table.rejected} could not be read, the others have no text or no label", flush=True)
     separator = choose_separator(labels)
     sets = [names_in(cell, separator) for cell in labels]
     found = Counter(name for names in sets for name in names)

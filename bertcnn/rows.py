@@ -18,6 +18,7 @@ from bertcnn.progress import Progress
 from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import WordPieceTokenizer
 from bertcnn.training.features import TokenizedRows
+from bertcnn.wording import count
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class LabelledTexts:
             )
         rows = [row for row, text in enumerate(checked) if not is_blank(text) and not _unlabelled(names[row])]
         if len(rows) < len(checked):
-            progress.note(f"{len(checked) - len(rows)} rows left out: text or label is blank")
+            progress.note(f"{count(len(checked) - len(rows), 'row')} left out: text or label is blank")
         return cls([checked[row] for row in rows], [names[row] for row in rows], rows)
 
     @property

@@ -176,7 +176,7 @@ def test_long_and_blank_rows_are_told_and_auto_says_why(encoder_folder):
     notes = Notes()
     classifier = quick(encoder_folder, recipe="auto", progress=notes)
     classifier.fit([*texts, "", "router " * 200], [*labels, "billing", "hardware"])
-    assert any("1 rows left out" in note for note in notes.notes)
+    assert any("1 row left out" in note for note in notes.notes)
     assert any("longer than 64 tokens" in note for note in notes.notes)
     assert classifier.recipe_[0] == "few-shot"
     assert any(note.startswith("recipe few-shot: ") and "rows a label are few" in note for note in notes.notes)

@@ -24,6 +24,7 @@ from bertcnn.errors import BertCNNError, BundleError, SettingsError, one_line
 from bertcnn.evaluation.decisions import automation, in_words
 from bertcnn.predictor import Phrase
 from bertcnn.scoring.score import ScoringReport
+from bertcnn.wording import count
 
 EXAMPLE = "My router's led is not working, I tried changing the power socket but still nothing."
 FORMATS = ["csv", "tsv", "jsonl", "ndjson", "parquet", "xlsx", "gz"]
@@ -357,7 +358,7 @@ def received(uploaded: Any, trained_on: tuple[str, ...]) -> Upload:  # noqa: ANN
 def show_scored(target: Path, report: ScoringReport) -> None:
     """What became of the rows, the download, and the first rows."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.success(f"{rows_in_words(report.rows)} scored in {report.seconds:.1f} s.", icon=":material/check:")
+        st.success(f"{count(report.rows, 'row')} scored in {report.seconds:.1f} s.", icon=":material/check:")
         st.download_button(
             "Download",
             data=target.read_bytes,  # read when asked for
@@ -370,9 +371,9 @@ def show_scored(target: Path, report: ScoringReport) -> None:
     tell_findings(report)
     automatic = report.decisions.get("auto", 0)
     if report.rows:
-        reasons = [f"{count:,} {DECIDED[name].removeprefix('review: ')}" for name, count in report.decisions.items() if name != "auto"]
+        reasons = [f"{rows:,} {DECIDED[name].removeprefix('review: ')}" for name, rows in report.decisions.items() if name != "auto"]
         shares = (
-            f"{rows_in_words(automatic)} ({automatic / report.rows:.0%}) can be handled automatically, "
+            f"{count(automatic, 'row')} ({automatic / report.rows:.0%}) can be handled automatically, "
             f"{report.rows - automatic:,} for review{': ' * bool(reasons)}{', '.join(reasons)}."
         )
         st.info(shares, icon=":material/bolt:")
@@ -387,11 +388,11 @@ def show_scored(target: Path, report: ScoringReport) -> None:
 def tell_findings(report: ScoringReport) -> None:
     """Blank, refused and renamed: nothing is lost silently."""
     if report.blank:
-        st.info(f"{rows_in_words(report.blank)} without a text got no label.")
+        st.info(f"{count(report.blank, 'row')} without a text got no label.")
     for wanted, written in report.renamed.items():
         st.info(plain(f"The file has a column {wanted} already: ours is called {written}."))
     if report.rejected and report.rejects is not None:
-        st.warning(f"{rows_in_words(report.rejected)} could not be read: not in the scored file.")
+        st.warning(f"{count(report.rejected, 'row')} could not be read: not in the scored file.")
         with st.expander("Rows that could not be read"):
             st.dataframe(first_rows(report.rejects, report.rejects.stat().st_mtime_ns, ()), hide_index=True)
             st.download_button("Download these rows", report.rejects.read_bytes, "rejected-rows.csv", "text/csv", on_click="ignore")
@@ -426,11 +427,6 @@ def show_rows(target: Path, report: ScoringReport) -> None:
     matching = sum(report.decisions[name] for name in decided) if decided else matching
     if matching > ROWS_SHOWN:
         st.caption(f"The first {ROWS_SHOWN:,} of {matching:,} rows; the download has all {report.rows:,}.")
-
-
-def rows_in_words(count: int) -> str:
-    """As "1 row" and "1,200 rows"."""
-    return f"{count:,} row{'' if count == 1 else 's'}"
 
 
 main()

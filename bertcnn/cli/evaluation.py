@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bertcnn.evaluation.metrics import Evaluation
+from bertcnn.wording import count
 
 _LARGEST_MATRIX = 8
 
@@ -15,9 +16,8 @@ _LARGEST_MATRIX = 8
 def show_evaluation(figures: Evaluation) -> None:
     """Print the figures on standard output, at most 80 columns wide in a pipe."""
     console = Console(highlight=False)
-    console.print(
-        f"{figures.rows:,} rows: accuracy {figures.accuracy:.4f}, macro-F1 {figures.macro_f1:.4f}, weighted F1 {figures.weighted_f1:.4f}"
-    )
+    rows = count(figures.rows, "row")
+    console.print(f"{rows}: accuracy {figures.accuracy:.4f}, macro-F1 {figures.macro_f1:.4f}, weighted F1 {figures.weighted_f1:.4f}")
     if figures.several_labels:
         console.print("A row may have several labels; it counts as right if all of them are found and no other is given.")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -31,8 +31,18 @@ def show_evaluation(figures: Evaluation) -> None:
         console.print(_matrix(figures))
     if figures.most_confused:
         console.print("Most confused, missed and given instead:" if figures.several_labels else "Most confused:")
-        for pair in figures.most_confused:
-            console.print(Text(f"  {pair.actual} called {pair.predicted}: {pair.count} rows ({pair.share:.1%} of {pair.actual})"))
+        console.print(_confused(figures))
+
+
+def _confused(figures: Evaluation) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("label", overflow="fold")
+    table.add_column("called", overflow="fold")
+    table.add_column("rows", justify="right", no_wrap=True)
+    table.add_column("share", justify="right", no_wrap=True)
+    for pair in figures.most_confused:
+        table.add_row(Text(pair.actual), Text(pair.predicted), f"{pair.count:,}", f"{pair.share:.1%}")
+    return table
 
 
 def _matrix(figures: Evaluation) -> Table:

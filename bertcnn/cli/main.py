@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from typing import Annotated
 
 import typer
 
@@ -23,15 +24,32 @@ from bertcnn.cli.tune import tune
 from bertcnn.disk.files import DISK_FULL, MORE_ROOM
 from bertcnn.errors import BertCNNError, OutputError
 
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"bertcnn {version('bertcnn')}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="bertcnn",
-    help="From a CSV of labelled tickets to a text classifier a support team can trust.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     epilog="Start with: bertcnn train tickets.csv --out models/triage",
 )
+
+
+@app.callback()
+def bertcnn(
+    version: Annotated[bool, typer.Option("--version", help="Tell the version and end.", callback=_tell_version, is_eager=True)] = False,
+) -> None:
+    """From a CSV of labelled tickets to a text classifier a support team can trust."""
+
+
 app.add_typer(encoder_app, name="encoder")
 app.command()(train)
 app.command()(evaluate)

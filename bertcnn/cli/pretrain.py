@@ -11,6 +11,7 @@ from bertcnn.cli.interrupts import INTERRUPTED, Told
 from bertcnn.cli.quiet import load_keras
 from bertcnn.cli.telling import tell
 from bertcnn.errors import SettingsError
+from bertcnn.wording import duration
 
 
 def pretrain(
@@ -59,7 +60,7 @@ def pretrain(
     After an interruption, even a kill or a full disk, the same command goes on where it was. Checkpoints lie in OUT.checkpoints until the
     encoder is finished.
     """
-    from bertcnn.cli.progress import duration, show_progress
+    from bertcnn.cli.progress import show_progress
 
     new = {"--size": size, "--vocabulary": vocabulary, "--cased": cased or None}
     surplus = next((name for name, value in new.items() if value is not None), None)

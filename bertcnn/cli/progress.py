@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from bertcnn.cli.interrupts import Interrupts
 from bertcnn.cli.telling import tell
+from bertcnn.wording import duration
 
 _SECONDS_BETWEEN_LINES = 15.0
 _SHARE_THAT_TELLS = 0.1  # the first batches compile, and say nothing about the time left
@@ -164,18 +165,3 @@ def amount(total: int, unit: str) -> str:
     if unit != "bytes":
         return f"{total:,} {unit}"
     return f"{total / 1e6:.1f} MB" if total >= 1e5 else f"{total / 1e3:.1f} kB"
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words.
-
-    Example:
-        >>> duration(4.2), duration(75), duration(7300)
-        ('4 s', '1 min 15 s', '2 h 1 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -11,6 +11,7 @@ from bertcnn.cli.interrupts import INTERRUPTED, Told
 from bertcnn.cli.options import AutoPrecision, Engine, Force, Model, Text
 from bertcnn.cli.quiet import prepare_engine
 from bertcnn.cli.telling import tell
+from bertcnn.wording import count, duration
 
 
 def score(
@@ -29,7 +30,7 @@ def score(
 
     After an interruption, even a kill or a full disk, the same command goes on where it was.
     """
-    from bertcnn.cli.progress import duration, show_progress
+    from bertcnn.cli.progress import show_progress
     from bertcnn.data.formats import check_input
     from bertcnn.data.writing import check_output
     from bertcnn.saved.bundle import read_config
@@ -59,12 +60,12 @@ def score(
         again = "The same command without --restart" if restart else "The same command"
         tell(f"\nbertcnn: interrupted; {stop.rows:,} rows are answered and kept, nothing was half-written. {again} goes on from there.")
         raise Told(INTERRUPTED) from None
-    counts = ", ".join(f"{name} {count:,}" for name, count in list(report.labels.items())[:8]) or "no labels"
-    tell(f"Wrote {target}: {report.rows:,} rows in {duration(report.seconds)} ({counts}).")
-    decided = ", ".join(f"{name} {count:,} ({count / report.rows:.0%})" for name, count in report.decisions.items())
+    found = ", ".join(f"{name} {rows:,}" for name, rows in list(report.labels.items())[:8]) or "no labels"
+    tell(f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)} ({found}).")
+    decided = ", ".join(f"{name} {rows:,} ({rows / report.rows:.0%})" for name, rows in report.decisions.items())
     if decided:
         tell(f"Decisions: {decided}.")
     if report.blank:
-        tell(f"{report.blank:,} rows have no text; they got no label.")
+        tell(f"{count(report.blank, 'row')} without a text got no label.")
     if report.rejects is not None:
-        tell(f"{report.rejected:,} rows could not be read; they and the reasons are in {report.rejects}")
+        tell(f"{count(report.rejected, 'row')} could not be read; the reasons are in {report.rejects}.")

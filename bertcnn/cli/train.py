@@ -14,6 +14,7 @@ from bertcnn.cli.options import Force, Label, MultiLabel, Text
 from bertcnn.cli.quiet import load_keras
 from bertcnn.cli.telling import tell
 from bertcnn.cli.tune import training_plan
+from bertcnn.wording import duration
 
 
 def train(
@@ -74,7 +75,7 @@ def train(
     force: Force = False,
 ) -> None:
     """Train a classifier on a labelled file."""
-    from bertcnn.cli.progress import duration, show_progress
+    from bertcnn.cli.progress import show_progress
     from bertcnn.data.formats import check_input
     from bertcnn.disk.folders import real_folder
     from bertcnn.saved.bundle import check_bundle_target

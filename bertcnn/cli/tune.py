@@ -13,6 +13,7 @@ from bertcnn.cli.options import Force, Label, Text
 from bertcnn.cli.quiet import load_keras
 from bertcnn.cli.telling import tell
 from bertcnn.errors import SettingsError
+from bertcnn.wording import count, duration
 
 if TYPE_CHECKING:
     from bertcnn.settings import HeadSettings
@@ -82,11 +83,9 @@ def tune(
 
 def _show(tuned: TunedSettings, out: Path) -> None:
     """The outcome, for a person."""
-    from bertcnn.cli.progress import duration
-
-    complete, count = sum(trial.outcome == "complete" for trial in tuned.trials), len(tuned.trials)
+    complete = sum(trial.outcome == "complete" for trial in tuned.trials)
     tell(
-        f"Wrote {out}: {count} {'trial' if count == 1 else 'trials'} ({complete} complete) in {duration(tuned.seconds)}. "
+        f"Wrote {out}: {count(len(tuned.trials), 'trial')} ({complete} complete) in {duration(tuned.seconds)}. "
         f"{tuned.verdict[0].upper()}{tuned.verdict[1:]}."
     )
     if tuned.head is not None:

@@ -20,11 +20,12 @@ from bertcnn.doctor.mislabelled import check_label_errors, check_overlap, given_
 from bertcnn.doctor.multi_label import examine_sets
 from bertcnn.doctor.out_of_fold import assign_folds, mean_embeddings, out_of_fold, truncated_texts
 from bertcnn.doctor.patient import Patient, check_columns, check_rejected, judged_rows, read_patient
-from bertcnn.doctor.report import CheckReport, Finding, by_weight, count
+from bertcnn.doctor.report import CheckReport, Finding, by_weight
 from bertcnn.doctor.similar import similar_groups
 from bertcnn.doctor.texts import check_blank, check_characters, check_duplicates, check_lengths, check_near_duplicates
 from bertcnn.encoders.download import FetchedEncoder, fetch_encoder
 from bertcnn.progress import Progress, Silent
+from bertcnn.wording import count
 
 
 def check_csv(

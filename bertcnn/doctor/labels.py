@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from bertcnn.data.label_names import similar_names
 from bertcnn.doctor.patient import Patient
-from bertcnn.doctor.report import Example, Finding, count, examples_of, named, percent
+from bertcnn.doctor.report import Example, Finding, examples_of, named
+from bertcnn.wording import count, percent
 
 _EXAMPLES = 4
 _RARE = 5  # rows: as many as the folds that label errors are searched with

@@ -7,7 +7,8 @@ from functools import cache
 from typing import Any
 
 from bertcnn.doctor.patient import Patient
-from bertcnn.doctor.report import Finding, examples_of, percent
+from bertcnn.doctor.report import Finding, examples_of
+from bertcnn.wording import percent
 
 _SURE = 0.9  # probability; on 5,040 English tickets nothing was wrong above 0.53
 _FEWEST_LETTERS = 12

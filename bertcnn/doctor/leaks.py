@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from bertcnn.data.label_names import plain_name
 from bertcnn.doctor.patient import Patient
-from bertcnn.doctor.report import Example, Finding, count, named, percent, shortened
+from bertcnn.doctor.report import Example, Finding, named, shortened
+from bertcnn.wording import count, percent
 
 _EXAMPLES = 5
 _PURE = 0.95  # share of the rows with a mark that have its label; of the others, the label may be wrong

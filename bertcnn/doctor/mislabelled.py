@@ -8,7 +8,8 @@ import numpy as np
 
 from bertcnn.doctor.out_of_fold import OutOfFold
 from bertcnn.doctor.patient import Patient
-from bertcnn.doctor.report import Example, Finding, count, named, percent, shortened
+from bertcnn.doctor.report import Example, Finding, named, shortened
+from bertcnn.wording import count, percent
 
 _EXAMPLES = 6
 _OVERLAP = 0.1  # share of the rows of two labels that a model which has not seen them gives to the other one

@@ -10,8 +10,9 @@ from bertcnn.data.label_sets import LabelSet, join_labels, rarest
 from bertcnn.doctor.mislabelled import given_probability, label_errors
 from bertcnn.doctor.out_of_fold import FOLDS, assign_folds, out_of_fold
 from bertcnn.doctor.patient import Patient
-from bertcnn.doctor.report import Example, Finding, count, named, percent, shortened
+from bertcnn.doctor.report import Example, Finding, named, shortened
 from bertcnn.progress import Progress, Silent
+from bertcnn.wording import count, percent
 
 _EXAMPLES = 6
 _HAS, _HAS_NOT = "yes", "no"

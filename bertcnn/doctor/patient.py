@@ -16,10 +16,11 @@ import numpy as np
 from bertcnn.data.columns import ColumnChoice, guess_columns, guess_text_columns, join_texts
 from bertcnn.data.label_sets import LabelSet, choose_separator, join_labels, names_in, split_cell
 from bertcnn.data.tables import Chunk, Table, TableReader, column_position, open_table
-from bertcnn.doctor.report import Example, Finding, count, percent, shortened
+from bertcnn.doctor.report import Example, Finding, shortened
 from bertcnn.errors import ColumnError, LabelError, TableError, one_line
 from bertcnn.progress import Progress
 from bertcnn.text.cleaning import is_blank
+from bertcnn.wording import count, percent
 
 _EXAMPLES = 4
 

@@ -154,28 +154,6 @@ def examples_of(rows: Mapping[int, str], lines: Sequence[int], texts: Sequence[s
     return [Example(lines[row], says, shortened(texts[row])) for row, says in list(rows.items())[:most]]
 
 
-def count(number: int, noun: str) -> str:
-    """A number with its noun.
-
-    Example:
-        >>> count(1, "row"), count(1200, "row")
-        ('1 row', '1,200 rows')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def percent(share: float) -> str:
-    """A share in words, never rounded to nothing or to all.
-
-    Example:
-        >>> percent(0.123), percent(0.0004), percent(0.9999)
-        ('12 %', 'under 1 %', 'over 99 %')
-    """
-    if 0 < share < 0.01:
-        return "under 1 %"
-    return "over 99 %" if 0.99 < share < 1 else f"{share:.0%}".replace("%", " %")
-
-
 def named(name: str, longest: int = 40) -> str:
     """A label or a word in quotes, so that spaces at its ends are seen."""
     text = repr(name)

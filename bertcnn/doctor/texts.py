@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from bertcnn.doctor.patient import Patient
-from bertcnn.doctor.report import Example, Finding, count, examples_of, named, percent, shortened
+from bertcnn.doctor.report import Example, Finding, examples_of, named, shortened
+from bertcnn.wording import count, percent
 
 # U+FFFD, and what UTF-8 becomes when it is read as Windows-1252 or Latin-1
 _SECOND = "\u0080-\u00bf\u0192\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u2013-\u203a\u20ac\u2122"  # of two bytes, as characters

@@ -32,6 +32,7 @@ from bertcnn.training.start import Start, load_start
 from bertcnn.tuning.divided import DividedRows, divided_rows
 from bertcnn.tuning.study import Record, Study, need_optuna, study_path
 from bertcnn.tuning.tuned import TrialFigures, TunedSettings, write_tuned
+from bertcnn.wording import count
 
 if TYPE_CHECKING:
     import optuna
@@ -226,7 +227,7 @@ class _Search:
         clock.deadline -= before
         if self._study.finished:
             tried = len(self._study.finished)
-            clock.note(f"going on after {tried} {'trial' if tried == 1 else 'trials'}, in {before:.0f} s")
+            clock.note(f"going on after {count(tried, 'trial')}, in {before:.0f} s")
         try:
             if self._has_time() and self._wants(trials):
                 attempts = prepare()

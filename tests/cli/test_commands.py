@@ -8,9 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 
 import pytest
 
+from bertcnn.cli.evaluation import show_evaluation
+from bertcnn.evaluation.metrics import evaluate
 from tests.tickets import as_csv, tickets
 
 
@@ -88,7 +91,7 @@ def test_forty_megabytes_in_one_cell_and_broken_quoting_cost_only_their_rows(run
     huge = data(tmp_path, "id,text\n1,the router\n2," + "x" * 40_000_000 + "\n3,a refund\n")
     code, _, err = run("score", model, huge, tmp_path / "out.csv")
     assert code == 0
-    assert "1 rows could not be read" in err
+    assert "1 row could not be read" in err
     assert [row["id"] for row in csv.DictReader((tmp_path / "out.csv").open())] == ["1", "3"]
     broken = data(tmp_path, 'id,text\n1,the router\n2,"never closed\n3,a refund\n4,the app\n', "broken.csv")
     code, _, err = run("score", model, broken, tmp_path / "broken-out.csv")
@@ -192,6 +195,18 @@ def test_another_precision_can_be_asked_for_without_training_again(run, model, t
     refused(run("score", model, source, tmp_path / "new.csv", "--auto-precision", "95"), "'0.95,billing=0.99'")
     refused(run("classify", model, "--auto-precision", "0.9,sales=0.99", "text"), "'sales'")
     refused(run("train", source, "--out", tmp_path / "new", "--auto-precision", "2"), "automatic precision '2'")
+
+
+def test_the_version_is_told(run):
+    assert run("--version")[:2] == (0, f"bertcnn {version('bertcnn')}\n")
+
+
+def test_pairs_mixed_up_are_a_table_without_broken_lines(capsys):
+    long = "balance_not_updated_after_bank_transfer"
+    show_evaluation(evaluate([long, "other"], [long, long, "other"], ["other", long, "other"]))
+    last = capsys.readouterr().out.rstrip().splitlines()[-1]
+    assert len(last) <= 80
+    assert last.split() == [long, "other", "1", "50.0%"]
 
 
 def test_evaluate_prints_a_table_and_writes_json(run, model, tmp_path):

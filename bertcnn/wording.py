@@ -1,0 +1,40 @@
+"""Numbers in words, for what people read."""
+
+from __future__ import annotations
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    Example:
+        >>> count(1, "row"), count(1200, "row")
+        ('1 row', '1,200 rows')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def percent(share: float) -> str:
+    """A share in words, never rounded to nothing or to all.
+
+    Example:
+        >>> percent(0.123), percent(0.0004), percent(0.9999)
+        ('12 %', 'under 1 %', 'over 99 %')
+    """
+    if 0 < share < 0.01:
+        return "under 1 %"
+    return "over 99 %" if 0.99 < share < 1 else f"{share:.0%}".replace("%", " %")
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words.
+
+    Example:
+        >>> duration(4.2), duration(75), duration(7300)
+        ('4 s', '1 min 15 s', '2 h 1 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
