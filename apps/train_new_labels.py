@@ -89,8 +89,8 @@ def main(arguments: list[str] | None = None) -> None:
             report = score_csv(
                 predictor, options.score, scored, probabilities=True, overwrite=options.force, restart=True, progress=progress
             )
-        print(f"  {report.rows} rows: " + ", ".join(f"{name} {count}" for name, count in report.labels.items()), flush=True)
-        print("  decisions: " + ", ".join(f"{name} {count}" for name, count in report.decisions.items()), flush=True)
+        print(f"  {report.rows} rows: " + ", ".join(f"{name} {rows}" for name, rows in report.labels.items()), flush=True)
+        print("  decisions: " + ", ".join(f"{name} {rows}" for name, rows in report.decisions.items()), flush=True)
 
     print(f"\n{steps.summary()}\n  model              {model}  (card: {model / 'MODEL_CARD.md'})")
     print(f"  report             {model / 'report.html'}\n  figures            {figures_file}")
@@ -139,7 +139,7 @@ def read(data: Path, text: str | None, label: str | None) -> Data:
     sets = [names_in(cell, separator) for cell in labels]
     found = Counter(name for names in sets for name in names)
     check_labels(list(found.elements()))
-    counts = ", ".join(f"{name} {count}" for name, count in found.most_common(10))
+    counts = ", ".join(f"{name} {rows}" for name, rows in found.most_common(10))
     several = "" if separator is None else f", {sum(len(names) > 1 for names in sets)} with several labels"
     print(f"  {len(labels)} rows{several}, {len(found)} labels: {counts}", flush=True)
     return Data(texts, labels if separator is None else sets, rarest(sets), separator, columns, slices)
