@@ -3,7 +3,8 @@
     python -m benchmarks.int8_peak
 
 A chain of products, each from numbers of 8 bits to numbers of 8 bits, in MiniLM's shapes for a batch of 504 tokens and in a large
-square, on one core and on all. Two operations for each multiplication.
+square, on one core and on all. Two operations for each multiplication. Then what surrounds the products of a feed-forward net, a part more
+each time, on one core.
 """
 
 from __future__ import annotations
@@ -18,24 +19,37 @@ from openvino import opset13 as ops
 
 SHAPES = ((504, 384, 384), (504, 384, 1536), (504, 1536, 384), (2048, 2048, 2048))  # rows, width before and after the first product
 PRODUCTS, ROUNDS, OPERATIONS = 16, 5, 3e11  # in a chain, of which the best counts, of a round and core
+PARTS = ("a scale for each output", "a bias", "GELU", "a smoothing factor for each input of the way back")
 
 
-def chain(rows: int, width: int, other: int) -> ov.Model:
-    """Products there and back again, with weights of 7 bits as `bertcnn.engines.quantize` has them."""
+def chain(rows: int, width: int, other: int, parts: int = 0) -> ov.Model:
+    """Products there and back again, with weights of 7 bits as `bertcnn.engines.quantize` has them, and so many of `PARTS`."""
     chance = np.random.default_rng(0)
+
+    def near_one(size: int) -> np.ndarray:
+        return chance.uniform(0.9, 1.1, (1, size)).astype(np.float32)
+
     given = ops.parameter([rows, width], np.float32, name="given")
     hidden = given
     for number in range(PRODUCTS):
         before, behind = (width, other) if number % 2 == 0 else (other, width)
+        back = number % 2 == 1
+        if back and parts >= 4:
+            hidden = ops.multiply(hidden, ops.constant(near_one(before)))
         rounded = ops.fake_quantize(hidden, np.float32(-1), np.float32(1), np.float32(-1), np.float32(1), 256)
         weights = ops.convert(ops.constant(chance.integers(-63, 64, (before, behind)).astype(np.int8)), np.float32)
-        hidden = ops.matmul(rounded, ops.multiply(weights, np.float32(0.01 / before)), False, False)
+        scale = np.float32(0.01 / before) * (near_one(behind) if parts >= 1 else np.float32(1))
+        hidden = ops.matmul(rounded, ops.multiply(weights, ops.constant(scale)), False, False)
+        if parts >= 2:
+            hidden = ops.add(hidden, ops.constant(near_one(behind) - np.float32(1)))
+        if not back and parts >= 3:
+            hidden = ops.gelu(hidden, "erf")
     return ov.Model([hidden], [given])
 
 
-def speed(shape: tuple[int, int, int], cores: int) -> float:
+def speed(shape: tuple[int, int, int], cores: int, parts: int = 0) -> float:
     """Operations a second, in 1e9, with a stream on each core."""
-    compiled = ov.Core().compile_model(chain(*shape), "CPU", {"NUM_STREAMS": cores, "INFERENCE_NUM_THREADS": cores})
+    compiled = ov.Core().compile_model(chain(*shape, parts), "CPU", {"NUM_STREAMS": cores, "INFERENCE_NUM_THREADS": cores})
     queue = ov.AsyncInferQueue(compiled, 2 * cores)
     given = np.random.default_rng(0).random(shape[:2]).astype(np.float32)
     operations = 2.0 * math.prod(shape) * PRODUCTS
@@ -55,6 +69,10 @@ def main() -> None:
     for shape in SHAPES:
         told = ", ".join(f"{speed(shape, used):,.0f} GOP/s on {used}" for used in sorted({1, cores}))
         print(f"{' x '.join(map(str, shape))}: {told} of {cores} cores", flush=True)
+    shape = SHAPES[1]
+    for parts in range(len(PARTS) + 1):
+        milliseconds = 2 * 2.0 * math.prod(shape) / speed(shape, 1, parts) / 1e6
+        print(f"there and back, {milliseconds:.2f} ms, with {', '.join(PARTS[:parts]) or 'nothing else'}", flush=True)
 
 
 if __name__ == "__main__":
