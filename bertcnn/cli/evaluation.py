@@ -39,7 +39,7 @@ def _confused(figures: Evaluation) -> Table:
     table.add_column("label", overflow="fold")
     table.add_column("called", overflow="fold")
     table.add_column("rows", justify="right", no_wrap=True)
-    table.add_column("share", justify="right", no_wrap=True)
+    table.add_column("of label", justify="right", no_wrap=True)
     for pair in figures.most_confused:
         table.add_row(Text(pair.actual), Text(pair.predicted), f"{pair.count:,}", f"{pair.share:.1%}")
     return table

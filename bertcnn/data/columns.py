@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from bertcnn.data.tables import Chunk, column_position, list_columns
 from bertcnn.errors import ColumnError, one_line
+from bertcnn.wording import count
 
 _SAMPLED_ROWS = 20_000
 _LONGEST_NAME = 5  # words; a survey's question has more, and gets the remark too
@@ -227,19 +228,19 @@ def _answers(columns: Sequence[str]) -> set[str]:
 
 def _profile(name: str, place: int, cells: list[str]) -> _Profile:
     filled = [cell.strip() for cell in cells if cell.strip()]
-    count = len(filled) or 1
+    number = len(filled) or 1
     return _Profile(
         name=name,
         place=place,
         words=_words(name),
         cells=len(filled),
         filled=len(filled) / (len(cells) or 1),
-        length=sum(map(len, filled)) / count,
-        spaces=sum(len(cell.split()) - 1 for cell in filled) / count,
+        length=sum(map(len, filled)) / number,
+        spaces=sum(len(cell.split()) - 1 for cell in filled) / number,
         distinct=len(set(filled)),
-        numbers=sum(_NUMBER.fullmatch(cell) is not None for cell in filled) / count,
-        dates=sum(_DATE.match(cell) is not None for cell in filled) / count,
-        links=sum(cell.startswith(("http://", "https://", "www.")) and " " not in cell for cell in filled) / count,
+        numbers=sum(_NUMBER.fullmatch(cell) is not None for cell in filled) / number,
+        dates=sum(_DATE.match(cell) is not None for cell in filled) / number,
+        links=sum(cell.startswith(("http://", "https://", "www.")) and " " not in cell for cell in filled) / number,
     )
 
 
@@ -325,7 +326,7 @@ def _choose_label(profiles: list[_Profile], columns: tuple[str, ...]) -> tuple[s
         )
     best = candidates[0]
     why = "by its name" if _label_order(best)[0] != 1 else "its values repeat"
-    reason = f"{best.name!r} ({why}: {best.distinct:,} different value{'' if best.distinct == 1 else 's'} in {best.cells:,} rows)"
+    reason = f"{best.name!r} ({why}: {count(best.distinct, 'different value')} in {best.cells:,} rows)"
     others = tuple(profile.name for profile in candidates[1:])
     if others:
         reason += f"; before {list_columns(others, 4)}, which could be labels too: name another with --label"

@@ -8,6 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 
+from bertcnn.wording import count
+
 _FEWEST_LETTERS = 4  # of names that may be misspellings of each other
 _SHOWN = 4
 
@@ -57,7 +59,7 @@ def look_alikes(labels: Iterable[str]) -> list[str]:
         found.append(f"{kind}, learned as labels of their own: {_few(shown)}")
     if pairs:
         shown = [f"{one!r} {counts[one]:,}x and {two!r} {counts[two]:,}x" for one, two in pairs]
-        found.append(f"{len(shown)} {'pair' if len(shown) == 1 else 'pairs'} of labels with nearly the same name: {_few(shown)}")
+        found.append(f"{count(len(shown), 'pair')} of labels with nearly the same name: {_few(shown)}")
     return found
 
 
