@@ -13,7 +13,7 @@ export BERTCNN_CACHE ?= $(CURDIR)/.cache/bertcnn
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE # importing TensorFlow takes four times as long without bytecode
 
-.PHONY: demo test lint types contracts dashboard bench setup clean constraints
+.PHONY: demo test lint types contracts dashboard bench setup clean constraints tree
 
 setup: $(READY)
 
@@ -53,6 +53,9 @@ types: $(READY)
 contracts: $(READY)
 	@echo "== layer contracts"
 	@$(BIN)/lint-imports --no-cache
+
+tree: $(READY) # after a change of files or of their docstrings
+	@$(BIN)/python docs/tree.py
 
 constraints: $(READY) # after a change of dependencies
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links \

@@ -1,1 +1,1 @@
-"""Speed beside named peers, each figure a ratio of two runs that took turns on one machine."""
+"""Accuracy and speed beside named peers: the same rows, taking turns, on one machine."""

@@ -1,4 +1,4 @@
-"""What averaging the weights of several trainings gains: one training beside the mean of two and more from the same start.
+"""What averaging the weights of two or more trainings gains over one.
 
     python -m benchmarks.averaging train.csv [--rows 2000] [--recipe full] [--trainings 1 2 3] [--seeds 2] [--asked 4000]
 

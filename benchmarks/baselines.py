@@ -1,4 +1,4 @@
-"""What people use without this package, on the same rows: scikit-learn alone, and scikit-learn on the frozen encoder.
+"""The same rows without this package: TF-IDF with an SVM, regression on the encoder.
 
     python -m benchmarks.baselines train.csv test.csv
 

@@ -1,4 +1,4 @@
-"""Do class weights help where labels are uneven? none, sqrt and balanced, on a file whose labels are thinned out.
+"""Class weights none, sqrt and balanced on a file whose labels are thinned out.
 
     python -m benchmarks.class_weights train.csv [--seeds 5] [--steepness 50]
 

@@ -1,4 +1,6 @@
-"""Resident memory and rows/s of scoring a large file, with a stub for the network; everything around it is real.
+"""Resident memory and rows/s of scoring a large file through a stub for the network.
+
+Everything around the network is real.
 
     python -m benchmarks.constant_memory [--rows 5000000] [--new 0.2]
 

@@ -1,4 +1,4 @@
-"""Do the phrases named as the reason move the answer? Remove them, and as many words at random.
+"""Do the phrases named as the reason move the answer more than random ones?
 
     python -m benchmarks.deletion MODEL FILE [--rows 1000] [--draws 5] [--text COLUMN]
 

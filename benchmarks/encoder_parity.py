@@ -1,4 +1,4 @@
-"""Whether an exported encoder gives transformers and sentence-transformers the numbers it gives us; they have an environment of their own.
+"""Exported encoders in transformers and sentence-transformers: the same numbers?
 
 python -m benchmarks.encoder_parity [ENCODER ...]
 

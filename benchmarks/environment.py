@@ -1,4 +1,4 @@
-"""The peers' own environment, so that nothing of theirs becomes a dependency of ours, and how a competitor is run."""
+"""The peers' own environment, so that nothing of theirs becomes a dependency of ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A few rows of each label: a recipe beside logistic regression on the frozen encoder's mean token embedding (scikit-learn).
+"""A few rows of each label: a recipe beside logistic regression on the frozen encoder.
 
     python -m benchmarks.few_shot train.csv [--rows 10] [--draws 5] [--recipe auto] [--test test.csv]
 

@@ -1,4 +1,4 @@
-"""Full fine-tuning in rows/s, beside a plain PyTorch loop with the same weights, taking turns.
+"""Full fine-tuning in rows/s, beside a PyTorch loop with the same weights.
 
     python -m benchmarks.finetuning train.csv
 

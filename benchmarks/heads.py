@@ -1,4 +1,4 @@
-"""Does the CNN head earn its place? It beside linear heads on the [CLS] vector and on the mean of the token embeddings.
+"""Does the CNN head earn its place? Beside linear heads on [CLS] and on the mean.
 
     python -m benchmarks.heads train.csv [tickets.csv ...] [--reviews] [--recipe frozen|full] [--seeds 15] [--rows 2000] [--out FILE]
 

@@ -1,4 +1,4 @@
-"""The rows that all competitors score: a labelled file as they read it, repeated to any number of rows."""
+"""The rows that all competitors score: a labelled file, repeated to any number of rows."""
 
 from __future__ import annotations
 

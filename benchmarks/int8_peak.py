@@ -1,4 +1,4 @@
-"""The machine's int8 matrix-product peak, with which a scored file's GOP/s are compared: OpenVINO's products, and nothing else.
+"""The machine's int8 matrix-product peak, and what surrounds a product.
 
     python -m benchmarks.int8_peak
 

@@ -1,4 +1,4 @@
-"""Kills pretraining runs at random moments, starts them again, and compares every finished encoder with that of an unbroken run.
+"""Kills pretraining at random moments; every finished encoder must be bit-identical.
 
     python -m benchmarks.kill_pretrain [--kills 20] [--steps 120] [--seed 0]
 

@@ -1,4 +1,4 @@
-"""Kills scoring runs at random moments, starts them again, and compares every finished file with that of an unbroken run.
+"""Kills scoring at random moments; every finished file must be byte-identical.
 
     python -m benchmarks.kill_resume [--kills 50] [--rows 40000] [--seed 0]
 

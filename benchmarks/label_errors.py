@@ -1,4 +1,4 @@
-"""How many wrong labels the data doctor finds: some of a file's labels are flipped, and the rows ranked by suspicion.
+"""How many flipped labels the data doctor finds among its most suspicious rows.
 
 python -m benchmarks.label_errors train.csv
 """

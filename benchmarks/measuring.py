@@ -1,4 +1,4 @@
-"""What every competitor of scoring.py does alike: its arguments, one warm-up, the clock, its peak memory, CSV in and CSV out.
+"""What every competitor of scoring.py does alike: arguments, warm-up, clock, peak memory.
 
 Runs in the peers' environment too, so it needs the standard library only.
 """

@@ -1,4 +1,6 @@
-"""How well texts of unknown labels and of another domain are told from known ones, and how precise automatic answers are.
+"""How well texts of unknown labels and of another domain are told from known ones.
+
+Also how precise automatic answers are.
 
     python -m benchmarks.out_of_scope train.csv --other data/isp_tickets.csv [--draws 3] [--first 0] [--held-out 0.34] [--recipe frozen]
 

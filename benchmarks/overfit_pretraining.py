@@ -1,4 +1,4 @@
-"""Can pretraining learn a small corpus by heart? 200 of the sample tickets, masked anew in every epoch, and pairs drawn anew.
+"""Can pretraining learn 200 tickets by heart, masked anew in every epoch?
 
     python -m benchmarks.overfit_pretraining [--steps 10000] [--seed 0]
 

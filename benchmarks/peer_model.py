@@ -1,4 +1,4 @@
-"""Our saved model for the peers: the encoder as a Hugging Face BertModel, our head's tensors beside it."""
+"""Our saved model for the peers: a Hugging Face BertModel, and our head's tensors."""
 
 from __future__ import annotations
 

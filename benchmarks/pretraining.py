@@ -1,4 +1,6 @@
-"""Pretraining in tokens/s and model FLOP utilisation, beside Hugging Face's BertForPreTraining in PyTorch on the same batches.
+"""Pretraining in tokens/s, beside Hugging Face's BertForPreTraining in PyTorch.
+
+Also model FLOP utilisation (Chowdhery et al. 2022, appendix B).
 
 python -m benchmarks.pretraining [TEXTS] --size mini --length 128
 KERAS_BACKEND=jax python -m benchmarks.pretraining TEXTS --size base --precision bfloat16 --batch 0 --no-peer   # on a GPU

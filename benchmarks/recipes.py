@@ -1,4 +1,4 @@
-"""Where time is short: `frozen` on all rows beside `full` for few epochs, or on a part of the rows.
+"""Where time is short: `frozen` on all rows beside a few epochs of `full`.
 
     python -m benchmarks.recipes banking77/train.csv [--sets groups,movies] [--seeds 2]
 

@@ -1,4 +1,4 @@
-"""What training once more on all rows gains: `refit` beside the same training without it, and whether what held-out rows told still holds.
+"""What training once more on all rows gains, and whether held-out figures still hold.
 
     python -m benchmarks.refit train.csv [--rows 2000] [--recipe full] [--seeds 4] [--asked 4000]
 

@@ -1,4 +1,6 @@
-"""A competitor of scoring.py: KerasHub's BertTextClassifier with our encoder's weights, as a process of its own.
+"""A competitor of scoring.py: KerasHub's BertTextClassifier.
+
+It has our encoder's weights, and is a process of its own.
 
 Its preprocessor pads every text to one length: 512 tokens by default. Here it is the longest text's, the best that can be set; batches are
 of 64. It computes GELU by its tanh approximation, which takes as long as the exact one, or less.

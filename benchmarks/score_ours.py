@@ -1,4 +1,4 @@
-"""A competitor of scoring.py: `score_csv` with one of our engines, as a process of its own."""
+"""A competitor of scoring.py: `score_csv` with one of our engines."""
 
 from __future__ import annotations
 

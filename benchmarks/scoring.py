@@ -1,4 +1,4 @@
-"""Scored rows/s from CSV on disk to CSV on disk, beside the peers with the same weights, taking turns.
+"""Rows/s from CSV on disk to CSV on disk, beside the peers with the same weights.
 
     python -m benchmarks.scoring MODEL test.csv [--rows N] [--rounds 3] [--only NAME,...] [--limit SECONDS]
 

@@ -1,4 +1,4 @@
-"""How our scoring grows: rows/s and peak memory by the number of rows, and rows/s by the length of the texts, int8 beside float32.
+"""How scoring grows: rows/s and peak memory by number of rows, rows/s by text length.
 
     python -m benchmarks.scoring_growth MODEL test.csv [--most 1000000] [--only int8,float32]
 

@@ -1,4 +1,4 @@
-"""Rows with several labels: a recipe beside one logistic regression a label on the frozen encoder's mean embedding (scikit-learn).
+"""Rows with several labels: a recipe beside one logistic regression a label.
 
     python -m benchmarks.several_labels train.csv [--recipe frozen] [--seeds 3] [--labels 30]
 

@@ -1,4 +1,4 @@
-"""A model that answers at once, or as slowly as asked for: to measure and to break off everything around the network.
+"""A model that answers at once, or as slowly as asked: all but the network is real.
 
     python -m benchmarks.stub_engine IN OUT [--seconds-a-row S]
 

@@ -1,4 +1,4 @@
-"""A look inside the encoder, through the Keras model: attention maps, and integrated gradients.
+"""A look inside the encoder: attention maps and integrated gradients (Keras only).
 
 Slower than the evidence of the CNN head by far, and no exact account of a logit; for research and for doubts.
 """

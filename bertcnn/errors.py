@@ -1,4 +1,4 @@
-"""The one error family: every message says what was given, what was expected and what to do."""
+"""The one error family: what was given, what was expected, what to do."""
 
 from __future__ import annotations
 

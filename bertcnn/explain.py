@@ -1,4 +1,4 @@
-"""Because: which windows of words made a logit, exactly, and which phrases to show for them.
+"""Because: which windows of words made a logit, exactly, and phrases to show for them.
 
 A logit is a sum: the bias, plus each filter's largest activation times its weight, plus the share of the mean token embedding. The filter's
 share belongs to the one window of tokens that gave that activation. What a filter saw at [CLS], [SEP] or past the end is part of its window

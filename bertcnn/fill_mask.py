@@ -1,4 +1,4 @@
-"""The best words for a gap in a text, as an encoder with an MLM head guesses them."""
+"""The best words for a gap in a text, from an encoder with an MLM head."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Labels with levels, "A > B > C": what is known of a parent follows from its children. NumPy only."""
+"""Labels with levels, "A > B > C": a parent's probability is its children's sum.
+
+NumPy only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""From logits to probabilities and, where a text may have several labels, to the labels that are given. NumPy only."""
+"""From logits to probabilities, and to labels where a text may have several.
+
+NumPy only.
+"""
 
 from __future__ import annotations
 

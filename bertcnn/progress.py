@@ -1,4 +1,4 @@
-"""How long work tells that it goes on: the library reports here, only the CLI and the dashboard show it."""
+"""How long work tells its progress; only the CLI and the dashboard show it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Held-out rows first tell what a model can do; then it is trained once more, from the start, on them too."""
+"""Refitting: held-out rows tell what a model can do, then it learns from them too."""
 
 from __future__ import annotations
 

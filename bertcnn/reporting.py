@@ -1,4 +1,7 @@
-"""What a report and a model card say, gathered: of a model just trained, and of one evaluated on a labelled file."""
+"""What a report and a model card say, gathered.
+
+Of a model just trained, and of one evaluated on a labelled file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what a user passes to `fit` to rows that can be learned from: checked, split and tokenised."""
+"""From what a user passes to `fit` to rows: checked, split and tokenised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Typed settings: each is declared once, checked on entry, and saved with the model it made."""
+"""Typed settings: each declared once, checked on entry, saved with the model it made."""
 
 from __future__ import annotations
 

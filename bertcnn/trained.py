@@ -1,4 +1,4 @@
-"""A model just trained, until it is saved: judged by the engine that it is saved with, and written up."""
+"""A model just trained: judged by the engine that it is saved with, and written up."""
 
 from __future__ import annotations
 

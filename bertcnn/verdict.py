@@ -1,4 +1,4 @@
-"""An honest verdict: does a classifier from one encoder answer better than one from another?"""
+"""Is a classifier from one encoder better than one from another? Several seeds, a test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dashboard's bars: horizontal, one a label, with its figure at its end; readable in light and dark."""
+"""The dashboard's bars: horizontal, one a label, readable in light and dark."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The peers: run in their own environment, from which nothing of `bertcnn` can be imported."""
+"""The peers: run in their own environment, where `bertcnn` cannot be imported."""

@@ -1,4 +1,6 @@
-"""Our network as ONNX for ONNX Runtime: float32, and dynamic int8; answers on standard output with one JSON line.
+"""Our network as ONNX for ONNX Runtime: float32, and dynamic int8.
+
+Answers on standard output with one JSON line.
 
     python -m benchmarks.peers.export_onnx FOLDER   # of peer_model.py; network-float32.onnx and network-int8.onnx are put in it
 

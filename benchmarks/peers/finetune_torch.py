@@ -1,4 +1,6 @@
-"""The peer of finetuning.py: a plain PyTorch loop over the same batches, with the same weights and the same network.
+"""The peer of finetuning.py: a plain PyTorch loop over the same batches.
+
+The same weights and the same network.
 
 Runs in the peers' environment; answers on standard output with one JSON line.
 """

@@ -1,4 +1,4 @@
-"""The other side of encoder_parity.py: an exported encoder, loaded by transformers and sentence-transformers."""
+"""The other side of encoder_parity.py: an exported encoder, loaded by the peers."""
 
 from __future__ import annotations
 

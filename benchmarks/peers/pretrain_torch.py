@@ -1,4 +1,4 @@
-"""The peer of pretraining.py: Hugging Face's BertForPreTraining in a plain PyTorch loop over the same batches.
+"""The peer of pretraining.py: Hugging Face's BertForPreTraining in a PyTorch loop.
 
 Runs in the peers' environment; answers on standard output with one JSON line.
 """

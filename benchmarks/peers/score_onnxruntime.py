@@ -1,4 +1,4 @@
-"""A competitor of scoring.py: our network in ONNX Runtime, with the texts sorted by length and its default settings for a session."""
+"""A competitor of scoring.py: our network in ONNX Runtime, texts sorted by length."""
 
 from __future__ import annotations
 

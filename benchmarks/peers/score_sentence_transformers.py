@@ -1,4 +1,4 @@
-"""A competitor of scoring.py: sentence-transformers' mean embeddings from our encoder's weights, and a linear layer of our labels on them.
+"""A competitor of scoring.py: sentence-transformers and a linear layer.
 
 `encode` at its default: texts sorted by length, batches of 32.
 """

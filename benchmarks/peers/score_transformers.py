@@ -1,4 +1,6 @@
-"""A competitor of scoring.py: transformers' text-classification pipeline with our encoder's weights and a linear layer on [CLS].
+"""A competitor of scoring.py: transformers' text-classification pipeline.
+
+It has our encoder's weights and a linear layer on [CLS].
 
 `--best` sorts by length and uses batches of 64, the best setting found; otherwise the pipeline's default, one text at a time.
 """

@@ -1,4 +1,4 @@
-"""`bertcnn encoder` and `bertcnn fill-mask`: which pretrained encoders there are, having them on hand, and asking one."""
+"""`bertcnn encoder` and `bertcnn fill-mask`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the commands show that work goes on: a moving bar on a terminal, plain lines everywhere else."""
+"""Progress of long work: a moving bar on a terminal, plain lines everywhere else."""
 
 from __future__ import annotations
 

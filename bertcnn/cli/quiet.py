@@ -1,4 +1,4 @@
-"""Keeps what the numerical libraries do at their start, and nobody here asked for, off the user's screen and time."""
+"""Keeps the numerical libraries' start-up messages and delays away from the user."""
 
 from __future__ import annotations
 

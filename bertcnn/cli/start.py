@@ -1,4 +1,4 @@
-"""Where the command `bertcnn` begins: what can be done without most of Python's imports is under way before they are."""
+"""Where the command begins: the engine is read while Python is still importing."""
 
 from __future__ import annotations
 

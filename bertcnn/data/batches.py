@@ -1,4 +1,7 @@
-"""Rows of token ids into padded batches: THE padding code, for training, scoring and the dashboard."""
+"""Rows of token ids into padded batches: THE padding code of the whole package.
+
+For training, scoring and the dashboard.
+"""
 
 from __future__ import annotations
 

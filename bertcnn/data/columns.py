@@ -1,4 +1,4 @@
-"""Guesses which columns hold the text, the label, an identifier and a time, and says why."""
+"""Guesses which columns hold the text, the label, an id and a time, and says why."""
 
 from __future__ import annotations
 

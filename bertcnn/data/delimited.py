@@ -1,4 +1,4 @@
-"""Lines of a CSV or TSV file into rows of cells; a row with broken quoting costs that row only.
+"""Lines of a CSV or TSV file into rows of cells; broken quoting costs one row only.
 
 Python's csv module and DuckDB's reader were tried on polluted files first. DuckDB gives no line numbers of accepted rows, stops at a cell
 of 40 MB, keeps rejects in memory, and drops cells beyond the header's where it is lenient. The csv module cannot bound a row whose quote

@@ -1,4 +1,4 @@
-"""Finds out what a text file is written in: its encoding, its delimiter and its quoting."""
+"""Finds out what a text file is written in: encoding, delimiter and quoting."""
 
 from __future__ import annotations
 

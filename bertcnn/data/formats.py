@@ -1,4 +1,4 @@
-"""Which table formats exist, told from a file's extension, and what a file seems to be, told from its first bytes."""
+"""Which table formats there are: by a file's extension, and by its first bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Names of labels: as they are said, and which may be meant to be the same for other spellings, one letter more or less, a plural."""
+"""Label names: how they are said, and which look alike.
+
+Alike for other spellings, one letter more or less, or a plural.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rows with several labels: cells such as "billing; network", or lists, and how to tell them from single labels."""
+"""Rows with several labels: cells such as "billing; network", or lists.
+
+Also how to tell them from single labels.
+"""
 
 from __future__ import annotations
 

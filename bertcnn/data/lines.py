@@ -1,4 +1,4 @@
-"""Bytes of a text file into lines of bounded length, with whatever cannot be decoded marked."""
+"""Bytes of a text file into lines of bounded length; what cannot be decoded is marked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several texts in one row, one behind the other: which go together so that hardly a token of a row is padding."""
+"""Several texts in one row, so that hardly a token of it is padding."""
 
 from __future__ import annotations
 

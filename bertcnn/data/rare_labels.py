@@ -1,4 +1,4 @@
-"""Labels with too few rows to learn from, merged into their parent or into one label for all of them."""
+"""Labels with too few rows to learn from, merged into their parent or into one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns of a table by which a report tells figures apart: the channel, the language, the month."""
+"""The columns by which a report tells figures apart: channel, language, month."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One row source for each table format; all of them give rows of text cells and tell of rows that cannot be read."""
+"""One row source for each table format: rows of text cells, unreadable rows reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Divides labelled rows into training and validation: stratified, duplicates kept together, the same on every run."""
+"""Divides labelled rows into training and validation, the same on every run.
+
+Stratified, duplicates kept together.
+"""
 
 from __future__ import annotations
 

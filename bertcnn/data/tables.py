@@ -1,4 +1,7 @@
-"""Tables in: rows of text cells from CSV, TSV, JSONL, Parquet and Excel files, in constant memory, with nothing lost silently."""
+"""Tables in, in constant memory and with nothing lost silently.
+
+CSV, TSV, JSONL, Parquet and Excel files become rows of text cells.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tables out: CSV, TSV, JSONL, Parquet and Excel files that are complete or not there at all."""
+"""Tables out: files that are complete or not there at all.
+
+CSV, TSV, JSONL, Parquet and Excel.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Files and folders that appear whole or not at all, whatever kills the process or fills the disk."""
+"""Files and folders that appear whole or not at all, whatever kills the process."""

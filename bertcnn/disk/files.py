@@ -1,4 +1,4 @@
-"""Single files that appear whole or not at all; places for them that are refused before any work."""
+"""Single files that appear whole or not at all; bad places are refused before any work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Folders that appear whole or not at all, whatever kills the process or fills the disk."""
+"""Folders that appear whole or not at all.
+
+Whatever kills the process or fills the disk.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The data doctor: what is wrong with a file of texts and labels, before anybody trains on it."""
+"""The data doctor: what is wrong with a labelled file, before anybody trains on it."""

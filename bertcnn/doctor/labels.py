@@ -1,4 +1,4 @@
-"""What the data doctor sees in the labels themselves: missing ones, several spellings of one, rare ones."""
+"""Findings about labels: missing ones, several spellings of one, rare ones."""
 
 from __future__ import annotations
 

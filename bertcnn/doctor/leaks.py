@@ -1,4 +1,7 @@
-"""What gives a label away without being what the text says: ids, queue names, signatures, columns filled in after the decision."""
+"""What gives a label away besides the text: ids, queue names, signatures, later columns.
+
+Such columns are filled in after the decision.
+"""
 
 from __future__ import annotations
 

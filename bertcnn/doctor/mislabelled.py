@@ -1,4 +1,4 @@
-"""Rows whose label is probably wrong, and labels that even a fresh model mixes up."""
+"""Rows whose label is probably wrong, and pairs of labels that overlap."""
 
 from __future__ import annotations
 

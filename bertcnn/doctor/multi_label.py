@@ -1,4 +1,7 @@
-"""Labels that are probably wrong or missing in rows that may have several: each label is judged for itself."""
+"""Labels that are probably wrong or missing in rows that may have several.
+
+Each label is judged for itself.
+"""
 
 from __future__ import annotations
 

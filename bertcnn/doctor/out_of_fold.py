@@ -1,4 +1,7 @@
-"""Probabilities of every row's labels from a model that has not seen the row: the frozen encoder and a logistic regression in folds."""
+"""Each row's label probabilities from a model that has not seen the row.
+
+The frozen encoder and a logistic regression in folds.
+"""
 
 from __future__ import annotations
 

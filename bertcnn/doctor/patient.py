@@ -1,4 +1,4 @@
-"""The file the data doctor looks at: its rows, texts and labels, and how it was read."""
+"""The file that the data doctor looks at: its rows, texts and labels."""
 
 from __future__ import annotations
 

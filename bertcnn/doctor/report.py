@@ -1,4 +1,4 @@
-"""What the data doctor says: findings, each with counts, examples and advice, in the order of their weight."""
+"""What the data doctor says: findings with counts, examples and advice, by weight."""
 
 from __future__ import annotations
 

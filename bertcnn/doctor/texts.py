@@ -1,4 +1,4 @@
-"""What the data doctor sees in the texts: blanks, broken characters, duplicates, near duplicates, texts that are too long."""
+"""Findings about texts: blank, broken, duplicate, nearly the same, too long."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Published and own pretrained encoders: which there are, where they come from, how they load."""
+"""Pretrained encoders: which there are, where they come from, how they load."""

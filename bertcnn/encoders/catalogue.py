@@ -1,4 +1,4 @@
-"""The named encoders: shape, licence, where their files are and which hash they must have."""
+"""The named encoders: shape, licence, where their files are, and their hashes."""
 
 from __future__ import annotations
 

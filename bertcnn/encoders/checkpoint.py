@@ -1,4 +1,7 @@
-"""A published checkpoint, read: its settings and its tensors by our names; nothing here needs a model."""
+"""A published checkpoint, read: its settings, and its tensors by our names.
+
+Nothing here needs a model.
+"""
 
 from __future__ import annotations
 

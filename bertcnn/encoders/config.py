@@ -1,4 +1,7 @@
-"""The settings in a published checkpoint's small JSON files, in our terms; nothing here needs a model."""
+"""A published checkpoint's JSON files as our settings.
+
+Nothing here needs a model.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encoders in other layouts than Hugging Face's: each is converted once, and the result kept in our cache."""
+"""Encoders in other layouts than Hugging Face's: converted once, kept in our cache."""
 
 from __future__ import annotations
 

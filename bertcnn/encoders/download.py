@@ -1,4 +1,4 @@
-"""Encoders on hand: a local folder, our cache, the Hugging Face hub or a package; whatever the source, the hash decides."""
+"""Encoders on hand: from a folder, our cache, the hub or a package, checked by hash."""
 
 from __future__ import annotations
 

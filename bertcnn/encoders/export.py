@@ -1,4 +1,4 @@
-"""An encoder out: a folder that `transformers` and `sentence-transformers` load as one of their own."""
+"""An encoder out: a folder that transformers and sentence-transformers load."""
 
 from __future__ import annotations
 

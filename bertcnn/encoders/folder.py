@@ -1,4 +1,4 @@
-"""An encoder's folder, written: what `transformers` and `sentence-transformers` load, and what we read again."""
+"""An encoder's folder, written: what the peers load, and what we read again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Google's own checkpoints of BERT, as published in 2018: a folder with TensorFlow 1 files becomes one in Hugging Face layout."""
+"""Google's checkpoints of 2018: TensorFlow 1 files into Hugging Face layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Hugging Face hub as a source: fast to give up, able to go on with a broken download."""
+"""The Hugging Face hub as a source: gives up fast, resumes broken downloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A folder in KerasHub's preset layout: which files it has, its settings and vocabulary; none of its code is run."""
+"""KerasHub's preset layout: files, settings and vocabulary.
+
+None of its code is run.
+"""
 
 from __future__ import annotations
 

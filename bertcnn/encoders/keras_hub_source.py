@@ -1,4 +1,7 @@
-"""KerasHub's presets as a source: by folder or as `keras_hub:NAME`, kept in our cache in Hugging Face layout."""
+"""KerasHub's presets as a source, by folder or as `keras_hub:NAME`.
+
+Kept in our cache in Hugging Face layout.
+"""
 
 from __future__ import annotations
 

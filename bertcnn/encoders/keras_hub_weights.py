@@ -1,4 +1,7 @@
-"""The weights of a KerasHub preset: read from HDF5 by an explicit map of names, each tensor checked."""
+"""A KerasHub preset's weights: HDF5 by an explicit map of names.
+
+Each tensor is checked.
+"""
 
 from __future__ import annotations
 

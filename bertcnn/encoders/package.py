@@ -1,4 +1,4 @@
-"""A package on the Python package index as a source: its files are read, it is never imported."""
+"""A package on the Python package index as a source: read, never imported."""
 
 from __future__ import annotations
 

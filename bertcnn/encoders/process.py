@@ -1,4 +1,4 @@
-"""A child process that downloads: watched by the growth of a folder, and ended when it stalls."""
+"""A child process that downloads, watched, and ended when it stalls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""OpenVINO models compiled for this machine, kept in the cache, and read ahead while Python is still importing."""
+"""OpenVINO models compiled for this machine: cached, and read ahead.
+
+They are read while Python is still importing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A saved model in the formats of other programs; an export that answers otherwise than the model is not let out."""
+"""A saved model in other programs' formats; none is let out that answers differently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The Keras model as one `.keras` file, for people who go on in Keras; a saved model of ours never holds such a file."""
+"""The Keras model as one `.keras` file, for people who go on in Keras.
+
+A saved model of ours never holds such a file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The classifier as one ONNX file, for ONNX Runtime and everything else that reads ONNX."""
+"""The classifier as one ONNX file, for ONNX Runtime and all that reads ONNX."""
 
 from __future__ import annotations
 

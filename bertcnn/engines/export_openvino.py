@@ -1,4 +1,4 @@
-"""The compiled engine's graph as OpenVINO IR: the int8 graph that was saved with the model, or float32."""
+"""The compiled engine's graph as OpenVINO IR, in int8 or float32."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The README of an exported model: what the folder holds, and an example that runs as it stands."""
+"""The README of an exported model, with an example that runs as it stands."""
 
 from __future__ import annotations
 

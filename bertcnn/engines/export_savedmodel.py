@@ -1,4 +1,7 @@
-"""A TensorFlow SavedModel that takes raw strings: tokenizer, network and calibration in one graph."""
+"""A TensorFlow SavedModel that takes raw strings: tokenizer and network in one graph.
+
+Calibration too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WordPiece inside a TensorFlow graph: strings in, the ids of `WordPieceTokenizer` out, for a model that takes raw text."""
+"""WordPiece inside a TensorFlow graph: strings in, `WordPieceTokenizer`'s ids out."""
 
 from __future__ import annotations
 

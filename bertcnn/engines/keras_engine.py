@@ -1,4 +1,7 @@
-"""The reference engine: the Keras model itself, in float32, on batches sorted by length."""
+"""The reference engine: the Keras model itself, in float32.
+
+On batches sorted by length.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The classifier as an ONNX graph, built from its tensors as `openvino_graph` builds its own: no conversion, one small package.
+"""The classifier as an ONNX graph, built from its tensors, without a converter.
 
 Opset 17 of 2022, so that older runtimes read it too. GELU is written out with Erf, in the form that ONNX Runtime knows how to fuse.
 """

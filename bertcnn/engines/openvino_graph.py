@@ -1,4 +1,6 @@
-"""The classifier as an OpenVINO graph, built from its tensors: no Keras, no TensorFlow, no conversion.
+"""The classifier as an OpenVINO graph, built from its tensors, without a converter.
+
+No Keras, no TensorFlow.
 
 The graph says what `bertcnn.models.classifier` says, in the shape a CPU runs fastest: the first segment's embedding is folded into the
 positions, all windows of all filters are one matrix product, and the bias and ReLU of a filter come after its maximum, where

@@ -1,4 +1,4 @@
-"""Texts on which every exported model has to answer as the model it was made of: tickets of many trades, and what breaks tokenizers."""
+"""Texts on which an export must answer as its model: tickets, and what breaks tokenizers."""
 
 from __future__ import annotations
 

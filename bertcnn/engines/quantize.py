@@ -1,4 +1,4 @@
-"""Building the compiled engine when a model is saved: int8 if it answers as float32 does, else bfloat16 or float32."""
+"""Builds the compiled engine: int8 if it answers as float32 does, else bf16 or float32."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the best of many is better than the first, or only the luckiest: White's reality check."""
+"""Whether the best of many is better, or only the luckiest: White's reality check."""
 
 from __future__ import annotations
 

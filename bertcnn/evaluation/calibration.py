@@ -1,4 +1,4 @@
-"""Confidence that means something: one temperature, fitted on rows the model did not learn from, and how far off confidence is."""
+"""Calibration: one temperature, fitted on held-out rows, and the calibration error."""
 
 from __future__ import annotations
 

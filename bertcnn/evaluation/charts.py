@@ -1,4 +1,4 @@
-"""Line charts as the places of their parts in an SVG; the template draws them, and CSS colours them."""
+"""Line charts as SVG coordinates; the template draws them, CSS colours them."""
 
 from __future__ import annotations
 

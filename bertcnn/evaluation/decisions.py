@@ -1,4 +1,4 @@
-"""Decisions: from which confidence on an answer is right often enough to be acted on without a person.
+"""Decisions: the confidence from which an answer needs no person to check it.
 
 The user names a precision, not a threshold. The threshold comes from held-out rows, sorted by confidence: the most confident quarter is
 tested first, then that and the next fiftieth, and so on, each time against the hypothesis that fewer than the wanted share of such answers

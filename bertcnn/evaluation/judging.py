@@ -1,4 +1,4 @@
-"""What a model's logits are worth on rows whose labels are known, whether each has one label or several."""
+"""What a model's logits are worth on rows with known labels, one label or several."""
 
 from __future__ import annotations
 

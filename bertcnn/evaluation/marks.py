@@ -1,4 +1,4 @@
-"""Words that carry suspicious weight: numbers, codes, dates, addresses and names that go with one label, and whether the model uses them.
+"""Words of suspicious weight: ids, dates, addresses and names that go with one label.
 
 A ticket number, the name of the agent who signs, a date: what goes with a label in the training rows for such a reason will not help with
 the tickets to come. Only single words are told, and only those that stand in at least three different texts.

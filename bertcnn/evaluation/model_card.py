@@ -1,4 +1,4 @@
-"""MODEL_CARD.md: what a saved model is, how it was made and how good it is, without a word from the training rows."""
+"""MODEL_CARD.md: what a model is and how good, without a word from the training rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Out of scope: learned from known texts alone, without a text of the kind that is to be found.
+"""Learns from known texts alone which texts are out of scope.
 
 Known texts of one label point in a few directions, as logits and as mean token embeddings; those directions are the centres of k-means. A
 text far from all of them, without a label that speaks up for it, or in other words than its label's, is strange. The limit is a rank among

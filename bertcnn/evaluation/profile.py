@@ -1,4 +1,4 @@
-"""What the rows look like that a model is trained or measured on: how many, how long, how often the same."""
+"""The data at a glance: how many rows, how long, how often the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""report.html: everything worth knowing about a model in one file that needs no network. Figures in, HTML out."""
+"""report.html: all that is worth knowing about a model, in one file without network."""
 
 from __future__ import annotations
 

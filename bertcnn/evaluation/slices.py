@@ -1,4 +1,7 @@
-"""How the model fares on parts of the rows: short and long texts, channels, months. A part is told only if it has enough rows."""
+"""How a model fares on parts of the rows: short and long texts, channels, months.
+
+A part is told only if it has enough rows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CNN head's parts: filters over windows of tokens, and what each row keeps of them."""
+"""The CNN head's parts: filters over windows of tokens, and their maxima by row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Dropout from a hash: a few integer operations a value, where a general random generator costs more than the layers around it."""
+"""Dropout from a hash of the place: a few integer operations a value.
+
+A general random generator costs more than the layers around it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The matrix product at every token, written so that its gradient is one matrix product too."""
+"""The matrix product at every token, whose gradient is one matrix product too."""
 
 from __future__ import annotations
 

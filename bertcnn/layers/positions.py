@@ -1,4 +1,4 @@
-"""Sinusoidal positions: a table that is calculated, not learned, in the two layouts in use."""
+"""Sinusoidal positions, in the two layouts in use."""
 
 from __future__ import annotations
 

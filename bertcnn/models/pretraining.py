@@ -1,4 +1,4 @@
-"""BERT as it is pretrained: the encoder with a head that guesses masked words and one that guesses whether B follows A."""
+"""BERT as it is pretrained: with heads for masked words and the next sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights by name: out of a model as arrays, and into one with nothing missing, unknown or misshapen."""
+"""Weights by name: out as arrays, and in with nothing missing, unknown or misshapen."""
 
 from __future__ import annotations
 

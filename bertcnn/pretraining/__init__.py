@@ -1,1 +1,1 @@
-"""Pretraining an encoder on unlabelled text: masked language model and next sentence prediction."""
+"""Pretraining on unlabelled text: masked language model, next sentence prediction."""

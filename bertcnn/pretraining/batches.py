@@ -1,4 +1,4 @@
-"""Batches to pretrain on, each a pure function of the corpus, the settings, a seed, the epoch and the step."""
+"""Batches to pretrain on, each a function of corpus, settings, seed, epoch and step."""
 
 from __future__ import annotations
 

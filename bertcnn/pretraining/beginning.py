@@ -1,4 +1,4 @@
-"""What pretraining begins with: an encoder that is there already, or a vocabulary learned from the texts and random weights."""
+"""What pretraining begins with: an encoder, or a learned vocabulary and random weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The corpus: documents tokenised once into files that are mapped into memory, found again by what is in them."""
+"""The corpus: documents tokenised once into files that are mapped into memory.
+
+They are found again by what is in them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Documents in: sentences of text files and of table columns, streamed, with nothing lost silently."""
+"""Documents in: sentences of text files and of table columns, streamed.
+
+Nothing is lost silently.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop of pretraining: steps on batches that are functions of their place, checkpoints in between, figures on held-out documents."""
+"""The loop of pretraining: steps, checkpoints, and figures on held-out documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The masked language model's task: which tokens are hidden, and what is shown in their place."""
+"""The masked language model's task: which tokens are hidden, what stands there instead."""
 
 from __future__ import annotations
 

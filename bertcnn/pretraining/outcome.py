@@ -1,4 +1,4 @@
-"""What pretraining leaves: an encoder folder in Hugging Face layout, with both heads, and how it came about."""
+"""What pretraining leaves: an encoder folder in Hugging Face layout, with both heads."""
 
 from __future__ import annotations
 

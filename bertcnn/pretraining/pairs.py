@@ -1,4 +1,7 @@
-"""Next sentence prediction's task: documents cut into pairs of segments, half of which get their second segment from another document."""
+"""Next sentence prediction's task: documents cut into pairs of segments.
+
+Half of the pairs get their second segment from another document.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A random order of any number of things that takes no memory: each place is computed when it is asked for."""
+"""A random order of any length without memory: each place is computed when asked for."""
 
 from __future__ import annotations
 

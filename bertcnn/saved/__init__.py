@@ -1,1 +1,1 @@
-"""What a model is on the disk: its folder, the seal, the compiled engine, and what it knows of texts unlike its own."""
+"""A model on disk: its folder, its seal, its compiled engine, and its scope."""

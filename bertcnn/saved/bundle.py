@@ -1,4 +1,4 @@
-"""The saved model: a folder of JSON and safetensors in which any change is noticed. Names, schema, hashes, atomic write."""
+"""The saved model: a folder of JSON and safetensors in which any change is noticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled engine's part of a saved model: `engine/`, a sealed folder of its own that belongs to one bundle."""
+"""The compiled engine's part of a saved model: `engine/`, a sealed folder of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a model was made for: where known texts lie, and from which outlier score on a text is out of scope. NumPy only."""
+"""A model's scope: where known texts lie, and from which outlier score on one is outside.
+
+NumPy only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A folder sealed by its manifest: every file's length and hash, so that any change after saving is noticed."""
+"""A folder sealed by its manifest: every file's length and hash.
+
+Any change after saving is noticed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answers to a file's texts, a chunk of rows at a time: from an interrupted run, from a cache of texts seen before, from the model."""
+"""The answers to a file's texts, in chunks: from a journal, a cache, or the model."""
 
 from __future__ import annotations
 

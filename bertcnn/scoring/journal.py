@@ -1,4 +1,4 @@
-"""The answers of a scoring run, kept beside its output until that is in place, so that a run broken off need not ask for them again.
+"""A scoring run's answers, kept until the output is in place, so that none is lost.
 
 On disk, all numbers little-endian: `bertcnn journal` and a line feed, then records. A record is the length of its payload (uint32), the
 CRC-32 of that length and the payload (uint32), and the payload. The first record is the header, a JSON object with `schema_version`; each

@@ -1,4 +1,7 @@
-"""A file of texts in, the same file with predictions out: streamed, in order, complete or not there at all, and never asked for twice."""
+"""`score_csv`: a file of texts in, the same file with predictions out.
+
+Streamed, in order, complete or not there at all, each distinct text asked about once.
+"""
 
 from __future__ import annotations
 

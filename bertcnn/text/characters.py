@@ -1,4 +1,7 @@
-"""What the tokenizer's normaliser makes of every Unicode character, as a table that other tokenizers can follow."""
+"""What the normaliser makes of every Unicode character, as a table.
+
+Other tokenizers can follow it.
+"""
 
 from __future__ import annotations
 

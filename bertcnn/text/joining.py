@@ -1,4 +1,4 @@
-"""Puts words side by side as a person would write them: the spaces of a decoded text, which its token ids do not hold."""
+"""Puts words side by side as a person would write them: the spaces of a decoded text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Checkpoints: all that a training needs to go on, each in a sealed folder that appears whole or not at all."""
+"""Checkpoints: all that a training needs to go on, in a sealed folder.
+
+Each appears whole or not at all.
+"""
 
 from __future__ import annotations
 

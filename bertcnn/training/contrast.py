@@ -1,4 +1,7 @@
-"""Tuning an encoder by contrast: texts of one label are drawn together, those of other labels pushed apart, before a head is trained."""
+"""Supervised contrast: the encoder draws texts of one label together.
+
+Those of other labels are pushed apart, before a head is trained.
+"""
 
 from __future__ import annotations
 

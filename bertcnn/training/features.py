@@ -1,4 +1,4 @@
-"""The encoder's token embeddings, computed once for every row, where only the head learns."""
+"""The encoder's token embeddings, computed once where only the head learns."""
 
 from __future__ import annotations
 

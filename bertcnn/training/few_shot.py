@@ -1,4 +1,7 @@
-"""The recipe for few rows a label: everything that is known is learned from, the labels' names and the rows held out too."""
+"""The recipe for few rows a label: contrast, then a head started from a regression.
+
+Everything that is known is learned from: the labels' names and the rows held out too.
+"""
 
 from __future__ import annotations
 

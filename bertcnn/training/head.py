@@ -1,4 +1,4 @@
-"""Training the head alone, on the encoder's token embeddings, which are computed once."""
+"""Training the head alone, on token embeddings that are computed once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AdamW as BERT is fine-tuned with it: warm-up, linear decay, and a learning rate of its own for each layer."""
+"""AdamW with warm-up, linear decay, and a learning rate of its own for each layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training an encoder on the pieces that occur, so that the optimizer does not work on a table of which most is never looked up."""
+"""Training only the pieces that occur, not a table of which most is never looked up."""
 
 from __future__ import annotations
 

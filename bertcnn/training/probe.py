@@ -1,4 +1,4 @@
-"""The start of the recipe for few rows: the head's linear layer as a logistic regression on what the encoder says already."""
+"""A linear probe: the head's last layer, started as a logistic regression."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recipes: `full` trains everything, `frozen` the head alone, `few-shot` makes the most of few rows."""
+"""The recipes: `full` trains everything, `frozen` the head, `few-shot` for few rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training again and again on parts of the same rows: what stays the same is computed once."""
+"""Training again and again on the same rows: what stays the same is computed once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training that is killed goes on where it was last saved, and ends as if nothing had happened."""
+"""Savepoints: a training that is killed goes on, and ends as if nothing had happened."""
 
 from __future__ import annotations
 

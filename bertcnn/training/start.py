@@ -1,4 +1,4 @@
-"""What a training starts from: an encoder, by name or folder, and the tokenizer that belongs to it."""
+"""What a training starts from: an encoder and the tokenizer that belongs to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labelled rows divided for choosing among settings: on as many validation rows as a choice needs."""
+"""Rows divided for choosing among settings, with enough validation rows for a choice."""
 
 from __future__ import annotations
 

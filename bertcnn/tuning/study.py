@@ -1,4 +1,4 @@
-"""A search's memory: what was tried, kept beside its result so that a killed run goes on, and what to try next (Optuna)."""
+"""A search's memory, which survives its process, and what to try next (Optuna)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of tuned settings: what a search chose, for training, and what every trial gave."""
+"""The file of tuned settings: what a search chose, and what every trial gave."""
 
 from __future__ import annotations
 
