@@ -181,3 +181,15 @@ def test_thresholds_of_levels_that_the_labels_do_not_have_are_refused(folder, tm
     bundle = read_bundle(folder)
     with pytest.raises(BundleError, match="2 parent_thresholds; expected one for each of the 1 levels"):
         write_bundle(dataclasses.replace(bundle, decisions=Decisions(parent_thresholds=(0.5, 0.5))), tmp_path / "odd")
+
+
+def test_an_older_models_levels_are_counted_as_when_it_was_saved(folder, tmp_path):
+    from bertcnn.saved.bundle import write_bundle
+
+    bundle, decisions = read_bundle(folder), Decisions(parent_thresholds=(0.5,))
+    labels = ("x > a", "x > a > b", "y")  # one level where a label is no parent, else two
+    old = bundle.config.model_copy(update={"schema_version": 6})
+    write_bundle(dataclasses.replace(bundle, labels=labels, config=old, decisions=decisions, engine=None), tmp_path / "old")
+    assert read_bundle(tmp_path / "old").hierarchy.parents == ("x",)
+    with pytest.raises(BundleError, match="1 parent_thresholds; expected one for each of the 2 levels"):
+        write_bundle(dataclasses.replace(bundle, labels=labels, decisions=decisions, engine=None), tmp_path / "new")

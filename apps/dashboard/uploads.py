@@ -139,7 +139,7 @@ def first_rows(
             rows += [row for row in chunk.rows if all(matches(row[place], wanted, separator) for place, wanted, separator in chosen)]
             if len(rows) >= ROWS_SHOWN:
                 break
-        return _frame(rows[:ROWS_SHOWN], reader.columns)
+        return _frame(rows[:ROWS_SHOWN], tuple(map(unescape_formula, reader.columns)))
 
 
 def _frame(rows: Sequence[tuple[str, ...]], columns: tuple[str, ...]) -> pd.DataFrame:

@@ -9,8 +9,9 @@ import typer
 
 from bertcnn.cli.options import Force, Label, MultiLabel, Text
 from bertcnn.cli.quiet import load_keras
-from bertcnn.cli.telling import tell
+from bertcnn.cli.telling import tell, visible
 from bertcnn.disk.files import as_json, check_file_target, write_whole
+from bertcnn.wording import count
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,8 +44,7 @@ def check(
     check_input(data)
     if fix is not None:
         check_fix(data, fix, force)
-    if json_file is not None:
-        check_file_target(json_file, force, others=[data, fix], option="--json")
+    json_target = None if json_file is None else check_file_target(json_file, force, others=[data, fix], option="--json")
     load_keras()
     from bertcnn.doctor.check import check_csv
 
@@ -52,8 +52,8 @@ def check(
         report = check_csv(
             data, text=text, label=label, multi_label=multi_label, fix=fix, encoder=encoder, overwrite=force, progress=progress
         )
-    if json_file is not None:
-        write_whole(json_file, as_json(report.to_json()), overwrite=force)
+    if json_target is not None:
+        write_whole(json_target, as_json(report.to_json()), overwrite=force)
     show_report(report)
     for path in (fix, json_file):
         if path is not None:
@@ -87,7 +87,8 @@ def _show_facts(console: Console, report: CheckReport) -> None:
         how.append(str(facts["encoding"]))
     if facts["delimiter"]:
         how.append("separated by " + {"\t": "tabs"}.get(facts["delimiter"], repr(facts["delimiter"])))
-    _print(console, f"{report.path}: {facts['rows']:,} rows, {len(facts['columns'])} columns ({', '.join(how)})", style="bold")
+    size = f"{count(facts['rows'], 'row')}, {count(len(facts['columns']), 'column')}"
+    _print(console, f"{report.path}: {size} ({', '.join(how)})", style="bold")
     _print(console, f"text: {', '.join(facts['text_columns'])}")
     labels = facts["labels"]
     if labels is None:
@@ -102,7 +103,7 @@ def _show_finding(console: Console, finding: Finding) -> None:
     from rich.text import Text
 
     console.print()
-    title = Text.assemble((_WORDS[finding.severity], _STYLES[finding.severity]), ("  " + _visible(finding.title), "bold"))
+    title = Text.assemble((_WORDS[finding.severity], _STYLES[finding.severity]), ("  " + visible(finding.title), "bold"))
     for part in title.wrap(console, console.width):
         part.rstrip()
         console.print(part)
@@ -118,14 +119,9 @@ def _print(console: Console, line: str, *, indent: int = 0, style: str = "") -> 
     """Print a paragraph, broken between words, every line of it indented."""
     from rich.text import Text
 
-    for part in Text(_visible(line), style=style).wrap(console, console.width - indent):
+    for part in Text(visible(line), style=style).wrap(console, console.width - indent):
         part.rstrip()
         console.print(Text(" " * indent).append_text(part))
-
-
-def _visible(text: str) -> str:
-    """A text that cannot move the terminal's cursor or change its colours: control characters are replaced."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 def _next_steps(report: CheckReport) -> list[str]:

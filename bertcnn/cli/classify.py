@@ -11,7 +11,7 @@ import typer
 
 from bertcnn.cli.options import AutoPrecision, Engine, Model
 from bertcnn.cli.quiet import prepare_engine
-from bertcnn.cli.telling import tell
+from bertcnn.cli.telling import tell, visible
 from bertcnn.data.lines import undecodable
 
 
@@ -35,6 +35,7 @@ def classify(
     predictor = load(model, engine=engine, streams=1, auto_precision=auto_precision)  # type: ignore[arg-type]
     if texts is None and sys.stdin.isatty():
         tell("One text a line; end with Ctrl-D.")
+    on_terminal = sys.stdout.isatty()
     lines = map(_as_typed, texts) if texts is not None else _lines()
     for line in lines:
         answer = predictor.classify([line])[0]
@@ -44,7 +45,8 @@ def classify(
         cells = [answer.label or "", confidence, f"{answer.decision}{rival}", phrases, line]
         if probabilities:
             cells += [f"{name}={share:.4f}" for name, share in answer.probabilities.items()]
-        print("\t".join(" ".join(cell.split()) for cell in cells), flush=True)
+        cells = [" ".join(cell.split()) for cell in cells]
+        print("\t".join(map(visible, cells) if on_terminal else cells), flush=True)
 
 
 def _as_typed(text: str) -> str:

@@ -106,7 +106,7 @@ def compare(
     from bertcnn.cli.pretrain import check_verdict, tell_verdict
     from bertcnn.cli.quiet import load_keras
 
-    check_verdict(old, data, test, seeds)
+    check_verdict(old, data, test, seeds, option="--seeds")
     load_keras()
     tell_verdict(data, old, new, test, rows, seeds, text=text, label=label, multi_label=multi_label)
 

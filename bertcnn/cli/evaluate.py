@@ -35,15 +35,14 @@ def evaluate(
 
     check_input(data)
     read_config(model)
-    if json_file is not None:
-        check_file_target(json_file, force, others=[data], option="--json")
+    json_target = None if json_file is None else check_file_target(json_file, force, others=[data], option="--json")
     prepare_engine(engine)
     page = None
     if report is not None:
         from bertcnn.reporting import report_path
 
         page = report_path(report, model=model, data=data, overwrite=force)
-        if json_file is not None and page.resolve() == json_file.resolve():
+        if json_target is not None and page.resolve() == json_target.resolve():
             raise OutputError(f"{page} for --report and for --json", expected="two different files", fix="choose another name for one")
     from bertcnn.labelled import evaluate_csv
 
@@ -58,8 +57,8 @@ def evaluate(
             overwrite=force,
             progress=progress,
         )
-    if json_file is not None:  # before anything is printed: who reads that may stop reading
-        write_whole(json_file, as_json(figures.to_json()), overwrite=force)
+    if json_target is not None:  # before anything is printed: who reads that may stop reading
+        write_whole(json_target, as_json(figures.to_json()), overwrite=force)
     show_evaluation(figures)
     if json_file is not None:
         tell(f"Figures written to {json_file}")

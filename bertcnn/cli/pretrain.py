@@ -103,7 +103,7 @@ def pretrain(
     tell(f"Next: bertcnn train LABELLED.csv --encoder {out} --out MODEL")
 
 
-def check_verdict(start: str | None, verdict: Path, test: Path | None, seeds: int) -> None:
+def check_verdict(start: str | None, verdict: Path, test: Path | None, seeds: int, *, option: str = "--verdict-seeds") -> None:
     """Refuse, before hours of pretraining, what could not be judged.
 
     Raises:
@@ -115,7 +115,7 @@ def check_verdict(start: str | None, verdict: Path, test: Path | None, seeds: in
     if start is None:
         raise SettingsError("--verdict without --from", expected="an encoder that the new one is compared with", fix="give --from")
     if seeds < 2:
-        raise SettingsError(f"--verdict-seeds {seeds}", expected="at least 2, since chance is measured by their differences", fix="give 5")
+        raise SettingsError(f"{option} {seeds}", expected="at least 2, since chance is measured by their differences", fix="give 5")
     for path in (verdict, test):
         if path is not None:
             check_input(path)

@@ -12,3 +12,8 @@ def tell(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
     except OSError:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - until the process ends
+
+
+def visible(text: str) -> str:
+    """A text that cannot move the terminal's cursor or change its colours: control characters are replaced."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)

@@ -151,18 +151,20 @@ def plan_scoring(lengths: np.ndarray, token_budget: int = 2048, padded_lengths: 
             is as long as its longest row and has no fillers.
     """
     order = np.argsort(lengths, kind="stable")
+    ordered = lengths[order]
     plans: list[BatchPlan] = []
     start = 0
     while start < len(order):
         if padded_lengths is None:
-            reach = lengths[order[start:]] * np.arange(1, len(order) - start + 1)
+            next_rows = ordered[start : start + token_budget]  # no batch has more, since each row has a token at least
+            reach = next_rows * np.arange(1, len(next_rows) + 1)
             rows = max(1, int(np.searchsorted(reach, token_budget, side="right")))
             part = order[start : start + rows]
             plans.append(BatchPlan(part, int(lengths[part[-1]]), len(part)))
         else:
-            length = padded_lengths[int(np.searchsorted(padded_lengths, lengths[order[start]]))]
+            length = padded_lengths[int(np.searchsorted(padded_lengths, ordered[start]))]
             rows = max(1, token_budget // length)
-            fits = int(np.searchsorted(lengths[order], length, side="right")) - start
+            fits = int(np.searchsorted(ordered, length, side="right")) - start
             part = order[start : start + min(rows, fits)]
             plans.append(BatchPlan(part, length, rows))
         start += len(part)
@@ -172,8 +174,8 @@ def plan_scoring(lengths: np.ndarray, token_budget: int = 2048, padded_lengths: 
 def plan_compiled(lengths: np.ndarray, longest: int | None = None) -> list[BatchPlan]:
     """Rows sorted by length and cut into batches of about 500 tokens, nearly all of them 480 or 504 exactly.
 
-    A compiled engine makes kernels for each number of tokens that a matrix product has not had before, which takes each of its streams
-    longer than two batches; the rows' length matters little to it. So rows are padded to the divisors of a few numbers, and batches are
+    A compiled engine makes new kernels for every number of tokens that it has not met yet, which takes each of its streams longer than
+    computing two batches; the rows' length matters little to it. So rows are padded to the divisors of a few numbers, and batches are
     full. Rows left over in one length move up to the next if that is not much longer; else, if there are many batches, theirs is filled up
     with empty rows. On 3,080 short texts there are 2 numbers of tokens; with batches as long as their longest row there were 17. A text
     alone is padded to a multiple of 16, since going over to another number of tokens, even one seen before, costs half as much as the

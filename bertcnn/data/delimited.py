@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bertcnn.data.lines import LONGEST_LINE, undecodable
+from bertcnn.wording import count
 
 MAX_CELL_CHARACTERS = 1_000_000
 _LONGEST_ROW = 64_000_000  # characters that a quoted cell may run on before its quote counts as broken
@@ -218,7 +219,7 @@ def _fault(text: str, cells: Sequence[str], width: int) -> str | None:
     if undecodable(text):
         return "bytes that are not text in this encoding"
     if len(cells) < width or any(cells[width:]):
-        return f"{len(cells):,} cell{'s' if len(cells) > 1 else ''} where the header has {width:,}"
+        return f"{count(len(cells), 'cell')} where the header has {width:,}"
     return long_cell(cells)
 
 

@@ -55,7 +55,7 @@ def sample_bytes(path: Path, gzipped: bool) -> list[bytes]:
         if gzipped:
             with gzip.GzipFile(fileobj=file) as stream:
                 block = read_block(stream, path, _SAMPLE_BLOCK * _SAMPLE_BLOCKS)  # type: ignore[arg-type]
-                return [_whole_lines(block, is_first=True) if stream.read(1) else block]
+                return [_whole_lines(block, is_first=True) if read_block(stream, path, 1) else block]  # type: ignore[arg-type]
         if size <= _SAMPLE_BLOCK * _SAMPLE_BLOCKS:
             return [read_block(file, path, size)]
         blocks = []

@@ -13,7 +13,7 @@ from itertools import combinations
 
 from bertcnn.wording import count
 
-_FEWEST_LETTERS = 4  # of names that may be misspellings of each other
+_FEWEST_LETTERS, _MOST_LETTERS = 4, 100  # of names that may be misspellings of each other
 _SHOWN = 4
 
 
@@ -87,7 +87,7 @@ def similar_names(counts: Mapping[str, int]) -> list[tuple[str, str]]:
 
 def _forms(plain: str) -> Iterator[str]:
     yield plain
-    if len(plain) >= _FEWEST_LETTERS:
+    if _FEWEST_LETTERS <= len(plain) <= _MOST_LETTERS:
         yield from {plain[:place] + plain[place + 1 :] for place in range(len(plain))}
         yield re.sub(r"e?s$", "", plain) + "\0"
     if len(plain) == _FEWEST_LETTERS - 1:

@@ -102,7 +102,7 @@ def _listed(cell: str) -> list[str] | None:
         return None
     try:
         found = json.loads(cell)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, list) and all(isinstance(part, str) for part in found) else None
 

@@ -63,14 +63,15 @@ class TextFile:
         for text in self._decoded():
             *complete, rest = text.split(self._newline)
             for part in complete:
-                kept.append(part)
-                yield "".join(kept) if len(kept) > 1 else part
+                if length <= LONGEST_LINE:
+                    kept.append(part)
+                yield _bounded(kept)
                 kept, length = [], 0
             if rest and length <= LONGEST_LINE:
                 kept.append(rest)
                 length += len(rest)
         if kept:
-            yield "".join(kept)
+            yield _bounded(kept)
 
     def _decoded(self) -> Iterator[str]:
         errors = "surrogatepass" if re.match("utf[-_]?(16|32)", self._encoding, re.IGNORECASE) else "surrogateescape"
@@ -86,6 +87,11 @@ class TextFile:
                 yield text
             if not block:
                 return
+
+
+def _bounded(parts: list[str]) -> str:
+    """A line; of one that is too long a character more than may be, so that it is seen to be."""
+    return ("".join(parts) if len(parts) > 1 else parts[0])[: LONGEST_LINE + 1]
 
 
 def read_block(stream: IO[bytes], path: Path, size: int) -> bytes:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from bertcnn.errors import LabelError, one_line
 from bertcnn.hierarchy import LEVELS
+from bertcnn.wording import count
 
 OTHER = "other"
 _NAMED = 5
@@ -35,7 +36,8 @@ class MergedLabels:
         """What was merged, in one line."""
         shown = [f"{name} ({self.rows[name]}) into {self.merged[name]}" for name in sorted(self.merged, key=lambda name: -self.rows[name])]
         more = f" and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
-        return f"{len(shown)} rare labels, {sum(self.rows.values())} rows, merged: {one_line(', '.join(shown[:_NAMED]), 300)}{more}"
+        size = f"{count(len(shown), 'rare label')}, {count(sum(self.rows.values()), 'row')}"
+        return f"{size}, merged: {one_line(', '.join(shown[:_NAMED]), 300)}{more}"
 
 
 def merge_rare(labels: Sequence[str], fewest: int, into: str = OTHER) -> MergedLabels:
@@ -60,7 +62,7 @@ def merge_rare(labels: Sequence[str], fewest: int, into: str = OTHER) -> MergedL
     counts, becomes = Counter(rows), {}
     depth = max((name.count(LEVELS) for name in counts), default=0)
     for level in range(depth, -1, -1):  # the deepest first, so that a parent has all its rare children when it is looked at
-        for name in sorted(name for name, count in counts.items() if count < fewest and name.count(LEVELS) == level and name != into):
+        for name in sorted(name for name, number in counts.items() if number < fewest and name.count(LEVELS) == level and name != into):
             becomes[name] = name.rpartition(LEVELS)[0] or into
             counts[becomes[name]] += counts.pop(name)
     if 0 < counts[into] < fewest:

@@ -6,7 +6,9 @@ import codecs
 import datetime
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -62,16 +64,15 @@ def name_columns(names: Iterable[str]) -> tuple[str, ...]:
         ('text', 'text_2', 'column_3')
     """
     given = [name.strip().lstrip("\ufeff") for name in names]
-    columns: list[str] = []
-    used = set(given)
+    columns: dict[str, None] = {}
+    used, numbers = set(given), Counter[str]()  # the last number that each name was tried with
     for place, name in enumerate(given, 1):
         wanted = name or f"column_{place}"
-        number = 1
         chosen = wanted
         while chosen in columns or (chosen != name and chosen in used):
-            number += 1
-            chosen = f"{wanted}_{number}"
-        columns.append(chosen)
+            numbers[wanted] = max(numbers[wanted], 1) + 1
+            chosen = f"{wanted}_{numbers[wanted]}"
+        columns[chosen] = None
     return tuple(columns)
 
 
@@ -186,8 +187,8 @@ class _JsonLinesSource:
             for line in lines:
                 blank = blank and not line.strip()
                 found = _json_object(line)
-                if isinstance(found, dict) and len(keys) < _MOST_COLUMNS:
-                    keys.update(dict.fromkeys(found))
+                if isinstance(found, dict):
+                    keys.update(dict.fromkeys(islice((key for key in found if key not in keys), _MOST_COLUMNS - len(keys))))
         if not keys:
             raise TableError(
                 f"{str(path)!r} holds {'blank lines only' if blank else 'no line that is a JSON object with keys'}",
@@ -208,7 +209,8 @@ class _JsonLinesSource:
                 reject(number, found, line)
                 continue
             try:
-                cells = tuple(_json_text(found.get(key), line, key) for key in self._keys)
+                nested = json.loads(line.lstrip("\ufeff")) if any(isinstance(value, list | dict) for value in found.values()) else {}
+                cells = tuple(_json_text(found.get(key), nested.get(key)) for key in self._keys)
             except ValueError as error:  # a nested number of thousands of digits
                 reject(number, f"invalid JSON: {error}", line)
                 continue
@@ -260,10 +262,10 @@ def _json_kind(value: object) -> str:
     return {list: "a list", bool: "true or false"}.get(type(value), "a single value")
 
 
-def _json_text(value: object, line: str, key: str) -> str:
-    """The cell for a value: nested ones as JSON, read again so that numbers in them stay numbers."""
+def _json_text(value: object, with_numbers: object) -> str:
+    """The cell for a value: nested ones as JSON, as they were read with their numbers as numbers."""
     if isinstance(value, list | dict):
-        value = json.dumps(json.loads(line.lstrip("\ufeff"))[key], ensure_ascii=False)
+        value = json.dumps(with_numbers, ensure_ascii=False)
     return _whole(plain_text(value))
 
 

@@ -35,8 +35,8 @@ def split_validation(texts: Sequence[str], labels: Sequence[str], fraction: floa
     Texts that are equal but for case, spaces, punctuation and digits form a group, which is never divided. The groups of each label are
     ordered by a hash of their text, and those that come first are validated, so the choice depends on nothing but the texts and labels:
     not on the order of rows, nor on chance, and rows added later move few of the old ones. A label with two groups or more has one on each
-    side at least; a label with one group is trained on. A group with several labels counts for the commonest of them, and is trained
-    on if no other group would teach one of them: every label is learned.
+    side at least; a label with one group is trained on. A group with several labels counts for the commonest of them, and is kept for
+    training if no other training group has one of its labels, so that every label is learned.
 
     Args:
         texts: one text a row.

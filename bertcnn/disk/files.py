@@ -49,6 +49,14 @@ def write_new(path: Path, data: bytes | memoryview) -> None:
         os.close(handle)
 
 
+def expanded(path: str | os.PathLike[str]) -> Path:
+    """The path with "~" as the home folder; as it is where there is no such user, as in a shell."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
 def check_file_target(
     path: str | os.PathLike[str], overwrite: bool, *, others: Iterable[str | os.PathLike[str] | None] = (), option: str = "--out"
 ) -> Path:
@@ -63,7 +71,7 @@ def check_file_target(
     Raises:
         OutputError: it is one of `others`, a folder or in none, in a saved model, taken, or cannot be written.
     """
-    target = Path(path).expanduser().absolute()
+    target = expanded(path).absolute()
     try:
         check_outside_models(target)
         if any(given is not None and _is_same_file(target, Path(given)) for given in others):

@@ -80,7 +80,7 @@ def check_replaceable(target: Path, overwrite: bool, *, holds: str, expected: st
         return
     if not place.is_dir():
         raise OutputError(f"{target} is a file", expected="a folder that does not exist yet", fix="choose another name")
-    if not any(os.scandir(place)):
+    if _is_vacant(place):
         return
     what = stranger(place)
     if what is not None:
@@ -157,11 +157,11 @@ def held_folder(folder: Path, *, does: str) -> Iterator[Path]:
         lock = _locked_folder(folder, does)
         yield folder
     finally:
-        if lock is not None:
-            os.close(lock)
         with suppress(OSError):  # it is not empty
             for path in made:
                 path.rmdir()
+        if lock is not None:  # only now, or a run that waits for it would hold a folder that is gone
+            os.close(lock)
 
 
 def _locked_folder(folder: Path, does: str) -> int | None:

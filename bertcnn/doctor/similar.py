@@ -25,9 +25,9 @@ SIMILAR = 0.8  # Jaccard index of the sets of 4-grams
 def similar_groups(texts: Sequence[str], threshold: float = SIMILAR) -> np.ndarray:
     """Groups of texts that are nearly the same.
 
-    Two texts are if they differ in case, spaces, punctuation and digits only, or if the sets of their character 4-grams have a Jaccard
-    index of at least `threshold`; a group is what such pairs connect. Time and memory grow with the characters, not with the pairs. A pair
-    of 0.8 is missed with a probability of 0.0003, or where crowds of other texts share its bands.
+    Two texts are nearly the same if they differ only in case, spaces, punctuation and digits, or if the sets of their character 4-grams
+    have a Jaccard index of at least `threshold`; a group is what such pairs connect. Time and memory grow with the characters, not with the
+    pairs. A pair of 0.8 is missed with a probability of 0.0003, or where crowds of other texts share its bands.
 
     Args:
         texts: different texts.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+import ml_dtypes  # noqa: F401 - makes bfloat16 known to NumPy
 import numpy as np
 from safetensors import SafetensorError, safe_open
 

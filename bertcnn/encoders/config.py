@@ -96,6 +96,6 @@ def _read_json(path: Path, *, expected: str) -> dict[str, Any]:
         config = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(config, dict):
             raise ValueError("not a JSON object")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise EncoderError(f"{path} could not be read ({error})", expected=expected, fix="fetch the encoder again") from None
     return config

@@ -12,7 +12,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from bertcnn.disk.cache import cache_folder
-from bertcnn.disk.files import output_error
+from bertcnn.disk.files import expanded, output_error
 from bertcnn.disk.folders import put_in_place, resting_place, work_folder
 from bertcnn.encoders.catalogue import CATALOGUE, CatalogueEntry, find_encoder
 from bertcnn.encoders.config import read_settings
@@ -151,7 +151,7 @@ def _local_folder(name_or_path: str | os.PathLike[str]) -> Path | None:
     """The folder the user means; None when it is a name."""
     if preset_name(name_or_path) is not None:
         return None
-    path = Path(name_or_path).expanduser()
+    path = expanded(name_or_path)
     known = isinstance(name_or_path, str) and any(name_or_path.lower() in (e.name, e.repository.lower()) for e in CATALOGUE.values())
     if known and not (path / CONFIG).is_file():
         return None

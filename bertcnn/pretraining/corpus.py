@@ -121,7 +121,7 @@ class Corpus:
         folder: where it is.
         key: hash of the texts, of how they were read and of the tokenizer.
         summary: what it holds.
-        tokens: uint16 or int32 [tokens], of all documents.
+        tokens: uint16 or uint32 [tokens], of all documents.
         sentence_ends: int64 [sentences], where in `tokens` each sentence ends.
         part_ends: int64 [parts], where in `sentence_ends` each part of a document ends.
         part_keys: uint64 [parts], hash of the document's text: equal for documents that differ in case, digits and punctuation only.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from bertcnn.settings import CONTINUED, FROM_NOTHING, PretrainingDataSettings, P
 from bertcnn.training.checkpoint import (
     Checkpoint,
     check_same_settings,
+    forget_checkpoints,
     newest_checkpoint,
     restore_state,
     save_checkpoint,
@@ -136,8 +136,7 @@ def pretrain(  # noqa: PLR0913 - what a pretraining is made of
     }
     with held_folder(checkpoint_folder(target), does="keeps its checkpoints in") as checkpoints:
         if keeping.restart:
-            for place in checkpoints.iterdir():
-                shutil.rmtree(place, ignore_errors=True)
+            forget_checkpoints(checkpoints)
         earlier = newest_checkpoint(checkpoints, progress.note)
         if earlier is not None:
             check_same_settings(earlier.settings, asked, checkpoints)
@@ -169,7 +168,7 @@ def pretrain(  # noqa: PLR0913 - what a pretraining is made of
             story={"bertcnn": version("bertcnn"), "settings": identity, "steps": run.state.step, **run.state.as_json()},
             overwrite=keeping.overwrite,
         )
-        shutil.rmtree(checkpoints, ignore_errors=True)
+        forget_checkpoints(checkpoints)
     resumed_at = 0 if earlier is None else earlier.step
     seconds = time.monotonic() - began
     return PretrainingReport(target, run.state.step, run.state.tokens, tuple(run.state.history), seconds, resumed_at)

@@ -43,7 +43,7 @@ SCHEMA_VERSION: Final = 7
 _LABELS_MAY_BE_PARENTS = 7
 CONFIG: Final = "config.json"
 
-_KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
+_MIB, _GIB = 1 << 20, 1 << 30
 _NO_REPORT = "<!DOCTYPE html><title>No report</title><p>This model was saved without a report. bertcnn evaluate --report makes one.\n"
 _CONTROL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
@@ -194,7 +194,7 @@ class Bundle:
         """Of the labels; one without parents where a text may have several labels."""
         if self.multi_label:
             return Hierarchy(self.labels, ())
-        return Hierarchy.of(self.labels, labels_may_be_parents=self.config.schema_version >= _LABELS_MAY_BE_PARENTS)
+        return _levels(self.labels, self.config)
 
 
 # === The parts: checks shared by reading and writing ===
@@ -215,10 +215,15 @@ def _checked_calibration(calibration: Calibration, config: BundleConfig, labels:
     return calibration
 
 
-def _checked_decisions(decisions: Decisions, labels: tuple[str, ...]) -> Decisions:
+def _levels(labels: tuple[str, ...], config: BundleConfig) -> Hierarchy:
+    """The hierarchy of the labels' names, as it was understood when the model was saved."""
+    return Hierarchy.of(labels, labels_may_be_parents=config.schema_version >= _LABELS_MAY_BE_PARENTS)
+
+
+def _checked_decisions(decisions: Decisions, config: BundleConfig, labels: tuple[str, ...]) -> Decisions:
     if len(decisions.thresholds) not in (0, len(labels)):
         refuse(f"decisions.json holds {len(decisions.thresholds)} thresholds", f"one for each of the {len(labels)} labels")
-    levels = len(Hierarchy.of(labels).levels)
+    levels = len(_levels(labels, config).levels)
     for name, given in (("parent_thresholds", decisions.parent_thresholds), ("held_out.parents", decisions.held_out.parents)):
         if len(given) not in (0, levels):
             refuse(f"decisions.json holds {len(given)} {name}", f"one for each of the {levels} levels of parents that the labels have")
@@ -276,7 +281,9 @@ def _members(bundle: Bundle) -> dict[str, bytes]:
             "calibration.json": canonical_json(
                 _checked_calibration(bundle.calibration, bundle.config, tuple(bundle.labels)).model_dump(mode="json")
             ),
-            "decisions.json": canonical_json(_checked_decisions(bundle.decisions, tuple(bundle.labels)).model_dump(mode="json")),
+            "decisions.json": canonical_json(
+                _checked_decisions(bundle.decisions, bundle.config, tuple(bundle.labels)).model_dump(mode="json")
+            ),
             "metrics.json": canonical_json(object_of("metrics.json", dict(bundle.metrics), SCHEMA_VERSION)),
             "MODEL_CARD.md": bundle.model_card.encode("utf-8"),
             "report.html": (bundle.report or _NO_REPORT).encode("utf-8"),
@@ -310,7 +317,7 @@ def _assemble(members: dict[str, bytes], bundle_id: str) -> Bundle:
         calibration=_checked_calibration(_calibration(members), config, labels),
         metrics=object_of("metrics.json", parse_json("metrics.json", members["metrics.json"]), SCHEMA_VERSION),
         model_card=_text("MODEL_CARD.md", members["MODEL_CARD.md"]),
-        decisions=_checked_decisions(_decisions(members), labels),
+        decisions=_checked_decisions(_decisions(members), config, labels),
         scope=_checked_scope(_parse_tensors(SCOPE, members[SCOPE]), config, labels) if SCOPE in members else Scope(),
         report=_text("report.html", members.get("report.html", b"")).removeprefix(_NO_REPORT),
         bundle_id=bundle_id,

@@ -1,4 +1,4 @@
-"""A model's scope: where known texts lie, and from which outlier score on one is outside.
+"""A model's scope: where known texts lie, and above which outlier score one is outside.
 
 NumPy only.
 """

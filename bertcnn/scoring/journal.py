@@ -38,7 +38,7 @@ _RECORD = struct.Struct("<II")  # length of the payload, checksum
 _FRAME = struct.Struct(f"<II{DIGEST_BYTES}s")  # rows, different texts, digest
 _LONGEST_NAME = 240  # bytes
 _EDGE = 1 << 20  # bytes of the input's start and end that its digest covers
-_SECONDS_BETWEEN_SYNCS = 10.0  # of answers, at most, does a power cut cost; a killed process loses none
+_SECONDS_BETWEEN_SYNCS = 10.0  # a power cut loses at most the answers of this long; a killed process loses none
 _WORDS = {
     "input_bytes": "the input's size in bytes",
     "input_modified_ns": "the time of the input's last change",

@@ -62,7 +62,7 @@ class ScoringReport:
         renamed: our columns that had to be renamed because the input uses the name: contract name -> name written.
         text_columns: where the texts came from, and why.
         label_separator: what stands between labels where a text may have several; None where each has one.
-        seconds: from opening the input to the finished output, without loading the model.
+        seconds: from the first row read to the finished output, without loading the model.
     """
 
     rows: int

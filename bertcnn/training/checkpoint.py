@@ -17,7 +17,7 @@ import numpy as np
 import safetensors.numpy
 
 from bertcnn.disk.files import output_error, write_new
-from bertcnn.disk.folders import put_in_place, work_folder
+from bertcnn.disk.folders import clean_leftovers, put_in_place, work_folder
 from bertcnn.errors import BundleError, SettingsError, TrainingError, one_line
 from bertcnn.saved.sealed import MANIFEST, Member, SealedFormat, canonical_json, object_of, parse_json, read_sealed, refuse, seal
 
@@ -75,6 +75,13 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     for _, place in _found(folder):
         if place not in earlier[-_KEPT:]:
             shutil.rmtree(place, ignore_errors=True)
+
+
+def forget_checkpoints(folder: Path) -> None:
+    """Remove the checkpoints in `folder`, and nothing else that lies there."""
+    for _, place in _found(folder):
+        shutil.rmtree(place, ignore_errors=True)
+    clean_leftovers(folder / _NEXT)
 
 
 def newest_checkpoint(folder: Path, note: Callable[[str], None]) -> Checkpoint | None:

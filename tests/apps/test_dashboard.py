@@ -552,3 +552,10 @@ def test_in_a_browser_a_complaint_is_classified_and_a_file_downloaded(served, tm
     assert all(0 < float(row["confidence"]) <= 1 for row in rows)
     assert np.isin([row["predicted_label"] for row in rows], LABELS).all()
     assert not dialogs
+
+
+def test_a_column_whose_name_was_quoted_for_spreadsheets_is_shown_by_its_name(tmp_path):
+    path = tmp_path / "scored.csv"
+    path.write_text("'@message,predicted_label\n'=1+1,billing\n")
+    shown = part("uploads").first_rows.__wrapped__(path, 0, ())  # without the cache, which needs a session
+    assert list(shown.columns) == ["@message", "predicted_label"]

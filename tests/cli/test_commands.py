@@ -333,3 +333,20 @@ def test_the_reference_engine_gives_the_same_labels(run, model):
     compiled = run("classify", model, "the router cable", "refund money")[1]
     reference = run("classify", model, "--engine", "keras", "the router cable", "refund money")[1]
     assert [line.split("\t")[0] for line in compiled.splitlines()] == [line.split("\t")[0] for line in reference.splitlines()]
+
+
+def test_on_a_terminal_a_text_cannot_move_the_cursor(run, model, monkeypatch):
+    text = "router \x1b[2Jcable"
+    assert "\x1b[2J" in run("classify", model, text)[1]
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    _, out, _ = run("classify", model, text)
+    assert "\x1b" not in out
+    assert "router \N{REPLACEMENT CHARACTER}[2Jcable" in out
+
+
+def test_a_place_in_the_home_folder_may_be_said_with_a_tilde(run, model, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "in.csv").write_text("text,label\nthe router cable,hardware\nrefund money,billing\n")
+    code, _, err = run("evaluate", model, tmp_path / "in.csv", "--json", "~/figures.json")
+    assert (code, "~/figures.json" in err) == (0, True)
+    assert json.loads((tmp_path / "figures.json").read_text())["rows"] == 2

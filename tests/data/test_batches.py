@@ -205,3 +205,14 @@ def test_more_padding_changes_no_logit(logits_of, length):
         found = logits_of(token_ids, BatchPlan(np.array([0]), longer, 1))
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
     assert np.abs(expected).max() > 0.1
+
+
+@pytest.mark.parametrize("budget", [1, 7, 64, 100_000])
+def test_batches_hold_as_many_rows_as_their_budget_allows(budget):
+    lengths = np.random.default_rng(3).integers(1, 40, 500)
+    plans = plan_scoring(lengths, budget)
+    assert sorted(np.concatenate([plan.rows for plan in plans])) == list(range(500))
+    for plan, after in zip(plans, [*plans[1:], None], strict=True):
+        assert plan.length * len(plan.rows) <= budget or len(plan.rows) == 1
+        if after is not None:  # one more would have been too much
+            assert lengths[after.rows[0]] * (len(plan.rows) + 1) > budget

@@ -1,5 +1,7 @@
 """Names of labels that may be meant to be the same are told, and those that are meant to differ are not."""
 
+import tracemalloc
+
 import pytest
 
 from bertcnn.data.label_names import label_text, look_alikes, plain_name, similar_names, spellings
@@ -54,3 +56,10 @@ def test_of_many_four_are_shown_and_the_others_counted():
 
 def test_names_that_differ_well_give_no_finding():
     assert look_alikes(["billing", "hardware", "network", "network"]) == []
+
+
+def test_a_cell_that_ran_away_costs_no_memory():
+    tracemalloc.start()
+    look_alikes(["a" * 100_000, "b" * 99_999, "billing"])
+    assert tracemalloc.get_traced_memory()[1] < 50e6  # bytes; it was 10 GB with a copy for each letter left out
+    tracemalloc.stop()

@@ -96,3 +96,7 @@ def test_a_list_in_a_cell_is_a_list_whatever_parts_the_others():
     assert split_cell('["network", "billing"]', ";") == ("billing", "network")
     assert split_cell("billing", LISTS) == ("billing",)
     assert split_cell("[billing]; x", ";") == ("[billing]", "x")
+
+
+def test_a_cell_of_brackets_alone_is_no_list():
+    assert choose_separator(["[" * 100_000, "a", "b"]) is None

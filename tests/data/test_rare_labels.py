@@ -45,3 +45,7 @@ def test_every_label_left_has_its_rows_and_parents_are_really_parents(labels, fe
     assert all(count >= fewest for count in counts.values())
     for before, after in zip(labels, merged.labels, strict=True):
         assert after == before or after == "other" or before.startswith(f"{after} > ")
+
+
+def test_one_rare_label_is_told_of_in_the_singular():
+    assert merge_rare(["a"] * 5 + ["b"] + ["other"] * 5, 3).in_words() == "1 rare label, 1 row, merged: 'b (1) into other'"

@@ -12,6 +12,8 @@ import pyarrow.parquet
 import pytest
 import xlsxwriter
 
+from bertcnn.data.lines import LONGEST_LINE, TextFile
+from bertcnn.data.sources import name_columns
 from bertcnn.data.tables import MAX_CELL_CHARACTERS, open_table, read_table
 from bertcnn.data.writing import TableWriter, check_output
 from bertcnn.errors import ColumnError, OutputError, SettingsError, TableError
@@ -492,3 +494,40 @@ def test_a_missing_column_is_told_with_the_closest(tmp_path):
     table = read_table(save(tmp_path, "Text,label\na,b\n"))
     with pytest.raises(ColumnError, match=r"no column 'text'; expected one of .*'Text', 'label'.*did you mean 'Text'"):
         table.column("text")
+
+
+def test_equal_column_names_are_numbered_thousands_of_them_too():
+    assert name_columns(["a", "a_2", "a", "", "a", "column_4"]) == ("a", "a_2", "a_3", "column_4_2", "a_4", "column_4")
+    assert len(set(name_columns(["0"] * 16_000))) == 16_000  # which took hours when each name began to count anew
+
+
+def test_a_jsonl_row_with_thousands_of_nested_cells_is_read(tmp_path):
+    row = {f"k{place}": [place, 1.50, {"a": "b"}] for place in range(8000)}
+    path = save(tmp_path, json.dumps(row) + "\n", "in.jsonl")
+    assert read(path)[0][0][7] == '[7, 1.5, {"a": "b"}]'
+
+
+def test_a_jsonl_object_with_too_many_keys_costs_its_row_only(tmp_path):
+    many = json.dumps({f"k{place}": "x" for place in range(20_000)})
+    rows, lines, refused = read(save(tmp_path, f'{{"text": "a"}}\n{many}\n{{"text": "b", "k3": "y"}}\n', "in.jsonl"))
+    assert ([row[0] for row in rows], lines) == (["a", "b"], [1, 3])
+    assert len(rows[0]) == 16_384
+    assert refused[2] == "more than 16,384 different keys in the file"
+
+
+def test_a_line_that_is_too_long_is_cut_where_it_becomes_so(tmp_path):
+    path = save(tmp_path, "A" * 4_500_000 + "\n" + "b\n" + "C" * 4_100_000 + "D" * 3_000_000 + "END\n" + "e" * 4_200_000, "in.txt")
+    with TextFile(path, gzipped=False, encoding="utf-8") as lines:
+        assert [(line[0], line[-1], len(line)) for line in lines] == [
+            ("A", "A", LONGEST_LINE + 1),
+            ("b", "b", 1),
+            ("C", "C", LONGEST_LINE + 1),
+            ("e", "e", LONGEST_LINE + 1),
+        ]
+
+
+def test_a_gzipped_file_with_a_wrong_checksum_is_refused_in_words(tmp_path):
+    packed = bytearray(gzip.compress(b"text,label\n" + b"a,b\n" * (2**19 - 3) + b"\n"))
+    packed[-8] ^= 1
+    with pytest.raises(TableError, match="damaged or cut off"):
+        open_table(save(tmp_path, bytes(packed), "in.csv.gz"))

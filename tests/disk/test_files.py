@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from bertcnn.disk.cache import cache_folder, keep, read_kept
-from bertcnn.disk.files import reserve, try_lock, write_new
-from bertcnn.disk.folders import clean_leftovers, put_in_place, resting_place, work_folder
+from bertcnn.disk.files import check_file_target, expanded, reserve, try_lock, write_new
+from bertcnn.disk.folders import clean_leftovers, held_folder, put_in_place, resting_place, work_folder
 from bertcnn.errors import OutputError
 
 
@@ -207,3 +207,29 @@ def test_a_file_that_there_is_no_room_for_is_refused_and_gone(tmp_path, largest_
     with largest_file(4999), pytest.raises(OutputError, match=told):
         reserve(tmp_path / "map", 5000, what="numbers")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_was_held_is_gone_before_another_run_can_hold_it(tmp_path, monkeypatch):
+    there, close = [], os.close
+
+    def closing(handle):
+        there.append((tmp_path / "made").exists())
+        close(handle)
+
+    with held_folder(tmp_path / "made" / "folder", does="works in"):
+        monkeypatch.setattr(os, "close", closing)
+    assert there == [False]
+
+
+def test_a_folder_that_is_held_and_not_empty_stays(tmp_path):
+    with held_folder(tmp_path / "folder", does="works in") as folder:
+        (folder / "kept").touch()
+    assert (tmp_path / "folder" / "kept").exists()
+
+
+def test_a_home_folder_of_nobody_is_a_name_like_any_other(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert expanded("~/a") == tmp_path / "a"
+    assert expanded("~nobody-of-that-name/a") == Path("~nobody-of-that-name/a")
+    with pytest.raises(OutputError, match="in none"):
+        check_file_target("~nobody-of-that-name/a", False)

@@ -112,3 +112,12 @@ def test_pickled_weights_beside_sound_ones_do_not_matter(tmp_path):
     save_file({}, tmp_path / "model.safetensors")
     with pytest.raises(EncoderError, match=r"without 'embeddings\.word_embeddings\.weight'"):
         read_checkpoint(tmp_path)
+
+
+def test_weights_in_bfloat16_are_read_as_float32(tmp_path):
+    write_encoder(tmp_path, Checkpoint(SETTINGS, random_tensors()), Pieces(VOCABULARY, lowercase=True))
+    published = load_file(tmp_path / "model.safetensors")
+    save_file({name: tensor.astype("bfloat16") for name, tensor in published.items()}, tmp_path / "model.safetensors")
+    for name, tensor in read_checkpoint(tmp_path).tensors.items():
+        assert tensor.dtype == np.float32
+        np.testing.assert_allclose(tensor, random_tensors()[name], rtol=2**-8)

@@ -12,6 +12,7 @@ from bertcnn.training import checkpoint as module
 from bertcnn.training.checkpoint import (
     Checkpoint,
     check_same_settings,
+    forget_checkpoints,
     newest_checkpoint,
     restore_state,
     save_checkpoint,
@@ -132,3 +133,12 @@ def test_the_folder_is_of_a_version(tmp_path):
     save(tmp_path, 1)
     assert b'"schema_version": 1' in (tmp_path / "step-000000001" / "manifest.json").read_bytes()
     assert module.FORMAT.name == "bertcnn-checkpoint"
+
+
+def test_only_checkpoints_are_forgotten(tmp_path):
+    save(tmp_path, 1, 2)
+    (tmp_path / "step-000000002" / "manifest.json").write_text("{}")
+    (tmp_path / "board").mkdir()
+    (tmp_path / "notes.txt").write_text("mine")
+    forget_checkpoints(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["board", "notes.txt"]
