@@ -15,7 +15,7 @@ from bertcnn.data.label_sets import AUTO, LISTS, LabelSet, choose_separator, nam
 from bertcnn.data.labels import check_labels
 from bertcnn.data.rare_labels import merge_rare
 from bertcnn.data.slices import slice_columns
-from bertcnn.data.tables import Table, column_position, list_columns, read_table
+from bertcnn.data.tables import Table, column_position, list_columns, read_table, rejects_of
 from bertcnn.disk.folders import held_folder, real_folder
 from bertcnn.engines import EngineName
 from bertcnn.errors import ColumnError, LabelError, SettingsError
@@ -287,7 +287,7 @@ def labelled_rows(
 
 def _read(data: str | Path, out: Path | None, progress: Progress) -> Table:
     """A labelled file; rows that cannot be read are told of, and go beside the model where there is one."""
-    rejects = None if out is None else out.with_name(out.name + ".rejects.csv")
+    rejects = None if out is None else rejects_of(out)
     table = read_table(data, rejects=rejects if rejects is not None and rejects.parent.is_dir() else None)
     if table.rejected and rejects is not None and not rejects.exists():  # for want of a folder
         rejects.parent.mkdir(parents=True, exist_ok=True)

@@ -39,11 +39,11 @@ def check(
     """Find what is wrong with a file before training on it: label errors, duplicates, leaks and more."""
     from bertcnn.cli.progress import show_progress
     from bertcnn.data.formats import check_input
-    from bertcnn.doctor.fixing import check_fix
+    from bertcnn.data.tables import check_outcome
 
     check_input(data)
     if fix is not None:
-        check_fix(data, fix, force)
+        check_outcome(data, fix, overwrite=force, option="--fix")
     json_target = None if json_file is None else check_file_target(json_file, force, others=[data, fix], option="--json")
     load_keras()
     from bertcnn.doctor.check import check_csv

@@ -51,6 +51,22 @@ _DATE = re.compile(r"\s*(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\
 _NUMBER = re.compile(r"\s*[-+]?[\d.,\s]*\d[\d.,\s]*(e[-+]?\d+)?\s*%?\s*", re.IGNORECASE)
 
 
+def free_names(wanted: Iterable[str], given: Iterable[str]) -> tuple[str, ...]:
+    """Names for columns of ours; one that is taken by the input's, or by an earlier one, gets `bertcnn_` in front, as often as it takes.
+
+    Example:
+        >>> free_names(["finding", "decision"], ["text", "finding"])
+        ('bertcnn_finding', 'decision')
+    """
+    taken, names = set(given), []
+    for name in wanted:
+        while name in taken:
+            name = f"bertcnn_{name}"
+        taken.add(name)
+        names.append(name)
+    return tuple(names)
+
+
 @dataclass(frozen=True)
 class ColumnChoice:
     """Which columns to use.

@@ -15,10 +15,22 @@ from typing import Self
 
 from bertcnn.data.formats import Format, check_input
 from bertcnn.data.sources import MAX_CELL_CHARACTERS, RowSource, open_source
-from bertcnn.data.writing import TableWriter, check_output
+from bertcnn.data.writing import TableWriter, check_output, clean_leftovers, explained
+from bertcnn.disk.files import companion
 from bertcnn.errors import ColumnError, OutputError, TableError, one_line
 
-__all__ = ["MAX_CELL_CHARACTERS", "Chunk", "Table", "TableReader", "closest_name", "column_position", "open_table", "read_table"]
+__all__ = [
+    "MAX_CELL_CHARACTERS",
+    "Chunk",
+    "Table",
+    "TableReader",
+    "check_outcome",
+    "closest_name",
+    "column_position",
+    "open_table",
+    "read_table",
+    "rejects_of",
+]
 
 _CHUNK_CHARACTERS = 16 * 1024**2  # a chunk ends early when its cells hold this much text
 _CONTENT_CHARACTERS = 200
@@ -123,6 +135,7 @@ class TableReader:
         self._rejects_path = rejects
         self._rejects: TableWriter | None = None
         self._rows = source.rows(self._reject)
+        self._read_to_its_end = False
         self._peeked: deque[tuple[int, tuple[str, ...]]] = deque()
 
     @property
@@ -161,6 +174,7 @@ class TableReader:
         for row in self._rows:
             self.accepted += 1
             yield row
+        self._read_to_its_end = True
 
     def _reject(self, line: int, reason: str, content: str) -> None:
         self.rejected += 1
@@ -173,7 +187,7 @@ class TableReader:
         self._rejects.write([(str(line), reason, start)])
 
     def close(self) -> None:
-        """Close the file and complete the file of rejected rows, if there were any."""
+        """Close the file and complete that of rejected rows; without any in the whole table, an earlier one goes."""
         self.__exit__(None, None, None)
 
     def __enter__(self) -> Self:
@@ -184,6 +198,9 @@ class TableReader:
         rejects, self._rejects = self._rejects, None
         if rejects is not None:
             rejects.__exit__(kind, error, trace)
+        elif error is None and self._rejects_path is not None and self._read_to_its_end and not self.rejected:
+            with explained(self._rejects_path):
+                self._rejects_path.unlink(missing_ok=True)
 
 
 def open_table(
@@ -210,7 +227,7 @@ def open_table(
         encoding: any text encoding that Python knows; found out if not given.
         quote: what encloses cells, "" for nothing; found out if not given.
         rejects: a .csv file for rows that cannot be read, with columns line, reason, content_start; made only if there are any, and
-            complete when the reader is closed. An earlier one is replaced.
+            complete when the reader is closed. An earlier one is replaced, or removed when the whole table was read.
 
     Raises:
         OutputError: the place for `rejects` cannot be written, or holds another file.
@@ -240,6 +257,7 @@ def _check_rejects(path: Path) -> None:
         OutputError: there is one, or the place cannot be written.
     """
     check_output(path, overwrite=True)
+    clean_leftovers(path)
     if path.exists():
         with path.open("rb") as file:
             if file.readline(200).strip() != ",".join(_REJECT_COLUMNS).encode():
@@ -248,6 +266,30 @@ def _check_rejects(path: Path) -> None:
                     expected="a name that is free, or an earlier list of such rows",
                     fix="move it away, or choose another name for the output",
                 )
+
+
+def rejects_of(target: Path) -> Path:
+    """Where the rows go that cannot be read of the table, or of the training data, that becomes `target`: beside it."""
+    return companion(target, ".rejects.csv")
+
+
+def check_outcome(source: Path, target: Path, *, overwrite: bool, option: str = "the output") -> None:
+    """Find out, before any work is done, whether what becomes of the table `source` can be written to `target`.
+
+    Args:
+        source: the input.
+        target: the table to be written; rows that cannot be read go beside it.
+        overwrite: whether a file that is there may be replaced.
+        option: what users name the place with.
+
+    Raises:
+        OutputError: it or the file of rejected rows is the input, or it exists or cannot be written; see `check_output`.
+    """
+    roles = {target: "input and output", rejects_of(target): "input, where rows that cannot be read would go"}
+    for place, role in roles.items():
+        if place.exists() and source.exists() and place.samefile(source):
+            raise OutputError(f"{place} as {role}", expected="two different files", fix=f"choose another name for {option}")
+    check_output(target, overwrite)
 
 
 def read_table(

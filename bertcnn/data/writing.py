@@ -91,7 +91,7 @@ class TableWriter:
     """Writes a table of text cells, in the format of its extension, so that the file is complete or as it was before.
 
     Rows go to a hidden temporary file beside `path`, which takes its place at the clean end of the `with` block, flushed to the disk; any
-    exception, Ctrl-C too, removes it.
+    exception, Ctrl-C too, removes it, and what a killed process left goes when the table is written again.
 
     Args:
         path: .csv, .tsv, .jsonl or .ndjson (each also with .gz), .parquet or .xlsx.
@@ -130,6 +130,7 @@ class TableWriter:
         kind = kind_of(self._path)
         if kind is None:  # a link with a good name to a file with another
             raise OutputError(f"the output links to {str(self._path)!r}", expected=KNOWN_EXTENSIONS, fix="name that file itself")
+        clean_leftovers(self._path)
         with explained(self._path):
             self._file = _AtomicFile(self._path)
             try:

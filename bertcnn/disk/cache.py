@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import time
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
 from bertcnn.errors import OutputError
 
 _DIGEST_BYTES = 16  # before what is kept in the cache
+_ABANDONED_AFTER = 24 * 3600.0  # seconds without a change, of a file half written
 
 
 def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
@@ -61,6 +64,10 @@ def keep(path: Path, content: bytes, most: int) -> None:
         temporary.unlink(missing_ok=True)
     for old in sorted(path.parent.glob(f"*{path.suffix}"), key=lambda file: file.stat().st_mtime, reverse=True)[most:]:
         old.unlink(missing_ok=True)
+    for half in path.parent.glob("*.tmp"):  # of killed processes
+        with suppress(FileNotFoundError):
+            if time.time() - half.stat().st_mtime > _ABANDONED_AFTER:
+                half.unlink()
 
 
 def _digest(content: bytes | memoryview) -> bytes:

@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ MORE_ROOM = "free some space, or name another folder for temporary files in the 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _LARGEST_MANIFEST = 1 << 16  # bytes
 NAME_CHARACTERS = 40  # of a file's name in that of its temporary one: with more, names near 255 bytes would be too long
+_LONGEST_NAME = 240  # bytes, of the 255 that file systems allow: there is room for an extension
 _LONGEST_WRITE = 1 << 26  # bytes; one write call takes at most 2 GiB on Linux
 
 
@@ -237,6 +239,20 @@ def check_outside_models(path: Path) -> None:
                 expected="another place",
                 fix="choose one outside that folder",
             )
+
+
+def companion(path: Path, ending: str) -> Path:
+    """The place of a file that belongs to `path` and lies beside it: its name and `ending`, of at most 15 bytes.
+
+    Of a name so long that file systems would refuse the two together, the start stands there and a digest.
+
+    Example:
+        >>> companion(Path("scored.csv"), ".rejects.csv").name
+        'scored.csv.rejects.csv'
+    """
+    whole = os.fsencode(path.name)
+    name = path.name if len(whole) <= _LONGEST_NAME else f"{path.name[:NAME_CHARACTERS]}-{blake2b(whole, digest_size=8).hexdigest()}"
+    return path.with_name(name + ending)
 
 
 def work_name(target: Path) -> str:

@@ -12,7 +12,8 @@ import numpy as np
 from bertcnn.data.formats import check_input
 from bertcnn.data.label_names import spellings
 from bertcnn.data.label_sets import AUTO, join_labels
-from bertcnn.doctor.fixing import check_fix, rejects_of, write_fixed
+from bertcnn.data.tables import check_outcome, rejects_of
+from bertcnn.doctor.fixing import write_fixed
 from bertcnn.doctor.labels import check_missing, check_rare, check_similar_names, check_spellings
 from bertcnn.doctor.languages import check_languages
 from bertcnn.doctor.leaks import check_marks, check_other_columns
@@ -68,7 +69,7 @@ def check_csv(
     path, target, progress = Path(data), None if fix is None else Path(fix), progress or Silent()
     check_input(path)
     if target is not None:
-        check_fix(path, target, overwrite)
+        check_outcome(path, target, overwrite=overwrite, option="--fix")
     patient = read_patient(path, text, label, multi_label, None if target is None else rejects_of(target), progress)
     fetched = fetch_encoder(encoder, progress=progress)
     findings, suggestions, suspicion, skipped = _examine(patient, fetched, progress)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bertcnn.data.columns import free_names
 from bertcnn.data.label_sets import join_labels
 from bertcnn.explain import because
 from bertcnn.predictor import Predictor
@@ -16,16 +17,10 @@ class OutputColumns:
 
     def __init__(self, given: tuple[str, ...], predictor: Predictor, probabilities: bool) -> None:
         self._predictor, self._probabilities = predictor, probabilities
-        names: list[str] = []
-        self.renamed: dict[str, str] = {}
         shares = [f"p_{label}" for label in predictor.hierarchy.names] if probabilities else []
-        for wanted in ("predicted_label", "confidence", "decision", "because", *shares):
-            name = wanted
-            while name in given or name in names:
-                name = f"bertcnn_{name}"
-            names.append(name)
-            if name != wanted:
-                self.renamed[wanted] = name
+        wanted = ("predicted_label", "confidence", "decision", "because", *shares)
+        names = free_names(wanted, given)
+        self.renamed = {ours: name for ours, name in zip(wanted, names, strict=True) if ours != name}
         self.all = (*given, *names)
         self._none = ("", "", "review:empty", *[""] * (len(names) - 3))
 

@@ -26,7 +26,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from bertcnn.data.writing import explained
-from bertcnn.disk.files import try_lock
+from bertcnn.disk.files import companion, try_lock
 from bertcnn.errors import OutputError, one_line
 from bertcnn.settings import DECISIONS, PHRASES
 
@@ -36,7 +36,6 @@ DIGEST_BYTES: Final = 16
 _MAGIC = b"bertcnn journal\n"
 _RECORD = struct.Struct("<II")  # length of the payload, checksum
 _FRAME = struct.Struct(f"<II{DIGEST_BYTES}s")  # rows, different texts, digest
-_LONGEST_NAME = 240  # bytes
 _EDGE = 1 << 20  # bytes of the input's start and end that its digest covers
 _SECONDS_BETWEEN_SYNCS = 10.0  # a power cut loses at most the answers of this long; a killed process loses none
 _WORDS = {
@@ -190,7 +189,7 @@ class Journal:
 
     def __init__(self, output: Path, *, restart: bool = False) -> None:
         self._output = output.resolve()
-        self._path = self._output.with_name(f".{_short(self._output.name)}.journal")
+        self._path = companion(self._output.with_name(f".{self._output.name}"), ".journal")
         self.rows = 0
         self._taken = 0  # rows
         self._header: dict[str, Any] = {}
@@ -367,12 +366,6 @@ class Journal:
             expected="the same input, model and options as then",
             fix="run it as it was run then to go on from there, or add --restart to start anew",
         )
-
-
-def _short(name: str) -> str:
-    """`name`, or for a long one its start and a digest of it: file systems allow 255 bytes."""
-    whole = os.fsencode(name)
-    return name if len(whole) <= _LONGEST_NAME else f"{name[:40]}-{blake2b(whole, digest_size=8).hexdigest()}"
 
 
 def _record(payload: bytes) -> bytes:

@@ -17,10 +17,10 @@ import numpy as np
 from bertcnn.data.ahead import ahead
 from bertcnn.data.columns import ColumnChoice, guess_text_columns, join_texts
 from bertcnn.data.formats import check_input
-from bertcnn.data.tables import TableReader, column_position, open_table
-from bertcnn.data.writing import TableWriter, check_output, clean_leftovers, explained
+from bertcnn.data.tables import TableReader, check_outcome, column_position, open_table, rejects_of
+from bertcnn.data.writing import TableWriter, explained
 from bertcnn.engines import EngineName, check_engine
-from bertcnn.errors import OutputError, TableError
+from bertcnn.errors import TableError
 from bertcnn.predictor import Predictor, loaded
 from bertcnn.progress import Progress, Silent
 from bertcnn.saved.bundle import Bundle
@@ -128,8 +128,6 @@ def score_csv(  # noqa: PLR0913 - options that callers name
     job = _Job(Path(source), Path(target), text, targets, probabilities, raw, overwrite, engine, progress or Silent())
     job.check()
     with Journal(job.target, restart=restart) as journal:
-        for path in (job.target, job.rejects):
-            clean_leftovers(path)
         try:
             return _run(model, job, journal)
         except KeyboardInterrupt:
@@ -154,26 +152,13 @@ class _Job:
 
     @property
     def rejects(self) -> Path:
-        return self.target.with_name(self.target.name + ".rejects.csv")
+        return rejects_of(self.target)
 
     def check(self) -> None:
         """Refuse places that will not do."""
         with explained(self.target):
-            self._check()
-
-    def _check(self) -> None:
-        check_output(self.target, self.overwrite)
-        if self.target.exists() and self.source.exists() and self.target.samefile(self.source):
-            raise OutputError(
-                f"{self.target} as input and output", expected="two different files", fix="choose another name for the output"
-            )
-        if self.rejects.exists() and self.source.exists() and self.rejects.samefile(self.source):
-            raise OutputError(
-                f"{self.rejects} as input, where rows that cannot be read would go",
-                expected="another output",
-                fix="choose another name for the output",
-            )
-        check_input(self.source)
+            check_outcome(self.source, self.target, overwrite=self.overwrite)
+            check_input(self.source)
 
 
 def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringReport:
@@ -204,7 +189,7 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
             journal.check_all_taken()
             writer.finish()
             _check_unchanged(job.source, state, journal)
-            _complete_rejects(reader, job.rejects)
+            reader.close()  # rows that could not be read are in place before the output, and so never missing beside it
         journal.remove()
     by_name: Counter[str] = Counter()
     for name, count in zip(predictor.hierarchy.answers, counts[1:].tolist(), strict=True):  # a parent may be a label as well
@@ -273,14 +258,6 @@ def _check_unchanged(source: Path, state: InputState, journal: Journal) -> None:
             expected="a file that stays as it is until the end",
             fix="run it again when nobody writes to the file",
         )
-
-
-def _complete_rejects(reader: TableReader, rejects: Path) -> None:
-    """Put the rows that could not be read in place: before the output, so that they are never missing beside it."""
-    reader.close()
-    if not reader.rejected:
-        with explained(rejects):
-            rejects.unlink(missing_ok=True)  # of an earlier run
 
 
 def _scored(

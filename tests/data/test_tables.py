@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import tracemalloc
+from contextlib import suppress
 
 import pyarrow
 import pyarrow.parquet
@@ -14,7 +15,7 @@ import xlsxwriter
 
 from bertcnn.data.lines import LONGEST_LINE, TextFile
 from bertcnn.data.sources import name_columns
-from bertcnn.data.tables import MAX_CELL_CHARACTERS, open_table, read_table
+from bertcnn.data.tables import MAX_CELL_CHARACTERS, check_outcome, open_table, read_table
 from bertcnn.data.writing import TableWriter, check_output
 from bertcnn.errors import ColumnError, OutputError, SettingsError, TableError
 
@@ -336,6 +337,38 @@ def test_without_rejects_no_file_is_made(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["in.csv"]
     with pytest.raises(OutputError, match="there is no folder"):
         open_table(path, rejects=tmp_path / "none" / "rejects.csv")
+
+
+def test_an_earlier_list_of_rejected_rows_goes_once_the_whole_table_was_read_without_any(tmp_path):
+    rejects = tmp_path / "out.csv.rejects.csv"
+    read_table(save(tmp_path, "text,label\na,b\nbroken\n"), rejects=rejects)
+    earlier = rejects.read_text()
+    path = save(tmp_path, "text,label\na,b\nc,d\n")
+    with open_table(path, rejects=rejects) as reader:
+        reader.peek(1)
+    with suppress(KeyboardInterrupt), open_table(path, rejects=rejects) as reader:
+        list(reader.chunks())
+        raise KeyboardInterrupt
+    assert rejects.read_text() == earlier
+    read_table(path, rejects=rejects)
+    assert not rejects.exists()
+
+
+def test_what_a_killed_process_left_of_rejected_rows_goes(tmp_path):
+    leftover = tmp_path / f".rejects.csv.{2**22 + 1}-0123abcd.tmp"
+    leftover.write_text("half")
+    read_table(save(tmp_path, "text,label\na,b\n"), rejects=tmp_path / "rejects.csv")
+    assert not leftover.exists()
+
+
+def test_neither_an_output_nor_its_rejected_rows_may_be_the_input(tmp_path):
+    source = save(tmp_path, "text\na\n", "out.csv.rejects.csv")
+    with pytest.raises(OutputError, match=r"as input, where rows that cannot be read would go; .*choose another name for --fix"):
+        check_outcome(source, tmp_path / "out.csv", overwrite=True, option="--fix")
+    (tmp_path / "link.csv").symlink_to(source)
+    with pytest.raises(OutputError, match=r"link.csv as input and output; .*choose another name for the output"):
+        check_outcome(source, tmp_path / "link.csv", overwrite=True)
+    check_outcome(source, tmp_path / "other.csv", overwrite=False)
 
 
 # === Reading in parts ===

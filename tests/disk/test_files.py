@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bertcnn.disk.cache import cache_folder, keep, read_kept
-from bertcnn.disk.files import check_file_target, expanded, reserve, try_lock, write_new
+from bertcnn.disk.files import check_file_target, companion, expanded, reserve, try_lock, write_new
 from bertcnn.disk.folders import clean_leftovers, held_folder, put_in_place, resting_place, work_folder
 from bertcnn.errors import OutputError
 
@@ -25,6 +25,14 @@ def build(work: Path, content: str) -> Path:
 def place(target: Path, content: str, *, replace: bool) -> None:
     with work_folder(target) as work:
         put_in_place(build(work, content), target, work, replace=replace)
+
+
+def test_a_companion_of_a_long_name_still_fits(tmp_path):
+    assert companion(tmp_path / "a.csv", ".journal") == tmp_path / "a.csv.journal"
+    names = [companion(tmp_path / ("ü" * 124 + ending), ".rejects.csv") for ending in (".csv", ".tsv")]
+    for name in names:
+        name.touch()
+    assert len(set(names)) == 2
 
 
 def test_a_folder_appears_whole_and_the_work_folder_is_gone(tmp_path):
@@ -192,6 +200,14 @@ def test_only_the_newest_of_a_kind_are_kept(tmp_path):
     (tmp_path / "other.txt").write_text("not ours")
     keep(tmp_path / "new.bin", b"content", 3)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2.bin", "3.bin", "new.bin", "other.txt"]
+
+
+def test_what_a_killed_process_left_half_kept_goes_after_a_day(tmp_path):
+    for name, age in (("1.7.tmp", 90_000), ("2.7.tmp", 80_000)):
+        (tmp_path / name).write_bytes(b"half")
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    keep(tmp_path / "new.bin", b"content", 3)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["2.7.tmp", "new.bin"]
 
 
 # === Room for a memory map ===

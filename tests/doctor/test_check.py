@@ -329,6 +329,9 @@ def test_rows_that_cannot_be_read_are_a_finding_and_kept(tmp_path, encoder_folde
     assert report.finding("rejected_rows").examples[0].line == 92
     assert "only one cell" in report.rejects.read_text()
     assert len(read_table(tmp_path / "out.csv")) == 90
+    write(path, healthy())
+    assert check_csv(path, encoder=encoder_folder, fix=tmp_path / "out.csv", overwrite=True).rejects is None
+    assert not report.rejects.exists()
 
 
 def test_what_cannot_be_checked_is_refused_in_words(look, tmp_path):

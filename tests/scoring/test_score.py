@@ -101,10 +101,14 @@ def test_nothing_is_written_into_a_saved_model(predictor, model, tmp_path):
     score_csv(predictor, source, tmp_path / "out.csv")
 
 
-def test_a_name_too_long_for_its_companions_is_told(predictor, tmp_path):
-    source = write(tmp_path / "in.csv", INBOX)
-    with pytest.raises(OutputError, match=r"could not be written \(File name too long\)"):
-        score_csv(predictor, source, tmp_path / f"{'x' * 245}.csv")
+def test_a_name_of_the_greatest_length_has_companions_of_shorter_ones(predictor, tmp_path):
+    source = write(tmp_path / "in.csv", INBOX + "broken\n")
+    report = score_csv(predictor, source, tmp_path / f"{'x' * 251}.csv")
+    assert report.rejects is not None
+    assert report.rejects.name.startswith("x" * 40 + "-")
+    assert sorted(tmp_path.iterdir()) == sorted([source, tmp_path / f"{'x' * 251}.csv", report.rejects])
+    with pytest.raises(OutputError, match=r"File name too long"):
+        score_csv(predictor, source, tmp_path / f"{'x' * 252}.csv")
 
 
 def test_a_file_of_somebody_else_is_neither_replaced_nor_removed(predictor, tmp_path):
