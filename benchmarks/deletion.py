@@ -3,7 +3,7 @@
     python -m benchmarks.deletion MODEL FILE [--rows 1000] [--draws 5] [--text COLUMN]
 
 For rows spread over FILE, the probability of the predicted label is asked for again without the named phrases, and without random runs of
-words that are as long, `draws` times, of which the mean counts. Prints the mean drop of both, and of their difference with a 95 % interval
+words that are as long, `draws` times, of which the mean counts. Prints the mean drop of both, and of their difference with a 95% interval
 by paired bootstrap over the rows (Efron and Tibshirani 1993, section 13.3). Rows in which no phrase is named, or nothing but phrases, are
 left out and counted. The test is the comprehensiveness of DeYoung et al. 2020, section 4.
 """
@@ -91,7 +91,7 @@ def drops(predictor: Predictor, texts: Sequence[str], draws: int, seed: int = 0)
 
 
 def interval(differences: np.ndarray, seed: int = 0) -> tuple[float, float]:
-    """The 95 % bootstrap interval of a mean."""
+    """The 95% bootstrap interval of a mean."""
     chance = np.random.default_rng(seed)
     means = [differences[chance.integers(0, len(differences), len(differences))].mean() for _ in range(_RESAMPLES)]
     low, high = np.percentile(means, [2.5, 97.5])
@@ -113,7 +113,7 @@ def main() -> None:
     low, high = interval(named - random)
     print(f"{len(named):,} rows of {options.data}; {len(texts) - len(named):,} left out: no phrase, or nothing else")
     print(f"mean drop of the probability: {named.mean():.3f} without the named phrases, {random.mean():.3f} without random ones as long")
-    print(f"difference {np.mean(named - random):.3f} (95 % interval {low:.3f} to {high:.3f})")
+    print(f"difference {np.mean(named - random):.3f} (95% interval {low:.3f} to {high:.3f})")
 
 
 if __name__ == "__main__":

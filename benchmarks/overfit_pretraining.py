@@ -4,8 +4,8 @@
 
 A network that cannot learn 200 documents by heart has a fault in its gradients, its masks or its labels. Masks, 80/10/10 choices and pairs
 are drawn anew in each epoch, in training and in the epochs it is measured on afterwards, which training never came to; so the figures
-count words and pairs in places that were not asked for just so before. Training masks 30 %, with which it takes half the steps; what is
-asked for is 15 %, as published.
+count words and pairs in places that were not asked for just so before. Training masks 30%, with which it takes half the steps; what is
+asked for is 15%, as published.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 Every competitor is a process of its own in every round. Imports, loading and one warm-up on 64 rows are not counted; compiling for shapes
 that the warm-up did not have is. The peers get the tensors of MODEL: ONNX Runtime computes our network, head and all. The others have
-another head (transformers and KerasHub a linear layer on [CLS], sentence-transformers one on the mean; our CNN head is 4 % more work). It
+another head (transformers and KerasHub a linear layer on [CLS], sentence-transformers one on the mean; our CNN head is 4% more work). It
 is not trained, so their row tells the speed and no accuracy. Peak memory is that of the process, loading and libraries included.
 """
 

@@ -253,7 +253,8 @@ def evaluation_report(
         truth = Truth(names, multi_hot.argmax(axis=1), multi_hot)
         logits = np.log(np.maximum(probabilities, _TINY)) - np.log(np.maximum(1 - probabilities, _TINY))
     else:
-        truth = Truth(names, np.array([names.index(str(label)) for label in labels]))
+        place = {name: place for place, name in enumerate(names)}
+        truth = Truth(names, np.array([place[str(label)] for label in labels]))
         logits = np.log(np.maximum(probabilities, _TINY))
     judged = Judgement(truth, logits * calibration.temperature, calibration)
     figures, right, confidence = judged.figures(), judged.right, judged.confidence
@@ -283,8 +284,8 @@ def evaluation_report(
             predictor.decisions,
             found,
             answered,
-            f"With the model's thresholds {100 * found.share:.0f} % of these rows are answered automatically"
-            + (f", and {100 * found.right / found.automatic:.1f} % of these answers are right" if found.automatic else ""),
+            f"With the model's thresholds {100 * found.share:.0f}% of these rows are answered automatically"
+            + (f", and {100 * found.right / found.automatic:.1f}% of these answers are right" if found.automatic else ""),
         ),
         slices=_slices(lengths, origin.slices, answered),
         examples=_examples(texts, answers, given.cells, judged, figures),

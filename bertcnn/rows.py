@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bertcnn.data.label_sets import LabelSet, check_sets, indicators, is_set, rarest
+from bertcnn.data.label_sets import LabelSet, check_sets, indicators, is_set, numbered, rarest
 from bertcnn.data.labels import check_label_types, check_labels, check_one_type
 from bertcnn.data.splits import duplicate_key, split_validation, stratified_part
 from bertcnn.engines import Engine
@@ -74,7 +74,7 @@ class LabelledTexts:
 
     def part(self, most: int | None, seed: int) -> np.ndarray:
         """About so many of the rows, int64 [part], an equal share of each label's; all if there are no more, or if `most` is None."""
-        _, main = np.unique(np.asarray(self.main_labels), return_inverse=True)
+        main = numbered(self.main_labels)[1]
         return stratified_part(main, len(main) if most is None else most, np.random.default_rng(seed))
 
     def tokenized(self, tokenizer: WordPieceTokenizer, classes: np.ndarray, progress: Progress) -> TokenizedTexts:
@@ -87,11 +87,13 @@ class LabelledTexts:
                 f"{truncated} of {len(self.texts)} rows ({truncated / len(self.texts):.1%}) are longer than {limit} tokens: "
                 f"their first {head} and last {limit - 2 - head} are used"
             )
+        names = classes.tolist()
+        place = {name: place for place, name in enumerate(names)}
         if self.multi_label:
-            main = np.searchsorted(classes, np.asarray(self.main_labels))
-            rows = TokenizedRows(encoded.token_ids, main, indicators(self.labels, classes.tolist()))
+            main = [place.get(label, 0) for label in self.main_labels]  # a row without a label is counted anywhere
+            rows = TokenizedRows(encoded.token_ids, np.array(main, np.int64), indicators(self.labels, names))
         else:
-            rows = TokenizedRows(encoded.token_ids, np.searchsorted(classes, np.asarray(self.labels)))
+            rows = TokenizedRows(encoded.token_ids, np.array([place[label] for label in self.labels], np.int64))
         return TokenizedTexts(self, rows, encoded.truncated)
 
 

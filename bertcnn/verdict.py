@@ -36,7 +36,7 @@ class Verdict:
         old: accuracy with each seed, 0 to 1.
         new: the same, of the new encoder, on the same rows.
         difference: mean of new less old.
-        low: lower end of its 95 % confidence interval.
+        low: lower end of its 95% confidence interval.
         high: upper end.
     """
 
@@ -59,7 +59,7 @@ class Verdict:
         """All of it in one line."""
         return (
             f"{self.word}: accuracy {np.mean(self.old):.1%} before, {np.mean(self.new):.1%} after, "
-            f"{100 * self.difference:+.1f} points (95 % interval {100 * self.low:+.1f} to {100 * self.high:+.1f}; {len(self.old)} seeds, "
+            f"{100 * self.difference:+.1f} points (95% interval {100 * self.low:+.1f} to {100 * self.high:+.1f}; {len(self.old)} seeds, "
             f"{self.trained_rows:,} rows to learn from, {self.rows:,} to test on)"
         )
 

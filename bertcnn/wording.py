@@ -18,11 +18,11 @@ def percent(share: float) -> str:
 
     Example:
         >>> percent(0.123), percent(0.0004), percent(0.9999)
-        ('12 %', 'under 1 %', 'over 99 %')
+        ('12%', 'under 1%', 'over 99%')
     """
     if 0 < share < 0.01:
-        return "under 1 %"
-    return "over 99 %" if 0.99 < share < 1 else f"{share:.0%}".replace("%", " %")
+        return "under 1%"
+    return "over 99%" if 0.99 < share < 1 else f"{share:.0%}"
 
 
 def duration(seconds: float) -> str:

@@ -178,7 +178,7 @@ def test_answers_by_column_are_those_of_classify(predictor):
 
 def test_few_held_out_rows_send_everything_to_review_unless_less_is_asked_for(predictor, encoder_folder):
     texts = ["refund money", "", "router cable"]
-    assert predictor.decisions.thresholds == (None,) * 3  # 6 rows show nothing at 95 %
+    assert predictor.decisions.thresholds == (None,) * 3  # 6 rows show nothing at 95%
     assert [answer.decision for answer in predictor.classify(texts)] == ["review:ambiguous", "review:empty", "review:ambiguous"]
     lenient = bertcnn.load(saved(encoder_folder), auto_precision=0.3)
     answers = lenient.classify(texts)

@@ -102,7 +102,7 @@ def test_a_report_of_own_rows_has_the_evaluations_figures_and_marked_examples(tr
     assert texts
     assert set(texts) <= {line.split('"')[1] for line in (trained / "data.csv").read_text().splitlines()[1:]}
     assert any(list(example.all("mark")) for example in examples)
-    confidence = [float(re.search(r"with ([\d.]+) %", example.text)[1]) for example in examples]
+    confidence = [float(re.search(r"with ([\d.]+)%", example.text)[1]) for example in examples]
     assert confidence  # the surest errors come first, the least sure rows after them
     wrong = round(figures.rows * (1 - figures.accuracy))
     first = confidence[: min(8, wrong)]

@@ -13,7 +13,7 @@ def test_a_noun_is_singular_for_one_only(number, words):
 
 
 @pytest.mark.parametrize(
-    ("share", "words"), [(0, "0 %"), (1e-9, "under 1 %"), (0.01, "1 %"), (0.99, "99 %"), (1 - 1e-9, "over 99 %"), (1, "100 %")]
+    ("share", "words"), [(0, "0%"), (1e-9, "under 1%"), (0.01, "1%"), (0.99, "99%"), (1 - 1e-9, "over 99%"), (1, "100%")]
 )
 def test_a_share_is_never_rounded_to_nothing_or_to_all(share, words):
     assert percent(share) == words

@@ -24,7 +24,7 @@ from bertcnn.errors import BertCNNError, BundleError, SettingsError, one_line
 from bertcnn.evaluation.decisions import automation, in_words
 from bertcnn.predictor import Phrase
 from bertcnn.scoring.score import ScoringReport
-from bertcnn.wording import count
+from bertcnn.wording import count, percent
 
 EXAMPLE = "My router's led is not working, I tried changing the power socket but still nothing."
 FORMATS = ["csv", "tsv", "jsonl", "ndjson", "parquet", "xlsx", "gz"]
@@ -230,8 +230,8 @@ def classify_one(predictor: Predictor) -> None:
 
 
 def in_percent(confidence: float) -> str:
-    """The confidence in words; never 100 %, which no model is sure of."""
-    return "over 99%" if confidence > 0.99 else f"{confidence:.0%}"
+    """The confidence in words; never 100%, which no model is sure of."""
+    return percent(min(confidence, 0.999))
 
 
 def answer_one(predictor: Predictor, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from bertcnn.cli.options import Force, Label, MultiLabel, Text
 from bertcnn.cli.quiet import load_keras
-from bertcnn.cli.telling import tell, visible
+from bertcnn.cli.telling import command_line, tell, visible
 from bertcnn.disk.files import as_json, check_file_target, write_whole
 from bertcnn.wording import count
 
@@ -128,11 +129,12 @@ def _next_steps(report: CheckReport) -> list[str]:
     """What to do now."""
     rows = {row for finding in report.findings for row in finding.rows}
     if report.fixed is not None:
-        return [f"Next: go through the {len(rows):,} rows of {report.fixed} that have a finding, and correct the labels that are wrong."]
+        marked = "the row" if len(rows) == 1 else f"the {len(rows):,} rows"
+        return [f"Next: go through {marked} with a finding in {report.fixed}, and correct the labels that are wrong."]
     if rows:
         out = report.path.with_name(report.path.name.split(".")[0] + "_checked.csv").name
         marked = "this row" if len(rows) == 1 else f"these {len(rows):,} rows"
-        return [f"Next: the same command with --fix {out} marks {marked} in a copy and changes nothing else."]
+        return [f"Next: the same command with --fix {shlex.quote(out)} marks {marked} in a copy and changes nothing else."]
     if report.facts["labels"] is None:
         return ["Next: label the texts, then: bertcnn train DATA --out MODEL"]
-    return [f"Next: bertcnn train {report.path} --out MODEL"]
+    return [f"Next: {command_line('train', report.path, '--out', 'MODEL')}"]

@@ -9,7 +9,7 @@ import typer
 
 from bertcnn.cli.interrupts import INTERRUPTED, Told
 from bertcnn.cli.quiet import load_keras
-from bertcnn.cli.telling import tell
+from bertcnn.cli.telling import command_line, tell
 from bertcnn.errors import SettingsError
 from bertcnn.wording import duration
 
@@ -100,7 +100,7 @@ def pretrain(
     tell(f"Saved {out} after {duration(report.seconds)}: {report.steps:,} steps, {report.tokens:,} tokens{outcome}.")
     if verdict is not None and start is not None:
         tell_verdict(verdict, start, out, verdict_test, verdict_rows, verdict_seeds)
-    tell(f"Next: bertcnn train LABELLED.csv --encoder {out} --out MODEL")
+    tell(f"Next: {command_line('train', 'LABELLED.csv', '--encoder', out, '--out', 'MODEL')}")
 
 
 def check_verdict(start: str | None, verdict: Path, test: Path | None, seeds: int, *, option: str = "--verdict-seeds") -> None:

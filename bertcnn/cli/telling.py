@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 
 
@@ -12,6 +13,11 @@ def tell(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
     except OSError:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - until the process ends
+
+
+def command_line(*words: object) -> str:
+    """A command of ours as it is typed into a shell: what has spaces in it stands in quotes."""
+    return shlex.join(["bertcnn", *map(str, words)])
 
 
 def visible(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,7 @@ import typer
 from bertcnn.cli.interrupts import INTERRUPTED, Told
 from bertcnn.cli.options import Force, Label, MultiLabel, Text
 from bertcnn.cli.quiet import load_keras
-from bertcnn.cli.telling import tell
+from bertcnn.cli.telling import command_line, tell
 from bertcnn.cli.tune import training_plan
 from bertcnn.wording import duration
 
@@ -112,7 +111,6 @@ def train(
             head=plan.head,
             progress=progress,
         )
-        command = shlex.join(["bertcnn", *sys.argv[1:]])
         try:
             report = train_csv(
                 data,
@@ -124,7 +122,7 @@ def train(
                 min_rows=min_rows,
                 multi_label=multi_label,
                 overwrite=force,
-                command=command,
+                command=command_line(*sys.argv[1:]),
             )
         except KeyboardInterrupt:
             if not savepoint_folder(real_folder(out)).is_dir():
@@ -139,4 +137,4 @@ def train(
         f"Saved {out} (model {report.bundle_id[:12]}) after {duration(report.seconds)}: on {figures['rows']:,} validation rows "
         f"accuracy {figures['accuracy']:.1%}, macro-F1 {figures['macro_f1']:.3f}."
     )
-    tell(f"Report: {out / 'report.html'}. Next: bertcnn score {out} INBOX.csv SCORED.csv")
+    tell(f"Report: {out / 'report.html'}. Next: {command_line('score', out, 'INBOX.csv', 'SCORED.csv')}")

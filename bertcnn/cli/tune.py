@@ -11,7 +11,7 @@ import typer
 from bertcnn.cli.interrupts import INTERRUPTED, Told
 from bertcnn.cli.options import Force, Label, Text
 from bertcnn.cli.quiet import load_keras
-from bertcnn.cli.telling import tell
+from bertcnn.cli.telling import command_line, tell
 from bertcnn.errors import SettingsError
 from bertcnn.wording import count, duration
 
@@ -78,7 +78,7 @@ def tune(
         tell("bertcnn: interrupted; the same command goes on from there.")
         raise Told(INTERRUPTED) from None
     _show(tuned, out)
-    tell(f"Next: bertcnn train {data} --settings {out} --out MODEL")
+    tell(f"Next: {command_line('train', data, '--settings', out, '--out', 'MODEL')}")
 
 
 def _show(tuned: TunedSettings, out: Path) -> None:

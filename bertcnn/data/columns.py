@@ -312,7 +312,7 @@ def _may_be_text(profile: _Profile) -> bool:
 
 
 def _text_reason(best: _Profile, candidates: list[_Profile]) -> str:
-    figures = f"{best.length:.0f} characters on average, {best.variety:.0%} different".replace("%", " %")
+    figures = f"{best.length:.0f} characters on average, {best.variety:.0%} different"
     if not best.is_free_text():
         return f"by its name; {figures}"
     longest = len(candidates) == 1 or best.length >= max(one.length for one in candidates)

@@ -206,7 +206,7 @@ def sniff(text: str, is_tsv: bool, delimiter: str | None = None, quote: str | No
                 dialect, score = escaped, _score(lines, escaped)
         if dialect.quote and f"{one} {dialect.quote}" in text:
             spaced = replace(dialect, spaced=True)
-            if _score(lines, spaced) >= score:  # equal where no such cell has a delimiter in it: its quotes are none of its text then too
+            if _score(lines, spaced) >= score:  # at a tie too: where no such cell holds a delimiter, its quotes still are not its text
                 dialect, score = spaced, _score(lines, spaced)
         if score > best_score:
             best, best_score = dialect, score

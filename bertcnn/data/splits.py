@@ -9,7 +9,7 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -59,21 +59,43 @@ def split_validation(texts: Sequence[str], labels: Sequence[str], fraction: floa
         raise SettingsError(f"the validation fraction was {fraction}", expected="at least 0 and less than 1", fix="give such a share")
     if len(texts) != len(labels):
         raise SettingsError(f"{len(texts):,} texts and {len(labels):,} labels", expected="one label for each text", fix="check both lists")
-    groups: dict[str, list[int]] = defaultdict(list)
-    for row, text in enumerate(texts):
-        groups[duplicate_key(text)].append(row)
-    by_label: dict[str, list[tuple[bytes, list[int]]]] = defaultdict(list)
-    for key, rows in groups.items():
-        by_label[_main_label([labels[row] for row in rows])].append((_hash(key), rows))
+    keys = [duplicate_key(text) for text in texts]
+    by_label = _by_label(keys, labels, keys)
     is_valid = np.zeros(len(texts), np.bool_)
     for label_groups in by_label.values():
         for rows in _first_groups(sorted(label_groups), fraction):
             is_valid[rows] = True
     learned = {label for label, held_out in zip(labels, is_valid, strict=True) if not held_out}
-    for rows in groups.values():
+    for rows in (rows for groups in by_label.values() for _, rows in groups):
         if not learned.issuperset(labels[row] for row in rows):
             is_valid[rows] = False
     return np.flatnonzero(~is_valid), np.flatnonzero(is_valid)
+
+
+def assign_folds(groups: Sequence[Hashable], labels: Sequence[str], texts: Sequence[str], folds: int) -> np.ndarray:
+    """The fold of each row, int64 [rows]: groups stay together, and each label is spread evenly.
+
+    The groups of each label are dealt out in the order of a hash of their first text, so that folds depend neither on chance nor on the
+    order of labels in the file.
+
+    Args:
+        groups: rows of equal groups must not be divided.
+        labels: one a row; a group with several counts for the commonest.
+        texts: one a row.
+        folds: how many.
+
+    Example:
+        >>> assign_folds([0, 1, 2, 2], ["a", "a", "b", "b"], ["w", "x", "y", "z"], folds=2).tolist()
+        [1, 0, 0, 0]
+    """
+    by_label = _by_label(groups, labels, texts)
+    fold_of = np.zeros(len(labels), np.int64)
+    dealt = 0
+    for label in sorted(by_label):
+        for _, rows in sorted(by_label[label]):
+            fold_of[rows] = dealt % folds
+            dealt += 1
+    return fold_of
 
 
 def stratified_part(labels: np.ndarray, most: int, generator: np.random.Generator) -> np.ndarray:
@@ -100,6 +122,17 @@ def stratified_part(labels: np.ndarray, most: int, generator: np.random.Generato
     rank = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
     wanted = np.maximum(1, np.rint(counts * (most / len(labels))).astype(np.int64))
     return np.sort(grouped[rank < np.repeat(wanted, counts)])
+
+
+def _by_label(groups: Sequence[Hashable], labels: Sequence[str], texts: Sequence[str]) -> dict[str, list[tuple[bytes, list[int]]]]:
+    """The groups of each label, a group with several counting for the commonest: a hash of the first text, and the rows."""
+    members: dict[Hashable, list[int]] = defaultdict(list)
+    for row, group in enumerate(groups):
+        members[group].append(row)
+    found: dict[str, list[tuple[bytes, list[int]]]] = defaultdict(list)
+    for rows in members.values():
+        found[_main_label([labels[row] for row in rows])].append((_hash(texts[rows[0]]), rows))
+    return found
 
 
 def _hash(key: str) -> bytes:

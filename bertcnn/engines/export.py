@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -200,11 +200,11 @@ def _written(
     """Every file of the export, compared before the last is written."""
     write_new(new / "labels.json", canonical_json(list(bundle.labels)))
     write_new(new / "vocab.txt", "".join(f"{piece}\n" for piece in bundle.vocabulary).encode("utf-8"))
-    answers = _writers(bundle, engine, new)[form]()
+    probabilities = _write_model(bundle, engine, form, new)
     progress.advance(1)
     precision: Literal["int8", "float32"] = "int8" if engine is not None and engine.record.precision == "int8" else "float32"
     thresholds = bundle.calibration.label_thresholds
-    parity = compare(reference, answers(), PARITY_TEXTS, precision=precision, label_thresholds=thresholds)
+    parity = compare(reference, probabilities(new, bundle, PARITY_TEXTS), PARITY_TEXTS, precision=precision, label_thresholds=thresholds)
     write_new(new / "README.md", readme(bundle, form, precision, parity.in_words()).encode("utf-8"))
     record = ExportRecord(
         format=form,
@@ -220,34 +220,29 @@ def _written(
     return record
 
 
-def _writers(bundle: Bundle, engine: SavedEngine | None, new: Path) -> dict[str, Callable[[], Callable[[], np.ndarray]]]:
-    """For each format a function that writes the model into `new` and gives one that reads it back and asks it the test texts."""
+def _write_model(
+    bundle: Bundle, engine: SavedEngine | None, form: Format, new: Path
+) -> Callable[[Path, Bundle, Sequence[str]], np.ndarray]:
+    """Write the model into `new`; the result is what reads it back and asks it about texts."""
+    if form == "openvino":
+        from bertcnn.engines import export_openvino
 
-    def openvino() -> Callable[[], np.ndarray]:
-        from bertcnn.engines import export_openvino as made
+        export_openvino.write(bundle, engine, new)
+        return export_openvino.probabilities
+    if form == "savedmodel":
+        from bertcnn.engines import export_savedmodel
 
-        made.write(bundle, engine, new)
-        return lambda: made.probabilities(new, bundle, PARITY_TEXTS)
+        export_savedmodel.write(bundle, new)
+        return export_savedmodel.probabilities
+    if form == "onnx":
+        from bertcnn.engines import export_onnx
 
-    def savedmodel() -> Callable[[], np.ndarray]:
-        from bertcnn.engines import export_savedmodel as made
+        export_onnx.write(bundle, new)
+        return export_onnx.probabilities
+    from bertcnn.engines import export_keras
 
-        made.write(bundle, new)
-        return lambda: made.probabilities(new, bundle, PARITY_TEXTS)
-
-    def onnx() -> Callable[[], np.ndarray]:
-        from bertcnn.engines import export_onnx as made
-
-        made.write(bundle, new)
-        return lambda: made.probabilities(new, bundle, PARITY_TEXTS)
-
-    def keras() -> Callable[[], np.ndarray]:
-        from bertcnn.engines import export_keras as made
-
-        made.write(bundle, new)
-        return lambda: made.probabilities(new, bundle, PARITY_TEXTS)
-
-    return {"openvino": openvino, "savedmodel": savedmodel, "onnx": onnx, "keras": keras}
+    export_keras.write(bundle, new)
+    return export_keras.probabilities
 
 
 def _reference(bundle: Bundle) -> np.ndarray:

@@ -96,7 +96,7 @@ def build_engine(
 
     int8 is static, by NNCF: ranges of activations from `trial.calibration`, weights by output channel in 7 of 8 bits, so that the sum of
     two products fits 16 bits (2 x 255 x 64 < 2^15) and CPUs without VNNI do not saturate either. A precision is kept if it gives the label
-    of float32 on 99 % of the validation rows and loses at most 0.3 points of macro-F1 there.
+    of float32 on 99% of the validation rows and loses at most 0.3 points of macro-F1 there.
 
     Args:
         tensors: weights by name, float32.

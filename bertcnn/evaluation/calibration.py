@@ -83,7 +83,7 @@ def _error_in_order(confidence: np.ndarray, right: np.ndarray, bins: int) -> flo
 
 @dataclass(frozen=True)
 class CalibrationFigures:
-    """How far confidence is from the share of right answers on the held-out rows, 0 to 1, each with its 95 % interval.
+    """How far confidence is from the share of right answers on the held-out rows, 0 to 1, each with its 95% interval.
 
     The error itself is too large on few rows; the interval has that taken off, and may lie below it.
 
@@ -110,7 +110,7 @@ class CalibrationFigures:
         (low, high), (first, last) = (
             [f"{100 * share:.1f}" for share in interval] for interval in (self.after_interval, self.before_interval)
         )
-        return f"confidence is off by {low} to {high} % on average, by {first} to {last} % without calibration (95 % intervals)"
+        return f"confidence is off by {low} to {high}% on average, by {first} to {last}% without calibration (95% intervals)"
 
 
 def measure_calibration(logits: np.ndarray, labels: np.ndarray) -> CalibrationFigures:

@@ -114,7 +114,7 @@ def ticks(axis: Axis) -> list[tuple[float, str]]:
 
     Example:
         >>> [text for _, text in ticks(Axis("share", 0, 1, percent=True))], [text for _, text in ticks(Axis("epoch", 1, 3, whole=True))]
-        (['0 %', '20 %', '40 %', '60 %', '80 %', '100 %'], ['1', '2', '3'])
+        (['0%', '20%', '40%', '60%', '80%', '100%'], ['1', '2', '3'])
     """
     wide = axis.high - axis.low
     if wide <= 0:
@@ -130,7 +130,7 @@ def ticks(axis: Axis) -> list[tuple[float, str]]:
 
 
 def _written(value: float, axis: Axis, decimals: int) -> str:
-    return f"{value:,.{decimals}f}" + (" %" if axis.percent else "")
+    return f"{value:,.{decimals}f}" + ("%" if axis.percent else "")
 
 
 def nice_top(value: float) -> float:

@@ -266,10 +266,10 @@ def scope_in_words(held_out: HeldOut, scope: Scope) -> str:
 
 def in_words(decisions: Decisions) -> str:
     """The decisions in one sentence for a person."""
-    found, goal = automation(decisions), f"{100 * decisions.auto_precision.overall:.4g} % precision"
+    found, goal = automation(decisions), f"{100 * decisions.auto_precision.overall:.4g}% precision"
     if found.automatic:
         kept = round(100 * found.share)
-        above = f" ({round(100 * found.parents / found.rows)} % with a parent label)" if found.parents else ""
-        return f"at {goal} {kept} % of tickets are handled automatically{above}, {100 - kept} % go to review"
-    most = "" if decisions.reachable is None else f"; {100 * decisions.reachable:.0f} % is the most they can show"
+        above = f" ({round(100 * found.parents / found.rows)}% with a parent label)" if found.parents else ""
+        return f"at {goal} {kept}% of tickets are handled automatically{above}, {100 - kept}% go to review"
+    most = "" if decisions.reachable is None else f"; {100 * decisions.reachable:.0f}% is the most they can show"
     return f"{goal} cannot be shown on {found.rows:,} held-out rows{most}: all tickets go to review"

@@ -107,7 +107,7 @@ def _thresholds(figures: Evaluation, decisions: Decisions) -> str:
         if target is not None:
             rows = "the rows called so" if label.name in decisions.own_rows else "all rows, since too few were called so"
             outcome = "all go to review" if threshold is None else f"from a confidence of {threshold:.4f} on"
-            told.append(f"{_cell(label.name)}, which needs {100 * target:.4g} %: {outcome}, from {rows}.")
+            told.append(f"{_cell(label.name)}, which needs {100 * target:.4g}%: {outcome}, from {rows}.")
     return " ".join(told)
 
 

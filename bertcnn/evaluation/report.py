@@ -206,7 +206,7 @@ def _shown(value: Any) -> Any:  # noqa: ANN401 - whatever the template puts out
 
 
 def _percent(share: float, digits: int = 1) -> str:
-    return f"{100 * share:.{digits}f} %"
+    return f"{100 * share:.{digits}f}%"
 
 
 def _breakable(text: str) -> Markup:

@@ -29,7 +29,7 @@ class SliceFigures:
         name: of the part.
         rows: in it.
         accuracy: share of them with the right label.
-        interval: lower and upper bound of the accuracy, 95 % (Wilson 1927).
+        interval: lower and upper bound of the accuracy, 95% (Wilson 1927).
         confidence: mean confidence.
         automatic: share of them that is answered automatically.
         weak: whether it is worse than the others by more than chance explains, however many parts and columns there are.

@@ -6,14 +6,15 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import keras
 import numpy as np
 
+from bertcnn.data.ahead import ahead
 from bertcnn.errors import TrainingError
 from bertcnn.models.pretraining import BertPretraining, pretraining_figures
 from bertcnn.pretraining.batches import PretrainingBatches
@@ -163,9 +164,8 @@ def run_steps(run: Run, *, save: Callable[[], None], seconds_between_saves: floa
     progress.stage("pretraining", steps, "steps")
     _heard(lambda: progress.advance(state.step), state, save)
     last_save = started = time.monotonic()
-    with _Ahead(run.training, state.position, run.accumulate) as ahead:
-        while state.step < steps:
-            batches, position = ahead.take(more=state.step + 1 < steps)
+    with closing(ahead(_made(run))) as made:
+        for batches, position in made:
             figures = step_on(_parts(batches, run.model))
             _check_finite(figures, state.step + 1)
             tokens = sum(run.training.real_tokens(batch) for batch in batches)
@@ -278,33 +278,14 @@ class _Evaluation:
         return HeldOutFigures(step, math.exp(min(loss, 700.0)), sums["mlm_accuracy"] / masked, right)
 
 
-class _Ahead:
-    """Makes the batches of the next step while this one is computed."""
-
-    def __init__(self, batches: PretrainingBatches, position: Position, count: int) -> None:
-        self._batches, self._count = batches, count
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="batches")
-        self._next: Future[tuple[list[Batch], Position]] = self._thread.submit(self._make, position)
-
-    def take(self, *, more: bool) -> tuple[list[Batch], Position]:
-        """The batches of this step, and where the step after it begins, whose batches are begun if there is one."""
-        batches, position = self._next.result()
-        if more:
-            self._next = self._thread.submit(self._make, position)
-        return batches, position
-
-    def _make(self, position: Position) -> tuple[list[Batch], Position]:
-        epoch, index = position
-        made: list[Batch] = []
-        while len(made) < self._count:
-            if index >= self._batches.steps_per_epoch(epoch):
+def _made(run: Run) -> Generator[tuple[list[Batch], Position], None, None]:
+    """The batches of each step that is left, and where the step after it begins."""
+    epoch, index = run.state.position
+    for _ in range(run.state.step, run.steps):
+        batches: list[Batch] = []
+        while len(batches) < run.accumulate:
+            if index >= run.training.steps_per_epoch(epoch):
                 epoch, index = epoch + 1, 0
-            made.append(self._batches.batch(epoch, index))
+            batches.append(run.training.batch(epoch, index))
             index += 1
-        return made, (epoch, index)
-
-    def __enter__(self) -> _Ahead:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._thread.shutdown(cancel_futures=True)
+        yield batches, (epoch, index)

@@ -52,7 +52,7 @@ def mask_tokens(
 
     Special tokens are never chosen: [CLS], [SEP], [PAD], and neither is [UNK]. Of a row's n other tokens, n x `mask_fraction` are chosen,
     a fraction of a token being rounded up or down by chance, so that short rows give their share and no more; `masked_places` at most.
-    Each chosen token is shown as [MASK] (80 %), as another piece drawn from all but the special ones (10 %), or as it is (10 %). With
+    Each chosen token is shown as [MASK] (80%), as another piece drawn from all but the special ones (10%), or as it is (10%). With
     `whole_words`, the pieces of a word are chosen together, and each is then shown in one of the three ways.
 
     Args:
@@ -86,8 +86,8 @@ def mask_tokens(
 def _show(labels: np.ndarray, vocabulary: Vocabulary, generator: np.random.Generator) -> np.ndarray:
     way = generator.random(len(labels))
     random = vocabulary.ordinary[generator.integers(0, len(vocabulary.ordinary), len(labels))]
-    shown = np.where(way < SHOWN_AS_MASK, vocabulary.mask_id, labels)  # 80 %: [MASK]
-    return np.where((way >= SHOWN_AS_MASK) & (way < SHOWN_AS_MASK + SHOWN_AS_RANDOM), random, shown)  # 10 %: any piece; 10 %: as it is
+    shown = np.where(way < SHOWN_AS_MASK, vocabulary.mask_id, labels)  # 80%: [MASK]
+    return np.where((way >= SHOWN_AS_MASK) & (way < SHOWN_AS_MASK + SHOWN_AS_RANDOM), random, shown)  # 10%: any piece; 10%: as it is
 
 
 def _choose_tokens(candidates: np.ndarray, limits: np.ndarray, generator: np.random.Generator) -> np.ndarray:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from bertcnn.data.mixing import mixed
+
 _ROUNDS = 6
 
 
@@ -43,12 +45,5 @@ class Shuffle:
         low_bits = (np.uint64(1) << self._bits) - np.uint64(1)
         left, right = values >> self._bits, values & low_bits
         for key in self._keys:
-            left, right = right, left ^ (_mixed(right + key) & low_bits)
+            left, right = right, left ^ (mixed(right + key) & low_bits)
         return (left << self._bits) | right
-
-
-def _mixed(values: np.ndarray) -> np.ndarray:
-    """Every bit of the result depends on every bit given (SplitMix64: Steele, Lea and Flood 2014)."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))

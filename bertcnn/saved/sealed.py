@@ -16,13 +16,13 @@ from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 from pydantic import Field
 
+from bertcnn.disk.files import LARGEST_MANIFEST
 from bertcnn.disk.folders import resting_place
 from bertcnn.errors import BundleError, SettingsError, one_line
 from bertcnn.settings import Count, Settings
 
 MANIFEST: Final = "manifest.json"
 
-_LARGEST_MANIFEST = 1 << 16  # bytes
 _TRIES = 5  # reading again because somebody saved over the folder being read
 _SAVE_AGAIN = "save the model again, or copy the whole folder again from where it came"
 
@@ -153,7 +153,7 @@ def seal(form: SealedFormat, members: Mapping[str, bytes]) -> tuple[str, bytes]:
 def claims_to_be(form: SealedFormat, place: Path) -> bool:
     """Whether a folder's manifest names this format; the rest may be damaged."""
     try:
-        manifest = json.loads(_read_file(place, MANIFEST, _LARGEST_MANIFEST))
+        manifest = json.loads(_read_file(place, MANIFEST, LARGEST_MANIFEST))
     except (BundleError, ValueError, RecursionError):
         return False
     return isinstance(manifest, dict) and manifest.get("format") == form.name
@@ -197,7 +197,7 @@ def _identity(place: Path) -> tuple[int, int, int] | None:
 
 def _read_members(target: Path, place: Path, form: SealedFormat, wanted: Collection[str] | None) -> tuple[str, dict[str, bytes]]:
     names = _names(target, place)
-    manifest = _parse_manifest(form, _read_file(place, MANIFEST, _LARGEST_MANIFEST))
+    manifest = _parse_manifest(form, _read_file(place, MANIFEST, LARGEST_MANIFEST))
     _check_names(names - {form.companion}, set(manifest.members))
     members = {}
     for name, record in manifest.members.items():

@@ -93,8 +93,8 @@ class _Words:
 
     Attributes:
         frequencies: how often each occurs; 0 for a character of words that are too long for the tokenizer.
-        places: numbers of documents that contain it, at most `enough`. A piece is in `enough` documents just if the places of the words
-            that contain it are so many: either one of them has so many already, or all of them are complete.
+        places: numbers of documents that contain it, at most `enough`. A piece is in `enough` documents exactly if the words that contain
+            it have that many places between them: either one word alone has them, or the places of all are complete.
         documents: how many documents there were.
         enough: documents that a piece must occur in.
     """

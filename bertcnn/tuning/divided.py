@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
+from bertcnn.data.label_sets import numbered
 from bertcnn.data.labels import check_labels
-from bertcnn.data.splits import duplicate_key, split_validation
-from bertcnn.doctor.out_of_fold import assign_folds
+from bertcnn.data.splits import assign_folds, duplicate_key, split_validation
 from bertcnn.errors import LabelError, one_line
 from bertcnn.labelled import labelled_rows
 from bertcnn.progress import Progress
 
-_ENOUGH = 1000  # validation rows: the standard error of their accuracy is at most 1.6 points, 0.9 where it is 90 %
+_ENOUGH = 1000  # validation rows: the standard error of their accuracy is at most 1.6 points, 0.9 where it is 90%
 _FOLDS = 5
 _SMALLEST_PART = 0.1  # of the rows, validated where they are many; what training without a search holds out
 
@@ -42,7 +42,7 @@ class DividedRows:
 
     def groups(self) -> np.ndarray:
         """For each validated row a number, the same for duplicates."""
-        return np.unique([duplicate_key(self.texts[row]) for row in self.validated], return_inverse=True)[1]
+        return numbered([duplicate_key(self.texts[row]) for row in self.validated])[1]
 
 
 def divided_rows(
@@ -87,11 +87,11 @@ def divide(texts: Sequence[str], labels: Sequence[str]) -> list[tuple[np.ndarray
     share = max(_SMALLEST_PART, _ENOUGH / len(texts))
     if share <= 1 / _FOLDS:
         return [split_validation(texts, labels, share)]
-    names = np.asarray(labels)
-    fold_of = assign_folds(np.unique([duplicate_key(text) for text in texts], return_inverse=True)[1].tolist(), labels, texts, _FOLDS)
+    codes = numbered(labels)[1]
+    fold_of = assign_folds([duplicate_key(text) for text in texts], labels, texts, _FOLDS)
     parts: list[tuple[np.ndarray, np.ndarray]] = []
     for fold in range(min(_FOLDS, math.ceil(_ENOUGH * _FOLDS / len(texts)))):
-        held_out = (fold_of == fold) & np.isin(names, np.unique(names[fold_of != fold]))
+        held_out = (fold_of == fold) & np.isin(codes, codes[fold_of != fold])
         if held_out.any():
             parts.append((np.flatnonzero(~held_out), np.flatnonzero(held_out)))
     if not parts:

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.metrics import f1_score
 
 from bertcnn.classifier import embed_on_cpu
-from bertcnn.data.label_sets import AUTO
+from bertcnn.data.label_sets import AUTO, numbered
 from bertcnn.disk.files import check_file_target
 from bertcnn.errors import SettingsError, TrainingError
 from bertcnn.evaluation.best_of_many import best_beyond_luck
@@ -132,7 +132,7 @@ def tune(  # noqa: PLR0913 - what a search is made of
 
     The first trial is of the recipe's defaults. One division of some hundred rows cannot choose among settings, so with fewer than 5,000
     rows trials are validated in as many of 5 folds as make 1,000 rows, or in all; from there on once, on a share that makes 1,000 rows,
-    a tenth at least. The best trial is chosen only if luck is an unlikely reason (at most 5 %, `chance_of_best`); else the defaults are.
+    a tenth at least. The best trial is chosen only if luck is an unlikely reason (at most 5%, `chance_of_best`); else the defaults are.
 
     Args:
         data: a labelled file, as for training. Rows for testing should not be in it.
@@ -168,7 +168,7 @@ def tune(  # noqa: PLR0913 - what a search is made of
     target = check_file_target(out, overwrite or study_path(Path(out).expanduser().absolute()).exists(), others=[data, valid])
     rows = divided_rows(data, valid, text, label, multi_label, progress)
     start = load_start(encoder, FULL.max_tokens, seed=seed, progress=progress)
-    tokenized = TokenizedRows(start.tokenizer.encode(rows.texts).token_ids, np.unique(rows.labels, return_inverse=True)[1])
+    tokenized = TokenizedRows(start.tokenizer.encode(rows.texts).token_ids, numbered(rows.labels)[1])
     chosen = _recipe(recipe, start, tokenized, rows.parts[0][0], progress)
     space = Space.of(chosen, rows.labels, len(rows.parts[0][0]))
     header = {

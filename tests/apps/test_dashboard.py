@@ -390,7 +390,7 @@ def test_a_model_that_answers_nothing_says_why(tmp_path, monkeypatch):
     held_out = HeldOut(confidence=(0.9,) * 40, predicted=(0,) * 40, right=(True,) * 40)
     save_model(tmp_path / "tiny", decisions=Decisions(thresholds=(None,) * len(LABELS), held_out=held_out, reachable=0.94))
     app = press(open_app(tmp_path, monkeypatch), "Classify")
-    assert "95 % precision cannot be shown on 40 held-out rows; 94 % is the most they can show" in said(app.info)
+    assert "95% precision cannot be shown on 40 held-out rows; 94% is the most they can show" in said(app.info)
     assert "as all texts are with this model" in said(app.markdown)
 
 

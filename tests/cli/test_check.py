@@ -107,3 +107,11 @@ def test_a_file_without_labels_says_that_only_texts_were_checked(check, tmp_path
     assert code == 0
     assert "Not checked: no label column" in out
     assert "Nothing was found." in out
+
+
+def test_the_next_commands_can_be_pasted_into_a_shell(check, tmp_path):
+    rows = healthy()
+    rows[5][1] = ""
+    code, out, _ = check(write(tmp_path / "my sick.csv", rows))
+    assert code == 0
+    assert "--fix 'my sick_checked.csv' marks these" in " ".join(out.split())

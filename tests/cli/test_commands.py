@@ -113,7 +113,7 @@ def test_train_says_what_it_guessed_and_what_comes_next(run, encoder_folder, tmp
     assert code == 0
     assert out == ""
     assert "label: 'label'" in err
-    assert "95 % precision cannot be shown on 3 held-out rows" in err
+    assert "95% precision cannot be shown on 3 held-out rows" in err
     assert "Next: bertcnn score" in err
     assert not any(character in err for character in "\x1b\r")
 

@@ -100,7 +100,7 @@ def test_identifier_and_time_are_found_and_reasons_are_words():
     choice = guess_columns(table(*FILES[1][:1], *FILES[1][1]))
     assert (choice.id, choice.time) == ("ticket_id", "created_at")
     assert choice.reasons["text"].startswith("'text' (longest free text: ")
-    assert choice.reasons["text"].endswith(" characters on average, 100 % different)")
+    assert choice.reasons["text"].endswith(" characters on average, 100% different)")
     assert choice.reasons["label"] == "'label' (by its name: 3 different values in 60 rows)"
 
 

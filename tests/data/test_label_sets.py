@@ -15,6 +15,7 @@ from bertcnn.data.label_sets import (
     indicators,
     is_set,
     join_labels,
+    numbered,
     rarest,
     separator_for,
     split_cell,
@@ -100,3 +101,11 @@ def test_a_list_in_a_cell_is_a_list_whatever_parts_the_others():
 
 def test_a_cell_of_brackets_alone_is_no_list():
     assert choose_separator(["[" * 100_000, "a", "b"]) is None
+
+
+def test_labels_are_numbered_as_numpy_does():
+    labels = ["zebra", "Ärger", "billing", "Billing", "zebra", "", "1"] * 3
+    names, places = numbered(labels)
+    wanted, inverse = np.unique(labels, return_inverse=True)
+    assert (names, places.tolist()) == (wanted.tolist(), inverse.tolist())
+    assert [array.tolist() for array in (numbered([])[1], numbered(["a\0", "a"])[1])] == [[], [1, 0]]

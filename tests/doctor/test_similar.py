@@ -6,7 +6,7 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertcnn.doctor.out_of_fold import assign_folds
+from bertcnn.data.splits import assign_folds
 from bertcnn.doctor.similar import SIMILAR, _similarity, similar_groups
 
 
@@ -43,7 +43,7 @@ def test_many_texts_of_one_template_take_no_quadratic_time():
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from("abc")), min_size=1, max_size=60))
 def test_folds_divide_no_group_and_are_even(rows):
     groups, labels = [group for group, _ in rows], [label for _, label in rows]
-    folds = assign_folds(groups, labels, [str(group) for group in groups])
+    folds = assign_folds(groups, labels, [str(group) for group in groups], 5)
     assert all(len({fold for fold, group in zip(folds, groups, strict=True) if group == wanted}) == 1 for wanted in set(groups))
     used = [len({group for fold, group in zip(folds, groups, strict=True) if fold == wanted}) for wanted in range(5)]
     assert max(used) - min(used) <= 1

@@ -53,7 +53,7 @@ def test_of_twenty_equals_the_best_is_seldom_believed():
     for seed in range(25):
         labels, predictions = candidates([0.8] * 20, rows=200, seed=seed)
         believed += chance_of_best(labels, predictions, np.arange(200)) <= 0.05
-    assert believed <= 4  # 5 % are 1.25; five or more would happen once in 100 times
+    assert believed <= 4  # 5% are 1.25; five or more would happen once in 100 times
 
 
 def test_duplicates_count_for_one():

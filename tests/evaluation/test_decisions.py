@@ -124,7 +124,7 @@ def test_a_label_that_is_always_right_lends_nothing_to_one_that_is_not():
 
 def test_a_label_called_too_seldom_takes_its_threshold_from_all_rows():
     confidence, right = draw(np.random.default_rng(5), 5000)
-    predicted = np.arange(5000) < 50  # 97 % needs 76
+    predicted = np.arange(5000) < 50  # 97% needs 76
     decisions = decide(rows_of(confidence, right, predicted), LABELS, PrecisionTargets.of("0.9,hardware=0.97"))
     assert decisions.thresholds[1] == find_threshold(confidence, right, 0.97) > decisions.thresholds[0]
     assert decisions.own_rows == ()
@@ -138,9 +138,7 @@ def test_a_target_out_of_reach_sends_everything_to_review_and_tells_the_best():
     assert 0.75 < reachable < 0.9
     assert find_threshold(confidence, right, reachable) is not None
     assert find_threshold(confidence, right, reachable + 0.01) is None
-    told = (
-        f"95 % precision cannot be shown on 100 held-out rows; {100 * reachable:.0f} % is the most they can show: all tickets go to review"
-    )
+    told = f"95% precision cannot be shown on 100 held-out rows; {100 * reachable:.0f}% is the most they can show: all tickets go to review"
     assert in_words(decisions) == told
 
 
@@ -151,7 +149,7 @@ def test_the_decisions_in_numbers_and_words():
     assert (found.rows, found.automatic, found.right) == (200, 150, 150)
     told = {"rows": 200, "automatic": 150, "parents": 0, "right": 150, "out_of_scope": 0, "auto_precision": "0.95"}
     assert json.loads(json.dumps(found.to_json())) == told
-    assert in_words(decisions) == "at 95 % precision 75 % of tickets are handled automatically, 25 % go to review"
+    assert in_words(decisions) == "at 95% precision 75% of tickets are handled automatically, 25% go to review"
 
 
 def test_held_out_answers_are_kept_without_their_order():
@@ -193,7 +191,7 @@ def test_of_very_many_held_out_rows_enough_are_kept(rows, kept):
 def test_no_rows_decide_nothing():
     decisions = decide(HeldOut(), LABELS, PrecisionTargets())
     assert (decisions.thresholds, automation(decisions).share) == ((None, None), 0.0)
-    assert in_words(decisions) == "95 % precision cannot be shown on 0 held-out rows: all tickets go to review"
+    assert in_words(decisions) == "95% precision cannot be shown on 0 held-out rows: all tickets go to review"
 
 
 @pytest.mark.parametrize("given_as", ["95", "", "a=b", "0.95,billing", 1.0, 0, "0.9,billing=2", "0.9,0.5", "a=.9,a=.8", None, "nan", True])

@@ -122,7 +122,7 @@ def test_windows_give_every_document_once_and_batches_across_them(corpus, monkey
 def test_held_out_documents_are_never_trained_on_and_stay_the_same(corpus, tokenizer, tmp_path):
     training, held_out = (PretrainingBatches(corpus, settings(), part=part) for part in ("training", "held_out"))
     assert training.report().documents + held_out.report().documents == len(corpus)
-    assert 30 <= held_out.report().documents <= 90  # of 600, 10 %: more than 4 standard errors away
+    assert 30 <= held_out.report().documents <= 90  # of 600, 10%: more than 4 standard errors away
     more = write_documents(tmp_path / "more.txt", 300, seed=0)  # the first 300 of the same documents
     smaller = open_corpus([more], tokenizer, cache=tmp_path)
     below = int(0.1 * 2.0**64)

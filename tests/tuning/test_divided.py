@@ -1,11 +1,13 @@
 """Rows divided for choosing: enough of them, duplicates together, every label learned."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from bertcnn.data.splits import split_validation
 from bertcnn.errors import LabelError
-from bertcnn.tuning.divided import divide
+from bertcnn.tuning.divided import DividedRows, divide
 
 
 def rows(count):
@@ -42,3 +44,14 @@ def test_duplicates_stay_together_and_every_label_is_learned():
 def test_rows_of_which_none_can_be_held_out_are_refused():
     with pytest.raises(LabelError, match="none can be held out"):
         divide(["a 1", "a 2", "b 1", "b 2"], ["a", "a", "b", "b"])
+
+
+def test_one_long_text_costs_the_others_nothing():
+    texts, labels = rows(1000)
+    longest = "x" * 100_000
+    tracemalloc.start()
+    parts = divide([*texts, longest], [*labels, longest])
+    divided = DividedRows([*texts, longest], [*labels, "odd"], parts)
+    assert len(divided.groups()) == len(divided.validated)
+    assert tracemalloc.get_traced_memory()[1] < 20e6  # bytes; it was 400 MB where each row took as much as the longest
+    tracemalloc.stop()
