@@ -18,6 +18,7 @@ from bertcnn.data.sources import MAX_CELL_CHARACTERS, RowSource, open_source
 from bertcnn.data.writing import TableWriter, check_output, clean_leftovers, explained
 from bertcnn.disk.files import companion
 from bertcnn.errors import ColumnError, OutputError, TableError, one_line
+from bertcnn.progress import Progress, Silent
 
 __all__ = [
     "MAX_CELL_CHARACTERS",
@@ -121,14 +122,15 @@ class TableReader:
         total_bytes: size of the file.
     """
 
-    def __init__(self, source: RowSource, format_name: Format, total_bytes: int, rejects: Path | None) -> None:
+    def __init__(self, path: Path, source: RowSource, format_name: Format, rejects: Path | None) -> None:
+        self._path = path
         self._source = source
         self.columns = source.columns
         self.format = format_name
         self.encoding = source.encoding
         self.delimiter = source.delimiter
         self.remark = source.remark
-        self.total_bytes = total_bytes
+        self.total_bytes = path.stat().st_size
         self.accepted = 0
         self.rejected = 0
         self.first_reason = ""  # of the first rejected row
@@ -157,6 +159,40 @@ class TableReader:
             if not chunk.rows:
                 return
             yield chunk
+
+    def whole(self, progress: Progress | None = None) -> Table:
+        """The rest of the table in memory, at least one row; the reader is closed then.
+
+        Args:
+            progress: told how much of the file is read.
+
+        Raises:
+            TableError: the file has a header only, or every row was rejected.
+        """
+        progress = progress or Silent()
+        rows: list[tuple[str, ...]] = []
+        line_numbers: list[int] = []
+        progress.stage("reading", self.total_bytes, "bytes")
+        position = 0
+        for chunk in self.chunks():
+            rows += chunk.rows
+            line_numbers += chunk.line_numbers
+            progress.advance(self.position - position)
+            position = self.position
+        self.close()
+        if not rows and self.rejected:
+            raise TableError(
+                f"none of the {self.rejected:,} rows of {str(self._path)!r} could be read ({self.first_reason})",
+                expected=f"rows of {len(self.columns)} cells, as the header {list_columns(self.columns, 6)} has",
+                fix="correct the file, or save the table again as CSV in UTF-8",
+            )
+        if not rows:
+            raise TableError(
+                f"{str(self._path)!r} has a header and no rows (columns {list_columns(self.columns, 6)})",
+                expected="at least 1 row below the header",
+                fix="export the table again",
+            )
+        return Table(self.columns, rows, line_numbers, self._path, self.rejected, self.remark)
 
     def peek(self, rows: int = 1000) -> Chunk:
         """The next `rows` rows at most, which `chunks` gives again: to guess columns from."""
@@ -247,7 +283,7 @@ def open_table(
     if rejects is not None:
         _check_rejects(Path(rejects))
     source = open_source(path, kind, delimiter, encoding, quote)
-    return TableReader(source, kind.format, path.stat().st_size, None if rejects is None else Path(rejects))
+    return TableReader(path, source, kind.format, None if rejects is None else Path(rejects))
 
 
 def _check_rejects(path: Path) -> None:
@@ -305,23 +341,5 @@ def read_table(
     Raises:
         TableError: as `open_table`, and if the file has a header only, or if every row was rejected.
     """
-    path = Path(path)
-    rows: list[tuple[str, ...]] = []
-    line_numbers: list[int] = []
     with open_table(path, delimiter=delimiter, encoding=encoding, quote=quote, rejects=rejects) as reader:
-        for chunk in reader.chunks():
-            rows += chunk.rows
-            line_numbers += chunk.line_numbers
-    if not rows and reader.rejected:
-        raise TableError(
-            f"none of the {reader.rejected:,} rows of {str(path)!r} could be read ({reader.first_reason})",
-            expected=f"rows of {len(reader.columns)} cells, as the header {list_columns(reader.columns, 6)} has",
-            fix="correct the file, or save the table again as CSV in UTF-8",
-        )
-    if not rows:
-        raise TableError(
-            f"{str(path)!r} has a header and no rows (columns {list_columns(reader.columns, 6)})",
-            expected="at least 1 row below the header",
-            fix="export the table again",
-        )
-    return Table(reader.columns, rows, line_numbers, path, reader.rejected, reader.remark)
+        return reader.whole()

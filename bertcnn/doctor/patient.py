@@ -17,7 +17,7 @@ from bertcnn.data.columns import ColumnChoice, guess_columns, guess_text_columns
 from bertcnn.data.label_sets import LabelSet, choose_separator, join_labels, names_in, split_cell
 from bertcnn.data.tables import Chunk, Table, TableReader, column_position, open_table
 from bertcnn.doctor.report import Example, Finding, shortened
-from bertcnn.errors import ColumnError, LabelError, TableError, one_line
+from bertcnn.errors import ColumnError, LabelError, one_line
 from bertcnn.progress import Progress
 from bertcnn.text.cleaning import is_blank
 from bertcnn.wording import count, percent
@@ -92,7 +92,7 @@ def read_patient(
     with tempfile.TemporaryDirectory(prefix="bertcnn-") as scratch:
         place = rejects or Path(scratch) / "rejects.csv"
         with open_table(path, rejects=place) as reader:
-            table = _rows(path, reader, progress)
+            table = reader.whole(progress)
         rejected = _first_rejected(place) if reader.rejected else []
     if reader.remark:
         progress.note(reader.remark)
@@ -112,28 +112,6 @@ def read_patient(
         _check_labels(labels, choice.label)
     patient = Patient(table, choice, texts, labels, {}, rejected, separator)
     return replace(patient, facts=_facts(reader, patient))
-
-
-def _rows(path: Path, reader: TableReader, progress: Progress) -> Table:
-    rows: list[tuple[str, ...]] = []
-    line_numbers: list[int] = []
-    progress.stage("reading", reader.total_bytes, "bytes")
-    position = 0
-    for chunk in reader.chunks():
-        rows += chunk.rows
-        line_numbers += chunk.line_numbers
-        progress.advance(reader.position - position)
-        position = reader.position
-    if not rows:
-        why = f" ({reader.first_reason})" if reader.rejected else ""
-        raise TableError(
-            f"none of the {reader.rejected:,} rows of {str(path)!r} could be read{why}"
-            if why
-            else f"{str(path)!r} has a header and no rows",
-            expected="rows below the header, each with as many cells",
-            fix="correct the file, or export it again",
-        )
-    return Table(reader.columns, rows, line_numbers, path, reader.rejected)
 
 
 def _first_rejected(place: Path) -> list[tuple[str, str, str]]:
