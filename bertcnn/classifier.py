@@ -142,10 +142,10 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         learning, held_out = learning_and_validation(
             texts, labels, valid, fraction=given.validation_fraction, most=given.validation_rows, progress=progress
         )
-        classes = np.unique(np.asarray(learning.each_label))
+        classes = sorted(set(learning.each_label))
         usable, learning = len(learning.texts), learning.of(learning.part(given.most_rows, seed))
         columns = columns or Columns()
-        columns = replace(columns, separator=(columns.separator or separator_for(classes.tolist())) if learning.multi_label else None)
+        columns = replace(columns, separator=(columns.separator or separator_for(classes)) if learning.multi_label else None)
         check_targets(PrecisionTargets.of(self.auto_precision), [str(name) for name in classes])
 
         start = load_start(self.encoder, given.max_tokens, seed=seed, progress=progress)
@@ -191,7 +191,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             valid_part,
             known=KnownRows(known_ids, parts[0].labels[known], result.known),
             examined=examined,
-            config=self._config(model, tokenizer, start.name, recipe, columns),
+            config=self._config(model, tokenizer, start.name, recipe, columns, integers=np.array(classes).dtype.kind in "iu"),
             labels=tuple(str(name) for name in classes),
             targets=PrecisionTargets.of(self.auto_precision),
             origin=replace(
@@ -203,7 +203,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         )
         self._trained: TrainedModel | None = trained
         self._bundle, self._predictor = trained.bundle, trained.reference
-        self.classes_, self.history_, self.recipe_, self.metrics_ = classes, result.epochs, (recipe, reason), dict(self._bundle.metrics)
+        self.classes_, self.metrics_ = np.array(classes), dict(self._bundle.metrics)
+        self.history_, self.recipe_ = result.epochs, (recipe, reason)
         return self
 
     def _choose(self, encoder: Bert, rows: TokenizedRows, classes: int, changes: dict[str, Any]) -> tuple[Recipe, str, dict[str, Any]]:
@@ -257,7 +258,9 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         recipe_settings("full", changes)
         return changes
 
-    def _config(self, model: BertCnn, tokenizer: WordPieceTokenizer, encoder_name: str, recipe: Recipe, columns: Columns) -> BundleConfig:
+    def _config(
+        self, model: BertCnn, tokenizer: WordPieceTokenizer, encoder_name: str, recipe: Recipe, columns: Columns, *, integers: bool
+    ) -> BundleConfig:
         return BundleConfig(
             encoder=model.encoder_settings,
             encoder_name=encoder_name,
@@ -266,6 +269,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             text_columns=columns.text,
             label_column=columns.label,
             label_separator=columns.separator,
+            integer_labels=integers,
             merged_labels=dict(columns.merged),
             recipe=recipe,
             seed=int(self.seed),
@@ -385,13 +389,13 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """A fitted classifier from a saved model; its labels are strings."""
+        """A fitted classifier from a saved model."""
         predictor, bundle = load(folder), read_bundle(folder)
         config = bundle.config
         classifier = cls(
             config.encoder_name, recipe=config.recipe, seed=config.seed, auto_precision=bundle.decisions.auto_precision, head=config.head
         )
-        classifier.classes_ = np.array(predictor.labels)
+        classifier.classes_ = np.array(predictor.labels).astype(int if config.integer_labels else str)
         classifier.metrics_, classifier.recipe_ = dict(bundle.metrics), (config.recipe, "as saved")
         classifier._bundle = replace(bundle, engine=engine_in_memory(Path(folder), bundle.bundle_id))
         classifier._predictor, classifier._trained = predictor, None

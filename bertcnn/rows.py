@@ -77,7 +77,7 @@ class LabelledTexts:
         main = numbered(self.main_labels)[1]
         return stratified_part(main, len(main) if most is None else most, np.random.default_rng(seed))
 
-    def tokenized(self, tokenizer: WordPieceTokenizer, classes: np.ndarray, progress: Progress) -> TokenizedTexts:
+    def tokenized(self, tokenizer: WordPieceTokenizer, classes: Sequence[Any], progress: Progress) -> TokenizedTexts:
         """The rows as the network wants them, labels as places in `classes`."""
         encoded = tokenizer.encode(self.texts)
         truncated = int(encoded.truncated.sum())
@@ -87,11 +87,10 @@ class LabelledTexts:
                 f"{truncated} of {len(self.texts)} rows ({truncated / len(self.texts):.1%}) are longer than {limit} tokens: "
                 f"their first {head} and last {limit - 2 - head} are used"
             )
-        names = classes.tolist()
-        place = {name: place for place, name in enumerate(names)}
+        place = {name: place for place, name in enumerate(classes)}
         if self.multi_label:
             main = [place.get(label, 0) for label in self.main_labels]  # a row without a label is counted anywhere
-            rows = TokenizedRows(encoded.token_ids, np.array(main, np.int64), indicators(self.labels, names))
+            rows = TokenizedRows(encoded.token_ids, np.array(main, np.int64), indicators(self.labels, classes))
         else:
             rows = TokenizedRows(encoded.token_ids, np.array([place[label] for label in self.labels], np.int64))
         return TokenizedTexts(self, rows, encoded.truncated)

@@ -156,6 +156,21 @@ def test_integer_labels_come_back_as_integers_through_cross_validation_and_a_pip
         assert set(fold.predict(texts)) <= {10, 20, 30}
 
 
+@pytest.mark.parametrize("kind", [int, np.int32, bool, str])
+def test_labels_have_their_type_again_after_loading(encoder_folder, tmp_path, kind):
+    texts, names = tickets(6)
+    numbers = {"billing": kind(0), "hardware": kind(2), "software": kind(10)}  # in another order than their digits; True twice
+    labels = [numbers[name] for name in names]
+    fitted = quick(encoder_folder, training={**QUICK, "epochs": 1}).fit(texts, labels)
+    fitted.save(tmp_path / "model", engine="keras")
+    loaded = BertCNNClassifier.load(tmp_path / "model")
+    if kind is bool:  # nothing says so in the model
+        assert loaded.classes_.tolist() == ["False", "True"]
+        return
+    assert loaded.classes_.tolist() == fitted.classes_.tolist() == sorted(numbers.values())
+    assert loaded.score(texts, labels) == fitted.score(texts, labels)
+
+
 def test_a_seed_repeats_the_run_exactly_and_another_does_not(fitted, encoder_folder):
     texts = tickets()[0]
     same, other = (quick(encoder_folder, seed=seed).fit(*tickets(), valid=tickets(18)) for seed in (fitted.seed, fitted.seed + 2))

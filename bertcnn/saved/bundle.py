@@ -38,8 +38,8 @@ from bertcnn.saved.sealed import (
 from bertcnn.settings import EncoderSettings, HeadSettings, Positive, PrecisionTargets, Recipe, Settings, TokenizerSettings
 
 # 1 had no decisions.json, 2 no out_of_scope.safetensors and no report.html, 3 one label a row, 4 a scope without words, 5 no merged labels,
-# 6 no labels that are parents as well
-SCHEMA_VERSION: Final = 7
+# 6 no labels that are parents as well, 7 no labels that are integers
+SCHEMA_VERSION: Final = 8
 _LABELS_MAY_BE_PARENTS = 7
 CONFIG: Final = "config.json"
 
@@ -77,6 +77,7 @@ class BundleConfig(Settings):
     label_separator: str | None = Field(
         None, description="between the labels of a row, '[]' for JSON lists, if a row may have several; null where each has one"
     )
+    integer_labels: bool = Field(False, description="whether the labels were integers, as which a loaded classifier gives them again")
     merged_labels: dict[str, str] = Field({}, description="labels of the training file that were too rare, and what they became part of")
     recipe: Recipe
     seed: Annotated[int, Field(ge=0)]
