@@ -22,7 +22,7 @@ class BertCNNError(Exception):
 
     def __init__(self, given: str, *, expected: str, fix: str) -> None:
         self.given, self.expected, self.fix = given, expected, fix
-        message = " ".join(f"{given}; expected {expected}. What to do: {fix}.".split())
+        message = " ".join(f"{given}; expected {expected}. What to do: {fix}{'' if fix.endswith('?') else '.'}".split())
         if len(message) > _LONGEST_MESSAGE:
             message = message[: _LONGEST_MESSAGE - 3] + "..."
         super().__init__(message)

@@ -141,4 +141,4 @@ def _similar(path: Path) -> str:
     except (OSError, ValueError):
         return ""
     close = difflib.get_close_matches(path.name, names, n=1)
-    return f"; did you mean {close[0]!r}" if close else ""
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -7,7 +7,7 @@ import datetime
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,6 +24,7 @@ __all__ = ["MAX_CELL_CHARACTERS", "Reject", "Row", "RowSource", "open_source"]
 
 _MOST_COLUMNS = 16_384
 _BATCH_ROWS = 1024
+_DEEPEST = 8  # objects in objects that make columns of their own; deeper ones are cells of JSON
 _LARGEST_WHOLE = 1e22  # of a card, an order, a phone; above it a float's text has an exponent
 
 
@@ -173,7 +174,7 @@ def _decoded_start(block: bytes, encoding: str) -> tuple[str, str]:
 
 
 class _JsonLinesSource:
-    """One JSON object a line; its columns are the keys of all lines, in order of appearance."""
+    """One JSON object a line; its columns are the keys of all lines, in order of appearance, those of objects in it as "ticket.body"."""
 
     delimiter: str | None = None
     remark: str = ""
@@ -181,14 +182,14 @@ class _JsonLinesSource:
     def __init__(self, path: Path, kind: FileKind, encoding: str | None) -> None:
         self.encoding: str | None = find_encoding(path, kind, sample_bytes(path, kind.gzipped), encoding)
         self._open: Callable[[], TextFile] = lambda: TextFile(path, kind.gzipped, self.encoding or "utf-8")
-        keys: dict[str, None] = {}
+        keys: dict[_Keys, None] = {}
         blank = True
         with self._open() as lines:
             for line in lines:
                 blank = blank and not line.strip()
                 found = _json_object(line)
                 if isinstance(found, dict):
-                    keys.update(dict.fromkeys(islice((key for key in found if key not in keys), _MOST_COLUMNS - len(keys))))
+                    keys.update(dict.fromkeys(islice((key for key, _ in _leaves(found) if key not in keys), _MOST_COLUMNS - len(keys))))
         if not keys:
             raise TableError(
                 f"{str(path)!r} holds {'blank lines only' if blank else 'no line that is a JSON object with keys'}",
@@ -196,7 +197,7 @@ class _JsonLinesSource:
                 fix="export it as JSON Lines, one object a line, or as .csv",
             )
         self._keys = list(keys)
-        self.columns = name_columns(map(_whole, self._keys))
+        self.columns = name_columns(_whole(".".join(keys)) for keys in self._keys)
         self._file = self._open()
 
     def rows(self, reject: Reject) -> Iterator[Row]:
@@ -209,12 +210,14 @@ class _JsonLinesSource:
                 reject(number, found, line)
                 continue
             try:
-                nested = json.loads(line.lstrip("\ufeff")) if any(isinstance(value, list | dict) for value in found.values()) else {}
-                cells = tuple(_json_text(found.get(key), nested.get(key)) for key in self._keys)
+                values = dict(_leaves(found))
+                nested = any(isinstance(value, list | dict) for value in values.values())
+                numbers = dict(_leaves(json.loads(line.lstrip("\ufeff")))) if nested else {}
+                cells = tuple(_json_text(values.get(key), numbers.get(key)) for key in self._keys)
             except ValueError as error:  # a nested number of thousands of digits
                 reject(number, f"invalid JSON: {error}", line)
                 continue
-            fault = long_cell(cells) or (None if known.issuperset(found) else f"more than {_MOST_COLUMNS:,} different keys in the file")
+            fault = long_cell(cells) or (None if known.issuperset(values) else f"more than {_MOST_COLUMNS:,} different keys in the file")
             if fault:
                 reject(number, fault, line)
             else:
@@ -237,6 +240,18 @@ class _Pairs(dict[str, Any]):
 
 
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_Pairs)
+
+
+_Keys = tuple[str, ...]
+
+
+def _leaves(found: Mapping[str, Any], above: _Keys = ()) -> Iterator[tuple[_Keys, Any]]:
+    """Every value with the keys that lead to it. Objects in the object are gone into, lists are values."""
+    for key, value in found.items():
+        if isinstance(value, dict) and value and len(above) < _DEEPEST:
+            yield from _leaves(value, (*above, key))
+        else:
+            yield (*above, key), value
 
 
 def _json_object(line: str) -> dict[str, Any] | str:
@@ -275,7 +290,7 @@ def _whole(text: str) -> str:
 
 
 class _ParquetSource:
-    """Parquet, a record batch at a time."""
+    """Parquet, a record batch at a time; the fields of a structure are columns of their own, as "ticket.body"."""
 
     encoding: str | None = None
     delimiter: str | None = None
@@ -291,13 +306,18 @@ class _ParquetSource:
             self._file = pyarrow.parquet.ParquetFile(path)
         except self._errors as error:
             raise _unreadable(path, "Parquet", error) from None
-        self.columns = name_columns(self._file.schema_arrow.names)
+        self.columns = name_columns(_flat(self._file.schema_arrow.empty_table()).column_names)
         self._size, self._done = path.stat().st_size, 0
 
     def rows(self, reject: Reject) -> Iterator[Row]:
+        import pyarrow
+
         try:
             for batch in self._file.iter_batches(batch_size=_BATCH_ROWS):
-                columns = [[_whole(plain_text(value)) for value in _values(column)] for column in batch.columns]
+                columns = [
+                    [_whole(plain_text(value)) for value in _values(column)]
+                    for column in _flat(pyarrow.Table.from_batches([batch])).columns
+                ]
                 for row in zip(*columns, strict=True):
                     self._done += 1
                     fault = long_cell(row)
@@ -313,6 +333,13 @@ class _ParquetSource:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _flat(table: Any) -> Any:  # noqa: ANN401 - pyarrow tables
+    """The table with a column for each field of its structures, and of those in them."""
+    while any(str(kind).startswith("struct<") for kind in table.schema.types):
+        table = table.flatten()
+    return table
 
 
 def _values(column: Any) -> list[object]:  # noqa: ANN401 - a pyarrow array

@@ -59,7 +59,7 @@ def column_position(name: str, columns: tuple[str, ...]) -> int:
     raise ColumnError(
         f"there is no column {name!r}",
         expected=f"one of the columns found: {list_columns(columns)}",
-        fix=f"did you mean {close!r}" if close else "name one of them",
+        fix=f"did you mean {close!r}?" if close else "name one of them",
     )
 
 
@@ -253,6 +253,8 @@ def open_table(
     spelling, those of Parquet and Excel become plain text ("7", "0.1"). Blank lines are not rows. Rows that cannot be read are counted and
     written to `rejects`; accepted + rejected = rows in the file. A CSV row with fewer cells than the header is rejected, since a row that
     was cut off looks the same as one whose last cells were left out; cells beyond the header's are dropped if all are empty.
+
+    Objects in objects of JSONL, and the fields of Parquet's structures, are columns of their own, named "ticket.body"; lists are JSON.
 
     Of an Excel file the first sheet is read that is neither hidden nor empty, decompressed as a whole by the library that reads it; a
     Parquet file needs memory for one row group. JSONL files are read twice, first for their keys.

@@ -24,7 +24,7 @@ from bertcnn.doctor.out_of_fold import FOLDS, mean_embeddings, out_of_fold, trun
 from bertcnn.doctor.patient import Patient, check_columns, check_rejected, judged_rows, read_patient
 from bertcnn.doctor.report import CheckReport, Finding, by_weight
 from bertcnn.doctor.similar import similar_groups
-from bertcnn.doctor.texts import check_blank, check_characters, check_duplicates, check_lengths, check_near_duplicates
+from bertcnn.doctor.texts import check_blank, check_characters, check_duplicates, check_lengths, check_markup, check_near_duplicates
 from bertcnn.encoders.download import FetchedEncoder, fetch_encoder
 from bertcnn.progress import Progress, Silent
 from bertcnn.wording import count
@@ -117,7 +117,7 @@ def _examine(patient: Patient, fetched: FetchedEncoder, progress: Progress) -> t
                 suggestions.setdefault(row, usual)
         findings += [*check_rare(patient), *check_similar_names(patient), *check_missing(patient)]
     progress.stage("telling languages apart", 0)
-    findings += [*repeated, *near, *check_languages(patient), *check_blank(patient), *check_characters(patient)]
+    findings += [*repeated, *near, *check_languages(patient), *check_blank(patient), *check_characters(patient), *check_markup(patient)]
     findings += [*check_lengths(patient, *truncated_texts(fetched, patient.texts)), *check_columns(patient)]
     return findings, suggestions, suspicion, skipped
 

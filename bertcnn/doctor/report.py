@@ -29,6 +29,7 @@ _KINDS = (  # of one severity, the weightiest first
     "empty_texts",
     "languages",
     "broken_characters",
+    "markup",
     "long_texts",
     "constant_columns",
 )

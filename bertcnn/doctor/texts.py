@@ -15,6 +15,9 @@ from bertcnn.wording import count, percent
 # U+FFFD, and what UTF-8 becomes when it is read as Windows-1252 or Latin-1
 _SECOND = "\u0080-\u00bf\u0192\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u2013-\u203a\u20ac\u2122"  # of two bytes, as characters
 _BROKEN = re.compile(f"\ufffd|[\u00c2\u00c3][{_SECOND}]|\u00e2\u20ac")
+_MARKUP = re.compile(
+    r"</[a-z][a-z0-9]*\s*>|<(?:a|br|div|font|hr|img|li|p|span|table|td|tr)\b[^<>]*>|&(?:amp|apos|gt|lt|nbsp|quot|#\d{1,6});", re.IGNORECASE
+)
 _EXAMPLES = 4
 
 
@@ -52,6 +55,23 @@ def check_characters(patient: Patient) -> list[Finding]:
             "Export the file again as UTF-8; what is broken here was broken before.",
             rows,
             examples_of(rows, patient.lines, patient.texts),
+        )
+    ]
+
+
+def check_markup(patient: Patient) -> list[Finding]:
+    """Texts with HTML in them; of no row in particular, since it is the export that has to be mended."""
+    found = {row: mark[0] for row, text in enumerate(patient.texts) if (mark := _MARKUP.search(text))}
+    if not found:
+        return []
+    return [
+        Finding(
+            "markup",
+            "look",
+            f"{count(len(found), 'text')} ({percent(len(found) / len(patient.texts))}) with HTML markup",
+            "Tags are read as words, and named as reasons. Export plain text, or strip them with an HTML parser, here and before scoring.",
+            examples=examples_of({row: named(mark) for row, mark in found.items()}, patient.lines, patient.texts),
+            figures={"texts": len(found)},
         )
     ]
 
@@ -143,16 +163,16 @@ def check_near_duplicates(patient: Patient, groups: np.ndarray, labels: Sequence
     affected = {row: f"nearly the text of line {patient.lines[rows[0]]}" for rows in crowds for row in rows[1:]}
     shown = sorted(torn or crowds, key=lambda rows: (-len(rows), rows[0]))[: _EXAMPLES // 2]
     examples = [
-        Example(patient.lines[row], named(labels[row]) if labels and labels[row] else "", shortened(patient.texts[row]))
+        Example(patient.lines[row], f"{named(labels[row]) if labels and labels[row] else 'no label'}{like}", shortened(patient.texts[row]))
         for rows in shown
-        for row in (rows[0], _most_unlike(rows, labels))
+        for row, like in ((rows[0], ""), (_most_unlike(rows, labels), f", like line {patient.lines[rows[0]]}"))
     ]
     differ = f"; {count(len(torn), 'group')} of them with different labels" if torn else ""
     return [
         Finding(
             "near_duplicates",
             "look",
-            f"{count(len(affected), 'text')} nearly the same as another one{differ}",
+            f"{count(len(affected), 'text')} nearly the same as an earlier one{differ}",
             "Look at those with different labels first." if torn else "Rows that say the same teach little: keep few of each.",
             dict(sorted(affected.items())),
             examples,

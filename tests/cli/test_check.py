@@ -82,7 +82,7 @@ BAD = {
     "missing": (lambda folder: [folder / "none.csv"], "there is no file"),
     "one label": (lambda folder: [one_label(folder)], "1 label ('same') in column 'label'"),
     "no text": (lambda folder: [no_text(folder)], "no column looks like text"),
-    "no such column": (lambda folder: [one_label(folder), "--label", "lable"], "did you mean 'label'"),
+    "no such column": (lambda folder: [one_label(folder), "--label", "lable"], "did you mean 'label'?"),
     "same file": (lambda folder: [one_label(folder), "--fix", folder / "one.csv"], "as input and output"),
     "same json": (lambda folder: [one_label(folder), "--json", folder / "one.csv", "--force"], "for --json and for another file"),
     "extension": (lambda folder: [one_label(folder), "--fix", folder / "out.txt"], ".txt"),

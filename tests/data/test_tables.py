@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 import xlsxwriter
 
+from bertcnn.data.columns import guess_columns
 from bertcnn.data.lines import LONGEST_LINE, TextFile
 from bertcnn.data.sources import name_columns
 from bertcnn.data.tables import MAX_CELL_CHARACTERS, check_outcome, open_table, read_table
@@ -56,7 +57,7 @@ def test_every_cell_of_a_csv_file_is_the_text_that_stands_there(tmp_path):
 def test_json_numbers_keep_their_spelling_and_null_becomes_empty(tmp_path):
     lines = ['{"a": "NA", "b": 1e5, "c": null}', "", '{"a": 1.10, "b": true, "d": {"x": [1, "y"]}}']
     rows, numbers, _ = read(save(tmp_path, "\n".join(lines), "in.jsonl"))
-    assert rows == [("NA", "1e5", "", ""), ("1.10", "true", "", '{"x": [1, "y"]}')]
+    assert rows == [("NA", "1e5", "", ""), ("1.10", "true", "", '[1, "y"]')]
     assert numbers == [1, 3]
 
 
@@ -427,7 +428,7 @@ def test_damaged_files_are_told(tmp_path, kind, message):
 
 def test_a_missing_file_is_told_with_the_name_that_may_be_meant(tmp_path):
     save(tmp_path, "a,b\n", "tickets.csv")
-    with pytest.raises(TableError, match=r"there is no file '.*tikets\.csv'; expected .* did you mean 'tickets\.csv'\?*"):
+    with pytest.raises(TableError, match=r"there is no file '.*tikets\.csv'; expected .* did you mean 'tickets\.csv'\?$"):
         open_table(tmp_path / "tikets.csv")
 
 
@@ -538,6 +539,46 @@ def test_a_jsonl_row_with_thousands_of_nested_cells_is_read(tmp_path):
     row = {f"k{place}": [place, 1.50, {"a": "b"}] for place in range(8000)}
     path = save(tmp_path, json.dumps(row) + "\n", "in.jsonl")
     assert read(path)[0][0][7] == '[7, 1.5, {"a": "b"}]'
+
+
+NESTED = [
+    {"id": 1.50, "ticket": {"subject": "router", "body": "no signal", "from": {"name": "Ann"}}, "tags": ["a", 2.50]},
+    {"id": 2, "ticket": "by phone", "tags": [], "meta": {}},
+    {"id": 3, "ticket": {"body": "red led"}, "ticket.body": "taken"},
+]
+
+
+def test_objects_in_objects_are_columns_of_their_own(tmp_path):
+    path = save(tmp_path, "".join(json.dumps(row) + "\n" for row in NESTED), "in.jsonl")
+    table = read_table(path)
+    assert table.columns == ("id", "ticket.subject", "ticket.body", "ticket.from.name", "tags", "ticket", "meta", "ticket.body_2")
+    assert table.rows == [
+        ("1.5", "router", "no signal", "Ann", '["a", 2.5]', "", "", ""),
+        ("2", "", "", "", "[]", "by phone", "{}", ""),
+        ("3", "", "red led", "", "", "", "", "taken"),
+    ]
+    choice = guess_columns(read_table(save(tmp_path, '{"ticket": {"body": "no signal"}, "meta": {"team": "network"}}\n' * 3, "in.jsonl")))
+    assert (choice.text, choice.label) == (("ticket.body",), "meta.team")
+
+
+def test_objects_far_inside_objects_stay_json(tmp_path):
+    row: dict = {"a": 1}
+    for _ in range(500):
+        row = {"a": row}
+    table = read_table(save(tmp_path, json.dumps(row) + "\n", "in.jsonl"))
+    assert table.columns == (".".join("a" * 9),)
+    assert table.rows[0][0].startswith('{"a": {"a":')
+
+
+def test_structures_of_parquet_are_columns_of_their_own(tmp_path):
+    rows = [
+        {"text": "no signal", "meta": {"team": "network", "at": {"day": 7.0}}, "tags": ["x"]},
+        {"text": "bill", "meta": None, "tags": None},
+    ]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "in.parquet")
+    table = read_table(tmp_path / "in.parquet")
+    assert table.columns == ("text", "meta.team", "meta.at.day", "tags")
+    assert table.rows == [("no signal", "network", "7", '["x"]'), ("bill", "", "", "")]
 
 
 def test_a_jsonl_object_with_too_many_keys_costs_its_row_only(tmp_path):

@@ -125,6 +125,11 @@ def damaged(rows):
     rows[0][1] = "the cafÃ© router and thatâ€™s it"
 
 
+def tagged_as_html(rows):
+    rows[0][1] = "<div>the <b>router</b> is dead&nbsp;</div>"
+    rows[1][1] += " it says <3 and if a<b then b>a & so on; see <unknown> at 5 < 6 > 4"
+
+
 SICK = {
     "empty_texts": (blank, 2),
     "duplicate_texts": (repeat, 1),
@@ -137,6 +142,7 @@ SICK = {
     "long_texts": (long, 1),
     "languages": (foreign, 1),
     "broken_characters": (damaged, 1),
+    "markup": (tagged_as_html, 0),
 }
 
 
@@ -151,6 +157,22 @@ def test_each_finding_is_made_where_it_should_be(kind, look):
     assert finding.examples
     assert finding.title
     assert finding.advice.endswith(".")
+
+
+def test_markup_is_html_and_nothing_else_with_such_signs(look):
+    rows = healthy()
+    tagged_as_html(rows)
+    finding = look(rows).finding("markup")
+    assert finding.figures == {"texts": 1}
+    assert (finding.examples[0].line, finding.examples[0].says) == (2, "'<div>'")
+
+
+def test_of_nearly_the_same_texts_the_earlier_and_a_later_one_are_shown(look):
+    rows = healthy()
+    nearly(rows)
+    finding = look(rows).finding("near_duplicates")
+    assert finding.title == "2 texts nearly the same as an earlier one"
+    assert [(example.line, example.says) for example in finding.examples] == [(5, "'billing'"), (8, "'billing', like line 5")]
 
 
 @pytest.mark.parametrize(("make_sick", "mark"), [(tagged, "[queue-billing]"), (signed, "Your friendly team")])
