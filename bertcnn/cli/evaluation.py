@@ -19,7 +19,7 @@ def show_evaluation(figures: Evaluation) -> None:
     rows = count(figures.rows, "row")
     console.print(f"{rows}: accuracy {figures.accuracy:.4f}, macro-F1 {figures.macro_f1:.4f}, weighted F1 {figures.weighted_f1:.4f}")
     if figures.several_labels:
-        console.print("A row may have several labels; it counts as right if all of them are found and no other is given.")
+        console.print("A row is right if all of its labels are found and no other is given.")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("label", overflow="fold")
     for name in ("precision", "recall", "F1", "rows"):

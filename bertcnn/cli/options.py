@@ -18,5 +18,5 @@ AutoPrecision = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 MultiLabel = Annotated[
     str,
-    typer.Option(help="What parts the labels of a row that has several, such as ','. no: none does.", show_default="; | or lists"),
+    typer.Option(help="Separator of several labels in a cell, such as ','. no: a cell is one label.", show_default="; | or lists"),
 ]

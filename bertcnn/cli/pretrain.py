@@ -22,7 +22,7 @@ def pretrain(
     out: Annotated[Path, typer.Option("--out", help="Folder to save the encoder in.", show_default=False)],
     start: Annotated[str | None, typer.Option("--from", help="Encoder to continue from: name or folder.", show_default="nothing")] = None,
     size: Annotated[
-        str | None, typer.Option(help="Of a new encoder: tiny, mini, small, medium, base or large.", show_default="mini")
+        str | None, typer.Option(help="Size of a new encoder: tiny, mini, small, medium, base or large.", show_default="mini")
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Updates of the weights.", show_default="by epochs")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the texts.", show_default="10; with --from, 3")] = None,
@@ -37,11 +37,11 @@ def pretrain(
     learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default="5e-4; with --from, 5e-5")] = None,
     precision: Annotated[str | None, typer.Option(help="float32 or bfloat16.", show_default="float32")] = None,
     whole_words: Annotated[bool, typer.Option("--whole-words", help="Mask all pieces of a word together.")] = False,
-    next_sentence: Annotated[bool, typer.Option("--next-sentence/--no-next-sentence", help="Also learn whether B follows A.")] = True,
-    pack: Annotated[bool, typer.Option("--pack/--no-pack", help="Several short documents in one row.")] = True,
+    no_next_sentence: Annotated[bool, typer.Option("--no-next-sentence", help="Do not learn whether B follows A.")] = False,
+    no_pack: Annotated[bool, typer.Option("--no-pack", help="One document in a row, however short.")] = False,
     held_out: Annotated[float | None, typer.Option(help="Share of documents kept for evaluation.", show_default="0.05")] = None,
     seed: Annotated[int, typer.Option(help="Makes a run repeat exactly.")] = 0,
-    checkpoint_minutes: Annotated[float, typer.Option(min=0, help="How much work a kill may cost.")] = 5.0,
+    checkpoint_minutes: Annotated[float, typer.Option(help="How much work a kill may cost.")] = 5.0,
     logs: Annotated[Path | None, typer.Option(help="Folder for TensorBoard.", show_default="none")] = None,
     verdict: Annotated[
         Path | None,
@@ -57,8 +57,8 @@ def pretrain(
 ) -> None:
     """Pretrain an encoder on texts without labels: masked words and next sentences.
 
-    After an interruption, even a kill or a full disk, the same command goes on where it was. Checkpoints lie in OUT.checkpoints until the
-    encoder is finished.
+    After an interruption, even a kill or a full disk, the same command picks up where it stopped. Checkpoints lie in OUT.checkpoints until
+    the encoder is finished.
     """
     from bertcnn.cli.progress import show_progress
 
@@ -68,6 +68,8 @@ def pretrain(
         raise SettingsError(
             f"both --from and {surplus}", expected="an encoder to continue from, or one to make from nothing", fix="leave one of them out"
         )
+    if not checkpoint_minutes >= 0:
+        raise SettingsError(f"--checkpoint-minutes {checkpoint_minutes}", expected="0 or more", fix="give for example 5")
     if verdict is not None:
         check_verdict(start, verdict, verdict_test, verdict_seeds)
     load_keras()
@@ -77,7 +79,7 @@ def pretrain(
     from bertcnn.pretraining.pretrain import pretrain as run
 
     data = {"batch_size": batch_size, "sequence_length": sequence_length, "held_out": held_out}
-    switches = {"whole_words": whole_words, "next_sentence": next_sentence, "pack": pack}
+    switches = {"whole_words": whole_words, "next_sentence": not no_next_sentence, "pack": not no_pack}
     training = {"steps": steps, "epochs": epochs, "accumulate": accumulate, "learning_rate": learning_rate, "precision": precision}
     try:
         with show_progress() as progress:

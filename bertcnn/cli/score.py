@@ -28,7 +28,7 @@ def score(
 ) -> None:
     """Classify every row of a file; the output has the input's columns and rows, then ours.
 
-    After an interruption, even a kill or a full disk, the same command goes on where it was.
+    After an interruption, even a kill or a full disk, the same command picks up where it stopped.
     """
     from bertcnn.cli.progress import show_progress
     from bertcnn.data.formats import check_input

@@ -38,7 +38,7 @@ def train(
     seed: Annotated[int, typer.Option(help="Makes a run repeat exactly.")] = 0,
     epochs: Annotated[
         int | None,
-        typer.Option(help="Passes over the rows, at most; where auto takes frozen, that recipe's own.", show_default="by recipe"),
+        typer.Option(help="Passes over the rows, at most; if auto takes frozen, its own number.", show_default="by recipe"),
     ] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default="by recipe")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows of a batch.", show_default="by recipe")] = None,
@@ -58,13 +58,13 @@ def train(
     ] = None,
     trainings: Annotated[
         int | None,
-        typer.Option(help="Train so often, from the same start, and average the weights.", show_default="2 with full, else 1"),
+        typer.Option(help="Trainings from the same start, whose weights are averaged.", show_default="2 with full, else 1"),
     ] = None,
     refit: Annotated[
         bool | None,
         typer.Option(
             "--refit/--no-refit",
-            help="In the end, train once more on all rows, in twice the time; not with --valid.",
+            help="Finally train once more on all rows, in twice the time; not with --valid.",
             show_default="few-shot only",
         ),
     ] = None,

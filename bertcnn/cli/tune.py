@@ -26,7 +26,7 @@ def tune(
     data: Annotated[Path, typer.Argument(help="Labelled file, without the rows kept for testing.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", help="File for the settings found (.json).", show_default=False)],
     minutes: Annotated[float, typer.Option(help="Time limit.")] = 30.0,
-    trials: Annotated[int | None, typer.Option(help="Stop after so many trials.", show_default="by time only")] = None,
+    trials: Annotated[int | None, typer.Option(help="Stop after this many trials.", show_default="by time only")] = None,
     recipe: Annotated[str, typer.Option(help="Whose settings: frozen, full, or auto: choose.")] = "auto",
     text: Text = None,
     label: Label = None,
@@ -35,7 +35,7 @@ def tune(
         str, typer.Option(help="no: a cell is one label, also with ; or | in it.", show_default="rows with several are refused")
     ] = "auto",
     encoder: Annotated[str, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.")] = _ENCODER,
-    seed: Annotated[int, typer.Option(help="Makes a search of so many trials repeat exactly.")] = 0,
+    seed: Annotated[int, typer.Option(help="Makes a search with --trials repeat exactly.")] = 0,
     force: Force = False,
 ) -> None:
     """Search better settings for `bertcnn train --settings`, by macro-F1 on validation rows, within a time limit.

@@ -345,7 +345,7 @@ def _choose_label(profiles: list[_Profile], columns: tuple[str, ...]) -> tuple[s
     reason = f"{best.name!r} ({why}: {count(best.distinct, 'different value')} in {best.cells:,} rows)"
     others = tuple(profile.name for profile in candidates[1:])
     if others:
-        reason += f"; before {list_columns(others, 4)}, which could be labels too: name another with --label"
+        reason += f"; {list_columns(others, 4)} could be the label too: name it with --label"
     return best.name, reason
 
 

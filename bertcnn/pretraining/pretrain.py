@@ -1,4 +1,4 @@
-"""Pretraining: from texts to an encoder; a run that was killed goes on where it was."""
+"""Pretraining: from texts to an encoder; a run that was killed picks up where it stopped."""
 
 from __future__ import annotations
 

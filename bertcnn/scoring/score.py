@@ -91,7 +91,7 @@ def score_csv(  # noqa: PLR0913 - options that callers name
     engine: EngineName = "auto",
     progress: Progress | None = None,
 ) -> ScoringReport:
-    """Classify every row of a file, in constant memory; a run that was broken off goes on where it was.
+    """Classify every row of a file, in constant memory; a run that was broken off picks up where it stopped.
 
     The output has the input's columns and rows in their order, then `predicted_label`, `confidence`, `decision` (`auto`, or
     `review:...` for a person), `because`, the phrases that moved the answer most, and a `p_<label>` for each label on request. A name that

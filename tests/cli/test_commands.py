@@ -11,8 +11,10 @@ import time
 from importlib.metadata import version
 
 import pytest
+import typer
 
 from bertcnn.cli.evaluation import show_evaluation
+from bertcnn.cli.main import app
 from bertcnn.evaluation.metrics import evaluate
 from tests.tickets import as_csv, tickets
 
@@ -221,13 +223,21 @@ def test_evaluate_prints_a_table_and_writes_json(run, model, tmp_path):
     assert not (tmp_path / "page.html").exists()
 
 
-@pytest.mark.parametrize("command", [(), ("train",), ("evaluate",), ("classify",), ("score",), ("encoder",), ("encoder", "pull")])
-def test_help_fits_eighty_columns(command):
-    shown = subprocess.run(
-        [sys.executable, "-m", "bertcnn.cli.main", *command, "--help"], capture_output=True, text=True, env={**os.environ, "COLUMNS": "80"}
-    )
-    assert shown.returncode == 0
-    assert max(map(len, shown.stdout.splitlines())) <= 80
+def commands(group, above=()):
+    """The words of every command."""
+    for name, command in group.commands.items():
+        yield *above, name
+        if hasattr(command, "commands"):
+            yield from commands(command, (*above, name))
+
+
+@pytest.mark.parametrize("command", [(), *commands(typer.main.get_command(app))], ids=" ".join)
+def test_help_fits_eighty_columns_with_all_names_whole(run, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, shown, _ = run(*command, "--help")
+    assert code == 0
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "…" not in shown
 
 
 def with_a_small_disk(*command):

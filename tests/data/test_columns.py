@@ -93,7 +93,7 @@ def test_consumer_complaints_with_few_narratives():
     assert choice.label == "Product"
     assert choice.id == "Complaint ID"
     assert choice.time == "Date received"
-    assert "before 'Issue', 'Sub-product', which could be labels too" in choice.reasons["label"]
+    assert "; 'Issue', 'Sub-product' could be the label too: name it with --label" in choice.reasons["label"]
 
 
 def test_identifier_and_time_are_found_and_reasons_are_words():

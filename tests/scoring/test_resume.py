@@ -1,4 +1,4 @@
-"""A scoring run that is broken off goes on where it was, and ends with the file of an unbroken run."""
+"""A scoring run that is broken off picks up where it stopped, and ends with the file of an unbroken run."""
 
 import json
 import os
