@@ -162,7 +162,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         known = rows_to_know(parts[0].token_ids, parts[0].labels)
         known_ids, refit = [parts[0].token_ids[row] for row in known], settings.refit and valid is None
         if changes.get("refit") and not refit:
-            progress.note("validation rows that are given are never learned from: nothing is trained once more")
+            progress.note("given validation rows are never learned from, so nothing is trained once more")
         train_once = partial(
             train,
             head=head,

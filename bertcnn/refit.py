@@ -97,9 +97,9 @@ def train_and_refit(
             between.keep(*_as_parts(result, examined))
         assign(encoder.weights, untrained, error=TrainingError)
     else:
-        progress.note("going on behind the first training, which had ended when it was interrupted")
+        progress.note("resuming after the first training, which was complete")
         result, examined = _of_parts(*kept)
-    progress.note(f"once more from the start, with the {len(held_out.labels):,} rows that were held out")
+    progress.note(f"training once more from the start, with the {len(held_out.labels):,} held-out rows too")
     model, again = train(encoder, learning.with_rows(held_out), held_out, savepoints=second, like=result)
     return model, replace(result, refit_logits=again.valid_logits), examined
 

@@ -65,7 +65,7 @@ def main() -> None:
         left = names(place)
         notes = Notes()
         work(notes)
-        answered = [re.match(r"([\d,]+) rows were answered", note) for note in notes.notes]
+        answered = [re.match(r"([\d,]+) rows were already answered", note) for note in notes.notes]
         outcomes.append(
             {
                 "step": step,

@@ -234,7 +234,7 @@ def test_with_few_rows_those_held_out_are_learned_from_once_they_have_been_measu
     texts, labels = tickets(8)
     notes = Notes()
     classifier = quick(encoder_folder, **few, progress=notes).fit(texts, labels)
-    assert any(note.startswith("once more from the start, with the 3 rows that were held out") for note in notes.notes)
+    assert any(note.startswith("training once more from the start, with the 3 held-out rows too") for note in notes.notes)
     assert notes.stages.count("training") == 2
     classifier.save(tmp_path / "model")
     told = "measured on first, then learned from as well"

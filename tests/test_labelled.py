@@ -141,7 +141,7 @@ def test_validation_rows_that_are_learned_from_too_are_told_and_so_is_a_refit_th
     )
     train_csv(data, tmp_path / "model", quick(encoder_folder, training={**ONE_EPOCH, "refit": True}, progress=notes), valid=valid)
     assert any(note.startswith("2 of 3 validation rows are among those learned from: figures will be too good") for note in notes.notes)
-    assert "validation rows that are given are never learned from: nothing is trained once more" in notes.notes
+    assert "given validation rows are never learned from, so nothing is trained once more" in notes.notes
 
 
 @pytest.mark.parametrize(("recipe", "trainings"), [("frozen", 1), ("few-shot", 2), ("full", 2)])
@@ -168,7 +168,7 @@ def test_a_training_that_was_broken_off_goes_on_and_ends_as_an_unbroken_one(enco
     assert not (tmp_path / "model").exists()
     notes = Notes()
     train_csv(data, tmp_path / "model", quick(encoder_folder, recipe=recipe, training=training, progress=notes))
-    assert any(note.startswith("going on from epoch ") for note in notes.notes)
+    assert any(note.startswith("resuming an interrupted training at epoch ") for note in notes.notes)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "model", "whole"]
     whole, model = read_bundle(tmp_path / "whole"), read_bundle(tmp_path / "model")
     for name, tensor in whole.tensors.items():

@@ -111,7 +111,7 @@ def test_broken_off_in_the_second_training_the_first_is_not_repeated(refitted, s
     listener = Listener()
     classifier = trained(shallow_encoder_folder, *tickets(ROWS), savepoints=tmp_path / "savepoints", progress=listener)
     assert listener.begun == 1
-    assert any(note.startswith("going on behind the first training") for note in listener.notes)
+    assert any(note.startswith("resuming after the first training") for note in listener.notes)
     classifier.save(tmp_path / "model")
     assert_same_weights(classifier, refitted[0])
     for part in ("decisions", "calibration", "metrics"):

@@ -250,7 +250,7 @@ def answer_one(predictor: Predictor, text: str) -> None:
     if answer.decision == "auto":
         st.badge("can be handled automatically", icon=":material/bolt:", color="green")
     elif answer.decision == "review:out_of_scope":
-        reason = "unlike all that the model has learned from" if answer.label else "no label is probable enough"
+        reason = "unlike anything the model has learned from" if answer.label else "no label is probable enough"
         st.badge(f"for review: {reason}", icon=":material/help:", color="orange")
     elif answers_nothing(predictor):
         st.badge("for review, as all texts are with this model", icon=":material/person_search:", color="orange")

@@ -96,7 +96,7 @@ def pretrain(
             )
     except PretrainingInterrupted as stop:
         again = "The same command without --restart" if restart else "The same command"
-        tell(f"\nbertcnn: interrupted after {stop.step:,} steps; a checkpoint is saved. {again} goes on from there.")
+        tell(f"\nbertcnn: interrupted after {stop.step:,} steps; a checkpoint is saved. {again} continues from there.")
         raise Told(INTERRUPTED) from None
     outcome = f", perplexity {report.held_out[-1].perplexity:,.2f} on held-out documents" if report.held_out else ""
     tell(f"Saved {out} after {duration(report.seconds)}: {report.steps:,} steps, {report.tokens:,} tokens{outcome}.")

@@ -58,7 +58,7 @@ def score(
             )
     except ScoringInterrupted as stop:
         again = "The same command without --restart" if restart else "The same command"
-        tell(f"\nbertcnn: interrupted; {stop.rows:,} rows are answered and kept, nothing was half-written. {again} goes on from there.")
+        tell(f"\nbertcnn: interrupted; {stop.rows:,} rows are answered and kept, nothing was half-written. {again} continues from there.")
         raise Told(INTERRUPTED) from None
     found = ", ".join(f"{name} {rows:,}" for name, rows in list(report.labels.items())[:8]) or "no labels"
     tell(f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)} ({found}).")

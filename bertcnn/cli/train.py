@@ -127,10 +127,7 @@ def train(
         except KeyboardInterrupt:
             if not savepoint_folder(real_folder(out)).is_dir():
                 raise
-            tell(
-                "\nbertcnn: interrupted; nothing was half-written. "
-                "The same command goes on where the training was saved last, a minute ago at most."
-            )
+            tell("\nbertcnn: interrupted; nothing was half-written. The same command resumes from the last save, a minute ago at most.")
             raise Told(INTERRUPTED) from None
     figures = report.metrics
     tell(

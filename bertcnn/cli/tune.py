@@ -40,7 +40,7 @@ def tune(
 ) -> None:
     """Search better settings for `bertcnn train --settings`, by macro-F1 on validation rows, within a time limit.
 
-    The defaults are kept where nothing is better by more than luck. After Ctrl-C or a kill, the same command goes on.
+    The defaults are kept where nothing is better by more than luck. After Ctrl-C or a kill, the same command continues.
     """
     from bertcnn.cli.progress import show_progress
     from bertcnn.data.formats import check_input
@@ -75,7 +75,7 @@ def tune(
             )
     except TuningInterrupted as stop:
         _show(stop.tuned, out)
-        tell("bertcnn: interrupted; the same command goes on from there.")
+        tell("bertcnn: interrupted; the same command continues from there.")
         raise Told(INTERRUPTED) from None
     _show(tuned, out)
     tell(f"Next: {command_line('train', data, '--settings', out, '--out', 'MODEL')}")

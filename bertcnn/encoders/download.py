@@ -183,7 +183,7 @@ def _fetch(entry: CatalogueEntry, cache: Path, progress: Progress) -> str:
             except SourceError as error:
                 failures.append(f"{title}: {str(error)[:_LONGEST_REASON]}")
                 if not isinstance(error, NotCarriedError):
-                    progress.note(f"{entry.name} does not come from the {title} ({error}); trying the next source")
+                    progress.note(f"{entry.name} could not be had from the {title} ({error}); trying the next source")
                 shutil.rmtree(new)
                 shutil.rmtree(work / "download", ignore_errors=True)
                 continue

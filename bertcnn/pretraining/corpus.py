@@ -189,7 +189,7 @@ def open_corpus(
         except OSError as error:
             raise output_error(target, error) from None
     else:
-        progress.note(f"texts tokenised before, found in {target}")
+        progress.note(f"reusing the texts tokenised earlier, in {target}")
     with suppress(OSError):
         _forget(target.parent)
     return Corpus(target, found, tokenizer)

@@ -152,7 +152,7 @@ def pretrain(  # noqa: PLR0913 - what a pretraining is made of
         else:
             run.state = State.from_json(earlier.step, earlier.progress["state"])
             restore_state(earlier.tensors, run.model, run.optimizer)
-            progress.note(f"going on after step {earlier.step:,} of {run.steps:,}, from the checkpoint in {checkpoints}")
+            progress.note(f"resuming after step {earlier.step:,} of {run.steps:,}, from the checkpoint in {checkpoints}")
         kept = {"vocabulary": list(beginning.tokenizer.vocabulary)} if isinstance(start, NewEncoder) else {}
 
         def save() -> None:
@@ -193,7 +193,7 @@ def _prepare(
     for line in (*corpus.summary.lines(), *training.report(0).lines()):
         progress.note(line)
     if not held_out.steps_per_epoch(0):
-        progress.note("no document is held out: nothing tells how well unseen texts are guessed")
+        progress.note("no document is held out, so nothing measures how well unseen texts are guessed")
     policy = "mixed_bfloat16" if settings.precision == "bfloat16" else "float32"
     encoder = Bert(beginning.settings, packed=data.pack, seed=seed, name="bert", dtype=policy)
     model = BertPretraining(encoder, seed=seed, name="pretraining")

@@ -175,7 +175,7 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
             progress.note(f"the input has a column {wanted!r} already: ours is called {written!r}")
         journal.begin(_header(job, state, predictor, choice.text))
         if journal.rows:
-            progress.note(f"{journal.rows:,} rows were answered by an interrupted run: going on from there")
+            progress.note(f"{journal.rows:,} rows were already answered by an interrupted run: continuing from there")
         started = time.perf_counter()
         counts = np.zeros(len(predictor.hierarchy.names) + 1, np.int64)  # of no label, then of each
         keeps_probabilities = job.probabilities or predictor.multi_label  # by which labels are given, where there may be several

@@ -248,9 +248,7 @@ class Fit:
         last = most if number == 1 else story.kept_epoch
         progress.stage("training" if self.trainings == 1 else f"training {number} of {self.trainings}", self.steps * last, "batches")
         if goes_on:
-            progress.note(
-                f"going on from epoch {story.epoch}, batch {len(story.losses)} of {self.steps}, where an interrupted training was saved"
-            )
+            progress.note(f"resuming an interrupted training at epoch {story.epoch}, batch {len(story.losses)} of {self.steps}")
             progress.advance(self.steps * (story.epoch - 1) + len(story.losses))
         while story.epoch <= last and not (number == 1 and story.is_over(self.settings.patience)):
             self._run_epoch()

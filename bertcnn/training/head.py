@@ -97,7 +97,7 @@ def train_head(  # noqa: PLR0913 - what a training is made of
             logits = Forward(head, result.padded_lengths).rows(features.of(known).collate, rows.lengths[known])
             result = replace(result, known=(logits, features.means(known)))
         if refit:
-            progress.note(f"once more from the start, with the {len(valid.labels):,} rows that were held out")
+            progress.note(f"training once more from the start, with the {len(valid.labels):,} held-out rows too")
             assign(head.weights, untrained, error=TrainingError)
             again = learn(np.arange(len(rows.labels)), like=result)
             result = replace(result, refit_logits=again.valid_logits)

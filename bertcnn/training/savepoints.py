@@ -114,7 +114,7 @@ class Savepoints:
             check_same_settings(found.settings, self._settings, self._folder)
             use({name: tensor for name, tensor in found.tensors.items() if not name.startswith(_BESIDE)})
         except (BundleError, SettingsError) as error:
-            self._progress.note(f"an interrupted training is not gone on with, this one begins anew: {error.given}")
+            self._progress.note(f"an interrupted training cannot be continued, so this one starts over: {error.given}")
             return None
         return found.progress, {name.removeprefix(_BESIDE): found.tensors[name] for name in found.tensors if name.startswith(_BESIDE)}
 

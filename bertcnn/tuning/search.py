@@ -227,7 +227,7 @@ class _Search:
         clock.deadline -= before
         if self._study.finished:
             tried = len(self._study.finished)
-            clock.note(f"going on after {count(tried, 'trial')}, in {before:.0f} s")
+            clock.note(f"resuming after {count(tried, 'trial')}, which took {before:.0f} s")
         try:
             if self._has_time() and self._wants(trials):
                 attempts = prepare()

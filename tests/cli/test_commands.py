@@ -261,7 +261,7 @@ def test_a_disk_that_fills_up_is_told_and_leaves_only_the_answers(run, model, tm
     assert sorted(path.name for path in tmp_path.iterdir()) == [".out.csv.journal", "data.csv"]
     code, _, err = run("score", model, source, tmp_path / "out.csv")
     assert code == 0
-    assert "300 rows were answered by an interrupted run: going on from there" in err
+    assert "300 rows were already answered by an interrupted run: continuing from there" in err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "out.csv"]
 
 

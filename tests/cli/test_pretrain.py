@@ -56,7 +56,7 @@ def test_an_encoder_without_heads_is_continued_with_new_ones_and_it_is_said(run,
     for line in (
         "tiny has no head for masked words: one is started from random weights",
         "tiny has no head for next sentences: one is started from random weights",
-        "no document is held out: nothing tells how well unseen texts are guessed",
+        "no document is held out, so nothing measures how well unseen texts are guessed",
         f"Saved {out}",
     ):
         assert line in err

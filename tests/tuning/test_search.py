@@ -90,7 +90,7 @@ def test_a_killed_search_goes_on_and_finds_what_an_unbroken_one_finds(unbroken, 
     assert not (folder / "killed.json").exists()
     listener = Listener()
     assert found(search(folder, str(encoder_folder), out="killed.json", progress=listener)) == found(unbroken[0])
-    assert any(note.startswith("going on after 1 trial, ") for note in listener.notes)
+    assert any(note.startswith("resuming after 1 trial, ") for note in listener.notes)
     assert not study_path(folder / "killed.json").exists()
 
 
