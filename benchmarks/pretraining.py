@@ -168,6 +168,8 @@ def backend_peak(precision: str) -> float:
     """The best of a few compiled matrix products, FLOP/s."""
     import keras
 
+    from bertcnn.layers.device import on_gpu
+
     if keras.backend.backend() == "jax":
         import jax
         from jax import numpy
@@ -191,8 +193,7 @@ def backend_peak(precision: str) -> float:
             left, right = tf.ones((rows, inner), precision), tf.ones((inner, inner), precision)
             return best_of(lambda: multiply(left, right)[0, 0].numpy())
 
-    on_gpu = any(device.startswith("gpu") for device in keras.distribution.list_devices())
-    sizes = [size for size in _PEAK_SIZES if on_gpu or np.prod(size) < _CPU_LARGEST]
+    sizes = [size for size in _PEAK_SIZES if on_gpu() or np.prod(size) < _CPU_LARGEST]
     return float(max(2 * rows * inner * inner / timed(rows, inner) for rows, inner, _ in sizes))
 
 

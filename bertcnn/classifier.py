@@ -29,6 +29,7 @@ from bertcnn.errors import SettingsError, one_line
 from bertcnn.evaluation.decisions import check_targets
 from bertcnn.evaluation.out_of_scope import rows_to_know
 from bertcnn.explain import Explanation
+from bertcnn.layers.device import on_gpu
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import extract
@@ -42,7 +43,7 @@ from bertcnn.saved.engine import engine_in_memory
 from bertcnn.settings import FEW_SHOT_HEAD, FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe, TrainingSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer
 from bertcnn.trained import TrainedModel
-from bertcnn.training.choice import choose_recipe, on_gpu
+from bertcnn.training.choice import choose_recipe
 from bertcnn.training.features import Embed, TokenizedRows, keras_embed
 from bertcnn.training.fit import FitResult
 from bertcnn.training.recipes import recipe_settings, train

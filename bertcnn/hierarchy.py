@@ -70,8 +70,11 @@ class Hierarchy:
     @cached_property
     def members(self) -> np.ndarray:
         """Which labels are below each parent or are it, float32 [C, P], 1 and 0."""
-        rows = [[float(parent in (label, *_ancestors(label))) for parent in self.parents] for label in self.labels]
-        return np.array(rows, np.float32).reshape(len(self.labels), len(self.parents))
+        place = {parent: column for column, parent in enumerate(self.parents)}
+        found = np.zeros((len(self.labels), len(self.parents)), np.float32)
+        for row, label in enumerate(self.labels):
+            found[row, [place[name] for name in (label, *_ancestors(label)) if name in place]] = 1
+        return found
 
     def with_parents(self, probabilities: np.ndarray) -> np.ndarray:
         """Probabilities of all names, float32 [rows, C + P], from the labels' [rows, C]: a parent's is the sum of its children's."""

@@ -53,7 +53,7 @@ class Prediction:
         probabilities: of every label, in the model's order, then of their parents, if they have any.
         because: the phrases that moved the answer most, at most three, the most important first.
         decision: "auto" if the answer may be acted on; else "review:ambiguous", "review:out_of_scope" (the text looks like none that the
-            model has learned from) or "review:empty", a matter for a person.
+            model has learned from, or gets no label where it may have several) or "review:empty", a matter for a person.
         runner_up: the second most probable label, or where there may be several, the one nearest to its threshold; None without a label.
         labels: all labels of a text that may have several, the most probable first; else the one in `label`.
     """

@@ -27,6 +27,7 @@ from bertcnn.evaluation.metrics import Evaluation, check_known
 from bertcnn.evaluation.profile import profile_rows
 from bertcnn.evaluation.report import Epoch, ExampleRow, Examples, Operation, Reliability, Report, render, risk_coverage
 from bertcnn.evaluation.slices import Answered, SliceFigures, slice_by_length, slice_by_value
+from bertcnn.hierarchy import Hierarchy
 from bertcnn.predictor import Answers, Predictor
 from bertcnn.probabilities import names_of
 from bertcnn.progress import Progress
@@ -176,7 +177,7 @@ def training_report(bundle: Bundle, engine: Engine, learned: Rows, held_out: Row
     """
     names, judgement = list(bundle.labels), measured.judgement
     confidence, right = judgement.confidence, judgement.right
-    sure = _automatic(bundle, judgement)
+    sure = certain_enough(bundle.decisions, bundle.hierarchy, judgement)
     answered = Answered(right, confidence, sure if measured.outside is None else sure & ~measured.outside)
     report = Report(
         title=f"Text classifier with {len(names)} labels",
@@ -196,7 +197,9 @@ def training_report(bundle: Bundle, engine: Engine, learned: Rows, held_out: Row
         ),
         figures=measured.figures,
         reliability=Reliability.of(measured.calibration, *judgement.confidences()),
-        operation=_operation(bundle.decisions, automation(bundle.decisions), answered, "On these rows " + in_words(bundle.decisions)),
+        operation=_operation(
+            bundle.decisions, automation(bundle.decisions), answered, "On these rows " + in_words(bundle.decisions, names)
+        ),
         slices=_slices(held_out.lengths, origin.slices, answered),
         trained_on=learned.counts,
         epochs=measured.epochs,
@@ -207,15 +210,18 @@ def training_report(bundle: Bundle, engine: Engine, learned: Rows, held_out: Row
     return render(report)
 
 
-def _automatic(bundle: Bundle, judgement: Judgement) -> np.ndarray:
-    """Which answers are certain enough, a parent's too, bool [rows]."""
-    sure: np.ndarray = judgement.confidence >= bundle.decisions.limits(len(bundle.labels))[judgement.first]
-    probabilities = bundle.hierarchy.with_parents(judgement.probabilities)
-    return sure | (bundle.hierarchy.fall_back(probabilities, ~sure, bundle.decisions.parent_thresholds)[0] >= 0)
+def certain_enough(decisions: Decisions, hierarchy: Hierarchy, judgement: Judgement) -> np.ndarray:
+    """Which answers are, a parent's too, bool [rows]."""
+    sure: np.ndarray = judgement.confidence >= decisions.limits(len(hierarchy.labels))[judgement.first]
+    if judgement.truth.multi_hot is not None:
+        return sure & judgement.given.any(axis=1)  # what gets no label goes to review, however certain it is that it has none
+    probabilities = hierarchy.with_parents(judgement.probabilities)
+    return sure | (hierarchy.fall_back(probabilities, ~sure, decisions.parent_thresholds)[0] >= 0)
 
 
 def _operation(decisions: Decisions, found: Automation, answered: Answered, told: str) -> Operation:
-    return Operation(found, decisions.auto_precision.overall, told, risk_coverage(answered.confidence, answered.right))
+    targets = decisions.auto_precision
+    return Operation(found, None if targets.labels else targets.overall, told, risk_coverage(answered.confidence, answered.right))
 
 
 def _slices(lengths: np.ndarray, columns: Mapping[str, Sequence[str]], answered: Answered) -> dict[str, tuple[SliceFigures, ...]]:
@@ -223,7 +229,7 @@ def _slices(lengths: np.ndarray, columns: Mapping[str, Sequence[str]], answered:
     count = 1 + len(columns)
     found = {"length": slice_by_length(lengths, answered, columns=count)}
     found |= {name: slice_by_value(values, answered, columns=count) for name, values in columns.items()}
-    return {name: parts for name, parts in found.items() if len(parts) > 1 or name == "length"}
+    return {name: parts for name, parts in found.items() if len(parts) > 1 or (parts and name == "length")}
 
 
 # === A model evaluated on a file ===

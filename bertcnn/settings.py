@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
@@ -305,6 +306,10 @@ class TrainingSettings(Settings):
     time_budget: Positive | None = Field(
         None, description="minutes; auto measures this machine and takes full only if it should be done by then, so the recipe may vary"
     )
+
+    def epochs_of(self, steps: int) -> int:
+        """Epochs of so many steps each: `epochs`, or as many as `fewest_steps` needs."""
+        return max(self.epochs, math.ceil(self.fewest_steps / steps))
 
 
 FULL = TrainingSettings(trainings=2)

@@ -157,7 +157,8 @@ class TrainedModel:
         held_out = judgement.held_out(outside)
         decisions = decide(held_out, bundle.labels, bundle.decisions.auto_precision)
         metrics = {**bundle.metrics, "decisions": automation(decisions).to_json()}
-        progress.note(f"{in_words(decisions)}; {scope_in_words(held_out, scope)}")
+        told = scope_in_words(held_out, scope, several_labels=bundle.multi_label)
+        progress.note(f"{in_words(decisions, bundle.labels)}; {told}")
         judged = replace(bundle, scope=scope, decisions=decisions, metrics=metrics)
         return self._written_up(judged, engine, replace(self.measured, judgement=judgement, outside=outside), progress)
 
@@ -165,7 +166,8 @@ class TrainedModel:
         """The model with its card and its report, from what the engine answers on the validation rows."""
         progress.stage("writing the report", 1, "page")
         facts = about(bundle.config, self.origin)
-        card = model_card(bundle.config, measured.figures, bundle.calibration.temperature, measured.calibration, bundle.decisions, facts)
+        figures, calibration = measured.figures, measured.calibration
+        card = model_card(bundle.config, figures, bundle.calibration.temperature, calibration, bundle.decisions, bundle.scope, facts)
         report = training_report(bundle, engine, self.learned, self.held_out, measured, self.origin)
         progress.advance(1)
         return replace(bundle, model_card=card, report=report)

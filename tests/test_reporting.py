@@ -9,9 +9,12 @@ import pytest
 import bertcnn
 from bertcnn import BertCNNClassifier, evaluate_csv, train_csv
 from bertcnn.errors import OutputError, SettingsError
-from bertcnn.evaluation.decisions import automation
-from bertcnn.reporting import Origin, marked, report_path, sha256_of
+from bertcnn.evaluation.decisions import automation, decide
+from bertcnn.evaluation.judging import Judgement, Truth
+from bertcnn.hierarchy import Hierarchy
+from bertcnn.reporting import Origin, certain_enough, marked, report_path, sha256_of
 from bertcnn.saved.bundle import read_bundle
+from bertcnn.settings import DECISIONS, PrecisionTargets
 from tests.pages import read_page
 from tests.test_classifier import QUICK, Notes, quick
 from tests.tickets import tickets
@@ -33,6 +36,11 @@ def trained(encoder_folder, tmp_path_factory):
     classifier = quick(encoder_folder, training={**QUICK, "epochs": 3}, seed=7, progress=Notes())
     train_csv(folder / "data.csv", folder / "model", classifier, command="bertcnn train data.csv --out model")
     return folder
+
+
+def tickets_of(folder):
+    """The texts of the data file."""
+    return [line.split('"')[1] for line in (folder / "data.csv").read_text().splitlines()[1:]]
 
 
 def words(text):
@@ -107,8 +115,8 @@ def test_a_report_of_own_rows_has_the_evaluations_figures_and_marked_examples(tr
     wrong = round(figures.rows * (1 - figures.accuracy))
     first = confidence[: min(8, wrong)]
     assert first == sorted(first, reverse=True)
-    automatic = (bertcnn.load(trained / "model").answer(texts).decisions == 0).sum()
-    assert 0 <= automatic <= len(texts)
+    decided = bertcnn.load(trained / "model").answer(tickets_of(trained)).decisions
+    assert page.one(id="automatic").value == (decided == DECISIONS.index("auto")).sum()
 
 
 def test_blank_texts_are_left_out_as_in_the_evaluation(trained, tmp_path):
@@ -151,6 +159,19 @@ def test_rows_out_of_scope_are_not_automatic_in_slices(encoder_folder, tmp_path)
     found = automation(read_bundle(tmp_path / "model").decisions)
     assert found.out_of_scope > 0
     assert sum(rows * share for rows, share in automatic_by_length(tmp_path / "model")) == pytest.approx(found.automatic)
+
+
+def test_rows_without_a_label_are_not_automatic_in_slices():
+    generator, names = np.random.default_rng(0), tuple("abcd")
+    multi_hot = generator.random((400, 4)) < 0.15
+    multi_hot[200:] = False
+    logits = (np.where(multi_hot, 5.0, -5.0) + generator.normal(0, 1.2, multi_hot.shape)).astype(np.float32)
+    truth = Truth(names, multi_hot.argmax(axis=1), multi_hot)
+    judgement = Judgement(truth, logits, truth.calibrate(logits))
+    decisions = decide(judgement.held_out(np.zeros(400, bool)), names, PrecisionTargets())
+    sure = certain_enough(decisions, Hierarchy.of(names), judgement)
+    assert not sure[~judgement.given.any(axis=1)].any()
+    assert sure.sum() == automation(decisions).automatic > 0
 
 
 def test_nothing_is_overwritten_without_force(trained, tmp_path):

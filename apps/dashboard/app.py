@@ -202,7 +202,7 @@ def describe(predictor: Predictor) -> None:
     st.caption(plain(f"{len(predictor.labels)} labels: {names}{more}"))
     if answers_nothing(predictor):
         st.info(
-            plain(f"This model answers nothing by itself yet: {in_words(predictor.decisions)}.")
+            plain(f"This model answers nothing by itself yet: {in_words(predictor.decisions, predictor.labels)}.")
             + " More labelled rows would help, or asking for a lower precision when it is trained.",
             icon=":material/person_search:",
         )

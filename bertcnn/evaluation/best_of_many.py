@@ -48,23 +48,6 @@ def chance_of_best(labels: np.ndarray, predictions: Sequence[np.ndarray], groups
     return (1 + luckier) / (1 + _DRAWS)  # never 0 (Phipson and Smyth 2010, "Permutation P-values Should Never Be Zero")
 
 
-def best_beyond_luck(labels: np.ndarray, predictions: Sequence[np.ndarray], groups: np.ndarray, most: float) -> tuple[int, float]:
-    """The candidate to take: the best one, or the first if luck may well be the reason for the best one's lead.
-
-    Args:
-        labels: int [rows].
-        predictions: int [rows] of each candidate; the first is what is taken without a reason for another.
-        groups: int [rows], as for `chance_of_best`.
-        most: the chance of such luck above which the first is taken.
-
-    Returns:
-        Its place, and the chance.
-    """
-    chance = chance_of_best(labels, predictions, groups)
-    figures = _macro_f1(labels, predictions, np.ones((1, len(labels)), np.float32), _classes(labels, predictions))[:, 0]
-    return (int(figures.argmax()) if chance <= most else 0), chance
-
-
 def _classes(labels: np.ndarray, predictions: Sequence[np.ndarray]) -> int:
     return int(max(labels.max(), *(predicted.max() for predicted in predictions))) + 1
 

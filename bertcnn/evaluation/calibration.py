@@ -183,4 +183,4 @@ def _with_interval(confidence: np.ndarray, right: np.ndarray) -> tuple[float, tu
         return found, (0.0, 1.0)
     drawn = (np.sort(generator.integers(0, rows, rows)) for _ in range(_RESAMPLES))
     low, high = np.quantile([_error_in_order(confidence[sample], right[sample], _BINS) for sample in drawn], [0.025, 0.975])
-    return found, (max(0.0, float(2 * found - high)), max(0.0, float(2 * found - low)))
+    return found, (max(0.0, float(2 * found - high)), min(1.0, float(2 * found - low)))

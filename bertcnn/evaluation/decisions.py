@@ -32,6 +32,7 @@ ERROR_PROBABILITY = 0.1
 _TENTH, _QUARTER, _STEP = 10, 4, 50  # of the rows
 _PERCENT = 0.01
 _KEPT = 5000  # held-out rows
+_NAMED = 3  # labels in a sentence
 
 
 def fewest_rows(precision: float, error_probability: float = ERROR_PROBABILITY) -> int:
@@ -220,7 +221,7 @@ class Automation:
         automatic: how many of them are answered automatically; the others go to review.
         parents: how many of these with a parent of labels.
         right: how many of these are right.
-        out_of_scope: how many go to review since they look like no text of the labels.
+        out_of_scope: how many go to review since they look like no text of the labels, or get no label where several are possible.
         auto_precision: the share that was asked for, as the user writes it.
     """
 
@@ -256,20 +257,46 @@ def automation(decisions: Decisions) -> Automation:
     return Automation(rows, int(automatic.sum()), int(automatic.sum()) - labels, right, held_out.out_of_scope, asked)
 
 
-def scope_in_words(held_out: HeldOut, scope: Scope) -> str:
-    """How much of the held-out rows is out of scope, in a sentence for a person."""
+def scope_in_words(held_out: HeldOut, scope: Scope, *, several_labels: bool = False) -> str:
+    """How much of the held-out rows is out of scope, in a sentence for a person.
+
+    Args:
+        held_out: the model's answers.
+        scope: the model's.
+        several_labels: whether a text may have several, and so none.
+    """
     if not scope:
         return "too few rows, or too many labels, to tell which texts are out of scope"
     outside, rows = held_out.out_of_scope, len(held_out.right) + held_out.out_of_scope
-    return f"{outside:,} of {rows:,} held-out rows ({outside / rows:.1%}) look unlike known texts and count as out of scope"
+    why = f"{'get no label or ' if several_labels else ''}look unlike known texts"
+    return f"{outside:,} of {rows:,} held-out rows ({outside / rows:.1%}) {why} and count as out of scope"
 
 
-def in_words(decisions: Decisions) -> str:
-    """The decisions in one sentence for a person."""
-    found, goal = automation(decisions), f"{100 * decisions.auto_precision.overall:.4g}% precision"
+def in_words(decisions: Decisions, labels: Sequence[str]) -> str:
+    """The decisions in one sentence for a person.
+
+    Args:
+        decisions: of a model.
+        labels: the model's, in its order.
+    """
+    found, targets = automation(decisions), decisions.auto_precision
+    goal = f"{_percent(targets.overall)} precision"
+    own = [f"{one_line(label)} {_percent(share)}" for label, share in sorted(targets.labels.items())]
+    named = ", ".join([*own[:_NAMED], *([f"{len(own) - _NAMED} others"] if len(own) > _NAMED else [])])
+    kept = round(100 * found.share)
+    above = f" ({round(100 * found.parents / found.rows)}% with a parent label)" if found.parents else ""
+    of_others = [threshold for label, threshold in zip(labels, decisions.thresholds, strict=False) if label not in targets.labels]
+    others_have_none = bool(of_others) and of_others.count(None) == len(of_others)
+    if found.automatic and not (own and others_have_none):
+        return f"at {goal}{f' ({named})' if own else ''} {kept}% of tickets are handled automatically{above}, {100 - kept}% go to review"
+    most = "" if decisions.reachable is None else f"; {_percent(decisions.reachable)} is the most they can show"
+    outcome = "all tickets go to review"
     if found.automatic:
-        kept = round(100 * found.share)
-        above = f" ({round(100 * found.parents / found.rows)}% with a parent label)" if found.parents else ""
-        return f"at {goal} {kept}% of tickets are handled automatically{above}, {100 - kept}% go to review"
-    most = "" if decisions.reachable is None else f"; {100 * decisions.reachable:.0f}% is the most they can show"
-    return f"{goal} cannot be shown on {found.rows:,} held-out rows{most}: all tickets go to review"
+        parents = ", and parents," if above else ""
+        outcome = f"only labels with targets of their own ({named}){parents} are automatic: {kept}% of tickets{above}"
+        outcome += f", {100 - kept}% go to review"
+    return f"{goal} cannot be shown on {found.rows:,} held-out rows{most}: {outcome}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4g}%"

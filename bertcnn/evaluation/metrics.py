@@ -12,6 +12,7 @@ from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, precisio
 
 from bertcnn.data.label_sets import LabelSet, indicators
 from bertcnn.errors import LabelError, one_line
+from bertcnn.macro_f1 import macro_f1_score
 
 _MOST_CONFUSED = 10
 
@@ -85,7 +86,7 @@ def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[st
     return Evaluation(
         rows=len(actual),
         accuracy=float(accuracy_score(actual, predicted)),
-        macro_f1=float(f1_score(actual, predicted, average="macro", zero_division=0.0)),
+        macro_f1=macro_f1_score(actual, predicted),
         weighted_f1=float(f1_score(actual, predicted, average="weighted", zero_division=0.0)),
         labels=tuple(
             LabelFigures(name, float(p), float(r), float(f), int(s))
@@ -117,11 +118,10 @@ def evaluate_sets(names: Sequence[str], actual: Sequence[LabelSet], predicted: S
     missed, wrong = truth & ~given, given & ~truth
     matrix = missed.T.astype(int) @ wrong.astype(int)
     np.fill_diagonal(matrix, (truth & given).sum(axis=0))
-    occurring = (truth | given).any(axis=0)
     return Evaluation(
         rows=len(actual),
         accuracy=float((truth == given).all(axis=1).mean()),
-        macro_f1=float(f1[occurring].mean()) if occurring.any() else 0.0,
+        macro_f1=macro_f1_score(truth, given),
         weighted_f1=float(f1_score(truth, given, average="weighted", zero_division=0.0)),
         labels=tuple(
             LabelFigures(name, float(p), float(r), float(f), int(s))

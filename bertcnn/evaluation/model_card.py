@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bertcnn.evaluation.calibration import CalibrationFigures
-from bertcnn.evaluation.decisions import automation, in_words
+from bertcnn.evaluation.decisions import automation, in_words, scope_in_words
 from bertcnn.evaluation.metrics import Evaluation
 
 if TYPE_CHECKING:
     from bertcnn.saved.bundle import BundleConfig, Decisions
-
-_ROWS_FOR_SCOPE = 49  # as `learn_scope` has it
+    from bertcnn.saved.scope import Scope
 
 
 def model_card(
@@ -22,6 +21,7 @@ def model_card(
     temperature: float,
     calibration: CalibrationFigures,
     decisions: Decisions,
+    scope: Scope,
     about: Sequence[tuple[str, str]] = (),
 ) -> str:
     """The card, in Markdown.
@@ -32,6 +32,7 @@ def model_card(
         temperature: of the calibration.
         calibration: how far confidence is off.
         decisions: which answers are automatic.
+        scope: which texts are out of scope.
         about: how the model came to be, as the report has it: command, data and its hash, seed, versions.
     """
     versions = ", ".join(f"{name} {number}" for name, number in sorted(config.versions.items()))
@@ -67,7 +68,7 @@ Most confused:
 
 ## Decisions
 
-On these rows {in_words(decisions)}. {_thresholds(figures, decisions)}
+On these rows {in_words(decisions, [label.name for label in figures.labels])}. {_thresholds(figures, decisions)}
 
 ## Provenance
 
@@ -79,18 +80,18 @@ On these rows {in_words(decisions)}. {_thresholds(figures, decisions)}
 ## Use
 
 For texts like those it learned from, in the same language and with the same labels. A text that belongs to none of the
-labels {"may get one" if figures.several_labels else "still gets one of them"}; {_scope(decisions)}
+labels {"may get one" if figures.several_labels else "still gets one of them"}; {_scope(figures, decisions, scope)}
 Texts over {config.tokenizer.max_tokens} tokens lose their middle.
 """
 
 
-def _scope(decisions: Decisions) -> str:
+def _scope(figures: Evaluation, decisions: Decisions, scope: Scope) -> str:
     """What becomes of texts that look like none of the labels'."""
-    held_out = decisions.held_out
-    rows = len(held_out.right) + held_out.out_of_scope
-    if rows < _ROWS_FOR_SCOPE:
-        return f"telling which texts look so takes {_ROWS_FOR_SCOPE} validation rows."
-    return f"one that looks unlike all it learned from goes to review as out of scope, as {held_out.out_of_scope} of these {rows} rows do."
+    held_out, unlabelled = decisions.held_out, "gets no label, or " if figures.several_labels else ""
+    if not scope:
+        return f"{scope_in_words(held_out, scope)}."
+    outside, rows = held_out.out_of_scope, len(held_out.right) + held_out.out_of_scope
+    return f"one that {unlabelled}looks unlike all it learned from goes to review as out of scope, as {outside} of these {rows} rows do."
 
 
 def _thresholds(figures: Evaluation, decisions: Decisions) -> str:

@@ -88,7 +88,9 @@ def _around(scope: Scope, texts: Readings, labels: np.ndarray, seed: int) -> Sco
     """`scope` with these texts' centres and words; without centres if there are too many labels for them."""
     classes = texts.logits.shape[1]
     most = min(_CENTRES, _NUMBERS // (classes * (classes + texts.means.shape[1])))
-    directions, places = (_centres(unit(vectors), labels if most else labels[:0], most, seed) for vectors in (texts.logits, texts.means))
+    if not most:
+        return Scope()
+    directions, places = (_centres(unit(vectors), labels, most, seed) for vectors in (texts.logits, texts.means))
     words, spoken = _words(texts.words, labels, classes)
     return replace(scope, directions=directions, places=places, words=words, spoken=spoken)
 
@@ -96,12 +98,15 @@ def _around(scope: Scope, texts: Readings, labels: np.ndarray, seed: int) -> Sco
 def _words(pairs: np.ndarray, labels: np.ndarray, classes: int) -> tuple[np.ndarray, np.ndarray]:
     """The words that stand in at least 3 rows, as they give no row away, and what they speak for; see `Scope`."""
     words, place, rows_with = np.unique(pairs[:, 1], return_inverse=True, return_counts=True)
-    counts = np.zeros((len(words), classes), np.float32)
-    np.add.at(counts, (place, labels[pairs[:, 0]]), 1)
     often = np.sort(np.argsort(-rows_with, kind="stable")[: _NUMBERS // 2 // classes])
     often = often[rows_with[often] >= _FEWEST_ROWS]
+    kept = np.full(len(words), -1)
+    kept[often] = np.arange(len(often))
+    row, word = pairs[kept[place] >= 0, 0], kept[place][kept[place] >= 0]
+    counts = np.zeros((len(often), classes), np.float32)
+    np.add.at(counts, (word, labels[row]), 1)
     share = (rows_with[often, None] + 0.5) / (len(labels) + 1)  # of all rows
-    in_label = (counts[often] + _LIKE_ALL * share) / (np.bincount(labels, minlength=classes) + _LIKE_ALL)
+    in_label = (counts + _LIKE_ALL * share) / (np.bincount(labels, minlength=classes) + _LIKE_ALL)
     return words[often].astype(np.int32), np.log(in_label / share).astype(np.float32)
 
 

@@ -66,13 +66,13 @@ class Operation:
 
     Attributes:
         found: rows, automatic ones and how many of these are right.
-        target: the share of right answers that was asked for.
+        target: the share of right answers that was asked for; None where labels have targets of their own.
         told: the decisions in one sentence.
         curve: (share of rows answered, share of wrong answers among them), the most confident rows first.
     """
 
     found: Automation
-    target: float
+    target: float | None
     told: str
     curve: tuple[tuple[float, float], ...]
 
@@ -265,8 +265,10 @@ def _reliability_chart(found: Reliability) -> Chart:
 
 
 def _risk_chart(operation: Operation) -> Chart:
-    at_most = 1 - operation.target
-    lines = [Line("allowed", "aim", ((0, at_most), (1, at_most))), Line("wrong answers", "one", operation.curve)]
+    lines = [Line("wrong answers", "one", operation.curve)]
+    at_most = 0.0 if operation.target is None else 1 - operation.target
+    if at_most:
+        lines.insert(0, Line("allowed", "aim", ((0, at_most), (1, at_most))))
     precision = operation.precision
     if precision is not None:
         lines.append(Line("chosen", "point", ((operation.found.share, 1 - precision),), dots=True))

@@ -1,6 +1,6 @@
 """How a model fares on parts of the rows: short and long texts, channels, months.
 
-A part is told only if it has enough rows.
+A part of one or two rows is not told: it could be about a person.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import hypergeom
 
-FEWEST = 3  # rows without which a value is not shown: it could be about a person
+FEWEST = 3  # rows of a part that is told
 _LENGTHS = 4
 _CHANCE = 0.05  # that any part of equally good ones is called weak (Fisher's exact test, Bonferroni)
 _MOST = 24
@@ -90,7 +90,8 @@ def _range(first: int, last: int) -> str:
 
 
 def _parts(named: Sequence[tuple[str, np.ndarray]], answered: Answered, columns: int) -> tuple[SliceFigures, ...]:
-    """The figures of parts of the rows, each bool [rows]."""
+    """The figures of parts of the rows, each bool [rows]; of those with rows enough."""
+    named = [(name, rows) for name, rows in named if rows.sum() >= FEWEST]
     whole, all_right = len(answered.right), int(answered.right.sum())
     found = []
     for name, rows in named:

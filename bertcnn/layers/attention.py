@@ -15,6 +15,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from bertcnn.layers.device import on_gpu
 from bertcnn.layers.dropout import HashDropout
 from bertcnn.layers.linear import Linear
 
@@ -61,7 +62,7 @@ def _fused_pays(dtype: Any) -> bool:  # noqa: ANN401
     """
     if keras.backend.backend() != "jax" or keras.backend.standardize_dtype(dtype) not in ("bfloat16", "float16"):
         return False
-    return any(device.startswith(("gpu", "cuda")) for device in keras.distribution.list_devices())
+    return on_gpu()
 
 
 def _for_all_heads(mask: Any) -> Any:  # noqa: ANN401

@@ -86,7 +86,8 @@ class CnnHead(keras.Model):
 
     def of_documents(self, documents: int) -> CnnHead:
         """The same head, with the same weights, for rows that hold up to so many documents each."""
-        other = CnnHead(self.width, self.classes, self.settings, documents=documents, seed=self.seed, name=self.name)
+        policy = self.compute_policy
+        other = CnnHead(self.width, self.classes, self.settings, documents=documents, seed=self.seed, name=self.name, dtype=policy)
         assign(other.weights, extract(self.weights), error=TrainingError)
         return other
 

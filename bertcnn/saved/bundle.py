@@ -118,7 +118,7 @@ class HeldOut(Settings):
     confidence: tuple[Annotated[float, Field(ge=0.0, le=1.0)], ...] = ()
     predicted: tuple[Annotated[int, Field(ge=0)], ...] = Field((), description="places in the model's labels")
     right: tuple[bool, ...] = ()
-    out_of_scope: int = Field(0, ge=0, description="further held-out rows, which were called out of scope and so are never automatic")
+    out_of_scope: int = Field(0, ge=0, description="further held-out rows, out of scope or without a label, and so never automatic")
     parents: tuple[HeldOutParents, ...] = Field((), description="of labels with levels: each level's answers, the deepest first")
 
     @pydantic.model_validator(mode="after")

@@ -33,7 +33,9 @@ class EngineRecord(Settings):
     reason: str = Field(description="why this precision, in words")
     calibrated_on_rows: int = Field(0, ge=0, description="training rows whose activations set the ranges of int8")
     compared_on_rows: Count = Field(description="validation rows on which it was compared with float32")
-    agreement: Share = Field(description="share of these on which it gave the label of float32; where it is float32, of int8")
+    agreement: Share = Field(
+        description="share of these on which it gave the label of float32 (of several: of their labels); where it is float32, of int8"
+    )
     macro_f1_loss: float = Field(description="macro-F1 of float32 less its own, on these; where it is float32, less that of int8")
     versions: dict[str, str] = Field(description="of openvino and nncf")
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import keras
 import numpy as np
 
+from bertcnn.layers.device import on_gpu
 from bertcnn.models.bert import Bert
 from bertcnn.settings import FULL, Recipe, TrainingSettings
 
@@ -186,11 +186,6 @@ class Reckoning:
             return RecipeChoice("frozen", f"{reason}; --recipe full does it all the same")
         reason += f"; {part:,} rows instead of {self.rows:,} are learned from{_MORE_TIME}"
         return RecipeChoice("frozen", reason, {"most_rows": part})
-
-
-def on_gpu() -> bool:
-    """Whether Keras computes on a GPU."""
-    return any(device.startswith("gpu") for device in keras.distribution.list_devices())
 
 
 def product_speed() -> float:

@@ -99,7 +99,10 @@ def tune_by_contrast(encoder: Bert, rows: TokenizedRows, settings: TrainingSetti
 
 
 def _company(labels: np.ndarray, lengths: np.ndarray, tokens: int, chance: np.random.Generator) -> Iterator[np.ndarray]:
-    """Rows that go into a step together, int [rows]: again and again all labels in a random order, a part of them at a time."""
+    """Rows of two labels or more that go into a step together, int [rows]; there have to be two labels.
+
+    Again and again all labels in a random order, a part of them at a time.
+    """
     while True:
         taken: list[np.ndarray] = []
         for label in chance.permutation(np.unique(labels)):

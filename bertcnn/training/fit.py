@@ -14,12 +14,12 @@ from typing import Any
 
 import keras
 import numpy as np
-from sklearn.metrics import f1_score
 
 from bertcnn.data.ahead import ahead
 from bertcnn.data.batches import choose_lengths, plan_training
 from bertcnn.data.packing import Packing
 from bertcnn.errors import TrainingError
+from bertcnn.macro_f1 import macro_f1_score
 from bertcnn.models.forward import Collate, Forward, Inputs, Plans
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
@@ -59,7 +59,7 @@ class Examples:
         """Macro-F1 of the answers, and the share of rows that are right, in all labels; a label of several is given from 1/2 on."""
         actual, predicted = (self.labels, logits.argmax(axis=1)) if self.multi_hot is None else (self.multi_hot, logits > 0)
         right = predicted == actual if self.multi_hot is None else (predicted == actual).all(axis=1)
-        return float(f1_score(actual, predicted, average="macro", zero_division=0.0)), float(np.mean(right))
+        return macro_f1_score(actual, predicted), float(np.mean(right))
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ class Fit:
             self.steps = math.ceil(len(train.labels) / settings.batch_size)
         else:
             self.padded_lengths, self.steps = tuple(length for _, length in packing.shapes), packing.steps
-        self.epochs = max(settings.epochs, math.ceil(settings.fewest_steps / self.steps))
+        self.epochs = settings.epochs_of(self.steps)
         steps = self.steps * self.epochs
         schedule = WarmupLinearDecay(settings.learning_rate, int(steps * settings.warmup_fraction), steps)
         self.optimizer = LayerwiseAdamW(

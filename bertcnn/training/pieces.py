@@ -27,7 +27,8 @@ def on_used_pieces(
     """
     used = np.unique(np.concatenate([*token_ids, [0]]))
     changes = {"vocabulary_size": len(used), "attention_dropout": settings.attention_dropout}
-    small = Bert(encoder.settings.model_copy(update=changes), packed=packed, seed=encoder.seed, name="bert")
+    shape, policy = encoder.settings.model_copy(update=changes), encoder.compute_policy
+    small = Bert(shape, packed=packed, seed=encoder.seed, name="bert", dtype=policy)
     values = extract(encoder.weights)
     assign(small.weights, {**values, _TOKENS: values[_TOKENS][used]}, error=TrainingError)
     return small, used

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+import numpy as np
+
+from bertcnn.data.packing import Packing
 from bertcnn.settings import FROZEN, FROZEN_HEAD, FULL, HeadSettings, TrainingSettings
 
 _WINDOWS = ("1", "1,2", "2,3", "1,2,3", "2,3,4", "3,4,5", "2,3,4,5")  # window sizes; as text, since a choice has to be a plain value
@@ -70,18 +73,17 @@ class Space:
     weighted: bool
 
     @classmethod
-    def of(cls, recipe: Literal["frozen", "full"], labels: Sequence[Any], rows: int) -> Space:
+    def of(cls, recipe: Literal["frozen", "full"], labels: Sequence[Any], lengths: np.ndarray) -> Space:
         """The space for a labelled set.
 
         Args:
             recipe: that is tuned.
             labels: of all rows.
-            rows: that a trial learns from.
+            lengths: int [rows], tokens of the rows that a trial learns from.
         """
         settings = _defaults(recipe)
         counts = Counter(labels).values()
-        epochs = max(settings.epochs, math.ceil(settings.fewest_steps / math.ceil(rows / settings.batch_size)))
-        return cls(recipe, epochs, max(counts) >= _IMBALANCED * min(counts))
+        return cls(recipe, settings.epochs_of(Packing(lengths, settings.batch_size).steps), max(counts) >= _IMBALANCED * min(counts))
 
     @property
     def most_epochs(self) -> int:

@@ -85,15 +85,8 @@ def divide(texts: Sequence[str], labels: Sequence[str]) -> list[tuple[np.ndarray
         [2, 2, 2, 2, 2]
     """
     share = max(_SMALLEST_PART, _ENOUGH / len(texts))
-    if share <= 1 / _FOLDS:
-        return [split_validation(texts, labels, share)]
-    codes = numbered(labels)[1]
-    fold_of = assign_folds([duplicate_key(text) for text in texts], labels, texts, _FOLDS)
-    parts: list[tuple[np.ndarray, np.ndarray]] = []
-    for fold in range(min(_FOLDS, math.ceil(_ENOUGH * _FOLDS / len(texts)))):
-        held_out = (fold_of == fold) & np.isin(codes, codes[fold_of != fold])
-        if held_out.any():
-            parts.append((np.flatnonzero(~held_out), np.flatnonzero(held_out)))
+    parts = [split_validation(texts, labels, share)] if share <= 1 / _FOLDS else _folds(texts, labels)
+    parts = [(learned, validated) for learned, validated in parts if len(validated)]
     if not parts:
         raise LabelError(
             f"{len(texts)} rows of which none can be held out, since a label's texts differ in case, digits or punctuation only",
@@ -101,3 +94,12 @@ def divide(texts: Sequence[str], labels: Sequence[str]) -> list[tuple[np.ndarray
             fix="add rows with other texts, or give validation rows of their own",
         )
     return parts
+
+
+def _folds(texts: Sequence[str], labels: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """As many of the folds as make enough validation rows, or all; of a label in one fold only nothing is held out."""
+    codes = numbered(labels)[1]
+    fold_of = assign_folds([duplicate_key(text) for text in texts], labels, texts, _FOLDS)
+    wanted = range(min(_FOLDS, math.ceil(_ENOUGH * _FOLDS / len(texts))))
+    held_out = [(fold_of == fold) & np.isin(codes, codes[fold_of != fold]) for fold in wanted]
+    return [(np.flatnonzero(~rows), np.flatnonzero(rows)) for rows in held_out]

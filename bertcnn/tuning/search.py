@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from sklearn.metrics import f1_score
 
 from bertcnn.classifier import embed_on_cpu
 from bertcnn.data.label_sets import AUTO, numbered
 from bertcnn.disk.files import check_file_target
 from bertcnn.errors import SettingsError, TrainingError
-from bertcnn.evaluation.best_of_many import best_beyond_luck
+from bertcnn.evaluation.best_of_many import chance_of_best
+from bertcnn.macro_f1 import macro_f1_score
 from bertcnn.models.weights import extract
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import FULL, Recipe
@@ -170,7 +170,7 @@ def tune(  # noqa: PLR0913 - what a search is made of
     start = load_start(encoder, FULL.max_tokens, seed=seed, progress=progress)
     tokenized = TokenizedRows(start.tokenizer.encode(rows.texts).token_ids, numbered(rows.labels)[1])
     chosen = _recipe(recipe, start, tokenized, rows.parts[0][0], progress)
-    space = Space.of(chosen, rows.labels, len(rows.parts[0][0]))
+    space = Space.of(chosen, rows.labels, tokenized.lengths[rows.parts[0][0]])
     header = {
         "data file": _of_text(json.dumps([rows.texts, rows.labels, [part.tolist() for pair in rows.parts for part in pair]])),
         "encoder": digest(extract(start.encoder.weights)),
@@ -292,7 +292,7 @@ class _Search:
             attempt = Attempt(train, valid, head, self._space.settings(changes), (self._seed + fold) % _SEEDS)
             predicted.append(attempts(attempt, _Epochs(self._clock, epoch_done)).valid_logits.argmax(axis=1))
         codes = np.concatenate(predicted)
-        return float(f1_score(self._labels[self._rows.validated], codes, average="macro", zero_division=0.0)), codes.tolist()
+        return macro_f1_score(self._labels[self._rows.validated], codes), codes.tolist()
 
     def result(self, encoder: str, finished: bool) -> TunedSettings:
         """What was found."""
@@ -300,8 +300,8 @@ class _Search:
         complete = [number for number, record in enumerate(records) if record.outcome == "complete"]
         best = max(complete, key=lambda number: records[number].macro_f1)  # of equal ones the first, so the defaults are beaten or kept
         predictions = [np.array(records[number].predicted) for number in complete]
-        place, chance = best_beyond_luck(self._labels[self._rows.validated], predictions, self._rows.groups(), _CHANCE)
-        chosen = complete[place]
+        chance = chance_of_best(self._labels[self._rows.validated], predictions, self._rows.groups())
+        chosen = best if chance <= _CHANCE else 0
         training, head = self._space.changes(records[chosen].point) if chosen else ({}, None)
         return TunedSettings(
             recipe=self._space.recipe,

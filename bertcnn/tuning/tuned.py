@@ -45,7 +45,7 @@ class TunedSettings(Settings):
     head: HeadSettings | None = Field(description="shape of the CNN head; none: the recipe's own")
     verdict: str = Field(description="why these, in a sentence")
     macro_f1: Share = Field(description="of the chosen settings on the validation rows, which also chose them")
-    default_macro_f1: Share = Field(description="of the defaults on the same rows")
+    default_macro_f1: Share = Field(description="of the defaults on the same rows; of full with one training, as in all trials")
     best_trial: Whole = Field(description="with the highest macro-F1, chosen or not")
     chance: Share = Field(description="how often the best of so many trials, none better than the defaults, would look as good as this one")
     validation_rows: Annotated[int, Field(ge=1)]

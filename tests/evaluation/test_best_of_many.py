@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from bertcnn.evaluation.best_of_many import _macro_f1, best_beyond_luck, chance_of_best
+from bertcnn.evaluation.best_of_many import _macro_f1, chance_of_best
 
 
 def answers(labels, share, generator):
@@ -33,14 +33,11 @@ def test_a_real_gain_is_told_from_many_equals():
     assert chance_of_best(*candidates([0.8, 0.8]), np.arange(400)) > 0.05
 
 
-def test_the_best_is_taken_only_where_luck_is_an_unlikely_reason():
-    labels, predictions = candidates([0.8, 0.6, 0.95])
-    assert best_beyond_luck(labels, predictions, np.arange(400), 0.05)[0] == 2
+def test_one_more_right_row_may_well_be_luck():
+    labels, predictions = candidates([0.8])
     lucky = predictions[0].copy()
     lucky[np.flatnonzero(lucky != labels)[0]] = labels[np.flatnonzero(lucky != labels)[0]]
-    place, chance = best_beyond_luck(labels, [predictions[0], lucky], np.arange(400), 0.05)
-    assert (place, chance > 0.05) == (0, True)
-    assert best_beyond_luck(labels, [predictions[0], lucky], np.arange(400), 1.0)[0] == 1
+    assert 0.05 < chance_of_best(labels, [predictions[0], lucky], np.arange(400)) < 1
 
 
 def test_nothing_above_the_first_is_no_gain():

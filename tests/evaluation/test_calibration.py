@@ -130,4 +130,9 @@ def test_the_figures_of_the_same_rows_are_the_same():
 def test_hardly_any_rows_give_figures_too(rows):
     figures = measure_calibration(*overconfident(rows))
     assert 0 <= figures.after <= 1
-    assert 0 <= figures.after_interval[0] <= figures.after_interval[1]
+    assert 0 <= figures.after_interval[0] <= figures.after_interval[1] <= 1
+
+
+def test_the_interval_ends_at_one():
+    figures = compare_calibration(np.full(3, 0.9), np.full(3, 0.9), np.array([True, False, False]))
+    assert figures.before_interval[1] == figures.after_interval[1] == 1.0

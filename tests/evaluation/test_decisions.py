@@ -139,7 +139,21 @@ def test_a_target_out_of_reach_sends_everything_to_review_and_tells_the_best():
     assert find_threshold(confidence, right, reachable) is not None
     assert find_threshold(confidence, right, reachable + 0.01) is None
     told = f"95% precision cannot be shown on 100 held-out rows; {100 * reachable:.0f}% is the most they can show: all tickets go to review"
-    assert in_words(decisions) == told
+    assert in_words(decisions, LABELS) == told
+
+
+def test_targets_of_single_labels_are_named_and_never_pass_for_the_overall_one():
+    confidence = np.linspace(1, 0.5, 400)
+    predicted, right = np.arange(400) % 2, np.arange(400) % 20 != 9  # hardware is called right 9 times in 10, billing always
+    reached = in_words(decide(rows_of(confidence, right, predicted), LABELS, PrecisionTargets.of("0.95,hardware=0.8")), LABELS)
+    assert reached == "at 95% precision ('hardware' 80%) 100% of tickets are handled automatically, 0% go to review"
+    decisions = decide(rows_of(confidence, right, 1 - predicted), LABELS, PrecisionTargets.of("0.99,hardware=0.8"))
+    assert decisions.thresholds[0] is None
+    assert decisions.thresholds[1] is not None
+    kept = round(100 * automation(decisions).share)
+    most, own = f"{100 * decisions.reachable:.0f}% is the most they can show", "only labels with targets of their own ('hardware' 80%)"
+    outcome = f"{own} are automatic: {kept}% of tickets, {100 - kept}% go to review"
+    assert in_words(decisions, LABELS) == f"99% precision cannot be shown on 400 held-out rows; {most}: {outcome}"
 
 
 def test_the_decisions_in_numbers_and_words():
@@ -149,7 +163,7 @@ def test_the_decisions_in_numbers_and_words():
     assert (found.rows, found.automatic, found.right) == (200, 150, 150)
     told = {"rows": 200, "automatic": 150, "parents": 0, "right": 150, "out_of_scope": 0, "auto_precision": "0.95"}
     assert json.loads(json.dumps(found.to_json())) == told
-    assert in_words(decisions) == "at 95% precision 75% of tickets are handled automatically, 25% go to review"
+    assert in_words(decisions, LABELS) == "at 95% precision 75% of tickets are handled automatically, 25% go to review"
 
 
 def test_held_out_answers_are_kept_without_their_order():
@@ -177,6 +191,10 @@ def test_rows_out_of_scope_are_counted_and_decide_nothing():
     assert (found.rows, found.out_of_scope) == (400, outside.sum())
     assert found.share == found.automatic / 400
     assert scope_in_words(answers, Scope()) == "too few rows, or too many labels, to tell which texts are out of scope"
+    scope = Scope(directions=np.ones((1, 2), np.float32))
+    look = f"{outside.sum()} of 400 held-out rows ({outside.mean():.1%}) look unlike known texts and count as out of scope"
+    assert scope_in_words(answers, scope) == look
+    assert scope_in_words(answers, scope, several_labels=True) == look.replace("look", "get no label or look")
 
 
 @pytest.mark.parametrize(("rows", "kept"), [(0, 0), (1, 1), (4999, 4999), (5000, 5000), (5001, 5000), (123_456, 5000)])
@@ -191,7 +209,7 @@ def test_of_very_many_held_out_rows_enough_are_kept(rows, kept):
 def test_no_rows_decide_nothing():
     decisions = decide(HeldOut(), LABELS, PrecisionTargets())
     assert (decisions.thresholds, automation(decisions).share) == ((None, None), 0.0)
-    assert in_words(decisions) == "95% precision cannot be shown on 0 held-out rows: all tickets go to review"
+    assert in_words(decisions, LABELS) == "95% precision cannot be shown on 0 held-out rows: all tickets go to review"
 
 
 @pytest.mark.parametrize("given_as", ["95", "", "a=b", "0.95,billing", 1.0, 0, "0.9,billing=2", "0.9,0.5", "a=.9,a=.8", None, "nan", True])

@@ -1,5 +1,6 @@
 """Which texts are out of scope."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -134,6 +135,18 @@ def test_the_commonest_words_are_kept_where_the_memory_does_not_hold_all(monkeyp
     words, spoken = _words(text.words, np.repeat([0, 1, 2, 3], [5, 60, 10, 20]), LABELS)
     assert words.tolist() == [COMMON, FIRST + 2, FIRST + 3]
     assert spoken.shape == (3, LABELS)
+
+
+def test_the_many_words_of_one_row_cost_no_memory_for_each_label():
+    rows, classes = np.arange(4000), 800
+    rare, common = np.arange(10 * len(rows)), 10 * len(rows) + rows % 100  # ten words that no other row has, and one of forty rows
+    pairs = np.stack([np.concatenate([rows.repeat(10), rows]), np.concatenate([rare, common])], axis=1)
+    tracemalloc.start()
+    kept, _ = _words(pairs, rows % classes, classes)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert kept.tolist() == sorted(set(common.tolist()))
+    assert most < 20e6  # bytes; a count for each word and label was 128 MB
 
 
 def test_too_many_labels_for_the_memory_are_left_out():

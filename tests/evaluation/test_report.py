@@ -187,6 +187,17 @@ def test_what_is_not_known_is_not_shown():
     assert "all go to review" in page.text
 
 
+def test_no_share_of_errors_is_drawn_as_allowed_where_labels_have_targets_of_their_own():
+    curve = risk_coverage(np.array([0.9, 0.8, 0.7]), np.array([True, True, False]))
+    one, several = (
+        render(made(["a", "b"], operation=Operation(Automation(3, 2, 0, 2, 0, asked), target, "told", curve))[0])
+        for asked, target in (("0.9", 0.9), ("0.9,a=0.8", None))
+    )
+    assert ">allowed<" in one
+    assert ">allowed<" not in several
+    assert ">wrong answers<" in several
+
+
 def test_rows_of_equal_confidence_are_answered_together():
     curve = risk_coverage(np.full(10, 0.5), np.arange(10) < 7)
     assert curve == ((1.0, pytest.approx(0.3)),)

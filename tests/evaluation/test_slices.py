@@ -21,8 +21,14 @@ def test_each_part_has_its_own_figures_and_the_weak_one_is_marked():
 
 
 def test_values_of_fewer_than_three_rows_are_not_named():
-    parts = slice_by_value(["chat"] * 5 + ["Mrs Miller", "Mr Smith", "", "", ""], answered([True] * 10))
-    assert [(part.name, part.rows) for part in parts] == [("chat", 5), ("(blank)", 3), ("(rare values)", 2)]
+    parts = slice_by_value(["chat"] * 5 + ["Mrs Miller", "Mr Smith", "Ms Young", "", "", ""], answered([True] * 11))
+    assert [(part.name, part.rows) for part in parts] == [("chat", 5), ("(blank)", 3), ("(rare values)", 3)]
+
+
+def test_no_part_tells_of_one_or_two_rows():
+    assert [part.name for part in slice_by_value(["chat"] * 5 + ["Mrs Miller", ""], answered([True] * 7))] == ["chat"]
+    assert [part.rows for part in slice_by_length(np.array([3, 4, 5, 5, 5, 6]), answered([True] * 6))] == [3]
+    assert slice_by_length(np.array([3, 4, 5, 6]), answered([True] * 4)) == ()
 
 
 def test_lengths_make_four_parts_that_hold_all_rows():

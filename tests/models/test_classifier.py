@@ -41,6 +41,12 @@ def test_config_keeps_how_many_documents_a_row_has():
     assert twin.output.shape == (None, 3, CLASSES)
 
 
+def test_a_head_for_packed_rows_computes_as_the_other_does():
+    packed = CnnHead(WIDTH, CLASSES, HEAD, dtype="mixed_bfloat16").of_documents(3)
+    assert packed.get_layer("convolution_2").compute_dtype == "bfloat16"
+    assert CnnHead(WIDTH, CLASSES, HEAD).of_documents(3).get_layer("convolution_2").compute_dtype == "float32"
+
+
 def test_a_logit_is_the_sum_of_bias_filters_and_mean():
     model = build_classifier(ENCODER, HEAD, CLASSES)
     weights = {weight.path: weight.numpy() for weight in model.head.weights}

@@ -274,6 +274,12 @@ def test_rows_of_several_labels_are_judged_whole():
     assert macro_f1 == pytest.approx((2 / 3 + 1) / 2)
 
 
+def test_a_label_that_no_row_has_costs_nothing():
+    multi_hot = np.array([[1, 0, 0], [0, 1, 0]], bool)
+    examples = Examples(no_inputs, np.ones(2, int), np.array([0, 1]), multi_hot=multi_hot)
+    assert examples.judged(np.where(multi_hot, 1.0, -1.0)) == (1.0, 1.0)
+
+
 def test_the_targets_of_several_labels_are_the_rows_own():
     multi_hot = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 1]], bool)
     examples = Examples(no_inputs, np.ones(3, int), np.array([0, 1, 2]), multi_hot=multi_hot)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from bertcnn.models.bert import Bert
 from bertcnn.models.weights import extract
 from bertcnn.settings import FULL
 from bertcnn.training.pieces import on_used_pieces, put_back, renumbered
@@ -26,3 +27,9 @@ def test_the_smaller_encoder_answers_alike_and_gives_back_what_it_has(make_rows,
             expected = before[name].copy()
             expected[used] += 1.0
         np.testing.assert_array_equal(value, expected.astype(np.float32), err_msg=name)
+
+
+def test_the_smaller_encoder_computes_in_the_others_precision(make_rows, tiny_encoder):
+    encoder = Bert(tiny_encoder().settings, dtype="mixed_bfloat16")
+    small, _ = on_used_pieces(encoder, make_rows(6, 0).token_ids, FULL)
+    assert small.get_layer("layer_0").compute_dtype == "bfloat16"

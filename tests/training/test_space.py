@@ -1,8 +1,13 @@
 """The settings that a search tries."""
 
+import numpy as np
 import pytest
 
-from bertcnn.settings import FROZEN, FULL
+from bertcnn.models.classifier import CnnHead
+from bertcnn.progress import Silent
+from bertcnn.settings import FROZEN, FULL, HeadSettings
+from bertcnn.training.fit import Examples, Fit
+from bertcnn.training.head import packed_head
 from bertcnn.training.space import Space
 
 LABELS = ["a"] * 30 + ["b"] * 10
@@ -26,7 +31,7 @@ class Ends:
 
 @pytest.mark.parametrize("recipe", ["frozen", "full"])
 def test_the_defaults_lie_inside_and_mean_the_defaults(recipe):
-    space = Space.of(recipe, LABELS, 10_000)
+    space = Space.of(recipe, LABELS, np.full(10_000, 20))
     defaults, low, high = space.defaults(), space.suggest(Ends(False)), space.suggest(Ends(True))
     assert defaults.keys() == low.keys() == high.keys()
     for name, value in defaults.items():
@@ -41,17 +46,22 @@ def test_the_defaults_lie_inside_and_mean_the_defaults(recipe):
 @pytest.mark.parametrize("highest", [False, True])
 @pytest.mark.parametrize("recipe", ["frozen", "full"])
 def test_every_point_is_a_setting(recipe, highest):
-    space = Space.of(recipe, LABELS, 300)
+    space = Space.of(recipe, LABELS, np.full(300, 20))
     training, head = space.changes(space.suggest(Ends(highest)))
     assert space.settings(training).epochs <= space.most_epochs
     assert max(head.window_sizes) <= 5
 
 
-def test_few_rows_have_the_epochs_that_the_recipe_gives_them():
-    assert Space.of("frozen", LABELS, 128).epochs == FROZEN.fewest_steps // 2
-    assert Space.of("full", LABELS, 128).epochs == FULL.epochs
+@pytest.mark.parametrize("rows", [150, 300, 3000])
+@pytest.mark.parametrize("settings", [FROZEN, FULL])
+def test_the_defaults_train_as_many_epochs_as_they_do_without_a_search(settings, rows):
+    lengths = np.random.default_rng(0).integers(6, 40, rows)
+    packing, head = packed_head(CnnHead(8, 2, HeadSettings(filters=4)), lengths, lengths, settings)
+    examples = Examples(lambda _: {}, lengths, np.arange(rows) % 2, packing)
+    training = Fit(head, examples, examples, settings, layers=0, seed=0, progress=Silent())
+    assert Space.of("full" if settings is FULL else "frozen", LABELS, lengths).epochs == training.epochs
 
 
 def test_class_weights_are_tried_where_labels_are_imbalanced():
-    assert "class_weight" in Space.of("frozen", LABELS, 100).defaults()
-    assert "class_weight" not in Space.of("frozen", ["a"] * 20 + ["b"] * 10, 100).defaults()
+    assert "class_weight" in Space.of("frozen", LABELS, np.full(100, 20)).defaults()
+    assert "class_weight" not in Space.of("frozen", ["a"] * 20 + ["b"] * 10, np.full(100, 20)).defaults()

@@ -44,6 +44,9 @@ def test_duplicates_stay_together_and_every_label_is_learned():
 def test_rows_of_which_none_can_be_held_out_are_refused():
     with pytest.raises(LabelError, match="none can be held out"):
         divide(["a 1", "a 2", "b 1", "b 2"], ["a", "a", "b", "b"])
+    alerts = [f"{'disk' if row % 2 else 'login'} {row} failed" for row in range(6000)]
+    with pytest.raises(LabelError, match="6000 rows of which none can be held out"):
+        divide(alerts, [text.split()[0] for text in alerts])
 
 
 def test_one_long_text_costs_the_others_nothing():

@@ -1,0 +1,85 @@
+"""The model card: figures, decisions, scope."""
+
+import numpy as np
+import pytest
+
+from bertcnn.evaluation.calibration import compare_calibration
+from bertcnn.evaluation.decisions import decide
+from bertcnn.evaluation.metrics import evaluate, evaluate_sets
+from bertcnn.evaluation.model_card import model_card
+from bertcnn.saved.bundle import BundleConfig, HeldOut
+from bertcnn.saved.scope import Scope
+from bertcnn.settings import EncoderSettings, HeadSettings, PrecisionTargets, TokenizerSettings
+
+NAMES = ("a|b", "bills\nand invoices")
+ROWS = 100
+SCOPE = Scope(directions=np.ones((1, 2), np.float32))
+
+
+def card(targets="0.9", *, scope=SCOPE, outside=4, several=False):
+    """Of a model with two labels that is right on the surer nine of ten rows."""
+    actual = [NAMES[row % 2] for row in range(ROWS)]
+    predicted = [NAMES[row % 2 if row < 90 else 1 - row % 2] for row in range(ROWS)]
+    confidence, right = np.linspace(1, 0.5, ROWS), np.arange(ROWS) < 90
+    held_out = HeldOut(
+        confidence=tuple(confidence.tolist()),
+        predicted=tuple(NAMES.index(name) for name in predicted),
+        right=tuple(right.tolist()),
+        out_of_scope=outside,
+    )
+    config = BundleConfig(
+        encoder=EncoderSettings(vocabulary_size=20, width=8, layers=1, heads=2, feed_forward_width=12, max_positions=64),
+        encoder_name="tiny",
+        head=HeadSettings(filters=4),
+        tokenizer=TokenizerSettings(max_tokens=64, head_tokens=16),
+        text_columns=("text",),
+        label_column="label",
+        label_separator=";" if several else None,
+        recipe="frozen",
+        seed=7,
+        versions={"bertcnn": "0"},
+        created_at="2026-01-02T00:00:00+00:00",
+    )
+    figures = evaluate(NAMES, actual, predicted)
+    if several:
+        figures = evaluate_sets(NAMES, [(name,) for name in actual], [(name,) for name in predicted])
+    decisions = decide(held_out, NAMES, PrecisionTargets.of(targets))
+    about = (("command", "bertcnn train 'a`b|c.csv'"),)
+    return model_card(config, figures, 1.25, compare_calibration(confidence, confidence, right), decisions, scope, about)
+
+
+def test_figures_and_names_stand_in_tables():
+    text = card()
+    assert "accuracy 0.9000, macro-F1 0.9000, weighted F1 0.9000" in text
+    assert r"| a\|b | 0.900 | 0.900 | 0.900 | 50 |" in text
+    assert "| bills and invoices |" in text
+    assert r"- a\|b called bills and invoices: 5 rows (10%)" in text
+    assert "`` bertcnn train 'a`b\\|c.csv' ``" in text
+    assert "seed 7" in text
+    assert "Texts over 64 tokens" in text
+
+
+def test_what_is_automatic_is_told_with_the_targets_of_labels():
+    assert "On these rows at 90% precision 91% of tickets are handled automatically, 9% go to review" in card()
+    text = card(r"0.9,a|b=0.8")
+    assert "at 90% precision ('a|b' 80%)" in text
+    assert r"a\|b, which needs 80%: from a confidence of 0.5" in text
+    assert "all go to review, from all rows, since too few were called so" in card("0.9,a|b=0.999")
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {},
+            "still gets one of them; one that looks unlike all it learned from goes to review as out of scope, as 4 of these 104 rows do.",
+        ),
+        ({"several": True}, "may get one; one that gets no label, or looks unlike all it learned from goes to review"),
+        (
+            {"scope": Scope(), "outside": 0},
+            "still gets one of them; too few rows, or too many labels, to tell which texts are out of scope.",
+        ),
+    ],
+)
+def test_it_claims_the_scope_that_the_model_has(changes, told):
+    assert told in card(**changes).replace("\n", " ")
