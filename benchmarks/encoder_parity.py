@@ -16,11 +16,12 @@ import numpy as np
 
 from benchmarks.environment import ask_peer
 from bertcnn.cli.quiet import load_keras
-from bertcnn.encoders.checkpoint import HEADS, Checkpoint, read_checkpoint, weight_shapes
+from bertcnn.encoders.checkpoint import HEADS, Checkpoint, read_checkpoint
 from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.download import fetch_encoder
 from bertcnn.encoders.export import export_encoder
 from bertcnn.encoders.folder import Pieces, write_encoder
+from bertcnn.models.shapes import pretraining_shapes
 from bertcnn.settings import EncoderSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
 
@@ -38,7 +39,7 @@ def random_encoder(folder: Path, vocabulary: tuple[str, ...]) -> Path:
     settings, generator = EncoderSettings.of_size("tiny", len(vocabulary)), np.random.default_rng(0)
     tensors = {
         name: generator.normal(1 if name.endswith("gamma") else 0, 0.1, shape).astype(np.float32)
-        for name, shape in weight_shapes(settings).items()
+        for name, shape in pretraining_shapes(settings).items()
     }
     folder.mkdir()
     write_encoder(folder, Checkpoint(settings, tensors), Pieces(vocabulary, lowercase=True))

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from bertcnn.encoders.checkpoint import Checkpoint, head_of, weight_shapes
+from bertcnn.encoders.checkpoint import Checkpoint, head_of
 from bertcnn.encoders.folder import Pieces, write_encoder
 from bertcnn.errors import EncoderError, SettingsError
 from bertcnn.fill_mask import fill_mask
+from bertcnn.models.shapes import pretraining_shapes
 from bertcnn.settings import EncoderSettings
 
 VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "rome", "is", "the", "of", "italy", ".", "capital", "king", "##s")
@@ -16,7 +17,7 @@ SETTINGS = EncoderSettings(vocabulary_size=len(VOCABULARY), width=16, layers=1, 
 def write(folder, *, heads=("pooler", "mlm", "nsp")):
     """An encoder that knows nothing of the other words, and prefers "capital", then "king", by the bias of its MLM head."""
     folder.mkdir()
-    tensors = {name: np.zeros(shape, np.float32) for name, shape in weight_shapes(SETTINGS).items() if head_of(name) in (None, *heads)}
+    tensors = {name: np.zeros(shape, np.float32) for name, shape in pretraining_shapes(SETTINGS).items() if head_of(name) in (None, *heads)}
     if "mlm" in heads:
         tensors["mlm/bias"][[VOCABULARY.index("capital"), VOCABULARY.index("king")]] = np.log([60, 28])
     write_encoder(folder, Checkpoint(SETTINGS, tensors), Pieces(VOCABULARY, lowercase=True))
@@ -31,7 +32,7 @@ def test_the_head_decides_and_probabilities_are_among_all_pieces(tmp_path):
 def test_every_gap_is_guessed_from_its_own_place(tmp_path):
     folder = write(tmp_path / "encoder")
     generator = np.random.default_rng(0)
-    tensors = {name: generator.normal(size=shape).astype(np.float32) for name, shape in weight_shapes(SETTINGS).items()}
+    tensors = {name: generator.normal(size=shape).astype(np.float32) for name, shape in pretraining_shapes(SETTINGS).items()}
     for path in folder.iterdir():
         path.unlink()
     write_encoder(folder, Checkpoint(SETTINGS, tensors), Pieces(VOCABULARY, lowercase=True))

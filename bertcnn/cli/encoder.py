@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bertcnn.cli.options import Force, Label, Text
 from bertcnn.cli.telling import tell
 
 encoder_app = typer.Typer(help="Pretrained encoders: list them, fetch one, look at one, export one.", no_args_is_help=True)
@@ -75,7 +76,7 @@ def info(name: Name) -> None:
 def export(
     name: Name,
     to: Annotated[Path, typer.Option("--to", help="Folder for it.", show_default=False)],
-    force: Annotated[bool, typer.Option("--force", help="Replace an encoder that is there.")] = False,
+    force: Force = False,
 ) -> None:
     """Write an encoder as a folder that transformers and sentence-transformers load."""
     from bertcnn.cli.progress import show_progress
@@ -98,8 +99,8 @@ def compare(
     test: Annotated[Path | None, typer.Option(help="Labelled file to test on.", show_default="three tenths of DATA")] = None,
     rows: Annotated[int | None, typer.Option(help="Rows of each label to learn from.", show_default="all")] = None,
     seeds: Annotated[int, typer.Option(help="Classifiers trained from each encoder.")] = 5,
-    text: Annotated[str | None, typer.Option(help="Text column, or several with commas between.", show_default="guessed")] = None,
-    label: Annotated[str | None, typer.Option(help="Label column.", show_default="guessed")] = None,
+    text: Text = None,
+    label: Label = None,
     multi_label: Annotated[str, typer.Option(help="no: a cell is one label, whatever is in it.", show_default="found out")] = "auto",
 ) -> None:
     """Say whether classifiers from NEW are better than those from OLD, with several seeds and an interval."""

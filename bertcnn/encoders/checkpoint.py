@@ -19,6 +19,7 @@ from bertcnn.encoders.keras_hub import is_preset, read_preset_settings
 from bertcnn.encoders.keras_hub_weights import read_preset_tensors
 from bertcnn.encoders.layout import WEIGHTS
 from bertcnn.errors import EncoderError, one_line
+from bertcnn.models.shapes import pretraining_shapes
 from bertcnn.settings import EncoderSettings
 
 # Our weight's name -> Hugging Face's (transformers/models/bert/modeling_bert.py); a layer's names stand behind its number
@@ -98,27 +99,6 @@ def published_name(name: str) -> str:
     return f"encoder.layer.{layer.removeprefix('layer_')}.{_INSIDE_LAYER[part]}.{_PARAMETERS[parameter]}"
 
 
-def weight_shapes(settings: EncoderSettings) -> dict[str, tuple[int, ...]]:
-    """The shape of every weight of an encoder and its heads, by our names."""
-    width, inner = settings.width, settings.feed_forward_width
-    dense: dict[str, tuple[int, int]] = {f"attention/{part}": (width, width) for part in ("query", "key", "value", "output")}
-    dense |= {"expand": (width, inner), "contract": (inner, width)}
-    shapes: dict[str, tuple[int, ...]] = {
-        "embeddings/tokens": (settings.vocabulary_size, width),
-        "embeddings/positions": (settings.max_positions, width),
-        "embeddings/segments": (settings.segment_types, width),
-        "mlm/bias": (settings.vocabulary_size,),
-    }
-    layers = [f"layer_{number}" for number in range(settings.layers)]
-    everywhere = {f"{layer}/{part}": shape for layer in layers for part, shape in dense.items()}
-    for part, shape in (everywhere | {"pooler": (width, width), "mlm/transform": (width, width), "nsp": (width, 2)}).items():
-        shapes |= {f"{part}/kernel": shape, f"{part}/bias": shape[1:]}
-    norms = [f"{layer}/{part}" for layer in layers for part in ("attention_norm", "output_norm")]
-    for part in ("embeddings/normalize", *norms, "mlm/normalize"):
-        shapes |= {f"{part}/gamma": (width,), f"{part}/beta": (width,)}
-    return shapes
-
-
 # === Reading ===
 
 
@@ -179,7 +159,7 @@ def checkpoint_of(settings: EncoderSettings, published: Mapping[str, np.ndarray]
     published = dict(published)
     if _DECODER_BIAS in published:
         published.setdefault(_OUTSIDE_LAYERS["mlm/bias"], published[_DECODER_BIAS])
-    shapes, tensors, missing = weight_shapes(settings), {}, []
+    shapes, tensors, missing = pretraining_shapes(settings), {}, []
     for name, shape in shapes.items():
         theirs = published_name(name)
         if head_of(name) not in (None, *heads):

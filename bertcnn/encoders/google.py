@@ -7,12 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from bertcnn.encoders.checkpoint import Checkpoint, head_of, published_name, weight_shapes
+from bertcnn.encoders.checkpoint import Checkpoint, head_of, published_name
 from bertcnn.encoders.config import settings_of
 from bertcnn.encoders.converted import OtherLayout
 from bertcnn.encoders.folder import Pieces, write_encoder
 from bertcnn.encoders.layout import VOCABULARY
 from bertcnn.errors import EncoderError, one_line
+from bertcnn.models.shapes import pretraining_shapes
 from bertcnn.settings import EncoderSettings
 from bertcnn.text.wordpiece import read_vocabulary
 
@@ -101,7 +102,7 @@ def read_google_checkpoint(folder: Path) -> Checkpoint:
     settings = read_google_settings(folder)
     reader, stored = _open(folder)
     tensors: dict[str, np.ndarray] = {}
-    for name, shape in weight_shapes(settings).items():
+    for name, shape in pretraining_shapes(settings).items():
         theirs = google_name(name)
         there = shape[::-1] if name in _TRANSPOSED else shape
         if theirs not in stored and head_of(name) is not None and not any(_head_there(stored, name)):

@@ -20,6 +20,7 @@ from openvino import opset13 as ops
 
 from bertcnn.disk.files import MORE_ROOM
 from bertcnn.errors import BundleError, OutputError, one_line
+from bertcnn.models.shapes import classifier_shapes
 from bertcnn.settings import EncoderSettings, HeadSettings
 
 # nodes that stay in float32 when the others become int8
@@ -93,23 +94,6 @@ def _encoder(tensors: Mapping[str, np.ndarray], token_ids: Node, padding_mask: N
     for index in range(settings.layers):
         hidden = _block(_below(tensors, f"layer_{index}"), hidden, bias, settings)
     return hidden
-
-
-def classifier_shapes(encoder: EncoderSettings, head: HeadSettings, classes: int) -> dict[str, tuple[int, ...]]:
-    """The shape of each weight of a classifier, by name: what a bundle of these settings holds."""
-    width, inner = encoder.width, encoder.feed_forward_width
-    affine = {"query": (width, width), "key": (width, width), "value": (width, width), "output": (width, width)}
-    dense = {f"attention/{name}": shape for name, shape in affine.items()} | {"expand": (width, inner), "contract": (inner, width)}
-    block = {f"{name}/kernel": shape for name, shape in dense.items()} | {f"{name}/bias": shape[1:] for name, shape in dense.items()}
-    block |= {f"{norm}/{part}": (width,) for norm in ("attention_norm", "output_norm") for part in ("gamma", "beta")}
-    tables = {"tokens": encoder.vocabulary_size, "positions": encoder.max_positions, "segments": encoder.segment_types}
-    shapes: dict[str, tuple[int, ...]] = {f"embeddings/{name}": (rows, width) for name, rows in tables.items()}
-    shapes |= {f"embeddings/normalize/{part}": (width,) for part in ("gamma", "beta")}
-    shapes |= {f"layer_{index}/{name}": shape for index in range(encoder.layers) for name, shape in block.items()}
-    for window in head.window_sizes:
-        shapes |= {f"convolution_{window}/kernel": (window, width, head.filters), f"convolution_{window}/bias": (head.filters,)}
-    features = len(head.window_sizes) * head.filters + width
-    return shapes | {"logits/kernel": (features, classes), "logits/bias": (classes,)}
 
 
 def _check_shapes(tensors: Mapping[str, np.ndarray], wanted: Mapping[str, tuple[int, ...]]) -> None:

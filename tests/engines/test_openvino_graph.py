@@ -6,7 +6,7 @@ import pytest
 from bertcnn.data.batches import plan_compiled
 from bertcnn.engines.keras_engine import KerasEngine
 from bertcnn.engines.openvino_engine import OpenVINOEngine
-from bertcnn.engines.openvino_graph import classifier_graph, classifier_shapes
+from bertcnn.engines.openvino_graph import classifier_graph
 from bertcnn.errors import BundleError
 from bertcnn.models.classifier import BertCnn, CnnHead, build_classifier
 from bertcnn.models.weights import extract
@@ -71,12 +71,6 @@ def test_a_logit_is_the_sum_of_its_filters_and_the_mean(minilm_folder):
     )["sequence_output"]
     parts = np.concatenate([ours.evidence.activations[2], hidden[0].mean(axis=0)])
     np.testing.assert_allclose(ours.logits[2], bias + parts @ kernel, atol=1e-4)
-
-
-def test_the_shapes_are_those_of_the_keras_model():
-    encoder, head = EncoderSettings(**SHAPE), HeadSettings(window_sizes=(2, 3), filters=6)
-    model = build_classifier(encoder, head, 5)
-    assert classifier_shapes(encoder, head, 5) == {weight.path: tuple(weight.shape) for weight in model.weights}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,55 @@
+"""The shapes of all weights, by name, without building a model.
+
+Neither Keras nor NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bertcnn.settings import EncoderSettings, HeadSettings
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def encoder_shapes(settings: EncoderSettings) -> Shapes:
+    """Of an encoder without its pooler."""
+    width, inner = settings.width, settings.feed_forward_width
+    dense = {f"attention/{part}": (width, width) for part in ("query", "key", "value", "output")}
+    dense |= {"expand": (width, inner), "contract": (inner, width)}
+    layers = [f"layer_{number}" for number in range(settings.layers)]
+    tables = {"tokens": settings.vocabulary_size, "positions": settings.max_positions, "segments": settings.segment_types}
+    return {
+        **{f"embeddings/{name}": (rows, width) for name, rows in tables.items()},
+        **_dense({f"{layer}/{part}": shape for layer in layers for part, shape in dense.items()}),
+        **_norms(["embeddings/normalize", *(f"{layer}/{part}" for layer in layers for part in ("attention_norm", "output_norm"))], width),
+    }
+
+
+def pretraining_shapes(settings: EncoderSettings) -> Shapes:
+    """Of an encoder with its pooler and the heads of pretraining."""
+    width = settings.width
+    heads = {"pooler": (width, width), "mlm/transform": (width, width), "nsp": (width, 2)}
+    return {
+        **encoder_shapes(settings),
+        **_dense(heads),
+        **_norms(["mlm/normalize"], width),
+        "mlm/bias": (settings.vocabulary_size,),
+    }
+
+
+def classifier_shapes(encoder: EncoderSettings, head: HeadSettings, classes: int) -> Shapes:
+    """Of an encoder with a CNN head: what a saved model of these settings holds."""
+    shapes = encoder_shapes(encoder)
+    for window in head.window_sizes:
+        shapes |= {f"convolution_{window}/kernel": (window, encoder.width, head.filters), f"convolution_{window}/bias": (head.filters,)}
+    return {**shapes, **_dense({"logits": (len(head.window_sizes) * head.filters + encoder.width, classes)})}
+
+
+def _dense(kernels: dict[str, tuple[int, int]]) -> Shapes:
+    """Dense layers, by the shapes of their kernels."""
+    return {f"{name}/kernel": shape for name, shape in kernels.items()} | {f"{name}/bias": shape[1:] for name, shape in kernels.items()}
+
+
+def _norms(names: Iterable[str], width: int) -> Shapes:
+    return {f"{name}/{part}": (width,) for name in names for part in ("gamma", "beta")}
