@@ -648,8 +648,6 @@ def test_a_folder_whose_weights_are_no_safetensors_is_told(folder):
 
 
 def test_fetching_needs_no_keras():
-    script = (
-        "import sys, bertcnn.encoders.download; sys.exit({'keras', 'tensorflow', 'jax', 'torch'} & set(sys.modules) or 0)"
-    )
+    script = "import sys, bertcnn.encoders.download; sys.exit({'keras', 'tensorflow', 'jax', 'torch'} & set(sys.modules) or 0)"
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (finished.returncode, finished.stderr) == (0, "")
