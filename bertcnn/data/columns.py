@@ -48,7 +48,7 @@ _ID_WORDS = _list("id uuid guid key number nr no ref reference case ticket numme
 _TIME_WORDS = _list("date time timestamp created received opened datum zeit erstellt fecha hora data heure cree czas дата")
 
 _DATE = re.compile(r"\s*(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}/\d{1,2}/\d{1,2})([T ,]|\s*$)")
-_NUMBER = re.compile(r"\s*[-+]?[\d.,\s]*\d[\d.,\s]*(e[-+]?\d+)?\s*%?\s*", re.IGNORECASE)
+_NUMBER = re.compile(r"\s*+[-+]?[.,\s]*+\d[\d.,\s]*+(e[-+]?\d++)?\s*+%?\s*+", re.IGNORECASE)  # possessive: in linear time
 
 
 def free_names(wanted: Iterable[str], given: Iterable[str]) -> tuple[str, ...]:

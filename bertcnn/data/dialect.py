@@ -125,7 +125,9 @@ def _legacy_encoding(lines: list[bytes]) -> str:
     """
     import charset_normalizer
 
-    text = b"\n".join(lines)[:_NON_ASCII_BYTES]
+    text = b"\n".join(lines)
+    if len(text) > _NON_ASCII_BYTES:  # whole lines, since the codecs of Asia refuse a character that is cut
+        text = text[: text.rfind(b"\n", 0, _NON_ASCII_BYTES) + 1] or text[:_NON_ASCII_BYTES]
     matches = charset_normalizer.from_bytes(text, cp_isolation=_CANDIDATES)
     western = next((match for match in matches if "cp1252" in match.could_be_from_charset), None)
     others = [match for match in matches if match is not western]

@@ -300,7 +300,7 @@ class _ParquetSource:
         import pyarrow
         import pyarrow.parquet
 
-        self._errors = (pyarrow.ArrowException, OSError)
+        self._errors = (pyarrow.ArrowException, OSError, UnicodeDecodeError)  # the last one of names of columns
         self._path = path
         try:
             self._file = pyarrow.parquet.ParquetFile(path)

@@ -250,6 +250,7 @@ def companion(path: Path, ending: str) -> Path:
         >>> companion(Path("scored.csv"), ".rejects.csv").name
         'scored.csv.rejects.csv'
     """
+    path = path if path.name not in ("", "..") else Path(os.path.realpath(path))  # "." and ".." have a name only there
     whole = os.fsencode(path.name)
     name = path.name if len(whole) <= _LONGEST_NAME else f"{path.name[:NAME_CHARACTERS]}-{blake2b(whole, digest_size=8).hexdigest()}"
     return path.with_name(name + ending)

@@ -37,7 +37,7 @@ class _Leak:
     kind: str
     label: str
     rows: tuple[int, ...]
-    share: float  # of the label's rows
+    share: float  # of the label's different texts
 
 
 def check_marks(patient: Patient, labels: Mapping[int, str]) -> list[Finding]:
@@ -47,17 +47,19 @@ def check_marks(patient: Patient, labels: Mapping[int, str]) -> list[Finding]:
         patient: the file.
         labels: of the rows that have both text and label.
     """
-    sizes = Counter(labels.values())
+    first_rows = [row for row in patient.first_rows.values() if row in labels]  # a text that comes again proves nothing new
+    sizes = Counter(labels[row] for row in first_rows)
     seen: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for row in patient.first_rows.values():  # a text that comes again proves nothing new
-        if row in labels:
-            for mark in _marks(patient.texts[row]):
-                seen[mark].append(row)
+    for row in first_rows:
+        for mark in _marks(patient.texts[row]):
+            seen[mark].append(row)
     leaks = [leak for (kind, mark), rows in seen.items() if (leak := _leak(kind, mark, rows, labels, sizes))]
     leaks = _different(leaks)
     if not leaks:
         return []
-    affected = {row: f"{leak.kind} {named(leak.mark)} gives the label away" for leak in leaks for row in leak.rows}
+    told = {row: f"{leak.kind} {named(leak.mark)} gives the label away" for leak in leaks for row in leak.rows}
+    first_of = {row: patient.first_rows[patient.texts[row].strip()] for row in labels}
+    affected = {row: told[first] for row, first in first_of.items() if first in told and labels[row] == labels[first]}
     codes = any(leak.kind != "word" for leak in leaks)
     give = "gives" if len(leaks) == 1 else "give"
     return [

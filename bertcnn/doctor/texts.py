@@ -119,8 +119,10 @@ def _conflicts(patient: Patient, repeated: Sequence[Sequence[int]], labels: Sequ
         return []
     affected: dict[int, str] = {}
     for rows in torn:
+        first = next(row for row in rows if labels[row])
+        second = next(row for row in rows if labels[row] not in ("", labels[first]))
         for row in rows:
-            other = next(one for one in rows if labels[one] not in ("", labels[row])) if labels[row] else rows[0]
+            other = second if labels[row] == labels[first] else first
             affected[row] = f"same text as line {patient.lines[other]}, which is labelled {named(labels[other])}"
     return [
         Finding(

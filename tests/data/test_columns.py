@@ -214,3 +214,9 @@ def test_a_file_without_a_header_is_suspected_by_a_columns_name():
     for header, suspected in ((("why was I charged twice this month", "billing"), True), (("text", "label"), False)):
         for choice in (guess_columns(Chunk(header, rows * 4, list(range(8)))), guess_text_columns(Chunk(header, rows * 4, list(range(8))))):
             assert ("if the file has no header" in choice.reasons["text"]) == suspected
+
+
+@pytest.mark.parametrize("cell", ["1" * 200_000 + "x", "1" + " " * 20_000 + "x", "-1.5e3 %", "1 000,50", "٣"])
+def test_a_cell_of_many_digits_is_looked_at_once(cell):
+    sample = Chunk(("number", "text"), [(cell, "the router is dead"), (cell, "no signal at all")], [2, 3])
+    assert guess_text_columns(sample).text == ("text",)

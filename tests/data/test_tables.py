@@ -224,6 +224,29 @@ def test_other_legacy_encodings_are_found(tmp_path, encoding, text):
     assert read(save(tmp_path, f"text,label\n{text},a\n{text},b\n", encoding=encoding))[0] == [(text, "a"), (text, "b")]
 
 
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp932", "回線が朝から不安定で、動画が途中で止まります"),
+        ("gb18030", "路由器坏了，请帮忙，谢谢"),
+        ("cp949", "라우터가 작동하지 않습니다 도와주세요"),
+    ],
+)
+def test_a_large_file_in_an_encoding_of_asia_is_not_cut_inside_a_character(tmp_path, encoding, text):
+    for shift in ("", "x"):  # with one of the two the 65,536th byte is inside a character
+        rows = [(f"{shift}{text}{row % 3 * text[-1]}", "ab"[row % 2]) for row in range(4000)]
+        content = "text,label\n" + "".join(f"{cell},{label}\n" for cell, label in rows)
+        assert read(save(tmp_path, content, encoding=encoding))[0] == rows
+
+
+def test_parquet_with_a_column_name_that_is_no_utf_8_is_refused(tmp_path):
+    path = tmp_path / "in.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"text": ["a"], "zzzzlabel": ["b"]}), path)
+    path.write_bytes(path.read_bytes().replace(b"zzzzlabel", b"\xff\xfezzlabel"))
+    with pytest.raises(TableError, match="cannot be read as Parquet"):
+        read(path)
+
+
 def test_latin_1_deep_in_a_large_file_is_found(tmp_path):
     path = save(tmp_path, "text,label\n" + "no signal at all,a\n" * 600_000 + "café,b\n" * 60_000, encoding="latin-1")
     with open_table(path) as reader:

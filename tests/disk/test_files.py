@@ -27,6 +27,14 @@ def place(target: Path, content: str, *, replace: bool) -> None:
         put_in_place(build(work, content), target, work, replace=replace)
 
 
+def test_a_companion_of_the_current_folder_lies_beside_it(tmp_path, monkeypatch):
+    (tmp_path / "models" / "inner").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "models")
+    assert companion(Path(), ".rejects.csv") == tmp_path / "models.rejects.csv"
+    monkeypatch.chdir(tmp_path / "models" / "inner")
+    assert companion(Path(".."), ".rejects.csv") == tmp_path / "models.rejects.csv"
+
+
 def test_a_companion_of_a_long_name_still_fits(tmp_path):
     assert companion(tmp_path / "a.csv", ".journal") == tmp_path / "a.csv.journal"
     names = [companion(tmp_path / ("ü" * 124 + ending), ".rejects.csv") for ending in (".csv", ".tsv")]

@@ -185,6 +185,27 @@ def test_a_mark_that_gives_the_label_away_is_found(make_sick, mark, look):
     assert set(finding.rows) >= set(range(0, 90, 3))
 
 
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_mark_is_of_as_many_rows_however_often_texts_come(look, times):
+    rows = healthy()
+    tagged(rows)
+    finding = look(rows * times).finding("leaks_in_text")
+    assert any("100% of 'billing'" in example.says for example in finding.examples)
+    assert set(finding.rows) >= {row for row in range(90 * times) if row % 90 % 3 == 0}
+
+
+def test_a_row_without_a_label_is_told_a_label_of_the_same_text(look):
+    rows = healthy()
+    same = "the very same text about nothing"
+    rows += [[str(900 + place), same, label] for place, label in enumerate(["", "billing", "hardware", ""])]
+    told = look(rows).finding("conflicting_labels").rows
+    first = len(rows) - 4
+    billing, hardware = (
+        f"same text as line {first + 2 + place}, which is labelled '{name}'" for place, name in ((1, "billing"), (2, "hardware"))
+    )
+    assert [told[first + place] for place in range(4)] == [billing, hardware, billing, billing]
+
+
 def test_a_mark_of_all_labels_is_no_leak(look):
     rows = healthy()
     for row in rows:
