@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import codecs
-import datetime
-import json
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from bertcnn.data.cells import MOST_COLUMNS, name_columns, plain_text, well_formed
 from bertcnn.data.delimited import MAX_CELL_CHARACTERS, BrokenRowError, Reject, Row, RowReader, long_cell
 from bertcnn.data.dialect import find_encoding, sample_bytes, sniff
 from bertcnn.data.formats import FileKind
-from bertcnn.data.lines import LONGEST_LINE, TextFile, undecodable
+from bertcnn.data.json_lines import JsonLinesSource
+from bertcnn.data.lines import TextFile, undecodable
 from bertcnn.errors import TableError, one_line
 
 __all__ = ["MAX_CELL_CHARACTERS", "Reject", "Row", "RowSource", "open_source"]
 
-_MOST_COLUMNS = 16_384
 _BATCH_ROWS = 1024
-_DEEPEST = 8  # objects in objects that make columns of their own; deeper ones are cells of JSON
-_LARGEST_WHOLE = 1e22  # of a card, an order, a phone; above it a float's text has an exponent
 
 
 class RowSource(Protocol):
@@ -53,54 +48,8 @@ def open_source(path: Path, kind: FileKind, delimiter: str | None, encoding: str
     if kind.format == "xlsx":
         return _ExcelSource(path)
     if kind.format == "jsonl":
-        return _JsonLinesSource(path, kind, encoding)
+        return JsonLinesSource(path, kind, encoding)
     return _DelimitedSource(path, kind, delimiter, encoding, quote)
-
-
-def name_columns(names: Iterable[str]) -> tuple[str, ...]:
-    """Column names that are neither empty nor used twice.
-
-    Example:
-        >>> name_columns(["text", " text", ""])
-        ('text', 'text_2', 'column_3')
-    """
-    given = [name.strip().lstrip("\ufeff") for name in names]
-    columns: dict[str, None] = {}
-    used, numbers = set(given), Counter[str]()  # the last number that each name was tried with
-    for place, name in enumerate(given, 1):
-        wanted = name or f"column_{place}"
-        chosen = wanted
-        while chosen in columns or (chosen != name and chosen in used):
-            numbers[wanted] = max(numbers[wanted], 1) + 1
-            chosen = f"{wanted}_{numbers[wanted]}"
-        columns[chosen] = None
-    return tuple(columns)
-
-
-def plain_text(value: object) -> str:
-    """A value of Parquet or Excel as text: nothing for a null, 7 for 7.0, dates in ISO form.
-
-    Example:
-        >>> plain_text(7.0), plain_text(0.1), plain_text(None), plain_text(datetime.datetime(2024, 1, 5, 10))
-        ('7', '0.1', '', '2024-01-05 10:00:00')
-    """
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        if math.isnan(value):
-            return ""
-        return str(int(value)) if value.is_integer() and abs(value) < _LARGEST_WHOLE else repr(value)
-    if isinstance(value, datetime.datetime):
-        return value.isoformat(sep=" ")
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, list | dict | tuple):
-        return json.dumps(value, ensure_ascii=False, default=plain_text)
-    return str(value)
 
 
 def _unreadable(path: Path, wanted: str, error: Exception) -> TableError:
@@ -146,10 +95,10 @@ class _DelimitedSource:
                 expected="the encoding the file was saved in",
                 fix="save the table again as CSV in UTF-8",
             )
-        if len(header) > _MOST_COLUMNS or long_cell(header):
+        if len(header) > MOST_COLUMNS or long_cell(header):
             raise TableError(
                 f"the first line of {str(path)!r} is no header: {len(header):,} cells, {one_line(header[0], 40)} ...",
-                expected=f"at most {_MOST_COLUMNS:,} column names",
+                expected=f"at most {MOST_COLUMNS:,} column names",
                 fix="put the names of the columns into the first line",
             )
         return name_columns(header)
@@ -171,122 +120,6 @@ def _decoded_start(block: bytes, encoding: str) -> tuple[str, str]:
     newline = "\n" if "\n" in text or "\r" not in text else "\r"
     whole = text[: text.rfind(newline) + 1] or text
     return (whole.replace("\r", "\n") if newline == "\r" else whole), newline
-
-
-class _JsonLinesSource:
-    """One JSON object a line; its columns are the keys of all lines, in order of appearance, those of objects in it as "ticket.body"."""
-
-    delimiter: str | None = None
-    remark: str = ""
-
-    def __init__(self, path: Path, kind: FileKind, encoding: str | None) -> None:
-        self.encoding: str | None = find_encoding(path, kind, sample_bytes(path, kind.gzipped), encoding)
-        self._open: Callable[[], TextFile] = lambda: TextFile(path, kind.gzipped, self.encoding or "utf-8")
-        keys: dict[_Keys, None] = {}
-        blank = True
-        with self._open() as lines:
-            for line in lines:
-                blank = blank and not line.strip()
-                found = _json_object(line)
-                if isinstance(found, dict):
-                    keys.update(dict.fromkeys(islice((key for key, _ in _leaves(found) if key not in keys), _MOST_COLUMNS - len(keys))))
-        if not keys:
-            raise TableError(
-                f"{str(path)!r} holds {'blank lines only' if blank else 'no line that is a JSON object with keys'}",
-                expected='lines such as {"text": "no signal", "label": "hardware"}',
-                fix="export it as JSON Lines, one object a line, or as .csv",
-            )
-        self._keys = list(keys)
-        self.columns = name_columns(_whole(".".join(keys)) for keys in self._keys)
-        self._file = self._open()
-
-    def rows(self, reject: Reject) -> Iterator[Row]:
-        known = set(self._keys)
-        for number, line in enumerate(self._file, 1):
-            if not line.strip():
-                continue
-            found = _json_object(line)
-            if isinstance(found, str):
-                reject(number, found, line)
-                continue
-            try:
-                values = dict(_leaves(found))
-                nested = any(isinstance(value, list | dict) for value in values.values())
-                numbers = dict(_leaves(json.loads(line.lstrip("\ufeff")))) if nested else {}
-                cells = tuple(_json_text(values.get(key), numbers.get(key)) for key in self._keys)
-            except ValueError as error:  # a nested number of thousands of digits
-                reject(number, f"invalid JSON: {error}", line)
-                continue
-            fault = long_cell(cells) or (None if known.issuperset(values) else f"more than {_MOST_COLUMNS:,} different keys in the file")
-            if fault:
-                reject(number, fault, line)
-            else:
-                yield number, cells
-
-    def position(self) -> int:
-        return self._file.position()
-
-    def close(self) -> None:
-        self._file.close()
-
-
-class _Pairs(dict[str, Any]):
-    """A JSON object, refusing a key that comes twice."""
-
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        super().__init__(pairs)
-        if len(self) < len(pairs):
-            raise ValueError("a key that comes twice")
-
-
-_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_Pairs)
-
-
-_Keys = tuple[str, ...]
-
-
-def _leaves(found: Mapping[str, Any], above: _Keys = ()) -> Iterator[tuple[_Keys, Any]]:
-    """Every value with the keys that lead to it. Objects in the object are gone into, lists are values."""
-    for key, value in found.items():
-        if isinstance(value, dict) and value and len(above) < _DEEPEST:
-            yield from _leaves(value, (*above, key))
-        else:
-            yield (*above, key), value
-
-
-def _json_object(line: str) -> dict[str, Any] | str:
-    """The object on a line, its numbers as they are spelled, or why there is none."""
-    if len(line) > LONGEST_LINE:
-        return f"a line of more than {LONGEST_LINE:,} characters; a cell may have {MAX_CELL_CHARACTERS:,}"
-    if undecodable(line):
-        return "bytes that are not text in this encoding"
-    try:
-        found = _DECODER.decode(line.lstrip("\ufeff"))
-    except json.JSONDecodeError as error:
-        return f"invalid JSON: {error.msg} at character {error.colno}"
-    except RecursionError:
-        return "invalid JSON: nested too deeply"
-    except ValueError as error:
-        return f"invalid JSON: {error}"
-    return found if isinstance(found, dict) else f"JSON, but not an object: it is {_json_kind(found)}"
-
-
-def _json_kind(value: object) -> str:
-    if value is None:
-        return "null"
-    return {list: "a list", bool: "true or false"}.get(type(value), "a single value")
-
-
-def _json_text(value: object, with_numbers: object) -> str:
-    """The cell for a value: nested ones as JSON, as they were read with their numbers as numbers."""
-    if isinstance(value, list | dict):
-        value = json.dumps(with_numbers, ensure_ascii=False)
-    return _whole(plain_text(value))
-
-
-def _whole(text: str) -> str:
-    r"""`text` with each lone surrogate, as in "\ud83d" of a text cut inside an emoji, replaced by U+FFFD."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace") if undecodable(text) else text
 
 
 class _ParquetSource:
@@ -315,7 +148,7 @@ class _ParquetSource:
         try:
             for batch in self._file.iter_batches(batch_size=_BATCH_ROWS):
                 columns = [
-                    [_whole(plain_text(value)) for value in _values(column)]
+                    [well_formed(plain_text(value)) for value in _values(column)]
                     for column in _flat(pyarrow.Table.from_batches([batch])).columns
                 ]
                 for row in zip(*columns, strict=True):

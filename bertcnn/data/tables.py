@@ -254,7 +254,8 @@ def open_table(
     written to `rejects`; accepted + rejected = rows in the file. A CSV row with fewer cells than the header is rejected, since a row that
     was cut off looks the same as one whose last cells were left out; cells beyond the header's are dropped if all are empty.
 
-    Objects in objects of JSONL, and the fields of Parquet's structures, are columns of their own, named "ticket.body"; lists are JSON.
+    Objects in objects of JSONL, and the fields of Parquet's structures, are columns of their own, named "ticket.body"; lists are JSON, and
+    so are objects of JSONL that have more than 1,000 different keys at one place, such as dates.
 
     Of an Excel file the first sheet is read that is neither hidden nor empty, decompressed as a whole by the library that reads it; a
     Parquet file needs memory for one row group. JSONL files are read twice, first for their keys.

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from bertcnn.data.cells import well_formed
 from bertcnn.data.formats import KNOWN_EXTENSIONS, kind_of
 from bertcnn.data.sinks import Sink, open_sink
 from bertcnn.disk.files import DISK_FULL, NAME_CHARACTERS, check_outside_models, give_name, sync_folder, try_lock
@@ -187,7 +188,7 @@ class TableWriter:
         try:
             "".join(cells).encode()
         except UnicodeEncodeError:  # lone surrogates, which no format can hold
-            cells = [cell.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace") for cell in cells]
+            cells = [well_formed(cell) for cell in cells]
         return cells
 
 

@@ -13,9 +13,9 @@ import pyarrow.parquet
 import pytest
 import xlsxwriter
 
+from bertcnn.data.cells import name_columns
 from bertcnn.data.columns import guess_columns
 from bertcnn.data.lines import LONGEST_LINE, TextFile
-from bertcnn.data.sources import name_columns
 from bertcnn.data.tables import MAX_CELL_CHARACTERS, check_outcome, open_table, read_table
 from bertcnn.data.writing import TableWriter, check_output
 from bertcnn.errors import ColumnError, OutputError, SettingsError, TableError
@@ -574,11 +574,11 @@ NESTED = [
 def test_objects_in_objects_are_columns_of_their_own(tmp_path):
     path = save(tmp_path, "".join(json.dumps(row) + "\n" for row in NESTED), "in.jsonl")
     table = read_table(path)
-    assert table.columns == ("id", "ticket.subject", "ticket.body", "ticket.from.name", "tags", "ticket", "meta", "ticket.body_2")
+    assert table.columns == ("id", "ticket", "ticket.subject", "ticket.body", "ticket.from.name", "tags", "meta", "ticket.body_2")
     assert table.rows == [
-        ("1.5", "router", "no signal", "Ann", '["a", 2.5]', "", "", ""),
-        ("2", "", "", "", "[]", "by phone", "{}", ""),
-        ("3", "", "red led", "", "", "", "", "taken"),
+        ("1.5", "", "router", "no signal", "Ann", '["a", 2.5]', "", ""),
+        ("2", "by phone", "", "", "", "[]", "{}", ""),
+        ("3", "", "", "red led", "", "", "", "taken"),
     ]
     choice = guess_columns(read_table(save(tmp_path, '{"ticket": {"body": "no signal"}, "meta": {"team": "network"}}\n' * 3, "in.jsonl")))
     assert (choice.text, choice.label) == (("ticket.body",), "meta.team")
@@ -591,6 +591,21 @@ def test_objects_far_inside_objects_stay_json(tmp_path):
     table = read_table(save(tmp_path, json.dumps(row) + "\n", "in.jsonl"))
     assert table.columns == (".".join("a" * 9),)
     assert table.rows[0][0].startswith('{"a": {"a":')
+
+
+def test_objects_whose_keys_are_data_stay_one_cell_of_json(tmp_path):
+    rows = [{"text": f"no signal {place}", "seen": {f"2024-{place}": 1.50, "by": {"name": "Ann"}}, "team": "x"} for place in range(3000)]
+    table = read_table(save(tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "in.jsonl"))
+    assert table.columns == ("text", "seen", "team")  # it was 3,003 columns of 3,000 rows
+    assert table.rows[2999] == ("no signal 2999", '{"2024-2999": 1.5, "by": {"name": "Ann"}}', "x")
+
+
+def test_with_too_many_columns_the_widest_objects_stay_one_cell(tmp_path):
+    users = [{"text": "a", "user": {"name": "Ann"}, "log": {f"u{place}": {f"k{key}": "x" for key in range(20)}}} for place in range(900)]
+    rows, lines, refused = read(save(tmp_path, "".join(json.dumps(row) + "\n" for row in users), "in.jsonl"))
+    assert (len(lines), refused) == (900, {})  # rows beyond 16,384 different keys were refused
+    assert {len(row) for row in rows} == {3}
+    assert rows[899][1:] == ("Ann", json.dumps(users[899]["log"]))
 
 
 def test_structures_of_parquet_are_columns_of_their_own(tmp_path):

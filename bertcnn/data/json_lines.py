@@ -1,0 +1,207 @@
+"""JSON Lines: an object a line, its keys and those of the objects in it are columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from bertcnn.data.cells import MOST_COLUMNS, name_columns, plain_text, well_formed
+from bertcnn.data.delimited import MAX_CELL_CHARACTERS, Reject, Row, long_cell
+from bertcnn.data.dialect import find_encoding, sample_bytes
+from bertcnn.data.formats import FileKind
+from bertcnn.data.lines import LONGEST_LINE, TextFile, undecodable
+from bertcnn.errors import TableError
+
+_DEEPEST = 8  # objects in objects that make columns of their own; deeper ones are cells of JSON
+_WIDEST = 1000  # different keys that such objects have at one place, as many as an issue tracker has fields; with more they are data
+
+
+class JsonLinesSource:
+    """One JSON object a line; its columns are the keys of all lines, in order of appearance, those of objects in it as "ticket.body"."""
+
+    delimiter: str | None = None
+    remark: str = ""
+
+    def __init__(self, path: Path, kind: FileKind, encoding: str | None) -> None:
+        self.encoding: str | None = find_encoding(path, kind, sample_bytes(path, kind.gzipped), encoding)
+        self._open: Callable[[], TextFile] = lambda: TextFile(path, kind.gzipped, self.encoding or "utf-8")
+        self._keys = _Keys()
+        columns, widest, blank = 0, _WIDEST, True
+        with self._open() as lines:
+            for line in lines:
+                blank = blank and not line.strip()
+                found = _json_object(line)
+                if isinstance(found, str):
+                    continue
+                columns += self._keys.learn(found, widest)
+                while columns > MOST_COLUMNS and widest:
+                    widest //= 2
+                    columns += self._keys.narrow(widest)
+                columns += self._keys.forget(columns - MOST_COLUMNS)
+        if not columns:
+            raise TableError(
+                f"{str(path)!r} holds {'blank lines only' if blank else 'no line that is a JSON object with keys'}",
+                expected='lines such as {"text": "no signal", "label": "hardware"}',
+                fix="export it as JSON Lines, one object a line, or as .csv",
+            )
+        self.columns = name_columns(well_formed(".".join(path)) for path in self._keys.paths())
+        self._file = self._open()
+
+    def rows(self, reject: Reject) -> Iterator[Row]:
+        """Every row that can be read, with its line; `reject` hears of the others."""
+        for number, line in enumerate(self._file, 1):
+            if not line.strip():
+                continue
+            found = _json_object(line)
+            if isinstance(found, str):
+                reject(number, found, line)
+                continue
+            try:
+                cells = self._cells(found, line)
+            except ValueError as error:  # a nested number of thousands of digits
+                reject(number, f"invalid JSON: {error}", line)
+                continue
+            fault = long_cell(cells)
+            if not self._keys.below.keys() >= found.keys():
+                fault = f"more than {MOST_COLUMNS:,} different keys in the file"
+            if fault:
+                reject(number, fault, line)
+            else:
+                yield number, cells
+
+    def _cells(self, found: Mapping[str, Any], line: str) -> tuple[str, ...]:
+        """The cells of a row: numbers as they are spelled, lists and objects as JSON with its numbers as numbers."""
+        values = list(self._keys.values(found))
+        if any(isinstance(value, list | dict) for value in values):
+            with_numbers = self._keys.values(json.loads(line.lstrip("\ufeff")))
+            values = [
+                json.dumps(other, ensure_ascii=False) if isinstance(value, list | dict) else value
+                for value, other in zip(values, with_numbers, strict=True)
+            ]
+        return tuple(well_formed(plain_text(value)) for value in values)
+
+    def position(self) -> int:
+        """Bytes of the file done."""
+        return self._file.position()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+
+class _Keys:
+    """The different keys that the objects at one place of the lines have, each with those of the objects that are its values.
+
+    The root is the place of the lines themselves. Elsewhere, objects with too many different keys, as where "2024-05-01" is one, are kept
+    whole, and are a cell of JSON.
+
+    Attributes:
+        depth: how many keys lead here.
+        below: what was found so far, by key, in order of appearance.
+        is_cell: whether some values here are cells: those that are no objects, have no keys, or are kept whole.
+        is_whole: whether objects are kept whole here.
+    """
+
+    __slots__ = ("below", "depth", "is_cell", "is_whole")
+
+    def __init__(self, depth: int = 0) -> None:
+        self.depth = depth
+        self.below: dict[str, _Keys] = {}
+        self.is_cell = False
+        self.is_whole = depth > _DEEPEST
+
+    def learn(self, found: Mapping[str, Any], widest: int) -> int:
+        """Take in the keys of one more object; how many cells more rows have by it, a negative number for fewer.
+
+        Args:
+            found: a line, or an object in one.
+            widest: how many keys objects in a line may have in all.
+        """
+        more = 0
+        for key, value in found.items():
+            child = self.below.get(key)
+            if child is None:
+                child = self.below[key] = _Keys(self.depth + 1)
+            if child.has_columns(value):
+                more += child.learn(value, widest)
+            elif not child.is_cell:
+                child.is_cell = True
+                more += 1
+        return more + self._keep_whole() if self.depth and len(self.below) > widest else more
+
+    def narrow(self, widest: int) -> int:
+        """Keep objects in a line whole that have more than `widest` different keys; how many cells more rows have by it."""
+        if self.depth and len(self.below) > widest:
+            return self._keep_whole()
+        return sum(child.narrow(widest) for child in self.below.values() if child.below)
+
+    def forget(self, count: int) -> int:
+        """Drop the last `count` keys, none for a negative number; how many cells more rows have by it."""
+        return sum(-self.below.popitem()[1].count() for _ in range(count))
+
+    def count(self) -> int:
+        """How many cells a row has for what is here."""
+        return self.is_cell + sum(child.count() for child in self.below.values())
+
+    def has_columns(self, value: object) -> bool:
+        """Whether `value`, found here, is gone into."""
+        return isinstance(value, dict) and bool(value) and not self.is_whole
+
+    def paths(self) -> Iterator[tuple[str, ...]]:
+        """The keys that lead to each cell of a row."""
+        for key, child in self.below.items():
+            if child.is_cell:
+                yield (key,)
+            yield from ((key, *path) for path in child.paths())
+
+    def values(self, found: Mapping[str, Any]) -> Iterator[Any]:
+        """What an object holds for each of `paths`, None where it holds nothing."""
+        for key, child in self.below.items():
+            value = found.get(key)
+            has_columns = child.has_columns(value)
+            if child.is_cell:
+                yield None if has_columns else value
+            if child.below:
+                yield from child.values(value if has_columns else {})  # type: ignore[arg-type]
+
+    def _keep_whole(self) -> int:
+        before = self.count()
+        self.below, self.is_cell, self.is_whole = {}, True, True
+        return 1 - before
+
+
+class _Pairs(dict[str, Any]):
+    """A JSON object, refusing a key that comes twice."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        if len(self) < len(pairs):
+            raise ValueError("a key that comes twice")
+
+
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_Pairs)
+
+
+def _json_object(line: str) -> dict[str, Any] | str:
+    """The object on a line, its numbers as they are spelled, or why there is none."""
+    if len(line) > LONGEST_LINE:
+        return f"a line of more than {LONGEST_LINE:,} characters; a cell may have {MAX_CELL_CHARACTERS:,}"
+    if undecodable(line):
+        return "bytes that are not text in this encoding"
+    try:
+        found = _DECODER.decode(line.lstrip("\ufeff"))
+    except json.JSONDecodeError as error:
+        return f"invalid JSON: {error.msg} at character {error.colno}"
+    except RecursionError:
+        return "invalid JSON: nested too deeply"
+    except ValueError as error:
+        return f"invalid JSON: {error}"
+    return found if isinstance(found, dict) else f"JSON, but not an object: it is {_json_kind(found)}"
+
+
+def _json_kind(value: object) -> str:
+    if value is None:
+        return "null"
+    return {list: "a list", bool: "true or false"}.get(type(value), "a single value")
