@@ -5,9 +5,11 @@ from __future__ import annotations
 import codecs
 import gzip
 import re
+from bisect import bisect_right
 from dataclasses import replace
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
+from typing import IO
 
 from bertcnn.data.delimited import BrokenRowError, Dialect, RowReader, spreadsheet_delimiter
 from bertcnn.data.formats import FileKind
@@ -17,8 +19,10 @@ from bertcnn.errors import SettingsError, TableError
 _DELIMITERS = (",", ";", "\t", "|")
 _SAMPLE_BLOCK = 128 * 1024  # bytes
 _SAMPLE_BLOCKS = 16
+_SCANNED_BLOCK = 1024 * 1024
 _SNIFFED_ROWS = 1000
 _NON_ASCII_BYTES = 64 * 1024  # of lines with non-ASCII bytes, given to charset-normalizer
+_FEW_LINES = 0.05  # of those with non-ASCII bytes: so many may be broken
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it starts with
@@ -46,23 +50,48 @@ _CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\v\f\r\x1a\x1b
 
 
 def sample_bytes(path: Path, gzipped: bool) -> list[bytes]:
-    """The start of the file and, of a large one, parts from all over it: at most 2 MiB.
+    """The start of the file and, of a large one, parts from all over it: at most 2 MiB, of a gzipped file all from its start.
 
-    A gzipped file can only be read from its start.
+    Where they are ASCII and the file is larger, the first lines that are not come after them.
     """
-    size = path.stat().st_size
+    size, most = path.stat().st_size, _SAMPLE_BLOCK * _SAMPLE_BLOCKS
     with path.open("rb") as file:
         if gzipped:
             with gzip.GzipFile(fileobj=file) as stream:
-                block = read_block(stream, path, _SAMPLE_BLOCK * _SAMPLE_BLOCKS)  # type: ignore[arg-type]
-                return [_whole_lines(block, is_first=True) if read_block(stream, path, 1) else block]  # type: ignore[arg-type]
-        if size <= _SAMPLE_BLOCK * _SAMPLE_BLOCKS:
-            return [read_block(file, path, size)]
-        blocks = []
-        for index in range(_SAMPLE_BLOCKS):
-            file.seek(index * (size - _SAMPLE_BLOCK) // (_SAMPLE_BLOCKS - 1))
-            blocks.append(_whole_lines(read_block(file, path, _SAMPLE_BLOCK), is_first=index == 0))
-        return blocks
+                block = read_block(stream, path, most)  # type: ignore[arg-type]
+                is_whole = not read_block(stream, path, 1)  # type: ignore[arg-type]
+                blocks = [block if is_whole else _whole_lines(block, is_first=True)]
+        elif size <= most:
+            blocks, is_whole = [read_block(file, path, size)], True
+        else:
+            blocks, is_whole = [], False
+            for index in range(_SAMPLE_BLOCKS):
+                file.seek(index * (size - _SAMPLE_BLOCK) // (_SAMPLE_BLOCKS - 1))
+                blocks.append(_whole_lines(read_block(file, path, _SAMPLE_BLOCK), is_first=index == 0))
+        if is_whole or not all(block.isascii() for block in blocks):
+            return blocks
+        file.seek(0)
+        if gzipped:
+            with gzip.GzipFile(fileobj=file) as stream:
+                return [*blocks, _lines_with_accents(stream, path)]  # type: ignore[arg-type]
+        return [*blocks, _lines_with_accents(file, path)]
+
+
+def _lines_with_accents(stream: IO[bytes], path: Path) -> bytes:
+    """The first lines that are not ASCII, about 64 KB of them."""
+    found, rest = b"", b""
+    while len(found) < _NON_ASCII_BYTES:
+        block = read_block(stream, path, _SCANNED_BLOCK)
+        text = rest + block
+        cut = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
+        if not block or not cut or len(text) - cut > _SCANNED_BLOCK:
+            cut = len(text)
+        if not text.isascii():
+            found += b"".join(line for line in text[:cut].splitlines(keepends=True) if not line.isascii())
+        if not block:
+            break
+        rest = text[cut:]
+    return found
 
 
 def _whole_lines(block: bytes, *, is_first: bool) -> bytes:
@@ -92,8 +121,8 @@ def detect_encoding(blocks: list[bytes]) -> str | None:
     controls = (len(sample) - len(sample.translate(None, _CONTROLS))) / max(1, len(sample))
     if sample.isascii():
         return None if controls > 0.3 else "utf-8"
-    lines = [line for block in blocks for line in block.split(b"\n") if not line.isascii()]
-    if sum(map(_is_utf_8, lines)) * 2 >= len(lines):
+    lines = [line for block in blocks for line in block.splitlines() if not line.isascii()]
+    if sum(_is_text(line, "utf-8") for line in lines) * 2 >= len(lines):
         return None if controls > 0.3 else "utf-8"
     if controls > 0.02:
         return None
@@ -109,9 +138,9 @@ def _utf_16_without_mark(block: bytes) -> str | None:
     return None
 
 
-def _is_utf_8(line: bytes) -> bool:
+def _is_text(line: bytes, encoding: str) -> bool:
     try:
-        line.decode("utf-8")
+        line.decode(encoding)
     except UnicodeDecodeError:
         return False
     return True
@@ -121,13 +150,13 @@ def _legacy_encoding(lines: list[bytes]) -> str:
     """The encoding from before Unicode that these lines, all with non-ASCII bytes, are in.
 
     cp1252 and its neighbours differ in few letters, so cp1252 is taken wherever it is nearly as likely as the best, unless it puts symbols
-    inside words, as it does with Polish in cp1250.
+    inside words, as it does with Polish in cp1250. A few broken lines, which would rule the right one out, are left out.
     """
     import charset_normalizer
 
-    text = b"\n".join(lines)
-    if len(text) > _NON_ASCII_BYTES:  # whole lines, since the codecs of Asia refuse a character that is cut
-        text = text[: text.rfind(b"\n", 0, _NON_ASCII_BYTES) + 1] or text[:_NON_ASCII_BYTES]
+    ends = list(accumulate(map(len, lines)))
+    most = max(1, bisect_right(ends, _NON_ASCII_BYTES))  # whole lines, since the codecs of Asia refuse a character that is cut
+    text = b"\n".join(_without_broken(lines[:most]))
     matches = charset_normalizer.from_bytes(text, cp_isolation=_CANDIDATES)
     western = next((match for match in matches if "cp1252" in match.could_be_from_charset), None)
     others = [match for match in matches if match is not western]
@@ -139,15 +168,17 @@ def _legacy_encoding(lines: list[bytes]) -> str:
             return "cp1252"
     if others:
         return others[0].encoding
-    return "cp1252" if _decodes(text, "cp1252") else "latin-1"
+    return "cp1252" if _is_text(text, "cp1252") else "latin-1"
 
 
-def _decodes(text: bytes, encoding: str) -> bool:
-    try:
-        text.decode(encoding)
-    except UnicodeDecodeError as error:
-        return error.end >= len(text)  # a character cut where the sample ends
-    return True
+def _without_broken(lines: list[bytes]) -> list[bytes]:
+    """`lines` without those that an encoding cannot decode which decodes nearly all of them: one such byte would rule it out."""
+    kept = lines
+    for encoding in _CANDIDATES:
+        whole = [line for line in lines if _is_text(line, encoding)]
+        if (1 - _FEW_LINES) * len(lines) <= len(whole) < len(lines):
+            kept = [line for line in kept if _is_text(line, encoding)]
+    return kept
 
 
 def check_encoding(name: str) -> str:

@@ -239,6 +239,37 @@ def test_a_large_file_in_an_encoding_of_asia_is_not_cut_inside_a_character(tmp_p
         assert read(save(tmp_path, content, encoding=encoding))[0] == rows
 
 
+@pytest.mark.parametrize("name", ["in.csv", "in.csv.gz"])
+def test_an_accent_beyond_the_sample_of_a_large_file_is_seen(tmp_path, name):
+    content = b"text,label\n" + b"no signal at all,a\n" * 1_000_000 + "café,b\n".encode("cp1252") + b"no signal at all,a\n" * 10_000
+    path = save(tmp_path, gzip.compress(content, 1) if name.endswith("gz") else content, name)
+    with open_table(path) as reader:
+        assert reader.encoding == "cp1252"  # it was UTF-8, in which that row cannot be read
+
+
+@pytest.mark.parametrize(
+    ("encoding", "texts"),
+    [
+        ("cp1252", ["Der Router zeigt kein grünes Licht", "c’est pénible, je n’ai plus d’accès", "¿por qué llegó dos veces?"]),
+        ("cp1253", ["Το ρούτερ δεν λειτουργεί από χθες", "Ο λογαριασμός είναι λάθος"]),
+        ("cp932", ["ルーターの電源が入りません。困っています。", "請求書の金額が間違っています、確認してください。"]),
+        ("cp949", ["어제부터 공유기가 작동하지 않습니다. 빨리 도와주세요.", "청구서 금액이 잘못되었습니다. 확인해 주세요"]),
+    ],
+)
+def test_one_broken_line_does_not_change_the_encoding(tmp_path, encoding, texts):
+    cells = [texts[row % len(texts)].encode(encoding) for row in range(40)]
+    cells[20] = b"\xe2\x80\x9d \xff\x81 " + cells[20]  # a quote pasted from UTF-8, and two bytes of nothing
+    with open_table(save(tmp_path, b"text,label\n" + b"".join(cell + b",a\n" for cell in cells))) as reader:
+        assert reader.encoding == encoding
+
+
+def test_a_file_with_old_macintosh_line_ends_is_no_single_line(tmp_path):
+    lines = ["text,label", *[f"café {row},été" for row in range(100)]]
+    content = "\r".join(lines).encode("utf-8").replace("café 50".encode(), b"caf\xe9 50")
+    with open_table(save(tmp_path, content)) as reader:
+        assert reader.encoding == "utf-8"  # a single broken line made mojibake of all others
+
+
 def test_parquet_with_a_column_name_that_is_no_utf_8_is_refused(tmp_path):
     path = tmp_path / "in.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"text": ["a"], "zzzzlabel": ["b"]}), path)
