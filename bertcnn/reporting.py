@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from bertcnn.data.label_sets import LabelSet, indicators
-from bertcnn.disk.files import output_error, write_whole
+from bertcnn.disk.files import check_regular, output_error, write_whole
 from bertcnn.disk.folders import check_target
 from bertcnn.engines import Engine
 from bertcnn.errors import OutputError, SettingsError, one_line
@@ -413,6 +413,7 @@ def report_path(target: str | os.PathLike[str], *, model: Path | None = None, da
     def check(_: Path) -> None:
         if path.is_dir():
             raise OutputError(f"{str(path)!r} is a folder", expected="a name that is free", fix="choose another name")
+        check_regular(path)
         if given.is_file() and path != given:
             raise OutputError(f"{str(given)!r} is a file", expected="a folder, or a file that ends in .html", fix="choose another name")
         if data is not None and path.exists() and data.exists() and path.samefile(data):

@@ -1,6 +1,7 @@
 """The report that is saved with a model, and the one made of the user's own rows."""
 
 import json
+import os
 import re
 
 import numpy as np
@@ -203,6 +204,9 @@ def test_places_where_no_report_may_go_are_refused(trained, tmp_path):
         report_path(tmp_path / "folder", overwrite=True)
     with pytest.raises(OutputError, match="is a file"):
         report_path(tmp_path / "file" / "below" / "report.html")
+    os.mkfifo(tmp_path / "pipe.html")
+    with pytest.raises(OutputError, match="is a pipe or a device"):
+        report_path(tmp_path / "pipe.html", overwrite=True)
     assert report_path(tmp_path / "new.HTML") == tmp_path / "new.HTML"
     (tmp_path / "empty").mkdir()
     assert report_path(tmp_path / "empty") == tmp_path / "empty" / "report.html"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -180,10 +181,26 @@ def _values(column: Any) -> list[object]:  # noqa: ANN401 - a pyarrow array
         return [None if value is None or math.isnan(value) else str(np.float32(value)).removesuffix(".0") for value in column.to_pylist()]
     try:
         return list(column.to_pylist())
-    except UnicodeDecodeError:  # a string column that holds other bytes
-        return list(column.cast("binary").to_pylist())
-    except (OverflowError, ValueError):  # a date beyond the year 9999, or a time zone that is not known here
-        return list(column.cast("string").to_pylist())
+    except (OverflowError, ValueError):
+        return list(map(_value, column))
+
+
+def _value(cell: Any) -> object:  # noqa: ANN401 - a pyarrow scalar
+    """A value as Python has it; what it does not have as text: bytes in a string, dates beyond the year 9999, unknown time zones as UTC."""
+    import pyarrow
+
+    with suppress(OverflowError, ValueError):
+        return cell.as_py()  # type: ignore[no-any-return]
+    if isinstance(cell, pyarrow.StructScalar):
+        return {name: _value(cell[name]) for name in cell}
+    if isinstance(cell, pyarrow.ListScalar):  # maps, too
+        return list(map(_value, cell.values))
+    if isinstance(cell, pyarrow.TimestampScalar) and cell.type.tz:
+        return _value(cell.cast(pyarrow.timestamp(cell.type.unit)))
+    for kind in (pyarrow.binary(), pyarrow.string()):
+        with suppress(OverflowError, ValueError, pyarrow.ArrowException):
+            return cell.cast(kind).as_py()  # type: ignore[no-any-return]
+    return str(cell)
 
 
 class _ExcelSource:

@@ -18,7 +18,7 @@ from typing import IO, Self
 from bertcnn.data.cells import well_formed
 from bertcnn.data.formats import KNOWN_EXTENSIONS, kind_of
 from bertcnn.data.sinks import Sink, open_sink
-from bertcnn.disk.files import DISK_FULL, NAME_CHARACTERS, check_outside_models, give_name, sync_folder, try_lock
+from bertcnn.disk.files import DISK_FULL, NAME_CHARACTERS, check_outside_models, check_regular, give_name, sync_folder, try_lock
 from bertcnn.errors import OutputError
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
@@ -77,8 +77,7 @@ def _check_place(path: Path, overwrite: bool) -> None:
     """Refuse a place that is taken, or in no folder."""
     if path.is_dir():
         raise OutputError(f"the output {str(path)!r} is a folder", expected="the name of a file", fix="name a file in it")
-    if path.exists() and not path.is_file():
-        raise OutputError(f"the output {str(path)!r} is a device", expected="the name of a file", fix="name a file")
+    check_regular(path)
     if path.exists() and not overwrite:
         raise OutputError(
             f"the output {str(path)!r} exists", expected="a name that is free", fix="choose another name, or overwrite it with --force"

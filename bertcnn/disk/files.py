@@ -71,10 +71,11 @@ def check_file_target(
         option: what users name the place with.
 
     Raises:
-        OutputError: it is one of `others`, a folder or in none, in a saved model, taken, or cannot be written.
+        OutputError: it is one of `others`, a folder or in none, a pipe or a device, in a saved model, taken, or cannot be written.
     """
     target = expanded(path).absolute()
     try:
+        place = Path(os.path.realpath(target))  # where a link leads to
         check_outside_models(target)
         if any(given is not None and _is_same_file(target, Path(given)) for given in others):
             raise OutputError(
@@ -82,16 +83,27 @@ def check_file_target(
                 expected="different files",
                 fix=f"choose another name for {option}",
             )
-        if target.is_dir() or not target.parent.is_dir():
+        if place.is_dir() or not place.parent.is_dir():
             raise OutputError(
                 f"{str(path)!r} is a folder, or in none", expected="the name of a file", fix="name a file in an existing folder"
             )
+        check_regular(target)
         if target.exists() and not overwrite:
             raise OutputError(f"{str(path)!r} exists", expected="a name that is free", fix="choose another name, or overwrite with --force")
-        check_can_write(target)
+        check_can_write(place)
     except OSError as error:
         raise output_error(target, error) from None
     return target
+
+
+def check_regular(path: Path) -> None:
+    """Refuse a place that holds what no file can take the place of, such as /dev/stdout.
+
+    Raises:
+        OutputError: it is a pipe or a device.
+    """
+    if path.exists() and not path.is_file():
+        raise OutputError(f"the output {str(path)!r} is a pipe or a device", expected="the name of a file", fix="name a file")
 
 
 def _is_same_file(one: Path, other: Path) -> bool:
@@ -99,7 +111,7 @@ def _is_same_file(one: Path, other: Path) -> bool:
 
 
 def write_whole(path: Path, data: bytes, *, overwrite: bool) -> None:
-    """Write a file, complete or not at all, down to the disk.
+    """Write a file, complete or not at all, down to the disk. One that is there passes its rights on, a link stays one.
 
     Args:
         path: in a folder that exists.
@@ -109,9 +121,12 @@ def write_whole(path: Path, data: bytes, *, overwrite: bool) -> None:
     Raises:
         OutputError: its place is taken or cannot be written.
     """
+    path = Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name[:NAME_CHARACTERS]}.{secrets.token_hex(8)}.writing")
     try:
         write_new(temporary, data)
+        if path.exists():
+            temporary.chmod(path.stat().st_mode & 0o777)
         give_name(temporary, path, overwrite=overwrite)
         sync_folder(path.parent)
     except OSError as error:

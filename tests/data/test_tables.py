@@ -93,6 +93,23 @@ def test_dates_that_python_cannot_hold_are_read(tmp_path):
     assert all(all(row) for row in rows)
 
 
+def test_a_column_of_parquet_with_values_that_python_does_not_have_spoils_no_other(tmp_path):
+    broken = pyarrow.array([b"\xff\xfeok", b"ok"]).cast(pyarrow.binary()).view(pyarrow.string())
+    columns = {
+        "text": ["router", "bill"],
+        "at": pyarrow.array([0, 10**15], pyarrow.timestamp("us", tz="Mars/Olympus")),
+        "never": pyarrow.array([253402300799000000 * 2, 0], pyarrow.timestamp("us", tz="Mars/Olympus")),
+        "days": pyarrow.array([[3_000_000], [0]], pyarrow.list_(pyarrow.int32())).cast(pyarrow.list_(pyarrow.date32())),
+        "tags": pyarrow.ListArray.from_arrays(pyarrow.array([0, 1, 2], pyarrow.int32()), broken),
+        "name": broken,
+    }
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "in.parquet")
+    (first, second), _, _ = read(tmp_path / "in.parquet")  # the file was refused as damaged
+    never = "18029-12-30 23:59:58.000000"
+    assert first == ("router", "1970-01-01 00:00:00", never, '["10183-09-21"]', '["\ufffd\ufffdok"]', "\ufffd\ufffdok")
+    assert second == ("bill", "2001-09-09 01:46:40", "1970-01-01 00:00:00", '["1970-01-01"]', '["ok"]', "ok")
+
+
 def test_excel_values_become_plain_text_and_lines_are_sheet_rows(tmp_path):
     book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
     sheet = book.add_worksheet()

@@ -186,7 +186,7 @@ def test_folders_devices_and_unknown_extensions_are_refused(tmp_path):
     with pytest.raises(OutputError, match=r"has the extension \.docx; expected \.csv"):
         check_output(tmp_path / "a.docx")
     (tmp_path / "b.csv").symlink_to("/dev/null")
-    with pytest.raises(OutputError, match="is a device"):
+    with pytest.raises(OutputError, match="is a pipe or a device"):
         check_output(tmp_path / "b.csv", overwrite=True)
 
 

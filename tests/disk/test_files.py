@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bertcnn.disk.cache import cache_folder, keep, read_kept
-from bertcnn.disk.files import check_file_target, companion, expanded, reserve, try_lock, write_new
+from bertcnn.disk.files import check_file_target, companion, expanded, reserve, try_lock, write_new, write_whole
 from bertcnn.disk.folders import clean_leftovers, held_folder, put_in_place, resting_place, work_folder
 from bertcnn.errors import OutputError
 
@@ -257,3 +257,21 @@ def test_a_home_folder_of_nobody_is_a_name_like_any_other(monkeypatch, tmp_path)
     assert expanded("~nobody-of-that-name/a") == Path("~nobody-of-that-name/a")
     with pytest.raises(OutputError, match="in none"):
         check_file_target("~nobody-of-that-name/a", False)
+
+
+def test_a_pipe_or_a_device_is_not_replaced_by_a_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", Path("/dev/null")):
+        with pytest.raises(OutputError, match="is a pipe or a device; expected the name of a file"):
+            check_file_target(place, overwrite=True)
+
+
+def test_a_link_is_written_through_and_a_file_keeps_its_rights(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    real, link = tmp_path / "elsewhere" / "figures.json", tmp_path / "figures.json"
+    real.write_text("old")
+    real.chmod(0o640)
+    link.symlink_to(real)
+    write_whole(check_file_target(link, overwrite=True), b"new", overwrite=True)
+    assert link.is_symlink()
+    assert (real.read_bytes(), real.stat().st_mode & 0o777) == (b"new", 0o640)
