@@ -35,7 +35,7 @@ class TrainingReport:
 
     Attributes:
         bundle_id: of the saved model.
-        rows: labelled rows read.
+        rows: rows read, those without a label or text counted.
         columns: which columns were used, and why.
         metrics: figures on the validation rows, a JSON object.
         recipe: the recipe used.
@@ -106,14 +106,15 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     sets = [names_in(cell, separator) for cell in cells]
     if separator is not None:
         progress.note(_told_of(sets, separator, multi_label))
-    for remark in look_alikes([name for names in sets for name in names]):
-        progress.note(remark)
+    spelled = [name for names in sets for name in names]
     usable = [not is_blank(content) for content in texts]
     merged = merge_rare([name for names, use in zip(sets, usable, strict=True) if use for name in names], min_rows)
     if merged.merged:
         progress.note(merged.in_words())
     sets = [merged.of(names) for names in sets]
     check_labels([name for names, use in zip(sets, usable, strict=True) if use for name in names])
+    for remark in look_alikes(spelled):
+        progress.note(remark)
     labels = sets if separator is not None else ["".join(names) for names in sets]
     held_out, slices = None, slice_columns(table, choice)
     if valid is not None:

@@ -86,9 +86,6 @@ def main() -> None:
             raise
         tell("\nbertcnn: interrupted; nothing was half-written. Run the same command to start again.")
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
     except MemoryError:
         told = BertCNNError(
             "the memory is used up",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import math
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,9 @@ from bertcnn.errors import TableError, one_line
 __all__ = ["MAX_CELL_CHARACTERS", "Reject", "Row", "RowSource", "open_source"]
 
 _BATCH_ROWS = 1024
+_MOST_NAMELESS = 100  # columns of a sheet right of the last one with a name; with more, somebody has touched a cell far away
+_QUOTED = re.compile('"[^"]*"')
+_LONE_RETURN = re.compile("\r(?!\n)")  # ends lines in files from old Macintoshes, and in what Excel calls "CSV (Macintosh)"
 
 
 class RowSource(Protocol):
@@ -118,7 +122,9 @@ class _DelimitedSource:
 def _decoded_start(block: bytes, encoding: str) -> tuple[str, str]:
     """The start of the file as text, up to its last line break, and what its lines end with."""
     text = codecs.getincrementaldecoder(encoding)("replace").decode(block[: 1024**2]).removeprefix("\ufeff")
-    newline = "\n" if "\n" in text or "\r" not in text else "\r"
+    bare = _QUOTED.sub("", text)
+    first, lone = re.search("[\r\n]", bare), len(_LONE_RETURN.findall(bare))
+    newline = "\r" if first and _LONE_RETURN.match(bare, first.start()) and lone > bare.count("\n") else "\n"
     whole = text[: text.rfind(newline) + 1] or text
     return (whole.replace("\r", "\n") if newline == "\r" else whole), newline
 
@@ -227,18 +233,26 @@ class _ExcelSource:
                 fix="save the workbook again with the table in its first sheet",
             )
         sheet, *others = sheets
+        remarks = []
         if others:
             left_out = ", ".join(f"{one_line(other.name, 40)} ({other.height:,} rows)" for other in others)
-            self.remark = f"only the sheet {one_line(sheet.name, 40)} of {str(path)!r} is read; it has others: {left_out}"
+            remarks.append(f"only the sheet {one_line(sheet.name, 40)} of {str(path)!r} is read; it has others: {left_out}")
         self._rows = enumerate(sheet.iter_rows(), 1)
         self._size, self._height, self._done = path.stat().st_size, max(1, sheet.total_height), 0
-        header = next(row for _, row in self._rows if _has_text(row))
-        self.columns = name_columns(map(plain_text, header))
+        header = [plain_text(cell) for cell in next(row for _, row in self._rows if _has_text(row))]
+        named = max(place for place, name in enumerate(header, 1) if name)
+        self._width = named if len(header) - named > _MOST_NAMELESS else len(header)
+        if self._width < len(header):
+            remarks.append(
+                f"{len(header) - named:,} columns without a name right of {one_line(header[named - 1], 40)} in {str(path)!r} are not read"
+            )
+        self.remark = "; ".join(remarks)
+        self.columns = name_columns(header[: self._width])
 
     def rows(self, reject: Reject) -> Iterator[Row]:
         for number, values in self._rows:
             self._done = number
-            row = tuple(map(plain_text, values))
+            row = tuple(map(plain_text, values[: self._width]))
             if not any(row):
                 continue
             fault = long_cell(row)

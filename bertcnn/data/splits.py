@@ -15,16 +15,20 @@ import numpy as np
 
 from bertcnn.errors import SettingsError
 
+_COMPARED_CHARACTERS = 20_000  # more than any model reads; the time of NFKC grows with the square of combining marks in a row
 _NOT_LETTERS = re.compile(r"[\W\d_]+")
 
 
 def duplicate_key(text: str) -> str:
     """What is left of a text when case, spaces, punctuation and digits do not count; a text of nothing else stays as it is.
 
+    Of a longer text, its first 20,000 characters count.
+
     Example:
         >>> duplicate_key("Order 4711: NO signal!") == duplicate_key("order 12, no signal")
         True
     """
+    text = text[:_COMPARED_CHARACTERS]
     plain = _NOT_LETTERS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
     return plain or " ".join(text.split())
 

@@ -6,7 +6,7 @@ CSV, TSV, JSONL, Parquet and Excel files become rows of text cells.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 _CHUNK_CHARACTERS = 16 * 1024**2  # a chunk ends early when its cells hold this much text
+_CELL_CHARACTERS = 8  # that a cell weighs even if it is empty
 _CONTENT_CHARACTERS = 200
 _REJECT_COLUMNS = ("line", "reason", "content_start")
 
@@ -153,7 +154,7 @@ class TableReader:
             for line, row in self._next_rows():
                 chunk.rows.append(row)
                 chunk.line_numbers.append(line)
-                characters += sum(map(len, row))
+                characters += _size(row)
                 if len(chunk.rows) >= rows or characters >= _CHUNK_CHARACTERS:
                     break
             if not chunk.rows:
@@ -195,9 +196,11 @@ class TableReader:
         return Table(self.columns, rows, line_numbers, self._path, self.rejected, self.remark)
 
     def peek(self, rows: int = 1000) -> Chunk:
-        """The next `rows` rows at most, which `chunks` gives again: to guess columns from."""
-        missing = rows - len(self._peeked)
-        self._peeked.extend(islice(self._read(), max(0, missing)))
+        """The next `rows` rows at most (fewer where cells are long), which `chunks` gives again: to guess columns from."""
+        characters = sum(_size(row) for _, row in self._peeked)
+        while len(self._peeked) < rows and characters < _CHUNK_CHARACTERS and (found := next(self._read(), None)):
+            self._peeked.append(found)
+            characters += _size(found[1])
         seen = list(islice(self._peeked, rows))
         return Chunk(self.columns, [row for _, row in seen], [line for line, _ in seen])
 
@@ -237,6 +240,11 @@ class TableReader:
         elif error is None and self._rejects_path is not None and self._read_to_its_end and not self.rejected:
             with explained(self._rejects_path):
                 self._rejects_path.unlink(missing_ok=True)
+
+
+def _size(row: Sequence[str]) -> int:
+    """Characters that a row weighs in memory, with some for each cell."""
+    return sum(map(len, row)) + _CELL_CHARACTERS * len(row)
 
 
 def open_table(

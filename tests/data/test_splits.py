@@ -122,3 +122,9 @@ def test_a_part_is_chosen_by_chance_that_can_be_repeated():
     np.testing.assert_array_equal(part, again)
     assert len(np.intersect1d(part, other)) < 30  # 10 are to be expected
     assert 400 < np.mean(part) < 600
+
+
+def test_texts_that_differ_beyond_20_000_characters_are_duplicates():
+    long = "no signal " * 2_000
+    assert duplicate_key(long + "today") == duplicate_key(long + "since May")  # all of a text of combining marks takes minutes
+    assert duplicate_key(long[:-20] + " today") != duplicate_key(long[:-20] + " since May")

@@ -141,6 +141,18 @@ def test_other_sheets_of_a_workbook_are_told_of_and_hidden_or_empty_ones_are_pas
     assert table.remark == f"only the sheet '2025' of {str(tmp_path / 'in.xlsx')!r} is read; it has others: '2024' (3 rows)"
 
 
+def test_a_cell_far_to_the_right_of_a_sheet_is_no_table_of_16_384_columns(tmp_path):
+    book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
+    sheet = book.add_worksheet()
+    for number, row in enumerate([["text", "label"], ["no signal", "a"], ["dead", "b"]]):
+        sheet.write_row(number, 0, row)
+    sheet.write_string(1, 16_383, "x")
+    book.close()
+    table = read_table(tmp_path / "in.xlsx")
+    assert (table.columns, table.rows) == (("text", "label"), [("no signal", "a"), ("dead", "b")])
+    assert table.remark == f"16,382 columns without a name right of 'label' in {str(tmp_path / 'in.xlsx')!r} are not read"
+
+
 def test_a_workbook_in_which_nothing_can_be_seen_is_refused(tmp_path):
     book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
     book.add_worksheet().write_blank(2, 2, None, book.add_format({"bold": True}))
@@ -303,6 +315,20 @@ def test_latin_1_deep_in_a_large_file_is_found(tmp_path):
 
 def test_old_macintosh_line_ends_are_read(tmp_path):
     assert read(save(tmp_path, "text,label\rno signal,a\rdead,b\r"))[0] == [("no signal", "a"), ("dead", "b")]
+
+
+def test_old_macintosh_line_ends_are_read_where_cells_hold_others(tmp_path):
+    path = save(tmp_path, 'text,label\r"no signal\nsince today",a\r"dead\nred led\nnoise",b\r')
+    assert read(path)[0] == [("no signal\nsince today", "a"), ("dead\nred led\nnoise", "b")]
+    path = save(tmp_path, "text,label\nno\rsignal\rtoday,a\ndead\r\r\rnow,b\n")  # what somebody pasted does not end lines
+    assert read(path)[0] == [("no\rsignal\rtoday", "a"), ("dead\r\r\rnow", "b")]
+
+
+def test_a_look_at_the_first_rows_ends_where_cells_are_long(tmp_path):
+    with open_table(save(tmp_path, "text,label\n" + ("x" * 900_000 + ",a\n") * 60)) as reader:
+        assert len(reader.peek(1000)) == 19  # all 60, which for 1,000 rows is a GB
+        assert len(reader.peek(1000)) == 19
+        assert sum(map(len, reader.chunks())) == 60
 
 
 def test_headers_without_names_or_with_the_same_name_get_one(tmp_path):
