@@ -62,16 +62,19 @@ class LayerwiseAdamW(keras.optimizers.AdamW):
     ) -> None:
         super().__init__(learning_rate, weight_decay=weight_decay, global_clipnorm=clip_norm, name="layerwise_adamw")
         self._share, self._not_decayed = share, frozenset(not_decayed)
-        self._shares: list[float] = []  # by the optimizer's own index: some backends hand over variables without their names
-
-    def build(self, variables: list[Any]) -> None:
-        """Create the moments and look up each weight's share."""
-        super().build(variables)
-        self._shares = [self._share(variable.path) for variable in variables]
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:  # noqa: ANN401
         """Adam's step at this weight's own learning rate."""
-        super().update_step(gradient, variable, learning_rate * self._shares[self._get_variable_index(variable)])
+        super().update_step(gradient, variable, learning_rate * self._share(variable.path))
+
+    def _backend_update_step(self, grads: list[Any], trainable_variables: list[Any], learning_rate: Any) -> None:  # noqa: ANN401
+        """Every weight's step, without Keras' detour over `tf.distribute`.
+
+        Its all-reduce (of one replica) registers a custom gradient, and TensorFlow never forgets those: the graph of the update, and
+        with it the weights and their moments, would stay in memory for as long as the process lives.
+        """
+        for gradient, variable in zip(grads, trainable_variables, strict=True):
+            self.update_step(gradient, variable, learning_rate)
 
     def _apply_weight_decay(self, variables: list[Any]) -> None:
         for variable in variables:

@@ -1,5 +1,7 @@
 """The loss and one step of training."""
 
+import gc
+
 import keras
 import numpy as np
 import pytest
@@ -39,6 +41,22 @@ def test_rows_of_weight_zero_do_not_count():
     first = float(loss(logits[:1], targets[:1], np.ones(1, np.float32)))
     assert float(loss(logits, targets, np.array([1.0, 0.0], np.float32))) == pytest.approx(first)
     assert float(loss(logits, targets, np.zeros(2, np.float32))) == 0.0
+
+
+def living_graphs():
+    gc.collect()
+    return sum(type(thing).__name__ == "FuncGraph" for thing in gc.get_objects())
+
+
+def test_a_step_that_is_over_leaves_no_graph_in_memory(make_rows, token_examples):
+    before = living_graphs()
+    encoder = EncoderSettings(vocabulary_size=120, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=24)
+    model = build_classifier(encoder, HeadSettings(window_sizes=(1, 2), filters=8), CLASSES)
+    step = make_step(model, LayerwiseAdamW(0.01, layer_share(1, FULL), weight_decay=0.1, clip_norm=1.0), smoothed_cross_entropy(0.1))
+    step(*next(labelled_batches(token_examples(make_rows(6, 0)), [BatchPlan(np.arange(6), 24, 8)], np.ones(CLASSES))))
+    assert living_graphs() > before
+    del model, step
+    assert living_graphs() <= before
 
 
 @pytest.mark.on_jax
