@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -88,9 +89,9 @@ class Features:
         self._ends = np.cumsum(lengths)
         self._starts = self._ends - lengths
         self._width = width
-        shape = int(self._ends[-1]), self._width
-        reserve(path, _BYTES * math.prod(shape), what="the encoder's features")
-        self._values = np.memmap(path, np.float16, "r+", shape=shape)
+        self._path, self._shape = path.absolute(), (int(self._ends[-1]), width)
+        reserve(path, _BYTES * math.prod(self._shape), what="the encoder's features")
+        self._values = np.memmap(self._path, np.float16, "r+", shape=self._shape)
 
         def store(rows: np.ndarray, hidden: np.ndarray) -> None:
             for place, row in enumerate(rows):
@@ -98,6 +99,14 @@ class Features:
             progress.advance(len(rows))
 
         embed(token_ids, store)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle: the file stays where it is."""
+        return {name: value for name, value in vars(self).items() if name != "_values"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._values = np.memmap(self._path, np.float16, "r", shape=self._shape)
 
     def of(self, rows: np.ndarray) -> Features:
         """Those of some of the rows, int [rows], as if they were all."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -39,55 +39,58 @@ class Attempt:
     seed: int
 
 
-Attempts = Callable[[Attempt, Progress], FitResult]  # runs one attempt
+class Attempts(Protocol):
+    """Runs attempts; can be pickled."""
+
+    def __call__(self, attempt: Attempt, progress: Progress) -> FitResult:
+        """One training, as it would be alone."""
 
 
-def head_attempts(encoder: Bert, rows: TokenizedRows, embed: Embed | None, path: Path, progress: Progress) -> Attempts:
+class HeadAttempts:
     """Attempts at the recipe `frozen`; the encoder's output for all rows is computed here.
 
     Args:
         encoder: stays as it is.
         rows: of which attempts take parts.
         embed: computes the output; by default Keras does.
-        path: a new file for it.
+        path: a new file for it, which has to stay.
         progress: told of every batch.
     """
-    width, classes = encoder.settings.width, int(rows.labels.max()) + 1
-    progress.stage("computing encoder features", len(rows.labels))
-    features = Features(embed or keras_embed(encoder), width, rows.token_ids, path, progress)
 
-    def part(chosen: np.ndarray) -> Examples:
-        return Examples(features.of(chosen).collate, rows.lengths[chosen], rows.labels[chosen])
+    def __init__(self, encoder: Bert, rows: TokenizedRows, embed: Embed | None, path: Path, progress: Progress) -> None:
+        self._width, self._classes, self._rows = encoder.settings.width, int(rows.labels.max()) + 1, rows
+        progress.stage("computing encoder features", len(rows.labels))
+        self._features = Features(embed or keras_embed(encoder), self._width, rows.token_ids, path, progress)
 
-    def run(attempt: Attempt, progress: Progress) -> FitResult:
-        head = CnnHead(width, classes, attempt.head, seed=attempt.seed, name="head")
-        return fit_head(head, part(attempt.train), part(attempt.valid), attempt.settings, seed=attempt.seed, progress=progress)
+    def __call__(self, attempt: Attempt, progress: Progress) -> FitResult:
+        """Train a head."""
+        head = CnnHead(self._width, self._classes, attempt.head, seed=attempt.seed, name="head")
+        parts = self._part(attempt.train), self._part(attempt.valid)
+        return fit_head(head, *parts, attempt.settings, seed=attempt.seed, progress=progress)
 
-    return run
+    def _part(self, chosen: np.ndarray) -> Examples:
+        return Examples(self._features.of(chosen).collate, self._rows.lengths[chosen], self._rows.labels[chosen])
 
 
-def full_attempts(encoder: Bert, rows: TokenizedRows) -> Attempts:
+class FullAttempts:
     """Attempts at the recipe `full`; each starts from the weights that `encoder` has now.
 
     An attempt is one training: what is best for one is taken to be best for two, in half the time.
+
+    Args:
+        encoder: stays as it is.
+        rows: of which attempts take parts.
     """
-    published = {name: value.copy() for name, value in extract(encoder.weights).items()}
 
-    def part(chosen: np.ndarray) -> TokenizedRows:
-        return TokenizedRows([rows.token_ids[row] for row in chosen], rows.labels[chosen])
+    def __init__(self, encoder: Bert, rows: TokenizedRows) -> None:
+        self._settings, self._seed, self._rows = encoder.settings, encoder.seed, rows
+        self._weights = extract(encoder.weights)
 
-    def run(attempt: Attempt, progress: Progress) -> FitResult:
-        assign(encoder.weights, published, error=TrainingError)
-        _, result = train(
-            encoder,
-            part(attempt.train),
-            part(attempt.valid),
-            attempt.head,
-            "full",
-            attempt.settings.model_copy(update={"trainings": 1}),
-            seed=attempt.seed,
-            progress=progress,
-        )
+    def __call__(self, attempt: Attempt, progress: Progress) -> FitResult:
+        """Train an encoder of its own and a head."""
+        encoder = Bert(self._settings, seed=self._seed)
+        assign(encoder.weights, self._weights, error=TrainingError)
+        parts = self._rows.of(attempt.train), self._rows.of(attempt.valid)
+        once = attempt.settings.model_copy(update={"trainings": 1})
+        _, result = train(encoder, *parts, attempt.head, "full", once, seed=attempt.seed, progress=progress)
         return result
-
-    return run

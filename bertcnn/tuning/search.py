@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
 import math
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -19,17 +19,19 @@ from bertcnn.data.label_sets import AUTO, numbered
 from bertcnn.disk.files import check_file_target
 from bertcnn.errors import SettingsError, TrainingError
 from bertcnn.evaluation.best_of_many import chance_of_best
+from bertcnn.layers.device import on_gpu
 from bertcnn.macro_f1 import macro_f1_score
 from bertcnn.models.weights import extract
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import FULL, Recipe
 from bertcnn.training.choice import choose_recipe
 from bertcnn.training.features import TokenizedRows
-from bertcnn.training.repeated import Attempt, Attempts, full_attempts, head_attempts
+from bertcnn.training.repeated import Attempt, Attempts, FullAttempts, HeadAttempts
 from bertcnn.training.savepoints import digest
 from bertcnn.training.space import Parameters, Space
 from bertcnn.training.start import Start, load_start
 from bertcnn.tuning.divided import DividedRows, divided_rows
+from bertcnn.tuning.own_process import OwnProcess
 from bertcnn.tuning.study import Record, Study, need_optuna, study_path
 from bertcnn.tuning.tuned import TrialFigures, TunedSettings, write_tuned
 from bertcnn.wording import count
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 _CHANCE = 0.05  # of looking so good by luck, above which the defaults are kept
 _SEEDS = 2**31
+_TRAININGS = {"full": 6, "frozen": 32}  # of a process: it grows by about 1 GB
 
 
 class TuningInterrupted(KeyboardInterrupt):
@@ -221,7 +224,7 @@ class _Search:
     def __init__(self, study: Study, space: Space, rows: DividedRows, labels: np.ndarray, seed: int, clock: _Clock) -> None:
         self._study, self._space, self._rows, self._labels, self._seed, self._clock = study, space, rows, labels, seed, clock
 
-    def run(self, prepare: Callable[[], Attempts], trials: int | None) -> bool:
+    def run(self, prepare: Callable[[], AbstractContextManager[Attempts]], trials: int | None) -> bool:
         """Try settings until the time is up or there are so many trials; False if it was interrupted."""
         clock, before = self._clock, sum(record.seconds for record in self._study.records)
         clock.deadline -= before
@@ -230,11 +233,10 @@ class _Search:
             clock.note(f"resuming after {count(tried, 'trial')}, which took {before:.0f} s")
         try:
             if self._has_time() and self._wants(trials):
-                attempts = prepare()
-                clock.tell_seconds()
-                while self._has_time() and self._wants(trials):
-                    self._try_next(attempts)
-                    gc.collect()  # of the compiled steps, each with its graph
+                with prepare() as attempts:
+                    clock.tell_seconds()
+                    while self._has_time() and self._wants(trials):
+                        self._try_next(attempts)
                 if self._wants(trials):
                     clock.note(f"the {max(0.0, clock.left()):.0f} s left are less than the quickest complete trial took")
         except _TimeIsUp:
@@ -396,10 +398,15 @@ def _recipe(recipe: Recipe, start: Start, rows: TokenizedRows, train: np.ndarray
     return "full" if recipe == "full" else "frozen"
 
 
-def _attempts(start: Start, rows: TokenizedRows, recipe: str, path: Path, clock: _Clock) -> Attempts:
+def _attempts(start: Start, rows: TokenizedRows, recipe: str, path: Path, clock: _Clock) -> AbstractContextManager[Attempts]:
+    attempts: Attempts
     if recipe == "full":
-        return full_attempts(start.encoder, rows)
-    return head_attempts(start.encoder, rows, embed_on_cpu(start.encoder, start.tokenizer.pad_id), path, clock)
+        attempts = FullAttempts(start.encoder, rows)
+    else:
+        attempts = HeadAttempts(start.encoder, rows, embed_on_cpu(start.encoder, start.tokenizer.pad_id), path, clock)
+    if on_gpu():  # whose memory this process has taken
+        return nullcontext(attempts)
+    return OwnProcess(attempts, trainings=_TRAININGS[recipe])
 
 
 def _of_text(text: str) -> str:
