@@ -252,8 +252,9 @@ def load(
 
     Args:
         folder: as given to `save`.
-        engine: "openvino" is the compiled engine that was saved with the model, or where there is none, or a damaged one, the model's own
-            weights compiled in float32; "keras" is the reference that it is compared with; "auto" is "openvino".
+        engine: "openvino" is the compiled engine that was saved with the model; where there is none, or a damaged one, or one in int8 on a
+            CPU that is no faster at that, it is the model's own weights compiled in float32. "keras" is the reference that it is compared
+            with; "auto" is "openvino".
         streams: batches that OpenVINO computes at the same time: by default one a core, best for many texts; 1 is best for single ones.
         auto_precision: how often automatic answers have to be right, such as 0.95 or "0.95,billing=0.99"; by default as asked at training.
 
@@ -269,7 +270,7 @@ def load(
 
         bundle = read_bundle(folder)
         return Predictor(bundle, KerasEngine.from_bundle(bundle, bundle.vocabulary.index("[PAD]")), decisions=_decided(bundle, targets))
-    from bertcnn.engines.openvino_engine import OpenVINOEngine
+    from bertcnn.engines.openvino_engine import OpenVINOEngine, suited
 
     bundle = read_bundle(folder, weights=False)
     decisions = _decided(bundle, targets)
@@ -279,7 +280,7 @@ def load(
         compiled = (
             None
             if saved is None
-            else OpenVINOEngine.from_saved(saved, pad_id, longest=bundle.config.encoder.max_positions, streams=streams)
+            else OpenVINOEngine.from_saved(suited(saved, folder), pad_id, longest=bundle.config.encoder.max_positions, streams=streams)
         )
     except BundleError as error:
         logger.warning("%s Until then the model's own weights are used, which is slower.", error)

@@ -109,6 +109,7 @@ def test_an_unknown_engine_is_told(encoder_folder):
 
 def test_an_engine_that_was_changed_is_not_used_and_one_is_made_anew(encoder_folder, tmp_path, caplog, monkeypatch):
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path / "cache"))  # where no compiled copy of the right one is
+    monkeypatch.setattr("bertcnn.engines.compiled.has_fast_int8", lambda: True)
     folder = tmp_path / "model"
     shutil.copytree(saved(encoder_folder), folder)
     weights = folder / "engine" / "model.bin"

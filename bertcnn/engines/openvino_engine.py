@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import openvino as ov
 
 from bertcnn.data.batches import BatchPlan, pad, plan_compiled
 from bertcnn.engines import EngineOutput, Evidence
-from bertcnn.engines.compiled import compiled_model
+from bertcnn.engines.compiled import compiled_model, kept_as
 from bertcnn.errors import BundleError, SettingsError
-from bertcnn.saved.bundle import Bundle
+from bertcnn.saved.bundle import Bundle, read_bundle
 from bertcnn.saved.engine import Precision, SavedEngine
 
 _BATCHES_OF_A_STREAM = 2
@@ -114,6 +115,29 @@ class OpenVINOEngine:
                 self._queue.start_async(_inputs(token_ids, plan, self._pad_id), (plan, output))
             self._queue.wait_all()
         return output
+
+
+def suited(saved: SavedEngine, folder: Path) -> SavedEngine:
+    """What this machine runs of the engine that was read from a model's folder.
+
+    Returns:
+        The engine; or in place of int8, on CPUs that are not faster at it, the model's own weights in float32, of which its `read` raises
+        a BundleError if they were changed after they were saved.
+    """
+    bundle_id = saved.record.bundle_id
+    engine_id, precision = kept_as(str(saved.engine_id), bundle_id, saved.record.precision)
+    if precision == saved.record.precision:
+        return saved
+
+    def read() -> tuple[bytes, bytes]:
+        from bertcnn.engines.openvino_graph import classifier_graph, serialized
+
+        bundle = read_bundle(folder)
+        if bundle.bundle_id != bundle_id:
+            raise BundleError(f"{folder} was saved over", expected="the model that is being loaded", fix="load it again")
+        return serialized(classifier_graph(bundle.tensors, bundle.config.encoder, bundle.config.head))
+
+    return SavedEngine(saved.record.model_copy(update={"precision": precision}), read, engine_id)
 
 
 def token_embeddings(

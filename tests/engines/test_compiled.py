@@ -1,6 +1,7 @@
 """A compiled engine that is read ahead: used when it is the one asked for, and never needed."""
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -8,18 +9,26 @@ import threading
 import numpy as np
 import pytest
 
-from bertcnn.engines.compiled import compiled_model, read_ahead
-from bertcnn.engines.openvino_engine import OpenVINOEngine
+import bertcnn
+from bertcnn.engines import compiled
+from bertcnn.engines.compiled import compiled_model, has_fast_int8, is_fast_at_int8, read_ahead
+from bertcnn.engines.openvino_engine import OpenVINOEngine, suited
+from bertcnn.errors import BundleError
 from bertcnn.saved.bundle import read_bundle
 from bertcnn.saved.engine import read_engine
 from tests.engines.test_openvino_graph import rows
+from tests.test_classifier import quick
+from tests.tickets import tickets
 from tests.tiny import saved
+
+OLDER = "flags\t\t: fpu sse sse2 sse4_1 avx f16c avx2 fma vaes\n"  # AMD's until Zen 3, Intel's until Broadwell
 
 
 @pytest.fixture
 def engine(encoder_folder, tmp_path, monkeypatch):
-    """A saved engine's folder and itself, with an empty cache."""
+    """A saved engine's folder and itself, with an empty cache, on a CPU that is fast at int8."""
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
+    monkeypatch.setattr(compiled, "has_fast_int8", lambda: True)
     folder = saved(encoder_folder)
     return folder / "engine", read_engine(folder, read_bundle(folder).bundle_id)
 
@@ -83,3 +92,52 @@ def test_a_pipe_in_a_files_place_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "manifest.json")
     code = f"import pathlib; from bertcnn.engines.compiled import read_ahead; read_ahead(pathlib.Path({str(tmp_path)!r}), streams=1)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_fast"),
+    [
+        (OLDER, False),
+        (OLDER.replace("vaes", "avx_vnni"), True),
+        (OLDER.replace("vaes", "avx512f avx512bw avx512_vnni"), True),
+        (OLDER.replace("vaes", "avx512f amx_int8"), True),
+        ("flags : sse2", False),
+        ("Features : fp asimd", True),  # ARM
+        ("", True),
+    ],
+)
+def test_a_cpu_is_fast_at_int8_if_it_has_instructions_for_it_or_says_nothing_of_them(flags, is_fast, tmp_path, monkeypatch):
+    assert is_fast_at_int8(flags) is is_fast
+    (tmp_path / "cpuinfo").write_text(f"processor : 0\n{flags}", encoding="ascii")
+    monkeypatch.setattr(compiled, "_ABOUT_CPU", tmp_path / "cpuinfo")
+    assert has_fast_int8() is is_fast
+    monkeypatch.setattr(compiled, "_ABOUT_CPU", tmp_path / "none")
+    assert has_fast_int8()
+
+
+def test_a_cpu_that_is_slow_at_int8_computes_the_models_own_weights_and_keeps_them_compiled(encoder_folder, tmp_path, monkeypatch):
+    folder, texts = saved(encoder_folder), [" ".join(["refund", "router"] * count) for count in range(1, 30)]
+    monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
+    monkeypatch.setattr(compiled, "has_fast_int8", lambda: False)
+    first = bertcnn.load(folder, streams=1)
+    assert first.engine.name == "openvino-float32"
+    expected = bertcnn.load(folder, engine="keras").predict_proba(texts)
+    np.testing.assert_allclose(first.predict_proba(texts), expected, atol=1e-5)
+    found = loads_of_the_cache(monkeypatch)
+    monkeypatch.setattr("bertcnn.engines.openvino_engine.read_bundle", refuse)  # what is kept needs no weights
+    read_ahead(folder / "engine", streams=1)
+    again = bertcnn.load(folder, streams=1)
+    assert found == ["bertcnn-read-ahead"]
+    np.testing.assert_array_equal(again.predict_proba(texts), first.predict_proba(texts))
+
+
+def test_weights_that_were_saved_over_meanwhile_are_not_taken_for_the_models(encoder_folder, tmp_path, monkeypatch):
+    folder = tmp_path / "model"
+    shutil.copytree(saved(encoder_folder), folder)
+    stored = read_engine(folder, read_bundle(folder).bundle_id)
+    monkeypatch.setattr(compiled, "has_fast_int8", lambda: False)
+    own = suited(stored, folder)
+    assert b"FakeQuantize" not in own.read()[0]
+    quick(encoder_folder, seed=1).fit(*tickets()).save(folder, overwrite=True)
+    with pytest.raises(BundleError, match=r"was saved over.*the model that is being loaded"):
+        own.read()
