@@ -105,10 +105,10 @@ def make_optimizer(settings: PretrainingSettings, steps: int) -> LayerwiseAdamW:
 
 
 def count_steps(batches: PretrainingBatches, settings: PretrainingSettings) -> int:
-    """Steps of a run."""
+    """Steps of a run; epochs count as many batches as the first one has, since planning all of them takes time (each differs a little)."""
     if settings.steps is not None:
         return settings.steps
-    return max(1, sum(batches.steps_per_epoch(epoch) for epoch in range(settings.epochs)) // settings.accumulate)
+    return max(1, settings.epochs * batches.steps_per_epoch(0) // settings.accumulate)
 
 
 class Run:

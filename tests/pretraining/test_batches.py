@@ -9,7 +9,8 @@ from bertcnn.errors import SettingsError
 from bertcnn.pretraining import batches as batches_module
 from bertcnn.pretraining.batches import PretrainingBatches
 from bertcnn.pretraining.corpus import open_corpus
-from bertcnn.settings import PretrainingDataSettings
+from bertcnn.pretraining.loop import count_steps
+from bertcnn.settings import PretrainingDataSettings, PretrainingSettings
 
 from .conftest import write_documents
 
@@ -160,3 +161,13 @@ def test_a_step_behind_the_last_is_refused(corpus):
     source = PretrainingBatches(corpus, settings())
     with pytest.raises(SettingsError, match="step 9999 of epoch 0; expected one of its"):
         source.batch(0, 9999)
+
+
+def test_the_steps_of_a_run_are_counted_without_planning_its_epochs(corpus, monkeypatch):
+    source = PretrainingBatches(corpus, settings())
+    first = source.steps_per_epoch(0)
+    monkeypatch.setattr(source, "_draw_window", lambda *place: pytest.fail(f"{place} was planned"))
+    assert count_steps(source, PretrainingSettings(epochs=1000)) == 1000 * first
+    assert count_steps(source, PretrainingSettings(epochs=1000, accumulate=3)) == 1000 * first // 3
+    assert count_steps(source, PretrainingSettings(epochs=1, accumulate=first + 1)) == 1
+    assert count_steps(source, PretrainingSettings(steps=7)) == 7
