@@ -12,11 +12,11 @@ from functools import cache
 import numpy as np
 
 _STEP = 4  # lengths are rounded up to a multiple of this many tokens
-_FULL = (480, 504, 512, 384, 320)  # tokens of a full batch of a compiled engine, the best first; their divisors are the lengths it sees
+_FULL = (480, 512, 384, 448, 320)  # tokens of a full batch of a compiled engine, the best first; divisors are the lengths it sees,
+_STEP_OF_ATTENTION, _SHORTER = 16, (8, 10, 12, 20, 24, 40)  # multiples of the former, and of those below the ones that cost the least
 _MANY = 8  # batches, of which none is cheaper filled up than in a shape of its own
 _MOST_PADDED = 4 / 3  # times its length, for the sake of a full batch
-_SHORTEST, _LONG_STEP = 8, 128  # the least of these lengths, and the step between those over 512
-_ALONE_STEP = 16  # between the lengths of a text alone
+_LONG_STEP = 128  # between lengths over 512
 
 
 @dataclass(frozen=True)
@@ -172,14 +172,14 @@ def plan_scoring(lengths: np.ndarray, token_budget: int = 2048, padded_lengths: 
 
 
 def plan_compiled(lengths: np.ndarray, longest: int | None = None) -> list[BatchPlan]:
-    """Rows sorted by length and cut into batches of about 500 tokens, nearly all of them 480 or 504 exactly.
+    """Rows sorted by length and cut into batches of about 500 tokens, nearly all of them 480 exactly.
 
     A compiled engine makes new kernels for every number of tokens that it has not met yet, which takes each of its streams longer than
-    computing two batches; the rows' length matters little to it. So rows are padded to the divisors of a few numbers, and batches are
-    full. Rows left over in one length move up to the next if that is not much longer; else, if there are many batches, theirs is filled up
-    with empty rows. On 3,080 short texts there are 2 numbers of tokens; with batches as long as their longest row there were 17. A text
-    alone is padded to a multiple of 16, since going over to another number of tokens, even one seen before, costs half as much as the
-    answer.
+    computing two batches. So rows are padded to the divisors of a few numbers, and batches are full. Of these lengths there are the
+    multiples of 16, for which a CPU has its fastest attention, and a few between them (`bertcnn.engines.openvino_graph` takes several such
+    rows through attention together). Rows left over in one length move up to the next if that is not much longer; else, if there are many
+    batches, theirs is filled up with empty rows. A text alone is padded to a multiple of 16 as well, since going over to another number of
+    tokens, even one seen before, costs half as much as the answer.
 
     Args:
         lengths: int [rows], tokens of each row.
@@ -189,7 +189,7 @@ def plan_compiled(lengths: np.ndarray, longest: int | None = None) -> list[Batch
         return []
     longest = int(max(lengths)) if longest is None else longest
     if len(lengths) == 1 and lengths[0] <= max(_FULL):
-        return [BatchPlan(np.zeros(1, int), min(-(-int(lengths[0]) // _ALONE_STEP) * _ALONE_STEP, longest), 1)]
+        return [BatchPlan(np.zeros(1, int), min(-(-int(lengths[0]) // _STEP_OF_ATTENTION) * _STEP_OF_ATTENTION, longest), 1)]
     sizes = _full_batches(longest)
     steps = np.array(list(sizes))
     order = np.argsort(lengths, kind="stable")
@@ -211,8 +211,7 @@ def plan_compiled(lengths: np.ndarray, longest: int | None = None) -> list[Batch
 @cache
 def _full_batches(longest: int) -> dict[int, int]:
     """The lengths a row may be padded to, ascending, and how many rows of each fill a batch."""
-    sizes = {
-        length: full // length for full in reversed(_FULL) for length in range(_SHORTEST, min(full, longest) + 1) if full % length == 0
-    }
+    lengths = [length for length in (*_SHORTER, *range(_STEP_OF_ATTENTION, max(_FULL) + 1, _STEP_OF_ATTENTION)) if length <= longest]
+    sizes = {length: full // length for full in reversed(_FULL) for length in lengths if full % length == 0}
     beyond = range(max(_FULL) + _LONG_STEP, longest, _LONG_STEP)
     return dict(sorted({longest: max(1, max(_FULL) // longest), **dict.fromkeys(beyond, 1), **sizes}.items()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import logging
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -12,11 +11,11 @@ from importlib.metadata import version
 
 import numpy as np
 import openvino as ov
-from openvino import opset13 as ops
 
 from bertcnn.data.batches import pad, plan_scoring
 from bertcnn.engines import EngineOutput
 from bertcnn.engines.compiled import has_bfloat16
+from bertcnn.engines.int8_graph import round_from_zero, share_activation_range
 from bertcnn.engines.openvino_engine import OpenVINOEngine
 from bertcnn.engines.openvino_graph import LAST_PRODUCT, TOKEN_SCALES, classifier_graph, serialized
 from bertcnn.macro_f1 import macro_f1_score
@@ -29,8 +28,6 @@ _CALIBRATION_TOKENS = 512  # of a batch
 _AGREEMENT = 0.99
 _MACRO_F1_LOSS = 0.003
 _SMOOTHING = 0.75  # share of the activations' spread that goes over to the weights (Xiao et al. 2023, section 4); these have 7 bits only
-_ROUNDING = 1e-3  # of a step between two of the 256 numbers
-_MOST_WIDENED = 1.1  # times its own width, a layer's range for the sake of one range in all; MiniLM's become 1.00 to 1.04 times as wide
 
 
 @dataclass(frozen=True)
@@ -196,40 +193,6 @@ def _quantize(graph: ov.Model, rows: Sequence[np.ndarray], pad_id: int) -> ov.Mo
                 disable_bias_correction=True,  # took 4 of 11 s and moved no label of 1,001 rows
             ),
         )
-    _share_activation_range(quantized)
+    share_activation_range(quantized)
+    round_from_zero(quantized)
     return quantized
-
-
-def _share_activation_range(graph: ov.Model) -> None:
-    """Give what GELU put out one range in all layers, in place, so that they are computed by one kernel.
-
-    The CPU plugin writes a range into the machine code of the product before it, and with GELU that code takes long to make: 5 ms a layer,
-    beside 1 ms for other products, and again for every number of tokens. NNCF's smoothing factors take up what the ranges differ in, at
-    the price of a few of the 256 steps where a layer's own range would begin elsewhere. Without these factors, or at a higher price,
-    all stays as it is.
-    """
-    ranges = []
-    for rounding in graph.get_ordered_ops():
-        if rounding.get_type_name() != "FakeQuantize":
-            continue
-        smoothing = rounding.input_value(0).get_node()
-        if smoothing.get_type_name() != "Multiply" or smoothing.input_value(0).get_node().get_type_name() != "Gelu":
-            continue
-        factors, low, high = (value.get_node() for value in (smoothing.input_value(1), rounding.input_value(1), rounding.input_value(2)))
-        if any(node.get_type_name() != "Constant" or (node is not factors and node.data.size > 1) for node in (factors, low, high)):
-            return
-        if not low.data.item() <= 0 <= high.data.item() or low.data == high.data:
-            return
-        ranges.append((rounding, smoothing, factors.data, low.data.item(), high.data.item()))
-    if not ranges:
-        return
-    steps = ranges[0][0].get_attributes()["levels"] - 1
-    below = math.ceil(max(-low / (high - low) for *_, low, high in ranges) * steps - _ROUNDING) / steps  # share of a range below 0
-    widths = [max(bound / max(share, 1e-9) for bound, share in ((-low, below), (high, 1 - below))) for *_, low, high in ranges]
-    if any(width > _MOST_WIDENED * (high - low) for width, (*_, low, high) in zip(widths, ranges, strict=True)):
-        return
-    for width, (rounding, smoothing, factors, *_) in zip(widths, ranges, strict=True):
-        smoothing.input(1).replace_source_output(ops.constant((factors / width).astype(np.float32)).output(0))
-        for place, bound in enumerate((-below, 1 - below, -below * width, (1 - below) * width), start=1):
-            rounding.input(place).replace_source_output(ops.constant(np.float32(bound)).output(0))
-    graph.validate_nodes_and_infer_types()

@@ -106,12 +106,12 @@ def test_a_compiled_engine_sees_few_numbers_of_tokens(lengths, longest):
     limit = longest or lengths.max()
     assert all(plan.size >= len(plan.rows) > 0 and plan.length <= limit for plan in plans)
     assert all(plan.size * plan.length <= 512 for plan in plans)
-    assert len({plan.length for plan in plans}) <= 41
+    assert len({plan.length for plan in plans}) <= 25
 
 
 def test_many_texts_make_full_batches_and_few_one_that_is_not():
     lengths = np.random.default_rng(0).poisson(12, 3000) + 3
-    assert {plan.size * plan.length for plan in plan_compiled(lengths, 512)} == {480, 504}
+    assert {plan.size * plan.length for plan in plan_compiled(lengths, 512)} == {480}
     few = plan_compiled(lengths[:50], 512)
     assert len(few) > 1
     assert few[-1].size == len(few[-1].rows) < len(few[0].rows)  # filling up the last one would take as long as the others
@@ -145,7 +145,7 @@ def test_texts_of_more_than_512_tokens_stand_alone():
 def test_texts_in_one_batch_are_of_similar_length():
     lengths = np.random.default_rng(0).integers(5, 40, 3000)
     padded = sum(plan.size * plan.length for plan in plan_compiled(lengths, 512))
-    assert padded < 1.06 * lengths.sum()
+    assert padded < 1.13 * lengths.sum()
 
 
 # === Padding ===

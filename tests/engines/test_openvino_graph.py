@@ -1,12 +1,14 @@
 """The compiled graph says what the Keras model says."""
 
 import numpy as np
+import openvino as ov
 import pytest
+from openvino import opset13 as ops
 
-from bertcnn.data.batches import plan_compiled
+from bertcnn.data.batches import BatchPlan, pad, plan_compiled
 from bertcnn.engines.keras_engine import KerasEngine
 from bertcnn.engines.openvino_engine import OpenVINOEngine
-from bertcnn.engines.openvino_graph import classifier_graph
+from bertcnn.engines.openvino_graph import ROWS_TOGETHER, _rows_together, classifier_graph
 from bertcnn.errors import BundleError
 from bertcnn.models.classifier import BertCnn, CnnHead, build_classifier
 from bertcnn.models.weights import extract
@@ -54,6 +56,27 @@ def test_empty_rows_of_a_batch_change_nothing():
     np.testing.assert_allclose(ours.logits, reference.logits, atol=1e-4)
     np.testing.assert_allclose(ours.evidence.activations, reference.evidence.activations, atol=1e-4)
     np.testing.assert_allclose(ours.evidence.means, reference.evidence.means, atol=1e-4)
+
+
+@pytest.mark.parametrize("length", [*ROWS_TOGETHER, 9, 20, 41])
+def test_rows_that_go_through_attention_together_do_not_see_each_other(length):
+    encoder = EncoderSettings(**{**SHAPE, "max_positions": 48})
+    model, generator = noisy(encoder, HeadSettings(filters=6)), np.random.default_rng(length)
+    graph = ov.Core().compile_model(
+        classifier_graph(extract(model.weights), encoder, HeadSettings(filters=6)), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
+    )
+    for count in (1, 3, 4, 6, 8):  # not all of them can be divided
+        token_ids = [generator.integers(1, 50, generator.integers(2, length + 1)).astype(np.int32) for _ in range(count)]
+        batch = pad(token_ids, BatchPlan(np.arange(count), length, count), 0)
+        found = graph({"token_ids": batch.token_ids, "padding_mask": batch.padding_mask})["logits"]
+        np.testing.assert_allclose(found, KerasEngine(model, 0).run(token_ids).logits, atol=1e-4)
+
+
+def test_as_many_rows_go_through_attention_together_as_divide_the_batch():
+    rows, length = (ops.parameter([1], np.int32) for _ in range(2))
+    together = ov.Core().compile_model(ov.Model([_rows_together(rows, length)], [rows, length]), "CPU")
+    asked = [(60, 8), (7, 8), (40, 12), (42, 12), (20, 24), (12, 40), (30, 16), (24, 20), (1, 512), (8, 41), (8, 0)]
+    assert [together([np.array([number], np.int32) for number in pair])[0].item() for pair in asked] == [2, 1, 4, 1, 2, 2, 1, 1, 1, 1, 1]
 
 
 def test_a_logit_is_the_sum_of_its_filters_and_the_mean(minilm_folder):

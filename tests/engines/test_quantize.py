@@ -14,13 +14,14 @@ from bertcnn.engines.compiled import has_bfloat16
 from bertcnn.engines.keras_engine import KerasEngine
 from bertcnn.engines.openvino_engine import OpenVINOEngine
 from bertcnn.engines.openvino_graph import classifier_graph, serialized
-from bertcnn.engines.quantize import Trial, _quantize, _share_activation_range, build_engine, spread
+from bertcnn.engines.quantize import Trial, _quantize, build_engine, spread
 from bertcnn.errors import OutputError
 from bertcnn.models.classifier import BertCnn, CnnHead
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import EncoderSettings, HeadSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
+from tests.engines.test_int8_graph import roundings
 from tests.engines.test_openvino_graph import SHAPE, noisy, rows
 
 ENCODER, HEAD = EncoderSettings(**SHAPE), HeadSettings(filters=8)
@@ -73,37 +74,6 @@ def test_in_int8_too_a_row_does_not_depend_on_its_neighbours(int8):
     np.testing.assert_allclose(alone, together, atol=0.1 * together.std())  # other padding can move a value to the next of 256 steps
 
 
-@pytest.mark.parametrize(("others", "is_shared"), [((-0.17, 1.3), True), ((0.0, 2.0), True), ((-0.17, 0.0), False), ((-0.17, 0.5), False)])
-def test_a_range_is_shared_where_that_moves_no_number_by_more_than_a_step(others, is_shared):
-    import openvino as ov
-    from openvino import opset13 as ops
-
-    def graph():
-        given, outputs = ops.parameter([1, 4096], np.float32), []
-        for low, high, factor in ((-0.1, 1.2, 0.5), (*others, 2.0)):
-            smoothed = ops.multiply(ops.gelu(given, "ERF"), np.full((1, 4096), factor, np.float32))
-            outputs.append(ops.fake_quantize(smoothed, *(np.float32(bound) for bound in (low, high, low, high)), 256))
-        return ov.Model(outputs, [given])
-
-    def computed(model):
-        answers = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(
-            [np.linspace(-4, 4, 4096, dtype=np.float32)[None]]
-        )
-        return [answers[place] for place in range(2)]
-
-    shared = graph()
-    _share_activation_range(shared)
-    bounds = [[node.data.item() for node in (value.get_node() for value in rounding.input_values()[1:3])] for rounding in roundings(shared)]
-    assert (bounds[0] == bounds[1]) is is_shared
-    for own, common, (low, high) in zip(computed(graph()), computed(shared), [(-0.1, 1.2), others], strict=True):
-        inside = (own > low) & (own < high)  # beyond its own range the shared one may reach further
-        np.testing.assert_allclose(common[inside], own[inside], atol=2 * max(high, -low) / 100)
-
-
-def roundings(graph):
-    return [node for node in graph.get_ordered_ops() if node.get_type_name() == "FakeQuantize"]
-
-
 def test_the_published_encoder_has_one_range_behind_gelu_and_is_nearer_to_float32_than_with_the_default_smoothing(
     minilm_folder, monkeypatch
 ):
@@ -125,8 +95,16 @@ def test_the_published_encoder_has_one_range_behind_gelu_and_is_nearer_to_float3
     assert len(ranges) == 6
     assert len({(low, high) for low, high, *_ in ranges}) == 1  # so that one kernel computes them
     assert len({tuple(bounds[2:]) for bounds in ranges}) == 6  # each goes on with its own
+    into_products = [rounding for rounding in roundings(ours) if products_with_weights(rounding)]
+    from_zero = [rounding.input_value(3).get_node().data.item() == 0 for rounding in into_products]
+    assert (len(into_products), sum(from_zero)) == (25, 24)  # four a layer, and the filters', behind which there is no bias
     monkeypatch.setattr("bertcnn.engines.quantize._SMOOTHING", 0.95)  # NNCF's own
     assert error(ours) < 0.9 * error(quantized())
+
+
+def products_with_weights(rounding):
+    readers = [target.get_node() for target in rounding.output(0).get_target_inputs()]
+    return all(reader.get_type_name() == "MatMul" and reader.input_value(1).get_node().get_type_name() == "Multiply" for reader in readers)
 
 
 def test_float32_is_kept_when_int8_answers_otherwise_and_says_why(model, asked):
