@@ -62,14 +62,14 @@ def round_from_zero(graph: ov.Model) -> None:
     """
     for rounding in _roundings(graph):
         low, high = (_source(rounding, place).data for place in (3, 4))
-        products = [_reader(target) for target in rounding.output(0).get_target_inputs()]
-        sums, additions = [_sums(product) for product in products], [_addition(product) for product in products]
-        if low.size > 1 or not products or any(found is None for found in (*sums, *additions)):
+        products = _readers(rounding)
+        behind = [(sums, addition) for product in products if (sums := _sums(product)) is not None if (addition := _addition(product))]
+        if low.size > 1 or not products or len(behind) < len(products):
             continue
-        for total, addition in zip(sums, additions, strict=True):
+        for sums, addition in behind:
             bias = _source(addition, 1).data
-            _put(addition, 1, bias + low.item() * total.reshape(bias.shape))
-        _put(rounding, 3, np.float32(0))
+            _put(addition, 1, bias + low.item() * sums.reshape(bias.shape))
+        _put(rounding, 3, 0.0)
         _put(rounding, 4, high.item() - low.item())
     graph.validate_nodes_and_infer_types()
 
@@ -89,7 +89,7 @@ def _sums(product: Node) -> np.ndarray | None:
 
 def _addition(product: Node) -> Node | None:
     """What adds a bias to all that a node puts out."""
-    readers = [_reader(target) for target in product.output(0).get_target_inputs()]
+    readers = _readers(product)
     if len(readers) != 1 or readers[0].get_type_name() != "Add" or _source(readers[0], 1).get_type_name() != "Constant":
         return None
     return readers[0]
@@ -103,8 +103,8 @@ def _source(node: Node, place: int) -> Node:
     return node.input_value(place).get_node()
 
 
-def _reader(target: Node) -> Node:
-    return target.get_node()
+def _readers(node: Node) -> list[Node]:
+    return [target.get_node() for target in node.output(0).get_target_inputs()]
 
 
 def _put(node: Node, place: int, values: np.ndarray | float) -> None:
