@@ -8,7 +8,7 @@ from openvino import opset13 as ops
 from bertcnn.data.batches import BatchPlan, pad, plan_compiled
 from bertcnn.engines.keras_engine import KerasEngine
 from bertcnn.engines.openvino_engine import OpenVINOEngine
-from bertcnn.engines.openvino_graph import ROWS_TOGETHER, _rows_together, classifier_graph
+from bertcnn.engines.openvino_graph import ROWS_TOGETHER, classifier_graph
 from bertcnn.errors import BundleError
 from bertcnn.models.classifier import BertCnn, CnnHead, build_classifier
 from bertcnn.models.weights import extract
@@ -72,11 +72,38 @@ def test_rows_that_go_through_attention_together_do_not_see_each_other(length):
         np.testing.assert_allclose(found, KerasEngine(model, 0).run(token_ids).logits, atol=1e-4)
 
 
-def test_as_many_rows_go_through_attention_together_as_divide_the_batch():
-    rows, length = (ops.parameter([1], np.int32) for _ in range(2))
-    together = ov.Core().compile_model(ov.Model([_rows_together(rows, length)], [rows, length]), "CPU")
-    asked = [(60, 8), (7, 8), (40, 12), (42, 12), (20, 24), (12, 40), (30, 16), (24, 20), (1, 512), (8, 41), (8, 0)]
-    assert [together([np.array([number], np.int32) for number in pair])[0].item() for pair in asked] == [2, 1, 4, 1, 2, 2, 1, 1, 1, 1, 1]
+@pytest.mark.parametrize(
+    ("batch", "scores"),
+    [
+        ((60, 8), (30, 16)),
+        ((7, 8), (7, 8)),
+        ((48, 10), (24, 20)),
+        ((40, 12), (10, 48)),
+        ((42, 12), (42, 12)),
+        ((24, 20), (24, 20)),
+        ((20, 24), (10, 48)),
+        ((12, 40), (6, 80)),
+        ((8, 41), (8, 41)),
+        ((1, 64), (1, 64)),
+    ],
+)
+def test_as_many_short_rows_go_through_attention_together_as_divide_the_batch(batch, scores):
+    encoder, head = EncoderSettings(**{**SHAPE, "max_positions": 64}), HeadSettings(filters=6)
+    whole = classifier_graph(extract(build_classifier(encoder, head, 3).weights), encoder, head)
+    softmax = next(node for node in whole.get_ordered_ops() if node.get_type_name() == "Softmax")
+    attention = ov.Core().compile_model(ov.Model([ops.result(softmax.output(0))], whole.get_parameters(), "attention"), "CPU")
+    found = attention({name: np.ones(batch, np.int32) for name in ("token_ids", "padding_mask")})[0]
+    groups, length = scores
+    assert found.shape == (groups, encoder.heads, length, length)
+    own = np.kron(np.eye(length // batch[1]), np.ones((batch[1], batch[1])))  # each row attends to itself alone
+    assert (found[..., own == 0] == 0).all()
+    assert (found[..., own == 1] > 0).all()
+
+
+def test_full_batches_hold_rows_that_can_go_together():
+    for length, together in ROWS_TOGETHER.items():
+        (plan, *_) = plan_compiled(np.full(1000, length), 512)
+        assert (plan.length, plan.size % together) == (length, 0)
 
 
 def test_a_logit_is_the_sum_of_its_filters_and_the_mean(minilm_folder):
