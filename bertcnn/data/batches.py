@@ -14,7 +14,7 @@ import numpy as np
 _STEP = 4  # lengths are rounded up to a multiple of this many tokens
 _FULL = (480, 512, 384, 448, 320)  # tokens of a full batch of a compiled engine, the best first; divisors are the lengths it sees,
 _STEP_OF_ATTENTION, _SHORTER = 16, (8, 10, 12, 20, 24, 40)  # multiples of the former, and of those below the ones that cost the least
-_MANY = 8  # batches, of which none is cheaper filled up than in a shape of its own
+MANY = 8  # batches, of which none is cheaper filled up than in a shape of its own
 _MOST_PADDED = 4 / 3  # times its length, for the sake of a full batch
 _LONG_STEP = 128  # between lengths over 512
 
@@ -172,12 +172,13 @@ def plan_scoring(lengths: np.ndarray, token_budget: int = 2048, padded_lengths: 
 
 
 def plan_compiled(lengths: np.ndarray, longest: int | None = None) -> list[BatchPlan]:
-    """Rows sorted by length and cut into batches of about 500 tokens, nearly all of them 480 exactly.
+    """Rows of one text each, sorted by length and cut into batches of about 500 tokens, nearly all of them 480 exactly.
 
+    For long texts (`bertcnn.data.packing` puts short ones together), and for engines saved before there were rows of several texts.
     A compiled engine makes new kernels for every number of tokens that it has not met yet, which takes each of its streams longer than
     computing two batches. So rows are padded to the divisors of a few numbers, and batches are full. Of these lengths there are the
-    multiples of 16, for which a CPU has its fastest attention, and a few between them (`bertcnn.engines.openvino_graph` takes several such
-    rows through attention together). Rows left over in one length move up to the next if that is not much longer; else, if there are many
+    multiples of 16, for which a CPU has its fastest attention, and a few between them, of which those engines take several through
+    attention together. Rows left over in one length move up to the next if that is not much longer; else, if there are many
     batches, theirs is filled up with empty rows. A text alone is padded to a multiple of 16 as well, since going over to another number of
     tokens, even one seen before, costs half as much as the answer.
 
@@ -205,7 +206,7 @@ def plan_compiled(lengths: np.ndarray, longest: int | None = None) -> list[Batch
             step, rows = needed, order[start : np.searchsorted(reached, needed, side="right")]
         plans.append(BatchPlan(rows, int(steps[step]), len(rows)))
         start += len(rows)
-    return plans if len(plans) < _MANY else [replace(plan, size=sizes[plan.length]) for plan in plans]
+    return plans if len(plans) < MANY else [replace(plan, size=sizes[plan.length]) for plan in plans]
 
 
 @cache

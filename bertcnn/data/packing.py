@@ -8,9 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bertcnn.data.batches import MANY, plan_compiled
+
+NUMBERS = "document_numbers"
+PACKED = ("token_ids", "document_ids", "position_ids", NUMBERS)  # what a compiled engine is given
 _SHORT, _LONG = 128, 256  # where texts of over 256 tokens occur, those of up to 128 get rows of their own: attention costs less in them
 _PART_TOKENS = 1024  # batches are multiples of the rows that have about so many tokens, which are computed at a time
 _MOST_TEXTS = 32  # of a row
+_ROWS, _BATCH_TOKENS = (32, 64, 128), 512  # of a compiled engine: tokens of a row that several texts share, and of a batch
+_VERY_SHORT = 11  # tokens of an average text, below which 8 share a row instead of 4: each place costs, filled or not
+_FEW_TEXTS, _MANY_TEXTS = 4, 8
 
 
 def pack(lengths: Sequence[int] | np.ndarray, capacity: int, most: int) -> np.ndarray:
@@ -88,6 +95,58 @@ def lay_out(token_ids: Sequence[np.ndarray], plan: PackedPlan, pad_id: int = 0) 
     return {"token_ids": tokens, "segment_ids": np.zeros_like(tokens), "document_ids": documents, "position_ids": positions}
 
 
+def plan_packed(lengths: np.ndarray, longest: int | None = None) -> list[PackedPlan]:
+    """Texts in batches for a compiled engine, short ones some in a row, nearly all batches of 512 tokens.
+
+    A compiled engine makes new kernels for every shape that it has not met yet, and going over to another one costs it time as well. So
+    rows have 32, 64 or 128 tokens, each as many as its longest text needs, and shorter texts fill it up. Longer texts have rows of their
+    own, as `plan_compiled` says, since attention would cost them more than padding does.
+
+    Args:
+        lengths: int [texts], tokens of each text.
+        longest: tokens that the encoder has positions for; by default the longest of these.
+    """
+    lengths = np.asarray(lengths, np.int64)
+    alone = lengths > _ROWS[-1] if len(lengths) > 1 else np.ones(len(lengths), bool)
+    long = np.flatnonzero(alone)
+    plans = [PackedPlan(np.append(long, -1)[plan.slots][:, None], plan.length) for plan in plan_compiled(lengths[long], longest)]
+    left = np.flatnonzero(~alone)
+    shortest = lengths[lengths <= _ROWS[0]]
+    most = _MANY_TEXTS if len(shortest) and shortest.mean() < _VERY_SHORT else _FEW_TEXTS
+    for place in range(len(_ROWS) - 1, -1, -1):
+        below, capacity = (0, *_ROWS)[place : place + 2]
+        if not (lengths[left] > below).any():
+            continue
+        row_of = pack(lengths[left], capacity, most)
+        longest_of = np.zeros(row_of.max() + 1, np.int64)
+        np.maximum.at(longest_of, row_of, lengths[left])
+        taken = longest_of[row_of] > below
+        plans += _batches(_in_rows(row_of[taken], left[taken], most), _BATCH_TOKENS // capacity, capacity)
+        left = left[~taken]
+    return plans if len(plans) >= MANY else [PackedPlan(plan.slots[(plan.slots >= 0).any(axis=1)], plan.length) for plan in plans]
+
+
+def _in_rows(row_of: np.ndarray, texts: np.ndarray, most: int) -> np.ndarray:
+    """Texts by their rows, int64 [rows, most], in their order; -1 where there is none. Rows without a text are left out."""
+    order = np.argsort(row_of, kind="stable")
+    numbers, first, counts = np.unique(row_of[order], return_index=True, return_counts=True)
+    rows = np.full((len(numbers), most), -1, np.int64)
+    rows[np.repeat(np.arange(len(numbers)), counts), np.arange(len(order)) - np.repeat(first, counts)] = texts[order]
+    return rows
+
+
+def packed_inputs(token_ids: Sequence[np.ndarray], plan: PackedPlan, pad_id: int) -> dict[str, np.ndarray]:
+    """A batch as the graphs take it.
+
+    Returns:
+        int32 arrays: `token_ids` [B, T]; `document_ids` [B, T], which of its row's texts a token is of, 1 to K, and 0 for padding;
+        `position_ids` [B, T], its place in its text; `document_numbers` [K], 1 to K.
+    """
+    batch = lay_out(token_ids, plan, pad_id)
+    batch[NUMBERS] = np.arange(1, plan.slots.shape[1] + 1, dtype=np.int32)
+    return {name: batch[name] for name in PACKED}
+
+
 class Packing:
     """Batches for texts of given lengths, in at most two shapes for XLA to compile.
 
@@ -148,13 +207,7 @@ class Packing:
 
     def _rows(self, lengths: np.ndarray, texts: np.ndarray, capacity: int) -> np.ndarray:
         """The texts in rows, int64 [rows, K]; -1 where there is none."""
-        row_of = pack(lengths, capacity, self.documents)
-        order = np.argsort(row_of, kind="stable")
-        counts = np.bincount(row_of)
-        place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-        rows = np.full((len(counts), self.documents), -1, np.int64)
-        rows[row_of[order], place] = texts[order]
-        return rows
+        return _in_rows(pack(lengths, capacity, self.documents), texts, self.documents)
 
 
 def _rows_of_a_batch(rows: int, texts: int, batch_size: int, length: int) -> int:

@@ -11,7 +11,7 @@ import openvino as ov
 
 from bertcnn.data.batches import Batch
 from bertcnn.disk.files import write_new
-from bertcnn.engines.openvino_graph import classifier_graph, serialized
+from bertcnn.engines.openvino_graph import classifier_graph, one_text_a_row, serialized
 from bertcnn.engines.parity import probabilities_by
 from bertcnn.saved.bundle import Bundle
 from bertcnn.saved.engine import SavedEngine
@@ -27,9 +27,10 @@ def write(bundle: Bundle, engine: SavedEngine | None, folder: Path) -> None:
         OutputError: the folder for temporary files is full.
     """
     if engine is None:
-        description, constants = serialized(classifier_graph(bundle.tensors, bundle.config.encoder, bundle.config.head))
+        graph = classifier_graph(bundle.tensors, bundle.config.encoder, bundle.config.head)
     else:
-        description, constants = engine.read()
+        graph = ov.Core().read_model(*engine.read())
+    description, constants = serialized(one_text_a_row(graph))
     write_new(folder / MODEL, description)
     write_new((folder / MODEL).with_suffix(".bin"), constants)
 

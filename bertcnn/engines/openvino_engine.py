@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import openvino as ov
 
 from bertcnn.data.batches import BatchPlan, pad, plan_compiled
+from bertcnn.data.packing import NUMBERS, PACKED, PackedPlan, packed_inputs, places, plan_packed
 from bertcnn.engines import EngineOutput, Evidence
 from bertcnn.engines.compiled import compiled_model, kept_as
 from bertcnn.errors import BundleError, SettingsError
@@ -18,27 +21,41 @@ from bertcnn.saved.bundle import Bundle, read_bundle
 from bertcnn.saved.engine import Precision, SavedEngine
 
 _BATCHES_OF_A_STREAM = 2
+_ENOUGH_FOR_ONE_SHAPE, _LONGEST_OF_ONE_SHAPE = 80, 128  # batches, and tokens of their rows, for which a model of its own is worth it
+_Shapes = Mapping[str, tuple[int, ...]]  # of inputs, by name
+_Shape = tuple[int, int, int]  # of a batch: rows, tokens, and texts of a row
+_Plan = PackedPlan | BatchPlan
 
 
 class OpenVINOEngine:
     """Runs a compiled classifier.
 
     Args:
-        compiled: of `classifier_graph`, or of its int8 form.
+        compiled: gives `classifier_graph` or its int8 form, compiled for inputs of any shape or of one.
         pad_id: the id of [PAD].
-        name: "openvino-" and the precision.
+        precision: of its products.
         longest: tokens that a text has at most; by default each call's longest. With it, calls have lengths in common.
     """
 
-    def __init__(self, compiled: ov.CompiledModel, pad_id: int, name: str, longest: int | None = None) -> None:
-        self.name, self._process = name, os.getpid()
+    def __init__(
+        self,
+        compiled: Callable[[_Shapes | None], ov.CompiledModel],
+        pad_id: int,
+        precision: Precision = "float32",
+        longest: int | None = None,
+    ) -> None:
+        self.name, self._process = f"openvino-{precision}", os.getpid()
         self._pad_id, self._longest = pad_id, longest
-        self._queue = _queue(compiled)
-        self._queue.set_callback(lambda request, job: _store(request, *job))
-        self._alone: ov.InferRequest = compiled.create_infer_request()
+        of_any = compiled(None)
+        self._queue = self._storing(of_any)
+        self._alone: ov.InferRequest = of_any.create_infer_request()
+        self._packed = any(NUMBERS in given.get_names() for given in of_any.inputs)  # older engines have one text in a row
+        self._for_one_shape: dict[_Shape, ov.AsyncInferQueue] = {}
+        # only in int8, where the steps between products count, and weights are small enough to be held twice
+        self._compiled = compiled if self._packed and precision == "int8" else None
         self._lock = threading.Lock()  # a dashboard's sessions share one engine
-        self._classes, self._filters = (compiled.output(output).partial_shape[1].get_length() for output in ("logits", "windows"))
-        means = [output for output in compiled.outputs if "means" in output.get_names()]  # older engines have none
+        self._classes, self._filters = (of_any.output(output).partial_shape[1].get_length() for output in ("logits", "windows"))
+        means = [output for output in of_any.outputs if "means" in output.get_names()]  # older engines have none
         self._width = means[0].partial_shape[1].get_length() if means else 0
 
     @classmethod
@@ -68,7 +85,7 @@ class OpenVINOEngine:
                 ) from None
 
         precision = saved.record.precision
-        return cls(compiled_model(read, saved.engine_id, streams, precision), pad_id, f"openvino-{precision}", longest)
+        return cls(partial(compiled_model, read, saved.engine_id, streams, precision), pad_id, precision, longest)
 
     @classmethod
     def from_bundle(cls, bundle: Bundle, pad_id: int, *, streams: int | None = None) -> OpenVINOEngine:
@@ -88,7 +105,7 @@ class OpenVINOEngine:
         cls, graph: ov.Model, pad_id: int, precision: Precision = "float32", longest: int | None = None, streams: int | None = None
     ) -> OpenVINOEngine:
         """A graph in memory of that precision, compiled for this machine; `longest` and `streams` as for `from_saved`."""
-        return cls(compiled_model(lambda: graph, precision=precision, streams=streams), pad_id, f"openvino-{precision}", longest)
+        return cls(partial(compiled_model, lambda: graph, None, streams, precision), pad_id, precision, longest)
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """Logits of each row, in order, and which windows won.
@@ -99,11 +116,12 @@ class OpenVINOEngine:
         rows = len(token_ids)
         found = Evidence.empty(rows, self._filters, self._width) if evidence else None
         output = EngineOutput(np.empty((rows, self._classes), np.float32), found)
-        plans = plan_compiled(np.fromiter(map(len, token_ids), np.int64, rows), self._longest)
+        lengths = np.fromiter(map(len, token_ids), np.int64, rows)
+        plans: Sequence[_Plan] = plan_packed(lengths, self._longest) if self._packed else plan_compiled(lengths, self._longest)
         with self._lock:
             if len(plans) == 1:  # handing it to another thread would take a tenth of its time
-                self._alone.infer(_inputs(token_ids, plans[0], self._pad_id))
-                _store(self._alone, plans[0], output)
+                self._alone.infer(self._inputs(token_ids, plans[0]))
+                _store(self._alone, plans[0].slots, output)
                 return output
             if os.getpid() != self._process:  # its threads have stayed behind, and would be waited for without end
                 raise SettingsError(
@@ -111,10 +129,43 @@ class OpenVINOEngine:
                     expected="a model loaded in this process",
                     fix="load it in the child, or start children by multiprocessing's method 'spawn'",
                 )
-            for plan in reversed(plans):  # the longest first, so that no core waits for one at the end
-                self._queue.start_async(_inputs(token_ids, plan, self._pad_id), (plan, output))
-            self._queue.wait_all()
+            queues = self._queues(plans)
+            for plan in sorted(plans, key=lambda plan: -plan.length):  # the longest first, so that no core waits for one at the end
+                queues[_shape(plan)].start_async(self._inputs(token_ids, plan), (plan.slots, output))
+            for queue in queues.values():
+                queue.wait_all()
         return output
+
+    def _queues(self, plans: Sequence[_Plan]) -> dict[_Shape, ov.AsyncInferQueue]:
+        """What computes batches of each shape: where many of these have one, the model compiled for no other.
+
+        The model for all shapes looks at each batch's anew, and does the small steps between products one by one, which the other does
+        together. Which of the two answers depends on these batches alone, so that the same texts have the same answers, to the last bit.
+        """
+        batches = Counter(map(_shape, plans))
+        queues = dict.fromkeys(batches, self._queue)
+        often = [shape for shape, count in batches.items() if count >= _ENOUGH_FOR_ONE_SHAPE and shape[1] <= _LONGEST_OF_ONE_SHAPE]
+        for shape in often:
+            if shape not in self._for_one_shape and self._compiled is not None:
+                rows, length, texts = shape
+                inputs = {name: (texts,) if name == NUMBERS else (rows, length) for name in PACKED}
+                try:
+                    self._for_one_shape[shape] = self._storing(self._compiled(inputs))
+                except BundleError:  # the folder that this engine was loaded from is another model's by now
+                    self._for_one_shape[shape] = self._queue
+        return {**queues, **{shape: self._for_one_shape[shape] for shape in often if shape in self._for_one_shape}}
+
+    def _storing(self, compiled: ov.CompiledModel) -> ov.AsyncInferQueue:
+        queue = _queue(compiled)
+        queue.set_callback(lambda request, job: _store(request, *job))
+        return queue
+
+    def _inputs(self, token_ids: Sequence[np.ndarray], plan: _Plan) -> dict[str, np.ndarray]:
+        """A batch as the graph takes it; those of models saved by older versions have one text in a row."""
+        if isinstance(plan, PackedPlan):
+            return packed_inputs(token_ids, plan, self._pad_id)
+        batch = pad(token_ids, plan, self._pad_id)
+        return {"token_ids": batch.token_ids, "padding_mask": batch.padding_mask}
 
 
 def suited(saved: SavedEngine, folder: Path) -> SavedEngine:
@@ -153,10 +204,22 @@ def token_embeddings(
     """
     compiled = compiled_model(lambda: graph)
     queue = _queue(compiled)
-    queue.set_callback(lambda request, rows: store(rows, request.get_tensor("sequence_output").data[: len(rows)]))
-    for plan in reversed(plan_compiled(np.fromiter(map(len, token_ids), np.int64, len(token_ids)))):
-        queue.start_async(_inputs(token_ids, plan, pad_id), plan.rows)
+    lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
+
+    def taken_apart(request: ov.InferRequest, plan: PackedPlan) -> None:
+        hidden = request.get_tensor("sequence_output").data
+        for text, row, _, where in places(plan, lengths):
+            store(np.array([text]), hidden[row : row + 1, where])
+
+    queue.set_callback(taken_apart)
+    for plan in plan_packed(lengths):
+        batch = packed_inputs(token_ids, plan, pad_id)
+        queue.start_async({name: batch[name] for name in PACKED if name != NUMBERS}, plan)
     queue.wait_all()
+
+
+def _shape(plan: _Plan) -> _Shape:
+    return len(plan.slots), plan.length, plan.slots.shape[1] if isinstance(plan, PackedPlan) else 1
 
 
 def _queue(compiled: ov.CompiledModel) -> ov.AsyncInferQueue:
@@ -164,17 +227,13 @@ def _queue(compiled: ov.CompiledModel) -> ov.AsyncInferQueue:
     return ov.AsyncInferQueue(compiled, _BATCHES_OF_A_STREAM * compiled.get_property("NUM_STREAMS"))
 
 
-def _inputs(token_ids: Sequence[np.ndarray], plan: BatchPlan, pad_id: int) -> dict[str, np.ndarray]:
-    """A batch as the graphs take it."""
-    batch = pad(token_ids, plan, pad_id)
-    return {"token_ids": batch.token_ids, "padding_mask": batch.padding_mask}
-
-
-def _store(request: ov.InferRequest, plan: BatchPlan, output: EngineOutput) -> None:
-    """Put a finished batch where its rows belong."""
+def _store(request: ov.InferRequest, slots: np.ndarray, output: EngineOutput) -> None:
+    """Put the texts of a finished batch where they belong; `slots` has their positions, -1 where there is none."""
+    texts = slots.ravel()
+    there = texts >= 0
 
     def put(name: str, place: np.ndarray) -> None:
-        place[plan.rows] = request.get_tensor(name).data[: len(plan.rows)]  # without empty rows
+        place[texts[there]] = request.get_tensor(name).data[there]
 
     put("logits", output.logits)
     if output.evidence is not None:

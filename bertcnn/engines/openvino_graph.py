@@ -18,6 +18,7 @@ import numpy as np
 import openvino as ov
 from openvino import opset13 as ops
 
+from bertcnn.data.packing import NUMBERS, PACKED
 from bertcnn.disk.files import MORE_ROOM
 from bertcnn.errors import BundleError, OutputError, one_line
 from bertcnn.models.shapes import classifier_shapes
@@ -26,7 +27,8 @@ from bertcnn.settings import EncoderSettings, HeadSettings
 # nodes that stay in float32 when the others become int8
 LAST_PRODUCT = "logits_product"  # so that a logit is exactly the sum of its parts
 TOKEN_SCALES = "token_scales"  # of token embeddings that are in int8 already
-ROWS_TOGETHER = {8: 2, 10: 2, 12: 4, 24: 2, 40: 2}  # by their tokens, how many rows go through attention together
+SUMS = "sums_of_token_embeddings"
+POSITIONS = "position_embeddings"
 _MASKED = np.float32(-1e9)  # added to what padding must not win; exp() of it is exactly 0
 Node = Any  # openvino's node and output classes have no useful types
 
@@ -34,7 +36,7 @@ Node = Any  # openvino's node and output classes have no useful types
 def classifier_graph(
     tensors: Mapping[str, np.ndarray], encoder: EncoderSettings, head: HeadSettings, *, int8_tokens: bool = False
 ) -> ov.Model:
-    """The classifier, from token ids to logits.
+    """The classifier, from token ids to logits, of rows in which several texts may stand one behind the other.
 
     Args:
         tensors: weights by name, as a bundle holds them, float32.
@@ -43,21 +45,20 @@ def classifier_graph(
         int8_tokens: keep the token embeddings in int8 with a scale each, also in the compiled form, which then loads in half the time.
 
     Returns:
-        A model with inputs `token_ids` and `padding_mask`, int32 [B, T] with any B and T, and the outputs `logits`, float32 [B, C],
-        `activations`, float32 [B, W * N], the filters' largest activations, `windows`, int32 [B, W * N], the tokens at which they
-        start, both in the order of the head's window sizes, and `means`, float32 [B, D], of the token embeddings. The windows cost nothing
-        that could be measured.
+        A model with the inputs of `packed_inputs`, with any B, T and K, and the outputs `logits`, float32 [B * K, C], `activations`,
+        float32 [B * K, W * N], the filters' largest activations, `windows`, int32 [B * K, W * N], the tokens of the text at which they
+        start, both in the order of the head's window sizes, and `means`, float32 [B * K, D], of the token embeddings. A row's texts come
+        one after the other; where it has fewer than K, the others are of no meaning. The windows cost nothing that could be measured.
 
     Raises:
         BundleError: a tensor is missing, unknown or misshapen.
     """
     _check_shapes(tensors, classifier_shapes(encoder, head, len(tensors.get("logits/bias", ()))))
-    token_ids = ops.parameter([-1, -1], np.int32, name="token_ids")
-    padding_mask = ops.parameter([-1, -1], np.int32, name="padding_mask")
-    real = ops.unsqueeze(ops.convert(padding_mask, "f32"), _axes(-1))  # [B, T, 1]
-    hidden = _encoder(tensors, token_ids, padding_mask, encoder, int8_tokens)
-    outputs = _head(tensors, hidden, real, head)
-    return _model([token_ids, padding_mask], outputs)
+    given = {name: ops.parameter([-1] if name == NUMBERS else [-1, -1], np.int32, name=name) for name in PACKED}
+    documents = ops.convert(given["document_ids"], "f32")
+    hidden = _encoder(tensors, given["token_ids"], documents, given["position_ids"], encoder, int8_tokens)
+    outputs = _head(tensors, hidden, documents, ops.convert(given[NUMBERS], "f32"), head)
+    return _model(list(given.values()), outputs)
 
 
 def encoder_graph(tensors: Mapping[str, np.ndarray], settings: EncoderSettings) -> ov.Model:
@@ -68,12 +69,38 @@ def encoder_graph(tensors: Mapping[str, np.ndarray], settings: EncoderSettings) 
         settings: its shape.
 
     Returns:
-        A model with inputs `token_ids` and `padding_mask`, int32 [B, T] with any B and T, and the output `sequence_output`, float32
+        A model with the inputs `token_ids`, `document_ids` and `position_ids` of `packed_inputs` and the output `sequence_output`, float32
         [B, T, D].
     """
-    token_ids = ops.parameter([-1, -1], np.int32, name="token_ids")
-    padding_mask = ops.parameter([-1, -1], np.int32, name="padding_mask")
-    return _model([token_ids, padding_mask], {"sequence_output": _encoder(tensors, token_ids, padding_mask, settings, int8=False)})
+    given = {name: ops.parameter([-1, -1], np.int32, name=name) for name in PACKED if name != NUMBERS}
+    documents = ops.convert(given["document_ids"], "f32")
+    hidden = _encoder(tensors, given["token_ids"], documents, given["position_ids"], settings, int8=False)
+    return _model(list(given.values()), {"sequence_output": hidden})
+
+
+def one_text_a_row(graph: ov.Model) -> ov.Model:
+    """For other programs: `graph`, which is used up, with the inputs `token_ids` and `padding_mask`, int32 [B, T], of one text in each row.
+
+    Args:
+        graph: of `classifier_graph`, or of its int8 form; one that has these inputs already stays as it is.
+    """
+    packed = {parameter.get_friendly_name(): parameter for parameter in graph.get_parameters()}
+    if NUMBERS not in packed:
+        return graph
+    plain = {name: ops.parameter([-1, -1], np.int32, name=name) for name in ("token_ids", "padding_mask")}
+    shape = ops.shape_of(plain["token_ids"], "i32")
+    length = ops.gather(shape, _scalar(1), _scalar(0))
+    given = {
+        "token_ids": plain["token_ids"],
+        "document_ids": plain["padding_mask"],  # the first text's tokens, and padding
+        "position_ids": ops.broadcast(ops.range(_scalar(0), length, _scalar(1), "i32"), shape),
+        NUMBERS: _axes(1),
+    }
+    for name, parameter in packed.items():
+        parameter.output(0).replace(given[name].output(0))
+    for name, parameter in plain.items():
+        parameter.output(0).tensor.set_names({name})
+    return ov.Model(graph.get_results(), list(plain.values()), "bertcnn")
 
 
 def _model(inputs: list[Node], outputs: Mapping[str, Node]) -> ov.Model:
@@ -88,31 +115,16 @@ def _model(inputs: list[Node], outputs: Mapping[str, Node]) -> ov.Model:
     return ov.Model(results, inputs, "bertcnn")
 
 
-def _encoder(tensors: Mapping[str, np.ndarray], token_ids: Node, padding_mask: Node, settings: EncoderSettings, int8: bool) -> Node:
-    """Embeddings and all blocks, [B, T, D]; in between, rows go through attention some together, [B / g, g * T, D]."""
-    hidden = _embeddings(tensors, token_ids, settings, int8)
-    shape = ops.shape_of(token_ids, "i32")
-    rows, length = (ops.gather(shape, _axes(place), _scalar(0)) for place in range(2))
-    tokens = ops.multiply(_rows_together(rows, length), length)  # g * T, [1]
-    hidden = ops.reshape(hidden, ops.concat([_axes(-1), tokens, _axes(settings.width)], 0), False)
-    real = ops.reshape(ops.convert(padding_mask, "f32"), ops.concat([_axes(-1, 1, 1), tokens], 0), False)  # [B / g, 1, 1, g * T]
-    row = ops.divide(ops.range(_scalar(0), ops.squeeze(tokens, _axes(0)), _scalar(1), "i32"), length)  # of each token, [g * T]
-    own = ops.convert(ops.equal(ops.unsqueeze(row, _axes(1)), row), "f32")  # [g * T, g * T]
-    bias = ops.add(_mask_bias(real), _mask_bias(own))  # [B / g, 1, g * T, g * T]
+def _encoder(
+    tensors: Mapping[str, np.ndarray], token_ids: Node, documents: Node, positions: Node, settings: EncoderSettings, int8: bool
+) -> Node:
+    """Embeddings and all blocks, [B, T, D]; a token attends to those of its own text, `documents` float32 [B, T]."""
+    hidden = _embeddings(tensors, token_ids, positions, settings, int8)
+    own = ops.equal(ops.unsqueeze(documents, _axes(1, 3)), ops.unsqueeze(documents, _axes(1, 2)))  # [B, 1, T, T]
+    bias = _mask_bias(_choice(own))
     for index in range(settings.layers):
         hidden = _block(_below(tensors, f"layer_{index}"), hidden, bias, settings)
-    return ops.reshape(hidden, ops.concat([rows, length, _axes(settings.width)], 0), False)
-
-
-def _rows_together(rows: Node, length: Node) -> Node:
-    """g, [1]: how many of B rows of T tokens go through attention together, each attending to itself alone.
-
-    CPUs with AVX-512 take up to 2.4 times as long for attention over 8, 12 or 24 tokens as for as many tokens in 16s or 48s.
-    """
-    table = np.ones(max(ROWS_TOGETHER) + 2, np.int32)
-    table[[*ROWS_TOGETHER]] = [*ROWS_TOGETHER.values()]
-    wanted = ops.gather(ops.constant(table), ops.minimum(length, _axes(len(table) - 1)), _scalar(0))
-    return ops.select(ops.equal(ops.mod(rows, wanted), _axes(0)), wanted, _axes(1))  # those that do not divide the batch stay alone
+    return hidden
 
 
 def _check_shapes(tensors: Mapping[str, np.ndarray], wanted: Mapping[str, tuple[int, ...]]) -> None:
@@ -126,11 +138,10 @@ def _check_shapes(tensors: Mapping[str, np.ndarray], wanted: Mapping[str, tuple[
             )
 
 
-def _embeddings(tensors: Mapping[str, np.ndarray], token_ids: Node, settings: EncoderSettings, int8: bool) -> Node:
+def _embeddings(tensors: Mapping[str, np.ndarray], token_ids: Node, positions: Node, settings: EncoderSettings, int8: bool) -> Node:
     """Tokens, positions and the first segment, normalised, [B, T, D]."""
-    positions = tensors["embeddings/positions"] + tensors["embeddings/segments"][0]
-    length = ops.gather(ops.shape_of(token_ids, "i32"), _axes(1), _scalar(0))  # [1]
-    taken = ops.slice(ops.constant(positions), _axes(0), length, _axes(1), _axes(0))  # [T, D]
+    taken = ops.gather(ops.constant(tensors["embeddings/positions"] + tensors["embeddings/segments"][0]), positions, _scalar(0))
+    taken.set_friendly_name(POSITIONS)
     table = tensors["embeddings/tokens"]
     if int8:  # looked up before it is scaled: scaled first, the whole table would become float32 again
         scales = np.maximum(np.abs(table).max(axis=1, keepdims=True), np.float32(1e-12)) / np.float32(127)
@@ -175,16 +186,24 @@ def _attention(tensors: Mapping[str, np.ndarray], hidden: Node, bias: Node, head
     return _linear(_below(tensors, "output"), joined)
 
 
-def _head(tensors: Mapping[str, np.ndarray], hidden: Node, real: Node, settings: HeadSettings) -> dict[str, Node]:
-    """Filters over windows, their maxima, the mean, one linear layer."""
-    hidden = ops.multiply(hidden, real)  # a window past the end of a text sees zeros
+def _head(tensors: Mapping[str, np.ndarray], hidden: Node, documents: Node, numbers: Node, settings: HeadSettings) -> dict[str, Node]:
+    """Filters over windows, their maxima, the mean, one linear layer, of each text; `numbers` of a row's texts are float32 [K]."""
+    of_token, of_text = ops.unsqueeze(documents, _axes(1)), ops.unsqueeze(numbers, _axes(0, 2))  # [B, 1, T], [1, K, 1]
+    own = _choice(ops.equal(of_token, of_text))  # [B, K, T]
+    before = ops.logical_and(ops.greater(of_token, _scalar(0.0)), ops.less(of_token, of_text))
+    starts = ops.convert(ops.reduce_sum(_choice(before), _axes(-1), True), "i32")  # of each text, [B, K, 1]
     longest = max(settings.window_sizes)
     # [D, sum(W) * N]: every tap of every window in one product
     taps = [tensors[f"convolution_{window}/kernel"][tap] for window in settings.window_sizes for tap in range(window)]
     products = ops.matmul(hidden, ops.constant(np.ascontiguousarray(np.concatenate(taps, axis=1).T)), False, True)
     products = ops.pad(products, _axes(0, 0, 0), _axes(0, longest - 1, 0), "constant", _scalar(0.0))  # [B, T + longest - 1, .]
-    length = ops.gather(ops.shape_of(hidden, "i32"), _axes(1), _scalar(0))
-    padding = _mask_bias(real)  # [B, T, 1]
+    later = ops.pad(documents, _axes(0, 0), _axes(0, longest - 1), "constant", _scalar(0.0))  # [B, T + longest - 1]
+    length = ops.gather(ops.shape_of(documents, "i32"), _axes(1), _scalar(0))
+    inside = []  # whether the token so many places on is of the same text: a window past its end sees zeros, [B, T, 1]
+    for tap in range(longest):
+        there = ops.slice(later, _axes(tap), ops.add(length, _axes(tap)), _axes(1), _axes(1))
+        inside.append(ops.unsqueeze(_choice(ops.equal(there, documents)), _axes(-1)))
+    elsewhere = ops.unsqueeze(_mask_bias(own), _axes(-1))  # [B, K, T, 1]
     activations, windows, first = [], [], 0
     for window in settings.window_sizes:
         total = None
@@ -192,17 +211,24 @@ def _head(tensors: Mapping[str, np.ndarray], hidden: Node, real: Node, settings:
             start = ops.constant(np.array([tap, first], np.int32))
             stop = ops.concat([ops.add(length, _axes(tap)), _axes(first + settings.filters)], 0)
             shifted = ops.slice(products, start, stop, _axes(1, 1), _axes(1, 2))  # [B, T, N]
-            total = shifted if total is None else ops.add(total, shifted)
+            total = shifted if total is None else ops.add(total, ops.multiply(shifted, inside[tap]))
             first += settings.filters
-        total = ops.add(total, padding)
-        best = ops.topk(total, _scalar(1), 1, "max", "none", "i32")
-        largest = ops.squeeze(best.output(0), _axes(1))  # [B, N]
-        windows.append(ops.squeeze(best.output(1), _axes(1)))
-        activations.append(ops.relu(ops.add(largest, ops.constant(tensors[f"convolution_{window}/bias"][None]))))
-    mean = ops.divide(ops.reduce_sum(hidden, _axes(1), False), ops.maximum(ops.reduce_sum(real, _axes(1), False), _scalar(1.0)))
-    pooled = ops.concat(activations, 1)
-    logits = _linear(_below(tensors, "logits"), ops.concat([pooled, mean], 1), LAST_PRODUCT)
-    return {"logits": logits, "activations": pooled, "windows": ops.concat(windows, 1), "means": mean}
+        best = ops.topk(ops.add(ops.unsqueeze(total, _axes(1)), elsewhere), _scalar(1), 2, "max", "none", "i32")  # [B, K, 1, N]
+        largest = ops.squeeze(best.output(0), _axes(2))  # [B, K, N]
+        windows.append(ops.subtract(ops.squeeze(best.output(1), _axes(2)), starts))
+        activations.append(ops.relu(ops.add(largest, ops.constant(tensors[f"convolution_{window}/bias"][None, None]))))
+    sums = ops.matmul(own, hidden, False, False)  # [B, K, D]
+    sums.set_friendly_name(SUMS)
+    mean = ops.divide(sums, ops.maximum(ops.reduce_sum(own, _axes(-1), True), _scalar(1.0)))
+    pooled = ops.concat(activations, 2)
+    logits = _linear(_below(tensors, "logits"), ops.concat([pooled, mean], 2), LAST_PRODUCT)
+    found = {"logits": logits, "activations": pooled, "windows": ops.concat(windows, 2), "means": mean}
+    return {name: _joined(values) for name, values in found.items()}
+
+
+def _joined(values: Node) -> Node:
+    """[B, K, x] as [B * K, x]."""
+    return ops.reshape(values, _axes(-1, values.get_output_partial_shape(0)[2].get_length()), False)
 
 
 def _linear(tensors: Mapping[str, np.ndarray], hidden: Node, name: str | None = None) -> Node:
@@ -220,6 +246,11 @@ def _normalize(tensors: Mapping[str, np.ndarray], hidden: Node, epsilon: float) 
     centred = ops.mvn(hidden, _axes(-1), True, epsilon, "inside_sqrt")
     gamma, beta = (ops.constant(tensors[name][None, None]) for name in ("gamma", "beta"))
     return ops.add(ops.multiply(centred, gamma), beta)
+
+
+def _choice(condition: Node) -> Node:
+    """1 where it holds, else 0; not by conversion, which OpenVINO takes for the end of something in int8 and moves about."""
+    return ops.select(condition, _scalar(1.0), _scalar(0.0))
 
 
 def _mask_bias(real: Node) -> Node:

@@ -12,19 +12,18 @@ from importlib.metadata import version
 import numpy as np
 import openvino as ov
 
-from bertcnn.data.batches import pad, plan_scoring
+from bertcnn.data.packing import packed_inputs, plan_packed
 from bertcnn.engines import EngineOutput
 from bertcnn.engines.compiled import has_bfloat16
 from bertcnn.engines.int8_graph import round_from_zero, share_activation_range
 from bertcnn.engines.openvino_engine import OpenVINOEngine
-from bertcnn.engines.openvino_graph import LAST_PRODUCT, TOKEN_SCALES, classifier_graph, serialized
+from bertcnn.engines.openvino_graph import LAST_PRODUCT, POSITIONS, SUMS, TOKEN_SCALES, classifier_graph, serialized
 from bertcnn.macro_f1 import macro_f1_score
 from bertcnn.progress import Progress
 from bertcnn.saved.engine import EngineRecord, Precision, SavedEngine
 from bertcnn.settings import EncoderSettings, HeadSettings
 
 CALIBRATION_ROWS = 128
-_CALIBRATION_TOKENS = 512  # of a batch
 _AGREEMENT = 0.99
 _MACRO_F1_LOSS = 0.003
 _SMOOTHING = 0.75  # share of the activations' spread that goes over to the weights (Xiao et al. 2023, section 4); these have 7 bits only
@@ -177,16 +176,15 @@ def _quantize(graph: ov.Model, rows: Sequence[np.ndarray], pad_id: int) -> ov.Mo
     import nncf
     from nncf.quantization.advanced_parameters import AdvancedQuantizationParameters, AdvancedSmoothQuantParameters, OverflowFix
 
-    plans = plan_scoring(np.fromiter(map(len, rows), np.int64, len(rows)), _CALIBRATION_TOKENS)
-    batches = [pad(rows, plan, pad_id) for plan in plans]
+    batches = [packed_inputs(rows, plan, pad_id) for plan in plan_packed(np.fromiter(map(len, rows), np.int64, len(rows)))]
     with redirect_stdout(io.StringIO()):  # it draws progress bars of its own
         logging.getLogger("nncf").setLevel(logging.ERROR)  # nncf.set_log_level would change every handler of the program
         quantized = nncf.quantize(
             graph,
-            nncf.Dataset(batches, lambda batch: {"token_ids": batch.token_ids, "padding_mask": batch.padding_mask}),
+            nncf.Dataset(batches),
             model_type=nncf.ModelType.TRANSFORMER,
             subset_size=len(batches),
-            ignored_scope=nncf.IgnoredScope(names=[LAST_PRODUCT, TOKEN_SCALES]),
+            ignored_scope=nncf.IgnoredScope(names=[LAST_PRODUCT, POSITIONS, SUMS, TOKEN_SCALES]),
             advanced_parameters=AdvancedQuantizationParameters(
                 overflow_fix=OverflowFix.ENABLE,
                 smooth_quant_alphas=AdvancedSmoothQuantParameters(matmul=_SMOOTHING),

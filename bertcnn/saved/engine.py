@@ -14,7 +14,7 @@ from bertcnn.saved.sealed import MANIFEST, Member, SealedFormat, canonical_json,
 from bertcnn.settings import Count, Settings
 
 ENGINE: Final = "engine"
-ENGINE_SCHEMA_VERSION: Final = 2  # 1 had no bfloat16
+ENGINE_SCHEMA_VERSION: Final = 3  # 1 had no bfloat16, 2 one text in a row
 _RECORD, _GRAPH, _WEIGHTS = "engine.json", "model.xml", "model.bin"
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 _MEMBERS = (Member(_RECORD, 64 * _KIB), Member(_GRAPH, 64 * _MIB), Member(_WEIGHTS, 8 * _GIB))

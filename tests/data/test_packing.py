@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertcnn.data.packing import PackedPlan, Packing, lay_out, pack
+from bertcnn.data.packing import NUMBERS, PACKED, PackedPlan, Packing, lay_out, pack, packed_inputs, plan_packed
 
 
 @pytest.mark.parametrize(("capacity", "most"), [(128, 16), (512, 64), (32, 2), (8, 1)])
@@ -113,3 +113,57 @@ def test_texts_stand_one_behind_the_other():
     assert batch["position_ids"].tolist() == [[0, 1, 0, 1, 2, 0], [0] * 6, [0] * 6]
     assert {values.dtype for values in batch.values()} == {np.dtype(np.int32)}
     assert not batch["segment_ids"].any()
+
+
+@given(
+    st.lists(st.integers(2, 512), min_size=0, max_size=300) | st.lists(st.integers(2, 40), min_size=100, max_size=2000),
+    st.sampled_from([None, 512]),
+)
+def test_an_engine_is_given_every_text_once_in_rows_that_hold_it(lengths, longest):
+    lengths = np.array(lengths, np.int64)
+    plans = plan_packed(lengths, longest)
+    slots = [row[row >= 0] for plan in plans for row in plan.slots]
+    np.testing.assert_array_equal(np.sort(np.concatenate([*slots, np.empty(0, int)])), np.arange(len(lengths)))
+    for plan in plans:
+        for row in plan.slots:
+            texts = row[row >= 0]
+            assert (row[: len(texts)] >= 0).all()  # texts first, then places without one
+            assert lengths[texts].sum() <= plan.length
+            assert plan.length <= 128 or len(texts) <= 1
+
+
+def test_batches_of_an_engine_are_full_and_hardly_a_token_is_padding():
+    lengths = np.clip(np.random.default_rng(0).lognormal(2.6, 0.45, 4096).astype(int), 5, 128)
+    plans = plan_packed(lengths, 512)
+    assert {(len(plan.slots), plan.length) for plan in plans} <= {(16, 32), (8, 64), (4, 128)}
+    assert {plan.slots.shape[1] for plan in plans} == {4}
+    assert lengths.sum() > 0.94 * sum(plan.slots.shape[0] * plan.length for plan in plans)
+
+
+def test_very_short_texts_share_rows_with_more_others():
+    plans = plan_packed(np.full(4000, 4), 512)
+    assert {plan.slots.shape for plan in plans} == {(16, 8)}
+
+
+@pytest.mark.parametrize(("length", "row"), [(3, 16), (16, 16), (17, 32), (300, 304), (511, 512)])
+def test_a_text_alone_has_a_row_of_its_own(length, row):
+    (plan,) = plan_packed(np.array([length]), 512)
+    assert (plan.slots.tolist(), plan.length) == ([[0]], row)
+
+
+def test_a_few_texts_are_not_filled_up_with_empty_rows():
+    plans = plan_packed(np.array([20, 20, 60, 200]), 512)
+    assert [(plan.slots.shape[0], plan.length) for plan in plans] == [(1, 208), (1, 64), (2, 32)]
+
+
+def test_the_inputs_of_an_engine_number_a_rows_texts():
+    token_ids = [np.array([5, 6, 7], np.int32), np.array([8, 9], np.int32)]
+    found = packed_inputs(token_ids, PackedPlan(np.array([[1, 0, -1]]), 6), pad_id=4)
+    assert tuple(found) == PACKED
+    assert {name: values.tolist() for name, values in found.items()} == {
+        "token_ids": [[8, 9, 5, 6, 7, 4]],
+        "document_ids": [[1, 1, 2, 2, 2, 0]],
+        "position_ids": [[0, 1, 0, 1, 2, 0]],
+        NUMBERS: [1, 2, 3],
+    }
+    assert {values.dtype for values in found.values()} == {np.dtype(np.int32)}

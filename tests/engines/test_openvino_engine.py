@@ -6,12 +6,13 @@ import shutil
 import threading
 
 import numpy as np
+import openvino as ov
 import pytest
 
 from bertcnn import load
 from bertcnn.encoders.convert import load_encoder
 from bertcnn.engines.openvino_engine import OpenVINOEngine, token_embeddings
-from bertcnn.engines.openvino_graph import encoder_graph
+from bertcnn.engines.openvino_graph import encoder_graph, one_text_a_row, serialized
 from bertcnn.errors import BundleError, SettingsError
 from bertcnn.models.weights import extract
 from bertcnn.saved.bundle import read_bundle
@@ -20,6 +21,8 @@ from bertcnn.saved.sealed import Member, SealedFormat, canonical_json, seal
 from bertcnn.training.features import keras_embed
 from tests.engines.test_openvino_graph import rows
 from tests.tiny import saved
+
+INT8_ROUNDING = 0.05  # in logits and features of the tiny model
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +124,43 @@ def test_an_engine_of_the_first_format_is_still_read(encoder_folder, tmp_path):
     assert load(folder).engine.name == load(saved(encoder_folder)).engine.name
     engine = read_engine(folder, read_bundle(folder).bundle_id)
     assert (engine.record.schema_version, engine.read()[1]) == (1, members["model.bin"])
+
+
+def test_an_engine_with_one_text_in_a_row_still_answers(stored, cache):
+    expected = OpenVINOEngine.from_saved(stored, 0).run(rows(count=300), evidence=True)
+    older = serialized(one_text_a_row(ov.Core().read_model(*stored.read())))
+    engine = OpenVINOEngine.from_saved(SavedEngine(stored.record, lambda: older, "older"), 0, longest=40)
+    found = engine.run(rows(count=300), evidence=True)
+    np.testing.assert_allclose(found.logits, expected.logits, atol=INT8_ROUNDING)
+    np.testing.assert_allclose(found.evidence.means, expected.evidence.means, atol=INT8_ROUNDING)
+    np.testing.assert_array_equal(engine.run(rows(count=1)).logits.argmax(axis=1), expected.logits[:1].argmax(axis=1))
+
+
+def test_many_batches_of_one_shape_are_computed_by_a_model_for_no_other(stored, cache):
+    assert stored.record.precision == "int8"
+    engine, many = OpenVINOEngine.from_saved(stored, 0), rows(longest=20, count=8000)
+    few = engine.run(many[:400], evidence=True)
+    assert len(list(cache.iterdir())) == 1
+    whole = engine.run(many, evidence=True)
+    assert len(list(cache.iterdir())) == 2
+    np.testing.assert_allclose(whole.logits[:400], few.logits, atol=INT8_ROUNDING)
+    active = (few.evidence.activations > INT8_ROUNDING) & (whole.evidence.activations[:400] > INT8_ROUNDING)
+    assert np.mean(whole.evidence.windows[:400][active] == few.evidence.windows[active]) > 0.95  # but for near ties
+    np.testing.assert_array_equal(engine.run(many[:400]).logits, few.logits)  # whatever was asked before
+    np.testing.assert_array_equal(OpenVINOEngine.from_saved(stored, 0).run(many).logits, whole.logits)
+
+
+def test_a_model_that_is_saved_over_goes_on_answering(stored, cache):
+    kept, gone = OpenVINOEngine.from_saved(stored, 0).run(rows(longest=20, count=8000)), False
+
+    def read():
+        if gone:
+            raise BundleError("engine/ belongs to another model", expected="", fix="")
+        return stored.read()
+
+    shutil.rmtree(cache)
+    engine, gone = OpenVINOEngine.from_saved(SavedEngine(stored.record, read, "replaced"), 0), True
+    np.testing.assert_allclose(engine.run(rows(longest=20, count=8000)).logits, kept.logits, atol=INT8_ROUNDING)
 
 
 def test_what_openvino_cannot_read_is_told_in_one_line(stored, cache):

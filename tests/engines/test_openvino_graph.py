@@ -5,10 +5,11 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
-from bertcnn.data.batches import BatchPlan, pad, plan_compiled
+from bertcnn.data.batches import BatchPlan, pad
+from bertcnn.data.packing import PackedPlan, packed_inputs, plan_packed
 from bertcnn.engines.keras_engine import KerasEngine
 from bertcnn.engines.openvino_engine import OpenVINOEngine
-from bertcnn.engines.openvino_graph import ROWS_TOGETHER, classifier_graph
+from bertcnn.engines.openvino_graph import classifier_graph, one_text_a_row
 from bertcnn.errors import BundleError
 from bertcnn.models.classifier import BertCnn, CnnHead, build_classifier
 from bertcnn.models.weights import extract
@@ -50,60 +51,59 @@ def test_logits_and_evidence_are_those_of_keras(activation, windows):
 
 
 def test_empty_rows_of_a_batch_change_nothing():
-    encoder, head, token_ids = EncoderSettings(**SHAPE), HeadSettings(filters=6), [*rows(longest=8, count=600), *rows(seed=1, count=3)]
-    assert any(plan.size > len(plan.rows) for plan in plan_compiled(np.array([len(row) for row in token_ids])))
+    encoder, head, token_ids = EncoderSettings(**SHAPE), HeadSettings(filters=6), [*rows(longest=8, count=1200), *rows(seed=1, count=3)]
+    assert any((plan.slots < 0).all(axis=1).any() for plan in plan_packed(np.array([len(row) for row in token_ids])))
     ours, reference = both(noisy(encoder, head), encoder, head, token_ids)
     np.testing.assert_allclose(ours.logits, reference.logits, atol=1e-4)
     np.testing.assert_allclose(ours.evidence.activations, reference.evidence.activations, atol=1e-4)
     np.testing.assert_allclose(ours.evidence.means, reference.evidence.means, atol=1e-4)
 
 
-@pytest.mark.parametrize("length", [*ROWS_TOGETHER, 9, 20, 41])
-def test_rows_that_go_through_attention_together_do_not_see_each_other(length):
-    encoder = EncoderSettings(**{**SHAPE, "max_positions": 48})
-    model, generator = noisy(encoder, HeadSettings(filters=6)), np.random.default_rng(length)
-    graph = ov.Core().compile_model(
-        classifier_graph(extract(model.weights), encoder, HeadSettings(filters=6)), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
-    )
-    for count in (1, 3, 4, 6, 8):  # not all of them can be divided
-        token_ids = [generator.integers(1, 50, generator.integers(2, length + 1)).astype(np.int32) for _ in range(count)]
-        batch = pad(token_ids, BatchPlan(np.arange(count), length, count), 0)
-        found = graph({"token_ids": batch.token_ids, "padding_mask": batch.padding_mask})["logits"]
-        np.testing.assert_allclose(found, KerasEngine(model, 0).run(token_ids).logits, atol=1e-4)
+@pytest.mark.parametrize("windows", [(2, 3, 4), (5, 1)])
+def test_texts_that_share_a_row_do_not_see_each_other(windows):
+    encoder, head = EncoderSettings(**SHAPE), HeadSettings(filters=6, window_sizes=windows)
+    model, generator = noisy(encoder, head), np.random.default_rng(0)
+    graph = ov.Core().compile_model(classifier_graph(extract(model.weights), encoder, head), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    token_ids = [generator.integers(1, 50, length).astype(np.int32) for length in (2, 7, 11, 20, 3, 5)]
+    plan = PackedPlan(np.array([[0, 1, 2, -1], [3, -1, -1, -1], [-1, -1, -1, -1], [4, 5, -1, -1]]), 21)  # full, not full, empty
+    found = graph(packed_inputs(token_ids, plan, 0))
+    there = plan.slots.ravel() >= 0
+    reference = KerasEngine(model, 0).run(token_ids, evidence=True)
+    np.testing.assert_allclose(found["logits"][there], reference.logits, atol=1e-4)
+    np.testing.assert_allclose(found["means"][there], reference.evidence.means, atol=1e-4)
+    np.testing.assert_allclose(found["activations"][there], reference.evidence.activations, atol=1e-4)
+    active = reference.evidence.activations > 1e-3
+    np.testing.assert_array_equal(found["windows"][there][active], reference.evidence.windows[active])  # from the text's own start
 
 
-@pytest.mark.parametrize(
-    ("batch", "scores"),
-    [
-        ((60, 8), (30, 16)),
-        ((7, 8), (7, 8)),
-        ((48, 10), (24, 20)),
-        ((40, 12), (10, 48)),
-        ((42, 12), (42, 12)),
-        ((24, 20), (24, 20)),
-        ((20, 24), (10, 48)),
-        ((12, 40), (6, 80)),
-        ((8, 41), (8, 41)),
-        ((1, 64), (1, 64)),
-    ],
-)
-def test_as_many_short_rows_go_through_attention_together_as_divide_the_batch(batch, scores):
-    encoder, head = EncoderSettings(**{**SHAPE, "max_positions": 64}), HeadSettings(filters=6)
+def test_a_token_attends_to_its_own_text_alone():
+    encoder, head = EncoderSettings(**SHAPE), HeadSettings(filters=6)
     whole = classifier_graph(extract(build_classifier(encoder, head, 3).weights), encoder, head)
     softmax = next(node for node in whole.get_ordered_ops() if node.get_type_name() == "Softmax")
     attention = ov.Core().compile_model(ov.Model([ops.result(softmax.output(0))], whole.get_parameters(), "attention"), "CPU")
-    found = attention({name: np.ones(batch, np.int32) for name in ("token_ids", "padding_mask")})[0]
-    groups, length = scores
-    assert found.shape == (groups, encoder.heads, length, length)
-    own = np.kron(np.eye(length // batch[1]), np.ones((batch[1], batch[1])))  # each row attends to itself alone
-    assert (found[..., own == 0] == 0).all()
-    assert (found[..., own == 1] > 0).all()
+    batch = packed_inputs([np.ones(3, np.int32), np.ones(2, np.int32)], PackedPlan(np.array([[0, 1]]), 8), 0)
+    found = attention(batch)[0]
+    assert found.shape == (1, encoder.heads, 8, 8)
+    of_text = batch["document_ids"][0]
+    own = of_text[:, None] == of_text[None]
+    assert (found[..., ~own] == 0).all()
+    assert (found[..., own] > 0).all()
 
 
-def test_full_batches_hold_rows_that_can_go_together():
-    for length, together in ROWS_TOGETHER.items():
-        (plan, *_) = plan_compiled(np.full(1000, length), 512)
-        assert (plan.length, plan.size % together) == (length, 0)
+@pytest.mark.parametrize("shape", [(1, 5), (3, 16), (4, 40)])
+def test_with_one_text_a_row_the_graph_takes_token_ids_and_a_mask(shape):
+    encoder, head = EncoderSettings(**SHAPE), HeadSettings(filters=6)
+    model, generator = noisy(encoder, head), np.random.default_rng(1)
+    graph = one_text_a_row(classifier_graph(extract(model.weights), encoder, head))
+    assert one_text_a_row(graph) is graph
+    count, length = shape
+    token_ids = [generator.integers(1, 50, generator.integers(2, length + 1)).astype(np.int32) for _ in range(count)]
+    batch = pad(token_ids, BatchPlan(np.arange(count), length, count), 0)
+    compiled = ov.Core().compile_model(graph, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    found = compiled({"token_ids": batch.token_ids, "padding_mask": batch.padding_mask})
+    reference = KerasEngine(model, 0).run(token_ids, evidence=True)
+    np.testing.assert_allclose(found["logits"], reference.logits, atol=1e-4)
+    np.testing.assert_allclose(found["activations"], reference.evidence.activations, atol=1e-4)
 
 
 def test_a_logit_is_the_sum_of_its_filters_and_the_mean(minilm_folder):
