@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -64,11 +64,7 @@ def kept_as(engine_id: str, bundle_id: str, precision: str) -> tuple[str, str]:
 
 
 def compiled_model(
-    read: Callable[[], ov.Model],
-    engine_id: str | None = None,
-    streams: int | None = None,
-    precision: str = "float32",
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    read: Callable[[], ov.Model], engine_id: str | None = None, streams: int | None = None, precision: str = "float32"
 ) -> ov.CompiledModel:
     """The model compiled for this machine's CPU, one thread a core; an engine with an id is compiled once and kept in the cache.
 
@@ -77,24 +73,15 @@ def compiled_model(
         engine_id: names this exact model; without it nothing is kept.
         streams: batches computed at the same time; by default one a core.
         precision: "bfloat16" for what the model has in float32, if the CPU can; else it is computed as it is.
-        shapes: of all inputs, by name, for a model that takes no others: it is a twelfth faster. By default it takes any.
     """
     core, options = ov.Core(), _options(streams, precision)
-
-    def compiled_now() -> ov.CompiledModel:
-        model = read()
-        if shapes is not None:
-            model = model.clone()
-            model.reshape({name: list(shape) for name, shape in shapes.items()})
-        return core.compile_model(model, "CPU", options)
-
     if engine_id is None:
-        return compiled_now()
-    path = _place(core, engine_id, options, shapes)
+        return core.compile_model(read(), "CPU", options)
+    path = _place(core, engine_id, options)
     compiled = _read_ahead.take(path) or _imported(core, path, options)
     if compiled is not None:
         return compiled
-    compiled = compiled_now()
+    compiled = core.compile_model(read(), "CPU", options)
     with suppress(OSError):  # a cache that cannot be written costs half a second at every start, nothing else
         exported = compiled.export_model()
         keep(path, exported if isinstance(exported, bytes) else exported.getvalue(), _KEPT)  # a stream, in some versions
@@ -166,10 +153,10 @@ def _options(streams: int | None, precision: str) -> dict[str, Any]:
     return {"NUM_STREAMS": streams or cores, "INFERENCE_NUM_THREADS": cores, "INFERENCE_PRECISION_HINT": hint}
 
 
-def _place(core: ov.Core, engine_id: str, options: dict[str, Any], shapes: Mapping[str, tuple[int, ...]] | None = None) -> Path:
-    """Where an engine is kept that was compiled for this machine, with these options and for these shapes."""
+def _place(core: ov.Core, engine_id: str, options: dict[str, Any]) -> Path:
+    """Where an engine is kept that was compiled for this machine and with these options."""
     cpu = [core.get_property("CPU", name) for name in ("FULL_DEVICE_NAME", "OPTIMIZATION_CAPABILITIES")]
-    made_for = engine_id, _LAYOUT, ov.__version__, cpu, sorted(options.items()), sorted((shapes or {}).items())
+    made_for = engine_id, _LAYOUT, ov.__version__, cpu, sorted(options.items())
     key = hashlib.sha256(repr(made_for).encode()).hexdigest()
     return cache_folder() / "engines" / f"{key[:32]}.blob"
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +19,6 @@ from bertcnn.saved.bundle import Bundle, read_bundle
 from bertcnn.saved.engine import Precision, SavedEngine
 
 _BATCHES_OF_A_STREAM = 2
-_ENOUGH_FOR_ONE_SHAPE, _LONGEST_OF_ONE_SHAPE = 80, 128  # batches, and tokens of their rows, for which a model of its own is worth it
-_Shapes = Mapping[str, tuple[int, ...]]  # of inputs, by name
-_Shape = tuple[int, int, int]  # of a batch: rows, tokens, and texts of a row
 _Plan = PackedPlan | BatchPlan
 
 
@@ -31,31 +26,22 @@ class OpenVINOEngine:
     """Runs a compiled classifier.
 
     Args:
-        compiled: gives `classifier_graph` or its int8 form, compiled for inputs of any shape or of one.
+        compiled: of `classifier_graph`, or of its int8 form.
         pad_id: the id of [PAD].
-        precision: of its products.
+        name: "openvino-" and the precision.
         longest: tokens that a text has at most; by default each call's longest. With it, calls have lengths in common.
     """
 
-    def __init__(
-        self,
-        compiled: Callable[[_Shapes | None], ov.CompiledModel],
-        pad_id: int,
-        precision: Precision = "float32",
-        longest: int | None = None,
-    ) -> None:
-        self.name, self._process = f"openvino-{precision}", os.getpid()
+    def __init__(self, compiled: ov.CompiledModel, pad_id: int, name: str, longest: int | None = None) -> None:
+        self.name, self._process = name, os.getpid()
         self._pad_id, self._longest = pad_id, longest
-        of_any = compiled(None)
-        self._queue = self._storing(of_any)
-        self._alone: ov.InferRequest = of_any.create_infer_request()
-        self._packed = any(NUMBERS in given.get_names() for given in of_any.inputs)  # older engines have one text in a row
-        self._for_one_shape: dict[_Shape, ov.AsyncInferQueue] = {}
-        # only in int8, where the steps between products count, and weights are small enough to be held twice
-        self._compiled = compiled if self._packed and precision == "int8" else None
+        self._queue = _queue(compiled)
+        self._queue.set_callback(lambda request, job: _store(request, *job))
+        self._alone: ov.InferRequest = compiled.create_infer_request()
+        self._packed = any(NUMBERS in given.get_names() for given in compiled.inputs)  # older engines have one text in a row
         self._lock = threading.Lock()  # a dashboard's sessions share one engine
-        self._classes, self._filters = (of_any.output(output).partial_shape[1].get_length() for output in ("logits", "windows"))
-        means = [output for output in of_any.outputs if "means" in output.get_names()]  # older engines have none
+        self._classes, self._filters = (compiled.output(output).partial_shape[1].get_length() for output in ("logits", "windows"))
+        means = [output for output in compiled.outputs if "means" in output.get_names()]  # older engines have none
         self._width = means[0].partial_shape[1].get_length() if means else 0
 
     @classmethod
@@ -85,7 +71,7 @@ class OpenVINOEngine:
                 ) from None
 
         precision = saved.record.precision
-        return cls(partial(compiled_model, read, saved.engine_id, streams, precision), pad_id, precision, longest)
+        return cls(compiled_model(read, saved.engine_id, streams, precision), pad_id, f"openvino-{precision}", longest)
 
     @classmethod
     def from_bundle(cls, bundle: Bundle, pad_id: int, *, streams: int | None = None) -> OpenVINOEngine:
@@ -105,7 +91,7 @@ class OpenVINOEngine:
         cls, graph: ov.Model, pad_id: int, precision: Precision = "float32", longest: int | None = None, streams: int | None = None
     ) -> OpenVINOEngine:
         """A graph in memory of that precision, compiled for this machine; `longest` and `streams` as for `from_saved`."""
-        return cls(partial(compiled_model, lambda: graph, None, streams, precision), pad_id, precision, longest)
+        return cls(compiled_model(lambda: graph, precision=precision, streams=streams), pad_id, f"openvino-{precision}", longest)
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """Logits of each row, in order, and which windows won.
@@ -129,36 +115,10 @@ class OpenVINOEngine:
                     expected="a model loaded in this process",
                     fix="load it in the child, or start children by multiprocessing's method 'spawn'",
                 )
-            queues = self._queues(plans)
             for plan in sorted(plans, key=lambda plan: -plan.length):  # the longest first, so that no core waits for one at the end
-                queues[_shape(plan)].start_async(self._inputs(token_ids, plan), (plan.slots, output))
-            for queue in queues.values():
-                queue.wait_all()
+                self._queue.start_async(self._inputs(token_ids, plan), (plan.slots, output))
+            self._queue.wait_all()
         return output
-
-    def _queues(self, plans: Sequence[_Plan]) -> dict[_Shape, ov.AsyncInferQueue]:
-        """What computes batches of each shape: where many of these have one, the model compiled for no other.
-
-        The model for all shapes looks at each batch's anew, and does the small steps between products one by one, which the other does
-        together. Which of the two answers depends on these batches alone, so that the same texts have the same answers, to the last bit.
-        """
-        batches = Counter(map(_shape, plans))
-        queues = dict.fromkeys(batches, self._queue)
-        often = [shape for shape, count in batches.items() if count >= _ENOUGH_FOR_ONE_SHAPE and shape[1] <= _LONGEST_OF_ONE_SHAPE]
-        for shape in often:
-            if shape not in self._for_one_shape and self._compiled is not None:
-                rows, length, texts = shape
-                inputs = {name: (texts,) if name == NUMBERS else (rows, length) for name in PACKED}
-                try:
-                    self._for_one_shape[shape] = self._storing(self._compiled(inputs))
-                except BundleError:  # the folder that this engine was loaded from is another model's by now
-                    self._for_one_shape[shape] = self._queue
-        return {**queues, **{shape: self._for_one_shape[shape] for shape in often if shape in self._for_one_shape}}
-
-    def _storing(self, compiled: ov.CompiledModel) -> ov.AsyncInferQueue:
-        queue = _queue(compiled)
-        queue.set_callback(lambda request, job: _store(request, *job))
-        return queue
 
     def _inputs(self, token_ids: Sequence[np.ndarray], plan: _Plan) -> dict[str, np.ndarray]:
         """A batch as the graph takes it; those of models saved by older versions have one text in a row."""
@@ -208,18 +168,17 @@ def token_embeddings(
 
     def taken_apart(request: ov.InferRequest, plan: PackedPlan) -> None:
         hidden = request.get_tensor("sequence_output").data
-        for text, row, _, where in places(plan, lengths):
-            store(np.array([text]), hidden[row : row + 1, where])
+        found = {text: hidden[row, where] for text, row, _, where in places(plan, lengths)}
+        padded = np.zeros((len(found), max(map(len, found.values())), hidden.shape[-1]), np.float32)
+        for own, tokens in zip(padded, found.values(), strict=True):
+            own[: len(tokens)] = tokens
+        store(np.array(list(found)), padded)
 
     queue.set_callback(taken_apart)
-    for plan in plan_packed(lengths):
+    for plan in sorted(plan_packed(lengths), key=lambda plan: -plan.length):
         batch = packed_inputs(token_ids, plan, pad_id)
         queue.start_async({name: batch[name] for name in PACKED if name != NUMBERS}, plan)
     queue.wait_all()
-
-
-def _shape(plan: _Plan) -> _Shape:
-    return len(plan.slots), plan.length, plan.slots.shape[1] if isinstance(plan, PackedPlan) else 1
 
 
 def _queue(compiled: ov.CompiledModel) -> ov.AsyncInferQueue:

@@ -136,33 +136,6 @@ def test_an_engine_with_one_text_in_a_row_still_answers(stored, cache):
     np.testing.assert_array_equal(engine.run(rows(count=1)).logits.argmax(axis=1), expected.logits[:1].argmax(axis=1))
 
 
-def test_many_batches_of_one_shape_are_computed_by_a_model_for_no_other(stored, cache):
-    assert stored.record.precision == "int8"
-    engine, many = OpenVINOEngine.from_saved(stored, 0), rows(longest=20, count=8000)
-    few = engine.run(many[:400], evidence=True)
-    assert len(list(cache.iterdir())) == 1
-    whole = engine.run(many, evidence=True)
-    assert len(list(cache.iterdir())) == 2
-    np.testing.assert_allclose(whole.logits[:400], few.logits, atol=INT8_ROUNDING)
-    active = (few.evidence.activations > INT8_ROUNDING) & (whole.evidence.activations[:400] > INT8_ROUNDING)
-    assert np.mean(whole.evidence.windows[:400][active] == few.evidence.windows[active]) > 0.95  # but for near ties
-    np.testing.assert_array_equal(engine.run(many[:400]).logits, few.logits)  # whatever was asked before
-    np.testing.assert_array_equal(OpenVINOEngine.from_saved(stored, 0).run(many).logits, whole.logits)
-
-
-def test_a_model_that_is_saved_over_goes_on_answering(stored, cache):
-    kept, gone = OpenVINOEngine.from_saved(stored, 0).run(rows(longest=20, count=8000)), False
-
-    def read():
-        if gone:
-            raise BundleError("engine/ belongs to another model", expected="", fix="")
-        return stored.read()
-
-    shutil.rmtree(cache)
-    engine, gone = OpenVINOEngine.from_saved(SavedEngine(stored.record, read, "replaced"), 0), True
-    np.testing.assert_allclose(engine.run(rows(longest=20, count=8000)).logits, kept.logits, atol=INT8_ROUNDING)
-
-
 def test_what_openvino_cannot_read_is_told_in_one_line(stored, cache):
     with pytest.raises(BundleError, match="engine/ cannot be read by OpenVINO") as refusal:
         OpenVINOEngine.from_saved(SavedEngine(stored.record, lambda: (b"<net/>", b""), "another"), 0)
