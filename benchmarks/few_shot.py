@@ -1,6 +1,6 @@
 """A few rows of each label: a recipe beside logistic regression on the frozen encoder.
 
-    python -m benchmarks.few_shot train.csv [--rows 10] [--draws 5] [--recipe auto] [--test test.csv]
+    python -m benchmarks.few_shot train.csv [--rows 10] [--draws 5] [--recipe auto] [--encoder minilm-l6] [--test test.csv]
 
 Both learn from the same rows, drawn anew each time. Without --test they are asked about 3,000 other rows of the file.
 """
@@ -22,6 +22,7 @@ from bertcnn.training import few_shot as training
 from bertcnn.training.features import keras_embed
 from bertcnn.training.start import load_start
 
+ENCODER = "minilm-l6"
 ASKED = 3000
 INVERSE_REGULARIZATION = 10.0  # the best of 1, 10 and 100 on Banking77's training rows
 
@@ -33,6 +34,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10, help="of each label")
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--recipe", default="auto")
+    parser.add_argument("--encoder", default=ENCODER, help="of the classifier; the regression stands on the published one")
     parser.add_argument("--test", help="rows to be asked about; by default others of the file")
     options = parser.parse_args()
     texts, labels = read(options.data)
@@ -46,7 +48,7 @@ def main() -> None:
             others = chance.permutation(np.setdiff1d(order, learned))[:ASKED]
             asked_texts, asked_labels = [texts[row] for row in others], labels[others]
         known = [texts[row] for row in learned]
-        classifier = BertCNNClassifier(recipe=options.recipe, seed=draw).fit(known, list(labels[learned]))
+        classifier = BertCNNClassifier(options.encoder, recipe=options.recipe, seed=draw).fit(known, list(labels[learned]))
         ours.append(float(np.mean(classifier.predict(asked_texts) == asked_labels)))
         vectors, asked = mean_embeddings(known), mean_embeddings(asked_texts)
         regression = LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=2000).fit(vectors, labels[learned])
@@ -65,7 +67,7 @@ def read(path: str) -> tuple[list[str], np.ndarray]:
 
 def mean_embeddings(texts: list[str]) -> np.ndarray:
     """Each text's mean token embedding, of length 1: float32 [rows, D]."""
-    start = load_start("minilm-l6", 512, seed=0, progress=Silent())
+    start = load_start(ENCODER, 512, seed=0, progress=Silent())
     token_ids = start.tokenizer.encode(texts).token_ids
     embed = embed_on_cpu(start.encoder, start.tokenizer.pad_id) or keras_embed(start.encoder)
     means = training.mean_embeddings(embed, token_ids, start.encoder.settings.width)

@@ -204,3 +204,24 @@ def test_the_counts_in_the_readme_are_those_of_the_files(tickets: list[Row], inb
             counts = Counter(row["label"] for row in rows if row["channel"] == channel)
             cells = [str(counts[label]) for label in columns] + [str(counts.total())]
             assert f"| {channel} | {' | '.join(cells)} |" in readme
+
+
+def test_every_intent_has_14_different_messages_and_none_is_about_banking() -> None:
+    rows = read_rows("intents.csv")
+    messages: dict[tuple[str, str], set[str]] = {}
+    for row in rows:
+        messages.setdefault((row["domain"], row["intent"]), set()).add(row["text"])
+    assert len(rows) == 13_440
+    assert {len(texts) for texts in messages.values()} == {14}
+    assert set(Counter(domain for domain, _ in messages).values()) == {60}
+    assert len({domain for domain, _ in messages}) == 16
+    banking = re.compile(r"\b(my bank|bank account|bank card|debit card|credit card|atm|cash machine|exchange rate)s?\b", re.IGNORECASE)
+    assert not [row["text"] for row in rows if banking.search(row["text"])]
+
+
+def test_messages_of_an_intent_do_not_begin_alike() -> None:
+    first_words: dict[tuple[str, str], Counter[str]] = {}
+    for row in read_rows("intents.csv"):
+        start = " ".join(row["text"].lower().split()[:3])
+        first_words.setdefault((row["domain"], row["intent"]), Counter())[start] += 1
+    assert max(counts.most_common(1)[0][1] for counts in first_words.values()) <= 2

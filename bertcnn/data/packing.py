@@ -108,9 +108,9 @@ def plan_packed(lengths: np.ndarray, longest: int | None = None) -> list[PackedP
     """
     lengths = np.asarray(lengths, np.int64)
     alone = lengths > _ROWS[-1] if len(lengths) > 1 else np.ones(len(lengths), bool)
-    long = np.flatnonzero(alone)
-    plans = [PackedPlan(np.append(long, -1)[plan.slots][:, None], plan.length) for plan in plan_compiled(lengths[long], longest)]
-    left = np.flatnonzero(~alone)
+    long, left = np.flatnonzero(alone), np.flatnonzero(~alone)
+    numbers = np.append(long, -1)  # by their places, of which -1 is the last
+    plans = [PackedPlan(numbers[plan.slots][:, None], plan.length) for plan in plan_compiled(lengths[long], longest)]
     shortest = lengths[lengths <= _ROWS[0]]
     most = _MANY_TEXTS if len(shortest) and shortest.mean() < _VERY_SHORT else _FEW_TEXTS
     for place in range(len(_ROWS) - 1, -1, -1):
@@ -120,7 +120,7 @@ def plan_packed(lengths: np.ndarray, longest: int | None = None) -> list[PackedP
         row_of = pack(lengths[left], capacity, most)
         longest_of = np.zeros(row_of.max() + 1, np.int64)
         np.maximum.at(longest_of, row_of, lengths[left])
-        taken = longest_of[row_of] > below
+        taken = longest_of[row_of] > below  # the other rows would do with fewer tokens
         plans += _batches(_in_rows(row_of[taken], left[taken], most), _BATCH_TOKENS // capacity, capacity)
         left = left[~taken]
     return plans if len(plans) >= MANY else [PackedPlan(plan.slots[(plan.slots >= 0).any(axis=1)], plan.length) for plan in plans]
