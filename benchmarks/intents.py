@@ -1,4 +1,4 @@
-"""An encoder that has seen 960 intents of 16 trades: a better start for few rows than the published one?
+"""An encoder that has seen 960 intents of 16 trades: a better start for few rows?
 
     python -m benchmarks.intents encoders/intents [--leave-out mobile_and_internet,it_helpdesk,software_product]
     python -m benchmarks.few_shot data/isp_tickets.csv --rows 10 --encoder encoders/intents
