@@ -40,7 +40,10 @@ def main() -> None:
     parser.add_argument("--leave-out", default="", help="trades not to be learned from, separated by commas")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    texts, intents = read(frozenset(options.leave_out.split(",")))
+    left_out = frozenset(filter(None, options.leave_out.split(",")))
+    if unknown := left_out - trades():
+        parser.error(f"--leave-out {', '.join(sorted(unknown))}: no such trade; there are {', '.join(sorted(trades()))}")
+    texts, intents = read(left_out)
     names, labels = np.unique(intents, return_inverse=True)
     print(f"{len(texts):,} messages of {len(names)} intents")
     options.out.mkdir(parents=True)
@@ -54,6 +57,11 @@ def main() -> None:
     published = read_checkpoint(fetch_encoder(ENCODER).folder)
     tensors = {name: before[name] + np.float32(WAY) * (after[name] - before[name]) for name in before}
     write_encoder(options.out, replace(published, tensors={**published.tensors, **tensors}), Pieces(start.tokenizer.vocabulary, True))
+
+
+def trades() -> frozenset[str]:
+    """All that there are messages of."""
+    return frozenset(intent.split("/")[0] for intent in read(frozenset())[1])
 
 
 def read(left_out: frozenset[str]) -> tuple[list[str], np.ndarray]:
