@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from unicodedata import category
 
@@ -19,6 +17,7 @@ from bertcnn.errors import EncoderError
 from bertcnn.settings import TokenizerSettings
 from bertcnn.text.cleaning import clean_text, cleaned_positions
 from bertcnn.text.joining import join_words
+from bertcnn.text.pieces import take_apart
 
 PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK)  # ids 0 to 4 of every vocabulary learned here
@@ -105,25 +104,27 @@ class WordPieceTokenizer:
         A text over `max_tokens` keeps its first `head_tokens` tokens and as many from its end as still fit
         (Sun et al. 2019, section 4.1: with 128 + 382 the best of the truncations tried).
         """
-        limit, head = self.settings.max_tokens - 2, self.settings.head_tokens
         cleaned = [clean_text(text) for text in texts]
-        encode = self._tokenizer.encode_batch if spans else self._tokenizer.encode_batch_fast  # the fast one knows no places
-        encodings = encode(cleaned, add_special_tokens=False)
-        token_ids: list[np.ndarray] = []
-        places = array("i")  # not lists of pairs: Python's garbage collector would look through them again and again
-        truncated = np.zeros(len(encodings), bool)
-        for row, encoding in enumerate(encodings):
-            ids = encoding.ids
-            if len(ids) > limit:
-                truncated[row] = True
-                ids = ids[:head] + ids[len(ids) - (limit - head) :]
-            token_ids.append(np.array([self._classify_id, *ids, self._separate_id], np.int32))
-            if spans:
-                found = _places(encoding.offsets, texts[row], cleaned[row])
-                if truncated[row]:
-                    found = found[:head] + found[len(found) - (limit - head) :]
-                places.extend(chain((0, 0), chain.from_iterable(found), (0, 0)))
-        return EncodedTexts(token_ids, truncated, np.array(places, np.int32).reshape(-1, 2))
+        pieces, limit = take_apart(self._tokenizer, cleaned), self.settings.max_tokens - 2
+        truncated = pieces.lengths > limit
+        if truncated.any():
+            pieces = pieces.without_middle(limit, self.settings.head_tokens)
+        ends = np.cumsum(pieces.lengths + 2)
+        first = ends - pieces.lengths - 2
+        inside = np.ones(len(pieces.ids) + 2 * len(texts), bool)
+        inside[first] = inside[ends - 1] = False
+        ids = np.full(len(inside), self._separate_id, np.int32)
+        ids[first], ids[inside] = self._classify_id, pieces.ids
+        token_ids = [ids[start:end] for start, end in zip(first.tolist(), ends.tolist(), strict=True)]
+        if not spans:
+            return EncodedTexts(token_ids, truncated)
+        places = np.zeros((len(inside), 2), np.int32)
+        places[inside] = pieces.places
+        for start, end, text, clean in zip(first.tolist(), ends.tolist(), texts, cleaned, strict=True):
+            positions = cleaned_positions(text, clean)
+            if positions is not None:
+                places[start + 1 : end - 1] = positions[places[start + 1 : end - 1]]
+        return EncodedTexts(token_ids, truncated, places)
 
     def decode(self, ids: Sequence[int] | np.ndarray, *, special_tokens: bool = True) -> str:
         """Readable text of token ids, as far as they hold it: by the settings lowercase, and with the spaces of `join_words`.
@@ -201,12 +202,6 @@ class WordPieceTokenizer:
 def _kind(piece: str) -> int:
     single = len(piece) == 1
     return CONTINUES * (piece[:2] == "##") + JOINS * (piece in _JOINERS) + PUNCTUATION * (single and category(piece) in _PUNCTUATION)
-
-
-def _places(offsets: list[tuple[int, int]], text: str, cleaned: str) -> list[tuple[int, int]]:
-    """Places in `cleaned` as places in `text`."""
-    positions = cleaned_positions(text, cleaned)
-    return offsets if positions is None else [(int(positions[start]), int(positions[end])) for start, end in offsets]
 
 
 def read_vocabulary(path: Path) -> tuple[str, ...]:
