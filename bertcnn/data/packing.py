@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bertcnn.data.batches import MANY, plan_compiled
+from bertcnn.data.patterns import best_patterns
 
 NUMBERS = "document_numbers"
 PACKED = ("token_ids", "document_ids", "position_ids", NUMBERS)  # what a compiled engine is given
@@ -18,6 +19,8 @@ _MOST_TEXTS = 32  # of a row
 _ROWS, _BATCH_TOKENS = (32, 64, 128), 512  # of a compiled engine: tokens of a row that several texts share, and of a batch
 _VERY_SHORT = 11  # tokens of an average text, below which 8 share a row instead of 4: each place costs, filled or not
 _FEW_TEXTS, _MANY_TEXTS = 4, 8
+_ROUNDING = 1e-6  # of rows
+_WELL_FILLED, _TIGHTLY = 0.98, 64  # of the tokens of rows, and tokens of a row: to fill others better takes as long as it saves
 
 
 def pack(lengths: Sequence[int] | np.ndarray, capacity: int, most: int) -> np.ndarray:
@@ -60,6 +63,29 @@ def pack(lengths: Sequence[int] | np.ndarray, capacity: int, most: int) -> np.nd
         if room and held[row] < most:
             with_room[room].append(row)
             rooms |= 1 << room
+    return rows
+
+
+def pack_tightly(lengths: np.ndarray, capacity: int, most: int) -> np.ndarray:
+    """The same with a row or two more than the fewest possible; with Banking77's texts 2.5% fewer rows of 32, for several times the time.
+
+    It makes whole rows of the patterns that fill rows best, and leaves what is left over to `pack`.
+    """
+    patterns, times = best_patterns(np.bincount(lengths, minlength=capacity + 1), capacity, most)
+    whole = np.floor(times + _ROUNDING).astype(np.int64)  # rows of each pattern
+    pattern, size = np.nonzero(patterns)
+    copies = patterns[pattern, size]
+    pattern, size = np.repeat(pattern, copies), np.repeat(size, copies)  # of each item of each pattern
+    repeats = whole[pattern]
+    place_size, place_row = np.repeat(size, repeats), np.repeat((np.cumsum(whole) - whole)[pattern], repeats)
+    place_row += np.arange(len(place_row)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    by_size, items = np.argsort(place_size, kind="stable"), np.argsort(lengths, kind="stable")
+    place_size, place_row = place_size[by_size], place_row[by_size]
+    nth = np.arange(len(place_size)) - np.searchsorted(place_size, place_size)  # of its size
+    rows = np.full(len(lengths), -1, np.int64)
+    rows[items[np.searchsorted(lengths[items], place_size) + nth]] = place_row
+    left = np.flatnonzero(rows < 0)
+    rows[left] = whole.sum() + pack(lengths[left], capacity, most)
     return rows
 
 
@@ -113,17 +139,34 @@ def plan_packed(lengths: np.ndarray, longest: int | None = None) -> list[PackedP
     plans = [PackedPlan(numbers[plan.slots][:, None], plan.length) for plan in plan_compiled(lengths[long], longest)]
     shortest = lengths[lengths <= _ROWS[0]]
     most = _MANY_TEXTS if len(shortest) and shortest.mean() < _VERY_SHORT else _FEW_TEXTS
+    many = lengths[left].sum() >= MANY * _BATCH_TOKENS
     for place in range(len(_ROWS) - 1, -1, -1):
         below, capacity = (0, *_ROWS)[place : place + 2]
         if not (lengths[left] > below).any():
             continue
-        row_of = pack(lengths[left], capacity, most)
-        longest_of = np.zeros(row_of.max() + 1, np.int64)
-        np.maximum.at(longest_of, row_of, lengths[left])
-        taken = longest_of[row_of] > below  # the other rows would do with fewer tokens
-        plans += _batches(_in_rows(row_of[taken], left[taken], most), _BATCH_TOKENS // capacity, capacity)
+        packed = _Rows(pack(lengths[left], capacity, most), lengths[left])
+        needed = packed.longest > below  # the other rows would do with fewer tokens
+        if many and capacity <= _TIGHTLY and packed.tokens[needed].sum() < _WELL_FILLED * capacity * needed.sum():
+            packed = _Rows(pack_tightly(lengths[left], capacity, most), lengths[left])
+            needed = packed.longest > below
+        size = _BATCH_TOKENS // capacity
+        if many:  # room that the last batch has goes to the fullest of the others
+            others = np.where(needed, -1, packed.tokens)
+            needed[np.argsort(-others, kind="stable")[: min(-needed.sum() % size, (~needed).sum())]] = True
+        taken = needed[packed.row_of]
+        plans += _batches(_in_rows(packed.row_of[taken], left[taken], most), size, capacity)
         left = left[~taken]
     return plans if len(plans) >= MANY else [PackedPlan(plan.slots[(plan.slots >= 0).any(axis=1)], plan.length) for plan in plans]
+
+
+class _Rows:
+    """Rows of texts: the row of each, int64 [texts], and of each row the tokens and those of its longest text, int64 [rows]."""
+
+    def __init__(self, row_of: np.ndarray, lengths: np.ndarray) -> None:
+        self.row_of = row_of
+        self.tokens = np.bincount(row_of, lengths).astype(np.int64)
+        self.longest = np.zeros(len(self.tokens), np.int64)
+        np.maximum.at(self.longest, row_of, lengths)
 
 
 def _in_rows(row_of: np.ndarray, texts: np.ndarray, most: int) -> np.ndarray:

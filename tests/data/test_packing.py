@@ -137,7 +137,17 @@ def test_batches_of_an_engine_are_full_and_hardly_a_token_is_padding():
     plans = plan_packed(lengths, 512)
     assert {(len(plan.slots), plan.length) for plan in plans} <= {(16, 32), (8, 64), (4, 128)}
     assert {plan.slots.shape[1] for plan in plans} == {4}
-    assert lengths.sum() > 0.94 * sum(plan.slots.shape[0] * plan.length for plan in plans)
+    assert lengths.sum() > 0.975 * sum(plan.slots.shape[0] * plan.length for plan in plans)
+
+
+def test_rows_that_the_last_long_batch_has_left_hold_short_texts():
+    lengths = np.array([100] * 5 + [50] * 41 + [14, 15, 16, 17] * 500)
+    plans = plan_packed(lengths, 512)
+    assert sorted(texts_of(plans)) == list(range(len(lengths)))
+    assert [len(plan.slots) for plan in plans if plan.length == 128] == [4, 4]
+    for plan in plans:
+        if plan.length > 32:
+            assert (plan.slots >= 0).any(axis=1).all()
 
 
 def test_very_short_texts_share_rows_with_more_others():

@@ -1,0 +1,75 @@
+"""Packing in hardly more rows than the fewest possible: cutting stock by column generation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+_ROUNDING = 1e-6  # of rows, and of what a pattern is worth
+_MOST_STEPS = 500  # of the simplex method; when it is stopped, what it has is a packing too
+
+
+def best_patterns(counts: np.ndarray, capacity: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """How items can share as few rows as possible, if rows may be cut into parts.
+
+    A pattern is what one row holds: how many items of each size. Which patterns to use, and how often, is a linear program with very many
+    columns, of which the simplex method needs the one that is worth the most at the present prices of the sizes: a knapsack problem
+    (Gilmore and Gomory 1961, "A Linear Programming Approach to the Cutting-Stock Problem").
+
+    Args:
+        counts: int [capacity + 1], the items of each size; none of size 0.
+        capacity: of a row.
+        most: items of a row.
+
+    Returns:
+        Patterns, int64 [P, capacity + 1], and how many rows each has, float64 [P]; together they hold exactly these items.
+
+    Example:
+        >>> patterns, rows = best_patterns(np.bincount([6, 6, 4, 4, 5, 5, 5, 5], minlength=11), capacity=10, most=2)
+        >>> round(float(rows.sum()), 6)
+        4.0
+    """
+    sizes = np.flatnonzero(counts)
+    alone = np.minimum(most, capacity // sizes)  # rows of items of one size each are what it begins with
+    patterns, inverse, rows = np.diag(alone), np.diag(1 / alone), counts[sizes] / alone
+    knapsack = _Knapsack(sizes, capacity, most)
+    for _ in range(_MOST_STEPS):
+        worth, pattern = knapsack.fill(inverse.sum(axis=0))
+        if worth <= 1 + _ROUNDING:
+            break
+        change = inverse @ pattern  # of all rows, for each row of the new pattern
+        reach = np.divide(rows, change, out=np.full(len(rows), np.inf), where=change > _ROUNDING)
+        leaves = int(reach.argmin())
+        rows -= reach[leaves] * change
+        rows[leaves], patterns[leaves] = reach[leaves], pattern
+        pivot = inverse[leaves] / change[leaves]
+        inverse -= np.outer(change, pivot)
+        inverse[leaves] = pivot
+    found = np.zeros((len(sizes), capacity + 1), np.int64)
+    found[:, sizes] = patterns
+    return found, rows
+
+
+class _Knapsack:
+    """The items that together are worth the most and fit into a row, by dynamic programming over the room they take."""
+
+    def __init__(self, sizes: np.ndarray, capacity: int, most: int) -> None:
+        self._sizes, self._capacity, self._most = sizes, capacity, most
+        room_left = np.arange(capacity + 1)[:, None] - np.append(0, sizes)  # [room, choice]; the first choice is no item
+        self._fits, self._room_left = room_left >= 0, np.maximum(room_left, 0)
+
+    def fill(self, prices: np.ndarray) -> tuple[float, np.ndarray]:
+        """What the best pattern is worth, and its items of each size, int64 [sizes].
+
+        Args:
+            prices: of each size, float64 [sizes].
+        """
+        prices, worth, choices = np.append(0, prices), np.zeros(self._capacity + 1), []
+        for _ in range(self._most):
+            by_choice = np.where(self._fits, prices + worth[self._room_left], -np.inf)
+            choices.append(by_choice.argmax(axis=1))
+            worth = by_choice.max(axis=1)
+        pattern, room = np.zeros(len(prices), np.int64), self._capacity
+        for choice in reversed(choices):
+            pattern[choice[room]] += 1
+            room = self._room_left[room, choice[room]]
+        return float(worth[-1]), pattern[1:]
