@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -19,6 +20,7 @@ _MOST_TEXTS = 32  # of a row
 _ROWS, _BATCH_TOKENS = (32, 64, 128), 512  # of a compiled engine: tokens of a row that several texts share, and of a batch
 _VERY_SHORT = 11  # tokens of an average text, below which 8 share a row instead of 4: each place costs, filled or not
 _FEW_TEXTS, _MANY_TEXTS = 4, 8
+_MADE_TOGETHER = 16  # batches
 _ROUNDING = 1e-6  # of rows
 _WELL_FILLED, _TIGHTLY = 0.98, 64  # of the tokens of rows, and tokens of a row: to fill others better takes as long as it saves
 
@@ -113,12 +115,24 @@ def places(plan: PackedPlan, lengths: Mapping[int, int] | np.ndarray) -> Iterato
 
 def lay_out(token_ids: Sequence[np.ndarray], plan: PackedPlan, pad_id: int = 0) -> dict[str, np.ndarray]:
     """The texts of `plan` as a batch of a packed encoder: token, segment, document and position ids, each int32 [B, T]."""
-    shape = (len(plan.slots), plan.length)
-    tokens, documents, positions = np.full(shape, pad_id, np.int32), np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-    lengths = {int(text): len(token_ids[text]) for text in plan.slots[plan.slots >= 0]}
-    for text, row, number, where in places(plan, lengths):
-        tokens[row, where], documents[row, where], positions[row, where] = token_ids[text], number, np.arange(lengths[text])
-    return {"token_ids": tokens, "segment_ids": np.zeros_like(tokens), "document_ids": documents, "position_ids": positions}
+    there = plan.slots >= 0
+    texts = [token_ids[text] for text in plan.slots[there].tolist()]
+    rows, place = np.nonzero(there)
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    inside = np.arange(plan.length) < np.bincount(rows, lengths, len(plan.slots))[:, None]  # a row's texts leave no gap
+
+    def filled(values: np.ndarray, elsewhere: int = 0) -> np.ndarray:
+        """An array of the batch with these values at its tokens."""
+        array = np.full(inside.shape, elsewhere, np.int32)
+        array[inside] = values
+        return array
+
+    return {
+        "token_ids": filled(np.concatenate([np.empty(0, np.int32), *texts]), pad_id),
+        "segment_ids": np.zeros(inside.shape, np.int32),
+        "document_ids": filled(np.repeat(place + 1, lengths)),
+        "position_ids": filled(np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)),
+    }
 
 
 def plan_packed(lengths: np.ndarray, longest: int | None = None) -> list[PackedPlan]:
@@ -188,6 +202,17 @@ def packed_inputs(token_ids: Sequence[np.ndarray], plan: PackedPlan, pad_id: int
     batch = lay_out(token_ids, plan, pad_id)
     batch[NUMBERS] = np.arange(1, plan.slots.shape[1] + 1, dtype=np.int32)
     return {name: batch[name] for name in PACKED}
+
+
+def packed_batches(token_ids: Sequence[np.ndarray], plans: Sequence[PackedPlan], pad_id: int) -> Iterator[dict[str, np.ndarray]]:
+    """`packed_inputs` of each plan, in order; of plans of the same shape that follow each other, many at a time are made together."""
+    for (shape, length), alike in groupby(plans, lambda plan: (plan.slots.shape, plan.length)):
+        slots = [plan.slots for plan in alike]
+        for start in range(0, len(slots), _MADE_TOGETHER):
+            together = PackedPlan(np.concatenate(slots[start : start + _MADE_TOGETHER]), length)
+            made = packed_inputs(token_ids, together, pad_id)
+            for row in range(0, len(together.slots), shape[0]):
+                yield {name: values if name == NUMBERS else values[row : row + shape[0]] for name, values in made.items()}
 
 
 class Packing:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import openvino as ov
 
 from bertcnn.data.batches import BatchPlan, pad, plan_compiled
-from bertcnn.data.packing import NUMBERS, PACKED, PackedPlan, packed_inputs, places, plan_packed
+from bertcnn.data.packing import NUMBERS, PACKED, PackedPlan, packed_batches, places, plan_packed
 from bertcnn.engines import EngineOutput, Evidence
 from bertcnn.engines.compiled import compiled_model, kept_as
 from bertcnn.errors import BundleError, SettingsError
@@ -19,7 +19,6 @@ from bertcnn.saved.bundle import Bundle, read_bundle
 from bertcnn.saved.engine import Precision, SavedEngine
 
 _BATCHES_OF_A_STREAM = 2
-_Plan = PackedPlan | BatchPlan
 
 
 class OpenVINOEngine:
@@ -103,10 +102,12 @@ class OpenVINOEngine:
         found = Evidence.empty(rows, self._filters, self._width) if evidence else None
         output = EngineOutput(np.empty((rows, self._classes), np.float32), found)
         lengths = np.fromiter(map(len, token_ids), np.int64, rows)
-        plans: Sequence[_Plan] = plan_packed(lengths, self._longest) if self._packed else plan_compiled(lengths, self._longest)
+        plans: Sequence[PackedPlan | BatchPlan] = (plan_packed if self._packed else plan_compiled)(lengths, self._longest)
+        plans = sorted(plans, key=lambda plan: -plan.length)  # the longest first, so that no core waits for one at the end
+        batches = self._batches(token_ids, plans)
         with self._lock:
             if len(plans) == 1:  # handing it to another thread would take a tenth of its time
-                self._alone.infer(self._inputs(token_ids, plans[0]))
+                self._alone.infer(next(batches))
                 _store(self._alone, plans[0].slots, output)
                 return output
             if os.getpid() != self._process:  # its threads have stayed behind, and would be waited for without end
@@ -115,17 +116,20 @@ class OpenVINOEngine:
                     expected="a model loaded in this process",
                     fix="load it in the child, or start children by multiprocessing's method 'spawn'",
                 )
-            for plan in sorted(plans, key=lambda plan: -plan.length):  # the longest first, so that no core waits for one at the end
-                self._queue.start_async(self._inputs(token_ids, plan), (plan.slots, output))
+            for plan, batch in zip(plans, batches, strict=True):
+                self._queue.start_async(batch, (plan.slots, output))
             self._queue.wait_all()
         return output
 
-    def _inputs(self, token_ids: Sequence[np.ndarray], plan: _Plan) -> dict[str, np.ndarray]:
-        """A batch as the graph takes it; those of models saved by older versions have one text in a row."""
-        if isinstance(plan, PackedPlan):
-            return packed_inputs(token_ids, plan, self._pad_id)
-        batch = pad(token_ids, plan, self._pad_id)
-        return {"token_ids": batch.token_ids, "padding_mask": batch.padding_mask}
+    def _batches(self, token_ids: Sequence[np.ndarray], plans: Sequence[PackedPlan | BatchPlan]) -> Iterator[dict[str, np.ndarray]]:
+        """The batches as the graph takes them; those of models saved by older versions have one text in a row."""
+        if self._packed:
+            yield from packed_batches(token_ids, [plan for plan in plans if isinstance(plan, PackedPlan)], self._pad_id)
+            return
+        for plan in plans:
+            if isinstance(plan, BatchPlan):
+                batch = pad(token_ids, plan, self._pad_id)
+                yield {"token_ids": batch.token_ids, "padding_mask": batch.padding_mask}
 
 
 def suited(saved: SavedEngine, folder: Path) -> SavedEngine:
@@ -175,8 +179,8 @@ def token_embeddings(
         store(np.array(list(found)), padded)
 
     queue.set_callback(taken_apart)
-    for plan in sorted(plan_packed(lengths), key=lambda plan: -plan.length):
-        batch = packed_inputs(token_ids, plan, pad_id)
+    plans = sorted(plan_packed(lengths), key=lambda plan: -plan.length)
+    for plan, batch in zip(plans, packed_batches(token_ids, plans, pad_id), strict=True):
         queue.start_async({name: batch[name] for name in PACKED if name != NUMBERS}, plan)
     queue.wait_all()
 

@@ -12,7 +12,7 @@ from importlib.metadata import version
 import numpy as np
 import openvino as ov
 
-from bertcnn.data.packing import packed_inputs, plan_packed
+from bertcnn.data.packing import packed_batches, plan_packed
 from bertcnn.engines import EngineOutput
 from bertcnn.engines.compiled import has_bfloat16
 from bertcnn.engines.int8_graph import round_from_zero, share_activation_range
@@ -176,7 +176,7 @@ def _quantize(graph: ov.Model, rows: Sequence[np.ndarray], pad_id: int) -> ov.Mo
     import nncf
     from nncf.quantization.advanced_parameters import AdvancedQuantizationParameters, AdvancedSmoothQuantParameters, OverflowFix
 
-    batches = [packed_inputs(rows, plan, pad_id) for plan in plan_packed(np.fromiter(map(len, rows), np.int64, len(rows)))]
+    batches = list(packed_batches(rows, plan_packed(np.fromiter(map(len, rows), np.int64, len(rows))), pad_id))
     with redirect_stdout(io.StringIO()):  # it draws progress bars of its own
         logging.getLogger("nncf").setLevel(logging.ERROR)  # nncf.set_log_level would change every handler of the program
         quantized = nncf.quantize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertcnn.data.packing import NUMBERS, PACKED, PackedPlan, Packing, lay_out, pack, packed_inputs, plan_packed
+from bertcnn.data.packing import NUMBERS, PACKED, PackedPlan, Packing, lay_out, pack, packed_batches, packed_inputs, plan_packed
 
 
 @pytest.mark.parametrize(("capacity", "most"), [(128, 16), (512, 64), (32, 2), (8, 1)])
@@ -177,3 +177,17 @@ def test_the_inputs_of_an_engine_number_a_rows_texts():
         NUMBERS: [1, 2, 3],
     }
     assert {values.dtype for values in found.values()} == {np.dtype(np.int32)}
+
+
+@given(st.lists(st.integers(2, 150), min_size=0, max_size=300))
+def test_batches_made_together_are_those_made_one_by_one(lengths):
+    token_ids = [np.arange(length, dtype=np.int32) + number for number, length in enumerate(lengths)]
+    plans = plan_packed(np.array(lengths, np.int64))
+    together = list(packed_batches(token_ids, plans, 7))
+    assert len(together) == len(plans)
+    for plan, batch in zip(plans, together, strict=True):
+        alone = packed_inputs(token_ids, plan, 7)
+        assert alone.keys() == batch.keys()
+        for name, values in alone.items():
+            np.testing.assert_array_equal(batch[name], values)
+            assert batch[name].flags.c_contiguous
