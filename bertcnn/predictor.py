@@ -365,7 +365,8 @@ def check_texts(texts: Sequence[str]) -> list[str]:
             expected="one dimension: a string for each row",
             fix="pass one column, such as table['text']",
         )
-    checked = list(texts)
+    as_python = getattr(texts, "to_pylist", None)  # of PyArrow's arrays, whose items are no strings
+    checked = list(texts) if as_python is None else as_python()
     for row, text in enumerate(checked):
         if not isinstance(text, str):
             missing = text is None or (isinstance(text, float) and math.isnan(text)) or type(text).__name__ in ("NAType", "MaskedConstant")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import bertcnn
@@ -228,6 +229,14 @@ def test_a_model_that_does_not_know_how_often_it_was_right_cannot_be_asked_for_a
     assert {answer.decision for answer in bertcnn.load(tmp_path / "model").classify(["refund"])} == {"review:ambiguous"}
     with pytest.raises(SettingsError, match=r"precision 0\.9 for a model saved without its held-out answers.*train it again"):
         bertcnn.load(tmp_path / "model", auto_precision=0.9)
+
+
+@pytest.mark.parametrize("array", [pa.array, lambda texts: pa.chunked_array([texts[:1], texts[1:]])])
+def test_columns_of_pyarrow_are_taken(predictor, array):
+    texts, _ = tickets(3)
+    assert predictor.predict(array(texts)).tolist() == predictor.predict(texts).tolist()
+    with pytest.raises(SettingsError, match=r"'?None'? of type NoneType as text number 2; expected a string.*fillna"):
+        predictor.predict(array([texts[0], None]))
 
 
 def test_no_texts_are_no_answers(predictor):

@@ -18,7 +18,7 @@ import numpy as np
 import openvino as ov
 
 from bertcnn.disk.cache import cache_folder, keep, read_kept
-from bertcnn.errors import BertCNNError
+from bertcnn.errors import BertCNNError, OutputError
 
 _KEPT = 8  # compiled engines in the cache
 _LAYOUT = 2  # of their inputs; 1 had one text in a row
@@ -77,7 +77,10 @@ def compiled_model(
     core, options = ov.Core(), _options(streams, precision)
     if engine_id is None:
         return core.compile_model(read(), "CPU", options)
-    path = _place(core, engine_id, options)
+    try:
+        path = _place(core, engine_id, options)
+    except OutputError:  # nowhere to keep it
+        return core.compile_model(read(), "CPU", options)
     compiled = _read_ahead.take(path) or _imported(core, path, options)
     if compiled is not None:
         return compiled

@@ -111,6 +111,11 @@ def test_a_cache_that_cannot_be_written_does_no_harm(stored, tmp_path, monkeypat
     assert OpenVINOEngine.from_saved(stored, 0).run(rows()).logits.shape == (60, 3)
 
 
+def test_a_user_without_a_home_folder_needs_no_cache(stored, monkeypatch):
+    monkeypatch.setenv("BERTCNN_CACHE", "~nobody-of-this-name/cache")
+    assert OpenVINOEngine.from_saved(stored, 0).run(rows()).logits.shape == (60, 3)
+
+
 def test_an_engine_of_the_first_format_is_still_read(encoder_folder, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(saved(encoder_folder), folder)
