@@ -34,12 +34,21 @@ def has_bfloat16() -> bool:
 
 def has_fast_int8() -> bool:
     """Whether this machine's CPU is faster at products in int8 than in float32."""
+    return is_fast_at_int8(_flags())
+
+
+def has_vnni() -> bool:
+    """Whether this machine's CPU adds up products in int8 without going over 16 bits; False where that cannot be found out."""
+    return any("vnni" in flag for flag in _flags().split())
+
+
+def _flags() -> str:
+    """What Linux says of the CPU's instructions; nothing on other systems."""
     try:
         with _ABOUT_CPU.open(encoding="ascii", errors="replace") as lines:
-            flags = next((line for line in lines if line.startswith("flags")), "")
-    except OSError:  # another system
-        return True
-    return is_fast_at_int8(flags)
+            return next((line for line in lines if line.startswith("flags")), "")
+    except OSError:
+        return ""
 
 
 def is_fast_at_int8(flags: str) -> bool:
@@ -56,9 +65,9 @@ def is_fast_at_int8(flags: str) -> bool:
     return "sse2" not in known or any(flag.startswith("avx512") or "vnni" in flag for flag in known)
 
 
-def kept_as(engine_id: str, bundle_id: str, precision: str) -> tuple[str, str]:
-    """Id and precision of what this machine runs of a saved engine: where it is not fast at int8, the model's own weights in float32."""
-    if precision == "int8" and not has_fast_int8():
+def kept_as(engine_id: str, bundle_id: str, precision: str, weight_bits: int) -> tuple[str, str]:
+    """Id and precision of what this machine runs of a saved engine: its model in float32 where int8 is slow or would saturate."""
+    if precision == "int8" and not (has_fast_int8() and (weight_bits == 7 or has_vnni())):
         return f"{bundle_id}-float32", "float32"
     return engine_id, precision
 
@@ -102,7 +111,8 @@ def read_ahead(engine: Path, streams: int) -> None:
     """
     with suppress(OSError, ValueError, LookupError, TypeError, RecursionError, BertCNNError):
         record = _told(engine / "engine.json")
-        engine_id, precision = kept_as(str(_told(engine / "manifest.json")["bundle_id"]), str(record["bundle_id"]), record["precision"])
+        engine_id, bundle_id = str(_told(engine / "manifest.json")["bundle_id"]), str(record["bundle_id"])
+        engine_id, precision = kept_as(engine_id, bundle_id, record["precision"], record.get("weight_bits", 7))
         core, options = ov.Core(), _options(streams, precision)
         _read_ahead.begin(core, _place(core, engine_id, options), options)
 

@@ -183,6 +183,9 @@ def export_model(
 
 def _write(bundle: Bundle, engine: SavedEngine | None, form: Format, new: Path, reference: np.ndarray, progress: Progress) -> ExportRecord:
     """Every file of the export, from the saved engine if there is one and it answers as the model does."""
+    if engine is not None and engine.record.weight_bits == 8:
+        progress.note("the model's int8 has weights of 8 bits, which would saturate on a CPU without VNNI: it is exported in float32")
+        engine = None
     try:
         return _written(bundle, engine, form, new, reference, progress)
     except ExportError as error:

@@ -136,11 +136,11 @@ def suited(saved: SavedEngine, folder: Path) -> SavedEngine:
     """What this machine runs of the engine that was read from a model's folder.
 
     Returns:
-        The engine; or in place of int8, on CPUs that are not faster at it, the model's own weights in float32, of which its `read` raises
-        a BundleError if they were changed after they were saved.
+        The engine; or in place of int8, on CPUs that are not faster at it or would saturate, the model's own weights in float32, of which
+        its `read` raises a BundleError if they were changed after they were saved.
     """
     bundle_id = saved.record.bundle_id
-    engine_id, precision = kept_as(str(saved.engine_id), bundle_id, saved.record.precision)
+    engine_id, precision = kept_as(str(saved.engine_id), bundle_id, saved.record.precision, saved.record.weight_bits)
     if precision == saved.record.precision:
         return saved
 

@@ -14,13 +14,14 @@ from bertcnn.saved.sealed import MANIFEST, Member, SealedFormat, canonical_json,
 from bertcnn.settings import Count, Settings
 
 ENGINE: Final = "engine"
-ENGINE_SCHEMA_VERSION: Final = 3  # 1 had no bfloat16, 2 one text in a row
+ENGINE_SCHEMA_VERSION: Final = 4  # 1 had no bfloat16, 2 one text in a row, 3 weights of 7 bits only
 _RECORD, _GRAPH, _WEIGHTS = "engine.json", "model.xml", "model.bin"
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 _MEMBERS = (Member(_RECORD, 64 * _KIB), Member(_GRAPH, 64 * _MIB), Member(_WEIGHTS, 8 * _GIB))
 _FORMAT = SealedFormat("bertcnn engine", ENGINE_SCHEMA_VERSION, _MEMBERS)
 
 Precision = Literal["int8", "bfloat16", "float32"]
+WeightBits = Literal[7, 8]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
@@ -30,6 +31,7 @@ class EngineRecord(Settings):
     schema_version: int = Field(ENGINE_SCHEMA_VERSION, ge=1, le=ENGINE_SCHEMA_VERSION, description="of this file")
     bundle_id: str = Field("", description="of the model it computes; set when the model is saved")
     precision: Precision = Field(description="of the matrix products; bfloat16 is float32 on a CPU without it")
+    weight_bits: WeightBits = Field(7, description="of the weights if it is int8; with 8, products would saturate on a CPU without VNNI")
     reason: str = Field(description="why this precision, in words")
     calibrated_on_rows: int = Field(0, ge=0, description="training rows whose activations set the ranges of int8")
     compared_on_rows: Count = Field(description="validation rows on which it was compared with float32")

@@ -11,7 +11,7 @@ import pytest
 
 import bertcnn
 from bertcnn.engines import compiled
-from bertcnn.engines.compiled import compiled_model, has_fast_int8, is_fast_at_int8, read_ahead
+from bertcnn.engines.compiled import compiled_model, has_fast_int8, is_fast_at_int8, kept_as, read_ahead
 from bertcnn.engines.openvino_engine import OpenVINOEngine, suited
 from bertcnn.errors import BundleError
 from bertcnn.saved.bundle import read_bundle
@@ -113,6 +113,23 @@ def test_a_cpu_is_fast_at_int8_if_it_has_instructions_for_it_or_says_nothing_of_
     assert has_fast_int8() is is_fast
     monkeypatch.setattr(compiled, "_ABOUT_CPU", tmp_path / "none")
     assert has_fast_int8()
+
+
+@pytest.mark.parametrize(
+    ("flags", "precisions"),
+    [
+        (OLDER, ("float32", "float32")),
+        (OLDER.replace("vaes", "avx512f avx512bw"), ("int8", "float32")),  # as fast, but two products of 8 bits may pass 16
+        (OLDER.replace("vaes", "avx512f avx512bw avx512_vnni"), ("int8", "int8")),
+        (OLDER.replace("vaes", "avx_vnni"), ("int8", "int8")),
+        ("", ("int8", "float32")),
+    ],
+)
+def test_weights_of_8_bits_are_for_cpus_that_do_not_saturate(flags, precisions, tmp_path, monkeypatch):
+    (tmp_path / "cpuinfo").write_text(f"processor : 0\n{flags}", encoding="ascii")
+    monkeypatch.setattr(compiled, "_ABOUT_CPU", tmp_path / "cpuinfo")
+    assert tuple(kept_as("engine", "model", "int8", bits)[1] for bits in (7, 8)) == precisions
+    assert kept_as("engine", "model", "bfloat16", 7) == ("engine", "bfloat16")
 
 
 def test_a_cpu_that_is_slow_at_int8_computes_the_models_own_weights_and_keeps_them_compiled(encoder_folder, tmp_path, monkeypatch):

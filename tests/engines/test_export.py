@@ -185,6 +185,18 @@ def test_an_int8_engine_that_answers_otherwise_gives_way_to_float32(encoder_fold
     assert set(report.record.files) == {"README.md", "labels.json", "model.bin", "model.xml", "vocab.txt"}
 
 
+def test_weights_of_8_bits_are_exported_in_float32_for_cpus_that_would_saturate(encoder_folder, tmp_path, monkeypatch):
+    bundle, notes = read_bundle(saved(encoder_folder)), Notes()
+    stored = read_engine(saved(encoder_folder), bundle.bundle_id)
+    files = stored.read()
+    wide = SavedEngine(stored.record.model_copy(update={"precision": "int8", "weight_bits": 8}), lambda: files)
+    write_bundle(replace(bundle, engine=wide), tmp_path / "model")
+    assert export_model(tmp_path / "model", "openvino", tmp_path / "out", progress=notes).record.precision == "float32"
+    assert any("weights of 8 bits, which would saturate on a CPU without VNNI: it is exported in float32" in note for note in notes.notes)
+    monkeypatch.setattr("bertcnn.engines.compiled.has_vnni", lambda: False)
+    assert bertcnn.load(tmp_path / "model").engine.name == "openvino-float32"
+
+
 def test_an_export_that_answers_otherwise_is_refused_and_leaves_nothing(encoder_folder, tmp_path):
     bundle = read_bundle(saved(encoder_folder))
     write_bundle(replace(bundle, engine=rolled(bundle, "float32")), tmp_path / "model")

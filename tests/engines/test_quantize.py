@@ -10,7 +10,7 @@ import pytest
 
 from bertcnn.data.tables import read_table
 from bertcnn.encoders.convert import load_encoder
-from bertcnn.engines.compiled import has_bfloat16
+from bertcnn.engines.compiled import has_bfloat16, has_vnni
 from bertcnn.engines.keras_engine import KerasEngine
 from bertcnn.engines.openvino_engine import OpenVINOEngine
 from bertcnn.engines.openvino_graph import classifier_graph, serialized
@@ -111,14 +111,37 @@ def test_float32_is_kept_when_int8_answers_otherwise_and_says_why(model, asked):
     other = np.roll(asked.valid_logits, 1, axis=1)  # a model that answers otherwise on every row
     engine = build(model, Trial(asked.calibration, asked.valid, asked.valid_labels, other, 0))
     assert engine.record.precision == "float32"
-    assert engine.record.reason.count("gives the label of float32 on 0.0%") == 1 + has_bfloat16()
+    assert engine.record.reason.count("gives the label of float32 on 0.0%") == 1 + has_vnni() + has_bfloat16()
     assert engine.record.reason.endswith("; at least 99% and at most 0.003 lower are wanted")
     assert engine.record.agreement == 0.0
     assert b"FakeQuantize" not in engine.read()[0]
     np.testing.assert_allclose(OpenVINOEngine.from_saved(engine, 0).run(asked.valid).logits, asked.valid_logits, atol=1e-4)
 
 
-def test_where_int8_is_not_good_enough_bfloat16_is_taken_if_the_cpu_has_it(model, int8):
+@pytest.mark.skipif(not has_vnni(), reason="a CPU without VNNI saturates on weights of 8 bits")
+def test_where_weights_of_7_bits_are_not_near_enough_8_bits_are_taken(model, int8, monkeypatch):
+    valid = rows(seed=2, count=1600)
+    logits = KerasEngine(model, 0).run(valid).logits
+    graph = classifier_graph(extract(model.weights), ENCODER, HEAD, int8_tokens=True)
+    wide = OpenVINOEngine.of_graph(_quantize(graph, rows(seed=1), 0, weight_bits=8), 0, "int8").run(valid).logits
+    narrow = OpenVINOEngine.from_saved(int8, 0).run(valid).logits
+    assert np.sqrt(np.mean((wide - logits) ** 2)) < 0.9 * np.sqrt(np.mean((narrow - logits) ** 2))
+    answers = logits.argmax(axis=1)
+    hard = np.flatnonzero((narrow.argmax(axis=1) != answers) & (wide.argmax(axis=1) == answers))
+    assert len(hard) >= 3
+    trial = Trial(rows(seed=1), [valid[row] for row in hard], answers[hard], logits[hard], 0)
+    engine = build(model, trial)
+    assert (engine.record.precision, engine.record.weight_bits, engine.record.agreement) == ("int8", 8, 1.0)
+    assert "; int8 with weights of 8 bits gives the label of float32 on 100.0%" in engine.record.reason
+    assert 64 < largest_weight(engine) <= 128
+    decided = build_engine(extract(model.weights), ENCODER, HEAD, trial, decided=engine.record, progress=Silent()).saved
+    assert (decided.record.weight_bits, largest_weight(decided)) == (8, largest_weight(engine))
+    monkeypatch.setattr("bertcnn.engines.quantize.has_vnni", lambda: False)
+    assert build(model, trial).record.precision != "int8"
+
+
+def test_where_int8_is_not_good_enough_bfloat16_is_taken_if_the_cpu_has_it(model, int8, monkeypatch):
+    monkeypatch.setattr("bertcnn.engines.quantize.has_vnni", lambda: False)
     valid = rows(seed=2, count=800)
     logits = KerasEngine(model, 0).run(valid).logits
     halved = OpenVINOEngine.of_graph(classifier_graph(extract(model.weights), ENCODER, HEAD), 0, "bfloat16")
@@ -143,13 +166,17 @@ def test_where_int8_is_not_good_enough_bfloat16_is_taken_if_the_cpu_has_it(model
 
 def test_no_weight_uses_the_eighth_bit(int8):
     """Two products of 255 and 64 fit 16 bits, so that int8 does not saturate on CPUs without VNNI."""
+    assert int8.record.weight_bits == 7
+    assert 0 < largest_weight(int8) <= 64
+
+
+def largest_weight(engine):
+    """Of those in int8, without the token embeddings, which are looked up."""
     import openvino as ov
 
-    constants = [node for node in ov.Core().read_model(*int8.read()).get_ops() if node.get_type_name() == "Constant"]
+    constants = [node for node in ov.Core().read_model(*engine.read()).get_ops() if node.get_type_name() == "Constant"]
     weights = [node.data for node in constants if node.get_element_type() == ov.Type.i8]
-    products = [values for values in weights if len(values) != SHAPE["vocabulary_size"]]  # the token embeddings are looked up
-    assert products
-    assert max(np.abs(values.astype(int)).max() for values in products) <= 64
+    return max(np.abs(values.astype(int)).max() for values in weights if len(values) != SHAPE["vocabulary_size"])
 
 
 def test_rows_are_spread_evenly():
