@@ -132,8 +132,9 @@ def test_an_engine_is_given_every_text_once_in_rows_that_hold_it(lengths, longes
             assert plan.length <= 128 or len(texts) <= 1
 
 
-def test_batches_of_an_engine_are_full_and_hardly_a_token_is_padding():
-    lengths = np.clip(np.random.default_rng(0).lognormal(2.6, 0.45, 4096).astype(int), 5, 128)
+@pytest.mark.parametrize(("middle", "spread"), [(2.6, 0.45), (2.5, 0.25)])  # of the second, best-fit decreasing leaves 6% empty
+def test_batches_of_an_engine_are_full_and_hardly_a_token_is_padding(middle, spread):
+    lengths = np.clip(np.random.default_rng(0).lognormal(middle, spread, 4096).astype(int), 5, 128)
     plans = plan_packed(lengths, 512)
     assert {(len(plan.slots), plan.length) for plan in plans} <= {(16, 32), (8, 64), (4, 128)}
     assert {plan.slots.shape[1] for plan in plans} == {4}
