@@ -37,7 +37,7 @@ from bertcnn.predictor import Predictor, check_texts, load, not_pickled, place_o
 from bertcnn.progress import Progress, Silent
 from bertcnn.refit import Examined, examine, train_and_refit, trial_of
 from bertcnn.reporting import Origin
-from bertcnn.rows import KnownRows, learning_and_validation
+from bertcnn.rows import KnownRows, different_texts, learning_and_validation
 from bertcnn.saved.bundle import BundleConfig, check_bundle_target, read_bundle, write_bundle
 from bertcnn.saved.engine import engine_in_memory
 from bertcnn.settings import FEW_SHOT_HEAD, FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe, TrainingSettings
@@ -49,6 +49,7 @@ from bertcnn.training.fit import FitResult
 from bertcnn.training.recipes import recipe_settings, train
 from bertcnn.training.savepoints import Savepoints, digest
 from bertcnn.training.start import load_start
+from bertcnn.wording import count
 
 _SEEDS = 2**31
 
@@ -115,6 +116,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         labels: Sequence[Any],
         *,
         valid: tuple[Sequence[str], Sequence[Any]] | None = None,
+        unlabelled: Sequence[str] = (),
         columns: Columns | None = None,
         origin: Origin | None = None,
         savepoints: str | Path | None = None,
@@ -123,9 +125,12 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
         Args:
             texts: strings; blank ones are left out.
-            labels: one for each text, strings or integers; or for each text a list of strings, all its labels.
+            labels: one for each text, strings or integers; or for each text a list of strings, all its labels. A blank string stands for
+                none: such a text is treated as those in `unlabelled`.
             valid: texts and labels that choose epoch and thresholds; by default a tenth of the rows, 10,000 at most, stratified, duplicates
                 kept together, from which `few-shot` learns too in the end, and other recipes with `training={"refit": True}`.
+            unlabelled: texts that have no label yet. `few-shot` learns from them too, as what rows like them are called, where texts have
+                one label each; other recipes leave them out.
             columns: where the texts came from, to be saved with the model.
             origin: the command and the file they came from, for the report and the card.
             savepoints: a folder in which the training is saved every minute. A call with the same rows and settings goes on from there
@@ -140,9 +145,10 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         progress = self.progress or Silent()
         changes, seed = self._check_settings(), int(self.seed)
         given = recipe_settings("full", changes)
-        learning, held_out = learning_and_validation(
+        learning, held_out, without_label = learning_and_validation(
             texts, labels, valid, fraction=given.validation_fraction, most=given.validation_rows, progress=progress
         )
+        without_label += check_texts(unlabelled)
         classes = sorted(set(learning.each_label))
         usable, learning = len(learning.texts), learning.of(learning.part(given.most_rows, seed))
         columns = columns or Columns()
@@ -159,7 +165,14 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         train_part = train_part.of(learning.part(settings.most_rows, seed))
         parts = train_part.rows, valid_part.rows
         head = self.head or {"full": HeadSettings(), "few-shot": FEW_SHOT_HEAD}.get(recipe, FROZEN_HEAD)
-        kept = self._savepoints(savepoints, (recipe, settings, head), encoder, [array for rows in parts for array in rows.arrays()])
+        spread: list[np.ndarray] = []
+        if recipe == "few-shot" and not learning.multi_label:
+            different = different_texts(without_label, [*learning.texts, *held_out.texts], settings.unlabelled_rows, seed)
+            spread = tokenizer.encode(different).token_ids
+        elif without_label:
+            progress.note(f"{count(len(without_label), 'row')} left out: the label is blank, and only few-shot learns from these")
+        arrays = [array for rows in parts for array in rows.arrays()] + ([np.concatenate(spread)] if spread else [])
+        kept = self._savepoints(savepoints, (recipe, settings, head), encoder, arrays)
         known = rows_to_know(parts[0].token_ids, parts[0].labels)
         known_ids, refit = [parts[0].token_ids[row] for row in known], settings.refit and valid is None
         if changes.get("refit") and not refit:
@@ -173,6 +186,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             progress=progress,
             embed_with=lambda encoder: embed_on_cpu(encoder, tokenizer.pad_id) or keras_embed(encoder),
             known=known,
+            unlabelled=spread,
             label_names=None if learning.multi_label else tokenizer.encode([label_text(str(name)) for name in classes]).token_ids,
         )
 
@@ -199,6 +213,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 (origin or Origin()).of_rows(held_out.given),
                 validation_learned=result.refit_logits is not None,
                 left_out=usable - len(train_part.texts.texts),
+                unlabelled=len(spread),
             ),
             progress=progress,
         )

@@ -63,6 +63,7 @@ class Origin:
             validation rows where those are given.
         validation_learned: whether the model has learned from the validation rows too, once they had been measured on.
         left_out: rows that were neither learned from nor measured on, since there were more than `most_rows`.
+        unlabelled: different texts without a label that `few-shot` was given.
     """
 
     command: str = ""
@@ -71,6 +72,7 @@ class Origin:
     slices: Mapping[str, Sequence[str]] = field(default_factory=dict)
     validation_learned: bool = False
     left_out: int = 0
+    unlabelled: int = 0
 
     def __post_init__(self) -> None:
         """Spell bytes of a file's name that are no UTF-8 out: card, report and metrics are UTF-8."""
@@ -152,6 +154,9 @@ def about(config: BundleConfig, origin: Origin) -> tuple[tuple[str, str], ...]:
         "recipe": config.recipe,
         "validation rows": "measured on first, then learned from as well" if origin.validation_learned else "",
         "rows left out": f"{origin.left_out:,}, for lack of time or as asked" if origin.left_out else "",
+        "rows without a label": f"{origin.unlabelled:,} different texts, called what rows like them are called"
+        if origin.unlabelled
+        else "",
         "encoder": config.encoder_name,
         "text columns": ", ".join(config.text_columns),
         "label column": config.label_column or "",

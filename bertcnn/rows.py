@@ -37,7 +37,16 @@ class LabelledTexts:
 
     @classmethod
     def usable(cls, texts: Sequence[str], labels: Sequence[Any], progress: Progress) -> LabelledTexts:
-        """The rows whose text and label are not blank.
+        """The rows whose text and label are not blank; `progress` is told how many others there are."""
+        rows, _ = cls.divided(texts, labels)
+        blank = len(texts) - len(rows.texts)
+        if blank:
+            progress.note(f"{count(blank, 'row')} left out: text or label is blank")
+        return rows
+
+    @classmethod
+    def divided(cls, texts: Sequence[str], labels: Sequence[Any]) -> tuple[LabelledTexts, list[str]]:
+        """The rows whose text and label are not blank, and the texts of those whose label alone is.
 
         Raises:
             LabelError: a label is missing or of another type, or there are not as many labels as texts.
@@ -48,10 +57,10 @@ class LabelledTexts:
             raise LabelError(
                 f"{len(checked)} texts and {len(names)} labels", expected="a label for each text", fix="pass both from the same rows"
             )
-        rows = [row for row, text in enumerate(checked) if not is_blank(text) and not _unlabelled(names[row])]
-        if len(rows) < len(checked):
-            progress.note(f"{count(len(checked) - len(rows), 'row')} left out: text or label is blank")
-        return cls([checked[row] for row in rows], [names[row] for row in rows], rows)
+        written = [row for row, text in enumerate(checked) if not is_blank(text)]
+        rows = [row for row in written if not _unlabelled(names[row])]
+        unlabelled = [checked[row] for row in written if _unlabelled(names[row])]
+        return cls([checked[row] for row in rows], [names[row] for row in rows], rows), unlabelled
 
     @property
     def multi_label(self) -> bool:
@@ -123,8 +132,8 @@ def learning_and_validation(
     fraction: float,
     most: int,
     progress: Progress,
-) -> tuple[LabelledTexts, LabelledTexts]:
-    """Rows to learn from, and rows that choose the epoch and the thresholds.
+) -> tuple[LabelledTexts, LabelledTexts, list[str]]:
+    """Rows to learn from, rows that choose the epoch and the thresholds, and the texts of rows whose label is blank.
 
     Args:
         texts: strings.
@@ -138,10 +147,13 @@ def learning_and_validation(
         LabelError: fewer than two labels, a label with a single row, a missing one, validation rows of an unknown label.
         SettingsError: a text is not a string, `valid` is not a pair.
     """
-    learning = LabelledTexts.usable(texts, labels, progress)
+    learning, unlabelled = LabelledTexts.divided(texts, labels)
+    blank = len(texts) - len(learning.texts) - len(unlabelled)
+    if blank:
+        progress.note(f"{count(blank, 'row')} left out: the text is blank")
     check_labels(learning.each_label)
     if valid is not None:
-        return learning, _given(valid, learning, progress)
+        return learning, _given(valid, learning, progress), unlabelled
     kept, held_out = split_validation(learning.texts, learning.main_labels, min(fraction, most / len(learning.texts)))
     if learning.multi_label:
         kept, held_out = _every_label_learned(learning.labels, kept, held_out)
@@ -152,7 +164,24 @@ def learning_and_validation(
             fix="add rows with other texts, or give validation rows of their own",
         )
     progress.note(f"{len(kept)} rows to learn from, {len(held_out)} held out to choose the epoch and the thresholds")
-    return learning.of(kept), learning.of(held_out)
+    return learning.of(kept), learning.of(held_out), unlabelled
+
+
+def different_texts(texts: Sequence[str], others: Sequence[str], most: int, seed: int) -> list[str]:
+    """Those of `texts` that differ from each other and from `others` in more than case, digits or punctuation; of more than `most` a part.
+
+    Args:
+        texts: to choose from; blank ones are left out.
+        others: that are known already.
+        most: of them that are kept; they are drawn.
+        seed: of the draw.
+    """
+    known = {duplicate_key(text) for text in others}
+    different = {duplicate_key(text): text for text in reversed(texts) if not is_blank(text)}  # of those alike the first one
+    found = [text for key, text in reversed(different.items()) if key not in known]
+    if len(found) <= most:
+        return found
+    return [found[row] for row in np.sort(np.random.default_rng(seed).permutation(len(found))[:most])]
 
 
 def _checked(labels: Sequence[Any]) -> list[Any]:

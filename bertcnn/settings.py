@@ -303,6 +303,9 @@ class TrainingSettings(Settings):
         0, description="few-shot only: steps in which the encoder learns to put the texts of one label together, before the head is trained"
     )
     contrast_learning_rate: Positive = Field(1e-4, description="peak in these steps, of the encoder's top layer")
+    unlabelled_rows: Annotated[int, Field(ge=0)] = Field(
+        10_000, description="few-shot only: rows without a label learned from at most, as what rows like them are called; 0: none"
+    )
     time_budget: Positive | None = Field(
         None, description="minutes; auto measures this machine and takes full only if it should be done by then, so the recipe may vary"
     )

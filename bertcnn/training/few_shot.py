@@ -1,10 +1,11 @@
 """The recipe for few rows a label: contrast, then a head started from a regression.
 
-Everything that is known is learned from: the labels' names and the rows held out too.
+Everything that is known is learned from: the labels' names, rows without a label, and the rows held out too.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -17,10 +18,13 @@ from bertcnn.training.contrast import tune_by_contrast
 from bertcnn.training.features import Embed, TokenizedRows
 from bertcnn.training.fit import FitResult
 from bertcnn.training.head import train_head
-from bertcnn.training.probe import regression
+from bertcnn.training.probe import folds, regression
 from bertcnn.training.savepoints import Savepoints
+from bertcnn.training.spreading import call
+from bertcnn.wording import count
 
-_FOLDS, _ENOUGH = 5, 1000  # folds, as many of which are asked about as have so many rows together
+_SURE = 0.9  # of the rows without a label are learned from: what is like none of the labelled ones is called anything
+_FEWEST_EPOCHS = 6
 
 
 def train_few_shot(  # noqa: PLR0913 - what a training is made of
@@ -32,6 +36,7 @@ def train_few_shot(  # noqa: PLR0913 - what a training is made of
     *,
     embed_with: Callable[[Bert], Embed],
     label_names: Sequence[np.ndarray] | None = None,
+    unlabelled: Sequence[np.ndarray] = (),
     seed: int,
     progress: Progress,
     savepoints: Savepoints | None = None,
@@ -40,7 +45,8 @@ def train_few_shot(  # noqa: PLR0913 - what a training is made of
 ) -> FitResult:
     """Tune the encoder by contrast, then train the head from a linear probe; both are changed in place.
 
-    Where rows may have several labels the encoder stays as it is and names are not learned from, as neither has been measured there.
+    Where rows may have several labels the encoder stays as it is, and neither names nor rows without a label are learned from, as nothing
+    of this has been measured there.
 
     Args:
         encoder: with published weights.
@@ -51,22 +57,31 @@ def train_few_shot(  # noqa: PLR0913 - what a training is made of
         embed_with: makes what computes an encoder's output.
         label_names: token ids of each label's name, int32 [T]; they are learned from, as texts of their labels, if that helps to tell the
             rows apart.
+        unlabelled: token ids of rows without a label, int32 [T] each; the surest nine tenths are learned from, as what they are called,
+            unless the held-out rows speak against it.
         seed: of all chance.
         progress: told how far it is.
         savepoints: as for `train_head`.
         known: as for `train_head`.
         refit: as for `train_head`.
     """
-    if label_names is not None and train.multi_hot is None:
-        named = TokenizedRows(list(label_names), np.arange(len(label_names)))
-        means = mean_embeddings(embed_with(encoder), [*train.token_ids, *named.token_ids], encoder.settings.width)
-        without, with_names = accuracy_without_and_with(means[: len(train.labels)], train.labels, means[len(train.labels) :], seed)
-        outcome = f"{without:.1%} of the rows are told apart without the labels' names, {with_names:.1%} with them"
-        progress.note(f"{outcome}: they are {'learned from too' if with_names > without else 'left out'}")
-        if with_names > without:
-            train = train.with_rows(named)
-    if settings.contrast_steps and train.multi_hot is None:
-        tune_by_contrast(encoder, train, settings, seed=seed, progress=progress)
+    again = None
+    if train.multi_hot is None:
+        names, labelled = list(label_names or ()), len(train.labels)
+        before = directions(embed_with(encoder), [*train.token_ids, *names, *valid.token_ids, *unlabelled], encoder.settings.width)
+        of_train, of_names, of_others = np.split(before, [labelled, labelled + len(names)])
+        if names and _names_help(of_train, train.labels, of_names, seed, progress):
+            train, of_train = train.with_rows(TokenizedRows(names, np.arange(len(names)))), np.concatenate([of_train, of_names])
+        if settings.contrast_steps:
+            tune_by_contrast(encoder, train, settings, seed=seed, progress=progress)
+        if unlabelled:
+            progress.stage("calling rows without a label", len(unlabelled))
+            after = directions(embed_with(encoder), [*train.token_ids, *valid.token_ids, *unlabelled], encoder.settings.width)
+            passes = settings.epochs * len(train.labels)
+            train, again = with_called(train, valid, unlabelled, [after, np.concatenate([of_train, of_others])], progress)
+            epochs = max(_FEWEST_EPOCHS, math.ceil(passes / len(train.labels)))
+            settings = settings.model_copy(update={"epochs": min(settings.epochs, epochs)})
+            progress.advance(len(unlabelled))
     return train_head(
         embed_with(encoder),
         head,
@@ -75,11 +90,47 @@ def train_few_shot(  # noqa: PLR0913 - what a training is made of
         settings,
         probe=True,
         refit=refit,
+        refit_labels=again,
         seed=seed,
         progress=progress,
         savepoints=savepoints,
         known=known,
     )
+
+
+def with_called(
+    train: TokenizedRows, valid: TokenizedRows, unlabelled: Sequence[np.ndarray], views: Sequence[np.ndarray], progress: Progress
+) -> tuple[TokenizedRows, np.ndarray | None]:
+    """The rows to learn from, and behind them those without a label of whose labels `call` is surest, unless `valid` speaks against it.
+
+    Args:
+        train: rows with labels.
+        valid: rows whose labels are not to be learned from before the end.
+        unlabelled: token ids of rows without a label, int32 [T] each.
+        views: of all three kinds, one behind the other, as `call` takes them.
+        progress: told what became of them.
+
+    Returns:
+        The rows, and the labels that they have when those of `valid` are learned from too, int64 [rows], if they are others.
+    """
+    asked = len(valid.labels)
+    calls = call(views, train.labels)
+    without, with_others = calls.right(valid.labels)
+    outcome = f"of {count(asked, 'held-out row')} {without} would be called rightly without these, {with_others} with them"
+    harm = calls.harm(valid.labels)
+    progress.note(f"{count(len(unlabelled), 'row')} without a label: {outcome}: they are {'left out' if harm else 'learned from too'}")
+    if harm:
+        return train, None
+    sure = np.sort(np.argsort(-calls.sureness[asked:], kind="stable")[: max(1, round(_SURE * len(unlabelled)))])
+    rows = train.with_rows(TokenizedRows([unlabelled[row] for row in sure], calls.labels[asked:][sure]))
+    known = np.concatenate([train.labels, valid.labels])
+    return rows, np.concatenate([train.labels, call(views, known).labels[sure]])
+
+
+def directions(embed: Embed, token_ids: Sequence[np.ndarray], width: int) -> np.ndarray:
+    """Each row's mean token embedding, of length 1: float32 [rows, D]."""
+    means = mean_embeddings(embed, token_ids, width)
+    return means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
 
 
 def mean_embeddings(embed: Embed, token_ids: Sequence[np.ndarray], width: int) -> np.ndarray:
@@ -98,28 +149,28 @@ def accuracy_without_and_with(means: np.ndarray, labels: np.ndarray, name_means:
     """How many of the rows a linear probe gets right that has not learned from them, without and with the labels' names to learn from.
 
     Args:
-        means: float32 [rows, D], of the rows' token embeddings.
+        means: float32 [rows, D], of length 1.
         labels: int [rows], 0 to C - 1.
-        name_means: float32 [C, D], of the names'.
+        name_means: float32 [C, D], of length 1, of the names.
         seed: of the folds.
     """
-    chance, fold = np.random.default_rng(seed), np.empty(len(labels), np.int64)
-    for label in np.unique(labels):
-        own = chance.permutation(np.flatnonzero(labels == label))
-        fold[own] = (np.arange(len(own)) + chance.integers(_FOLDS)) % _FOLDS
-    means, name_means = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in (means, name_means))
     asked, right = 0, np.zeros(2)
-    for number in range(_FOLDS):
-        held_out = fold == number
+    for held_out in folds(labels, seed):
         learned = [(means[~held_out], labels[~held_out])]
         learned.append((np.concatenate([learned[0][0], name_means]), np.concatenate([learned[0][1], np.arange(len(name_means))])))
-        if not held_out.any() or len(np.unique(learned[0][1])) < 2:
+        if len(np.unique(learned[0][1])) < 2:
             continue
         for place, (vectors, names) in enumerate(learned):
             found = regression(vectors, names, np.ones(len(names)))
             right[place] += np.sum(found.predict(means[held_out]) == labels[held_out])
         asked += int(held_out.sum())
-        if asked >= _ENOUGH:
-            break
     without, with_names = right / max(asked, 1)
     return float(without), float(with_names)
+
+
+def _names_help(means: np.ndarray, labels: np.ndarray, name_means: np.ndarray, seed: int, progress: Progress) -> bool:
+    """Whether labels' names tell more than the rows alone; the notes say so."""
+    without, with_names = accuracy_without_and_with(means, labels, name_means, seed)
+    outcome = f"{without:.1%} of the rows are told apart without the labels' names, {with_names:.1%} with them"
+    progress.note(f"{outcome}: they are {'learned from too' if with_names > without else 'left out'}")
+    return with_names > without

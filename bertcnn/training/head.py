@@ -57,6 +57,7 @@ def train_head(  # noqa: PLR0913 - what a training is made of
     *,
     probe: bool = False,
     refit: bool = False,
+    refit_labels: np.ndarray | None = None,
     seed: int,
     progress: Progress,
     savepoints: Savepoints | None = None,
@@ -72,6 +73,7 @@ def train_head(  # noqa: PLR0913 - what a training is made of
         settings: how.
         probe: start from a linear probe instead of from nothing.
         refit: in the end, train once more from the start, on `valid` too; all that the result tells is from before.
+        refit_labels: int [training rows], their labels then, if they are others.
         seed: of dropout and order.
         progress: told how far it is.
         savepoints: where the first training is saved, and goes on from.
@@ -82,24 +84,29 @@ def train_head(  # noqa: PLR0913 - what a training is made of
         progress.stage("computing encoder features", len(rows.labels))
         features = Features(embed, head.width, rows.token_ids, Path(folder) / "features", progress)
 
-        def examples(chosen: np.ndarray) -> Examples:
+        def examples(rows: TokenizedRows, chosen: np.ndarray) -> Examples:
             part = rows.of(chosen)
             return Examples(features.of(chosen).collate, part.lengths, part.labels, multi_hot=part.multi_hot)
 
-        def learn(chosen: np.ndarray, savepoints: Savepoints | None = None, like: FitResult | None = None) -> FitResult:
+        def learn(
+            rows: TokenizedRows, chosen: np.ndarray, savepoints: Savepoints | None = None, like: FitResult | None = None
+        ) -> FitResult:
             if probe:
                 start_from_probe(head, features.means(chosen), *_weighted(rows.of(chosen), head.classes, settings))
-            return fit_head(head, examples(chosen), held_out, settings, seed=seed, progress=progress, savepoints=savepoints, like=like)
+            learning = examples(rows, chosen)
+            return fit_head(head, learning, held_out, settings, seed=seed, progress=progress, savepoints=savepoints, like=like)
 
-        held_out, untrained = examples(np.arange(first, len(rows.labels))), extract(head.weights)
-        result = learn(np.arange(first), savepoints)
+        held_out, untrained = examples(rows, np.arange(first, len(rows.labels))), extract(head.weights)
+        result = learn(rows, np.arange(first), savepoints)
         if known is not None:
             logits = Forward(head, result.padded_lengths).rows(features.of(known).collate, rows.lengths[known])
             result = replace(result, known=(logits, features.means(known)))
         if refit:
             progress.note(f"training once more from the start, with the {len(valid.labels):,} held-out rows too")
             assign(head.weights, untrained, error=TrainingError)
-            again = learn(np.arange(len(rows.labels)), like=result)
+            if refit_labels is not None:
+                rows = replace(rows, labels=np.concatenate([refit_labels, valid.labels]))
+            again = learn(rows, np.arange(len(rows.labels)), like=result)
             result = replace(result, refit_logits=again.valid_logits)
         return result
 

@@ -48,6 +48,7 @@ def train(  # noqa: PLR0913 - what a training is made of
     savepoints: Savepoints | None = None,
     known: np.ndarray | None = None,
     label_names: Sequence[np.ndarray] | None = None,
+    unlabelled: Sequence[np.ndarray] = (),
     refit: bool = False,
     like: FitResult | None = None,
 ) -> tuple[BertCnn, FitResult]:
@@ -66,6 +67,7 @@ def train(  # noqa: PLR0913 - what a training is made of
         savepoints: where the training is saved from time to time, and goes on from; by default it is not.
         known: int [K], training rows to be answered at the end, except by `full`, since what that takes is at hand.
         label_names: token ids of each label's name, for `few-shot`.
+        unlabelled: token ids of rows without a label, likewise.
         refit: whether to learn from `valid_rows` too in the end, when they have told all they can; only where `full` does not train the
             encoder, as `bertcnn.refit` does it there.
         like: a result on fewer rows, to be repeated, for `full`; by default `valid_rows` choose.
@@ -84,7 +86,8 @@ def train(  # noqa: PLR0913 - what a training is made of
     elif recipe == "frozen":
         result = train_head(embed_with(encoder), *given, known=known, refit=refit, **common)
     else:
-        result = train_few_shot(encoder, *given, embed_with=embed_with, label_names=label_names, known=known, refit=refit, **common)
+        common |= {"label_names": label_names, "unlabelled": unlabelled, "known": known, "refit": refit}
+        result = train_few_shot(encoder, *given, embed_with=embed_with, **common)
     return BertCnn(encoder, cnn_head, name="classifier"), result
 
 

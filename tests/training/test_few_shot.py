@@ -7,8 +7,8 @@ from bertcnn.models.classifier import CnnHead
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT, HeadSettings
-from bertcnn.training.features import keras_embed
-from bertcnn.training.few_shot import accuracy_without_and_with, train_few_shot
+from bertcnn.training.features import TokenizedRows, keras_embed
+from bertcnn.training.few_shot import accuracy_without_and_with, train_few_shot, with_called
 
 QUICK = FEW_SHOT.model_copy(update={"epochs": 1, "contrast_steps": 1})
 
@@ -70,3 +70,50 @@ def test_labels_with_a_single_row_can_be_asked_about(counts):
     means = np.random.default_rng(1).normal(size=(len(labels), 4)).astype(np.float32)
     shares = accuracy_without_and_with(means, labels, np.eye(2, 4, dtype=np.float32), 0)
     assert all(0.0 <= share <= 1.0 for share in shares)
+
+
+def test_rows_without_a_label_are_learned_from_as_what_they_are_called(make_rows, tiny_encoder):
+    others = make_rows(40, 2).token_ids
+    *_, told = run(make_rows, tiny_encoder, unlabelled=others)
+    assert told.notes[-1].startswith("40 rows without a label: of 9 held-out rows")
+    assert told.notes[-1].endswith("they are learned from too")
+    assert [total for name, total in told.stages if name == "computing encoder features"] == [24 + 9 + 36]  # the surest nine tenths
+    assert (
+        run(make_rows, tiny_encoder, unlabelled=others)[2].valid_logits.tolist()
+        == run(make_rows, tiny_encoder, unlabelled=others)[2].valid_logits.tolist()
+    )
+
+
+def test_what_is_called_does_not_depend_on_held_out_labels_before_the_end():
+    chance = np.random.default_rng(0)
+    centres = np.eye(3, 8)
+    labels = np.array([0, 1, 2, 0, 1, 2])
+    means = (centres[labels] + 0.05 * chance.normal(size=(6, 8))).astype(np.float32)
+    means = np.concatenate([means, (centres[[0, 1, 2] * 10] + 0.05 * chance.normal(size=(30, 8))).astype(np.float32)])
+    means /= np.linalg.norm(means, axis=1, keepdims=True)
+    ids = [np.array([2, number, 3], np.int32) for number in range(36)]
+
+    def called(valid_labels):
+        valid = TokenizedRows(ids[3:6], np.array(valid_labels))
+        return with_called(TokenizedRows(ids[:3], labels[:3]), valid, ids[6:], [means], Notes())
+
+    (right, right_again), (wrong, wrong_again) = called([0, 1, 2]), called([1, 2, 0])
+    assert right.labels.tolist() == wrong.labels.tolist()
+    assert [ids[0] for ids in right.token_ids[:3]] == [2, 2, 2]
+    assert len(right.labels) == len(right_again) == 3 + 27
+    assert right_again.tolist() != wrong_again.tolist()
+
+
+def test_rows_without_a_label_are_left_out_where_held_out_rows_speak_against_them():
+    labels = np.array([0, 1] * 5 + [0, 1] * 5 + [0, 1] * 5)  # learned from, held out, without a label
+    first = np.stack([np.ones(30), np.where(labels == 0, 0.05, -0.05)], axis=1)  # a line divides them
+    turned = np.eye(2)[np.where(np.arange(30) < 10, labels, 1 - labels)] + 0.01 * np.random.default_rng(0).normal(size=(30, 2))
+    views = [(view / np.linalg.norm(view, axis=1, keepdims=True)).astype(np.float32) for view in (first, turned)]  # neighbours mislead
+    ids, told = [np.array([2, number, 3], np.int32) for number in range(30)], Notes()
+    train, valid = TokenizedRows(ids[:10], labels[:10]), TokenizedRows(ids[10:20], labels[10:20])
+    rows, again = with_called(train, valid, ids[20:], views, told)
+    assert rows is train
+    assert again is None
+    assert told.notes == [
+        "10 rows without a label: of 10 held-out rows 10 would be called rightly without these, 0 with them: they are left out"
+    ]

@@ -1,0 +1,63 @@
+"""Rows without a label, called what the labelled rows around them are called."""
+
+import numpy as np
+from sklearn.datasets import make_moons
+from sklearn.semi_supervised import LabelSpreading
+
+from bertcnn.training.spreading import Calls, call
+
+
+def circles(rows=300, labelled=3):
+    """Two half-moons that no line divides, lifted to length 1; the first rows, a few of each, are the labelled ones."""
+    flat, labels = make_moons(rows, noise=0.05, random_state=0)
+    order = np.argsort(labels, kind="stable")
+    first = np.concatenate([order[:labelled], order[-labelled:]])
+    order = np.concatenate([first, np.setdiff1d(order, first)])
+    lifted = np.concatenate([flat, np.full((rows, 1), 2.0)], axis=1)[order].astype(np.float32)
+    return lifted / np.linalg.norm(lifted, axis=1, keepdims=True), labels[order]
+
+
+def test_labels_follow_the_rows_where_a_regression_cannot():
+    rows, labels = circles()
+    calls = call([rows], labels[:6])
+    by_regression, both = calls.right(labels[6:])
+    assert both > by_regression + 30
+    assert both / 294 > 0.95
+    assert calls.sureness.min() > 0
+    assert calls.sureness.max() <= 1
+
+
+def test_without_a_word_from_the_regression_it_is_scikit_learns_spreading():
+    rows, labels = circles()
+    kernel = LabelSpreading(kernel="knn", n_neighbors=8, alpha=0.9, max_iter=500).fit(rows, np.where(np.arange(300) < 6, labels, -1))
+    calls = call([rows], labels[:6])
+    assert np.mean(calls.labels == kernel.transduction_[6:]) > 0.95  # their joints go one way, ours both
+
+
+def test_a_second_view_tells_apart_what_the_first_does_not():
+    rows, labels = circles()
+    blind = np.tile(np.float32([1, 0, 0]), (300, 1)) + 0.01 * np.random.default_rng(0).normal(size=(300, 3)).astype(np.float32)
+    blind /= np.linalg.norm(blind, axis=1, keepdims=True)
+    assert call([blind, rows], labels[:6]).right(labels[6:])[1] > call([blind], labels[:6]).right(labels[6:])[1] + 30
+
+
+def test_labels_keep_their_numbers_and_few_rows_are_enough():
+    rows = np.eye(4, dtype=np.float32)[[0, 1, 0]]
+    calls = call([rows], np.array([7, 3]))
+    assert calls.labels.tolist() == [7]
+    assert calls.labels.dtype == np.int64
+
+
+def test_held_out_rows_speak_against_it_only_if_chance_does_not_explain_it():
+    truth = np.zeros(6, np.int64)
+
+    def harm(lost, won):
+        before = np.array([0] * lost + [1] * won + [0] * (6 - lost - won))
+        after = np.array([1] * lost + [0] * won + [0] * (6 - lost - won))
+        return Calls(after, np.ones(6), before).harm(truth)
+
+    assert not harm(0, 0)
+    assert not harm(4, 0)  # once in 16
+    assert harm(5, 0)  # once in 32
+    assert not harm(5, 1)
+    assert not harm(0, 5)
