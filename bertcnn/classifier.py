@@ -41,6 +41,7 @@ from bertcnn.rows import KnownRows, different_texts, learning_and_validation
 from bertcnn.saved.bundle import BundleConfig, check_bundle_target, read_bundle, write_bundle
 from bertcnn.saved.engine import engine_in_memory
 from bertcnn.settings import FEW_SHOT_HEAD, FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe, TrainingSettings
+from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import WordPieceTokenizer
 from bertcnn.trained import TrainedModel
 from bertcnn.training.choice import choose_recipe
@@ -148,7 +149,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         learning, held_out, without_label = learning_and_validation(
             texts, labels, valid, fraction=given.validation_fraction, most=given.validation_rows, progress=progress
         )
-        without_label += check_texts(unlabelled)
+        without_label += [text for text in check_texts(unlabelled) if not is_blank(text)]
         classes = sorted(set(learning.each_label))
         usable, learning = len(learning.texts), learning.of(learning.part(given.most_rows, seed))
         columns = columns or Columns()
@@ -169,8 +170,10 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         if recipe == "few-shot" and not learning.multi_label:
             different = different_texts(without_label, [*learning.texts, *held_out.texts], settings.unlabelled_rows, seed)
             spread = tokenizer.encode(different).token_ids
-        elif without_label:
-            progress.note(f"{count(len(without_label), 'row')} left out: the label is blank, and only few-shot learns from these")
+        if without_label and not spread:
+            progress.note(
+                f"{count(len(without_label), 'row')} left out: the label is blank; few-shot alone learns from such rows, if they are new"
+            )
         arrays = [array for rows in parts for array in rows.arrays()] + ([np.concatenate(spread)] if spread else [])
         kept = self._savepoints(savepoints, (recipe, settings, head), encoder, arrays)
         known = rows_to_know(parts[0].token_ids, parts[0].labels)

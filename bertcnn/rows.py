@@ -171,13 +171,13 @@ def different_texts(texts: Sequence[str], others: Sequence[str], most: int, seed
     """Those of `texts` that differ from each other and from `others` in more than case, digits or punctuation; of more than `most` a part.
 
     Args:
-        texts: to choose from; blank ones are left out.
+        texts: to choose from.
         others: that are known already.
         most: of them that are kept; they are drawn.
         seed: of the draw.
     """
     known = {duplicate_key(text) for text in others}
-    different = {duplicate_key(text): text for text in reversed(texts) if not is_blank(text)}  # of those alike the first one
+    different = {duplicate_key(text): text for text in reversed(texts)}  # of those alike the first one
     found = [text for key, text in reversed(different.items()) if key not in known]
     if len(found) <= most:
         return found

@@ -197,6 +197,26 @@ def test_long_and_blank_rows_are_told_and_auto_says_why(encoder_folder):
     assert any(note.startswith("recipe few-shot: ") and "rows a label are few" in note for note in notes.notes)
 
 
+def test_rows_without_a_label_are_learned_from_by_few_shot_and_left_out_by_others(encoder_folder, tmp_path):
+    few = {"recipe": "few-shot", "training": {**QUICK, "epochs": 1, "contrast_steps": 1}}
+    texts, labels = tickets(8)
+    notes, others = Notes(), ["router socket", "a bill", "A BILL!", "app crash", " ", texts[0].upper()]
+    classifier = quick(encoder_folder, progress=notes, **few).fit([*texts, "red cable"], [*labels, " "], unlabelled=others)
+    assert sum("without a label" in note for note in notes.notes) == 1
+    assert any(note.startswith("4 rows without a label: of ") for note in notes.notes)  # blank, known and repeated ones do not count
+    assert classifier.classes_.tolist() == sorted(set(labels))
+    classifier.save(tmp_path / "model", engine="keras")
+    for page in ("MODEL_CARD.md", "report.html"):
+        assert "4 different texts, called what rows like them are called" in (tmp_path / "model" / page).read_text()
+    again = quick(encoder_folder, **few).fit(texts, labels, unlabelled=["red cable", *others])
+    np.testing.assert_array_equal(again.predict_proba(texts), classifier.predict_proba(texts))
+    for training, recipe in (({**QUICK, "unlabelled_rows": 0}, "few-shot"), (QUICK, "frozen")):
+        notes = Notes()
+        quick(encoder_folder, recipe=recipe, training={**training, "epochs": 1}, progress=notes).fit(texts, labels, unlabelled=others)
+        assert not any("rows without a label" in note for note in notes.notes)
+        assert any(note.startswith("5 rows left out: the label is blank") for note in notes.notes)
+
+
 def test_epochs_asked_for_hold_but_not_where_auto_has_no_time_for_full(encoder_folder):
     training = {"epochs": 2, "batch_size": 16, "compiled_shapes": 1}
     asked = quick(encoder_folder, training=training).fit(*tickets(24))
