@@ -25,7 +25,7 @@ def check_missing(patient: Patient) -> list[Finding]:
             "missing_labels",
             "look",
             f"{count(len(rows), 'text')} ({percent(len(rows) / len(labels))}) without a label",
-            "Training leaves them out: label them or remove them.",
+            "Label them or remove them; few-shot learns from them as what rows like them are called, other recipes leave them out.",
             rows,
             examples_of(rows, patient.lines, patient.texts),
         )
