@@ -38,15 +38,14 @@ class LabelledTexts:
     @classmethod
     def usable(cls, texts: Sequence[str], labels: Sequence[Any], progress: Progress) -> LabelledTexts:
         """The rows whose text and label are not blank; `progress` is told how many others there are."""
-        rows, _ = cls.divided(texts, labels)
-        blank = len(texts) - len(rows.texts)
-        if blank:
-            progress.note(f"{count(blank, 'row')} left out: text or label is blank")
+        rows, unlabelled, blank = cls.divided(texts, labels)
+        if blank or unlabelled:
+            progress.note(f"{count(blank + len(unlabelled), 'row')} left out: text or label is blank")
         return rows
 
     @classmethod
-    def divided(cls, texts: Sequence[str], labels: Sequence[Any]) -> tuple[LabelledTexts, list[str]]:
-        """The rows whose text and label are not blank, and the texts of those whose label alone is.
+    def divided(cls, texts: Sequence[str], labels: Sequence[Any]) -> tuple[LabelledTexts, list[str], int]:
+        """The rows whose text and label are not blank, the texts of those whose label alone is, and how many texts are blank.
 
         Raises:
             LabelError: a label is missing or of another type, or there are not as many labels as texts.
@@ -60,7 +59,7 @@ class LabelledTexts:
         written = [row for row, text in enumerate(checked) if not is_blank(text)]
         rows = [row for row in written if not _unlabelled(names[row])]
         unlabelled = [checked[row] for row in written if _unlabelled(names[row])]
-        return cls([checked[row] for row in rows], [names[row] for row in rows], rows), unlabelled
+        return cls([checked[row] for row in rows], [names[row] for row in rows], rows), unlabelled, len(checked) - len(written)
 
     @property
     def multi_label(self) -> bool:
@@ -147,8 +146,7 @@ def learning_and_validation(
         LabelError: fewer than two labels, a label with a single row, a missing one, validation rows of an unknown label.
         SettingsError: a text is not a string, `valid` is not a pair.
     """
-    learning, unlabelled = LabelledTexts.divided(texts, labels)
-    blank = len(texts) - len(learning.texts) - len(unlabelled)
+    learning, unlabelled, blank = LabelledTexts.divided(texts, labels)
     if blank:
         progress.note(f"{count(blank, 'row')} left out: the text is blank")
     check_labels(learning.each_label)

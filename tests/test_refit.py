@@ -65,7 +65,7 @@ def first(shallow_encoder_folder, tmp_path_factory):
 
 
 def test_the_weights_are_those_of_a_training_on_all_rows(refitted, first, shallow_encoder_folder):
-    learning, held_out = learning_and_validation(*tickets(ROWS), None, fraction=0.1, most=ROWS, progress=Silent())
+    learning, held_out, _ = learning_and_validation(*tickets(ROWS), None, fraction=0.1, most=ROWS, progress=Silent())
     valid = held_out.texts, held_out.labels
     whole = trained(shallow_encoder_folder, learning.texts + valid[0], learning.labels + valid[1], valid=valid)
     assert_same_weights(refitted[0], whole)
