@@ -71,6 +71,7 @@ def main(arguments: list[str] | None = None) -> None:
         classifier.fit(
             [data.texts[row] for row in kept],
             [data.labels[row] for row in kept],
+            unlabelled=data.unlabelled,
             columns=Columns(data.columns.text, data.columns.label, data.separator),
             origin=origin,
         )
@@ -110,6 +111,7 @@ class Data:
         labels: one a row, or where rows may have several, all of each.
         rarest: of each row's labels.
         separator: what stands between several labels; None where each row has one.
+        unlabelled: texts of the rows that have no label yet.
         columns: where they came from.
         slices: what the report tells apart, such as channel or month.
     """
@@ -118,6 +120,7 @@ class Data:
     labels: list[str] | list[LabelSet]
     rarest: list[str]
     separator: str | None
+    unlabelled: list[str]
     columns: ColumnChoice
     slices: dict[str, list[str]]
 
@@ -129,12 +132,13 @@ def read(data: Path, text: str | None, label: str | None) -> Data:
     print(f"  text: {columns.reasons['text']}\n  label: {columns.reasons['label']}", flush=True)
     places = [column_position(name, table.columns) for name in columns.text]
     texts, labels = [join_texts(row[place] for place in places) for row in table.rows], table.column(str(columns.label))
-    usable = [row for row in range(len(table)) if not is_blank(texts[row]) and not is_blank(labels[row])]
+    written = [row for row in range(len(table)) if not is_blank(texts[row])]
+    usable, unlabelled = [row for row in written if not is_blank(labels[row])], [texts[row] for row in written if is_blank(labels[row])]
     texts, labels = [texts[row] for row in usable], [labels[row] for row in usable]
     slices = {name: [values[row] for row in usable] for name, values in slice_columns(table, columns).items()}
-    left_out = table.rejected + len(table) - len(usable)
+    left_out = table.rejected + len(table) - len(written)
     if left_out:
-        print(f"  {count(left_out, 'row')} left out: {table.rejected} could not be read, the others have no text or no label", flush=True)
+        print(f"  {count(left_out, 'row')} left out: {table.rejected} could not be read, the others have no text", flush=True)
     separator = choose_separator(labels)
     sets = [names_in(cell, separator) for cell in labels]
     found = Counter(name for names in sets for name in names)
@@ -142,7 +146,7 @@ def read(data: Path, text: str | None, label: str | None) -> Data:
     counts = ", ".join(f"{name} {rows}" for name, rows in found.most_common(10))
     several = "" if separator is None else f", {sum(len(names) > 1 for names in sets)} with several labels"
     print(f"  {len(labels)} rows{several}, {len(found)} labels: {counts}", flush=True)
-    return Data(texts, labels if separator is None else sets, rarest(sets), separator, columns, slices)
+    return Data(texts, labels if separator is None else sets, rarest(sets), separator, unlabelled, columns, slices)
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:

@@ -37,7 +37,7 @@ from bertcnn.predictor import Predictor, check_texts, load, not_pickled, place_o
 from bertcnn.progress import Progress, Silent
 from bertcnn.refit import Examined, examine, train_and_refit, trial_of
 from bertcnn.reporting import Origin
-from bertcnn.rows import KnownRows, different_texts, learning_and_validation
+from bertcnn.rows import KnownRows, LabelledTexts, different_texts, learning_and_validation
 from bertcnn.saved.bundle import BundleConfig, check_bundle_target, read_bundle, write_bundle
 from bertcnn.saved.engine import engine_in_memory
 from bertcnn.settings import FEW_SHOT_HEAD, FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe, TrainingSettings
@@ -166,14 +166,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         train_part = train_part.of(learning.part(settings.most_rows, seed))
         parts = train_part.rows, valid_part.rows
         head = self.head or {"full": HeadSettings(), "few-shot": FEW_SHOT_HEAD}.get(recipe, FROZEN_HEAD)
-        spread: list[np.ndarray] = []
-        if recipe == "few-shot" and not learning.multi_label:
-            different = different_texts(without_label, [*learning.texts, *held_out.texts], settings.unlabelled_rows, seed)
-            spread = tokenizer.encode(different).token_ids
-        if without_label and not spread:
-            progress.note(
-                f"{count(len(without_label), 'row')} left out: the label is blank; few-shot alone learns from such rows, if they are new"
-            )
+        texts_to_call = self._to_call(without_label, learning, held_out, recipe, settings)
+        spread = tokenizer.encode(texts_to_call).token_ids if texts_to_call else []
         arrays = [array for rows in parts for array in rows.arrays()] + ([np.concatenate(spread)] if spread else [])
         kept = self._savepoints(savepoints, (recipe, settings, head), encoder, arrays)
         known = rows_to_know(parts[0].token_ids, parts[0].labels)
@@ -236,6 +230,18 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         if choice.recipe == "frozen" and "fewest_steps" not in changes:  # epochs were asked for `full`, for which there is no time
             changes = {name: value for name, value in changes.items() if name != "epochs"}
         return choice.recipe, choice.reason, {**changes, **choice.changes}
+
+    def _to_call(
+        self, texts: list[str], learning: LabelledTexts, held_out: LabelledTexts, recipe: Recipe, settings: TrainingSettings
+    ) -> list[str]:
+        """Of texts without a label those that the recipe learns from."""
+        found: list[str] = []
+        if recipe == "few-shot" and not learning.multi_label:
+            found = different_texts(texts, [*learning.texts, *held_out.texts], settings.unlabelled_rows, int(self.seed))
+        if texts and not found:
+            outcome = f"left out: {count(len(texts), 'row')} without a label"
+            (self.progress or Silent()).note(f"{outcome}; few-shot alone learns from such rows, if they are new")
+        return found
 
     def _savepoints(
         self,

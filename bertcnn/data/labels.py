@@ -29,7 +29,7 @@ def check_label_types(labels: Sequence[Any]) -> list[Any]:
             raise LabelError(
                 f"{one_line(label)} of type {type(label).__name__} as label number {row + 1}",
                 expected="a string or an integer",
-                fix="drop rows without a label first, and make other labels strings with str(label)",
+                fix="give texts without a label as `unlabelled`, or drop them, and make other labels strings with str(label)",
             )
     check_one_type(given)
     return given

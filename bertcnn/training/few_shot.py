@@ -13,16 +13,17 @@ import numpy as np
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import CnnHead
 from bertcnn.progress import Progress
-from bertcnn.settings import TrainingSettings
+from bertcnn.settings import ClassWeight, TrainingSettings
 from bertcnn.training.contrast import tune_by_contrast
 from bertcnn.training.features import Embed, TokenizedRows
-from bertcnn.training.fit import FitResult
+from bertcnn.training.fit import FitResult, class_weights
 from bertcnn.training.head import train_head
-from bertcnn.training.probe import folds, regression
+from bertcnn.training.probe import regression
 from bertcnn.training.savepoints import Savepoints
-from bertcnn.training.spreading import call
+from bertcnn.training.spreading import Calls, call
 from bertcnn.wording import count
 
+_FOLDS, _ENOUGH = 5, 1000  # folds, as many of which are asked about as have so many rows together
 _SURE = 0.9  # of the rows without a label are learned from: what is like none of the labelled ones is called anything
 _FEWEST_EPOCHS = 6
 
@@ -68,7 +69,8 @@ def train_few_shot(  # noqa: PLR0913 - what a training is made of
     again = None
     if train.multi_hot is None:
         names, labelled = list(label_names or ()), len(train.labels)
-        before = directions(embed_with(encoder), [*train.token_ids, *names, *valid.token_ids, *unlabelled], encoder.settings.width)
+        others = [*valid.token_ids, *unlabelled] if unlabelled else []
+        before = directions(embed_with(encoder), [*train.token_ids, *names, *others], encoder.settings.width)
         of_train, of_names, of_others = np.split(before, [labelled, labelled + len(names)])
         if names and _names_help(of_train, train.labels, of_names, seed, progress):
             train, of_train = train.with_rows(TokenizedRows(names, np.arange(len(names)))), np.concatenate([of_train, of_names])
@@ -76,9 +78,10 @@ def train_few_shot(  # noqa: PLR0913 - what a training is made of
             tune_by_contrast(encoder, train, settings, seed=seed, progress=progress)
         if unlabelled:
             progress.stage("calling rows without a label", len(unlabelled))
-            after = directions(embed_with(encoder), [*train.token_ids, *valid.token_ids, *unlabelled], encoder.settings.width)
+            after = directions(embed_with(encoder), [*train.token_ids, *others], encoder.settings.width)
             passes = settings.epochs * len(train.labels)
-            train, again = with_called(train, valid, unlabelled, [after, np.concatenate([of_train, of_others])], progress)
+            views = [after, np.concatenate([of_train, of_others])]
+            train, again = with_called(train, valid, unlabelled, views, settings.class_weight, progress)
             epochs = max(_FEWEST_EPOCHS, math.ceil(passes / len(train.labels)))
             settings = settings.model_copy(update={"epochs": min(settings.epochs, epochs)})
             progress.advance(len(unlabelled))
@@ -99,7 +102,12 @@ def train_few_shot(  # noqa: PLR0913 - what a training is made of
 
 
 def with_called(
-    train: TokenizedRows, valid: TokenizedRows, unlabelled: Sequence[np.ndarray], views: Sequence[np.ndarray], progress: Progress
+    train: TokenizedRows,
+    valid: TokenizedRows,
+    unlabelled: Sequence[np.ndarray],
+    views: Sequence[np.ndarray],
+    class_weight: ClassWeight | None,
+    progress: Progress,
 ) -> tuple[TokenizedRows, np.ndarray | None]:
     """The rows to learn from, and behind them those without a label of whose labels `call` is surest, unless `valid` speaks against it.
 
@@ -108,13 +116,14 @@ def with_called(
         valid: rows whose labels are not to be learned from before the end.
         unlabelled: token ids of rows without a label, int32 [T] each.
         views: of all three kinds, one behind the other, as `call` takes them.
+        class_weight: how much rare labels count; a label with many rows would be spread to what is between it and others.
         progress: told what became of them.
 
     Returns:
         The rows, and the labels that they have when those of `valid` are learned from too, int64 [rows], if they are others.
     """
     asked = len(valid.labels)
-    calls = call(views, train.labels)
+    calls = _call(views, train.labels, class_weight)
     without, with_others = calls.right(valid.labels)
     outcome = f"of {count(asked, 'held-out row')} {without} would be called rightly without these, {with_others} with them"
     harm = calls.harm(valid.labels)
@@ -124,7 +133,11 @@ def with_called(
     sure = np.sort(np.argsort(-calls.sureness[asked:], kind="stable")[: max(1, round(_SURE * len(unlabelled)))])
     rows = train.with_rows(TokenizedRows([unlabelled[row] for row in sure], calls.labels[asked:][sure]))
     known = np.concatenate([train.labels, valid.labels])
-    return rows, np.concatenate([train.labels, call(views, known).labels[sure]])
+    return rows, np.concatenate([train.labels, _call(views, known, class_weight).labels[sure]])
+
+
+def _call(views: Sequence[np.ndarray], labels: np.ndarray, class_weight: ClassWeight | None) -> Calls:
+    return call(views, labels, class_weights(labels, int(labels.max()) + 1, class_weight)[labels])
 
 
 def directions(embed: Embed, token_ids: Sequence[np.ndarray], width: int) -> np.ndarray:
@@ -154,16 +167,23 @@ def accuracy_without_and_with(means: np.ndarray, labels: np.ndarray, name_means:
         name_means: float32 [C, D], of length 1, of the names.
         seed: of the folds.
     """
+    chance, fold = np.random.default_rng(seed), np.empty(len(labels), np.int64)
+    for label in np.unique(labels):
+        own = chance.permutation(np.flatnonzero(labels == label))
+        fold[own] = (np.arange(len(own)) + chance.integers(_FOLDS)) % _FOLDS
     asked, right = 0, np.zeros(2)
-    for held_out in folds(labels, seed):
+    for number in range(_FOLDS):
+        held_out = fold == number
         learned = [(means[~held_out], labels[~held_out])]
         learned.append((np.concatenate([learned[0][0], name_means]), np.concatenate([learned[0][1], np.arange(len(name_means))])))
-        if len(np.unique(learned[0][1])) < 2:
+        if not held_out.any() or len(np.unique(learned[0][1])) < 2:
             continue
         for place, (vectors, names) in enumerate(learned):
             found = regression(vectors, names, np.ones(len(names)))
             right[place] += np.sum(found.predict(means[held_out]) == labels[held_out])
         asked += int(held_out.sum())
+        if asked >= _ENOUGH:
+            break
     without, with_names = right / max(asked, 1)
     return float(without), float(with_names)
 

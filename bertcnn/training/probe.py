@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -14,7 +13,6 @@ from bertcnn.models.weights import assign, extract
 
 _INVERSE_REGULARIZATION = 10.0  # scikit-learn's C, for inputs of length 1
 _ITERATIONS = 1000
-_FOLDS, _ENOUGH = 5, 1000  # folds, as many of which are asked about as have so many rows together
 
 
 def start_from_probe(head: CnnHead, means: np.ndarray, labels: np.ndarray, row_weights: np.ndarray) -> None:
@@ -58,20 +56,3 @@ def regression(means: np.ndarray, labels: np.ndarray, row_weights: np.ndarray) -
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)  # labels with one or two rows are expected here
         return LogisticRegression(C=_INVERSE_REGULARIZATION, max_iter=_ITERATIONS).fit(means, labels, sample_weight=row_weights)
-
-
-def folds(labels: np.ndarray, seed: int) -> Iterator[np.ndarray]:
-    """Up to five times rows to be asked about while the others are learned from, bool [rows]: about a fifth of each label's.
-
-    Each row is asked about once at most; when a thousand have been, no more are.
-    """
-    chance, fold = np.random.default_rng(seed), np.empty(len(labels), np.int64)
-    for label in np.unique(labels):
-        own = chance.permutation(np.flatnonzero(labels == label))
-        fold[own] = (np.arange(len(own)) + chance.integers(_FOLDS)) % _FOLDS
-    asked = 0
-    for number in range(_FOLDS):
-        held_out = fold == number
-        if held_out.any() and asked < _ENOUGH:
-            yield held_out
-        asked += int(held_out.sum())

@@ -49,7 +49,7 @@ class Calls:
         return lost > 0 and bool(binomtest(lost, lost + won, alternative="greater").pvalue <= _CHANCE)
 
 
-def call(views: Sequence[np.ndarray], labels: np.ndarray) -> Calls:
+def call(views: Sequence[np.ndarray], labels: np.ndarray, row_weights: np.ndarray) -> Calls:
     """Labels for rows that have none, from two witnesses.
 
     One is a logistic regression on the labelled rows. The other follows the rows themselves: each is joined to its nearest ones, and labels
@@ -60,19 +60,21 @@ def call(views: Sequence[np.ndarray], labels: np.ndarray) -> Calls:
         views: each float32 [labelled + others, D], of length 1: the rows as one encoder sees them, the labelled ones first. Neighbours are
             near in all views together, the regression looks at the first.
         labels: int [labelled], at least two different ones.
+        row_weights: float [labelled], how much each row counts for both witnesses; the same for all rows of a label.
 
     Returns:
         What each of the others is called.
     """
-    classes = np.unique(labels)
+    classes, first = np.unique(labels, return_index=True)
     labelled, others = views[0][: len(labels)], views[0][len(labels) :]
-    said = regression(labelled, labels, np.ones(len(labels))).predict_proba(others)
+    said = regression(labelled, labels, row_weights).predict_proba(others)
     together = np.concatenate(views, axis=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # what still moves after so many rounds does not change who is first
         spreading = LabelSpreading(kernel=lambda rows, _=None: _joints(rows), alpha=_ALPHA, max_iter=_ROUNDS)
         spreading.fit(together, np.concatenate([labels, np.full(len(others), _WITHOUT_LABEL)]))
-    shares = np.sqrt(said) * (spreading.label_distributions_[len(labels) :] + _NOT_REACHED)
+    reached = spreading.label_distributions_[len(labels) :] * row_weights[first]  # what spreads is linear in what it started from
+    shares = np.sqrt(said) * (reached + _NOT_REACHED)
     shares /= shares.sum(axis=1, keepdims=True)
     return Calls(classes[shares.argmax(axis=1)], shares.max(axis=1), classes[said.argmax(axis=1)])
 

@@ -45,6 +45,9 @@ def test_rows_with_several_labels_are_read_as_such(tmp_path):
     assert (len(data.texts), data.rarest[:3]) == (15, ["billing", "hardware", "billing"])
     (tmp_path / "tickets.csv").write_text(as_csv(*tickets(2)))
     assert script.read(tmp_path / "tickets.csv", "text", "label").labels == tickets(2)[1]
+    (tmp_path / "tickets.csv").write_text(as_csv(*tickets(2)) + '90,"cable",\n91,"  ",\n')
+    data = script.read(tmp_path / "tickets.csv", "text", "label")
+    assert (data.labels, data.unlabelled) == (tickets(2)[1], ["cable"])
 
 
 def test_a_file_that_is_not_there_is_told_in_one_line(tmp_path):

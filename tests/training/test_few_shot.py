@@ -7,8 +7,10 @@ from bertcnn.models.classifier import CnnHead
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT, HeadSettings
+from bertcnn.training import few_shot
 from bertcnn.training.features import TokenizedRows, keras_embed
-from bertcnn.training.few_shot import accuracy_without_and_with, train_few_shot, with_called
+from bertcnn.training.few_shot import accuracy_without_and_with, directions, train_few_shot, with_called
+from bertcnn.training.spreading import call
 
 QUICK = FEW_SHOT.model_copy(update={"epochs": 1, "contrast_steps": 1})
 
@@ -24,10 +26,10 @@ class Notes(Silent):
         self.notes.append(message)
 
 
-def run(make_rows, tiny_encoder, settings=QUICK, train=None, **given):
+def run(make_rows, tiny_encoder, settings=QUICK, train=None, valid=None, **given):
     encoder, told = tiny_encoder(), Notes()
     head = CnnHead(16, 3, HeadSettings(window_sizes=(2,), filters=4), seed=0, name="head")
-    rows = train or make_rows(24, 0), make_rows(9, 1)
+    rows = train or make_rows(24, 0), valid or make_rows(9, 1)
     result = train_few_shot(encoder, head, *rows, settings, embed_with=keras_embed, seed=0, progress=told, **given)
     return encoder, head, result, told
 
@@ -84,24 +86,64 @@ def test_rows_without_a_label_are_learned_from_as_what_they_are_called(make_rows
     )
 
 
+def test_what_rows_are_called_teaches_the_head(make_rows, tiny_encoder):
+    few, asked = make_rows(3, 0), make_rows(60, 1)
+    settings = QUICK.model_copy(update={"contrast_steps": 0, "learning_rate": 1e-9})  # the head stays the regression it starts as
+
+    def right(**given):
+        return np.mean(run(make_rows, tiny_encoder, settings, few, valid=asked, **given)[2].valid_logits.argmax(axis=1) == asked.labels)
+
+    assert right(unlabelled=make_rows(300, 2).token_ids) > right() + 0.05
+
+
+def test_many_rows_without_a_label_are_passed_over_less_often(make_rows, tiny_encoder):
+    settings = QUICK.model_copy(update={"epochs": 20})
+    for others, epochs in ((0, 20), (24, 11), (300, 6)):
+        assert len(run(make_rows, tiny_encoder, settings, unlabelled=make_rows(300, 2).token_ids[:others])[2].epochs) == epochs
+    assert len(run(make_rows, tiny_encoder, QUICK, unlabelled=make_rows(300, 2).token_ids)[2].epochs) == 1
+
+
+def test_neighbours_are_near_before_the_contrast_and_after(make_rows, tiny_encoder, monkeypatch):
+    seen = []
+    monkeypatch.setattr(few_shot, "call", lambda views, *known: seen.append(views) or call(views, *known))
+    run(make_rows, tiny_encoder, unlabelled=make_rows(40, 2).token_ids)
+    for (after, before), encoder in ((seen[0], tiny_encoder()), (seen[1], tiny_encoder())):
+        ids = [*make_rows(24, 0).token_ids, *make_rows(9, 1).token_ids, *make_rows(40, 2).token_ids]
+        np.testing.assert_allclose(before, directions(keras_embed(encoder), ids, 16), atol=1e-6)
+        assert np.abs(after - before).max() > 1e-4
+
+
 def test_what_is_called_does_not_depend_on_held_out_labels_before_the_end():
     chance = np.random.default_rng(0)
     centres = np.eye(3, 8)
     labels = np.array([0, 1, 2, 0, 1, 2])
     means = (centres[labels] + 0.05 * chance.normal(size=(6, 8))).astype(np.float32)
     means = np.concatenate([means, (centres[[0, 1, 2] * 10] + 0.05 * chance.normal(size=(30, 8))).astype(np.float32)])
+    means[6:9] = [0, 0, 0, 0, 0, 0, 1, 0]  # like none of the labels
     means /= np.linalg.norm(means, axis=1, keepdims=True)
     ids = [np.array([2, number, 3], np.int32) for number in range(36)]
 
     def called(valid_labels):
         valid = TokenizedRows(ids[3:6], np.array(valid_labels))
-        return with_called(TokenizedRows(ids[:3], labels[:3]), valid, ids[6:], [means], Notes())
+        return with_called(TokenizedRows(ids[:3], labels[:3]), valid, ids[6:], [means], None, Notes())
 
     (right, right_again), (wrong, wrong_again) = called([0, 1, 2]), called([1, 2, 0])
-    assert right.labels.tolist() == wrong.labels.tolist()
-    assert [ids[0] for ids in right.token_ids[:3]] == [2, 2, 2]
-    assert len(right.labels) == len(right_again) == 3 + 27
-    assert right_again.tolist() != wrong_again.tolist()
+    assert right.labels.tolist() == right_again.tolist() == [0, 1, 2] * 10
+    assert wrong.labels.tolist() == right.labels.tolist() != wrong_again.tolist()
+    assert [row[1] for row in right.token_ids] == [0, 1, 2, *range(9, 36)]  # all but the three that are like none
+
+
+def test_a_label_with_many_rows_calls_fewer_others_where_rare_labels_count_more():
+    angles = np.concatenate([np.linspace(0, 0.1, 9), [1.5], [0, 1.5], np.linspace(0.3, 1.2, 20)])  # learned from, held out, without a label
+    means = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    ids = [np.array([2, number, 3], np.int32) for number in range(32)]
+    train, valid = TokenizedRows(ids[:10], np.repeat([0, 1], [9, 1])), TokenizedRows(ids[10:12], np.array([0, 1]))
+
+    def rare(class_weight):
+        rows, again = with_called(train, valid, ids[12:], [means], class_weight, Notes())
+        return rows.labels[10:].sum(), again[10:].sum()
+
+    assert rare("none") < rare(None) < rare("balanced")
 
 
 def test_rows_without_a_label_are_left_out_where_held_out_rows_speak_against_them():
@@ -111,7 +153,7 @@ def test_rows_without_a_label_are_left_out_where_held_out_rows_speak_against_the
     views = [(view / np.linalg.norm(view, axis=1, keepdims=True)).astype(np.float32) for view in (first, turned)]  # neighbours mislead
     ids, told = [np.array([2, number, 3], np.int32) for number in range(30)], Notes()
     train, valid = TokenizedRows(ids[:10], labels[:10]), TokenizedRows(ids[10:20], labels[10:20])
-    rows, again = with_called(train, valid, ids[20:], views, told)
+    rows, again = with_called(train, valid, ids[20:], views, None, told)
     assert rows is train
     assert again is None
     assert told.notes == [

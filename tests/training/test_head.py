@@ -9,7 +9,7 @@ from bertcnn.models.forward import Forward
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT, FULL, HeadSettings
-from bertcnn.training.features import keras_embed
+from bertcnn.training.features import TokenizedRows, keras_embed
 from bertcnn.training.fit import class_weights
 from bertcnn.training.head import train_head
 from bertcnn.training.probe import start_from_probe
@@ -79,3 +79,10 @@ def test_in_the_end_the_validation_rows_are_learned_from_too_but_what_is_told_is
     for logits, one in ((result.model_logits, head), (first.model_logits, before)):
         np.testing.assert_allclose(logits, Forward(BertCnn(encoder, one)).rows(valid.collate, valid.lengths), rtol=0, atol=5e-2)
     assert np.abs(result.refit_logits - result.valid_logits).max() > 0.1
+
+
+def test_trained_once_more_rows_have_the_labels_they_have_then(rows, tiny_encoder):
+    turned, all_turned = (rows[0].labels + 1) % 3, np.concatenate([(rows[0].labels + 1) % 3, rows[1].labels])
+    encoder, head, _ = trained(tiny_encoder, rows, STILL, probe=True, refit=True, refit_labels=turned)
+    every = rows[0].with_rows(rows[1])
+    assert_near(head, probe_of(encoder, TokenizedRows(every.token_ids, all_turned)))
