@@ -58,6 +58,7 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     text: str | Sequence[str] | None = None,
     label: str | None = None,
     valid: str | Path | None = None,
+    unlabelled: str | Path | None = None,
     min_rows: int = 0,
     multi_label: str = AUTO,
     overwrite: bool = False,
@@ -74,6 +75,8 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
         text: the text column or columns; guessed by default.
         label: the label column; guessed by default.
         valid: a file with the same columns that chooses the epoch and the thresholds; by default a tenth of the rows, 10,000 at most.
+        unlabelled: a file with the same text columns whose texts have no label yet; `few-shot` learns from them too, as from the rows of
+            `data` whose label is blank.
         min_rows: labels with fewer rows become part of their parents ("A > B" of "A > B > C") or of the label "other"; no row is lost.
         multi_label: what stands between the labels of a row that has several, such as ","; "auto" finds ; and | and JSON lists by
             itself, "no" takes every cell for one label.
@@ -119,20 +122,19 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     held_out, slices = None, slice_columns(table, choice)
     if valid is not None:
         other = _read(valid, Path(f"{Path(out)}.valid"), progress)
-        for column in (*choice.text, str(choice.label)):
-            if column not in other.columns:
-                raise ColumnError(
-                    f"no column {column!r} in the validation file {str(valid)!r}",
-                    expected=f"the columns of the training file; found are {list_columns(other.columns)}",
-                    fix="give its columns the same names",
-                )
+        _check_columns(other, (*choice.text, str(choice.label)), f"the validation file {str(valid)!r}")
         names = [merged.of(names_in(cell, separator)) for cell in _label_cells(other, choice)]
         held_out = _texts(other, choice.text), names if separator is not None else ["".join(name) for name in names]
         slices = slice_columns(other, choice)
+    more: list[str] = []
+    if unlabelled is not None:
+        other = _read(unlabelled, Path(f"{Path(out)}.unlabelled"), progress)
+        _check_columns(other, choice.text, f"the file without labels {str(unlabelled)!r}")
+        more = _texts(other, choice.text)
     origin = Origin(command, Path(data).name, sha256_of(data), slices)
     columns = Columns(choice.text, choice.label, separator, merged.merged)
     with held_folder(savepoint_folder(real_folder(out)), does="keeps its training in") as savepoints:
-        classifier.fit(texts, labels, valid=held_out, columns=columns, origin=origin, savepoints=savepoints)
+        classifier.fit(texts, labels, valid=held_out, unlabelled=more, columns=columns, origin=origin, savepoints=savepoints)
         bundle_id = classifier.save(out, overwrite=overwrite)
         shutil.rmtree(savepoints, ignore_errors=True)
     return TrainingReport(bundle_id, len(table), choice, dict(classifier.metrics_), classifier.recipe_[0], time.perf_counter() - started)
@@ -299,6 +301,17 @@ def _read(data: str | Path, out: Path | None, progress: Progress) -> Table:
         where = f"; they and the reasons are in {rejects}" if rejects else ""
         progress.note(f"{table.rejected} of {len(table) + table.rejected} rows of {str(data)!r} could not be read{where}")
     return table
+
+
+def _check_columns(table: Table, columns: Sequence[str], file: str) -> None:
+    """Refuse a table that lacks one of these."""
+    for column in columns:
+        if column not in table.columns:
+            raise ColumnError(
+                f"no column {column!r} in {file}",
+                expected=f"the columns of the training file; found are {list_columns(table.columns)}",
+                fix="give its columns the same names",
+            )
 
 
 def _explain(reasons: Mapping[str, str], progress: Progress) -> None:

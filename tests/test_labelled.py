@@ -185,6 +185,25 @@ def test_validation_rows_need_the_same_columns_and_labels(encoder_folder, tmp_pa
     assert not (tmp_path / "model").exists()
 
 
+def test_a_file_without_labels_is_learned_from_as_rows_are_whose_label_is_blank(encoder_folder, tmp_path):
+    def learned(name, rows, **given):
+        notes = Notes()
+        classifier = quick(encoder_folder, recipe="few-shot", training={**ONE_EPOCH, "contrast_steps": 0}, progress=notes)
+        report = train_csv(write(tmp_path / f"{name}.csv", rows), tmp_path / name, classifier, **given)
+        assert any(note.startswith("2 rows without a label: of ") for note in notes.notes)
+        return bertcnn.load(tmp_path / name).predict_proba(tickets(2)[0]), report.rows
+
+    rows = as_csv(*tickets(6))
+    inbox = write(tmp_path / "inbox.csv", "text,sender\nred cable,a\nblue bill,b\n,c\nlost\n")
+    answers, read = learned("apart", rows, unlabelled=inbox)
+    assert read == 18
+    np.testing.assert_array_equal(answers, learned("blank", rows + "18,red cable,\n19,blue bill,\n")[0])
+    told = r"no column 'text' in the file without labels '.*c.csv'; expected the columns of the training file; found are 'body'"
+    with pytest.raises(ColumnError, match=told):
+        train_csv(tmp_path / "apart.csv", tmp_path / "new", unlabelled=write(tmp_path / "c.csv", "body\nred cable\n"))
+    assert (tmp_path / "apart.unlabelled.rejects.csv").read_text().count("\n") == 2
+
+
 def test_a_place_that_is_taken_is_refused_before_the_data_is_read(encoder_folder, tmp_path):
     with pytest.raises(OutputError, match=r"--force|overwrite"):
         train_csv(tmp_path / "missing.csv", saved(encoder_folder), quick(encoder_folder))

@@ -27,6 +27,9 @@ def train(
     valid: Annotated[
         Path | None, typer.Option(help="Labelled file that chooses epoch and thresholds.", show_default="a tenth of DATA, 10,000 at most")
     ] = None,
+    unlabelled: Annotated[
+        Path | None, typer.Option(help="File of texts without a label, from which few-shot learns too.", show_default=False)
+    ] = None,
     recipe: Annotated[
         str | None,
         typer.Option(
@@ -83,7 +86,7 @@ def train(
     PrecisionTargets.of(auto_precision)
     plan = training_plan(settings, encoder, recipe)
     check_bundle_target(out, force)
-    for path in (data, valid):
+    for path in (data, valid, unlabelled):
         if path is not None:
             check_input(path)
     load_keras()
@@ -119,6 +122,7 @@ def train(
                 text=text,
                 label=label,
                 valid=valid,
+                unlabelled=unlabelled,
                 min_rows=min_rows,
                 multi_label=multi_label,
                 overwrite=force,
