@@ -12,7 +12,7 @@ import numpy as np
 
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import CnnHead
-from bertcnn.progress import Progress
+from bertcnn.progress import Progress, Silent
 from bertcnn.settings import ClassWeight, TrainingSettings
 from bertcnn.training.contrast import tune_by_contrast
 from bertcnn.training.features import Embed, TokenizedRows
@@ -70,21 +70,21 @@ def train_few_shot(  # noqa: PLR0913 - what a training is made of
     if train.multi_hot is None:
         names, labelled = list(label_names or ()), len(train.labels)
         others = [*valid.token_ids, *unlabelled] if unlabelled else []
-        before = directions(embed_with(encoder), [*train.token_ids, *names, *others], encoder.settings.width)
+        progress.stage("comparing rows", labelled + len(names) + len(others))
+        before = directions(embed_with(encoder), [*train.token_ids, *names, *others], encoder.settings.width, progress)
         of_train, of_names, of_others = np.split(before, [labelled, labelled + len(names)])
         if names and _names_help(of_train, train.labels, of_names, seed, progress):
             train, of_train = train.with_rows(TokenizedRows(names, np.arange(len(names)))), np.concatenate([of_train, of_names])
         if settings.contrast_steps:
             tune_by_contrast(encoder, train, settings, seed=seed, progress=progress)
         if unlabelled:
-            progress.stage("calling rows without a label", len(unlabelled))
-            after = directions(embed_with(encoder), [*train.token_ids, *others], encoder.settings.width)
+            progress.stage("comparing rows once more", len(train.labels) + len(others))
+            after = directions(embed_with(encoder), [*train.token_ids, *others], encoder.settings.width, progress)
             passes = settings.epochs * len(train.labels)
             views = [after, np.concatenate([of_train, of_others])]
             train, again = with_called(train, valid, unlabelled, views, settings.class_weight, progress)
             epochs = max(_FEWEST_EPOCHS, math.ceil(passes / len(train.labels)))
             settings = settings.model_copy(update={"epochs": min(settings.epochs, epochs)})
-            progress.advance(len(unlabelled))
     return train_head(
         embed_with(encoder),
         head,
@@ -140,19 +140,20 @@ def _call(views: Sequence[np.ndarray], labels: np.ndarray, class_weight: ClassWe
     return call(views, labels, class_weights(labels, int(labels.max()) + 1, class_weight)[labels])
 
 
-def directions(embed: Embed, token_ids: Sequence[np.ndarray], width: int) -> np.ndarray:
-    """Each row's mean token embedding, of length 1: float32 [rows, D]."""
-    means = mean_embeddings(embed, token_ids, width)
+def directions(embed: Embed, token_ids: Sequence[np.ndarray], width: int, progress: Progress | None = None) -> np.ndarray:
+    """Each row's mean token embedding, of length 1: float32 [rows, D]; `progress` advances by rows."""
+    means = mean_embeddings(embed, token_ids, width, progress)
     return means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
 
 
-def mean_embeddings(embed: Embed, token_ids: Sequence[np.ndarray], width: int) -> np.ndarray:
-    """Each row's mean token embedding, float32 [rows, D]."""
-    means = np.empty((len(token_ids), width), np.float32)
+def mean_embeddings(embed: Embed, token_ids: Sequence[np.ndarray], width: int, progress: Progress | None = None) -> np.ndarray:
+    """Each row's mean token embedding, float32 [rows, D]; `progress` advances by rows."""
+    means, told = np.empty((len(token_ids), width), np.float32), progress or Silent()
 
     def store(rows: np.ndarray, hidden: np.ndarray) -> None:
         for place, row in enumerate(rows):
             means[row] = hidden[place, : len(token_ids[row])].mean(axis=0)
+        told.advance(len(rows))
 
     embed(token_ids, store)
     return means

@@ -17,10 +17,14 @@ QUICK = FEW_SHOT.model_copy(update={"epochs": 1, "contrast_steps": 1})
 
 class Notes(Silent):
     def __init__(self):
-        self.stages, self.notes = [], []
+        self.stages, self.notes, self.done = [], [], []
 
     def stage(self, name, total, unit="rows"):  # noqa: ARG002
         self.stages.append((name, total))
+        self.done.append(0)
+
+    def advance(self, done, **_):
+        self.done[-1] += done
 
     def note(self, message):
         self.notes.append(message)
@@ -37,7 +41,12 @@ def run(make_rows, tiny_encoder, settings=QUICK, train=None, valid=None, **given
 def test_the_encoder_is_tuned_before_the_head_is_trained(make_rows, tiny_encoder):
     untouched = extract(tiny_encoder().weights)
     encoder, _, result, told = run(make_rows, tiny_encoder)
-    assert [name for name, _ in told.stages] == ["tuning the encoder by contrast", "computing encoder features", "training"]
+    assert [name for name, _ in told.stages] == [
+        "comparing rows",
+        "tuning the encoder by contrast",
+        "computing encoder features",
+        "training",
+    ]
     assert any(not np.array_equal(value, untouched[name]) for name, value in extract(encoder.weights).items())
     assert result.valid_logits.shape == (9, 3)
     still = run(make_rows, tiny_encoder, QUICK.model_copy(update={"contrast_steps": 0}))[0]
@@ -80,6 +89,9 @@ def test_rows_without_a_label_are_learned_from_as_what_they_are_called(make_rows
     assert told.notes[-1].startswith("40 rows without a label: of 9 held-out rows")
     assert told.notes[-1].endswith("they are learned from too")
     assert [total for name, total in told.stages if name == "computing encoder features"] == [24 + 9 + 36]  # the surest nine tenths
+    assert told.stages[0] == ("comparing rows", 24 + 9 + 40)
+    assert ("comparing rows once more", 24 + 9 + 40) in told.stages
+    assert told.done == [total for _, total in told.stages]
     assert (
         run(make_rows, tiny_encoder, unlabelled=others)[2].valid_logits.tolist()
         == run(make_rows, tiny_encoder, unlabelled=others)[2].valid_logits.tolist()
