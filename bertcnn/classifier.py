@@ -49,7 +49,7 @@ from bertcnn.training.features import Embed, TokenizedRows, keras_embed
 from bertcnn.training.fit import FitResult
 from bertcnn.training.recipes import recipe_settings, train
 from bertcnn.training.savepoints import Savepoints, digest
-from bertcnn.training.start import load_start
+from bertcnn.training.start import Start, load_start
 from bertcnn.wording import count
 
 _SEEDS = 2**31
@@ -160,7 +160,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         encoder, tokenizer = start.encoder, start.tokenizer
         train_part, valid_part = (rows.tokenized(tokenizer, classes, progress) for rows in (learning, held_out))
 
-        recipe, reason, changes = self._choose(encoder, train_part.rows, len(classes), changes)
+        recipe, reason, changes = self._choose(start, train_part.rows, len(classes), changes)
         progress.note(f"recipe {recipe}: {reason}")
         settings = recipe_settings(recipe, changes, multi_label=learning.multi_label)
         train_part = train_part.of(learning.part(settings.most_rows, seed))
@@ -220,13 +220,22 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         self.history_, self.recipe_ = result.epochs, (recipe, reason)
         return self
 
-    def _choose(self, encoder: Bert, rows: TokenizedRows, classes: int, changes: dict[str, Any]) -> tuple[Recipe, str, dict[str, Any]]:
+    def _choose(self, start: Start, rows: TokenizedRows, classes: int, changes: dict[str, Any]) -> tuple[Recipe, str, dict[str, Any]]:
         """The recipe, why, and the changes to its settings."""
         if self.recipe != "auto":
             return self.recipe, "as asked", changes
         settings, tokens = recipe_settings("full", changes), int(rows.lengths.sum())
         asked = settings.epochs if "epochs" in changes else None
-        choice = choose_recipe(encoder, tokens, len(rows.labels), classes, settings, fewest_epochs=asked)
+        choice = choose_recipe(
+            start.encoder,
+            tokens,
+            len(rows.labels),
+            classes,
+            settings,
+            fewest_epochs=asked,
+            multi_label=rows.multi_hot is not None,
+            sentence_encoder=start.sentence_encoder,
+        )
         if choice.recipe == "frozen" and "fewest_steps" not in changes:  # epochs were asked for `full`, for which there is no time
             changes = {name: value for name, value in changes.items() if name != "epochs"}
         return choice.recipe, choice.reason, {**changes, **choice.changes}

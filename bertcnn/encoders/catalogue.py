@@ -44,6 +44,7 @@ class CatalogueEntry:
         vocabulary_sha256: of vocab.txt, likewise.
         size: bytes of model.safetensors; None where not recorded.
         tokenizer: how texts become its token ids.
+        sentence_encoder: whether it was tuned so that texts which mean the same have similar embeddings.
         package: a package on the Python package index with the same files.
     """
 
@@ -57,6 +58,7 @@ class CatalogueEntry:
     vocabulary_sha256: str | None = None
     size: int | None = None
     tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
+    sentence_encoder: bool = False
     package: PackageSource | None = None
 
     @property
@@ -87,6 +89,7 @@ _ENTRIES = (
         encoder=_minilm(6),
         licence="Apache-2.0",
         repository="sentence-transformers/all-MiniLM-L6-v2",
+        sentence_encoder=True,
         revision="c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
         sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
         vocabulary_sha256=_BERT_VOCABULARY,
@@ -99,6 +102,7 @@ _ENTRIES = (
         encoder=_minilm(12),
         licence="Apache-2.0",
         repository="sentence-transformers/all-MiniLM-L12-v2",
+        sentence_encoder=True,
         revision="c004d8e3e901237d8fa7e9fff12774962e391ce5",
     ),
     CatalogueEntry(
@@ -107,6 +111,7 @@ _ENTRIES = (
         encoder=_minilm(12),
         licence="MIT",
         repository="BAAI/bge-small-en-v1.5",
+        sentence_encoder=True,
         revision="5c38ec7c405ec4b44b94cc5a9bb96e735b38267a",
         sha256="3c9f31665447c8911517620762200d2245a2518d6e7208acc78cd9db317e21ad",
         size=133_466_304,

@@ -14,6 +14,7 @@ import numpy as np
 from bertcnn.layers.device import on_gpu
 from bertcnn.models.bert import Bert
 from bertcnn.settings import FULL, Recipe, TrainingSettings
+from bertcnn.wording import count
 
 _CPU_FLOPS = 1e11  # of training on one of today's laptops and two-core servers, measured
 _GPU_FLOPS = 1e13
@@ -21,7 +22,8 @@ _PATIENCE_MINUTES = 15.0
 _TRAINED, _COMPILED = 0.5, 6e12  # what of a bare product's speed training on real tokens has, and what compiling costs in its FLOPs
 _FROZEN = 0.25  # of the time of an epoch of `full`, which `frozen` takes for everything, measured
 _PRODUCT, _TIMES = (1024, 384, 1536), 20  # the bare product, and how often it is timed: about a tenth of a second
-_FEW_ROWS_PER_LABEL = 20
+_FEW, _FEW_PER_LABEL = 400, 40  # rows, fewer of which `few-shot` makes more of (benchmarks/README.md, "Which recipe")
+_FEW_UNMEASURED = 20  # a label, where nothing has been measured
 _STEPS_PER_LABEL = 5  # of all labels together, fewer of which teach an encoder no better than none
 _STEPS_OF_AN_EPOCH = 500  # the same of one epoch, or less, in which rows are seen once
 _MORE_TIME = "; --time-budget gives more time, a --recipe that is named takes all rows"
@@ -37,9 +39,17 @@ class RecipeChoice:
 
 
 def choose_recipe(
-    encoder: Bert, tokens: int, rows: int, classes: int, settings: TrainingSettings = FULL, *, fewest_epochs: int | None = None
+    encoder: Bert,
+    tokens: int,
+    rows: int,
+    classes: int,
+    settings: TrainingSettings = FULL,
+    *,
+    fewest_epochs: int | None = None,
+    multi_label: bool = False,
+    sentence_encoder: bool = True,
 ) -> RecipeChoice:
-    """`few-shot` where labels have few rows, else `full` where it can be expected to end soon, else `frozen`.
+    """`few-shot` where rows are few, of each label or all together, else `full` where it can be expected to end soon, else `frozen`.
 
     Where `full` as it is by default would not end soon, it takes fewer trainings, then fewer epochs, as long as these are steps enough for
     the labels: even then it is better than `frozen`, or as good (benchmarks/README.md, "Which recipe"). Of rows so many that `frozen` would
@@ -55,6 +65,9 @@ def choose_recipe(
         classes: labels.
         settings: of the recipe `full`.
         fewest_epochs: that `full` may be cut down to, and all rows are learned from; by default as far as the labels allow.
+        multi_label: whether rows may have several labels.
+        sentence_encoder: whether `encoder` was tuned so that texts which mean the same have similar embeddings. Others have more to learn,
+            and `full` is sooner worth it.
     """
     weights = sum(int(np.prod(weight.shape)) for weight in encoder.weights if weight.path.startswith("layer_"))
     work = 6.0 * weights * tokens * settings.epochs
@@ -65,7 +78,7 @@ def choose_recipe(
         speed = product_speed()
         compiling, seconds = _COMPILED / speed, work / _TRAINED / speed
         device += f" ({speed / 1e9:.0f} GFLOP/s just now)"
-    return Reckoning(rows, classes, seconds, settings, device, compiling, fewest_epochs).choice()
+    return Reckoning(rows, classes, seconds, settings, device, compiling, fewest_epochs, multi_label, sentence_encoder).choice()
 
 
 @dataclass(frozen=True)
@@ -90,6 +103,8 @@ class Reckoning:
         device: that it takes so long on, in words.
         compiling: seconds, of one training.
         fewest_epochs: see `choose_recipe`.
+        multi_label: see `choose_recipe`.
+        sentence_encoder: see `choose_recipe`.
     """
 
     rows: int
@@ -99,19 +114,27 @@ class Reckoning:
     device: str = "this CPU"
     compiling: float = 0.0
     fewest_epochs: int | None = None
+    multi_label: bool = False
+    sentence_encoder: bool = True
 
     def choice(self) -> RecipeChoice:
         """The recipe, and why."""
         per_label = self.rows / self.classes
-        if per_label < _FEW_ROWS_PER_LABEL:
-            return RecipeChoice(
-                "few-shot", f"{per_label:.0f} rows a label are few: all they tell is learned, names of labels too where they help"
-            )
+        if self.rows < self._few:
+            rows = f"{per_label:.0f} rows a label" if per_label < _FEW_PER_LABEL else count(self.rows, "row")
+            return RecipeChoice("few-shot", f"{rows} are few: all they tell is learned, names of labels too where they help")
         ways = list(self._ways())
         way = next(filter(self._is_in_time, ways), None)
         if way is None and self._rows_in_time(_FROZEN) < self.rows and self.fewest_epochs is None:
             way = self._on_a_part()
         return self._frozen(ways) if way is None else self._full(way, per_label)
+
+    @property
+    def _few(self) -> int:
+        """Rows, fewer of which are for `few-shot`."""
+        if self.multi_label or not self.sentence_encoder:
+            return _FEW_UNMEASURED * self.classes
+        return max(_FEW, _FEW_PER_LABEL * self.classes)
 
     @property
     def _allowed(self) -> float:
@@ -181,7 +204,7 @@ class Reckoning:
             reason += f", {costs[1]} at the least"
         if budget is not None:
             reason += f", {budget:g} are allowed"
-        part = max(_rounded_down(self._rows_in_time(_FROZEN)), _FEW_ROWS_PER_LABEL * self.classes)
+        part = max(_rounded_down(self._rows_in_time(_FROZEN)), self._few)
         if self.fewest_epochs is not None or part >= self.rows:
             return RecipeChoice("frozen", f"{reason}; --recipe full does it all the same")
         reason += f"; {part:,} rows instead of {self.rows:,} are learned from{_MORE_TIME}"

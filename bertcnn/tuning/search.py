@@ -390,10 +390,14 @@ def _check(recipe: str, seed: int, minutes: float, trials: int | None) -> None:
 def _recipe(recipe: Recipe, start: Start, rows: TokenizedRows, train: np.ndarray, progress: Progress) -> Literal["frozen", "full"]:
     """The recipe to tune."""
     if recipe == "auto":
-        classes = int(rows.labels.max()) + 1
-        choice = choose_recipe(start.encoder, int(rows.lengths[train].sum()), len(train), classes, fewest_epochs=FULL.epochs)
+        tokens, classes = int(rows.lengths[train].sum()), int(rows.labels.max()) + 1
+        known = start.sentence_encoder
+        choice = choose_recipe(start.encoder, tokens, len(train), classes, fewest_epochs=FULL.epochs, sentence_encoder=known)
         found: Literal["frozen", "full"] = "full" if choice.recipe == "full" else "frozen"
-        progress.note(f"recipe {found}: {choice.reason}")
+        reason = choice.reason
+        if choice.recipe == "few-shot":
+            reason = "few-shot, which `train` takes for so few rows, has nothing to tune; it is usually better than what can be found here"
+        progress.note(f"recipe {found}: {reason}")
         return found
     return "full" if recipe == "full" else "frozen"
 

@@ -25,13 +25,14 @@ def shape():
             "500 rows a label are enough to train the encoder too, and full fine-tuning would take about 1 min on (a GPU|this CPU)",
         ),
         (600, 30, "few-shot", "15 rows a label are few: all they tell is learned, names of labels too where they help"),
+        (20_000, 399, "few-shot", "399 rows are few: all they tell is learned, names of labels too where they help"),
         (10**12, 30, "few-shot", "15 rows a label are few: all they tell is learned, names of labels too where they help"),
         (
             10**12,
             2000,
             "frozen",
             r"full fine-tuning would take about [\d,]+ min on (a GPU|this CPU), about [\d,]+ min at the least"
-            r"; 40 rows instead of 2,000 are learned from; --time-budget gives more time, a --recipe that is named takes all rows",
+            r"; 400 rows instead of 2,000 are learned from; --time-budget gives more time, a --recipe that is named takes all rows",
         ),
     ],
 )
@@ -41,10 +42,21 @@ def test_auto_says_why(shape, tokens, rows, recipe, reason):
     assert re.fullmatch(reason, choice.reason)
 
 
+def test_rows_are_few_by_label_and_all_together_but_fewer_where_nothing_was_measured(shape):
+    def recipe(rows, classes, **given):
+        return choose_recipe(shape, tokens=20 * rows, rows=rows, classes=classes, **given).recipe
+
+    assert [recipe(rows, 2) for rows in (399, 400)] == ["few-shot", "full"]
+    assert [recipe(rows, 50) for rows in (1999, 2000)] == ["few-shot", "full"]
+    for given in ({"multi_label": True}, {"sentence_encoder": False}):
+        assert [recipe(rows, 50, **given) for rows in (999, 1000)] == ["few-shot", "full"]
+        assert [recipe(rows, 2, **given) for rows in (39, 40)] == ["few-shot", "full"]
+
+
 @pytest.mark.parametrize(
     ("minutes", "recipe", "ending"),
     [
-        (1e-6, "frozen", r"(, about [\d,]+ min at the least)?, 1e-06 are allowed; 40 rows instead of 1,000 are learned from; .*"),
+        (1e-6, "frozen", r"(, about [\d,]+ min at the least)?, 1e-06 are allowed; 400 rows instead of 1,000 are learned from; .*"),
         (1e6, "full", ""),
     ],
 )
@@ -97,7 +109,9 @@ def test_a_time_budget_is_held_against_this_machine(shape, minutes, recipe, endi
     ],
 )
 def test_trainings_are_repeated_as_far_as_there_is_time(seconds, changes, recipe, without, ending):
-    choice = Reckoning(200, 2, seconds, FULL.model_copy(update={"trainings": 1, **changes}), fewest_epochs=FULL.epochs).choice()
+    choice = Reckoning(
+        200, 2, seconds, FULL.model_copy(update={"trainings": 1, **changes}), fewest_epochs=FULL.epochs, sentence_encoder=False
+    ).choice()
     assert (choice.recipe, choice.changes) == (recipe, without)
     assert choice.reason.endswith(ending)
 
@@ -127,15 +141,15 @@ def test_trainings_are_repeated_as_far_as_there_is_time(seconds, changes, recipe
     ],
 )
 def test_epochs_become_fewer_where_time_lacks(seconds, changes, recipe, without, ending):
-    choice = Reckoning(200, 2, seconds, FULL.model_copy(update=changes), fewest_epochs=2).choice()
+    choice = Reckoning(200, 2, seconds, FULL.model_copy(update=changes), fewest_epochs=2, sentence_encoder=False).choice()
     assert (choice.recipe, choice.changes) == (recipe, without)
     assert choice.reason.endswith(ending)
 
 
 def test_compiling_takes_as_long_for_few_epochs():
     limited = FULL.model_copy(update={"trainings": 1, "time_budget": 1})
-    assert Reckoning(200, 2, 100.0, limited, compiling=20.0, fewest_epochs=1).choice().changes == {"epochs": 2}
-    assert Reckoning(200, 2, 100.0, limited, compiling=41.0, fewest_epochs=1).choice().recipe == "frozen"
+    assert Reckoning(200, 2, 100.0, limited, compiling=20.0, fewest_epochs=1, sentence_encoder=False).choice().changes == {"epochs": 2}
+    assert Reckoning(200, 2, 100.0, limited, compiling=41.0, fewest_epochs=1, sentence_encoder=False).choice().recipe == "frozen"
 
 
 def test_epochs_become_no_fewer_than_the_labels_need_or_than_asked_for(shape):
@@ -185,7 +199,7 @@ MORE_TIME = "; --time-budget gives more time, a --recipe that is named takes all
     ],
 )
 def test_a_part_of_the_rows_is_learned_from_where_an_epoch_takes_too_long(seconds, classes, changes, recipe, without, ending):
-    choice = Reckoning(10**6, classes, seconds, FULL.model_copy(update=changes)).choice()
+    choice = Reckoning(10**6, classes, seconds, FULL.model_copy(update=changes), sentence_encoder=False).choice()
     assert (choice.recipe, choice.changes) == (recipe, without)
     assert choice.reason.endswith(ending + MORE_TIME)
 
