@@ -37,7 +37,7 @@ from bertcnn.predictor import Predictor, check_texts, load, not_pickled, place_o
 from bertcnn.progress import Progress, Silent
 from bertcnn.refit import Examined, examine, train_and_refit, trial_of
 from bertcnn.reporting import Origin
-from bertcnn.rows import KnownRows, LabelledTexts, different_texts, learning_and_validation
+from bertcnn.rows import KnownRows, LabelledTexts, different_texts, learning_and_validation, without_label
 from bertcnn.saved.bundle import BundleConfig, check_bundle_target, read_bundle, write_bundle
 from bertcnn.saved.engine import engine_in_memory
 from bertcnn.settings import FEW_SHOT_HEAD, FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe, TrainingSettings
@@ -131,7 +131,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             valid: texts and labels that choose epoch and thresholds; by default a tenth of the rows, 10,000 at most, stratified, duplicates
                 kept together, from which `few-shot` learns too in the end, and other recipes with `training={"refit": True}`.
             unlabelled: texts that have no label yet. `few-shot` learns from them too, as what rows like them are called, where texts have
-                one label each; other recipes leave them out.
+                one label each; other recipes leave them out. Messages that say the same over and over, such as automatic replies, do not
+                belong here: they would be learned as if they were sure.
             columns: where the texts came from, to be saved with the model.
             origin: the command and the file they came from, for the report and the card.
             savepoints: a folder in which the training is saved every minute. A call with the same rows and settings goes on from there
@@ -169,7 +170,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         texts_to_call = self._to_call(without_label, learning, held_out, recipe, settings)
         spread = tokenizer.encode(texts_to_call).token_ids if texts_to_call else []
         arrays = [array for rows in parts for array in rows.arrays()] + ([np.concatenate(spread)] if spread else [])
-        kept = self._savepoints(savepoints, (recipe, settings, head), encoder, arrays)
+        label_names = tokenizer.encode([label_text(str(name)) for name in classes]).token_ids
+        kept = self._savepoints(savepoints, (recipe, settings, head), encoder, [*arrays, *label_names])
         known = rows_to_know(parts[0].token_ids, parts[0].labels)
         known_ids, refit = [parts[0].token_ids[row] for row in known], settings.refit and valid is None
         if changes.get("refit") and not refit:
@@ -184,7 +186,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             embed_with=lambda encoder: embed_on_cpu(encoder, tokenizer.pad_id) or keras_embed(encoder),
             known=known,
             unlabelled=spread,
-            label_names=None if learning.multi_label else tokenizer.encode([label_text(str(name)) for name in classes]).token_ids,
+            label_names=None if learning.multi_label else label_names,
         )
 
         def ask(model: BertCnn, result: FitResult) -> Examined:
@@ -210,7 +212,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 (origin or Origin()).of_rows(held_out.given),
                 validation_learned=result.refit_logits is not None,
                 left_out=usable - len(train_part.texts.texts),
-                unlabelled=len(spread),
+                unlabelled=result.called,
             ),
             progress=progress,
         )
@@ -248,8 +250,13 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         if recipe == "few-shot" and not learning.multi_label:
             found = different_texts(texts, [*learning.texts, *held_out.texts], settings.unlabelled_rows, int(self.seed))
         if texts and not found:
-            outcome = f"left out: {count(len(texts), 'row')} without a label"
-            (self.progress or Silent()).note(f"{outcome}; few-shot alone learns from such rows, if they are new")
+            why = "few-shot alone learns from such rows, where each has one label"
+            if recipe == "few-shot" and not learning.multi_label:
+                why = "all are known" if settings.unlabelled_rows else "as asked"
+            (self.progress or Silent()).note(f"left out: {count(len(texts), 'row')} without a label; {why}")
+        elif len(texts) > len(found):
+            told = f"{len(found):,} of {count(len(texts), 'row')} without a label are learned from at most"
+            (self.progress or Silent()).note(f"{told}; the others are known, repeated, or more than {settings.unlabelled_rows:,}")
         return found
 
     def _savepoints(
@@ -259,7 +266,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         encoder: Bert,
         rows: list[np.ndarray],
     ) -> Savepoints | None:
-        """Where the training is kept, if it is, by all that it depends on: recipe, settings, head, encoder and rows."""
+        """Where the training is kept, if it is, by all that it depends on: recipe, settings, head, encoder, rows and names of labels."""
         if folder is None:
             return None
         recipe, settings, head = how
@@ -333,7 +340,16 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[probabilities.argmax(axis=1)]
 
     def score(self, X: Sequence[str], y: Sequence[Any], sample_weight: Sequence[float] | None = None) -> float:  # noqa: N803 - scikit-learn's
-        """Accuracy, as scikit-learn has it; where a text may have several labels, the share of texts with all of them and no other."""
+        """Accuracy, as scikit-learn has it; where a text may have several labels, the share of texts with all of them and no other.
+
+        Rows without a label do not count.
+        """
+        texts, labels = check_texts(X), list(y)
+        labelled = [row for row, label in enumerate(labels) if not without_label(label)]
+        if len(labelled) < len(labels) == len(texts):
+            X, y = [texts[row] for row in labelled], [labels[row] for row in labelled]  # noqa: N806 - scikit-learn's
+            weights = None if sample_weight is None else list(sample_weight)
+            sample_weight = None if weights is None else [weights[row] for row in labelled]
         if not self._fitted().multi_label:
             return float(super().score(X, y, sample_weight))
         right = [set(found) == set(given) for found, given in zip(self.predict(X), y, strict=True)]

@@ -63,7 +63,7 @@ class Origin:
             validation rows where those are given.
         validation_learned: whether the model has learned from the validation rows too, once they had been measured on.
         left_out: rows that were neither learned from nor measured on, since there were more than `most_rows`.
-        unlabelled: different texts without a label that `few-shot` was given.
+        unlabelled: texts without a label that were learned from.
     """
 
     command: str = ""

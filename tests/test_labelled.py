@@ -175,6 +175,23 @@ def test_a_training_that_was_broken_off_goes_on_and_ends_as_an_unbroken_one(enco
         np.testing.assert_array_equal(model.tensors[name], tensor)
 
 
+def test_a_training_with_other_names_of_labels_begins_anew(encoder_folder, tmp_path, monkeypatch):
+    class Stopping(Notes):
+        def advance(self, done, **figures):  # noqa: ARG002
+            if "macro_f1" in figures:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr("bertcnn.training.savepoints._SECONDS_BETWEEN", 0.0)
+    given = {"recipe": "few-shot", "training": {**ONE_EPOCH, "epochs": 3, "contrast_steps": 0}}
+    texts, labels = tickets(6)
+    data, notes = write(tmp_path / "data.csv", as_csv(texts, labels)), Notes()
+    with pytest.raises(KeyboardInterrupt):
+        train_csv(data, tmp_path / "model", quick(encoder_folder, progress=Stopping(), **given))
+    write(data, as_csv(texts, [f"{label}s" for label in labels]))  # in the same order
+    train_csv(data, tmp_path / "model", quick(encoder_folder, progress=notes, **given))
+    assert not any("resuming" in note for note in notes.notes)
+
+
 def test_validation_rows_need_the_same_columns_and_labels(encoder_folder, tmp_path):
     data = write(tmp_path / "data.csv", as_csv(*tickets(6)))
     told = r"no column 'label' in the validation file '.*a.csv'; expected the columns of the training file; found are 'text', 'team'"

@@ -12,6 +12,7 @@ from bertcnn.errors import ColumnError, one_line
 from bertcnn.wording import count
 
 _SAMPLED_ROWS = 20_000
+_FILLED, _MOSTLY = 0.02, 0.5  # shares of a column that has to be filled to be read at all, and to come first
 _LONGEST_NAME = 5  # words; a survey's question has more, and gets the remark too
 
 
@@ -197,7 +198,7 @@ class _Profile:
 
     def is_free_text(self) -> bool:
         """Whether the cells read like something a person wrote."""
-        if max(self.numbers, self.dates, self.links) > 0.5 or self.variety < 0.2 or self.filled < 0.02:
+        if max(self.numbers, self.dates, self.links) > 0.5 or self.variety < 0.2 or self.filled < _FILLED:
             return False
         return (self.spaces >= 2 and self.length >= 12) or self.length >= 40
 
@@ -213,7 +214,7 @@ class _Profile:
             return False
         if self.rank(_LABEL_WORDS + _LAST_LABEL_WORDS) is not None:
             return self.variety <= 0.5 or self.cells <= 50
-        if self.distinct < 2 or self.filled < 0.5:
+        if self.distinct < 2 or self.filled < _FILLED:
             return False
         few = self.distinct <= 50 and self.variety <= 0.2 if self.numbers > 0.5 and self.cells > 20 else self.variety <= 0.5
         return few and not self.is_text_name()
@@ -341,7 +342,7 @@ def _choose_label(profiles: list[_Profile], columns: tuple[str, ...]) -> tuple[s
             fix="name it with --label",
         )
     best = candidates[0]
-    why = "by its name" if _label_order(best)[0] != 1 else "its values repeat"
+    why = "by its name" if _label_order(best)[0] in (0, 2) else "its values repeat"
     reason = f"{best.name!r} ({why}: {count(best.distinct, 'different value')} in {best.cells:,} rows)"
     others = tuple(profile.name for profile in candidates[1:])
     if others:
@@ -350,12 +351,14 @@ def _choose_label(profiles: list[_Profile], columns: tuple[str, ...]) -> tuple[s
 
 
 def _label_order(profile: _Profile) -> tuple[int, float]:
-    """Telling names in their order, then names that tell nothing, the last column first, then priorities."""
+    """Telling names in their order, then names that tell nothing, the last column first, then priorities, then what is mostly blank."""
     rank = profile.rank(_LABEL_WORDS)
     if rank is not None:
         return 0, rank
     last = profile.rank(_LAST_LABEL_WORDS)
-    return (1, -profile.place) if last is None else (2, last)
+    if last is not None:
+        return 2, last
+    return (1 if profile.filled >= _MOSTLY else 3), -profile.place
 
 
 def _with_id_and_time(profiles: list[_Profile], text: tuple[str, ...], label: str | None, reasons: dict[str, str]) -> ColumnChoice:

@@ -25,7 +25,8 @@ def check_missing(patient: Patient) -> list[Finding]:
             "missing_labels",
             "look",
             f"{count(len(rows), 'text')} ({percent(len(rows) / len(labels))}) without a label",
-            "Label them or remove them; few-shot learns from them as what rows like them are called, other recipes leave them out.",
+            "Label them or remove them; where rows have one label each, few-shot learns from them as what rows like them are called, "
+            "other recipes leave them out.",
             rows,
             examples_of(rows, patient.lines, patient.texts),
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -66,7 +67,7 @@ def train_few_shot(  # noqa: PLR0913 - what a training is made of
         known: as for `train_head`.
         refit: as for `train_head`.
     """
-    again = None
+    again, called = None, 0
     if train.multi_hot is None:
         names, labelled = list(label_names or ()), len(train.labels)
         others = [*valid.token_ids, *unlabelled] if unlabelled else []
@@ -80,12 +81,13 @@ def train_few_shot(  # noqa: PLR0913 - what a training is made of
         if unlabelled:
             progress.stage("comparing rows once more", len(train.labels) + len(others))
             after = directions(embed_with(encoder), [*train.token_ids, *others], encoder.settings.width, progress)
-            passes = settings.epochs * len(train.labels)
+            with_label = len(train.labels)
             views = [after, np.concatenate([of_train, of_others])]
             train, again = with_called(train, valid, unlabelled, views, settings.class_weight, progress)
-            epochs = max(_FEWEST_EPOCHS, math.ceil(passes / len(train.labels)))
+            called = len(train.labels) - with_label
+            epochs = max(_FEWEST_EPOCHS, math.ceil(settings.epochs * with_label / len(train.labels)))
             settings = settings.model_copy(update={"epochs": min(settings.epochs, epochs)})
-    return train_head(
+    result = train_head(
         embed_with(encoder),
         head,
         train,
@@ -99,6 +101,7 @@ def train_few_shot(  # noqa: PLR0913 - what a training is made of
         savepoints=savepoints,
         known=known,
     )
+    return replace(result, called=called)
 
 
 def with_called(
@@ -127,6 +130,8 @@ def with_called(
     without, with_others = calls.right(valid.labels)
     outcome = f"of {count(asked, 'held-out row')} {without} would be called rightly without these, {with_others} with them"
     harm = calls.harm(valid.labels)
+    if with_others < without and not harm:
+        outcome += ", which can be chance"
     progress.note(f"{count(len(unlabelled), 'row')} without a label: {outcome}: they are {'left out' if harm else 'learned from too'}")
     if harm:
         return train, None

@@ -129,6 +129,17 @@ def test_named_columns_are_taken_as_they_are():
     assert guess_columns(Chunk(("a,b", "c"), [("x", "y")], [2]), text="a,b", label="c").text == ("a,b",)
 
 
+def test_a_column_that_is_mostly_blank_can_be_the_label_but_comes_last():
+    def assigned(rng, number):
+        return rng.choice(["network", "accounts", "devices"]) if number % 10 == 0 else ""
+
+    rare = table(("message", "assigned_to"), text, assigned, rows=300)
+    assert guess_columns(rare).label == "assigned_to"
+    both = guess_columns(table(("message", "contract", "assigned_to"), text, one_of("fibre", "cable tv", "mobile"), assigned, rows=300))
+    assert both.label == "contract"
+    assert "'assigned_to' could be the label too" in both.reasons["label"]
+
+
 def test_a_named_column_that_is_missing_is_told_with_the_closest():
     sample = table(*FILES[3][:1], *FILES[3][1])
     with pytest.raises(

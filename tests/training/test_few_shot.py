@@ -1,5 +1,7 @@
 """The recipe for few rows a label."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -156,6 +158,29 @@ def test_a_label_with_many_rows_calls_fewer_others_where_rare_labels_count_more(
         return rows.labels[10:].sum(), again[10:].sum()
 
     assert rare("none") < rare(None) < rare("balanced")
+
+
+def test_how_many_rows_without_a_label_were_learned_from_is_known(make_rows, tiny_encoder, monkeypatch):
+    others = make_rows(40, 2).token_ids
+    assert run(make_rows, tiny_encoder)[2].called == 0
+    assert run(make_rows, tiny_encoder, unlabelled=others)[2].called == 36
+    monkeypatch.setattr(few_shot, "call", lambda *given: replace(call(*given), labels=1 - call(*given).by_regression))  # all wrong
+    *_, result, told = run(make_rows, tiny_encoder, unlabelled=others, valid=make_rows(60, 1))
+    assert told.notes[-1].endswith("they are left out")
+    assert result.called == 0
+
+
+def test_fewer_held_out_rows_called_rightly_by_chance_are_told_as_such(make_rows, tiny_encoder, monkeypatch):
+    def one_wrong(views, labels, weights):
+        found = call(views, labels, weights)
+        by_regression = found.by_regression.copy()
+        by_regression[:9] = make_rows(9, 1).labels
+        return replace(found, labels=np.concatenate([[(by_regression[0] + 1) % 3], by_regression[1:]]), by_regression=by_regression)
+
+    monkeypatch.setattr(few_shot, "call", one_wrong)
+    *_, told = run(make_rows, tiny_encoder, unlabelled=make_rows(40, 2).token_ids)
+    outcome = "of 9 held-out rows 9 would be called rightly without these, 8 with them, which can be chance"
+    assert told.notes[-1] == f"40 rows without a label: {outcome}: they are learned from too"
 
 
 def test_rows_without_a_label_are_left_out_where_held_out_rows_speak_against_them():
