@@ -232,7 +232,7 @@ def test_rows_without_a_label_are_left_out_and_every_label_is_learned(encoder_fo
     notes = Notes()
     labels[3], labels[5], labels[20] = (), ("billing", "seldom"), ("seldom", "software")
     classifier = quick(encoder_folder, training={**QUICK, "epochs": 1}, progress=notes).fit(texts, labels)
-    assert any("1 row left out" in note for note in notes.notes)
+    assert any("left out: 1 row without a label" in note for note in notes.notes)
     assert "seldom" in classifier.classes_
 
 
