@@ -37,7 +37,7 @@ from bertcnn.predictor import Predictor, check_texts, load, not_pickled, place_o
 from bertcnn.progress import Progress, Silent
 from bertcnn.refit import Examined, examine, train_and_refit, trial_of
 from bertcnn.reporting import Origin
-from bertcnn.rows import KnownRows, LabelledTexts, different_texts, learning_and_validation, without_label
+from bertcnn.rows import KnownRows, LabelledTexts, different_texts, has_no_label, learning_and_validation
 from bertcnn.saved.bundle import BundleConfig, check_bundle_target, read_bundle, write_bundle
 from bertcnn.saved.engine import engine_in_memory
 from bertcnn.settings import FEW_SHOT_HEAD, FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe, TrainingSettings
@@ -344,10 +344,10 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
         Rows without a label do not count.
         """
-        texts, labels = check_texts(X), list(y)
-        labelled = [row for row, label in enumerate(labels) if not without_label(label)]
-        if len(labelled) < len(labels) == len(texts):
-            X, y = [texts[row] for row in labelled], [labels[row] for row in labelled]  # noqa: N806 - scikit-learn's
+        X, y = check_texts(X), list(y)  # noqa: N806 - scikit-learn's
+        labelled = [row for row, label in enumerate(y) if not has_no_label(label)]
+        if len(labelled) < len(y) == len(X):
+            X, y = [X[row] for row in labelled], [y[row] for row in labelled]  # noqa: N806
             weights = None if sample_weight is None else list(sample_weight)
             sample_weight = None if weights is None else [weights[row] for row in labelled]
         if not self._fitted().multi_label:

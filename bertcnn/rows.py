@@ -57,8 +57,8 @@ class LabelledTexts:
                 f"{len(checked)} texts and {len(names)} labels", expected="a label for each text", fix="pass both from the same rows"
             )
         written = [row for row, text in enumerate(checked) if not is_blank(text)]
-        rows = [row for row in written if not without_label(names[row])]
-        unlabelled = [checked[row] for row in written if without_label(names[row])]
+        rows = [row for row in written if not has_no_label(names[row])]
+        unlabelled = [checked[row] for row in written if has_no_label(names[row])]
         return cls([checked[row] for row in rows], [names[row] for row in rows], rows), unlabelled, len(checked) - len(written)
 
     @property
@@ -191,7 +191,7 @@ def _checked(labels: Sequence[Any]) -> list[Any]:
     return check_label_types(labels)
 
 
-def without_label(label: Any) -> bool:  # noqa: ANN401 - whatever `_checked` let in
+def has_no_label(label: Any) -> bool:  # noqa: ANN401 - whatever `_checked` let in
     """Whether a label is blank, or a text has none of several."""
     return not label if is_set(label) else isinstance(label, str) and is_blank(label)
 

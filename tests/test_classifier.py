@@ -71,6 +71,7 @@ def test_it_learns(fitted):
     half = [label if row % 2 else " " for row, label in enumerate(labels)]
     weights = np.arange(len(texts)) + 1.0
     assert fitted.score(texts, half, weights) == fitted.score(texts[1::2], labels[1::2], weights[1::2])  # blank ones do not count
+    assert fitted.score(iter(texts), iter(labels)) == fitted.score(texts, labels)
     assert list(fitted.classes_) == ["billing", "hardware", "software"]
 
 
