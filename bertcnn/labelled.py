@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +103,7 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     check_bundle_target(Path(out), overwrite)
     table = _read(data, Path(out), progress)
     choice = guess_columns(table, text=text, label=label)
+    table = _complete(table, choice.text, Path(out), progress)
     _explain(choice.reasons, progress)
     texts, cells = _texts(table, choice.text), _label_cells(table, choice)
     separator = choose_separator(cells, multi_label)
@@ -121,15 +122,14 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     labels = sets if separator is not None else ["".join(names) for names in sets]
     held_out, slices = None, slice_columns(table, choice)
     if valid is not None:
-        other = _read(valid, Path(f"{Path(out)}.valid"), progress)
-        _check_columns(other, (*choice.text, str(choice.label)), f"the validation file {str(valid)!r}")
+        other = _read_like(choice, valid, Path(f"{Path(out)}.valid"), "the validation file", progress)
         names = [merged.of(names_in(cell, separator)) for cell in _label_cells(other, choice)]
         held_out = _texts(other, choice.text), names if separator is not None else ["".join(name) for name in names]
         slices = slice_columns(other, choice)
     more: list[str] = []
     if unlabelled is not None:
-        other = _read(unlabelled, Path(f"{Path(out)}.unlabelled"), progress)
-        _check_columns(other, choice.text, f"the file without labels {str(unlabelled)!r}")
+        texts_only = replace(choice, label=None)
+        other = _read_like(texts_only, unlabelled, Path(f"{Path(out)}.unlabelled"), "the file without labels", progress)
         more = _texts(other, choice.text)
     origin = Origin(command, Path(data).name, sha256_of(data), slices)
     columns = Columns(choice.text, choice.label, separator, merged.merged)
@@ -184,6 +184,7 @@ def evaluate_csv(
     if label is None and config.label_column in table.columns:
         label, remembered["label"] = config.label_column, f"{config.label_column!r} (as in training)"
     choice = guess_columns(table, text=text, label=label)
+    table = _complete(table, choice.text, None, progress)
     _explain(choice.reasons | remembered, progress)
     contents, sets = _texts(table, choice.text), [names_in(cell, config.label_separator) for cell in _label_cells(table, choice)]
     places = _usable(contents, sets, progress)
@@ -276,6 +277,7 @@ def labelled_rows(
     progress = progress or Silent()
     table = _read(data, None, progress)
     choice = guess_columns(table, text=text, label=label)
+    table = _complete(table, choice.text, None, progress)
     _explain(choice.reasons, progress)
     separator = choose_separator(table.column(str(choice.label)), multi_label)
     if separator is not None:
@@ -288,30 +290,41 @@ def labelled_rows(
     return [(content, name) for content, name in rows if not is_blank(content) and not is_blank(name)]
 
 
-def _read(data: str | Path, out: Path | None, progress: Progress) -> Table:
-    """A labelled file; rows that cannot be read are told of, and go beside the model where there is one."""
+def _read(data: str | Path, out: Path | None, progress: Progress, required: Sequence[str] = ()) -> Table:
+    """A labelled file; rows that cannot be read go beside the model where there is one."""
     rejects = None if out is None else rejects_of(out)
-    table = read_table(data, rejects=rejects if rejects is not None and rejects.parent.is_dir() else None)
+    table = read_table(data, rejects=rejects if rejects is not None and rejects.parent.is_dir() else None, required=required)
     if table.rejected and rejects is not None and not rejects.exists():  # for want of a folder
         rejects.parent.mkdir(parents=True, exist_ok=True)
-        table = read_table(data, rejects=rejects)
-    if table.remark:
+        table = read_table(data, rejects=rejects, required=required)
+    if table.remark and not required:
         progress.note(table.remark)
-    if table.rejected:
-        where = f"; they and the reasons are in {rejects}" if rejects else ""
-        progress.note(f"{table.rejected} of {len(table) + table.rejected} rows of {str(data)!r} could not be read{where}")
     return table
 
 
-def _check_columns(table: Table, columns: Sequence[str], file: str) -> None:
-    """Refuse a table that lacks one of these."""
-    for column in columns:
+def _complete(table: Table, text_columns: Sequence[str], out: Path | None, progress: Progress) -> Table:
+    """The table without rows that were cut off before their text; how many rows are short or could not be read is told."""
+    if table.is_cut(text_columns):
+        table = _read(table.path, out, progress, text_columns)
+    if table.rejected:
+        where = f"; they and the reasons are in {rejects_of(out)}" if out else ""
+        progress.note(f"{table.rejected} of {len(table) + table.rejected} rows of {str(table.path)!r} could not be read{where}")
+    if table.padded:
+        progress.note(f"{table.padded} of {len(table)} rows of {str(table.path)!r} lack their last cells, which are blank")
+    return table
+
+
+def _read_like(choice: ColumnChoice, data: str | Path, out: Path, role: str, progress: Progress) -> Table:
+    """Another file with the columns of the training file."""
+    table = _read(data, out, progress)
+    for column in (*choice.text, *([choice.label] if choice.label else [])):
         if column not in table.columns:
             raise ColumnError(
-                f"no column {column!r} in {file}",
+                f"no column {column!r} in {role} {str(data)!r}",
                 expected=f"the columns of the training file; found are {list_columns(table.columns)}",
                 fix="give its columns the same names",
             )
+    return _complete(table, choice.text, out, progress)
 
 
 def _explain(reasons: Mapping[str, str], progress: Progress) -> None:

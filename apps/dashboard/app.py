@@ -391,6 +391,8 @@ def tell_findings(report: ScoringReport) -> None:
         st.info(f"{count(report.blank, 'row')} without a text got no label.")
     for wanted, written in report.renamed.items():
         st.info(plain(f"The file has a column {wanted} already: ours is called {written}."))
+    if report.padded:
+        st.info(f"{count(report.padded, 'row')} lacked the last cells, which are blank.")
     if report.rejected and report.rejects is not None:
         st.warning(f"{count(report.rejected, 'row')} could not be read: not in the scored file.")
         with st.expander("Rows that could not be read"):

@@ -16,7 +16,6 @@ import streamlit as st
 from bertcnn.data.columns import guess_text_columns
 from bertcnn.data.label_sets import split_cell
 from bertcnn.data.tables import open_table
-from bertcnn.data.writing import unescape_formula
 from bertcnn.disk.files import output_error
 from bertcnn.errors import ColumnError
 
@@ -129,7 +128,6 @@ def first_rows(
     """
 
     def matches(cell: str, wanted: Collection[str], separator: str | None) -> bool:
-        cell = unescape_formula(cell)
         return cell in wanted if separator is None or not cell else not set(split_cell(cell, separator)).isdisjoint(wanted)
 
     rows: list[tuple[str, ...]] = []
@@ -139,7 +137,7 @@ def first_rows(
             rows += [row for row in chunk.rows if all(matches(row[place], wanted, separator) for place, wanted, separator in chosen)]
             if len(rows) >= ROWS_SHOWN:
                 break
-        return _frame(rows[:ROWS_SHOWN], tuple(map(unescape_formula, reader.columns)))
+        return _frame(rows[:ROWS_SHOWN], reader.columns)
 
 
 def _frame(rows: Sequence[tuple[str, ...]], columns: tuple[str, ...]) -> pd.DataFrame:

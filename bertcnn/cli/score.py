@@ -67,5 +67,7 @@ def score(
         tell(f"Decisions: {decided}.")
     if report.blank:
         tell(f"{count(report.blank, 'row')} without a text got no label.")
+    if report.padded:
+        tell(f"{count(report.padded, 'row')} lacked the last cells, which are blank.")
     if report.rejects is not None:
         tell(f"{count(report.rejected, 'row')} could not be read; the reasons are in {report.rejects}.")

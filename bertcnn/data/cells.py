@@ -15,17 +15,31 @@ _LARGEST_WHOLE = 1e22  # of a card, an order, a phone; above it a float's text h
 
 
 def name_columns(names: Iterable[str]) -> tuple[str, ...]:
-    """Column names that are neither empty nor used twice.
+    """Column names without spaces around them that are neither empty nor used twice.
 
     Example:
         >>> name_columns(["text", " text", ""])
         ('text', 'text_2', 'column_3')
     """
-    given = [name.strip().lstrip("\ufeff") for name in names]
+    return unique_names((name.strip().lstrip("\ufeff") for name in names), "column_{}")
+
+
+def unique_names(names: Iterable[str], unnamed: str = "") -> tuple[str, ...]:
+    """`names` with a number behind each one that was there before.
+
+    Args:
+        names: of columns, in their order.
+        unnamed: what an empty one becomes, with {} for its place; it stays empty by default.
+
+    Example:
+        >>> unique_names(["text", "label", "text", "text_2"])
+        ('text', 'label', 'text_3', 'text_2')
+    """
+    given = list(names)
     columns: dict[str, None] = {}
     used, numbers = set(given), Counter[str]()  # the last number that each name was tried with
     for place, name in enumerate(given, 1):
-        wanted = name or f"column_{place}"
+        wanted = name or unnamed.format(place)
         chosen = wanted
         while chosen in columns or (chosen != name and chosen in used):
             numbers[wanted] = max(numbers[wanted], 1) + 1

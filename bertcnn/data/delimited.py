@@ -7,16 +7,23 @@ never closes but through one limit for the whole process. Neither can take up ag
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from bertcnn.data.formulas import unescape_formula
 from bertcnn.data.lines import LONGEST_LINE, undecodable
 from bertcnn.wording import count
 
 MAX_CELL_CHARACTERS = 1_000_000
 _LONGEST_ROW = 64_000_000  # characters that a quoted cell may run on before its quote counts as broken
+_READ_AGAIN = 2_000_000  # characters that may be read again after broken quotes, a line counting for some more of them ...
+_LINE_WEIGHT = 64
+_SPACES = re.compile(" *+")
+_READ_AGAIN_SHARE = 8  # ... and so many times those that quoted cells have run on over
 
 Row = tuple[int, tuple[str, ...]]
 Reject = Callable[[int, str, str], None]
@@ -59,11 +66,14 @@ class RowReader:
         lines: lines without "\n".
         dialect: how they separate and quote cells.
         reject: told of each row that cannot be read: line, reason, content.
+        as_written: keep the quotes that `formulas.escape_formula` put before cells.
     """
 
-    def __init__(self, lines: Iterable[str], dialect: Dialect, reject: Reject) -> None:
+    def __init__(self, lines: Iterable[str], dialect: Dialect, reject: Reject, *, as_written: bool = False) -> None:
         self._lines = iter(lines)
         self._again: deque[str] = deque()  # lines to be read once more, after a broken quote
+        self._budget = _READ_AGAIN  # so that a file of broken quotes takes linear time
+        self._as_written = as_written
         self._number = 0
         self._reject = reject
         self._dialect = dialect
@@ -85,11 +95,15 @@ class RowReader:
         """
         for line in self._take():
             if line.strip() and not (self._number == 1 and spreadsheet_delimiter(line)):
-                return tuple(self._cells(line, None)[0])
+                cells = self._cells(line, None)[0]
+                return tuple(cells if self._as_written else map(unescape_formula, cells))
         return None
 
     def rows(self, width: int) -> Iterator[Row]:
-        """Every row of `width` cells, with the number of its first line."""
+        """Every row of at most `width` cells, with the number of its first line.
+
+        A row with fewer cells, whose last ones an exporter left out, is given as short as it is. More cells are dropped if they are blank.
+        """
         delimiter, quote = self._dialect.delimiter, self._dialect.quote
         for line in self._take():
             number, text = self._number, line
@@ -105,10 +119,12 @@ class RowReader:
             else:
                 stripped = line.rstrip("\r")
                 cells = stripped.split(delimiter) if delimiter else [stripped]
+            if "'" in text and not self._as_written:
+                cells = [unescape_formula(cell) if cell.startswith("'") else cell for cell in cells]
             if len(cells) == width > 1 and len(text) <= MAX_CELL_CHARACTERS and text.isascii() and "\0" not in text:
                 yield number, tuple(cells)
             elif text.strip():
-                fault = _fault(text, cells, width)
+                fault = _fault(text, cells, width) or (self._swallowed(text, cells, width) if len(cells) < width else None)
                 if fault:
                     self._reject(number, fault, text)
                 else:
@@ -134,16 +150,20 @@ class RowReader:
         cells: list[str] = []
         open_cell: list[str] = []
         taken = [first]
-        length = len(first)
+        length, weight = len(first), 0
         try:
             inside = self._split(first, cells, open_cell, inside=False)
             while inside:
-                line = self._again.popleft() if self._again else next(self._lines, None)
+                is_new = not self._again
+                line = next(self._lines, None) if is_new else self._again.popleft()
                 if line is None:
                     raise BrokenRowError("a quote that is never closed")
                 taken.append(line)
                 length += len(line)
-                if length > _LONGEST_ROW or len(line) > LONGEST_LINE:
+                weight += len(line) + _LINE_WEIGHT
+                if is_new:
+                    self._budget += _READ_AGAIN_SHARE * (len(line) + _LINE_WEIGHT)
+                if length > _LONGEST_ROW or len(line) > LONGEST_LINE or weight > self._budget:
                     raise BrokenRowError(f"a quote that is not closed within {length:,} characters")
                 inside = self._split(line, cells, open_cell, inside=True)
                 if width is not None and len(cells) > 2 * width + 8:  # bounds the work that a file of broken quotes can ask for
@@ -152,6 +172,7 @@ class RowReader:
                 raise BrokenRowError("a quote that is closed only by that of a later row")
         except BrokenRowError:
             self._again.extendleft(reversed(taken[1:]))
+            self._budget = max(0, self._budget - weight)
             raise
         self._number += len(taken) - 1
         return cells, "\n".join(taken)
@@ -166,6 +187,12 @@ class RowReader:
             return not self._split(line, cells, [], inside=False) and len(cells) == width
         except BrokenRowError:
             return False
+
+    def _swallowed(self, text: str, cells: Sequence[str], width: int) -> str | None:
+        """The complaint about a short row whose quote seems to have been closed by that of a later one, if so."""
+        lines = text.split("\n")[1:]
+        found = any(line.count(self._dialect.delimiter) == width - 1 for line in lines) if self._dialect.delimiter else False
+        return wrong_width(cells, width) if found else None
 
     def _split(self, line: str, cells: list[str], open_cell: list[str], *, inside: bool) -> bool:
         """Append the cells of `line`, which starts `inside` the quoted cell `open_cell` or not; tell how it ends."""
@@ -201,9 +228,7 @@ class RowReader:
 
     def _after_spaces(self, text: str, position: int) -> int:
         """Where spaces that stand around a quoted cell end, in a dialect that has them."""
-        while self._dialect.spaced and text.startswith(" ", position):
-            position += 1
-        return position
+        return _SPACES.match(text, position).end() if self._dialect.spaced else position  # type: ignore[union-attr]
 
     def _plain(self, quoted: str) -> str:
         """The text of a quoted cell."""
@@ -218,12 +243,29 @@ def _fault(text: str, cells: Sequence[str], width: int) -> str | None:
         return "nothing but NUL characters"
     if undecodable(text):
         return "bytes that are not text in this encoding"
-    if len(cells) < width or any(cells[width:]):
-        return f"{count(len(cells), 'cell')} where the header has {width:,}"
+    if any(cell.strip() for cell in cells[width:]):
+        return wrong_width(cells, width)
     return long_cell(cells)
+
+
+def wrong_width(cells: Sequence[str], width: int) -> str:
+    """The complaint about a row with another number of cells than the header."""
+    return f"{count(len(cells), 'cell')} where the header has {width:,}"
 
 
 def long_cell(cells: Sequence[str]) -> str | None:
     """The complaint about a cell that is too long, if there is one."""
     longest = max(map(len, cells), default=0)
     return f"a cell of {longest:,} characters, more than {MAX_CELL_CHARACTERS:,}" if longest > MAX_CELL_CHARACTERS else None
+
+
+def as_line(cells: Iterable[str], delimiter: str | None = None) -> str:
+    """`cells` as a line of a delimited file, for the list of rejected rows.
+
+    Example:
+        >>> as_line(["7", "no signal, again"])
+        '7,"no signal, again"'
+    """
+    line = io.StringIO()
+    csv.writer(line, delimiter=delimiter or ",", lineterminator="").writerow(cells)
+    return line.getvalue()

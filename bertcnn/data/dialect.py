@@ -256,8 +256,8 @@ def _score(lines: list[str], dialect: Dialect) -> float:
         return 0.0
     if not header or len(header) < 2:
         return 0.0
-    accepted = sum(1 for _ in reader.rows(len(header)))
-    share = accepted / (accepted + len(rejected)) if accepted + len(rejected) else 1.0
+    fits = [len(cells) == len(header) for _, cells in reader.rows(len(header))]
+    share = sum(fits) / (len(fits) + len(rejected)) if fits or rejected else 1.0
     return (share + 1e-3) * (1 - 1 / len(header))  # a header alone still tells its delimiter
 
 

@@ -13,6 +13,7 @@ from bertcnn.errors import TableError
 Format = Literal["csv", "tsv", "jsonl", "parquet", "xlsx"]
 
 KNOWN_EXTENSIONS = ".csv, .tsv, .jsonl, .ndjson (each also with .gz), .parquet or .xlsx"
+DELIMITED: frozenset[Format | None] = frozenset(("csv", "tsv"))
 HEAD_BYTES = 64
 
 _FORMATS: dict[str, Format] = {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bertcnn.data.cells import MOST_COLUMNS, name_columns, plain_text, well_formed
+from bertcnn.data.cells import MOST_COLUMNS, name_columns, plain_text, unique_names, well_formed
 from bertcnn.data.delimited import MAX_CELL_CHARACTERS, Reject, Row, long_cell
 from bertcnn.data.dialect import find_encoding, sample_bytes
 from bertcnn.data.formats import FileKind
@@ -16,10 +16,18 @@ from bertcnn.errors import TableError
 
 _DEEPEST = 8  # objects in objects that make columns of their own; deeper ones are cells of JSON
 _WIDEST = 1000  # different keys that such objects have at one place, as many as an issue tracker has fields; with more they are data
+_MOST_CELLS = 4_000_000  # of the whole file ...
+_SPARSE = 20  # ... in which one in so many has a value; with more and emptier ones, rare keys are data too
+_MOST_FREQUENT = 100  # keys that have a column if one line in a thousand has them
+_REST = "other_keys"
 
 
 class JsonLinesSource:
-    """One JSON object a line; its columns are the keys of all lines, in order of appearance, those of objects in it as "ticket.body"."""
+    """One JSON object a line; its columns are the keys of all lines, in order of appearance, those of objects in it as "ticket.body".
+
+    Keys beyond the 16,384th have no columns, and neither have rare ones in a file of very many different keys, as where each line has
+    keys of its own: they are together in one cell of JSON, `other_keys`.
+    """
 
     delimiter: str | None = None
     remark: str = ""
@@ -28,25 +36,37 @@ class JsonLinesSource:
         self.encoding: str | None = find_encoding(path, kind, sample_bytes(path, kind.gzipped), encoding)
         self._open: Callable[[], TextFile] = lambda: TextFile(path, kind.gzipped, self.encoding or "utf-8")
         self._keys = _Keys()
-        columns, widest, blank = 0, _WIDEST, True
+        columns, widest, blank, read = 0, _WIDEST, True, 0
         with self._open() as lines:
             for line in lines:
                 blank = blank and not line.strip()
                 found = _json_object(line)
                 if isinstance(found, str):
                     continue
+                read += 1
                 columns += self._keys.learn(found, widest)
                 while columns > MOST_COLUMNS and widest:
                     widest //= 2
                     columns += self._keys.narrow(widest)
-                columns += self._keys.forget(columns - MOST_COLUMNS)
+                if columns > MOST_COLUMNS - self._keys.has_rest:
+                    columns += self._keys.forget(columns - MOST_COLUMNS + 1)
         if not columns:
             raise TableError(
                 f"{str(path)!r} holds {'blank lines only' if blank else 'no line that is a JSON object with keys'}",
                 expected='lines such as {"text": "no signal", "label": "hardware"}',
                 fix="export it as JSON Lines, one object a line, or as .csv",
             )
-        self.columns = name_columns(well_formed(".".join(path)) for path in self._keys.paths())
+        if columns * read > max(_MOST_CELLS, _SPARSE * self._keys.filled()):
+            self._keys.keep_frequent(read)
+        names = [well_formed(".".join(path)) for path in self._keys.paths()]
+        if self._keys.has_rest:
+            self.remark = (
+                f"{str(path)!r} has more different keys than a table can have columns: {len(names):,} have one, "
+                f"all others are together in the column {_REST!r}"
+            )
+            names.append(_REST)
+        self.header = unique_names(names)
+        self.columns = name_columns(self.header)
         self._file = self._open()
 
     def rows(self, reject: Reject) -> Iterator[Row]:
@@ -63,19 +83,16 @@ class JsonLinesSource:
             except ValueError as error:  # a nested number of thousands of digits
                 reject(number, f"invalid JSON: {error}", line)
                 continue
-            fault = long_cell(cells)
-            if not self._keys.below.keys() >= found.keys():
-                fault = f"more than {MOST_COLUMNS:,} different keys in the file"
-            if fault:
+            if fault := long_cell(cells):
                 reject(number, fault, line)
             else:
                 yield number, cells
 
     def _cells(self, found: Mapping[str, Any], line: str) -> tuple[str, ...]:
         """The cells of a row: numbers as they are spelled, lists and objects as JSON with its numbers as numbers."""
-        values = list(self._keys.values(found))
+        values = self._keys.cells(found)
         if any(isinstance(value, list | dict) for value in values):
-            with_numbers = self._keys.values(json.loads(line.lstrip("\ufeff")))
+            with_numbers = self._keys.cells(json.loads(line.lstrip("\ufeff")))
             values = [
                 json.dumps(other, ensure_ascii=False) if isinstance(value, list | dict) else value
                 for value, other in zip(values, with_numbers, strict=True)
@@ -102,15 +119,19 @@ class _Keys:
         below: what was found so far, by key, in order of appearance.
         is_cell: whether some values here are cells: those that are no objects, have no keys, or are kept whole.
         is_whole: whether objects are kept whole here.
+        lines: how many lines have something here.
+        has_rest: whether there are keys beside those `below`, at the root.
     """
 
-    __slots__ = ("below", "depth", "is_cell", "is_whole")
+    __slots__ = ("below", "depth", "has_rest", "is_cell", "is_whole", "lines")
 
     def __init__(self, depth: int = 0) -> None:
         self.depth = depth
         self.below: dict[str, _Keys] = {}
         self.is_cell = False
         self.is_whole = depth > _DEEPEST
+        self.lines = 0
+        self.has_rest = False
 
     def learn(self, found: Mapping[str, Any], widest: int) -> int:
         """Take in the keys of one more object; how many cells more rows have by it, a negative number for fewer.
@@ -124,6 +145,7 @@ class _Keys:
             child = self.below.get(key)
             if child is None:
                 child = self.below[key] = _Keys(self.depth + 1)
+            child.lines += 1
             if child.has_columns(value):
                 more += child.learn(value, widest)
             elif not child.is_cell:
@@ -138,8 +160,32 @@ class _Keys:
         return sum(child.narrow(widest) for child in self.below.values() if child.below)
 
     def forget(self, count: int) -> int:
-        """Drop the last `count` keys, none for a negative number; how many cells more rows have by it."""
+        """Leave the last `count` keys to the rest, none for a negative number; how many cells more rows have by it."""
+        self.has_rest = self.has_rest or count > 0
         return sum(-self.below.popitem()[1].count() for _ in range(count))
+
+    def filled(self) -> int:
+        """How many cells of the file have a value, about."""
+        return self.lines * self.is_cell + sum(child.filled() for child in self.below.values())
+
+    def keep_frequent(self, lines: int) -> None:
+        """Keep rare keys in one cell: of objects in a line by keeping the object whole, at the root in the rest.
+
+        Args:
+            lines: of the file.
+        """
+        for child in self.below.values():
+            child.keep_frequent(lines)
+        if self.depth:
+            if self.below and self.count() * lines > _SPARSE * self.filled():
+                self._keep_whole()
+            return
+        frequent = sorted(self.below, key=lambda key: -self.below[key].lines)[:_MOST_FREQUENT]
+        kept = {key for key in frequent if 1000 * self.below[key].lines >= lines}
+        rare = [key for key, child in self.below.items() if _SPARSE * child.lines < lines and key not in kept]
+        for key in rare:
+            del self.below[key]
+        self.has_rest = self.has_rest or bool(rare)
 
     def count(self) -> int:
         """How many cells a row has for what is here."""
@@ -155,6 +201,13 @@ class _Keys:
             if child.is_cell:
                 yield (key,)
             yield from ((key, *path) for path in child.paths())
+
+    def cells(self, found: Mapping[str, Any]) -> list[Any]:
+        """The values of a line, those of `paths` first."""
+        values = list(self.values(found))
+        if self.has_rest:
+            values.append({key: value for key, value in found.items() if key not in self.below} or None)
+        return values
 
     def values(self, found: Mapping[str, Any]) -> Iterator[Any]:
         """What an object holds for each of `paths`, None where it holds nothing."""

@@ -13,9 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from bertcnn.data.cells import MOST_COLUMNS, name_columns, plain_text, well_formed
-from bertcnn.data.delimited import MAX_CELL_CHARACTERS, BrokenRowError, Reject, Row, RowReader, long_cell
+from bertcnn.data.delimited import MAX_CELL_CHARACTERS, BrokenRowError, Reject, Row, RowReader, as_line, long_cell
 from bertcnn.data.dialect import find_encoding, sample_bytes, sniff
 from bertcnn.data.formats import FileKind
+from bertcnn.data.formulas import unescape_formula
 from bertcnn.data.json_lines import JsonLinesSource
 from bertcnn.data.lines import TextFile, undecodable
 from bertcnn.errors import TableError, one_line
@@ -31,13 +32,14 @@ _LONE_RETURN = re.compile("\r(?!\n)")  # ends lines in files from old Macintoshe
 class RowSource(Protocol):
     """An open file of rows."""
 
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # different names, to choose by
+    header: tuple[str, ...]  # the names as they stand in the file
     encoding: str | None
     delimiter: str | None
     remark: str  # which part of the file is not read, if so
 
     def rows(self, reject: Reject) -> Iterator[Row]:
-        """Every row that can be read, with its line; `reject` hears of the others."""
+        """Every row that can be read, with its line; `reject` hears of the others. A short one lacks its last cells."""
 
     def position(self) -> int:
         """Bytes of the file done."""
@@ -46,7 +48,9 @@ class RowSource(Protocol):
         """Let go of the file."""
 
 
-def open_source(path: Path, kind: FileKind, delimiter: str | None, encoding: str | None, quote: str | None) -> RowSource:
+def open_source(
+    path: Path, kind: FileKind, delimiter: str | None, encoding: str | None, quote: str | None, *, as_written: bool = False
+) -> RowSource:
     """The source for a file that `formats.check_input` has let pass."""
     if kind.format == "parquet":
         return _ParquetSource(path)
@@ -54,7 +58,7 @@ def open_source(path: Path, kind: FileKind, delimiter: str | None, encoding: str
         return _ExcelSource(path)
     if kind.format == "jsonl":
         return JsonLinesSource(path, kind, encoding)
-    return _DelimitedSource(path, kind, delimiter, encoding, quote)
+    return _DelimitedSource(path, kind, delimiter, encoding, quote, as_written)
 
 
 def _unreadable(path: Path, wanted: str, error: Exception) -> TableError:
@@ -68,7 +72,9 @@ class _DelimitedSource:
 
     remark: str = ""
 
-    def __init__(self, path: Path, kind: FileKind, delimiter: str | None, encoding: str | None, quote: str | None) -> None:
+    def __init__(
+        self, path: Path, kind: FileKind, delimiter: str | None, encoding: str | None, quote: str | None, as_written: bool
+    ) -> None:
         blocks = sample_bytes(path, kind.gzipped)
         encoding = find_encoding(path, kind, blocks, encoding)
         sample, newline = _decoded_start(blocks[0], encoding)
@@ -78,12 +84,13 @@ class _DelimitedSource:
         self._file = TextFile(path, kind.gzipped, encoding, newline)
         self._early: list[tuple[int, str, str]] = []
         self._reject: Reject = lambda line, reason, content: self._early.append((line, reason, content))
-        self._reader = RowReader(self._file, dialect, lambda *found: self._reject(*found))
+        self._reader = RowReader(self._file, dialect, lambda *found: self._reject(*found), as_written=as_written)
         try:
-            self.columns = self._header(path)
+            self.header = self._header(path)
         except BaseException:
             self.close()
             raise
+        self.columns = name_columns(map(unescape_formula, self.header) if as_written else self.header)
 
     def _header(self, path: Path) -> tuple[str, ...]:
         try:
@@ -106,7 +113,7 @@ class _DelimitedSource:
                 expected=f"at most {MOST_COLUMNS:,} column names",
                 fix="put the names of the columns into the first line",
             )
-        return name_columns(header)
+        return header
 
     def rows(self, reject: Reject) -> Iterator[Row]:
         self._reject = reject
@@ -146,7 +153,8 @@ class _ParquetSource:
             self._file = pyarrow.parquet.ParquetFile(path)
         except self._errors as error:
             raise _unreadable(path, "Parquet", error) from None
-        self.columns = name_columns(_flat(self._file.schema_arrow.empty_table()).column_names)
+        self.header = tuple(_flat(self._file.schema_arrow.empty_table()).column_names)
+        self.columns = name_columns(self.header)
         self._size, self._done = path.stat().st_size, 0
 
     def rows(self, reject: Reject) -> Iterator[Row]:
@@ -162,7 +170,7 @@ class _ParquetSource:
                     self._done += 1
                     fault = long_cell(row)
                     if fault:
-                        reject(self._done, fault, ", ".join(cell[:40] for cell in row))
+                        reject(self._done, fault, as_line(row))
                     else:
                         yield self._done, row
         except self._errors as error:
@@ -247,7 +255,8 @@ class _ExcelSource:
                 f"{len(header) - named:,} columns without a name right of {one_line(header[named - 1], 40)} in {str(path)!r} are not read"
             )
         self.remark = "; ".join(remarks)
-        self.columns = name_columns(header[: self._width])
+        self.header = tuple(header[: self._width])
+        self.columns = name_columns(self.header)
 
     def rows(self, reject: Reject) -> Iterator[Row]:
         for number, values in self._rows:
@@ -257,7 +266,7 @@ class _ExcelSource:
                 continue
             fault = long_cell(row)
             if fault:
-                reject(number, fault, ", ".join(cell[:40] for cell in row))
+                reject(number, fault, as_line(row))
             else:
                 yield number, row
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from bertcnn.data.delimited import as_line, wrong_width
 from bertcnn.data.formats import Format, check_input
-from bertcnn.data.sources import MAX_CELL_CHARACTERS, RowSource, open_source
-from bertcnn.data.writing import TableWriter, check_output, clean_leftovers, explained
-from bertcnn.disk.files import companion
+from bertcnn.data.rejects import RejectsFile, check_rejects, rejects_of
+from bertcnn.data.sources import MAX_CELL_CHARACTERS, Row, RowSource, open_source
+from bertcnn.data.writing import check_output
 from bertcnn.errors import ColumnError, OutputError, TableError, one_line
 from bertcnn.progress import Progress, Silent
 
@@ -35,8 +36,8 @@ __all__ = [
 
 _CHUNK_CHARACTERS = 16 * 1024**2  # a chunk ends early when its cells hold this much text
 _CELL_CHARACTERS = 8  # that a cell weighs even if it is empty
-_CONTENT_CHARACTERS = 200
-_REJECT_COLUMNS = ("line", "reason", "content_start")
+_PADDED_CELLS = 4_000_000  # that rows may lack, and 20 more for each one that they have; a header of 16,000 names over
+_PADDED_SHARE = 20  # lines of one cell would make a thousand times as much of a file
 
 
 def closest_name(name: str, columns: tuple[str, ...]) -> str | None:
@@ -100,24 +101,41 @@ class Table(Chunk):
 
     Attributes:
         path: the file it came from.
+        header: the names of the columns as they stand in the file, where some may be empty or come twice.
+        padded: rows that lack their last cells in the file; these are blank here.
+        shortest: how many cells the shortest row has in the file.
         rejected: how many rows of the file could not be read.
         remark: which part of the file is not read, such as other sheets of a workbook; mostly empty.
     """
 
     path: Path = field(default=Path())
+    header: tuple[str, ...] = ()
+    padded: int = 0
+    shortest: int = 0
     rejected: int = 0
     remark: str = ""
+
+    def is_cut(self, text_columns: Sequence[str]) -> bool:
+        """Whether there is a row that ends before its text; see `TableReader.require`."""
+        return self.shortest < _cells_up_to(text_columns, self.columns)
+
+
+def _cells_up_to(names: Sequence[str], columns: tuple[str, ...]) -> int:
+    """How many cells a row has at least that reaches one of these columns."""
+    return min((column_position(name, columns) + 1 for name in names), default=0)
 
 
 class TableReader:
     """An open table: `columns` at once, rows in chunks; see `open_table`.
 
     Attributes:
-        columns: the header; a repeated name gets a number ("text_2"), an empty one its place ("column_3").
+        columns: the names of the columns; a repeated one gets a number ("text_2"), an empty one its place ("column_3").
+        header: the names as they stand in the file.
         format: csv, tsv, jsonl, parquet or xlsx.
         encoding: of a text file, None of others.
         delimiter: of a CSV or TSV file, empty if it has one column; None of others.
         accepted: rows read so far.
+        padded: of these, rows that lack their last cells, which are blank here, as exporters leave them out.
         rejected: rows refused so far.
         remark: which part of the file is not read, such as other sheets of a workbook; mostly empty.
         total_bytes: size of the file.
@@ -127,24 +145,37 @@ class TableReader:
         self._path = path
         self._source = source
         self.columns = source.columns
+        self.header = source.header
         self.format = format_name
         self.encoding = source.encoding
         self.delimiter = source.delimiter
         self.remark = source.remark
         self.total_bytes = path.stat().st_size
         self.accepted = 0
+        self.padded = 0
         self.rejected = 0
         self.first_reason = ""  # of the first rejected row
-        self._rejects_path = rejects
-        self._rejects: TableWriter | None = None
+        self._rejects = RejectsFile(rejects)
         self._rows = source.rows(self._reject)
         self._read_to_its_end = False
-        self._peeked: deque[tuple[int, tuple[str, ...]]] = deque()
+        self._shortest = len(self.columns)
+        self._needed = 0  # cells that a row has at least
+        self._padding = _PADDED_CELLS
+        self._peeking = False
+        self._peeked: deque[Row] = deque()
 
     @property
     def position(self) -> int:
         """How many of `total_bytes` have been read, for showing progress."""
         return min(self._source.position(), self.total_bytes)
+
+    def require(self, text_columns: Sequence[str]) -> None:
+        """Reject the rows that end before all of these columns from now on: they were cut off.
+
+        Raises:
+            ColumnError: if one of them is missing.
+        """
+        self._needed = _cells_up_to(text_columns, self.columns)
 
     def chunks(self, rows: int = 4096) -> Iterator[Chunk]:
         """The rest of the table, at most `rows` rows at a time (fewer where cells are long)."""
@@ -193,37 +224,67 @@ class TableReader:
                 expected="at least 1 row below the header",
                 fix="export the table again",
             )
-        return Table(self.columns, rows, line_numbers, self._path, self.rejected, self.remark)
+        return Table(
+            self.columns,
+            rows,
+            line_numbers,
+            path=self._path,
+            header=self.header,
+            padded=self.padded,
+            shortest=self._shortest,
+            rejected=self.rejected,
+            remark=self.remark,
+        )
 
     def peek(self, rows: int = 1000) -> Chunk:
         """The next `rows` rows at most (fewer where cells are long), which `chunks` gives again: to guess columns from."""
-        characters = sum(_size(row) for _, row in self._peeked)
+        characters, width = sum(_size(row) for _, row in self._peeked), len(self.columns)
+        self._peeking = True
         while len(self._peeked) < rows and characters < _CHUNK_CHARACTERS and (found := next(self._read(), None)):
             self._peeked.append(found)
-            characters += _size(found[1])
+            characters += _size(found[1]) + _CELL_CHARACTERS * (width - len(found[1]))
+        self._peeking = False
         seen = list(islice(self._peeked, rows))
-        return Chunk(self.columns, [row for _, row in seen], [line for line, _ in seen])
+        return Chunk(self.columns, [row + ("",) * (width - len(row)) for _, row in seen], [line for line, _ in seen])
 
-    def _next_rows(self) -> Iterator[tuple[int, tuple[str, ...]]]:
+    def _next_rows(self) -> Iterator[Row]:
+        width = len(self.columns)
         while self._peeked:
-            yield self._peeked.popleft()
-        yield from self._read()
+            line, row = self._peeked.popleft()
+            self._rejects.release(before=line)
+            if len(row) == width:
+                yield line, row
+            elif padded := self._padded(line, row):
+                yield line, padded
+        self._rejects.release()
+        for line, row in self._read():
+            if len(row) == width:
+                yield line, row
+            elif padded := self._padded(line, row):
+                yield line, padded
 
-    def _read(self) -> Iterator[tuple[int, tuple[str, ...]]]:
+    def _read(self) -> Iterator[Row]:
         for row in self._rows:
             self.accepted += 1
             yield row
         self._read_to_its_end = True
 
+    def _padded(self, line: int, row: tuple[str, ...]) -> tuple[str, ...] | None:
+        """A short row with blank cells at its end; None if it ends before its text, and so is rejected."""
+        width = len(self.columns)
+        self._padding += _PADDED_SHARE * len(row) - (width - len(row))
+        if len(row) >= self._needed and self._padding >= 0:
+            self.padded += 1
+            self._shortest = min(self._shortest, len(row))
+            return row + ("",) * (width - len(row))
+        self.accepted -= 1
+        self._reject(line, wrong_width(row, width), as_line(row, self.delimiter))
+        return None
+
     def _reject(self, line: int, reason: str, content: str) -> None:
         self.rejected += 1
         self.first_reason = self.first_reason or f"line {line}: {reason}"
-        if self._rejects_path is None:
-            return
-        if self._rejects is None:
-            self._rejects = TableWriter(self._rejects_path, _REJECT_COLUMNS, overwrite=True).__enter__()
-        start = content[:_CONTENT_CHARACTERS].encode("utf-8", "backslashreplace").decode()
-        self._rejects.write([(str(line), reason, start)])
+        (self._rejects.hold if self._peeking else self._rejects.write)(line, reason, content)
 
     def close(self) -> None:
         """Close the file and complete that of rejected rows; without any in the whole table, an earlier one goes."""
@@ -234,12 +295,7 @@ class TableReader:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._source.close()
-        rejects, self._rejects = self._rejects, None
-        if rejects is not None:
-            rejects.__exit__(kind, error, trace)
-        elif error is None and self._rejects_path is not None and self._read_to_its_end and not self.rejected:
-            with explained(self._rejects_path):
-                self._rejects_path.unlink(missing_ok=True)
+        self._rejects.close(kind, error, trace, is_whole=self._read_to_its_end and not self.rejected)
 
 
 def _size(row: Sequence[str]) -> int:
@@ -254,13 +310,15 @@ def open_table(
     encoding: str | None = None,
     quote: str | None = None,
     rejects: str | Path | None = None,
+    as_written: bool = False,
 ) -> TableReader:
     r"""Open a table for reading, in constant memory.
 
     Every cell is text: "NA", "null", "007" and "1e5" stay what they are; a null of JSON, Parquet or Excel is "". Numbers of JSON keep their
     spelling, those of Parquet and Excel become plain text ("7", "0.1"). Blank lines are not rows. Rows that cannot be read are counted and
-    written to `rejects`; accepted + rejected = rows in the file. A CSV row with fewer cells than the header is rejected, since a row that
-    was cut off looks the same as one whose last cells were left out; cells beyond the header's are dropped if all are empty.
+    written to `rejects`; accepted + rejected = rows in the file. The last cells of a CSV row may be left out; they are blank then, and the
+    rows are counted; see `TableReader.require` for rows that were cut off. Cells beyond the header's are dropped if all are blank. The
+    quotes that `formulas.escape_formula` puts before cells of CSV and TSV are removed.
 
     Objects in objects of JSONL, and the fields of Parquet's structures, are columns of their own, named "ticket.body"; lists are JSON, and
     so are objects of JSONL that have more than 1,000 different keys at one place, such as dates.
@@ -273,8 +331,10 @@ def open_table(
         delimiter: what separates cells; found out if not given.
         encoding: any text encoding that Python knows; found out if not given.
         quote: what encloses cells, "" for nothing; found out if not given.
-        rejects: a .csv file for rows that cannot be read, with columns line, reason, content_start; made only if there are any, and
-            complete when the reader is closed. An earlier one is replaced, or removed when the whole table was read.
+        rejects: a .csv file for rows that cannot be read, with columns line, reason, content_start (the row as it stands in the file, of
+            a very long one the first 100,000 characters); made only if there are any, and complete when the reader is closed. An earlier
+            one is replaced, or removed when the whole table was read.
+        as_written: keep the quotes before cells of CSV and TSV.
 
     Raises:
         OutputError: the place for `rejects` cannot be written, or holds another file.
@@ -292,32 +352,9 @@ def open_table(
     path = Path(path)
     kind = check_input(path)
     if rejects is not None:
-        _check_rejects(Path(rejects))
-    source = open_source(path, kind, delimiter, encoding, quote)
+        check_rejects(Path(rejects))
+    source = open_source(path, kind, delimiter, encoding, quote, as_written=as_written)
     return TableReader(path, source, kind.format, None if rejects is None else Path(rejects))
-
-
-def _check_rejects(path: Path) -> None:
-    """Refuse a place for rows that cannot be read where a file stands that is none of those.
-
-    Raises:
-        OutputError: there is one, or the place cannot be written.
-    """
-    check_output(path, overwrite=True)
-    clean_leftovers(path)
-    if path.exists():
-        with path.open("rb") as file:
-            if file.readline(200).strip() != ",".join(_REJECT_COLUMNS).encode():
-                raise OutputError(
-                    f"{str(path)!r}, where rows that cannot be read would go, is another file",
-                    expected="a name that is free, or an earlier list of such rows",
-                    fix="move it away, or choose another name for the output",
-                )
-
-
-def rejects_of(target: Path) -> Path:
-    """Where the rows go that cannot be read of the table, or of the training data, that becomes `target`: beside it."""
-    return companion(target, ".rejects.csv")
 
 
 def check_outcome(source: Path, target: Path, *, overwrite: bool, option: str = "the output") -> None:
@@ -346,11 +383,13 @@ def read_table(
     encoding: str | None = None,
     quote: str | None = None,
     rejects: str | Path | None = None,
+    required: Sequence[str] = (),
 ) -> Table:
-    """A whole table in memory, with at least one row; for the arguments see `open_table`.
+    """A whole table in memory, with at least one row; for the arguments see `open_table` and, of `required`, `TableReader.require`.
 
     Raises:
         TableError: as `open_table`, and if the file has a header only, or if every row was rejected.
     """
     with open_table(path, delimiter=delimiter, encoding=encoding, quote=quote, rejects=rejects) as reader:
+        reader.require(required)
         return reader.whole()

@@ -15,36 +15,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from bertcnn.data.cells import well_formed
-from bertcnn.data.formats import KNOWN_EXTENSIONS, kind_of
+from bertcnn.data.cells import unique_names, well_formed
+from bertcnn.data.formats import DELIMITED, KNOWN_EXTENSIONS, kind_of
+from bertcnn.data.formulas import escape_formula, unescape_formula
 from bertcnn.data.sinks import Sink, open_sink
 from bertcnn.disk.files import DISK_FULL, NAME_CHARACTERS, check_outside_models, check_regular, give_name, sync_folder, try_lock
 from bertcnn.errors import OutputError
 
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+__all__ = ["TableWriter", "check_output", "clean_leftovers", "escape_formula", "explained", "unescape_formula"]
+
 _SCRATCH = ".d"
-
-
-def escape_formula(cell: str) -> str:
-    """`cell` with a leading quote if a spreadsheet would run it: if it starts with = + - @ TAB or CR.
-
-    A cell that has such quotes already gets one more, so that `unescape_formula` restores every cell.
-
-    Example:
-        >>> escape_formula("=1+1"), escape_formula("a=1"), escape_formula("'-5")
-        ("'=1+1", 'a=1', "''-5")
-    """
-    return "'" + cell if _FORMULA.match(cell) else cell
-
-
-def unescape_formula(cell: str) -> str:
-    """What `escape_formula` was given.
-
-    Example:
-        >>> unescape_formula("'=1+1"), unescape_formula("'tis")
-        ('=1+1', "'tis")
-    """
-    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
 def check_output(path: str | Path, overwrite: bool = False) -> None:
@@ -95,9 +75,9 @@ class TableWriter:
 
     Args:
         path: .csv, .tsv, .jsonl or .ndjson (each also with .gz), .parquet or .xlsx.
-        columns: the header.
-        raw: write cells as they are; by default those that a spreadsheet would run as a formula get a leading quote, in all formats, so
-            that a table converted later is as safe as the first one.
+        columns: the header. In JSON Lines and Parquet, which cannot hold a name twice, a repeated one gets a number ("text_2").
+        raw: write cells as they are; by default those of CSV and TSV that a spreadsheet would run as a formula get a leading quote, which
+            reading removes. The other formats hold text as text.
         overwrite: replace an existing file.
 
     Attributes:
@@ -120,7 +100,7 @@ class TableWriter:
         check_output(path, overwrite)
         self._path = Path(path).resolve()
         self._columns = tuple(columns)
-        self._raw, self._overwrite = raw, overwrite
+        self._escapes, self._overwrite = not raw, overwrite
         self._file: _AtomicFile | None = None
         self._sink: Sink | None = None
         self._finished = False
@@ -130,12 +110,13 @@ class TableWriter:
         kind = kind_of(self._path)
         if kind is None:  # a link with a good name to a file with another
             raise OutputError(f"the output links to {str(self._path)!r}", expected=KNOWN_EXTENSIONS, fix="name that file itself")
+        self._escapes = self._escapes and kind.format in DELIMITED
+        columns = unique_names(self._columns) if kind.format in ("jsonl", "parquet") else self._columns
         clean_leftovers(self._path)
         with explained(self._path):
             self._file = _AtomicFile(self._path)
             try:
-                stream = self._file.stream
-                self._sink = open_sink(kind.format, kind.gzipped, stream, self._prepared(self._columns), self._file.scratch)
+                self._sink = open_sink(kind.format, kind.gzipped, self._file.stream, self._prepared(columns), self._file.scratch)
             except BaseException:
                 self._file.discard()
                 raise
@@ -183,7 +164,7 @@ class TableWriter:
             yield self._prepared(row)
 
     def _prepared(self, row: Sequence[str]) -> Sequence[str]:
-        cells = row if self._raw else [escape_formula(cell) for cell in row]
+        cells = [escape_formula(cell) for cell in row] if self._escapes else row
         try:
             "".join(cells).encode()
         except UnicodeEncodeError:  # lone surrogates, which no format can hold

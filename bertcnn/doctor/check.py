@@ -21,7 +21,7 @@ from bertcnn.doctor.leaks import check_marks, check_other_columns
 from bertcnn.doctor.mislabelled import check_label_errors, check_overlap, given_probability, label_errors
 from bertcnn.doctor.multi_label import examine_sets
 from bertcnn.doctor.out_of_fold import FOLDS, mean_embeddings, out_of_fold, truncated_texts
-from bertcnn.doctor.patient import Patient, check_columns, check_rejected, judged_rows, read_patient
+from bertcnn.doctor.patient import Patient, check_columns, check_rejected, check_short, judged_rows, read_patient
 from bertcnn.doctor.report import CheckReport, Finding, by_weight
 from bertcnn.doctor.similar import similar_groups
 from bertcnn.doctor.texts import check_blank, check_characters, check_duplicates, check_lengths, check_markup, check_near_duplicates
@@ -94,7 +94,7 @@ def check_csv(
 def _examine(patient: Patient, fetched: FetchedEncoder, progress: Progress) -> tuple[list[Finding], dict[int, str], np.ndarray, list[str]]:
     """Findings, suggestions, suspicion of each row, and checks left out."""
     progress.stage("comparing texts", 0)
-    findings = check_rejected(patient)
+    findings = [*check_rejected(patient), *check_short(patient)]
     variants = spellings(name for cell in patient.labels or [] for name in patient.names_in(cell))
     names = None if patient.labels is None else [_respelled(patient, cell, variants) for cell in patient.labels]
     repeated, suggestions = check_duplicates(patient, names)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bertcnn.data.columns import free_names
+from bertcnn.data.formats import DELIMITED, kind_of
+from bertcnn.data.formulas import unescape_formula
 from bertcnn.data.writing import TableWriter
 from bertcnn.doctor.patient import Patient
 from bertcnn.doctor.report import Finding
@@ -17,8 +19,9 @@ _BETWEEN = "; "
 def write_fixed(patient: Patient, findings: Iterable[Finding], suggestions: Mapping[int, str], target: Path, overwrite: bool) -> None:
     """Write every row, cell for cell and in its order, with the suggested label and what was found.
 
-    No cell is quoted for spreadsheets, unlike in a scored file: the input's cells are to stay what they are, and ours begin with words of
-    ours or are labels of the input.
+    From CSV to CSV or TSV no cell is quoted for spreadsheets, unlike in a scored file: the input's
+    cells are to stay what they are, and ours begin with words of ours or are labels of the input.
+    From or to another format, cells are quoted or not as everywhere.
 
     Raises:
         OutputError: the disk is full, or the format cannot hold the table.
@@ -27,6 +30,9 @@ def write_fixed(patient: Patient, findings: Iterable[Finding], suggestions: Mapp
     for finding in findings:
         for row, words in finding.rows.items():
             said[row].append(words)
-    given = patient.table.columns
-    with TableWriter(target, (*given, *free_names((SUGGESTED, FINDING), given)), raw=True, overwrite=overwrite) as writer:
-        writer.write((*cells, suggestions.get(row, ""), _BETWEEN.join(said[row])) for row, cells in enumerate(patient.table.rows))
+    table, kind = patient.table, kind_of(target)
+    raw = {patient.facts["format"], kind and kind.format} <= DELIMITED
+    plain = unescape_formula if patient.facts["format"] in DELIMITED and not raw else str
+    columns = (*map(plain, table.header), *free_names((SUGGESTED, FINDING), (*table.columns, *table.header)))
+    with TableWriter(target, columns, raw=raw, overwrite=overwrite) as writer:
+        writer.write((*map(plain, cells), suggestions.get(row, ""), _BETWEEN.join(said[row])) for row, cells in enumerate(table.rows))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from bertcnn.data.columns import ColumnChoice, guess_columns, guess_text_columns, join_texts
+from bertcnn.data.formats import DELIMITED
+from bertcnn.data.formulas import unescape_formula
 from bertcnn.data.label_sets import LabelSet, choose_separator, join_labels, names_in, split_cell
 from bertcnn.data.tables import Chunk, Table, TableReader, column_position, open_table
 from bertcnn.doctor.report import Example, Finding, shortened
@@ -91,21 +92,26 @@ def read_patient(
     """
     with tempfile.TemporaryDirectory(prefix="bertcnn-") as scratch:
         place = rejects or Path(scratch) / "rejects.csv"
-        with open_table(path, rejects=place) as reader:
+        with open_table(path, rejects=place, as_written=True) as reader:
             table = reader.whole(progress)
+        choice = _choose(table, text, label)
+        if table.is_cut(choice.text):
+            with open_table(path, rejects=place, as_written=True) as reader:
+                reader.require(choice.text)
+                table = reader.whole(progress)
         rejected = _first_rejected(place) if reader.rejected else []
     if reader.remark:
         progress.note(reader.remark)
-    choice = _choose(table, text, label)
     for role, reason in choice.reasons.items():
         if role in ("text", "label"):
             progress.note(f"{role}: {reason}")
     places = [column_position(name, table.columns) for name in choice.text]
-    texts = [join_texts(row[place] for place in places) for row in table.rows]
+    plain = unescape_formula if reader.format in DELIMITED else str
+    texts = [join_texts(plain(row[place]) for place in places) for row in table.rows]
     texts = ["" if is_blank(one) else one for one in texts]
     labels, separator = None, None
     if choice.label is not None:
-        labels = ["" if is_blank(name) else name for name in table.column(choice.label)]
+        labels = ["" if is_blank(name) else name for name in map(plain, table.column(choice.label))]
         separator = choose_separator(labels, multi_label)
         if separator is not None:
             labels = [join_labels(split_cell(cell, separator), separator) if cell else "" for cell in labels]
@@ -115,10 +121,8 @@ def read_patient(
 
 
 def _first_rejected(place: Path) -> list[tuple[str, str, str]]:
-    with place.open(newline="", encoding="utf-8") as file:
-        reader = csv.reader(file)
-        next(reader)
-        return [(line, reason, start) for (line, reason, start), _ in zip(reader, range(_EXAMPLES), strict=False)]
+    with open_table(place, delimiter=",", encoding="utf-8", quote='"') as reader:
+        return [(line, reason, start) for line, reason, start in reader.peek(_EXAMPLES).rows]
 
 
 def _choose(table: Chunk, text: str | Sequence[str] | None, label: str | None) -> ColumnChoice:
@@ -172,6 +176,21 @@ def check_rejected(patient: Patient) -> list[Finding]:
             "Correct these lines; training and scoring leave them out too.",
             examples=[Example(int(line), reason, shortened(start)) for line, reason, start in patient.rejected],
             figures={"rejected": rejected},
+        )
+    ]
+
+
+def check_short(patient: Patient) -> list[Finding]:
+    """Rows whose last cells are missing."""
+    if not patient.table.padded:
+        return []
+    return [
+        Finding(
+            "short_rows",
+            "note",
+            f"{count(patient.table.padded, 'row')} with fewer cells than the header: the missing ones are blank",
+            "Nothing, where the program that wrote the file leaves out blank cells at the end of a row.",
+            figures={"short": patient.table.padded},
         )
     ]
 

@@ -31,6 +31,7 @@ _KINDS = (  # of one severity, the weightiest first
     "broken_characters",
     "markup",
     "long_texts",
+    "short_rows",
     "constant_columns",
 )
 _EXAMPLES = 4

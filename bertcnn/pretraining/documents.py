@@ -131,6 +131,7 @@ class DocumentFiles:
         done = 0
         with open_table(path) as table:
             choice = guess_text_columns(table.peek(), text=self.columns)
+            table.require(choice.text)
             self.reading.columns[str(path)] = choice.reasons["text"]
             places = [column_position(name, table.columns) for name in choice.text]
             for chunk in table.chunks():

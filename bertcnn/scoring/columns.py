@@ -6,6 +6,7 @@ import numpy as np
 
 from bertcnn.data.columns import free_names
 from bertcnn.data.label_sets import join_labels
+from bertcnn.data.tables import TableReader
 from bertcnn.explain import because
 from bertcnn.predictor import Predictor
 from bertcnn.scoring.journal import Frame
@@ -15,13 +16,13 @@ from bertcnn.settings import DECISIONS
 class OutputColumns:
     """The columns of the scored file: the input's, then ours under names that are free."""
 
-    def __init__(self, given: tuple[str, ...], predictor: Predictor, probabilities: bool) -> None:
+    def __init__(self, given: TableReader, predictor: Predictor, probabilities: bool) -> None:
         self._predictor, self._probabilities = predictor, probabilities
         shares = [f"p_{label}" for label in predictor.hierarchy.names] if probabilities else []
         wanted = ("predicted_label", "confidence", "decision", "because", *shares)
-        names = free_names(wanted, given)
+        names = free_names(wanted, (*given.columns, *given.header))
         self.renamed = {ours: name for ours, name in zip(wanted, names, strict=True) if ours != name}
-        self.all = (*given, *names)
+        self.all = (*given.header, *names)
         self._none = ("", "", "review:empty", *[""] * (len(names) - 3))
 
     def counts(self, frame: Frame, places: list[int]) -> np.ndarray:

@@ -55,6 +55,7 @@ class ScoringReport:
     Attributes:
         rows: rows written, one for each row read.
         blank: of these, rows without a visible text; they get no label.
+        padded: of these, rows whose last cells are missing in the input, and blank here.
         rejected: rows that could not be read.
         rejects: the file they are in, if there are any.
         labels: how many rows each label was given to.
@@ -73,6 +74,7 @@ class ScoringReport:
     decisions: dict[str, int] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
     text_columns: ColumnChoice = field(default_factory=lambda: ColumnChoice(()))
+    padded: int = 0
     label_separator: str | None = None
     seconds: float = 0.0
 
@@ -166,11 +168,12 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
     progress, state = job.progress, InputState.of(job.source)
     with open_table(job.source, rejects=job.rejects) as reader:
         choice = guess_text_columns(reader.peek(), text=job.text, trained_on=_trained_on(model))
+        reader.require(choice.text)
         if reader.remark:
             progress.note(reader.remark)
         progress.note(f"text: {choice.reasons['text']}")
         predictor = loaded(model, engine=job.engine, auto_precision=job.auto_precision)
-        columns = OutputColumns(reader.columns, predictor, job.probabilities)
+        columns = OutputColumns(reader, predictor, job.probabilities)
         for wanted, written in columns.renamed.items():
             progress.note(f"the input has a column {wanted!r} already: ours is called {written!r}")
         journal.begin(_header(job, state, predictor, choice.text))
@@ -203,6 +206,7 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
         decisions={name: count for name, count in zip(DECISIONS, decisions.tolist(), strict=True) if count},
         renamed=columns.renamed,
         text_columns=choice,
+        padded=reader.padded,
         label_separator=predictor.bundle.config.label_separator,
         seconds=time.perf_counter() - started,
     )

@@ -41,7 +41,7 @@ def test_every_line_belongs_to_one_row_that_is_accepted_rejected_or_blank(lines,
         covered.update(range(line, line + 1 + content.count("\n")))
     for number, line in enumerate(lines, 1):
         assert number in covered or not line.strip() or not line.strip('," \t\r')  # surplus empty cells may be dropped
-    assert all(len(cells) == width for _, cells in got)
+    assert all(len(cells) <= width for _, cells in got)  # of a short row the last ones are blank
 
 
 @given(

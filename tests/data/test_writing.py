@@ -13,8 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bertcnn.data.tables import read_table
-from bertcnn.data.writing import TableWriter, check_output, clean_leftovers, escape_formula, unescape_formula
+from bertcnn.data.cells import unique_names
+from bertcnn.data.formulas import escape_formula, unescape_formula
+from bertcnn.data.tables import open_table, read_table
+from bertcnn.data.writing import TableWriter, check_output, clean_leftovers
 from bertcnn.errors import OutputError
 
 FORMATS = ["a.csv", "a.tsv", "a.jsonl", "a.csv.gz", "a.tsv.gz", "a.ndjson.gz", "a.parquet", "a.xlsx"]
@@ -30,12 +32,68 @@ def write(path, rows, **options):
         writer.write(rows)
 
 
-@pytest.mark.parametrize("cell", ["=1+1", "+1", "-5", "@SUM(A1)", "\tx", "\rx", "=", "-"])
+FORMULAS = ["=1+1", "+A1", "-2+3", "@SUM(A1)", "-1+cmd|' /C calc'!A0", "=", "- item", "@somebody", "-2-3", "-USD5", "--1", "=-5"]
+HIDDEN = ["\t", "\r", "\n", "\r\n", "\0", "\ufeff", "\u200b", "\u200d", "\u2060", "\xad", "\xa0", "\u3000", " ", "   ", "\x0b", "\u202e"]
+
+
+@pytest.mark.parametrize("cell", [*FORMULAS, "\tx", "\rx", "\nx", "\0x"])
 def test_what_a_spreadsheet_would_run_is_escaped(cell):
     assert escape_formula(cell) == "'" + cell
 
 
-@pytest.mark.parametrize("cell", ["", "a=1", "5", " =1", "'tis", "0.5", "NA"])
+@pytest.mark.parametrize("cell", FORMULAS)
+def test_full_width_signs_and_what_cannot_be_seen_hide_no_formula(cell):
+    for sign, wide, small in zip("=+-@", "＝＋－＠", "﹦﹢﹣﹫", strict=True):
+        for other in (wide, small):
+            if cell.startswith(sign):
+                assert escape_formula(other + cell[1:]) == "'" + other + cell[1:]
+    for hidden in HIDDEN:
+        assert escape_formula(hidden + cell) == "'" + hidden + cell
+        assert escape_formula(2 * hidden + "\ufeff" + cell) == "'" + 2 * hidden + "\ufeff" + cell
+
+
+NUMBERS = [
+    "-5",
+    "+1",
+    "-3,5 %",
+    "-12.5e3",
+    "-1.234,56 €",
+    "-$1,234.56",
+    "-€5.00",
+    "-.5",
+    "-1 000",
+    "-5 EUR",
+    "-20 °C",
+    "－５",
+    "−5",
+    "+02:00",
+]
+PHONES = ["+49 30 123456", "+1-555-0100", "+1 (555) 010-0100", "+49 (0)30 123456-0", "+15550100 ext. 5", "+49 30 123456, +49 170 1234567"]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "-",
+        "--",
+        "-----",
+        "@",
+        "+",
+        "-33.8688, 151.2093",
+        "",
+        "a=1",
+        "5",
+        "'tis",
+        "0.5",
+        "NA",
+        "\n",
+        " ",
+        "\ufeff",
+        "2024-01-05",
+        *NUMBERS,
+        *PHONES,
+    ],
+)
 def test_everything_else_stays(cell):
     assert escape_formula(cell) == unescape_formula(cell) == cell
 
@@ -44,16 +102,42 @@ def test_everything_else_stays(cell):
 def test_unescaping_restores_every_cell(cell):
     escaped = escape_formula(cell)
     assert unescape_formula(escaped) == cell
-    assert not escaped.startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert not escaped.startswith("=")
+    assert escape_formula(unescape_formula(escaped)) == escaped
+
+
+def as_written(path):
+    with open_table(path, as_written=True) as reader:
+        return [reader.header, *(row for chunk in reader.chunks() for row in chunk.rows)]
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_formulas_are_escaped_in_every_format_unless_raw(tmp_path, name):
-    rows = [("=cmd()", "-5"), ("plain", "007")]
-    write(tmp_path / name, rows)
-    assert read_table(tmp_path / name).rows == [("'=cmd()", "'-5"), ("plain", "007")]
-    write(tmp_path / name, rows, raw=True, overwrite=True)
-    assert read_table(tmp_path / name).rows == rows
+def test_formulas_are_escaped_in_csv_and_tsv_unless_raw_and_read_as_they_were(tmp_path, name):
+    columns, rows = ("@text", "label"), [("=cmd()", "-5"), ("plain", "007"), ("'=cmd()", "'-5"), ("''tis", "＝1")]
+    quoted = [("'@text", "label"), ("'=cmd()", "-5"), ("plain", "007"), ("''=cmd()", "'-5"), ("''tis", "'＝1")]
+    is_text = name.startswith(("a.csv", "a.tsv"))
+    for raw in (False, True):
+        with TableWriter(tmp_path / name, columns, raw=raw, overwrite=True) as writer:
+            writer.write(rows)
+        assert as_written(tmp_path / name) == (quoted if is_text and not raw else [columns, *rows])
+        if not raw:
+            table = read_table(tmp_path / name)
+            assert (table.columns, table.rows) == (columns, rows)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_name_that_comes_twice_or_is_empty_stays_where_the_format_can_hold_it(tmp_path, name):
+    columns = ("Labels", "", "text ", "Labels", "")
+    with TableWriter(tmp_path / name, columns) as writer:
+        writer.write([("a", "b", "c", "d", "e")])
+    with open_table(tmp_path / name) as reader:
+        assert reader.columns == (
+            ("Labels", "column_2", "text", "Labels_2", "_2")
+            if name.startswith(("a.jsonl", "a.ndjson", "a.parquet"))
+            else ("Labels", "column_2", "text", "Labels_2", "column_5")
+        )
+        assert reader.header == (columns if not name.startswith(("a.jsonl", "a.ndjson", "a.parquet")) else unique_names(columns))
+        assert next(reader.chunks()).rows == [("a", "b", "c", "d", "e")]
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -61,7 +145,7 @@ def test_formulas_are_escaped_in_every_format_unless_raw(tmp_path, name):
 @given(rows=st.lists(st.tuples(CELLS | TRICKY, CELLS | TRICKY), min_size=1, max_size=8))
 def test_any_cells_survive_writing_and_reading(tmp_path, name, rows):
     rows = [(str(number), *row) for number, row in enumerate(rows)]
-    with TableWriter(tmp_path / name, ["id", "text", "label"], raw=True, overwrite=True) as writer:
+    with TableWriter(tmp_path / name, ["id", "text", "label"], overwrite=True) as writer:
         writer.write(rows)
     table = read_table(tmp_path / name)
     assert (table.rows, table.rejected) == (rows, 0)

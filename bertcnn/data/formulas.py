@@ -1,0 +1,64 @@
+r"""Cells that a spreadsheet would run as a formula: quoted where CSV or TSV is written, the quote removed where it is read.
+
+Excel, LibreOffice and Google Sheets run a cell of a CSV file that starts with = + - or @, in a Japanese Excel the full-width forms too, and
+converters skip spaces and characters that cannot be seen before it. The characters are those of OWASP's and ASVS's lists (CSV Injection;
+1.2.10), and all that look like them. Formats with types (Parquet, JSON, Excel's own) hold text as text and need no quoting.
+"""
+
+from __future__ import annotations
+
+import re
+
+_LONGEST_PLAIN = 80  # characters; no number is longer
+_HIDDEN = (
+    r"\s\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
+    r"\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
+)
+_MINUS, _PLUS = "\\-\u2212\ufe63\uff0d", "+\ufe62\uff0b"
+_SIGNS = f"=@\ufe66\ufe6b\uff1d\uff20{_MINUS}{_PLUS}"
+_START = re.compile(rf"'*+(?:[\t\n\r\0]|[{_HIDDEN}]*+[{_SIGNS}])")
+_SHOWN = re.compile(rf"'*+[{_HIDDEN}]*+(.*)", re.DOTALL)
+
+_CURRENCY = "(?:[A-Z]{0,3}[$\xa2-\xa5\u0e3f\u20a0-\u20bf\uff04\uffe1\uffe5])"
+_NUMBER = (
+    rf"[{_MINUS}{_PLUS}] ?(?:{_CURRENCY} ?|[A-Z]{{3}} )?[.,]?\d+(?:[.,'\u2019_ \xa0\u2009\u202f]\d+)*[.,]?(?:[eE][+-]?\d+)?"
+    rf"(?:[ \xa0\u202f]?(?:[%\u2030]|\xb0[CF]?|{_CURRENCY}|[A-Za-z\xb5]{{1,3}}))?"
+)
+_PHONE = rf"[{_PLUS}][ (]{{0,2}}\d(?:[ ()./\u2013-]{{0,3}}\d){{6,17}}(?: ?(?:ext|x)\.? ?\d{{1,6}})?"
+_PLAIN = re.compile(
+    rf"[@{_MINUS}{_PLUS} ./*_~:,;\u2013\u2014]+"  # a dash for "nothing", a line of dashes
+    rf"|{_NUMBER}(?:[,;] ?(?:{_NUMBER}|\d+(?:\.\d+)?))?"  # the second one of a place on earth
+    rf"|[{_MINUS}{_PLUS}]\d{{1,2}}:\d\d(?::\d\d)?"  # of a time zone
+    rf"|{_PHONE}(?: ?[,;/] ?{_PHONE})*"
+)
+
+
+def escape_formula(cell: str) -> str:
+    """`cell` with a leading quote if a spreadsheet would run it: if it starts with = + - @ or their full-width forms.
+
+    They count behind spaces and characters that cannot be seen too, and tabs, line breaks and NUL
+    at the start count like them. Plain numbers and phone numbers stay as they are. A cell that has
+    such quotes already gets one more, so that `unescape_formula` restores every cell.
+
+    Example:
+        >>> escape_formula("=1+1"), escape_formula("a=1"), escape_formula("'=5"), escape_formula("-5"), escape_formula("+49 30 123456")
+        ("'=1+1", 'a=1', "''=5", '-5', '+49 30 123456')
+    """
+    return "'" + cell if _START.match(cell) and _runs(cell) else cell
+
+
+def unescape_formula(cell: str) -> str:
+    """What `escape_formula` was given.
+
+    Example:
+        >>> unescape_formula("'=1+1"), unescape_formula("'tis"), unescape_formula("'-5")
+        ('=1+1', "'tis", "'-5")
+    """
+    return cell[1:] if cell.startswith("'") and _START.match(cell) and _runs(cell) else cell
+
+
+def _runs(cell: str) -> bool:
+    """Whether what stands behind hidden characters is anything but a plain number, a phone number or nothing."""
+    found = _SHOWN.match(cell)
+    shown = found[1].rstrip() if found else ""
+    return bool(shown) and (len(shown) > _LONGEST_PLAIN or not _PLAIN.fullmatch(shown))
