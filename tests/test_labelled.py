@@ -27,10 +27,10 @@ def trained(encoder_folder, tmp_path_factory):
     folder, notes = tmp_path_factory.mktemp("trained"), Notes()
 
     def lines(each):
-        return "".join(f"{text},good morning to you all,{label}\n" for text, label in zip(*tickets(each), strict=True))
+        return "".join(f"7,{text},good morning to you all,{label}\n" for text, label in zip(*tickets(each), strict=True))
 
-    data = write(folder / "data.csv", "subject,body,team\n" + lines(6) + "99\n")
-    valid = write(folder / "valid.csv", "subject,body,team\n" + lines(2) + "77,a,b,c\n88\n")
+    data = write(folder / "data.csv", "id,subject,body,team\n" + lines(6) + "99\n9,new,no label\n")
+    valid = write(folder / "valid.csv", "id,subject,body,team\n" + lines(2) + "77,a,b,c,d\n88\n")
     classifier = quick(encoder_folder, training=ONE_EPOCH, progress=notes)
     report = train_csv(data, folder / "model", classifier, text="subject,body", label="team", valid=valid)
     return folder, notes.notes, report
@@ -38,7 +38,7 @@ def trained(encoder_folder, tmp_path_factory):
 
 def test_rows_that_cannot_be_read_go_beside_the_model_those_for_validation_apart(trained):
     folder, notes, report = trained
-    assert (report.rows, report.metrics["rows"], report.recipe) == (18, 6, "frozen")
+    assert (report.rows, report.metrics["rows"], report.recipe) == (19, 6, "frozen")
     lines = {
         name: [row["line"] for row in csv.DictReader((folder / name).open())] for name in ("model.rejects.csv", "model.valid.rejects.csv")
     }
@@ -46,6 +46,7 @@ def test_rows_that_cannot_be_read_go_beside_the_model_those_for_validation_apart
     told = [note for note in notes if "could not be read" in note]
     assert [note.split(" of ")[0] for note in told] == ["1", "2"]
     assert "model.valid.rejects.csv" in told[1]
+    assert any(note.startswith("1 of 19 rows of ") and note.endswith(" lack their last cells, which are blank") for note in notes)
 
 
 def test_rows_that_cannot_be_read_are_kept_where_the_models_folder_has_to_be_made(encoder_folder, tmp_path):
@@ -211,7 +212,7 @@ def test_a_file_without_labels_is_learned_from_as_rows_are_whose_label_is_blank(
         return bertcnn.load(tmp_path / name).predict_proba(tickets(2)[0]), report.rows
 
     rows = as_csv(*tickets(6))
-    inbox = write(tmp_path / "inbox.csv", "text,sender\nred cable,a\nblue bill,b\n,c\nlost\n")
+    inbox = write(tmp_path / "inbox.csv", "sender,text\na,red cable\nb,blue bill\nc,\nlost\n")
     answers, read = learned("apart", rows, unlabelled=inbox)
     assert read == 18
     np.testing.assert_array_equal(answers, learned("blank", rows + "18,red cable,\n19,blue bill,\n")[0])

@@ -23,7 +23,7 @@ def score(
     auto_precision: AutoPrecision = None,
     raw: Annotated[bool, typer.Option("--raw", help="Do not quote cells that a spreadsheet would run as a formula.")] = False,
     force: Force = False,
-    restart: Annotated[bool, typer.Option("--restart", help="Forget what an interrupted run has answered.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Discard the progress of an interrupted run.")] = False,
     engine: Engine = "auto",
 ) -> None:
     """Classify every row of a file; the output has the input's columns and rows, then ours.

@@ -11,10 +11,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
+from bertcnn.data.cells import well_formed
 from bertcnn.data.formats import Format
 from bertcnn.errors import OutputError, one_line
+
+if TYPE_CHECKING:
+    from bertcnn.data.tables import TableReader
 
 _EXCEL_ROWS = 1_048_575  # below the header
 _EXCEL_COLUMNS = 16_384
@@ -22,6 +26,10 @@ _EXCEL_CELL = 32_767  # UTF-16 units
 _NO_TIME = datetime(1980, 1, 1, tzinfo=UTC)  # what the members of the ZIP archive say too
 _PARQUET_GROUP = 32_768  # rows of a row group
 _PARQUET_CHARACTERS = 32 * 1024**2  # or this much text
+
+
+class FormatLimitError(OutputError):
+    """A table that the output's format cannot hold, however often one tries."""
 
 
 class Sink(Protocol):
@@ -117,7 +125,7 @@ class _ExcelSink:
         import xlsxwriter
 
         if len(columns) > _EXCEL_COLUMNS:
-            raise OutputError(f"{len(columns):,} columns", expected=f"at most {_EXCEL_COLUMNS:,} in Excel", fix="write a .csv file")
+            raise FormatLimitError(f"{len(columns):,} columns", expected=f"at most {_EXCEL_COLUMNS:,} in Excel", fix="write a .csv file")
         self._scratch = scratch
         self._scratch.mkdir(mode=0o700)
         options = {"constant_memory": True, "tmpdir": str(scratch), "strings_to_formulas": False, "strings_to_urls": False}
@@ -131,21 +139,13 @@ class _ExcelSink:
     def write(self, rows: Iterable[Sequence[str]]) -> None:
         for row in rows:
             if self._next > _EXCEL_ROWS:
-                raise OutputError(
-                    f"more than {_EXCEL_ROWS:,} rows",
-                    expected=f"at most {_EXCEL_ROWS:,}, Excel's limit",
-                    fix="write a .csv or .parquet file",
-                )
+                raise _too_many_rows()
             self._write_row(row)
 
     def _write_row(self, row: Sequence[str]) -> None:
         for column, cell in enumerate(row):
-            if len(cell) > _EXCEL_CELL // 2 and len(cell.encode("utf-16-le")) > 2 * _EXCEL_CELL:
-                raise OutputError(
-                    f"row {self._next} has a cell of {len(cell):,} characters, {one_line(cell, 30)}",
-                    expected=f"at most {_EXCEL_CELL:,}, Excel's limit",
-                    fix="write a .csv or .parquet file",
-                )
+            if len(cell) > _EXCEL_CELL // 2:
+                _check_cell(cell, f"row {self._next}")
             self._sheet.write_string(self._next, column, cell)
         self._next += 1
 
@@ -163,6 +163,37 @@ class _ExcelSink:
             with suppress(OSError):
                 handle.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def _too_many_rows() -> FormatLimitError:
+    return FormatLimitError(
+        f"more than {_EXCEL_ROWS:,} rows", expected=f"at most {_EXCEL_ROWS:,}, Excel's limit", fix="write a .csv or .parquet file"
+    )
+
+
+def _check_cell(cell: str, place: str) -> None:
+    """Refuse a cell that Excel cannot hold."""
+    if len(well_formed(cell).encode("utf-16-le")) > 2 * _EXCEL_CELL:
+        raise FormatLimitError(
+            f"{place} has a cell of {len(cell):,} characters, {one_line(cell, 30)}",
+            expected=f"at most {_EXCEL_CELL:,}, Excel's limit",
+            fix="write a .csv or .parquet file",
+        )
+
+
+def check_fits_excel(reader: TableReader) -> None:
+    """Find out, before any work is done, whether an Excel sheet can hold the rows of a table.
+
+    Raises:
+        FormatLimitError: it has too many rows or too long a cell.
+    """
+    for chunk in reader.chunks():
+        if reader.accepted > _EXCEL_ROWS:
+            raise _too_many_rows()
+        for line, row in zip(chunk.line_numbers, chunk.rows, strict=True):
+            for cell in row:
+                if len(cell) > _EXCEL_CELL // 2:
+                    _check_cell(cell, f"line {line} of the input")
 
 
 def open_sink(format_name: Format, gzipped: bool, stream: IO[bytes], columns: Sequence[str], scratch: Path) -> Sink:

@@ -100,7 +100,8 @@ class Answering:
         """The third step: the answers to the different texts, from now on on record.
 
         Raises:
-            OutputError: the record is of other texts, or cannot be written.
+            OtherTextsError: the record is of other texts.
+            OutputError: it cannot be written.
         """
         frame = self._journal.take(len(question.rows), question.digest)
         if frame is None:

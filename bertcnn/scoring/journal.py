@@ -90,7 +90,7 @@ class InputState:
 
 @dataclass(frozen=True)
 class JournalHeader(InputState):
-    """What the answers in a journal depend on; a run with any of these different may not go on with them.
+    """What the answers in a journal depend on; a run with any of these different starts over.
 
     Attributes:
         model: id of the loaded bundle.
@@ -169,10 +169,15 @@ class Frame:
         return cls(rows, digest, places, confidence, decisions, because, kept if probabilities else None)
 
 
+class OtherTextsError(Exception):
+    """The answers on record are to other texts than the input has by now, though its size, time and both ends are the same."""
+
+
 class Journal:
     """The journal of one output, locked while it is open; `.scored.csv.journal` beside `scored.csv`.
 
-    First `begin` says what the answers depend on. Then chunk after chunk `take` gives the answers on record; once it gives None, `append`
+    First `begin` says what the answers depend on; those that depend on anything else are dropped.
+    Then chunk after chunk `take` gives the answers on record; once it gives None, `append`
     puts new ones there. At the end of the `with` block a journal with answers stays, unless `remove` was called.
 
     Args:
@@ -183,8 +188,7 @@ class Journal:
         rows: rows whose answers are on record.
 
     Raises:
-        OutputError: another run holds the lock, the file at this place is no journal, another version of bertcnn wrote it, or nothing can
-            be written there.
+        OutputError: another run holds the lock, the file at this place is no journal, or nothing can be written there.
     """
 
     def __init__(self, output: Path, *, restart: bool = False) -> None:
@@ -193,6 +197,7 @@ class Journal:
         self.rows = 0
         self._taken = 0  # rows
         self._header: dict[str, Any] = {}
+        self._dropped = ""
         self._synced = time.monotonic()
         with explained(self._path):
             self._file = self._open_locked()
@@ -217,24 +222,26 @@ class Journal:
 
     # === The run ===
 
-    def begin(self, header: JournalHeader) -> None:
+    def begin(self, header: JournalHeader) -> str:
         """Say what this run's answers depend on.
 
-        Raises:
-            OutputError: the answers on record depend on something else.
+        Returns:
+            Why answers on record were dropped, in words; nothing where none were.
         """
         given = json.loads(json.dumps(header.to_json()))
+        dropped = self._dropped
         if self.rows:
             changes = [_change(name, self._header.get(name), given[name]) for name in _WORDS if self._header.get(name) != given[name]]
-            if changes:
-                raise self._refusal(f"since then {'; '.join(changes)}")
-            return
-        self._header = given
+            if not changes:
+                return ""
+            dropped = f"an interrupted run has answered {self.rows:,} rows, but since then {'; '.join(changes)}: starting over"
+        self._header, self.rows = given, 0
         with explained(self._output):
             self._file.truncate(0)
             self._file.seek(0)
             self._write(_MAGIC + _record(json.dumps(given).encode()))
             os.fsync(self._file.fileno())
+        return dropped
 
     def take(self, rows: int, digest: bytes) -> Frame | None:
         """The answers on record to the next chunk, or None once all have been taken.
@@ -244,25 +251,18 @@ class Journal:
             digest: of their texts.
 
         Raises:
-            OutputError: the record is of other texts.
+            OtherTextsError: the record is of other texts; none of it is left.
         """
         if self._taken >= self.rows:
             return None
         with explained(self._path):
             frame = self._read_frame()
-        if frame is None or (frame.rows, frame.digest) != (rows, digest):
-            raise self._refusal(f"rows {self._taken + 1:,} to {self._taken + rows:,} of the input are not what they were then")
+            if frame is None or (frame.rows, frame.digest) != (rows, digest):
+                self._file.truncate(0)
+                self.rows = self._taken = 0
+                raise OtherTextsError
         self._taken += rows
         return frame
-
-    def check_all_taken(self) -> None:
-        """Say that the input has ended.
-
-        Raises:
-            OutputError: there are answers to rows that the input does not have.
-        """
-        if self._taken < self.rows:
-            raise self._refusal(f"the input ends after row {self._taken:,}")
 
     def append(self, frame: Frame) -> None:
         """Put the answers to the next chunk on record.
@@ -318,17 +318,13 @@ class Journal:
                 fix="move that file away",
             )
         header = None if restart else self._read_record()
-        if header is None:
-            self._file.truncate(0)
-            return
-        self._header = json.loads(header)
+        self._header = {} if header is None else json.loads(header)
         version = self._header.get("schema_version")
         if version != SCHEMA_VERSION:
-            raise OutputError(
-                f"the interrupted run of {str(self._output)!r} was one of another version of bertcnn (its journal has format {version})",
-                expected=f"a journal of format {SCHEMA_VERSION}",
-                fix="go on with that version, or add --restart to start anew",
-            )
+            if header is not None:
+                self._dropped = f"an interrupted run was one of another version of bertcnn (journal format {version}): starting over"
+            self._file.truncate(0)
+            return
         first = end = self._file.tell()
         for frame in self._frames():
             self.rows += frame.rows
@@ -359,13 +355,6 @@ class Journal:
         rest = memoryview(data)
         while len(rest):
             rest = rest[os.write(self._file.fileno(), rest) :]
-
-    def _refusal(self, what: str) -> OutputError:
-        return OutputError(
-            f"an interrupted run has answered {self.rows:,} rows for {str(self._output)!r}, but {what}",
-            expected="the same input, model and options as then",
-            fix="run it as it was run then to go on from there, or add --restart to start anew",
-        )
 
 
 def _record(payload: bytes) -> bytes:

@@ -16,7 +16,8 @@ import numpy as np
 
 from bertcnn.data.ahead import ahead
 from bertcnn.data.columns import ColumnChoice, guess_text_columns, join_texts
-from bertcnn.data.formats import check_input
+from bertcnn.data.formats import check_input, kind_of
+from bertcnn.data.sinks import FormatLimitError, check_fits_excel
 from bertcnn.data.tables import TableReader, check_outcome, column_position, open_table, rejects_of
 from bertcnn.data.writing import TableWriter, explained
 from bertcnn.engines import EngineName, check_engine
@@ -26,7 +27,7 @@ from bertcnn.progress import Progress, Silent
 from bertcnn.saved.bundle import Bundle
 from bertcnn.scoring.answering import Answering, Question
 from bertcnn.scoring.columns import OutputColumns
-from bertcnn.scoring.journal import Frame, InputState, Journal, JournalHeader
+from bertcnn.scoring.journal import Frame, InputState, Journal, JournalHeader, OtherTextsError
 from bertcnn.settings import DECISIONS, PrecisionTargets
 
 _CHUNK_ROWS = 4096
@@ -101,6 +102,7 @@ def score_csv(  # noqa: PLR0913 - options that callers name
 
     Answers are kept in the hidden file `.<target>.journal` until the output is in place. After a crash, a kill, a full disk or Ctrl-C the
     same call reads the input again, takes those answers, asks the model for the others, and writes the file that an unbroken run writes.
+    With another input, model or options it starts over, and says so.
 
     Args:
         model: a saved model's folder, or a loaded one.
@@ -117,8 +119,7 @@ def score_csv(  # noqa: PLR0913 - options that callers name
 
     Raises:
         TableError: the input cannot be read, no column looks like text, or it was changed while it was being scored.
-        OutputError: the output exists or cannot be written, another run is writing it, or an interrupted run had another input, model or
-            options.
+        OutputError: the output exists or cannot be written, or cannot hold the rows, or another run is writing it.
         BundleError: the model folder is not a model.
         ScoringInterrupted: Ctrl-C, once there are answers to keep.
 
@@ -131,7 +132,14 @@ def score_csv(  # noqa: PLR0913 - options that callers name
     job.check()
     with Journal(job.target, restart=restart) as journal:
         try:
-            return _run(model, job, journal)
+            try:
+                return _run(model, job, journal)
+            except OtherTextsError:
+                job.progress.note("an interrupted run has answered other texts than the input has by now: starting over")
+                return _run(model, job, journal)
+        except FormatLimitError:  # which the same call would meet again
+            journal.remove()
+            raise
         except KeyboardInterrupt:
             if journal.rows:
                 raise ScoringInterrupted(journal.rows) from None
@@ -160,7 +168,11 @@ class _Job:
         """Refuse places that will not do."""
         with explained(self.target):
             check_outcome(self.source, self.target, overwrite=self.overwrite)
-            check_input(self.source)
+            kind = check_input(self.source)
+        target = kind_of(self.target.resolve())
+        if target is not None and target.format == "xlsx" and kind.format != "xlsx":
+            with open_table(self.source) as reader:
+                check_fits_excel(reader)
 
 
 def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringReport:
@@ -176,7 +188,8 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
         columns = OutputColumns(reader, predictor, job.probabilities)
         for wanted, written in columns.renamed.items():
             progress.note(f"the input has a column {wanted!r} already: ours is called {written!r}")
-        journal.begin(_header(job, state, predictor, choice.text))
+        if dropped := journal.begin(_header(job, state, predictor, choice.text)):
+            progress.note(dropped)
         if journal.rows:
             progress.note(f"{journal.rows:,} rows were already answered by an interrupted run: continuing from there")
         started = time.perf_counter()
@@ -189,7 +202,6 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
                 decisions += np.bincount(frame.decisions[question.places], minlength=len(decisions))
                 ours = columns.cells(question.texts, frame)
                 writer.write([row + ours[place] for row, place in zip(question.rows, question.places, strict=True)])
-            journal.check_all_taken()
             writer.finish()
             _check_unchanged(job.source, state, journal)
             reader.close()  # rows that could not be read are in place before the output, and so never missing beside it

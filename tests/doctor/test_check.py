@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bertcnn.data.tables import read_table
+from bertcnn.data.tables import open_table, read_table
 from bertcnn.doctor.check import check_csv
 from bertcnn.errors import ColumnError, LabelError, OutputError, TableError
 
@@ -345,7 +345,8 @@ def test_fix_keeps_every_byte_and_adds_two_columns(look, tmp_path):
     conflict(rows), misspelled(rows), blank(rows)
     rows[20][1], rows[21][1] = '=1+1, "quoted"\nand two lines', "'@home the router, again"
     report = look(rows, fix=tmp_path / "out.csv")
-    fixed = read_table(tmp_path / "out.csv")
+    with open_table(tmp_path / "out.csv", as_written=True) as reader:
+        fixed = reader.whole()
     assert fixed.columns == ("id", "text", "label", "suggested_label", "finding")
     assert [list(row[:3]) for row in fixed.rows] == rows
     write(tmp_path / "again.csv", [row[:3] for row in fixed.rows])
@@ -363,6 +364,33 @@ def test_fix_uses_names_that_are_free_and_any_format(look, tmp_path):
         first = json.loads(file.readline())
     assert list(first) == ["id", "text", "label", "finding", "suggested_label", "bertcnn_finding"]
     assert first["finding"] == "mine"
+
+
+def test_fix_keeps_names_that_come_twice_or_are_empty(look, tmp_path):
+    rows = [[*row[:2], "x", row[2], "y", ""] for row in healthy(10)]
+    look(rows, ("Labels", "text", "", "label", "Labels", " finding"), text="text", label="label", fix=tmp_path / "out.csv")
+    header = (tmp_path / "out.csv").read_text().splitlines()[0]
+    assert header == "Labels,text,,label,Labels, finding,suggested_label,bertcnn_finding"
+
+
+def test_a_formula_that_was_safe_in_another_format_is_quoted_in_csv_and_the_other_way_round(look, encoder_folder, tmp_path):
+    rows = healthy(10)
+    rows[3][1], rows[4][1] = "'=1+1 is what the router says", "@home the router, again"
+    look(rows, fix=tmp_path / "out.jsonl")
+    assert read_table(tmp_path / "out.jsonl").column("text")[3:5] == ["=1+1 is what the router says", "@home the router, again"]
+    path = tmp_path / "in.jsonl"
+    path.write_text("".join(json.dumps(dict(zip(("id", "text", "label"), row, strict=True))) + "\n" for row in rows))
+    check_csv(path, text="text", label="label", encoder=encoder_folder, fix=tmp_path / "out.csv")
+    with open_table(tmp_path / "out.csv", as_written=True) as reader:
+        assert reader.whole().column("text")[3:5] == ["''=1+1 is what the router says", "'@home the router, again"]
+
+
+def test_short_rows_are_a_note_and_cut_ones_are_rejected(tmp_path, encoder_folder):
+    path = write(tmp_path / "data.csv", healthy())
+    path.write_text(path.read_text() + "8\n9,the router is dead again\n")
+    report = check_csv(path, text="text", label="label", encoder=encoder_folder)
+    assert report.finding("short_rows").figures == {"short": 1}
+    assert report.finding("rejected_rows").examples[0].line == 92
 
 
 def test_rows_that_cannot_be_read_are_a_finding_and_kept(tmp_path, encoder_folder):

@@ -142,33 +142,57 @@ def test_restart_forgets_the_answers(inbox, tmp_path):
     assert not told.going_on
 
 
-def test_another_input_model_engine_or_option_is_refused_until_restarted(inbox, tmp_path):
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_another_input_model_engine_or_option_starts_over_and_says_so(inbox, tmp_path, overwrite):
     source, target = Path(shutil.copy2(inbox, tmp_path / "in.csv")), tmp_path / "out.csv"
-    break_off(stub_predictor(), source, target)
-    before = target.with_name(".out.csv.journal").read_bytes()
 
-    def refused(words, predictor=None, **options):
-        with pytest.raises(OutputError, match=f"has answered 8,192 rows for .*{words}.*add --restart to start anew"):
-            score_csv(predictor or stub_predictor(), source, target, **options)
-        assert target.with_name(".out.csv.journal").read_bytes() == before
-        assert not target.exists()
+    def starts_over(words, predictor=None, **options):
+        target.unlink(missing_ok=True)
+        if overwrite:
+            target.write_text("of yesterday")
+        break_off(stub_predictor(), source, target, overwrite=overwrite)
+        told, predictor = Told(), predictor or stub_predictor()
+        score_csv(predictor, source, target, overwrite=overwrite, progress=told, **options)
+        note = next(note for note in told.notes if "starting over" in note)
+        assert re.fullmatch(f"an interrupted run has answered 8,192 rows, but since then .*{words}.*: starting over", note)
+        assert not told.going_on
+        score_csv(predictor, source, tmp_path / "whole.csv", overwrite=True, **options)
+        assert target.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+        assert names(tmp_path) == ["in.csv", "out.csv", "out.csv.rejects.csv", "whole.csv", "whole.csv.rejects.csv"]
 
-    refused("--probabilities changed", probabilities=True)
-    refused("--raw changed", raw=True)
-    refused(r"the text columns changed \('text', now 'id'\)", text="id")
+    starts_over("--probabilities changed", probabilities=True)
     slower, other = stub_predictor(), stub_predictor()
     slower.engine.name = "slow"
-    refused(r"the engine changed \('stub', now 'slow'\)", slower)
+    starts_over(r"the engine changed \('stub', now 'slow'\)", slower)
     other.bundle.tensors["logits/bias"][0] = 1
-    refused("the model changed", other)
-    with source.open("a") as stream:
-        stream.write("1,router\n")
-    refused("the input's size in bytes changed")
-    score_csv(stub_predictor(), source, target, restart=True)
+    starts_over("the model changed", other)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_new_inbox_under_the_same_names_is_scored_after_a_night_that_failed(inbox, tmp_path, overwrite):
+    source, target = Path(shutil.copy2(inbox, tmp_path / "in.csv")), tmp_path / "out.csv"
+    break_off(stub_predictor(), source, target)
+    write_input(source, 9_000, words="today the router is")
+    told = Told()
+    report = score_csv(stub_predictor(), source, target, overwrite=overwrite, progress=told)
+    assert report.rows == 9_000 - 9
+    assert any("the input's size in bytes changed" in note and "starting over" in note for note in told.notes)
     assert names(tmp_path) == ["in.csv", "out.csv", "out.csv.rejects.csv"]
 
 
-def test_an_input_that_only_looks_the_same_is_refused(inbox, tmp_path):
+def test_what_excel_cannot_hold_is_told_before_any_work_and_blocks_no_later_run(inbox, tmp_path):
+    source, target = tmp_path / "in.csv", tmp_path / "out.xlsx"
+    source.write_text(inbox.read_text() + f"1,{'router ' * 5_000}\n")
+    predictor = stub_predictor()
+    with pytest.raises(OutputError, match=rf"line {ROWS + 2} of the input has a cell of 35,000 characters.*Excel's limit"):
+        score_csv(predictor, source, target)
+    assert predictor.engine.asked == 0
+    assert names(tmp_path) == ["in.csv"]
+    shutil.copy2(inbox, source)
+    assert score_csv(stub_predictor(), source, target).rows == ROWS - 17
+
+
+def test_an_input_that_only_looks_the_same_is_answered_anew(inbox, tmp_path):
     source = Path(shutil.copy2(inbox, tmp_path / "in.csv"))
     source.write_text(source.read_text() + "1,router is here\n" * 200_000)  # so that the middle is in neither MiB that is looked at
     break_off(stub_predictor(), source, tmp_path / "out.csv", 25)
@@ -177,9 +201,11 @@ def test_an_input_that_only_looks_the_same_is_refused(inbox, tmp_path):
     place = content.index(b"here", len(content) // 3)
     source.write_bytes(content[:place] + b"lost" + content[place + 4 :])
     os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
-    with pytest.raises(OutputError, match=r"rows 69,633 to 73,728 of the input are not what they were then.*--restart"):
-        score_csv(stub_predictor(), source, tmp_path / "out.csv")
-    assert names(tmp_path) == [".out.csv.journal", "in.csv"]
+    told = Told()
+    score_csv(stub_predictor(), source, tmp_path / "out.csv", progress=told)
+    assert any("answered other texts" in note for note in told.notes)
+    score_csv(stub_predictor(), source, tmp_path / "whole.csv")
+    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
 def test_an_output_that_exists_is_refused_before_the_journal_is_looked_at(inbox, tmp_path):
