@@ -20,8 +20,7 @@ from bertcnn.wording import count
 
 MAX_CELL_CHARACTERS = 1_000_000
 _LONGEST_ROW = 64_000_000  # characters that a quoted cell may run on before its quote counts as broken
-_READ_AGAIN = 2_000_000  # characters that may be read again after broken quotes, a line counting for some more of them ...
-_LINE_WEIGHT = 64
+_READ_AGAIN = 250_000  # characters that may be read again after broken quotes ...
 _SPACES = re.compile(" *+")
 _READ_AGAIN_SHARE = 8  # ... and so many times those that quoted cells have run on over
 
@@ -104,7 +103,8 @@ class RowReader:
 
         A row with fewer cells, whose last ones an exporter left out, is given as short as it is. More cells are dropped if they are blank.
         """
-        delimiter, quote = self._dialect.delimiter, self._dialect.quote
+        delimiter, quote, unescapes = self._dialect.delimiter, self._dialect.quote, not self._as_written
+        behind_delimiter, behind_quote = f"{delimiter}'", f"{quote}'"
         for line in self._take():
             number, text = self._number, line
             if len(line) > LONGEST_LINE:
@@ -119,7 +119,7 @@ class RowReader:
             else:
                 stripped = line.rstrip("\r")
                 cells = stripped.split(delimiter) if delimiter else [stripped]
-            if "'" in text and not self._as_written:
+            if "'" in text and unescapes and (text[0] == "'" or behind_delimiter in text or behind_quote in text):
                 cells = [unescape_formula(cell) if cell.startswith("'") else cell for cell in cells]
             if len(cells) == width > 1 and len(text) <= MAX_CELL_CHARACTERS and text.isascii() and "\0" not in text:
                 yield number, tuple(cells)
@@ -150,20 +150,17 @@ class RowReader:
         cells: list[str] = []
         open_cell: list[str] = []
         taken = [first]
-        length, weight = len(first), 0
+        length, again = len(first), len(self._again)
+        longest = min(_LONGEST_ROW, length + self._budget) if again else _LONGEST_ROW
         try:
             inside = self._split(first, cells, open_cell, inside=False)
             while inside:
-                is_new = not self._again
-                line = next(self._lines, None) if is_new else self._again.popleft()
+                line = self._again.popleft() if self._again else next(self._lines, None)
                 if line is None:
                     raise BrokenRowError("a quote that is never closed")
                 taken.append(line)
                 length += len(line)
-                weight += len(line) + _LINE_WEIGHT
-                if is_new:
-                    self._budget += _READ_AGAIN_SHARE * (len(line) + _LINE_WEIGHT)
-                if length > _LONGEST_ROW or len(line) > LONGEST_LINE or weight > self._budget:
+                if length > longest or len(line) > LONGEST_LINE:
                     raise BrokenRowError(f"a quote that is not closed within {length:,} characters")
                 inside = self._split(line, cells, open_cell, inside=True)
                 if width is not None and len(cells) > 2 * width + 8:  # bounds the work that a file of broken quotes can ask for
@@ -172,7 +169,8 @@ class RowReader:
                 raise BrokenRowError("a quote that is closed only by that of a later row")
         except BrokenRowError:
             self._again.extendleft(reversed(taken[1:]))
-            self._budget = max(0, self._budget - weight)
+            new = sum(map(len, taken[1 + again :]))
+            self._budget = max(0, self._budget + _READ_AGAIN_SHARE * new - (length - len(first)))
             raise
         self._number += len(taken) - 1
         return cells, "\n".join(taken)

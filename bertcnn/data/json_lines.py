@@ -12,6 +12,7 @@ from bertcnn.data.delimited import MAX_CELL_CHARACTERS, Reject, Row, long_cell
 from bertcnn.data.dialect import find_encoding, sample_bytes
 from bertcnn.data.formats import FileKind
 from bertcnn.data.lines import LONGEST_LINE, TextFile, undecodable
+from bertcnn.data.mixed_encoding import utf_8_remark
 from bertcnn.errors import TableError
 
 _DEEPEST = 8  # objects in objects that make columns of their own; deeper ones are cells of JSON
@@ -30,11 +31,14 @@ class JsonLinesSource:
     """
 
     delimiter: str | None = None
-    remark: str = ""
 
     def __init__(self, path: Path, kind: FileKind, encoding: str | None) -> None:
-        self.encoding: str | None = find_encoding(path, kind, sample_bytes(path, kind.gzipped), encoding)
-        self._open: Callable[[], TextFile] = lambda: TextFile(path, kind.gzipped, self.encoding or "utf-8")
+        blocks = sample_bytes(path, kind.gzipped)
+        found_encoding = find_encoding(path, kind, blocks, encoding)
+        self.encoding: str | None = found_encoding
+        self.remark = "" if encoding else utf_8_remark(str(path), blocks, found_encoding)
+        is_mixed = bool(self.remark)
+        self._open: Callable[[], TextFile] = lambda: TextFile(path, kind.gzipped, found_encoding, is_mixed=is_mixed)
         self._keys = _Keys()
         columns, widest, blank, read = 0, _WIDEST, True, 0
         with self._open() as lines:
@@ -60,10 +64,8 @@ class JsonLinesSource:
             self._keys.keep_frequent(read)
         names = [well_formed(".".join(path)) for path in self._keys.paths()]
         if self._keys.has_rest:
-            self.remark = (
-                f"{str(path)!r} has more different keys than a table can have columns: {len(names):,} have one, "
-                f"all others are together in the column {_REST!r}"
-            )
+            told = f"{str(path)!r} has more different keys than a table can have columns: {len(names):,} have one, "
+            self.remark += f"{'; ' * is_mixed}{told}all others are together in the column {_REST!r}"
             names.append(_REST)
         self.header = unique_names(names)
         self.columns = name_columns(self.header)

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from bertcnn.data.mixed_encoding import LineDecoder
 from bertcnn.errors import TableError
 
 LONGEST_LINE = 4_000_000  # characters; of a longer line only the start is kept
@@ -29,14 +30,16 @@ class TextFile:
         gzipped: whether it is compressed.
         encoding: a text encoding of Python.
         newline: what ends a line, "\n" (a "\r" before it stays) or "\r".
+        is_mixed: whether lines that are valid in UTF-8 are in UTF-8 all the same.
     """
 
-    def __init__(self, path: Path, gzipped: bool, encoding: str, newline: str = "\n") -> None:
+    def __init__(self, path: Path, gzipped: bool, encoding: str, newline: str = "\n", *, is_mixed: bool = False) -> None:
         self._path = path
         self._file = path.open("rb")
         self._stream: IO[bytes] = gzip.GzipFile(fileobj=self._file) if gzipped else self._file  # type: ignore[assignment]
         self._encoding = encoding
         self._newline = newline
+        self._is_mixed = is_mixed
         self._lines = self._split()
 
     def position(self) -> int:
@@ -75,7 +78,7 @@ class TextFile:
 
     def _decoded(self) -> Iterator[str]:
         errors = "surrogatepass" if re.match("utf[-_]?(16|32)", self._encoding, re.IGNORECASE) else "surrogateescape"
-        decoder = codecs.getincrementaldecoder(self._encoding)(errors)
+        decoder = LineDecoder(self._encoding, errors) if self._is_mixed else codecs.getincrementaldecoder(self._encoding)(errors)
         while True:
             block = read_block(self._stream, self._path, _BLOCK)
             try:

@@ -19,6 +19,7 @@ from bertcnn.data.formats import FileKind
 from bertcnn.data.formulas import unescape_formula
 from bertcnn.data.json_lines import JsonLinesSource
 from bertcnn.data.lines import TextFile, undecodable
+from bertcnn.data.mixed_encoding import utf_8_remark
 from bertcnn.errors import TableError, one_line
 
 __all__ = ["MAX_CELL_CHARACTERS", "Reject", "Row", "RowSource", "open_source"]
@@ -70,18 +71,17 @@ def _unreadable(path: Path, wanted: str, error: Exception) -> TableError:
 class _DelimitedSource:
     """CSV and TSV."""
 
-    remark: str = ""
-
     def __init__(
         self, path: Path, kind: FileKind, delimiter: str | None, encoding: str | None, quote: str | None, as_written: bool
     ) -> None:
         blocks = sample_bytes(path, kind.gzipped)
-        encoding = find_encoding(path, kind, blocks, encoding)
+        given, encoding = encoding, find_encoding(path, kind, blocks, encoding)
+        self.remark = "" if given else utf_8_remark(str(path), blocks, encoding)
         sample, newline = _decoded_start(blocks[0], encoding)
         dialect = sniff(sample, kind.format == "tsv", delimiter, quote)
         self.encoding: str | None = encoding
         self.delimiter: str | None = dialect.delimiter
-        self._file = TextFile(path, kind.gzipped, encoding, newline)
+        self._file = TextFile(path, kind.gzipped, encoding, newline, is_mixed=bool(self.remark))
         self._early: list[tuple[int, str, str]] = []
         self._reject: Reject = lambda line, reason, content: self._early.append((line, reason, content))
         self._reader = RowReader(self._file, dialect, lambda *found: self._reject(*found), as_written=as_written)

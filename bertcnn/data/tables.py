@@ -240,7 +240,8 @@ class TableReader:
         """The next `rows` rows at most (fewer where cells are long), which `chunks` gives again: to guess columns from."""
         characters, width = sum(_size(row) for _, row in self._peeked), len(self.columns)
         self._peeking = True
-        while len(self._peeked) < rows and characters < _CHUNK_CHARACTERS and (found := next(self._read(), None)):
+        while len(self._peeked) < rows and characters < _CHUNK_CHARACTERS and (found := next(self._rows, None)):
+            self.accepted += 1
             self._peeked.append(found)
             characters += _size(found[1]) + _CELL_CHARACTERS * (width - len(found[1]))
         self._peeking = False
@@ -257,16 +258,12 @@ class TableReader:
             elif padded := self._padded(line, row):
                 yield line, padded
         self._rejects.release()
-        for line, row in self._read():
-            if len(row) == width:
-                yield line, row
-            elif padded := self._padded(line, row):
-                yield line, padded
-
-    def _read(self) -> Iterator[Row]:
-        for row in self._rows:
+        for found in self._rows:
             self.accepted += 1
-            yield row
+            if len(found[1]) == width:
+                yield found
+            elif padded := self._padded(*found):
+                yield found[0], padded
         self._read_to_its_end = True
 
     def _padded(self, line: int, row: tuple[str, ...]) -> tuple[str, ...] | None:

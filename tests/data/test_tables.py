@@ -293,6 +293,24 @@ def test_one_broken_line_does_not_change_the_encoding(tmp_path, encoding, texts)
         assert reader.encoding == encoding
 
 
+@pytest.mark.parametrize("name", ["in.csv", "in.jsonl", "in.csv.gz"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_lines_in_utf_8_among_others_are_read_as_what_they_are_and_told(tmp_path, name, newline):
+    texts = [f"Zug fällt aus, schöne Grüße {row}" if row % 3 else f"Café fermé — à bientôt {row}" for row in range(30)]
+    lines = [json.dumps({"text": text, "n": row}, ensure_ascii=False) for row, text in enumerate(texts)]
+    if "csv" in name:
+        lines = ["text;n", *(f"{text};{row}" for row, text in enumerate(texts))]
+    content = b"".join((line + newline).encode("utf-8" if "—" in line else "latin-1") for line in lines)
+    with open_table(save(tmp_path, gzip.compress(content) if name.endswith("gz") else content, name)) as reader:
+        assert [row for chunk in reader.chunks() for row in chunk.rows] == [(text, str(row)) for row, text in enumerate(texts)]
+    assert (reader.encoding, reader.rejected) == ("cp1252", 0)
+    assert "of 30 lines with accents looked at" in reader.remark
+    assert "10 are UTF-8 and the others cp1252" in reader.remark
+    with open_table(tmp_path / name, encoding="latin-1") as reader:
+        next(reader.chunks())
+    assert reader.remark == ""
+
+
 def test_a_file_with_old_macintosh_line_ends_is_no_single_line(tmp_path):
     lines = ["text,label", *[f"café {row},été" for row in range(100)]]
     content = "\r".join(lines).encode("utf-8").replace("café 50".encode(), b"caf\xe9 50")

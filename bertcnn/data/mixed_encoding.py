@@ -1,0 +1,54 @@
+"""Files of which some lines are UTF-8 and others are not, as where two programs have appended to one log."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from bertcnn.wording import count
+
+_ONE_BYTE = re.compile(r"cp125\d|latin-1|koi8_r")  # of Asia's encodings, short texts may be valid UTF-8 by chance
+_LONGEST = 16_000_000  # bytes of a line that are kept until its end
+
+
+def utf_8_remark(path: str, blocks: list[bytes], encoding: str) -> str:
+    """That some lines are read as UTF-8 and the others in the encoding found; nothing where all are alike.
+
+    Args:
+        path: of the file.
+        blocks: parts of it.
+        encoding: in which most of its lines with non-ASCII bytes seem to be.
+    """
+    if not _ONE_BYTE.fullmatch(encoding):
+        return ""
+    lines = [line for block in blocks for line in block.splitlines() if not line.isascii()]
+    valid = sum(_decoded(line, "") is not None for line in lines)
+    if not valid:
+        return ""
+    return (
+        f"of {count(len(lines), 'line')} with accents looked at in {path!r}, {valid:,} are UTF-8 and the others {encoding}: "
+        "each line is read as what it is"
+    )
+
+
+class LineDecoder(codecs.IncrementalDecoder):
+    """Decodes each line as UTF-8 if it is valid, else in another encoding."""
+
+    def __init__(self, encoding: str, errors: str) -> None:
+        super().__init__(errors)
+        self._encoding = encoding
+        self._rest = b""
+
+    def decode(self, data: bytes, final: bool = False) -> str:  # type: ignore[override]
+        """The text of all lines that end in `data`, and of the rest if it is the last."""
+        lines = (self._rest + data).splitlines(keepends=True)
+        self._rest = b"" if final or not lines or len(lines[-1]) > _LONGEST else lines.pop()
+        return "".join(_decoded(line, self._encoding, self.errors) or "" for line in lines)
+
+
+def _decoded(line: bytes, encoding: str, errors: str = "strict") -> str | None:
+    """A line as UTF-8, else in the other encoding, if there is one."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return line.decode(encoding, errors) if encoding else None
