@@ -21,7 +21,7 @@ import xlsxwriter
 from streamlit.runtime.scriptrunner import StopException
 from streamlit.testing.v1 import AppTest
 
-from bertcnn.data.tables import read_table
+from bertcnn.data.tables import open_table, read_table
 from bertcnn.data.writing import TableWriter
 from bertcnn.models.classifier import build_classifier
 from bertcnn.models.weights import extract
@@ -317,7 +317,10 @@ def test_a_file_is_scored_shown_and_written_in_its_own_format(app, tmp_path, nam
     assert scored_file(app).name == f"scored-{name}"
     written = read_table(scored_file(app))
     assert written.columns == ("id", "text", "predicted_label", "confidence", "decision", "because")
-    assert written.rows[2][1] == "'=1+1"  # a spreadsheet would run it
+    assert written.rows[2][1] == "=1+1"
+    is_text = name.startswith(("in.csv", "in.tsv"))  # where a spreadsheet would run it
+    with open_table(scored_file(app), as_written=True) as reader:
+        assert next(reader.chunks()).rows[2][1] == ("'=1+1" if is_text else "=1+1")
 
 
 def test_probabilities_are_written_on_request(app):
@@ -395,13 +398,14 @@ def test_a_model_that_answers_nothing_says_why(tmp_path, monkeypatch):
 
 
 def test_blank_refused_and_renamed_are_told(app):
-    upload(app, "in.csv", "text,confidence\nmy bill,high\n ,low\nonly one cell\n")
+    upload(app, "in.csv", "text,confidence\nmy bill\n ,low\none,cell,too many\n")
     press(app, "Score the file")
     assert "2 rows scored" in said(app.success)
     assert "1 row without a text" in said(app.info)
     assert "column confidence already: ours is called bertcnn_confidence" in said(app.info)
     assert "1 row could not be read" in said(app.warning)
-    assert list(app.dataframe[1].value["content_start"]) == ["only one cell"]
+    assert list(app.dataframe[1].value["content_start"]) == ["one,cell,too many"]
+    assert "1 row lacked the last cells" in said(app.info)
     app.multiselect[1].set_value([""]).run()
     assert list(app.dataframe[-1].value["confidence"]) == ["low"]
 

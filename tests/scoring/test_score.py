@@ -1,6 +1,7 @@
 """Scoring a file, evaluating on one, and training from one."""
 
 import csv
+import gzip
 import json
 import shutil
 import tracemalloc
@@ -131,6 +132,24 @@ def test_an_output_that_appears_meanwhile_is_kept(predictor, tmp_path):
     assert (tmp_path / "out.csv").read_text() == "precious\n"
     score_csv(predictor, source, tmp_path / "out.csv", overwrite=True)
     assert len(read_table(tmp_path / "out.csv")) == 4
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.csv.gz"])
+def test_a_scored_file_scored_again_keeps_every_byte_and_can_be_evaluated(predictor, tmp_path, name):
+    lines = ["@id,text,,note,text ", "+49 30 123456,=router,-5,'=1,＝a", '\'-7,@bill please,-,\ufeff@x,"\n=b"']
+    source = write(tmp_path / "in.csv", "\n".join(lines) + "\n")
+    first, again = tmp_path / name, tmp_path / f"again{name[3:]}"
+    score_csv(predictor, source, first, text="text")
+    score_csv(predictor, first, again, text="text")
+    mark = "\t" if "tsv" in name else ","
+    opened = gzip.open if name.endswith("gz") else open
+    with opened(first, "rt", newline="", encoding="utf-8") as one, opened(again, "rt", newline="", encoding="utf-8") as two:
+        once, twice = list(csv.reader(one, delimiter=mark)), list(csv.reader(two, delimiter=mark))
+    assert [row[:9] for row in twice] == once
+    assert once[0][:5] == ["'@id", "text", "", "note", "text "]
+    assert once[1][:5] == ["+49 30 123456", "'=router", "-5", "'=1", "'＝a"]
+    assert once[2][:5] == ["'-7", "'@bill please", "-", "'\ufeff@x", "'\n=b"]
+    assert evaluate_csv(predictor, first, text="text", label="predicted_label").accuracy == 1.0
 
 
 def test_raw_leaves_formulas(predictor, tmp_path):
