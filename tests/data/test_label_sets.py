@@ -35,9 +35,13 @@ def test_combinations_are_found(separator):
     assert choose_separator(combinations(separator)) == separator.strip()
 
 
-def test_json_lists_are_found_whatever_their_share():
-    assert choose_separator([json.dumps([name]) for name in TEAMS]) == LISTS
+def test_lists_are_found_whatever_their_share_and_lists_of_one_are_single_labels():
+    lists = [json.dumps([name]) for name in TEAMS]
+    assert choose_separator([*lists, '["billing", "network"]']) == LISTS
+    assert choose_separator(lists) is None
+    assert choose_separator(lists, LISTS) == LISTS
     assert choose_separator(['["billing"]', "network"]) is None
+    assert choose_separator(['{"choices": ["billing", "network"]}'] * 2 + ["network"] * 90) == LISTS  # one choice is a plain cell
 
 
 @pytest.mark.parametrize(
