@@ -18,18 +18,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
+from bertcnn.accuracy import accuracy
 from bertcnn.attribution import AttentionMaps, Attribution, attention_weights, attribute
 from bertcnn.data.label_names import label_text
-from bertcnn.data.label_sets import LabelSet, is_set, separator_for
-from bertcnn.data.labels import checked_labels
-from bertcnn.data.same_labels import KnownLabels
+from bertcnn.data.label_sets import separator_for
 from bertcnn.engines import EngineName, check_engine
 from bertcnn.engines.keras_engine import classifier_of
 from bertcnn.engines.openvino_engine import token_embeddings
 from bertcnn.engines.openvino_graph import encoder_graph
-from bertcnn.errors import LabelError, SettingsError, one_line
+from bertcnn.errors import SettingsError, one_line
 from bertcnn.evaluation.decisions import check_targets
-from bertcnn.evaluation.metrics import describe_unknown
 from bertcnn.evaluation.out_of_scope import rows_to_know
 from bertcnn.explain import Explanation
 from bertcnn.hierarchy import check_levels, describe_levels
@@ -41,7 +39,7 @@ from bertcnn.predictor import Predictor, check_texts, load, not_pickled, place_o
 from bertcnn.progress import Progress, Silent
 from bertcnn.refit import Examined, examine, train_and_refit, trial_of
 from bertcnn.reporting import Origin
-from bertcnn.rows import KnownRows, LabelledTexts, different_texts, has_no_label, learning_and_validation
+from bertcnn.rows import KnownRows, LabelledTexts, different_texts, learning_and_validation
 from bertcnn.saved.bundle import BundleConfig, check_bundle_target, read_bundle, write_bundle
 from bertcnn.saved.engine import engine_in_memory
 from bertcnn.settings import FEW_SHOT_HEAD, FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe, TrainingSettings
@@ -372,33 +370,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         Raises:
             LabelError: there are no rows with a label, or not as many labels as texts.
         """
-        predictor = self._fitted()
-        texts, given = check_texts(X), checked_labels(y, several=predictor.multi_label)
-        weights = np.ones(len(given)) if sample_weight is None else np.asarray(list(sample_weight), float)
-        if not len(texts) == len(given) == len(weights):
-            raise LabelError(
-                f"{len(texts)} texts, {len(given)} labels and {len(weights)} weights", expected="as many of each", fix="pass the same rows"
-            )
-        rows = [row for row, label in enumerate(given) if not has_no_label(label)]
-        if not rows:
-            raise LabelError("0 rows with a label", expected="at least 1", fix="pass labelled rows")
-        known = KnownLabels(predictor.labels)
-        actual = [self._names_of(given[row], known) for row in rows]
-        unknown = describe_unknown(predictor.labels, actual)
-        if unknown:
-            (self.progress or Silent()).note(unknown)
-        predicted = predictor.predict([texts[row] for row in rows])
-        right = [set(own) == set(found if is_set(found) else [found]) for own, found in zip(actual, predicted, strict=True)]
-        return float(np.average(right, weights=weights[rows]))
-
-    def _names_of(self, label: Any, known: KnownLabels) -> LabelSet:  # noqa: ANN401 - whatever `checked_labels` let in
-        """What the model calls a label, or all labels of a row."""
-        kind = self.classes_.dtype.kind
-        if kind == "b" and label in (0, 1):
-            label = bool(label)
-        elif kind in "iu" and isinstance(label, bool | np.bool_):
-            label = int(label)
-        return tuple(sorted({known.spelled(str(name)) for name in (label if is_set(label) else [label])}))
+        return accuracy(self._fitted(), X, y, sample_weight, kind=self.classes_.dtype.kind, progress=self.progress or Silent())
 
     def explain(
         self,

@@ -148,7 +148,8 @@ def ancestors(label: str, separator: str = LEVELS) -> list[str]:
         >>> ancestors("a > b > c"), ancestors("a/b", "/")
         (['a', 'a > b'], ['a'])
     """
-    found, place = [], label.find(separator)
+    found: list[str] = []
+    place = label.find(separator)
     while place >= 0:
         name, rest = label[:place].rstrip(), label[place + len(separator) :].lstrip()
         if name and rest and name not in found[-1:]:

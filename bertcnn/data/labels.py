@@ -42,19 +42,24 @@ def _as_list(labels: Any) -> list[Any]:  # noqa: ANN401 - lists, arrays, columns
     columns = getattr(labels, "columns", None)
     if columns is not None and hasattr(labels, "to_numpy"):
         values = labels.to_numpy()
-        return list(values) if values.shape[1] == 1 else _indicated(values, [str(name) for name in columns])
+        return _one_column(values) if values.shape[1] == 1 else _indicated(values, [str(name) for name in columns])
     if hasattr(labels, "to_pylist"):  # PyArrow, whose items are no strings
         return list(labels.to_pylist())
-    if isinstance(labels, str) or not isinstance(labels, Iterable) or getattr(labels, "ndim", 1) not in (1, 2):
-        return check_label_types(labels)
-    found = list(labels)
-    if getattr(labels, "ndim", 1) == 2 and getattr(labels, "dtype", np.dtype(object)).kind in "biuf" and np.shape(labels)[1] > 1:
+    axes = getattr(labels, "ndim", 1)
+    if isinstance(labels, str) or not isinstance(labels, Iterable) or axes not in (1, 2):
+        return check_label_types(labels)  # type: ignore[arg-type]
+    if isinstance(labels, np.ndarray) and axes == 2 and labels.shape[1] > 1 and labels.dtype.kind in "biuf":
         raise LabelError(
-            f"labels of shape {np.shape(labels)} and type {labels.dtype}",  # type: ignore[attr-defined]
+            f"labels of shape {labels.shape} and type {labels.dtype}",
             expected="a label for each text, or a list of the names of its labels",
             fix="give the names, or a table whose columns are named after the labels",
         )
-    return found
+    return _one_column(labels) if axes == 2 and np.shape(labels)[1] == 1 else list(labels)  # type: ignore[call-overload]
+
+
+def _one_column(values: np.ndarray) -> list[Any]:
+    """A column vector as lists of one; one of lists as these."""
+    return [value if is_set(value) else [value] for value in np.asarray(values, object)[:, 0]]
 
 
 def _indicated(values: np.ndarray, names: list[str]) -> list[LabelSet]:

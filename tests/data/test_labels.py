@@ -84,6 +84,7 @@ def test_a_table_of_ones_and_zeros_says_which_row_has_which_label():
 def test_labels_of_pandas_and_pyarrow_are_labels():
     assert checked_labels(pd.Series(["a", "b"], dtype="category")) == ["a", "b"]
     assert checked_labels(pd.Series([[], ["a", "b"]])) == [(), ("a", "b")]
+    assert checked_labels(pd.DataFrame({"labels": [[], ["a", "b"]]})) == [(), ("a", "b")]
     assert checked_labels(pyarrow.array(["a", "b"])) == ["a", "b"]
     assert checked_labels(np.array([["a", "b"], ["c", ""]])) == [("a", "b"), ("c",)]
     with pytest.raises(LabelError, match="type dict"):
