@@ -327,7 +327,7 @@ def test_comparisons_are_no_levels_and_levels_can_be_chosen(encoder_folder, tmp_
     assert trained({"billing": "net/wifi", "hardware": "net/cable", "software": "app"}, levels="/")[:2] == (("net",), 1)
     with pytest.raises(SettingsError, match="levels '::'; expected a separator that stands in the labels"):
         trained(tree, levels="::")
-    with pytest.raises(SettingsError, match="levels ' '; expected 'auto', 'no', or a separator of at most 16 characters"):
+    with pytest.raises(SettingsError, match="levels ' '; expected 'auto', 'no', or a separator of 1 to 16 characters"):
         trained(tree, levels=" ")
 
 

@@ -89,7 +89,7 @@ def _without_brackets(cells: Sequence[str]) -> tuple[list[str], int]:
         listed = parse(cell)
         one = listed is not None and len(set(listed)) < 2
         found.append("".join(set(listed or ())) if one else cell)
-        unwrapped += one
+        unwrapped += one and bool(listed)
     return found, unwrapped
 
 

@@ -69,7 +69,7 @@ def choose_separator(cells: Sequence[str], asked: str = AUTO) -> str | None:
 
 def _combined(cells: list[str], separator: str) -> bool:
     """Whether the cells combine parts."""
-    joined = [cell for cell in cells if len(split_cell(cell, separator)) > 1]
+    joined = [cell for cell in cells if separator in cell and len(split_cell(cell, separator)) > 1]
     if len(joined) < max(2, _SHARE * len(cells)):
         return False
     inside: dict[str, set[LabelSet]] = defaultdict(set)

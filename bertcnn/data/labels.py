@@ -54,10 +54,10 @@ def _as_list(labels: Any) -> list[Any]:  # noqa: ANN401 - lists, arrays, columns
             expected="a label for each text, or a list of the names of its labels",
             fix="give the names, or a table whose columns are named after the labels",
         )
-    return _one_column(labels) if axes == 2 and np.shape(labels)[1] == 1 else list(labels)  # type: ignore[call-overload]
+    return _one_column(labels) if axes == 2 and labels.shape[1] == 1 else list(labels)  # type: ignore[attr-defined]
 
 
-def _one_column(values: np.ndarray) -> list[Any]:
+def _one_column(values: Any) -> list[Any]:  # noqa: ANN401 - an array of any library
     """A column vector as lists of one; one of lists as these."""
     return [value if is_set(value) else [value] for value in np.asarray(values, object)[:, 0]]
 

@@ -60,6 +60,11 @@ def test_names_that_hold_a_separator_are_no_combinations(cells):
     assert choose_separator(cells) is None
 
 
+def test_lists_among_cells_with_a_separator_do_not_hide_it():
+    assert choose_separator(["a|b", "['a', 'b']", "a", "b"] * 5) == "|"
+    assert split_cell("['a', 'b']", "|") == ("a", "b")
+
+
 def test_what_is_asked_for_counts():
     assert choose_separator(combinations(","), ",") == ","
     assert choose_separator(combinations(";"), "no") is None
