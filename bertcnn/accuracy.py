@@ -31,9 +31,11 @@ def accuracy(
     Args:
         predictor: the model.
         texts: strings.
-        labels: one for each text, or all of each. Rows without a label do not count; unknown labels count as wrong, and are told.
+        labels: one for each text, or all of each. Rows without a label do not count; unknown labels
+            count as wrong, and are told.
         weights: of the rows; by default all count alike.
-        kind: NumPy's letter for the type of the model's labels: "b" for booleans, "i" or "u" for integers.
+        kind: NumPy's letter for the type of the model's labels: "b" for booleans, "i" or "u" for
+            integers.
         progress: told of rows with a label that the model does not know.
 
     Raises:
@@ -58,7 +60,10 @@ def accuracy(
 
 
 def _names(label: Any, kind: str, known: KnownLabels) -> LabelSet:  # noqa: ANN401 - whatever `checked_labels` let in
-    """What the model calls a label, or all labels of a row; 1 and 0 are booleans where the model has booleans, and the other way round."""
+    """What the model calls a label, or all labels of a row.
+
+    1 and 0 are booleans where the model has booleans, and the other way round.
+    """
     if kind == "b" and label in (0, 1):
         label = bool(label)
     elif kind in "iu" and isinstance(label, bool | np.bool_):

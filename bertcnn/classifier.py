@@ -59,9 +59,11 @@ _SEEDS = 2**31
 
 @dataclass(frozen=True)
 class Columns:
-    """What the saved model remembers of a table: columns of texts and labels, what stood between several labels, and which were merged.
+    """What the saved model remembers of a table.
 
-    With a separator, rows may have several labels though all have one; `levels` are by default those of the classifier.
+    Columns of texts and labels, what stood between several labels, and which were merged. With a
+    separator, rows may have several labels though all have one; `levels` are by default those of
+    the classifier.
     """
 
     text: tuple[str, ...] = ()
@@ -81,8 +83,9 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         seed: makes a run repeat exactly on the same machine.
         training: changes to the recipe's `TrainingSettings`, such as `{"epochs": 3, "class_weight": "balanced"}`.
         auto_precision: how often automatic answers have to be right: a share such as 0.95, or "0.95,billing=0.99" for single labels.
-        levels: what stands between the levels of a label, as in "network > wifi": texts that no label is certain enough for may be answered
-            with a parent. "no" takes labels as they are; "auto" finds " > " by itself, where the labels form a tree.
+        levels: what stands between the levels of a label, as in "network > wifi": texts that no
+            label is certain enough for may be answered with a parent. "no" takes labels as they
+            are; "auto" finds " > " by itself, where the labels form a tree.
         head: shape of the CNN head; by default windows of 2, 3 and 4 tokens with 128 filters each, or with 64 and more dropout where only
             the head is trained.
         progress: is told how far long work is; by default nobody is.
@@ -136,9 +139,11 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
         Args:
             texts: strings; blank ones are left out.
-            labels: one for each text, strings, integers or booleans; or for each text a list of strings, all its labels. A blank string
-                stands for none: such a text is treated as those in `unlabelled`. Strings that differ only in what nobody sees, or are
-                one number, boolean or date in two spellings, are one label. Lists of one are single labels.
+            labels: one for each text, strings, integers or booleans; or for each text a list of
+                strings, all its labels. A blank string stands for none: such a text is treated as
+                those in `unlabelled`. Strings that differ only in what nobody sees, or are one
+                number, boolean or date in two spellings, are one label. Lists of one are single
+                labels.
             valid: texts and labels that choose epoch and thresholds; by default a tenth of the rows, 10,000 at most, stratified, duplicates
                 kept together, from which `few-shot` learns too in the end, and other recipes with `training={"refit": True}`.
             unlabelled: texts that have no label yet. `few-shot` learns from them too, as what rows like them are called, where texts have
@@ -365,7 +370,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
     def score(self, X: Sequence[str], y: Sequence[Any], sample_weight: Sequence[float] | None = None) -> float:  # noqa: N803 - scikit-learn's
         """Accuracy, as scikit-learn has it; where a text may have several labels, the share of texts with all of them and no other.
 
-        Rows without a label do not count; those with a label that the model does not know count as wrong.
+        Rows without a label do not count; those with a label that the model does not know count as
+        wrong.
 
         Raises:
             LabelError: there are no rows with a label, or not as many labels as texts.

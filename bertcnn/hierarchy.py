@@ -22,7 +22,8 @@ AUTO: Final = "auto"  # levels are taken from the names where they form a tree
 NO: Final = "no"
 LONGEST_SEPARATOR: Final = 16
 _NAMED = 4
-# What follows ">" in a comparison: an amount, perhaps with a currency or a unit. "5G", "2FA" and "1st line" are names.
+# What follows ">" in a comparison: an amount, perhaps with a currency or a unit. "5G", "2FA" and
+# "1st line" are names.
 _AMOUNT = re.compile(
     r"[<>=~≤≥]*\s*(?:[A-Z]{3}\s|[$€£¥₹]\s?)?[-+]?\d[\d.,:]*\s*"
     r"(?:[-–/]\s*\d.*|[%‰°€£$+].*|(?:[hHdsmkKMxw]|ms|min|hrs?|kg|km|[kKMGT]B|days?|weeks?|months?|years?|hours?|USD|EUR|GBP)\b.*|\s.*)?"
@@ -36,8 +37,9 @@ _OTHER_SIGN = re.compile(r"\s*(?:[<=≤≥]|>=)")
 class Hierarchy:
     """The parents of a model's labels.
 
-    A parent is what stands before a " > ", or another separator, in the names of two labels or more; a label that stands there too counts
-    as one of them, so that what is certain to be "A" or something below it can be answered with "A".
+    A parent is what stands before a " > ", or another separator, in the names of two labels or
+    more; a label that stands there too counts as one of them, so that what is certain to be "A" or
+    something below it can be answered with "A".
 
     Attributes:
         labels: C, in the model's order.
@@ -55,8 +57,9 @@ class Hierarchy:
 
         Args:
             labels: the model's.
-            levels: what stands between levels; "no" for none; "auto" for " > " where at least half of the labels belong to a parent, those
-                of comparisons such as "Delay > 30 days" left out.
+            levels: what stands between levels; "no" for none; "auto" for " > " where at least half
+                of the labels belong to a parent, those of comparisons such as "Delay > 30 days"
+                left out.
             labels_may_be_parents: not so in models saved before that was known.
 
         Example:
@@ -183,9 +186,8 @@ def describe_levels(labels: Sequence[str], levels: str) -> list[str]:
         SettingsError: the separator stands in none of the labels.
 
     Example:
-        >>> describe_levels(["net > wifi", "net > cable", "billing"], "auto")
-        ["1 parent of labels with levels (' > '): 'net' of 2 labels; a text that no label is certain enough for may be answered with a \
-parent; --levels no takes labels as they are"]
+        >>> describe_levels(["net > wifi", "net > cable", "billing"], "auto")[0].split(";")[0]
+        "1 parent of labels with levels (' > '): 'net' of 2 labels"
     """
     if levels not in (AUTO, NO) and not any(levels in label for label in labels):
         raise SettingsError(
@@ -208,7 +210,9 @@ parent; --levels no takes labels as they are"]
 
 
 def comparisons(labels: Sequence[str]) -> set[str]:
-    """What is compared in labels such as "Delay > 30 days": at least half of the labels below name an amount, or one has another sign.
+    """What labels such as "Delay > 30 days" compare.
+
+    At least half of the labels below it name an amount, or one has another sign.
 
     Example:
         >>> comparisons(["Delay > 30 days", "Delay > 60 days", "net > 5G", "net > wifi", "load > limit", "load < limit"]) - {"Delay"}

@@ -82,9 +82,10 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
         unlabelled: a file with the same text columns whose texts have no label yet; `few-shot` learns from them too, as from the rows of
             `data` whose label is blank.
         min_rows: labels with fewer rows become part of their parents ("A > B" of "A > B > C") or of the label "other"; no row is lost.
-        multi_label: what stands between the labels of a row that has several, such as ","; "auto" finds ; and | and lists by itself, "no"
-            takes every cell for one label.
-        levels: what stands between the levels of a label; by default as the classifier has it. See `BertCNNClassifier`.
+        multi_label: what stands between the labels of a row that has several, such as ","; "auto"
+            finds ; and | and lists by itself, "no" takes every cell for one label.
+        levels: what stands between the levels of a label; by default as the classifier has it. See
+            `BertCNNClassifier`.
         overwrite: replace an existing model in `out`.
         command: that was typed, for the report and the card.
 

@@ -1,4 +1,4 @@
-"""The label column of a file as labels: taken apart, without brackets, each label in one spelling."""
+"""The label column of a file as labels: taken apart, each label in one spelling."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def known_sets(cells: Sequence[str], separator: str | None, known: KnownLabels) 
 
 
 def _without_brackets(cells: Sequence[str]) -> tuple[list[str], int]:
-    """Cells of which those that are lists of one are their only element, and how many those were."""
+    """Cells without the brackets of lists of one, and how many labels lost brackets."""
     parse = bare_list_in_cell if all(bare_list_in_cell(cell) is not None for cell in cells if cell.strip()) else list_in_cell
     found, unwrapped = [], 0
     for cell in cells:

@@ -29,7 +29,8 @@ def choose_separator(cells: Sequence[str], asked: str = AUTO) -> str | None:
     many parts, they are made of fewer different parts than there are different cells, and most joined cells have only parts that occur in
     other cells too. A name that happens to hold a separator is not.
 
-    Cells that are lists have several labels if some have more than one element; lists of one are single labels.
+    Cells that are lists have several labels if some have more than one element; lists of one are
+    single labels.
 
     Args:
         cells: the label column, blank where there is no label.
@@ -85,7 +86,9 @@ def _combined(cells: list[str], separator: str) -> bool:
 
 
 def split_cell(cell: str, separator: str) -> LabelSet:
-    """The labels of one cell, sorted, each once; none of a blank one. A list is one whatever stands between labels elsewhere.
+    """The labels of one cell, sorted, each once; none of a blank one.
+
+    A list is one whatever stands between labels elsewhere.
 
     Example:
         >>> split_cell("network; billing ;network", ";")

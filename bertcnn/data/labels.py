@@ -1,4 +1,4 @@
-"""What is passed to `fit` as labels: brought into one form, and refused where it cannot be learned from."""
+"""Labels as they are passed to `fit`: brought into one form, or refused."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from bertcnn.errors import LabelError, one_line
 
 
 def checked_labels(labels: Sequence[Any], *, several: bool = False) -> list[Any]:
-    """Labels as a list, if they are all of one kind: strings, integers, booleans, or collections of strings.
+    """Labels as a list, if all are strings, integers, booleans, or collections of strings.
 
-    A column vector, a table of one column and lists of one are single labels, as scikit-learn has it. A table of more columns says with 1
-    and 0 which row has which label.
+    A column vector, a table of one column and lists of one are single labels, as scikit-learn has
+    it. A table of more columns says with 1 and 0 which row has which label.
 
     Args:
         labels: as they were passed.
@@ -104,7 +104,7 @@ def check_label_types(labels: Sequence[Any]) -> list[Any]:
 
 
 def _is_whole(label: object) -> bool:
-    """Whether a label is a whole number that pandas or NumPy made a float, as of a column with gaps."""
+    """Whether a label is a whole number that is a float, as pandas has it in columns with gaps."""
     return isinstance(label, float | np.floating) and bool(np.isfinite(label)) and float(label).is_integer()
 
 

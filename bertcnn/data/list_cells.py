@@ -1,4 +1,4 @@
-"""Cells that hold a list, as programs write lists into tables: JSON, Python, NumPy, PostgreSQL, Label Studio."""
+"""Cells that hold a list, as JSON, Python, NumPy, PostgreSQL or Label Studio write it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOTHING = ("", "None", "nan", "NULL")  # without quotes
 
 
 def list_in_cell(cell: str) -> list[str] | None:
-    """The texts of a list; None for a cell that is none. Texts without quotes are a matter of `bare_list_in_cell`.
+    """The texts of a list, in quotes; None for a cell that is none.
 
     Example:
         >>> for cell in ('["a", "b"]', "['a', 'b']", "['a' 'b']", "('a',)", '{"choices": ["a", "b"]}', "[a]"):

@@ -50,7 +50,8 @@ def merge_rare(labels: Sequence[str], fewest: int, into: str = OTHER, levels: st
         labels: one for each row; blank ones stay as they are and do not count.
         fewest: rows a label needs.
         into: the label for rare ones without a parent.
-        levels: what stands between levels; "no" for none; "auto" for " > ", but not in comparisons such as "Delay > 30 days".
+        levels: what stands between levels; "no" for none; "auto" for " > ", but not in comparisons
+            such as "Delay > 30 days".
 
     Raises:
         LabelError: what became part of `into` is too rare itself.

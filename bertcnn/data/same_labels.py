@@ -1,8 +1,9 @@
 """Labels that are written in different ways and mean the same: the one place that says which.
 
-Two labels are the same if people see no difference between them (white space, invisible characters, the form of accents), or if they are
-one value as different file formats write it: 7.0 and 7, TRUE and true, 2024-01-05T00:00:00 and 2024-01-05. Case counts otherwise:
-"Billing" and "billing" are two labels.
+Two labels are the same if people see no difference between them (white space, invisible characters,
+the form of accents), or if they are one value as different file formats write it: 7.0 and 7, TRUE
+and true, 2024-01-05T00:00:00 and 2024-01-05. Case counts otherwise: "Billing" and "billing" are two
+labels.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from bertcnn.wording import count
 _SHOWN = 4
 _FEWEST_DIGITS_LOST = 23  # of a whole number: a float's text has an exponent from there on
 
-# soft hyphens, zero-width spaces, byte order marks, marks of writing direction; joiners only beside ASCII, since some scripts need them
+# soft hyphens, zero-width spaces, byte order marks, marks of writing direction; joiners only beside
+# ASCII, since some scripts need them
 _INVISIBLE = re.compile(
     "[\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]"
     "|(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])"
@@ -31,7 +33,7 @@ _BOOLEANS = {spelling: spelling.lower() for word in ("true", "false") for spelli
 
 
 def clean_label(name: str) -> str:
-    r"""A label without what nobody sees: NFC, white space of any kind as single spaces, no invisible characters.
+    r"""A label without what nobody sees: NFC, single spaces, no invisible characters.
 
     Example:
         >>> clean_label("\ufeff Lost\u00a0 card\u200b ")
@@ -78,13 +80,14 @@ def _moment(day: str, time: str | None, seconds: str | None, fraction: str | Non
 def one_spelling(names: Iterable[str], *, values: bool = True) -> dict[str, str]:
     """For each label that should be spelled in another way, that spelling.
 
-    It is the commonest of those that mean the same. Values are spelled in one way whatever the format: dates always, true and false where
-    both occur, whole numbers where no number has decimals (2.0 beside 2.5 may be a version).
+    It is the commonest of those that mean the same. Values are spelled in one way whatever the
+    format: dates always, true and false where both occur, whole numbers where no number has
+    decimals (2.0 beside 2.5 may be a version).
 
     Args:
         names: labels, as often as they occur.
-        values: whether a label that is spelled in one way only may get another spelling. Not so for labels in a program, which compares
-            them with its own.
+        values: whether a label that is spelled in one way only may get another spelling. Not so for
+            labels in a program, which compares them with its own.
 
     Example:
         >>> one_spelling(["7.0", "8", "8", "network ", "network"])
@@ -113,8 +116,8 @@ def describe_spellings(names: Iterable[str], spelled: Mapping[str, str]) -> str:
     """A sentence about labels that got another spelling, by `one_spelling`; "" for none.
 
     Example:
-        >>> describe_spellings(["7.0", "7", "7"], {"7.0": "7"})
-        "1 spelling of a label that means the same as another or is a value in another format: '7.0' 1x is '7'"
+        >>> describe_spellings(["7.0", "7", "7"], {"7.0": "7"}).split(": ")[1]
+        "'7.0' 1x is '7'"
     """
     if not spelled:
         return ""

@@ -67,13 +67,13 @@ class Evaluation:
     unknown_labels: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The figures as a JSON object; `several_labels` and `unknown_labels` are in it only where there are any."""
+        """The figures as a JSON object; `several_labels` and `unknown_labels` only if there are any."""
         found = {**asdict(self), "confusion": self.confusion.tolist()}
         return {name: value for name, value in found.items() if value or name not in ("several_labels", "unknown_labels")}
 
 
 def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[str]) -> Evaluation:
-    """Compare predictions with the truth. A row whose label the model does not know counts as wrong.
+    """Compare predictions with the truth; rows with a label that the model lacks are wrong.
 
     Args:
         names: the model's labels, in its order.
@@ -148,7 +148,8 @@ def find_unknown(names: Sequence[str], actual: Sequence[str], rows: int) -> tupl
         rows: how many there are.
 
     Raises:
-        LabelError: there are no rows, no label is one of the model's, or so many are not that the column can hardly be that of the labels.
+        LabelError: there are no rows, no label is one of the model's, or so many are not that the
+            column can hardly be that of the labels.
     """
     if not rows:
         raise LabelError("0 rows to evaluate on", expected="at least 1 row with a label", fix="check the file and its label column")

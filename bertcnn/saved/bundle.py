@@ -39,7 +39,8 @@ from bertcnn.saved.sealed import (
 from bertcnn.settings import EncoderSettings, HeadSettings, Positive, PrecisionTargets, Recipe, Settings, TokenizerSettings
 
 # 1 had no decisions.json, 2 no out_of_scope.safetensors and no report.html, 3 one label a row, 4 a scope without words, 5 no merged labels,
-# 6 no labels that are parents as well, 7 no labels that are integers, 8 none that are booleans, and levels wherever a label has " > "
+# 6 no labels that are parents as well, 7 no labels that are integers, 8 none that are booleans, and
+# levels wherever a label has " > "
 SCHEMA_VERSION: Final = 9
 _LABELS_MAY_BE_PARENTS, _LEVELS_ARE_SAID = 7, 9
 CONFIG: Final = "config.json"
@@ -77,7 +78,7 @@ class BundleConfig(Settings):
     text_columns: tuple[str, ...] = Field((), description="columns joined into one text, in this order; none for lists of texts")
     label_column: str | None = None
     label_separator: str | None = Field(
-        None, description="between the labels of a row, '[]' for JSON lists, if a row may have several; null where each has one"
+        None, description="between the labels of a row, '[]' for lists, if a row may have several; null where each has one"
     )
     integer_labels: bool = Field(False, description="whether the labels were integers, as which a loaded classifier gives them again")
     boolean_labels: bool = Field(False, description="whether they were booleans, likewise")
@@ -208,7 +209,10 @@ class Bundle:
 
 
 def hierarchy_of(labels: tuple[str, ...], config: BundleConfig) -> Hierarchy:
-    """The hierarchy of the labels' names, as it was understood when the model was saved; without parents where a text may have several."""
+    """The hierarchy of the labels' names, as it was understood when the model was saved.
+
+    It has no parents where a text may have several labels.
+    """
     if config.label_separator is not None:
         return Hierarchy(labels, ())
     version = config.schema_version
