@@ -20,7 +20,8 @@ from bertcnn.cli.evaluation import show_evaluation
 from bertcnn.cli.progress import show_progress
 from bertcnn.cli.quiet import load_keras
 from bertcnn.data.columns import ColumnChoice, guess_columns, join_texts
-from bertcnn.data.label_sets import LabelSet, choose_separator, names_in, rarest
+from bertcnn.data.label_cells import read_label_column
+from bertcnn.data.label_sets import LabelSet, rarest
 from bertcnn.data.labels import check_labels
 from bertcnn.data.slices import slice_columns
 from bertcnn.data.splits import split_validation
@@ -139,14 +140,16 @@ def read(data: Path, text: str | None, label: str | None) -> Data:
     left_out = table.rejected + len(table) - len(written)
     if left_out:
         print(f"  {count(left_out, 'row')} left out: {table.rejected} could not be read, the others have no text", flush=True)
-    separator = choose_separator(labels)
-    sets = [names_in(cell, separator) for cell in labels]
+    column = read_label_column(labels)
+    for remark in column.remarks:
+        print(f"  {remark}", flush=True)
+    sets, separator = column.sets, column.separator
     found = Counter(name for names in sets for name in names)
     check_labels(list(found.elements()))
     counts = ", ".join(f"{name} {rows}" for name, rows in found.most_common(10))
     several = "" if separator is None else f", {sum(len(names) > 1 for names in sets)} with several labels"
     print(f"  {len(labels)} rows{several}, {len(found)} labels: {counts}", flush=True)
-    return Data(texts, labels if separator is None else sets, rarest(sets), separator, unlabelled, columns, slices)
+    return Data(texts, column.single if separator is None else sets, rarest(sets), separator, unlabelled, columns, slices)
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:

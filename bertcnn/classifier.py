@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
+from bertcnn.accuracy import accuracy
 from bertcnn.attribution import AttentionMaps, Attribution, attention_weights, attribute
 from bertcnn.data.label_names import label_text
 from bertcnn.data.label_sets import separator_for
@@ -29,6 +30,7 @@ from bertcnn.errors import SettingsError, one_line
 from bertcnn.evaluation.decisions import check_targets
 from bertcnn.evaluation.out_of_scope import rows_to_know
 from bertcnn.explain import Explanation
+from bertcnn.hierarchy import check_levels, describe_levels
 from bertcnn.layers.device import on_gpu
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
@@ -37,7 +39,7 @@ from bertcnn.predictor import Predictor, check_texts, load, not_pickled, place_o
 from bertcnn.progress import Progress, Silent
 from bertcnn.refit import Examined, examine, train_and_refit, trial_of
 from bertcnn.reporting import Origin
-from bertcnn.rows import KnownRows, LabelledTexts, different_texts, has_no_label, learning_and_validation
+from bertcnn.rows import KnownRows, LabelledTexts, different_texts, learning_and_validation
 from bertcnn.saved.bundle import BundleConfig, check_bundle_target, read_bundle, write_bundle
 from bertcnn.saved.engine import engine_in_memory
 from bertcnn.settings import FEW_SHOT_HEAD, FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe, TrainingSettings
@@ -57,12 +59,18 @@ _SEEDS = 2**31
 
 @dataclass(frozen=True)
 class Columns:
-    """What the saved model remembers of a table: columns of texts and labels, what stood between several labels, and which were merged."""
+    """What the saved model remembers of a table.
+
+    Columns of texts and labels, what stood between several labels, and which were merged. With a
+    separator, rows may have several labels though all have one; `levels` are by default those of
+    the classifier.
+    """
 
     text: tuple[str, ...] = ()
     label: str | None = None
     separator: str | None = None
     merged: Mapping[str, str] = field(default_factory=dict)
+    levels: str | None = None
 
 
 class BertCNNClassifier(ClassifierMixin, BaseEstimator):
@@ -75,6 +83,9 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         seed: makes a run repeat exactly on the same machine.
         training: changes to the recipe's `TrainingSettings`, such as `{"epochs": 3, "class_weight": "balanced"}`.
         auto_precision: how often automatic answers have to be right: a share such as 0.95, or "0.95,billing=0.99" for single labels.
+        levels: what stands between the levels of a label, as in "network > wifi": texts that no
+            label is certain enough for may be answered with a parent. "no" takes labels as they
+            are; "auto" finds " > " by itself, where the labels form a tree.
         head: shape of the CNN head; by default windows of 2, 3 and 4 tokens with 128 filters each, or with 64 and more dropout where only
             the head is trained.
         progress: is told how far long work is; by default nobody is.
@@ -100,6 +111,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         seed: int = 0,
         training: Mapping[str, Any] | None = None,
         auto_precision: float | str | PrecisionTargets = 0.95,
+        levels: str = "auto",
         head: HeadSettings | None = None,
         progress: Progress | None = None,
     ) -> None:
@@ -108,6 +120,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         self.seed = seed
         self.training = training
         self.auto_precision = auto_precision
+        self.levels = levels
         self.head = head
         self.progress = progress
 
@@ -126,8 +139,11 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
         Args:
             texts: strings; blank ones are left out.
-            labels: one for each text, strings or integers; or for each text a list of strings, all its labels. A blank string stands for
-                none: such a text is treated as those in `unlabelled`.
+            labels: one for each text, strings, integers or booleans; or for each text a list of
+                strings, all its labels. A blank string stands for none: such a text is treated as
+                those in `unlabelled`. Strings that differ only in what nobody sees, or are one
+                number, boolean or date in two spellings, are one label. Lists of one are single
+                labels.
             valid: texts and labels that choose epoch and thresholds; by default a tenth of the rows, 10,000 at most, stratified, duplicates
                 kept together, from which `few-shot` learns too in the end, and other recipes with `training={"refit": True}`.
             unlabelled: texts that have no label yet. `few-shot` learns from them too, as what rows like them are called, where texts have
@@ -148,7 +164,13 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         changes, seed = self._check_settings(), int(self.seed)
         given = recipe_settings("full", changes)
         learning, held_out, without_label = learning_and_validation(
-            texts, labels, valid, fraction=given.validation_fraction, most=given.validation_rows, progress=progress
+            texts,
+            labels,
+            valid,
+            fraction=given.validation_fraction,
+            most=given.validation_rows,
+            several=columns is not None and columns.separator is not None,
+            progress=progress,
         )
         without_label += [text for text in check_texts(unlabelled) if not is_blank(text)]
         classes = sorted(set(learning.each_label))
@@ -156,6 +178,9 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         columns = columns or Columns()
         columns = replace(columns, separator=(columns.separator or separator_for(classes)) if learning.multi_label else None)
         check_targets(PrecisionTargets.of(self.auto_precision), [str(name) for name in classes])
+        if not learning.multi_label:
+            for remark in describe_levels([str(name) for name in classes], columns.levels or self.levels):
+                progress.note(remark)
 
         start = load_start(self.encoder, given.max_tokens, seed=seed, progress=progress)
         encoder, tokenizer = start.encoder, start.tokenizer
@@ -205,7 +230,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             valid_part,
             known=KnownRows(known_ids, parts[0].labels[known], result.known),
             examined=examined,
-            config=self._config(model, tokenizer, start.name, recipe, columns, integers=np.array(classes).dtype.kind in "iu"),
+            config=self._config(model, tokenizer, start.name, recipe, columns, kind=np.array(classes).dtype.kind),
             labels=tuple(str(name) for name in classes),
             targets=PrecisionTargets.of(self.auto_precision),
             origin=replace(
@@ -295,12 +320,13 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         if not isinstance(self.training, Mapping | None):
             raise SettingsError(f"training {one_line(self.training)}", expected="a dictionary", fix='pass for example {"epochs": 3}')
         PrecisionTargets.of(self.auto_precision)
+        check_levels(self.levels)
         changes = dict(self.training or {})
         recipe_settings("full", changes)
         return changes
 
     def _config(
-        self, model: BertCnn, tokenizer: WordPieceTokenizer, encoder_name: str, recipe: Recipe, columns: Columns, *, integers: bool
+        self, model: BertCnn, tokenizer: WordPieceTokenizer, encoder_name: str, recipe: Recipe, columns: Columns, *, kind: str
     ) -> BundleConfig:
         return BundleConfig(
             encoder=model.encoder_settings,
@@ -310,7 +336,9 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             text_columns=columns.text,
             label_column=columns.label,
             label_separator=columns.separator,
-            integer_labels=integers,
+            integer_labels=kind in "iu",
+            boolean_labels=kind == "b",
+            label_levels=columns.levels or self.levels,
             merged_labels=dict(columns.merged),
             recipe=recipe,
             seed=int(self.seed),
@@ -342,18 +370,13 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
     def score(self, X: Sequence[str], y: Sequence[Any], sample_weight: Sequence[float] | None = None) -> float:  # noqa: N803 - scikit-learn's
         """Accuracy, as scikit-learn has it; where a text may have several labels, the share of texts with all of them and no other.
 
-        Rows without a label do not count.
+        Rows without a label do not count; those with a label that the model does not know count as
+        wrong.
+
+        Raises:
+            LabelError: there are no rows with a label, or not as many labels as texts.
         """
-        X, y = check_texts(X), list(y)  # noqa: N806 - scikit-learn's
-        labelled = [row for row, label in enumerate(y) if not has_no_label(label)]
-        if len(labelled) < len(y) == len(X):
-            X, y = [X[row] for row in labelled], [y[row] for row in labelled]  # noqa: N806
-            weights = None if sample_weight is None else list(sample_weight)
-            sample_weight = None if weights is None else [weights[row] for row in labelled]
-        if not self._fitted().multi_label:
-            return float(super().score(X, y, sample_weight))
-        right = [set(found) == set(given) for found, given in zip(self.predict(X), y, strict=True)]
-        return float(np.average(right, weights=sample_weight))
+        return accuracy(self._fitted(), X, y, sample_weight, kind=self.classes_.dtype.kind, progress=self.progress or Silent())
 
     def explain(
         self,
@@ -445,7 +468,9 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         classifier = cls(
             config.encoder_name, recipe=config.recipe, seed=config.seed, auto_precision=bundle.decisions.auto_precision, head=config.head
         )
-        classifier.classes_ = np.array(predictor.labels).astype(int if config.integer_labels else str)
+        classifier.levels = config.label_levels
+        names = np.array(predictor.labels)
+        classifier.classes_ = names == "True" if config.boolean_labels else names.astype(int if config.integer_labels else str)
         classifier.metrics_, classifier.recipe_ = dict(bundle.metrics), (config.recipe, "as saved")
         classifier._bundle = replace(bundle, engine=engine_in_memory(Path(folder), bundle.bundle_id))
         classifier._predictor, classifier._trained = predictor, None

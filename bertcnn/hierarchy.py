@@ -5,6 +5,7 @@ NumPy only.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,43 +14,69 @@ from typing import Final
 
 import numpy as np
 
+from bertcnn.errors import SettingsError, one_line
+from bertcnn.wording import count
+
 LEVELS: Final = " > "  # between the levels of a label's name
-_ALL_BELOW: Final = f"{LEVELS}*"
+AUTO: Final = "auto"  # levels are taken from the names where they form a tree
+NO: Final = "no"
+LONGEST_SEPARATOR: Final = 16
+_NAMED = 4
+# What follows ">" in a comparison: an amount, perhaps with a currency or a unit. "5G", "2FA" and
+# "1st line" are names.
+_AMOUNT = re.compile(
+    r"[<>=~≤≥]*\s*(?:[A-Z]{3}\s|[$€£¥₹]\s?)?[-+]?\d[\d.,:]*\s*"
+    r"(?:[-–/]\s*\d.*|[%‰°€£$+].*|(?:[hHdsmkKMxw]|ms|min|hrs?|kg|km|[kKMGT]B|days?|weeks?|months?|years?|hours?|USD|EUR|GBP)\b.*|\s.*)?"
+    r"|(?:one|two|three|four|five|six|seven|eight|nine|ten)\s.*",
+    re.DOTALL,
+)
+_OTHER_SIGN = re.compile(r"\s*(?:[<=≤≥]|>=)")
 
 
 @dataclass(frozen=True)
 class Hierarchy:
     """The parents of a model's labels.
 
-    A parent is what stands before a " > " in the names of two labels or more; a label that stands there too counts as one of them, so
-    that what is certain to be "A" or something below it can be answered with "A".
+    A parent is what stands before a " > ", or another separator, in the names of two labels or
+    more; a label that stands there too counts as one of them, so that what is certain to be "A" or
+    something below it can be answered with "A".
 
     Attributes:
         labels: C, in the model's order.
         parents: P, the deepest first, then by name; one that is a label as well has the same name.
+        separator: between the levels.
     """
 
     labels: tuple[str, ...]
     parents: tuple[str, ...]
+    separator: str = LEVELS
 
     @classmethod
-    def of(cls, labels: Sequence[str], *, labels_may_be_parents: bool = True) -> Hierarchy:
+    def of(cls, labels: Sequence[str], levels: str = LEVELS, *, labels_may_be_parents: bool = True) -> Hierarchy:
         """The hierarchy that the labels' names tell; of plain names, one without parents.
 
         Args:
             labels: the model's.
+            levels: what stands between levels; "no" for none; "auto" for " > " where at least half
+                of the labels belong to a parent, those of comparisons such as "Delay > 30 days"
+                left out.
             labels_may_be_parents: not so in models saved before that was known.
 
         Example:
             >>> Hierarchy.of(["net > wifi > slow", "net > wifi > dead", "net > cable", "billing"]).parents
             ('net > wifi', 'net')
+            >>> Hierarchy.of(["Delay > 30 days", "Delay > 60 days", "Damage"], "auto").parents
+            ()
         """
-        below: dict[str, int] = defaultdict(int)
-        for label in labels:
-            for parent in _ancestors(label):
-                below[parent] += 1
-        parents = [name for name, count in below.items() if (labels_may_be_parents if name in labels else count > 1)]
-        return cls(tuple(labels), tuple(sorted(parents, key=lambda name: (-name.count(LEVELS), name))))
+        separator = LEVELS if levels == AUTO else levels
+        below = _labels_below([] if levels == NO else labels, separator)
+        known = set(labels)
+        parents = {name for name, own in below.items() if (labels_may_be_parents if name in known else len(own) > 1)}
+        if levels == AUTO:
+            parents -= comparisons(labels)
+            inside = known & parents | {label for name in parents for label in below[name]}
+            parents = parents if 2 * len(inside) >= len(labels) else set()
+        return cls(tuple(labels), tuple(sorted(parents, key=lambda name: (-len(ancestors(name, separator)), name))), separator)
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -59,12 +86,12 @@ class Hierarchy:
     @property
     def names(self) -> tuple[str, ...]:
         """The same, each only once, as columns and keys need it: "A > *" is A with all that is below it, where A is a label as well."""
-        return (*self.labels, *(f"{name}{_ALL_BELOW}" if name in self.labels else name for name in self.parents))
+        return (*self.labels, *(f"{name}{self.separator}*" if name in self.labels else name for name in self.parents))
 
     @cached_property
     def levels(self) -> tuple[np.ndarray, ...]:
         """The places of each level's parents in `answers`, int64, the deepest level first."""
-        depths = np.array([name.count(LEVELS) for name in self.parents], np.int64)
+        depths = np.array([len(ancestors(name, self.separator)) for name in self.parents], np.int64)
         return tuple(len(self.labels) + np.flatnonzero(depths == depth) for depth in sorted(set(depths.tolist()), reverse=True))
 
     @cached_property
@@ -73,7 +100,7 @@ class Hierarchy:
         place = {parent: column for column, parent in enumerate(self.parents)}
         found = np.zeros((len(self.labels), len(self.parents)), np.float32)
         for row, label in enumerate(self.labels):
-            found[row, [place[name] for name in (label, *_ancestors(label)) if name in place]] = 1
+            found[row, [place[name] for name in (label, *ancestors(label, self.separator)) if name in place]] = 1
         return found
 
     def with_parents(self, probabilities: np.ndarray) -> np.ndarray:
@@ -117,12 +144,93 @@ class Hierarchy:
         return places, certain
 
 
-def _ancestors(label: str) -> list[str]:
-    """The names above a label.
+def ancestors(label: str, separator: str = LEVELS) -> list[str]:
+    """The names above a label, the highest first; white space around a separator does not count.
 
     Example:
-        >>> _ancestors("a > b > c")
-        ['a', 'a > b']
+        >>> ancestors("a > b > c"), ancestors("a/b", "/")
+        (['a', 'a > b'], ['a'])
     """
-    parts = label.split(LEVELS)
-    return [LEVELS.join(parts[:count]) for count in range(1, len(parts))]
+    found: list[str] = []
+    place = label.find(separator)
+    while place >= 0:
+        name, rest = label[:place].rstrip(), label[place + len(separator) :].lstrip()
+        if name and rest and name not in found[-1:]:
+            found.append(name)
+        place = label.find(separator, place + len(separator))
+    return found
+
+
+def check_levels(levels: object) -> None:
+    """Refuse what is no separator of levels.
+
+    Raises:
+        SettingsError: it is no string, blank, or very long.
+    """
+    if not isinstance(levels, str) or not levels.strip() or len(levels) > LONGEST_SEPARATOR:
+        raise SettingsError(
+            f"levels {one_line(levels)}",
+            expected=f"'auto', 'no', or a separator of 1 to {LONGEST_SEPARATOR} characters",
+            fix="give for example ' > '",
+        )
+
+
+def describe_levels(labels: Sequence[str], levels: str) -> list[str]:
+    """Sentences about the parents that labels have, or could have.
+
+    Args:
+        labels: of a training.
+        levels: "auto", "no", or the separator that was asked for.
+
+    Raises:
+        SettingsError: the separator stands in none of the labels.
+
+    Example:
+        >>> describe_levels(["net > wifi", "net > cable", "billing"], "auto")[0].split(";")[0]
+        "1 parent of labels with levels (' > '): 'net' of 2 labels"
+    """
+    if levels not in (AUTO, NO) and not any(levels in label for label in labels):
+        raise SettingsError(
+            f"levels {levels!r}",
+            expected="a separator that stands in the labels",
+            fix=f"correct it, or leave it out; a label is for example {one_line(labels[0], 60)}",
+        )
+    hierarchy = Hierarchy.of(labels, levels)
+    if hierarchy.parents:
+        sizes = zip(reversed(hierarchy.parents), hierarchy.members.sum(axis=0)[::-1].astype(int).tolist(), strict=True)
+        shown = [f"{one_line(name, 40)} of {count(size, 'label')}" for name, size in sizes]
+        more = f" and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
+        told = f"{count(len(shown), 'parent')} of labels with levels ({hierarchy.separator!r}): {', '.join(shown[:_NAMED])}{more}"
+        return [f"{told}; a text that no label is certain enough for may be answered with a parent; --levels no takes labels as they are"]
+    parents = Hierarchy.of(labels).parents if levels == AUTO else ()
+    if not parents:
+        return []
+    told = f"labels with {LEVELS!r} in them are taken as they are, without {one_line(parents[0], 40)} as a parent"
+    return [f"{told}; --levels {LEVELS!r} makes levels of them"]
+
+
+def comparisons(labels: Sequence[str]) -> set[str]:
+    """What labels such as "Delay > 30 days" compare.
+
+    At least half of the labels below it name an amount, or one has another sign.
+
+    Example:
+        >>> comparisons(["Delay > 30 days", "Delay > 60 days", "net > 5G", "net > wifi", "load > limit", "load < limit"]) - {"Delay"}
+        {'load'}
+    """
+    found = set()
+    for parent, below in _labels_below(labels, LEVELS).items():
+        amounts = sum(_AMOUNT.fullmatch(label[len(parent) :].strip().removeprefix(">").strip()) is not None for label in below)
+        other_signs = (_OTHER_SIGN.match(label, len(parent)) for label in labels if label.startswith(parent))
+        if 2 * amounts >= len(below) or any(other_signs):
+            found.add(parent)
+    return found
+
+
+def _labels_below(labels: Sequence[str], separator: str) -> dict[str, list[str]]:
+    """Each name above labels, with these."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for label in labels:
+        for parent in ancestors(label, separator):
+            found[parent].append(label)
+    return found

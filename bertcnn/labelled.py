@@ -10,16 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertcnn.data.columns import ColumnChoice, guess_columns, join_texts
+from bertcnn.data.label_cells import known_sets, read_label_column
 from bertcnn.data.label_names import look_alikes
-from bertcnn.data.label_sets import AUTO, LISTS, LabelSet, choose_separator, names_in
+from bertcnn.data.label_sets import AUTO, LabelSet
 from bertcnn.data.labels import check_labels
 from bertcnn.data.rare_labels import merge_rare
+from bertcnn.data.same_labels import KnownLabels
 from bertcnn.data.slices import slice_columns
 from bertcnn.data.tables import Table, column_position, list_columns, read_table, rejects_of
 from bertcnn.disk.folders import held_folder, real_folder
 from bertcnn.engines import EngineName
 from bertcnn.errors import ColumnError, LabelError, SettingsError
-from bertcnn.evaluation.metrics import Evaluation, check_known, evaluate, evaluate_sets
+from bertcnn.evaluation.metrics import Evaluation, describe_unknown, evaluate, evaluate_sets, find_unknown
+from bertcnn.hierarchy import check_levels
 from bertcnn.predictor import Predictor, loaded
 from bertcnn.progress import Progress, Silent
 from bertcnn.saved.bundle import check_bundle_target
@@ -61,6 +64,7 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     unlabelled: str | Path | None = None,
     min_rows: int = 0,
     multi_label: str = AUTO,
+    levels: str | None = None,
     overwrite: bool = False,
     command: str = "",
 ) -> TrainingReport:
@@ -78,8 +82,10 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
         unlabelled: a file with the same text columns whose texts have no label yet; `few-shot` learns from them too, as from the rows of
             `data` whose label is blank.
         min_rows: labels with fewer rows become part of their parents ("A > B" of "A > B > C") or of the label "other"; no row is lost.
-        multi_label: what stands between the labels of a row that has several, such as ","; "auto" finds ; and | and JSON lists by
-            itself, "no" takes every cell for one label.
+        multi_label: what stands between the labels of a row that has several, such as ","; "auto"
+            finds ; and | and lists by itself, "no" takes every cell for one label.
+        levels: what stands between the levels of a label; by default as the classifier has it. See
+            `BertCNNClassifier`.
         overwrite: replace an existing model in `out`.
         command: that was typed, for the report and the card.
 
@@ -97,6 +103,7 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
 
     started = time.perf_counter()
     classifier = classifier or BertCNNClassifier()
+    check_levels(levels := classifier.levels if levels is None else levels)
     progress = classifier.progress or Silent()
     if min_rows < 0:
         raise SettingsError(f"min_rows {min_rows}", expected="a number of rows, 0 or more", fix="give for example 5")
@@ -105,14 +112,14 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     choice = guess_columns(table, text=text, label=label)
     table = _complete(table, choice.text, Path(out), progress)
     _explain(choice.reasons, progress)
-    texts, cells = _texts(table, choice.text), _label_cells(table, choice)
-    separator = choose_separator(cells, multi_label)
-    sets = [names_in(cell, separator) for cell in cells]
-    if separator is not None:
-        progress.note(_told_of(sets, separator, multi_label))
+    texts, column = _texts(table, choice.text), read_label_column(_label_cells(table, choice), multi_label)
+    for remark in column.remarks:
+        progress.note(remark)
+    sets, separator = column.sets, column.separator
     spelled = [name for names in sets for name in names]
     usable = [not is_blank(content) for content in texts]
-    merged = merge_rare([name for names, use in zip(sets, usable, strict=True) if use for name in names], min_rows)
+    used = [name for names, use in zip(sets, usable, strict=True) if use for name in names]
+    merged = merge_rare(used, min_rows, levels=levels)
     if merged.merged:
         progress.note(merged.in_words())
     sets = [merged.of(names) for names in sets]
@@ -123,7 +130,7 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     held_out, slices = None, slice_columns(table, choice)
     if valid is not None:
         other = _read_like(choice, valid, Path(f"{Path(out)}.valid"), "the validation file", progress)
-        names = [merged.of(names_in(cell, separator)) for cell in _label_cells(other, choice)]
+        names = known_sets(_label_cells(other, choice), separator, KnownLabels(merged.labels, merged.merged))
         held_out = _texts(other, choice.text), names if separator is not None else ["".join(name) for name in names]
         slices = slice_columns(other, choice)
     more: list[str] = []
@@ -132,7 +139,7 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
         other = _read_like(texts_only, unlabelled, Path(f"{Path(out)}.unlabelled"), "the file without labels", progress)
         more = _texts(other, choice.text)
     origin = Origin(command, Path(data).name, sha256_of(data), slices)
-    columns = Columns(choice.text, choice.label, separator, merged.merged)
+    columns = Columns(choice.text, choice.label, separator, merged.merged, levels)
     with held_folder(savepoint_folder(real_folder(out)), does="keeps its training in") as savepoints:
         classifier.fit(texts, labels, valid=held_out, unlabelled=more, columns=columns, origin=origin, savepoints=savepoints)
         bundle_id = classifier.save(out, overwrite=overwrite)
@@ -164,7 +171,7 @@ def evaluate_csv(
         progress: told how far it is.
 
     Raises:
-        LabelError: a row has a label that the model does not know, or no row has one.
+        LabelError: no row has a label that the model knows. Rows with others count as wrong.
         TableError: the file cannot be read, or has no such columns.
         BundleError: the model folder is not a model.
         OutputError: the report's place is taken or cannot be written.
@@ -186,7 +193,8 @@ def evaluate_csv(
     choice = guess_columns(table, text=text, label=label)
     table = _complete(table, choice.text, None, progress)
     _explain(choice.reasons | remembered, progress)
-    contents, sets = _texts(table, choice.text), [names_in(cell, config.label_separator) for cell in _label_cells(table, choice)]
+    contents, cells = _texts(table, choice.text), _label_cells(table, choice)
+    sets = known_sets(cells, config.label_separator, KnownLabels([*predictor.labels, *config.merged_labels]))
     places = _usable(contents, sets, progress)
     if not places:
         raise LabelError(
@@ -195,7 +203,10 @@ def evaluate_csv(
             fix="name the label column with --label",
         )
     texts, actual = [contents[row] for row in places], _as_learned([sets[row] for row in places], config.merged_labels, progress)
-    check_known(predictor.labels, [name for names in actual for name in names], len(actual))
+    find_unknown(predictor.labels, [name for names in actual for name in names], len(actual))
+    unknown = describe_unknown(predictor.labels, actual)
+    if unknown:
+        progress.note(unknown)
     single = ["".join(names) for names in actual]
     if page is None:
         predicted = _predicted(predictor, texts, progress)
@@ -235,14 +246,6 @@ def _label_cells(table: Table, choice: ColumnChoice) -> list[str]:
     return ["" if is_blank(cell) else cell for cell in table.column(str(choice.label))]
 
 
-def _told_of(sets: Sequence[LabelSet], separator: str, asked: str) -> str:
-    """That rows may have several labels, in a sentence for a person."""
-    several, labelled = sum(len(names) > 1 for names in sets), sum(map(bool, sets))
-    between = "JSON lists" if separator == LISTS else f"{separator!r} between labels"
-    found = f"{several:,} of {labelled:,} rows have several labels ({between})"
-    return found if asked != AUTO else f"{found}: each label is learned for itself; --multi-label no takes a cell for one label"
-
-
 def _predicted(predictor: Predictor, texts: list[str], progress: Progress) -> list[Any]:
     predicted: list[Any] = []
     progress.stage("evaluating", len(texts))
@@ -279,14 +282,16 @@ def labelled_rows(
     choice = guess_columns(table, text=text, label=label)
     table = _complete(table, choice.text, None, progress)
     _explain(choice.reasons, progress)
-    separator = choose_separator(table.column(str(choice.label)), multi_label)
-    if separator is not None:
+    column = read_label_column(_label_cells(table, choice), multi_label)
+    if column.separator is not None:
         raise LabelError(
             f"rows with several labels in column {choice.label!r} of {str(data)!r}",
             expected="one label a row, which this command needs",
             fix="give a file with one label a row, or multi_label 'no' if a cell is one label; `bertcnn train` learns from several",
         )
-    rows = zip(_texts(table, choice.text), table.column(str(choice.label)), strict=True)
+    for remark in column.remarks:
+        progress.note(remark)
+    rows = zip(_texts(table, choice.text), column.single, strict=True)
     return [(content, name) for content, name in rows if not is_blank(content) and not is_blank(name)]
 
 

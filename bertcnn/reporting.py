@@ -23,7 +23,7 @@ from bertcnn.evaluation.calibration import CalibrationFigures, compare_calibrati
 from bertcnn.evaluation.decisions import Automation, automation, in_words
 from bertcnn.evaluation.judging import Judgement, Truth
 from bertcnn.evaluation.marks import find_marks
-from bertcnn.evaluation.metrics import Evaluation, check_known
+from bertcnn.evaluation.metrics import Evaluation, describe_unknown, find_unknown
 from bertcnn.evaluation.profile import profile_rows
 from bertcnn.evaluation.report import Epoch, ExampleRow, Examples, Operation, Reliability, Report, render, risk_coverage
 from bertcnn.evaluation.slices import Answered, SliceFigures, slice_by_length, slice_by_value
@@ -110,9 +110,14 @@ class Rows:
         return [label if isinstance(label, str) else "; ".join(label) for label in self.labels]
 
     @property
+    def sets(self) -> list[LabelSet]:
+        """Each row's labels."""
+        return [(label,) if isinstance(label, str) else label for label in self.labels]
+
+    @property
     def counts(self) -> Counter[str]:
         """How many rows each label has."""
-        return Counter(name for label in self.labels for name in ([label] if isinstance(label, str) else label))
+        return Counter(name for own in self.sets for name in own)
 
 
 @dataclass(frozen=True)
@@ -253,19 +258,20 @@ def evaluation_report(
         progress: told how far it is.
 
     Raises:
-        LabelError: a label that the model does not know, or no rows.
+        LabelError: there are no rows, or none with a label that the model knows.
     """
     names, config, calibration = list(predictor.labels), predictor.bundle.config, predictor.bundle.calibration
     given = Rows(texts, labels, np.empty(0, int), 0)
-    check_known(names, list(given.counts.elements()), len(labels))
+    unknown = find_unknown(names, list(given.counts.elements()), len(labels))
+    every = [*names, *unknown]
     answers, probabilities = _answers(predictor, texts, progress)
     if predictor.multi_label:
-        multi_hot = indicators([tuple(own) for own in labels], names)
-        truth = Truth(names, multi_hot.argmax(axis=1), multi_hot)
+        multi_hot = indicators([tuple(own) for own in labels], every)
+        truth = Truth(names, multi_hot.argmax(axis=1), multi_hot, unknown)
         logits = np.log(np.maximum(probabilities, _TINY)) - np.log(np.maximum(1 - probabilities, _TINY))
     else:
-        place = {name: place for place, name in enumerate(names)}
-        truth = Truth(names, np.array([place[str(label)] for label in labels]))
+        place = {name: place for place, name in enumerate(every)}
+        truth = Truth(names, np.array([place[str(label)] for label in labels]), unknown=unknown)
         logits = np.log(np.maximum(probabilities, _TINY))
     judged = Judgement(truth, logits * calibration.temperature, calibration)
     figures, right, confidence = judged.figures(), judged.right, judged.confidence
@@ -279,7 +285,8 @@ def evaluation_report(
     report = Report(
         title=f"Evaluation on {origin.file}" if origin.file else "Evaluation",
         rows_are="rows",
-        caution=f"A text classifier with {len(names)} labels, compared with the labels of {len(labels):,} rows.",
+        caution=f"A text classifier with {len(names)} labels, compared with the labels of {len(labels):,} rows."
+        + (f" {describe_unknown(names, given.sets)}." if unknown else ""),
         about=(
             ("data", origin.file),
             ("sha256 of the data", origin.sha256),
@@ -324,7 +331,8 @@ def _found(predictor: Predictor, answers: Answers, judged: Judgement) -> Automat
     """What became of rows whose labels are known; a parent is right if the label is below it."""
     automatic, actual = answers.decisions == DECISIONS.index("auto"), judged.truth.labels
     parents = answers.labels - len(predictor.labels)
-    below = predictor.hierarchy.members[actual, np.maximum(parents, 0)] > 0 if predictor.hierarchy.parents else np.zeros(len(actual), bool)
+    members = np.pad(predictor.hierarchy.members, ((0, len(judged.truth.unknown)), (0, 0)))  # unknown labels are below no parent
+    below = members[actual, np.maximum(parents, 0)] > 0 if predictor.hierarchy.parents else np.zeros(len(actual), bool)
     right = np.where(parents >= 0, below, judged.right)
     return Automation(
         rows=len(answers),
@@ -338,7 +346,7 @@ def _found(predictor: Predictor, answers: Answers, judged: Judgement) -> Automat
 
 def _examples(texts: Sequence[str], answers: Answers, actual: list[str], judged: Judgement, figures: Evaluation) -> Examples:
     """The most confident errors, the rows the model is least sure of, and some of the pairs mixed up most often."""
-    wrong, confidence, names = np.flatnonzero(~judged.right), judged.confidence, list(judged.truth.names)
+    wrong, confidence, names = np.flatnonzero(~judged.right), judged.confidence, [*judged.truth.names, *judged.truth.unknown]
     truth, given = judged.indicators()
     predicted = ["; ".join(own) or "nothing" for own in names_of(given, judged.probabilities, names)]
     surest = wrong[np.argsort(-confidence[wrong], kind="stable")]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from bertcnn.data.label_sets import LabelSet, check_sets, indicators, is_set, numbered, rarest
-from bertcnn.data.labels import check_label_types, check_labels, check_one_type
+from bertcnn.data.label_sets import LabelSet, indicators, is_set, numbered, rarest
+from bertcnn.data.labels import check_labels, check_one_type, checked_labels
+from bertcnn.data.same_labels import KnownLabels, describe_spellings, one_spelling
 from bertcnn.data.splits import duplicate_key, split_validation, stratified_part
 from bertcnn.engines import Engine
 from bertcnn.errors import LabelError, SettingsError, one_line
@@ -36,22 +37,27 @@ class LabelledTexts:
     given: list[int]
 
     @classmethod
-    def usable(cls, texts: Sequence[str], labels: Sequence[Any], progress: Progress) -> LabelledTexts:
+    def usable(cls, texts: Sequence[str], labels: Sequence[Any], progress: Progress, *, several: bool = False) -> LabelledTexts:
         """The rows whose text and label are not blank; `progress` is told how many others there are."""
-        rows, unlabelled, blank = cls.divided(texts, labels)
+        rows, unlabelled, blank = cls.divided(texts, labels, several=several)
         if blank or unlabelled:
             progress.note(f"{count(blank + len(unlabelled), 'row')} left out: text or label is blank")
         return rows
 
     @classmethod
-    def divided(cls, texts: Sequence[str], labels: Sequence[Any]) -> tuple[LabelledTexts, list[str], int]:
+    def divided(cls, texts: Sequence[str], labels: Sequence[Any], *, several: bool = False) -> tuple[LabelledTexts, list[str], int]:
         """The rows whose text and label are not blank, the texts of those whose label alone is, and how many texts are blank.
+
+        Args:
+            texts: strings.
+            labels: one for each text.
+            several: whether rows may have several labels, though all have one.
 
         Raises:
             LabelError: a label is missing or of another type, or there are not as many labels as texts.
             SettingsError: `texts` is not a list of strings.
         """
-        checked, names = check_texts(texts), _checked(labels)
+        checked, names = check_texts(texts), checked_labels(labels, several=several)
         if len(checked) != len(names):
             raise LabelError(
                 f"{len(checked)} texts and {len(names)} labels", expected="a label for each text", fix="pass both from the same rows"
@@ -70,6 +76,12 @@ class LabelledTexts:
     def each_label(self) -> list[Any]:
         """The labels of all rows, one behind the other."""
         return [label for labels in self.labels for label in labels] if self.multi_label else self.labels
+
+    def spelled(self, spelling: Callable[[str], str]) -> LabelledTexts:
+        """The rows with each label that is a string in another spelling."""
+        if self.multi_label:
+            return replace(self, labels=[tuple(sorted({spelling(name) for name in own})) for own in self.labels])
+        return replace(self, labels=[spelling(label) if isinstance(label, str) else label for label in self.labels])
 
     @property
     def main_labels(self) -> list[str]:
@@ -130,6 +142,7 @@ def learning_and_validation(
     *,
     fraction: float,
     most: int,
+    several: bool = False,
     progress: Progress,
 ) -> tuple[LabelledTexts, LabelledTexts, list[str]]:
     """Rows to learn from, rows that choose the epoch and the thresholds, and the texts of rows whose label is blank.
@@ -140,15 +153,21 @@ def learning_and_validation(
         valid: texts and labels of the second kind; by default they are split off, stratified, duplicates kept together.
         fraction: the share that is split off.
         most: rows that are split off, about so many at most.
+        several: whether rows may have several labels, though all have one.
         progress: told how many of each there are.
 
     Raises:
         LabelError: fewer than two labels, a label with a single row, a missing one, validation rows of an unknown label.
         SettingsError: a text is not a string, `valid` is not a pair.
     """
-    learning, unlabelled, blank = LabelledTexts.divided(texts, labels)
+    learning, unlabelled, blank = LabelledTexts.divided(texts, labels, several=several)
     if blank:
         progress.note(f"{count(blank, 'row')} left out: the text is blank")
+    names = [label for label in learning.each_label if isinstance(label, str)]
+    spelled = one_spelling(names, values=False)
+    if spelled:
+        progress.note(describe_spellings(names, spelled))
+        learning = learning.spelled(lambda name: spelled.get(name, name))
     check_labels(learning.each_label)
     if valid is not None:
         return learning, _given(valid, learning, progress), unlabelled
@@ -182,16 +201,7 @@ def different_texts(texts: Sequence[str], others: Sequence[str], most: int, seed
     return [found[row] for row in np.sort(np.random.default_rng(seed).permutation(len(found))[:most])]
 
 
-def _checked(labels: Sequence[Any]) -> list[Any]:
-    """Labels as a list, if they are all of one kind: strings, integers, or collections of strings."""
-    if isinstance(labels, Iterator):
-        labels = list(labels)
-    if not isinstance(labels, str) and isinstance(labels, Iterable) and any(is_set(label) for label in labels):
-        return check_sets(labels)
-    return check_label_types(labels)
-
-
-def has_no_label(label: Any) -> bool:  # noqa: ANN401 - whatever `_checked` let in
+def has_no_label(label: Any) -> bool:  # noqa: ANN401 - whatever `checked_labels` let in
     """Whether a label is blank, or a text has none of several."""
     return not label if is_set(label) else isinstance(label, str) and is_blank(label)
 
@@ -207,7 +217,7 @@ def _given(valid: tuple[Sequence[str], Sequence[Any]], learning: LabelledTexts, 
     """The validation rows that the user passed, if they can be used with rows of these labels."""
     if not isinstance(valid, Sequence) or len(valid) != 2:
         raise SettingsError(f"valid {one_line(valid)}", expected="two lists: texts and labels", fix="pass valid=(texts, labels)")
-    rows = LabelledTexts.usable(*valid, progress)
+    rows = LabelledTexts.usable(*valid, progress, several=learning.multi_label)
     if rows.labels and rows.multi_label != learning.multi_label:
         raise LabelError(
             "validation rows with one label each and training rows with several, or the other way round",
@@ -215,13 +225,20 @@ def _given(valid: tuple[Sequence[str], Sequence[Any]], learning: LabelledTexts, 
             fix="give each validation row a list of its labels, if training rows have lists",
         )
     check_one_type([*learning.each_label, *rows.each_label])
-    unknown = sorted({str(label) for label in rows.each_label} - {str(label) for label in learning.each_label})
-    if unknown or not rows.labels:
+    rows = rows.spelled(KnownLabels(map(str, learning.each_label)).spelled)
+    known = set(learning.each_label)
+    unknown = sorted({str(label) for label in rows.each_label if label not in known})
+    usable = [row for row, own in enumerate(rows.labels) if known.issuperset(own if rows.multi_label else [own])]
+    if not usable:
         raise LabelError(
             f"validation rows with the labels {one_line(', '.join(unknown))}" if unknown else "0 validation rows",
             expected="rows with labels that the training rows have",
             fix="correct the validation rows, or leave them out so that a split is made",
         )
+    if unknown:
+        told = f"{len(rows.labels) - len(usable):,} of {count(len(rows.labels), 'validation row')} have a label that no training row has"
+        progress.note(f"{told} ({one_line(', '.join(unknown), 200)}): the model cannot be right there, and they choose nothing")
+        rows = rows.of(usable)
     learned = {duplicate_key(text) for text in learning.texts}
     again = sum(duplicate_key(text) in learned for text in rows.texts)
     if again:

@@ -21,7 +21,7 @@ from bertcnn.progress import Progress
 from bertcnn.refit import Examined, trial_of
 from bertcnn.reporting import Measured, Origin, Rows, about, training_report
 from bertcnn.rows import KnownRows, TokenizedTexts
-from bertcnn.saved.bundle import Bundle, BundleConfig
+from bertcnn.saved.bundle import Bundle, BundleConfig, hierarchy_of
 from bertcnn.settings import PrecisionTargets
 from bertcnn.text.wordpiece import WordPieceTokenizer
 from bertcnn.training.fit import FitResult
@@ -91,7 +91,7 @@ class TrainedModel:
         truth = Truth(labels, valid.rows.labels, valid.rows.multi_hot)
         judged = Judgement(truth, result.valid_logits, truth.calibrate(result.valid_logits))
         figures, calibration = judged.figures(), judged.calibration_figures()
-        decisions = decide(judged.held_out(), labels, targets)
+        decisions = decide(judged.held_out(hierarchy=hierarchy_of(labels, config)), labels, targets)
         epochs = tuple(Epoch(one.epoch, one.loss, one.macro_f1, one.accuracy) for one in result.epochs)
         progress.note(calibration.in_words())
         bundle = Bundle(
@@ -154,7 +154,7 @@ class TrainedModel:
             output = engine.run(known.token_ids, evidence=True)
             scope = moved_scope(scope, read(known.token_ids, output.logits, output.found.means), known.labels, seed=seed)
         judgement = Judgement(self.measured.judgement.truth, answers, bundle.calibration)
-        held_out = judgement.held_out(outside)
+        held_out = judgement.held_out(outside, bundle.hierarchy)
         decisions = decide(held_out, bundle.labels, bundle.decisions.auto_precision)
         metrics = {**bundle.metrics, "decisions": automation(decisions).to_json()}
         told = scope_in_words(held_out, scope, several_labels=bundle.multi_label)

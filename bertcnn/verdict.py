@@ -13,9 +13,11 @@ from scipy.stats import t as student
 from bertcnn.classifier import BertCNNClassifier
 from bertcnn.data.label_sets import AUTO
 from bertcnn.data.labels import check_labels
+from bertcnn.data.same_labels import KnownLabels
 from bertcnn.data.splits import split_validation
 from bertcnn.encoders.download import fetch_encoder
 from bertcnn.errors import LabelError, SettingsError, one_line
+from bertcnn.evaluation.metrics import describe_unknown
 from bertcnn.labelled import labelled_rows
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import Recipe
@@ -101,7 +103,7 @@ def compare_encoders(  # noqa: PLR0913 - a small experiment
 
     Raises:
         SettingsError: fewer than two seeds, or no row to learn from.
-        LabelError: a label has fewer rows than asked for, or is tested and never learned.
+        LabelError: a label has fewer rows than asked for, or none that is tested is learned.
         TableError: the file cannot be read, or has no such columns.
         EncoderError: an encoder cannot be had.
     """
@@ -109,6 +111,9 @@ def compare_encoders(  # noqa: PLR0913 - a small experiment
     if seeds < 2:
         raise SettingsError(f"{seeds} seeds", expected="at least 2, since chance is measured by their differences", fix="ask for 5")
     learned, tested = _parts(data, test, text=text, label=label, multi_label=multi_label)
+    unknown = describe_unknown([name for _, name in learned], [(name,) for _, name in tested])
+    if unknown:
+        progress.note(unknown)
     for encoder in (old, new):
         fetch_encoder(encoder, progress=progress)
     tested = [tested[row] for row in np.unique(np.linspace(0, len(tested) - 1, min(len(tested), _MOST_TESTED)).round().astype(int))]
@@ -153,14 +158,14 @@ def _parts(
         learned, tested = [rows[row] for row in kept], [rows[row] for row in held_out]
     else:
         learned, tested = rows, labelled_rows(test, text=text, label=label, multi_label=multi_label)
-    unknown = sorted({name for _, name in tested} - {name for _, name in learned})
-    if unknown or not tested:
+    known = KnownLabels(name for _, name in learned)
+    if not any(known.find(name) for _, name in tested):
         raise LabelError(
-            f"rows to test on with the label {one_line(unknown[0])}" if unknown else "0 rows to test on",
+            f"rows to test on with the label {one_line(tested[0][1])}" if tested else "0 rows to test on",
             expected="rows with labels that are learned",
             fix="correct the file to test on, or add rows to learn from",
         )
-    return learned, tested
+    return learned, [(content, known.spelled(name)) for content, name in tested]
 
 
 def _draw(rows: list[tuple[str, str]], each: int, seed: int) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -168,11 +168,16 @@ def test_labels_have_their_type_again_after_loading(encoder_folder, tmp_path, ki
     fitted = quick(encoder_folder, training={**QUICK, "epochs": 1}).fit(texts, labels)
     fitted.save(tmp_path / "model", engine="keras")
     loaded = BertCNNClassifier.load(tmp_path / "model")
-    if kind is bool:  # nothing says so in the model
-        assert loaded.classes_.tolist() == ["False", "True"]
-        return
-    assert loaded.classes_.tolist() == fitted.classes_.tolist() == sorted(numbers.values())
-    assert loaded.score(texts, labels) == fitted.score(texts, labels)
+    assert loaded.classes_.tolist() == fitted.classes_.tolist() == sorted(set(numbers.values()))
+    assert loaded.classes_.dtype.kind == fitted.classes_.dtype.kind
+    assert loaded.predict(texts).dtype.kind == fitted.predict(texts).dtype.kind
+    same = [str(label) for label in labels] if kind is bool else pd.Series(labels, dtype=None if kind is str else float)
+    column = np.array(labels)
+    assert loaded.score(texts, labels) == fitted.score(texts, labels) == loaded.score(texts, same) == fitted.score(texts, column)
+    with pytest.warns(DataConversionWarning):
+        assert loaded.score(texts, column[:, None]) == fitted.score(texts, labels)
+    if kind is bool:
+        assert loaded.score(texts, column.astype(int)) == fitted.score(texts, labels)
 
 
 def test_a_seed_repeats_the_run_exactly_and_another_does_not(fitted, encoder_folder):

@@ -193,3 +193,54 @@ def test_an_older_models_levels_are_counted_as_when_it_was_saved(folder, tmp_pat
     assert read_bundle(tmp_path / "old").hierarchy.parents == ("x",)
     with pytest.raises(BundleError, match="1 parent_thresholds; expected one for each of the 2 levels"):
         write_bundle(dataclasses.replace(bundle, labels=labels, decisions=decisions, engine=None), tmp_path / "new")
+
+
+def test_comparisons_of_an_older_model_keep_the_parents_that_it_was_saved_with(folder):
+    bundle = dataclasses.replace(read_bundle(folder), labels=("Delay > 30 days", "Delay > 60 days", "Damage"))
+    old = bundle.config.model_copy(update={"schema_version": 8})
+    assert dataclasses.replace(bundle, config=old).hierarchy.parents == ("Delay",)
+    assert bundle.hierarchy.parents == ()
+    chosen = bundle.config.model_copy(update={"label_levels": " > "})
+    assert dataclasses.replace(bundle, config=chosen).hierarchy.parents == ("Delay",)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["Delay > 30 days", "Delay > 60 days"],
+        ["Delay > 30 days", "Delay > 60 days", "Delay > unknown"],
+        ["CPU > 90%", "CPU > 80 %"],
+        ["Amount > EUR 100", "Amount > $5,000"],
+        ["5 > 3", "5 > 4"],
+        ["load > limit", "load > target", "load < target"],
+        ["Delay > one week", "Delay > two weeks"],
+        ["price > 10-20", "price > 20+"],
+        ["net > wifi", "net > cable", "a", "b", "c"],  # few
+        ["TCP/IP", "TCP/UDP", "a::b", "a::c", "Billing - general", "Billing - refund", "A|B", "A|C", "C > x"],
+    ],
+)
+def test_names_that_form_no_tree_have_no_parents(labels):
+    assert Hierarchy.of(labels, "auto").parents == ()
+
+
+@pytest.mark.parametrize(
+    ("labels", "parents"),
+    [
+        (LABELS, ("net",)),
+        (["net > wifi > slow", "net > wifi > dead", "net > cable", "billing"], ("net > wifi", "net")),
+        (["Windows 10 > slow", "Windows 10 > crash"], ("Windows 10",)),
+        (["net > 5G", "net > 2FA", "net > 1st line"], ("net",)),
+        (["app", "net", "net > cable", "net > wifi"], ("net",)),
+        (["net > wifi", "net > cable", "Delay > 30 days", "Delay > 60 days"], ("net",)),
+    ],
+)
+def test_trees_have_parents_without_being_asked(labels, parents):
+    assert Hierarchy.of(labels, "auto").parents == parents
+
+
+def test_levels_may_have_another_separator_with_or_without_spaces_around():
+    hierarchy = Hierarchy.of(["net/wifi", "net / cable", "app"], "/")
+    assert (hierarchy.parents, hierarchy.names[3:]) == (("net",), ("net",))
+    np.testing.assert_allclose(hierarchy.with_parents(np.array([[0.5, 0.25, 0.25]], np.float32)), [[0.5, 0.25, 0.25, 0.75]])
+    assert Hierarchy.of(["net/wifi", "net"], "/").names == ("net/wifi", "net", "net/*")
+    assert Hierarchy.of(LABELS, "no").parents == ()

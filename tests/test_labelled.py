@@ -1,13 +1,18 @@
 """Training from a labelled file, and evaluating on one."""
 
 import csv
+import datetime
+import unicodedata
 
 import numpy as np
+import pandas as pd
 import pytest
+import xlsxwriter
 
 import bertcnn
 from bertcnn import evaluate_csv, train_csv
 from bertcnn.errors import ColumnError, LabelError, OutputError, SettingsError
+from bertcnn.labelled import labelled_rows
 from bertcnn.saved.bundle import read_bundle
 from tests.test_classifier import QUICK, Notes, quick
 from tests.tickets import as_csv, tickets
@@ -201,6 +206,130 @@ def test_validation_rows_need_the_same_columns_and_labels(encoder_folder, tmp_pa
     with pytest.raises(LabelError, match="validation rows with the labels 'spam'"):
         train_csv(data, tmp_path / "model", quick(encoder_folder), valid=write(tmp_path / "b.csv", "text,label\nrouter,spam\n"))
     assert not (tmp_path / "model").exists()
+
+
+def save_as(path, texts, labels):
+    """A table of Python values in one of the formats, as pandas and spreadsheets write it."""
+    table = pd.DataFrame({"text": texts, "label": labels})
+    if path.suffix == ".csv":
+        table.to_csv(path, index=False)
+    elif path.suffix == ".jsonl":
+        table.to_json(path, orient="records", lines=True, date_format="iso")
+    elif path.suffix == ".parquet":
+        table.to_parquet(path)
+    else:
+        book = xlsxwriter.Workbook(str(path), {"default_date_format": "yyyy-mm-dd hh:mm"})
+        sheet = book.add_worksheet()
+        for row, cells in enumerate([("text", "label"), *zip(texts, labels, strict=True)]):
+            for place, cell in enumerate(cells):
+                sheet.write(row, place, cell)
+        book.close()
+    return path
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [7, 8, 29682833],
+        [7.0, 8.0, 29682833.0],
+        [True, False, True],
+        [datetime.datetime(2024, 1, 5), datetime.datetime(2024, 2, 5), datetime.datetime(2024, 1, 5)],
+        [datetime.datetime(2024, 1, 5, 10, 30), datetime.datetime(2024, 2, 5), datetime.datetime(2024, 1, 5)],
+        ["Lost card", "Lost card ", unicodedata.normalize("NFD", "Café")],
+        [1.5, 2.5, 3.25],
+    ],
+)
+def test_a_table_has_the_same_labels_in_every_format(tmp_path, values):
+    texts = [f"{word} number {row} is here" for row, word in enumerate(["router", "invoice", "password"] * 4)]
+    found = [
+        labelled_rows(save_as(tmp_path / f"data{suffix}", texts, values * 4), text="text", label="label")
+        for suffix in (".csv", ".jsonl", ".parquet", ".xlsx")
+    ]
+    assert found[0] == found[1] == found[2] == found[3]
+    assert len(found[0]) == 12
+
+
+def test_labels_are_compared_as_people_see_them(encoder_folder, tmp_path):
+    texts, labels = tickets(6)
+    cafe = unicodedata.normalize("NFD", "Café")
+    ways = {"billing": ["29682833", "29682833.0"], "hardware": ["Lost card", "Lost\u00a0card "], "software": ["Café", cafe]}
+    spelled = [ways[label][row % 5 == 0] for row, label in enumerate(labels)]
+    notes = Notes()
+    data, valid = write(tmp_path / "data.csv", as_csv(texts, spelled)), write(tmp_path / "valid.csv", as_csv(texts, spelled[::-1]))
+    train_csv(data, tmp_path / "model", quick(encoder_folder, training=ONE_EPOCH, progress=notes), valid=valid)
+    assert bertcnn.load(tmp_path / "model").labels == ("29682833", "Café", "Lost card")
+    told = next(note for note in notes.notes if note.startswith("3 spellings of a label"))
+    assert "'29682833.0' 2x is '29682833'" in told
+    assert "1x is 'Lost card'" in told
+    found = evaluate_csv(tmp_path / "model", data)
+    assert (
+        found.to_json()
+        == evaluate_csv(tmp_path / "model", write(tmp_path / "other.csv", as_csv(texts, [ways[label][1] for label in labels]))).to_json()
+    )
+    assert (found.unknown_labels, [label.support for label in found.labels]) == ((), [6, 6, 6])
+    classifier = bertcnn.BertCNNClassifier.load(tmp_path / "model")
+    assert classifier.score(texts, spelled) == found.accuracy
+
+
+def test_rows_with_a_label_that_the_model_never_saw_are_wrong_and_told(encoder_folder, tmp_path):
+    texts, labels = tickets(4)
+    labels[0], labels[5] = "parcels", "letters"
+    data, notes = write(tmp_path / "data.csv", as_csv(texts, labels)), Notes()
+    found = evaluate_csv(saved(encoder_folder), data, report=tmp_path / "report.html", progress=notes)
+    predicted = bertcnn.load(saved(encoder_folder)).predict(texts)
+    assert (found.rows, found.accuracy) == (12, np.mean(predicted == np.array(labels)))
+    assert [label.name for label in found.labels] == ["billing", "hardware", "software", "letters", "parcels"]
+    told = "2 of 12 rows have a label that the model does not know and count as wrong: 'parcels' (1), 'letters' (1)"
+    assert told in notes.notes
+    assert "2 of 12 rows have a label that the model does not know" in (tmp_path / "report.html").read_text()
+    assert evaluate_csv(saved(encoder_folder), data).to_json() == found.to_json()
+    notes = Notes()
+    classifier = bertcnn.BertCNNClassifier.load(saved(encoder_folder)).set_params(progress=notes)
+    assert classifier.score(texts, labels) == found.accuracy
+    assert notes.notes == [told]
+
+
+def test_validation_rows_with_a_label_that_is_never_learned_choose_nothing(encoder_folder, tmp_path):
+    data, notes = write(tmp_path / "data.csv", as_csv(*tickets(6))), Notes()
+    valid = write(tmp_path / "valid.csv", as_csv(["router", "bill", "a parcel"], ["hardware", "billing ", "parcels"]))
+    report = train_csv(data, tmp_path / "model", quick(encoder_folder, training=ONE_EPOCH, progress=notes), valid=valid)
+    assert report.metrics["rows"] == 2
+    assert any(note.startswith("1 of 3 validation rows have a label that no training row has ('parcels')") for note in notes.notes)
+
+
+def test_comparisons_are_no_levels_and_levels_can_be_chosen(encoder_folder, tmp_path):
+    texts, labels = tickets(6)
+
+    def trained(names, **given):
+        notes = Notes()
+        rows = as_csv(texts, [names[label] for label in labels])
+        train_csv(
+            write(tmp_path / "data.csv", rows),
+            tmp_path / "model",
+            quick(encoder_folder, training=ONE_EPOCH, progress=notes),
+            overwrite=True,
+            **given,
+        )
+        predictor = bertcnn.load(tmp_path / "model")
+        return predictor.hierarchy.parents, len(predictor.decisions.parent_thresholds), [note for note in notes.notes if "parent" in note]
+
+    delays = {"billing": "Delay > 30 days", "hardware": "Delay > 60 days", "software": "Damage"}
+    tree = {"billing": "net > wifi", "hardware": "net > cable", "software": "app"}
+    assert trained(delays) == (
+        (),
+        0,
+        ["labels with ' > ' in them are taken as they are, without 'Delay' as a parent; --levels ' > ' makes levels of them"],
+    )
+    assert trained(delays, levels=" > ")[:2] == (("Delay",), 1)
+    parents, thresholds, notes = trained(tree)
+    assert (parents, thresholds) == (("net",), 1)
+    assert notes[0].startswith("1 parent of labels with levels (' > '): 'net' of 2 labels; a text that no label is certain enough for")
+    assert trained(tree, levels="no") == ((), 0, [])
+    assert trained({"billing": "net/wifi", "hardware": "net/cable", "software": "app"}, levels="/")[:2] == (("net",), 1)
+    with pytest.raises(SettingsError, match="levels '::'; expected a separator that stands in the labels"):
+        trained(tree, levels="::")
+    with pytest.raises(SettingsError, match="levels ' '; expected 'auto', 'no', or a separator of 1 to 16 characters"):
+        trained(tree, levels=" ")
 
 
 def test_a_file_without_labels_is_learned_from_as_rows_are_whose_label_is_blank(encoder_folder, tmp_path):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import DataConversionWarning
 
 from bertcnn import BertCNNClassifier, evaluate_csv, load, score_csv, train_csv
 from bertcnn.classifier import Columns
@@ -13,6 +14,7 @@ from bertcnn.cli.main import main
 from bertcnn.data.label_sets import join_labels
 from bertcnn.engines.export import export_model
 from bertcnn.errors import BundleError, LabelError
+from bertcnn.predictor import Predictor
 from bertcnn.probabilities import sigmoid
 from bertcnn.saved.bundle import read_bundle, write_bundle
 from bertcnn.saved.engine import engine_in_memory
@@ -148,7 +150,44 @@ def test_evaluating_parts_the_cells_of_the_file(trained, tmp_path):
     page = (tmp_path / "report.html").read_text()
     assert "a row is right if all its labels are found and no other is given" in page
     with pytest.raises(LabelError, match="a label the model does not know, first of all 'sales'"):
-        evaluate_csv(folder / "model", write(tmp_path / "other.csv", ["invoice"] * 3, [("billing", "sales")] * 3))
+        evaluate_csv(folder / "model", write(tmp_path / "other.csv", ["invoice"] * 3, [("sales",)] * 3))
+
+
+def test_rows_with_a_label_that_the_model_does_not_know_count_as_wrong(trained, tmp_path):
+    folder, _, classifier = trained
+    texts, labels = pairs()
+    notes, labels = Notes(), [("sales", *own) if row % 2 else own for row, own in enumerate(labels)]
+    data = write(tmp_path / "data.csv", texts, labels)
+    figures = evaluate_csv(folder / "model", data, report=tmp_path / "report.html", progress=notes)
+    assert figures.unknown_labels == ("sales",)
+    assert figures.accuracy == np.mean([set(a) == set(b) for a, b in zip(load(folder / "model").predict(texts), labels, strict=True)])
+    assert "36 of 72 rows have a label that the model does not know and count as wrong: 'sales' (36)" in notes.notes
+    assert "36 of 72 rows have a label that the model does not know" in (tmp_path / "report.html").read_text()
+    assert evaluate_csv(folder / "model", data).to_json() == figures.to_json()
+    assert classifier.score(texts, labels) == figures.accuracy
+
+
+@pytest.mark.parametrize("form", [str, lambda own: str(tuple(own)), lambda own: str(np.array(own)), lambda own: "{" + ",".join(own) + "}"])
+def test_lists_in_the_forms_of_other_programs_are_evaluated_as_json_lists_are(trained, tmp_path, form):
+    texts, labels = pairs()
+    data = tmp_path / "data.csv"
+    with data.open("w", newline="") as file:
+        csv.writer(file).writerows([["text", "label"], *([text, form(list(own))] for text, own in zip(texts, labels, strict=True))])
+    predictor = load(trained[0] / "model")
+    config = predictor.bundle.config.model_copy(update={"label_separator": "[]"})
+    as_lists = Predictor(replace(predictor.bundle, config=config), predictor.engine, predictor.last_layer)
+    assert evaluate_csv(as_lists, data).to_json() == evaluate_csv(predictor, trained[0] / "data.csv").to_json()
+
+
+def test_lists_of_one_are_single_labels_and_scikit_learns_warning_is_given(encoder_folder):
+    texts, labels = tickets(4)
+    training = {**QUICK, "epochs": 1}
+    with pytest.warns(DataConversionWarning, match="are single labels"):
+        classifier = quick(encoder_folder, training=training).fit(texts, [[label] for label in labels])
+    assert classifier.predict(texts[:1])[0] in LABELS
+    assert not classifier._fitted().multi_label
+    several = quick(encoder_folder, training=training).fit(texts, [[label] for label in labels], columns=Columns(separator=";"))
+    assert several._fitted().multi_label
 
 
 def test_it_is_saved_again_and_loaded_as_it_was(trained, tmp_path):

@@ -52,6 +52,13 @@ def train(
         int, typer.Option(help="Merge labels with fewer rows: A > B > C into A > B, others into 'other'.", show_default="none are merged")
     ] = 0,
     multi_label: MultiLabel = "auto",
+    levels: Annotated[
+        str,
+        typer.Option(
+            help="Separator of a label's levels, whose parents may be answered: ' > '. no: labels as they are.",
+            show_default="' > ' in a tree of labels",
+        ),
+    ] = "auto",
     time_budget: Annotated[
         float | None,
         typer.Option(
@@ -80,10 +87,12 @@ def train(
     from bertcnn.cli.progress import show_progress
     from bertcnn.data.formats import check_input
     from bertcnn.disk.folders import real_folder
+    from bertcnn.hierarchy import check_levels
     from bertcnn.saved.bundle import check_bundle_target
     from bertcnn.settings import PrecisionTargets
 
     PrecisionTargets.of(auto_precision)
+    check_levels(levels)
     plan = training_plan(settings, encoder, recipe)
     check_bundle_target(out, force)
     for path in (data, valid, unlabelled):
@@ -111,6 +120,7 @@ def train(
             seed=seed,
             training=changes,
             auto_precision=auto_precision,
+            levels=levels,
             head=plan.head,
             progress=progress,
         )

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from bertcnn.data.list_cells import bare_list_in_cell, list_in_cell
 from bertcnn.errors import LabelError, SettingsError, one_line
 
 LabelSet = tuple[str, ...]  # a row's labels, sorted, each once
 
 DETECTED = (";", "|")  # between labels; a comma is part of too many names to be taken for a separator unasked
 AUTO, NO = "auto", "no"
-LISTS = "[]"  # cells that are JSON lists
+LISTS = "[]"  # cells that are lists
 _SHARE = 0.02  # of the labelled rows that have to hold several labels
 
 
@@ -27,6 +28,9 @@ def choose_separator(cells: Sequence[str], asked: str = AUTO) -> str | None:
     A separator is found by itself if it stands in a fiftieth of the cells at least and the cells are combinations: they do not all have as
     many parts, they are made of fewer different parts than there are different cells, and most joined cells have only parts that occur in
     other cells too. A name that happens to hold a separator is not.
+
+    Cells that are lists have several labels if some have more than one element; lists of one are
+    single labels.
 
     Args:
         cells: the label column, blank where there is no label.
@@ -44,6 +48,8 @@ def choose_separator(cells: Sequence[str], asked: str = AUTO) -> str | None:
     filled = [cell for cell in cells if cell.strip()]
     if asked == NO or not filled:
         return None
+    if asked == LISTS and any(bare_list_in_cell(cell) is not None for cell in filled):
+        return LISTS
     if asked != AUTO:
         if not asked.strip():
             raise SettingsError("a blank separator of labels", expected="a character, 'auto' or 'no'", fix="give for example ';'")
@@ -54,14 +60,17 @@ def choose_separator(cells: Sequence[str], asked: str = AUTO) -> str | None:
                 fix=f"correct it; the column holds for example {one_line(filled[0], 60)}",
             )
         return asked
-    if all(_listed(cell) is not None for cell in filled):
-        return LISTS
-    return next((separator for separator in DETECTED if _combined(filled, separator)), None)
+    lists = [bare_list_in_cell(cell) for cell in filled]
+    if None not in lists:
+        return LISTS if any(len(set(found or ())) > 1 for found in lists) else None
+    found = next((separator for separator in DETECTED if _combined(filled, separator)), None)
+    several = sum(len(list_in_cell(cell) or ()) > 1 for cell, own in zip(filled, lists, strict=True) if own is not None)
+    return LISTS if found is None and several >= max(2, _SHARE * len(filled)) else found
 
 
 def _combined(cells: list[str], separator: str) -> bool:
     """Whether the cells combine parts."""
-    joined = [cell for cell in cells if len(split_cell(cell, separator)) > 1]
+    joined = [cell for cell in cells if separator in cell and len(split_cell(cell, separator)) > 1]
     if len(joined) < max(2, _SHARE * len(cells)):
         return False
     inside: dict[str, set[LabelSet]] = defaultdict(set)
@@ -77,13 +86,15 @@ def _combined(cells: list[str], separator: str) -> bool:
 
 
 def split_cell(cell: str, separator: str) -> LabelSet:
-    """The labels of one cell, sorted, each once; none of a blank one. A JSON list is one whatever stands between labels elsewhere.
+    """The labels of one cell, sorted, each once; none of a blank one.
+
+    A list is one whatever stands between labels elsewhere.
 
     Example:
         >>> split_cell("network; billing ;network", ";")
         ('billing', 'network')
     """
-    parts = _listed(cell)
+    parts = bare_list_in_cell(cell) if separator == LISTS else list_in_cell(cell)
     if parts is None:
         parts = [cell] if separator == LISTS else cell.split(separator)
     return tuple(sorted({part.strip() for part in parts if part.strip()}))
@@ -94,17 +105,6 @@ def names_in(cell: str, separator: str | None) -> LabelSet:
     if separator is None:
         return (cell,) if cell.strip() else ()
     return split_cell(cell, separator)
-
-
-def _listed(cell: str) -> list[str] | None:
-    """The texts of a JSON list; None for anything else."""
-    if not cell.lstrip().startswith("["):
-        return None
-    try:
-        found = json.loads(cell)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, list) and all(isinstance(part, str) for part in found) else None
 
 
 def join_labels(labels: Iterable[str], separator: str) -> str:
@@ -131,7 +131,7 @@ def between(separator: str) -> str:
 
 def is_set(label: object) -> bool:
     """Whether a label that was passed to `fit` is a collection of labels."""
-    return isinstance(label, Collection) and not isinstance(label, str | bytes)
+    return isinstance(label, Collection) and not isinstance(label, str | bytes | Mapping)
 
 
 def check_sets(labels: Iterable[object]) -> list[LabelSet]:

@@ -1,14 +1,80 @@
-"""Refuses labels that cannot be learned from."""
+"""Labels as they are passed to `fit`: brought into one form, or refused."""
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import DataConversionWarning
 
+from bertcnn.data.label_sets import LabelSet, check_sets, is_set
 from bertcnn.errors import LabelError, one_line
+
+
+def checked_labels(labels: Sequence[Any], *, several: bool = False) -> list[Any]:
+    """Labels as a list, if all are strings, integers, booleans, or collections of strings.
+
+    A column vector, a table of one column and lists of one are single labels, as scikit-learn has
+    it. A table of more columns says with 1 and 0 which row has which label.
+
+    Args:
+        labels: as they were passed.
+        several: whether rows may have several labels, though these may all be lists of one.
+
+    Raises:
+        LabelError: they are not; the first value that is no label is named.
+    """
+    given = _as_list(labels)
+    if any(is_set(label) for label in given):
+        if several or not all(is_set(label) and len(label) < 2 for label in given):
+            return list(check_sets(given))
+        told = "labels as a column of one, or as lists of one, are single labels: pass one dimension"
+        warnings.warn(f"{told}, such as y.ravel() or table['label']", DataConversionWarning, stacklevel=3)
+        given = [next(iter(label), "") for label in given]
+    return check_label_types(given)
+
+
+def _as_list(labels: Any) -> list[Any]:  # noqa: ANN401 - lists, arrays, columns, tables
+    """Labels as a list; what is none stays for `check_label_types` to refuse."""
+    columns = getattr(labels, "columns", None)
+    if columns is not None and hasattr(labels, "to_numpy"):
+        values = labels.to_numpy()
+        return _one_column(values) if values.shape[1] == 1 else _indicated(values, [str(name) for name in columns])
+    if hasattr(labels, "to_pylist"):  # PyArrow, whose items are no strings
+        return list(labels.to_pylist())
+    axes = getattr(labels, "ndim", 1)
+    if isinstance(labels, str) or not isinstance(labels, Iterable) or axes not in (1, 2):
+        return check_label_types(labels)  # type: ignore[arg-type]
+    if isinstance(labels, np.ndarray) and axes == 2 and labels.shape[1] > 1 and labels.dtype.kind in "biuf":
+        raise LabelError(
+            f"labels of shape {labels.shape} and type {labels.dtype}",
+            expected="a label for each text, or a list of the names of its labels",
+            fix="give the names, or a table whose columns are named after the labels",
+        )
+    return _one_column(labels) if axes == 2 and labels.shape[1] == 1 else list(labels)  # type: ignore[attr-defined]
+
+
+def _one_column(values: Any) -> list[Any]:  # noqa: ANN401 - an array of any library
+    """A column vector as lists of one; one of lists as these."""
+    return [value if is_set(value) else [value] for value in np.asarray(values, object)[:, 0]]
+
+
+def _indicated(values: np.ndarray, names: list[str]) -> list[LabelSet]:
+    """The names of the columns with a 1 in each row."""
+    try:
+        numbers = values.astype(float)
+    except (TypeError, ValueError):
+        numbers = np.full(values.shape, np.nan)
+    if not np.isin(numbers, (0, 1)).all():
+        raise LabelError(
+            f"labels in a table with the columns {one_line(', '.join(names), 200)}",
+            expected="one column, or columns of 1 and 0, one for each label",
+            fix="pass one column, such as table['label']",
+        )
+    return [tuple(sorted(name for name, own in zip(names, row, strict=True) if own)) for row in numbers]
 
 
 def check_label_types(labels: Sequence[Any]) -> list[Any]:
@@ -24,6 +90,8 @@ def check_label_types(labels: Sequence[Any]) -> list[Any]:
             fix="pass a list, or one column such as table['label']",
         )
     given = list(labels)
+    if not any(isinstance(label, str) for label in given):
+        given = [int(label) if _is_whole(label) else label for label in given]
     for row, label in enumerate(given):
         if not isinstance(label, str | int | np.integer | np.bool_):
             raise LabelError(
@@ -33,6 +101,11 @@ def check_label_types(labels: Sequence[Any]) -> list[Any]:
             )
     check_one_type(given)
     return given
+
+
+def _is_whole(label: object) -> bool:
+    """Whether a label is a whole number that is a float, as pandas has it in columns with gaps."""
+    return isinstance(label, float | np.floating) and bool(np.isfinite(label)) and float(label).is_integer()
 
 
 def check_one_type(labels: list[Any]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bertcnn.errors import LabelError, one_line
-from bertcnn.hierarchy import LEVELS
+from bertcnn.hierarchy import AUTO, LEVELS, NO, ancestors, comparisons
 from bertcnn.wording import count
 
 OTHER = "other"
@@ -40,7 +40,7 @@ class MergedLabels:
         return f"{size}, merged: {one_line(', '.join(shown[:_NAMED]), 300)}{more}"
 
 
-def merge_rare(labels: Sequence[str], fewest: int, into: str = OTHER) -> MergedLabels:
+def merge_rare(labels: Sequence[str], fewest: int, into: str = OTHER, levels: str = LEVELS) -> MergedLabels:
     """Merge labels with fewer than `fewest` rows; no row is dropped.
 
     "A > B > C" becomes part of "A > B", and that of "A" if it is still rare; a label without a parent, or whose parents are rare too,
@@ -50,6 +50,8 @@ def merge_rare(labels: Sequence[str], fewest: int, into: str = OTHER) -> MergedL
         labels: one for each row; blank ones stay as they are and do not count.
         fewest: rows a label needs.
         into: the label for rare ones without a parent.
+        levels: what stands between levels; "no" for none; "auto" for " > ", but not in comparisons
+            such as "Delay > 30 days".
 
     Raises:
         LabelError: what became part of `into` is too rare itself.
@@ -60,11 +62,14 @@ def merge_rare(labels: Sequence[str], fewest: int, into: str = OTHER) -> MergedL
     """
     rows = Counter(name for name in labels if name.strip())
     counts, becomes = Counter(rows), {}
-    depth = max((name.count(LEVELS) for name in counts), default=0)
-    for level in range(depth, -1, -1):  # the deepest first, so that a parent has all its rare children when it is looked at
-        for name in sorted(name for name, number in counts.items() if number < fewest and name.count(LEVELS) == level and name != into):
-            becomes[name] = name.rpartition(LEVELS)[0] or into
+    compared = comparisons(list(counts)) if levels == AUTO else set()
+    separator = LEVELS if levels == AUTO else levels
+    above = {name: [] if levels == NO else [up for up in ancestors(name, separator) if up not in compared] for name in counts}
+    for level in range(max(map(len, above.values()), default=0), -1, -1):  # the deepest first: a parent then has all its rare children
+        for name in sorted(name for name, number in counts.items() if number < fewest and len(above[name]) == level and name != into):
+            becomes[name] = above[name][-1] if above[name] else into
             counts[becomes[name]] += counts.pop(name)
+            above.setdefault(becomes[name], above[name][:-1])
     if 0 < counts[into] < fewest:
         gathered = sorted(name for name in rows if _end(name, becomes) == into)
         raise LabelError(

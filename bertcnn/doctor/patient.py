@@ -15,7 +15,8 @@ import numpy as np
 from bertcnn.data.columns import ColumnChoice, guess_columns, guess_text_columns, join_texts
 from bertcnn.data.formats import DELIMITED
 from bertcnn.data.formulas import unescape_formula
-from bertcnn.data.label_sets import LabelSet, choose_separator, join_labels, names_in, split_cell
+from bertcnn.data.label_cells import read_label_column
+from bertcnn.data.label_sets import LabelSet, join_labels, names_in
 from bertcnn.data.tables import Chunk, Table, TableReader, column_position, open_table
 from bertcnn.doctor.report import Example, Finding, shortened
 from bertcnn.errors import ColumnError, LabelError, one_line
@@ -111,10 +112,11 @@ def read_patient(
     texts = ["" if is_blank(one) else one for one in texts]
     labels, separator = None, None
     if choice.label is not None:
-        labels = ["" if is_blank(name) else name for name in map(plain, table.column(choice.label))]
-        separator = choose_separator(labels, multi_label)
-        if separator is not None:
-            labels = [join_labels(split_cell(cell, separator), separator) if cell else "" for cell in labels]
+        column = read_label_column(["" if is_blank(name) else name for name in map(plain, table.column(choice.label))], multi_label)
+        for remark in column.remarks:
+            progress.note(remark)
+        separator = column.separator
+        labels = column.single if separator is None else [join_labels(names, separator) if names else "" for names in column.sets]
         _check_labels(labels, choice.label)
     patient = Patient(table, choice, texts, labels, {}, rejected, separator)
     return replace(patient, facts=_facts(reader, patient))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from bertcnn.evaluation.calibration import CalibrationFigures, confidences, fit_
 from bertcnn.evaluation.decisions import held_out_answers, held_out_sets
 from bertcnn.evaluation.metrics import Evaluation, evaluate, evaluate_sets
 from bertcnn.hierarchy import Hierarchy
-from bertcnn.probabilities import calibrated_probabilities, chosen, exact_match_probability, names_of, sigmoid
+from bertcnn.probabilities import calibrated_probabilities, chosen, exact_match_probability, sigmoid
 from bertcnn.saved.bundle import Calibration, HeldOut
 
 
@@ -23,13 +24,15 @@ class Truth:
 
     Attributes:
         names: the model's labels, in its order.
-        labels: int [rows], each row's label, or its rarest.
-        multi_hot: bool [rows, C], which row has which label, if rows may have several.
+        labels: int [rows], each row's label, or its rarest; C and more for one of `unknown`.
+        multi_hot: bool [rows, C + U], which row has which label, if rows may have several.
+        unknown: U labels that the model does not have.
     """
 
     names: Sequence[str]
     labels: np.ndarray
     multi_hot: np.ndarray | None = None
+    unknown: Sequence[str] = ()
 
     def calibrate(self, logits: np.ndarray) -> Calibration:
         """What makes logits [rows, C] of these rows into probabilities, and where there may be several labels, their thresholds."""
@@ -77,13 +80,16 @@ class Judgement:
     @property
     def right(self) -> np.ndarray:
         """Whether the answer is right, in all labels, bool [rows]."""
-        return self.first == self.truth.labels if self.truth.multi_hot is None else (self.given == self.truth.multi_hot).all(axis=1)
+        if self.truth.multi_hot is None:
+            found: np.ndarray = self.first == self.truth.labels
+            return found
+        return np.equal(*self.indicators()).all(axis=1)
 
     def indicators(self) -> tuple[np.ndarray, np.ndarray]:
-        """Which row has which label, and which got which, both bool [rows, C]."""
+        """Which row has which label, and which got which, both bool [rows, C + U]."""
         if self.truth.multi_hot is not None:
-            return self.truth.multi_hot, self.given
-        places = np.arange(len(self.truth.names))
+            return self.truth.multi_hot, np.pad(self.given, ((0, 0), (0, len(self.truth.unknown))))
+        places = np.arange(len(self.truth.names) + len(self.truth.unknown))
         return self.truth.labels[:, None] == places, self.first[:, None] == places
 
     def without_temperature(self) -> np.ndarray:
@@ -95,9 +101,10 @@ class Judgement:
     def figures(self) -> Evaluation:
         """By label and overall."""
         names = list(self.truth.names)
+        every = [*names, *self.truth.unknown]
         if self.truth.multi_hot is None:
-            return evaluate(names, [names[place] for place in self.truth.labels], [names[place] for place in self.first])
-        actual, predicted = (names_of(multi_hot, self.probabilities, names) for multi_hot in (self.truth.multi_hot, self.given))
+            return evaluate(names, [every[place] for place in self.truth.labels], [names[place] for place in self.first])
+        actual, predicted = ([tuple(compress(every, row)) for row in rows] for rows in self.indicators())
         return evaluate_sets(names, actual, predicted)
 
     def calibration_figures(self) -> CalibrationFigures:
@@ -112,8 +119,13 @@ class Judgement:
             return *confidences(self.logits, self.truth.labels), self.right
         return multi_label.confidences(self.logits, self.truth.multi_hot, np.array(self.calibration.label_thresholds))
 
-    def held_out(self, outside: np.ndarray | None = None) -> HeldOut:
-        """What thresholds of automatic answers are taken from; `outside` says which rows are out of scope, bool [rows]."""
+    def held_out(self, outside: np.ndarray | None = None, hierarchy: Hierarchy | None = None) -> HeldOut:
+        """What thresholds of automatic answers are taken from.
+
+        Args:
+            outside: which rows are out of scope, bool [rows]; by default none.
+            hierarchy: of the labels; by default they have no parents.
+        """
         if self.truth.multi_hot is None:
-            return held_out_answers(self.probabilities, self.truth.labels, outside, Hierarchy.of(list(self.truth.names)))
+            return held_out_answers(self.probabilities, self.truth.labels, outside, hierarchy)
         return held_out_sets(self.probabilities, self.given, self.truth.multi_hot, outside)

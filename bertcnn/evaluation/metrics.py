@@ -15,6 +15,8 @@ from bertcnn.errors import LabelError, one_line
 from bertcnn.macro_f1 import macro_f1_score
 
 _MOST_CONFUSED = 10
+_NAMED = 5
+_MOST_UNKNOWN = 1000  # labels that a model does not know; with more of them the column is another one
 
 
 @dataclass(frozen=True)
@@ -47,10 +49,11 @@ class Evaluation:
         accuracy: share of rows with the right label, or with all the right ones and no other.
         macro_f1: mean F1 of the labels that occur, true or predicted (as scikit-learn has it).
         weighted_f1: the same, weighted by support.
-        labels: figures of each of the model's labels, in its order.
+        labels: figures of each of the model's labels, in its order, then of `unknown_labels`.
         confusion: int [C, C]; rows are true labels, columns predicted ones, in the labels' order.
         most_confused: the pairs mixed up most often, most frequent first.
         several_labels: whether a row may have several; see `evaluate_sets`.
+        unknown_labels: of rows; the model does not have them, and so never finds them.
     """
 
     rows: int
@@ -61,15 +64,16 @@ class Evaluation:
     confusion: np.ndarray
     most_confused: tuple[Confusion, ...]
     several_labels: bool = False
+    unknown_labels: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The figures as a JSON object; `several_labels` is in it only where it is true."""
+        """The figures as a JSON object; `several_labels` and `unknown_labels` only if there are any."""
         found = {**asdict(self), "confusion": self.confusion.tolist()}
-        return found if self.several_labels else {name: value for name, value in found.items() if name != "several_labels"}
+        return {name: value for name, value in found.items() if value or name not in ("several_labels", "unknown_labels")}
 
 
 def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[str]) -> Evaluation:
-    """Compare predictions with the truth.
+    """Compare predictions with the truth; rows with a label that the model lacks are wrong.
 
     Args:
         names: the model's labels, in its order.
@@ -77,10 +81,10 @@ def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[st
         predicted: the predicted label of each row.
 
     Raises:
-        LabelError: there are no rows, or a row's true label is not one of the model's.
+        LabelError: there are no rows, or none whose label the model knows.
     """
-    check_known(names, actual, len(actual))
-    order = list(names)
+    unknown = find_unknown(names, actual, len(actual))
+    order = [*names, *unknown]
     precision, recall, f1, support = precision_recall_fscore_support(actual, predicted, labels=order, zero_division=0.0)
     matrix = confusion_matrix(actual, predicted, labels=order)
     return Evaluation(
@@ -94,6 +98,7 @@ def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[st
         ),
         confusion=matrix,
         most_confused=_most_confused(order, matrix, matrix.sum(axis=1)),
+        unknown_labels=unknown,
     )
 
 
@@ -109,10 +114,10 @@ def evaluate_sets(names: Sequence[str], actual: Sequence[LabelSet], predicted: S
         predicted: the predicted labels of each row.
 
     Raises:
-        LabelError: there are no rows, or one of their true labels is not one of the model's.
+        LabelError: there are no rows, or none with a label that the model knows.
     """
-    check_known(names, [label for labels in actual for label in labels], len(actual))
-    order = list(names)
+    unknown = find_unknown(names, [label for labels in actual for label in labels], len(actual))
+    order = [*names, *unknown]
     truth, given = indicators(actual, order), indicators(predicted, order)
     precision, recall, f1, support = precision_recall_fscore_support(truth, given, zero_division=0.0)
     missed, wrong = truth & ~given, given & ~truth
@@ -130,26 +135,51 @@ def evaluate_sets(names: Sequence[str], actual: Sequence[LabelSet], predicted: S
         confusion=matrix,
         most_confused=_most_confused(order, matrix, support),
         several_labels=True,
+        unknown_labels=unknown,
     )
 
 
-def check_known(names: Sequence[str], actual: Sequence[str], rows: int) -> None:
-    """Refuse labels, of so many rows, that are not among the model's.
+def find_unknown(names: Sequence[str], actual: Sequence[str], rows: int) -> tuple[str, ...]:
+    """The labels of so many rows that are not among the model's, sorted.
+
+    Args:
+        names: the model's.
+        actual: those of the rows, one behind the other.
+        rows: how many there are.
 
     Raises:
-        LabelError: there are no rows, or there is such a label.
+        LabelError: there are no rows, no label is one of the model's, or so many are not that the
+            column can hardly be that of the labels.
     """
     if not rows:
         raise LabelError("0 rows to evaluate on", expected="at least 1 row with a label", fix="check the file and its label column")
     known = set(names)
     unknown = Counter(label for label in actual if label not in known)
-    if unknown:
+    if unknown and (unknown.total() == len(actual) or len(unknown) > _MOST_UNKNOWN):
         name, count = unknown.most_common(1)[0]
         raise LabelError(
-            f"{sum(unknown.values())} of {rows} rows have a label the model does not know, first of all {one_line(name)} ({count} rows)",
+            f"{unknown.total()} of {rows} rows have a label the model does not know, first of all {one_line(name)} ({count} rows)",
             expected="one of " + one_line(", ".join(names), 200),
             fix="correct the labels, name another column with --label, or train again with the new label",
         )
+    return tuple(sorted(unknown))
+
+
+def describe_unknown(names: Sequence[str], actual: Sequence[LabelSet]) -> str:
+    """A sentence about rows with labels that the model does not know; "" if there are none.
+
+    Example:
+        >>> describe_unknown(["billing"], [("billing",), ("sales",)])
+        "1 of 2 rows have a label that the model does not know and count as wrong: 'sales' (1)"
+    """
+    known = set(names)
+    counts = Counter(label for labels in actual for label in labels if label not in known)
+    if not counts:
+        return ""
+    rows = sum(not known.issuperset(labels) for labels in actual)
+    shown = ", ".join(f"{one_line(name, 40)} ({number:,})" for name, number in counts.most_common(_NAMED))
+    more = f" and {len(counts) - _NAMED} more" if len(counts) > _NAMED else ""
+    return f"{rows:,} of {len(actual):,} rows have a label that the model does not know and count as wrong: {shown}{more}"
 
 
 def _most_confused(names: list[str], matrix: np.ndarray, support: np.ndarray) -> tuple[Confusion, ...]:

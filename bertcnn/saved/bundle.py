@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,7 +19,7 @@ from pydantic import Field
 from bertcnn.disk.files import sync_folder, write_new
 from bertcnn.disk.folders import check_replaceable, check_target, new_folder, real_folder
 from bertcnn.errors import BundleError, one_line
-from bertcnn.hierarchy import Hierarchy
+from bertcnn.hierarchy import AUTO, LEVELS, LONGEST_SEPARATOR, Hierarchy
 from bertcnn.saved.engine import ENGINE, SavedEngine
 from bertcnn.saved.scope import FILE as SCOPE
 from bertcnn.saved.scope import Scope
@@ -38,13 +39,15 @@ from bertcnn.saved.sealed import (
 from bertcnn.settings import EncoderSettings, HeadSettings, Positive, PrecisionTargets, Recipe, Settings, TokenizerSettings
 
 # 1 had no decisions.json, 2 no out_of_scope.safetensors and no report.html, 3 one label a row, 4 a scope without words, 5 no merged labels,
-# 6 no labels that are parents as well, 7 no labels that are integers
-SCHEMA_VERSION: Final = 8
-_LABELS_MAY_BE_PARENTS = 7
+# 6 no labels that are parents as well, 7 no labels that are integers, 8 none that are booleans, and
+# levels wherever a label has " > "
+SCHEMA_VERSION: Final = 9
+_LABELS_MAY_BE_PARENTS, _LEVELS_ARE_SAID = 7, 9
 CONFIG: Final = "config.json"
 
 _MIB, _GIB = 1 << 20, 1 << 30
 _NO_REPORT = "<!DOCTYPE html><title>No report</title><p>This model was saved without a report. bertcnn evaluate --report makes one.\n"
+_INTEGER = re.compile(r"-?[0-9]{1,20}")
 _CONTROL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
 
@@ -75,9 +78,16 @@ class BundleConfig(Settings):
     text_columns: tuple[str, ...] = Field((), description="columns joined into one text, in this order; none for lists of texts")
     label_column: str | None = None
     label_separator: str | None = Field(
-        None, description="between the labels of a row, '[]' for JSON lists, if a row may have several; null where each has one"
+        None, description="between the labels of a row, '[]' for lists, if a row may have several; null where each has one"
     )
     integer_labels: bool = Field(False, description="whether the labels were integers, as which a loaded classifier gives them again")
+    boolean_labels: bool = Field(False, description="whether they were booleans, likewise")
+    label_levels: str = Field(
+        AUTO,
+        min_length=1,
+        max_length=LONGEST_SEPARATOR,
+        description="between a label's levels; 'no' for none, 'auto' as in `Hierarchy.of`",
+    )
     merged_labels: dict[str, str] = Field({}, description="labels of the training file that were too rare, and what they became part of")
     recipe: Recipe
     seed: Annotated[int, Field(ge=0)]
@@ -88,6 +98,8 @@ class BundleConfig(Settings):
     def _fits(self) -> Self:
         if self.tokenizer.max_tokens > self.encoder.max_positions:
             raise ValueError(f"max_tokens of at most the encoder's {self.encoder.max_positions} positions, not {self.tokenizer.max_tokens}")
+        if not self.label_levels.strip():
+            raise ValueError(f"label_levels that are not blank, not {self.label_levels!r}")
         try:
             datetime.fromisoformat(self.created_at)
         except ValueError:
@@ -193,19 +205,33 @@ class Bundle:
     @property
     def hierarchy(self) -> Hierarchy:
         """Of the labels; one without parents where a text may have several labels."""
-        if self.multi_label:
-            return Hierarchy(self.labels, ())
-        return _levels(self.labels, self.config)
+        return hierarchy_of(self.labels, self.config)
+
+
+def hierarchy_of(labels: tuple[str, ...], config: BundleConfig) -> Hierarchy:
+    """The hierarchy of the labels' names, as it was understood when the model was saved.
+
+    It has no parents where a text may have several labels.
+    """
+    if config.label_separator is not None:
+        return Hierarchy(labels, ())
+    version = config.schema_version
+    levels = config.label_levels if version >= _LEVELS_ARE_SAID else LEVELS
+    return Hierarchy.of(labels, levels, labels_may_be_parents=version >= _LABELS_MAY_BE_PARENTS)
 
 
 # === The parts: checks shared by reading and writing ===
 
 
-def _checked_labels(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - any JSON value
+def _checked_labels(value: Any, config: BundleConfig) -> tuple[str, ...]:  # noqa: ANN401 - any JSON value
     if not isinstance(value, list | tuple) or not all(isinstance(label, str) and label.strip() for label in value):
         refuse("labels.json holds something other than labels", "a list of texts that are not blank")
     if len(value) < 2 or len(set(value)) != len(value):
         refuse(f"labels.json holds {len(value)} labels, {len(set(value))} of them different", "at least 2 labels, all different")
+    if config.integer_labels and not all(_INTEGER.fullmatch(label) for label in value):
+        refuse("labels.json holds labels that are no integers", "integers, by config.json")
+    if config.boolean_labels and (config.integer_labels or set(value) != {"False", "True"}):
+        refuse("labels.json holds labels that are no booleans", "'False' and 'True', by config.json")
     return tuple(value)
 
 
@@ -216,15 +242,10 @@ def _checked_calibration(calibration: Calibration, config: BundleConfig, labels:
     return calibration
 
 
-def _levels(labels: tuple[str, ...], config: BundleConfig) -> Hierarchy:
-    """The hierarchy of the labels' names, as it was understood when the model was saved."""
-    return Hierarchy.of(labels, labels_may_be_parents=config.schema_version >= _LABELS_MAY_BE_PARENTS)
-
-
 def _checked_decisions(decisions: Decisions, config: BundleConfig, labels: tuple[str, ...]) -> Decisions:
     if len(decisions.thresholds) not in (0, len(labels)):
         refuse(f"decisions.json holds {len(decisions.thresholds)} thresholds", f"one for each of the {len(labels)} labels")
-    levels = len(_levels(labels, config).levels)
+    levels = len(hierarchy_of(labels, config).levels)
     for name, given in (("parent_thresholds", decisions.parent_thresholds), ("held_out.parents", decisions.held_out.parents)):
         if len(given) not in (0, levels):
             refuse(f"decisions.json holds {len(given)} {name}", f"one for each of the {levels} levels of parents that the labels have")
@@ -276,7 +297,7 @@ def _members(bundle: Bundle) -> dict[str, bytes]:
             "vocab.txt": "".join(
                 f"{piece}\n" for piece in _checked_vocabulary(tuple(bundle.vocabulary), bundle.config.encoder.vocabulary_size)
             ).encode("utf-8"),
-            "labels.json": canonical_json(list(_checked_labels(bundle.labels))),
+            "labels.json": canonical_json(list(_checked_labels(bundle.labels, bundle.config))),
             _WEIGHTS: _tensor_bytes(_WEIGHTS, bundle.tensors),
             SCOPE: _tensor_bytes(SCOPE, _checked_scope(bundle.scope.tensors(), bundle.config, tuple(bundle.labels)).tensors()),
             "calibration.json": canonical_json(
@@ -309,7 +330,7 @@ def _assemble(members: dict[str, bytes], bundle_id: str) -> Bundle:
     lines = _text("vocab.txt", members["vocab.txt"]).split("\n")
     if lines.pop() != "":
         refuse("vocab.txt does not end with a line break", "one WordPiece a line")
-    labels = _checked_labels(parse_json("labels.json", members["labels.json"]))
+    labels = _checked_labels(parse_json("labels.json", members["labels.json"]), config)
     return Bundle(
         config=config,
         labels=labels,

@@ -11,10 +11,12 @@ import numpy as np
 
 from bertcnn.data.label_sets import numbered
 from bertcnn.data.labels import check_labels
+from bertcnn.data.same_labels import KnownLabels
 from bertcnn.data.splits import assign_folds, duplicate_key, split_validation
 from bertcnn.errors import LabelError, one_line
 from bertcnn.labelled import labelled_rows
 from bertcnn.progress import Progress
+from bertcnn.wording import count
 
 _ENOUGH = 1000  # validation rows: the standard error of their accuracy is at most 1.6 points, 0.9 where it is 90%
 _FOLDS = 5
@@ -59,14 +61,18 @@ def divided_rows(
         progress.note(f"each trial is validated {told}, on {sum(len(held_out) for _, held_out in parts):,} of {len(texts):,} rows")
         return DividedRows(texts, names, parts)
     others = labelled_rows(valid, text=text, label=label, multi_label=multi_label, progress=progress)
-    unknown = sorted({name for _, name in others} - set(names))
-    if unknown or not others:
+    known = KnownLabels(names)
+    found = [(content, own) for content, name in others if (own := known.find(name)) is not None]
+    if not found:
         raise LabelError(
-            f"validation rows with the label {one_line(unknown[0])}" if unknown else "0 validation rows",
+            f"validation rows with the label {one_line(others[0][1])}" if others else "0 validation rows",
             expected="rows with labels that the training rows have",
             fix="correct the validation rows, or leave them out so that rows are held out",
         )
-    every = [*learned, *others]
+    if len(found) < len(others):
+        told = f"{len(others) - len(found):,} of {count(len(others), 'validation row')} have a label that no training row has"
+        progress.note(f"{told}: no setting can be right there, and they choose nothing")
+    every = [*learned, *found]
     part = np.arange(len(learned)), np.arange(len(learned), len(every))
     return DividedRows([content for content, _ in every], [name for _, name in every], [part])
 

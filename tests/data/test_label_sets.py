@@ -35,9 +35,13 @@ def test_combinations_are_found(separator):
     assert choose_separator(combinations(separator)) == separator.strip()
 
 
-def test_json_lists_are_found_whatever_their_share():
-    assert choose_separator([json.dumps([name]) for name in TEAMS]) == LISTS
+def test_lists_are_found_whatever_their_share_and_lists_of_one_are_single_labels():
+    lists = [json.dumps([name]) for name in TEAMS]
+    assert choose_separator([*lists, '["billing", "network"]']) == LISTS
+    assert choose_separator(lists) is None
+    assert choose_separator(lists, LISTS) == LISTS
     assert choose_separator(['["billing"]', "network"]) is None
+    assert choose_separator(['{"choices": ["billing", "network"]}'] * 2 + ["network"] * 90) == LISTS  # one choice is a plain cell
 
 
 @pytest.mark.parametrize(
@@ -54,6 +58,11 @@ def test_json_lists_are_found_whatever_their_share():
 )
 def test_names_that_hold_a_separator_are_no_combinations(cells):
     assert choose_separator(cells) is None
+
+
+def test_lists_among_cells_with_a_separator_do_not_hide_it():
+    assert choose_separator(["a|b", "['a', 'b']", "a", "b"] * 5) == "|"
+    assert split_cell("['a', 'b']", "|") == ("a", "b")
 
 
 def test_what_is_asked_for_counts():

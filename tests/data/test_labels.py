@@ -2,9 +2,11 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
+from sklearn.exceptions import DataConversionWarning
 
-from bertcnn.data.labels import check_label_types, check_labels, check_one_type
+from bertcnn.data.labels import check_label_types, check_labels, check_one_type, checked_labels
 from bertcnn.errors import LabelError
 
 
@@ -42,3 +44,48 @@ def test_too_few_labels_and_rows_are_refused_by_name():
     with pytest.raises(LabelError, match="2 of 3 labels with a single row: 'b, c'"):
         check_labels(["a", "a", "c", "b"])
     check_labels([1, 1, 2, 2])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.array([["a"], ["b"]]),
+        np.array([["a"], ["b"]], object),
+        pd.DataFrame({"label": ["a", "b"]}),
+        pd.DataFrame({"label": pd.Categorical(["a", "b"])}),
+        [["a"], ["b"]],
+        [("a",), {"b"}],
+    ],
+)
+def test_a_column_vector_is_single_labels_as_scikit_learn_has_it(column):
+    with pytest.warns(DataConversionWarning, match="are single labels"):
+        assert checked_labels(column) == ["a", "b"]
+    assert checked_labels(column, several=True) == [("a",), ("b",)]
+
+
+@pytest.mark.parametrize("kind", [int, float, bool])
+def test_numbers_in_a_column_vector_are_single_labels_too(kind):
+    with pytest.warns(DataConversionWarning):
+        assert checked_labels(np.array([[0], [1]], kind)) == [kind(0), kind(1)]
+    assert checked_labels(np.array([0.0, 1.0, 2.0])) == [0, 1, 2]
+    with pytest.raises(LabelError, match=r"'0\.5' of type float"):
+        checked_labels([0.5, 1.0])
+
+
+def test_a_table_of_ones_and_zeros_says_which_row_has_which_label():
+    table = pd.DataFrame({"billing": [1, 0, 1], "network": [False, False, True]})
+    assert checked_labels(table) == [("billing",), (), ("billing", "network")]
+    with pytest.raises(LabelError, match="in a table with the columns 'label, other'; expected one column, or columns of 1 and 0"):
+        checked_labels(pd.DataFrame({"label": ["a"], "other": ["b"]}))
+    with pytest.raises(LabelError, match=r"shape \(2, 2\) and type int64; .*give the names, or a table whose columns"):
+        checked_labels(np.eye(2, dtype=np.int64))
+
+
+def test_labels_of_pandas_and_pyarrow_are_labels():
+    assert checked_labels(pd.Series(["a", "b"], dtype="category")) == ["a", "b"]
+    assert checked_labels(pd.Series([[], ["a", "b"]])) == [(), ("a", "b")]
+    assert checked_labels(pd.DataFrame({"labels": [[], ["a", "b"]]})) == [(), ("a", "b")]
+    assert checked_labels(pyarrow.array(["a", "b"])) == ["a", "b"]
+    assert checked_labels(np.array([["a", "b"], ["c", ""]])) == [("a", "b"), ("c",)]
+    with pytest.raises(LabelError, match="type dict"):
+        checked_labels([{"a": 1}])

@@ -434,7 +434,7 @@ def test_any_texts_and_labels_are_checked_or_refused_in_words(encoder_folder, tm
         return
     fixed = read_table(tmp_path / "any_out.jsonl")
     assert [row[:2] for row in fixed.rows] == read_table(path).rows
-    assert set(report.suggestions.values()) <= {"a", "b", "A "}
+    assert set(report.suggestions.values()) <= {"a", "b", "A"}
 
 
 def two_labels(each=40):

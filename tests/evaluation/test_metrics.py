@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score, classification_report, confusion_mat
 
 from bertcnn.data.label_sets import indicators
 from bertcnn.errors import LabelError
-from bertcnn.evaluation.metrics import evaluate, evaluate_sets
+from bertcnn.evaluation.metrics import describe_unknown, evaluate, evaluate_sets
 
 NAMES = ("billing", "hardware", "software", "never used")
 PAIRS = st.lists(st.tuples(st.sampled_from(NAMES[:3]), st.sampled_from(NAMES[:3])), min_size=1, max_size=40)
@@ -67,10 +67,38 @@ def test_no_rows_are_refused():
         evaluate(NAMES, [], [])
 
 
-def test_labels_the_model_does_not_know_are_refused_the_most_frequent_first():
-    message = r"^3 of 4 rows have a label the model does not know, first of all 'Sales' \(2 rows\); expected one of 'billing, hardware"
+def test_rows_with_a_label_the_model_does_not_know_count_as_wrong_as_scikit_learn_has_it():
+    actual, predicted = ["billing", "HR", "Sales", "Sales"], ["billing", "hardware", "billing", "billing"]
+    found = evaluate(NAMES, actual, predicted)
+    expected = classification_report(actual, predicted, labels=[*NAMES, "HR", "Sales"], output_dict=True, zero_division=0.0)
+    assert found.accuracy == 0.25
+    assert found.unknown_labels == ("HR", "Sales")
+    assert [label.name for label in found.labels] == [*NAMES, "HR", "Sales"]
+    for label in found.labels:
+        assert (label.precision, label.recall, label.f1) == pytest.approx(
+            tuple(expected[label.name][name] for name in ("precision", "recall", "f1-score"))
+        )
+    np.testing.assert_array_equal(found.confusion, confusion_matrix(actual, predicted, labels=[*NAMES, "HR", "Sales"]))
+    occurring = classification_report(actual, predicted, output_dict=True, zero_division=0.0)
+    assert found.macro_f1 == pytest.approx(occurring["macro avg"]["f1-score"])
+    assert json.loads(json.dumps(found.to_json()))["unknown_labels"] == ["HR", "Sales"]
+    assert describe_unknown(NAMES, [(label,) for label in actual]) == (
+        "3 of 4 rows have a label that the model does not know and count as wrong: 'Sales' (2), 'HR' (1)"
+    )
+
+
+def test_several_labels_of_which_the_model_does_not_know_one_are_wrong():
+    found = evaluate_sets(NAMES, [("billing", "sales"), ("billing",)], [("billing",), ("billing",)])
+    assert (found.accuracy, found.unknown_labels, found.confusion.shape) == (0.5, ("sales",), (5, 5))
+    assert [(label.recall, label.support) for label in found.labels] == [(1.0, 2), (0.0, 0), (0.0, 0), (0.0, 0), (0.0, 1)]
+
+
+def test_only_labels_the_model_does_not_know_are_refused_the_most_frequent_first():
+    message = r"^3 of 3 rows have a label the model does not know, first of all 'Sales' \(2 rows\); expected one of 'billing, hardware"
     with pytest.raises(LabelError, match=message):
-        evaluate(NAMES, ["billing", "HR", "Sales", "Sales"], ["billing"] * 4)
+        evaluate(NAMES, ["HR", "Sales", "Sales"], ["billing"] * 3)
+    with pytest.raises(LabelError, match="1001 of 1002 rows"):  # another column than that of the labels
+        evaluate(NAMES, ["billing", *map(str, range(1001))], ["billing"] * 1002)
 
 
 SETS = st.lists(st.tuples(*[st.sets(st.sampled_from(NAMES[:3])).map(sorted).map(tuple)] * 2), min_size=1, max_size=40)

@@ -1,0 +1,71 @@
+"""The share of rows that a model answers rightly, whatever form a program has their labels in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bertcnn.data.label_sets import LabelSet, is_set
+from bertcnn.data.labels import checked_labels
+from bertcnn.data.same_labels import KnownLabels
+from bertcnn.errors import LabelError
+from bertcnn.evaluation.metrics import describe_unknown
+from bertcnn.predictor import Predictor, check_texts
+from bertcnn.progress import Progress
+from bertcnn.rows import has_no_label
+
+
+def accuracy(
+    predictor: Predictor,
+    texts: Sequence[str],
+    labels: Sequence[Any],
+    weights: Sequence[float] | None = None,
+    *,
+    kind: str,
+    progress: Progress,
+) -> float:
+    """The share of texts with the right label, or with all their labels and no other.
+
+    Args:
+        predictor: the model.
+        texts: strings.
+        labels: one for each text, or all of each. Rows without a label do not count; unknown labels
+            count as wrong, and are told.
+        weights: of the rows; by default all count alike.
+        kind: NumPy's letter for the type of the model's labels: "b" for booleans, "i" or "u" for
+            integers.
+        progress: told of rows with a label that the model does not know.
+
+    Raises:
+        LabelError: there are no rows with a label, or not as many labels as texts.
+    """
+    checked, given = check_texts(texts), checked_labels(labels, several=predictor.multi_label)
+    shares = np.ones(len(given)) if weights is None else np.asarray(list(weights), float)
+    if not len(checked) == len(given) == len(shares):
+        found = f"{len(checked)} texts, {len(given)} labels and {len(shares)} weights"
+        raise LabelError(found, expected="as many of each", fix="pass those of the same rows")
+    rows = [row for row, label in enumerate(given) if not has_no_label(label)]
+    if not rows:
+        raise LabelError("0 rows with a label", expected="at least 1", fix="pass labelled rows")
+    known = KnownLabels(predictor.labels)
+    actual = [_names(given[row], kind, known) for row in rows]
+    unknown = describe_unknown(predictor.labels, actual)
+    if unknown:
+        progress.note(unknown)
+    predicted = predictor.predict([checked[row] for row in rows])
+    right = [set(own) == (set(answer) if is_set(answer) else {answer}) for own, answer in zip(actual, predicted, strict=True)]
+    return float(np.average(right, weights=shares[rows]))
+
+
+def _names(label: Any, kind: str, known: KnownLabels) -> LabelSet:  # noqa: ANN401 - whatever `checked_labels` let in
+    """What the model calls a label, or all labels of a row.
+
+    1 and 0 are booleans where the model has booleans, and the other way round.
+    """
+    if kind == "b" and label in (0, 1):
+        label = bool(label)
+    elif kind in "iu" and isinstance(label, bool | np.bool_):
+        label = int(label)
+    return tuple(sorted({known.spelled(str(name)) for name in (label if is_set(label) else [label])}))

@@ -1,0 +1,102 @@
+"""The label column of a file as labels: taken apart, each label in one spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bertcnn.data.label_sets import AUTO, LISTS, NO, LabelSet, choose_separator, names_in, split_cell
+from bertcnn.data.list_cells import bare_list_in_cell, list_in_cell
+from bertcnn.data.same_labels import KnownLabels, describe_spellings, one_spelling
+from bertcnn.wording import count
+
+
+@dataclass(frozen=True)
+class LabelColumn:
+    """A label column that was read.
+
+    Attributes:
+        sets: the labels of each row, sorted, each once; none where the cell is blank.
+        separator: what stands between them, if rows may have several.
+        remarks: what was done to them, sentences for a person.
+    """
+
+    sets: list[LabelSet]
+    separator: str | None
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def single(self) -> list[str]:
+        """Each row's label, where rows have one; "" for none."""
+        return ["".join(names) for names in self.sets]
+
+
+def read_label_column(cells: Sequence[str], asked: str = AUTO) -> LabelColumn:
+    """The labels of a file to learn from.
+
+    Args:
+        cells: the label column, blank where there is no label.
+        asked: what stands between several labels: "auto", "no" or the separator.
+
+    Raises:
+        SettingsError: the separator is blank, or stands in no cell.
+
+    Example:
+        >>> read_label_column(['["billing"]', '["network"]', "", '["network "]']).sets
+        [('billing',), ('network',), (), ('network',)]
+    """
+    separator, remarks = choose_separator(cells, asked), []
+    if separator is not None:
+        remarks.append(_describe_sets(cells, separator, asked))
+    elif asked != NO:
+        cells, unwrapped = _without_brackets(cells)
+        if unwrapped:
+            remarks.append(
+                f"{count(unwrapped, 'label')} in brackets, lists of one: taken as single labels; --multi-label '{LISTS}' learns lists"
+            )
+    sets = [names_in(cell, separator) for cell in cells]
+    names = [name for own in sets for name in own]
+    spelled = one_spelling(names)
+    if spelled:
+        remarks.append(describe_spellings(names, spelled))
+        sets = [tuple(sorted({spelled.get(name, name) for name in own})) for own in sets]
+    return LabelColumn(sets, separator, tuple(remarks))
+
+
+def known_sets(cells: Sequence[str], separator: str | None, known: KnownLabels) -> list[LabelSet]:
+    """The labels of a file for a model that has its labels already, in the model's spelling.
+
+    Args:
+        cells: the label column, blank where there is no label.
+        separator: the model's.
+        known: the model's labels. Others stay as they are, but for what nobody sees.
+    """
+    sets = []
+    for cell in cells:
+        names = names_in(cell, separator)
+        if separator is None and names and known.find(cell) is None:  # a list of one, unless a label looks like that
+            listed = bare_list_in_cell(cell)
+            names = names if listed is None or len(listed) > 1 else tuple(listed)
+        sets.append(tuple(sorted({known.spelled(name) for name in names if name.strip()})))
+    return sets
+
+
+def _without_brackets(cells: Sequence[str]) -> tuple[list[str], int]:
+    """Cells without the brackets of lists of one, and how many labels lost brackets."""
+    parse = bare_list_in_cell if all(bare_list_in_cell(cell) is not None for cell in cells if cell.strip()) else list_in_cell
+    found, unwrapped = [], 0
+    for cell in cells:
+        listed = parse(cell)
+        one = listed is not None and len(set(listed)) < 2
+        found.append("".join(set(listed or ())) if one else cell)
+        unwrapped += one and bool(listed)
+    return found, unwrapped
+
+
+def _describe_sets(cells: Sequence[str], separator: str, asked: str) -> str:
+    """That rows may have several labels."""
+    sets = [split_cell(cell, separator) for cell in cells]
+    several, labelled = sum(len(names) > 1 for names in sets), sum(map(bool, sets))
+    between = "lists" if separator == LISTS else f"{separator!r} between labels"
+    found = f"{several:,} of {labelled:,} rows have several labels ({between})"
+    return found if asked != AUTO else f"{found}: each label is learned for itself; --multi-label no takes a cell for one label"
