@@ -18,6 +18,7 @@ import numpy as np
 import openvino as ov
 
 from bertcnn.disk.cache import cache_folder, keep, read_kept
+from bertcnn.engines.forks import FORKS, never_destroy
 from bertcnn.errors import BertCNNError, OutputError
 
 _KEPT = 8  # compiled engines in the cache
@@ -85,18 +86,25 @@ def compiled_model(
     """
     core, options = ov.Core(), _options(streams, precision)
     if engine_id is None:
-        return core.compile_model(read(), "CPU", options)
+        return _compiled(core, read(), options)
     try:
         path = _place(core, engine_id, options)
     except OutputError:  # nowhere to keep it
-        return core.compile_model(read(), "CPU", options)
+        return _compiled(core, read(), options)
     compiled = _read_ahead.take(path) or _imported(core, path, options)
     if compiled is not None:
         return compiled
-    compiled = core.compile_model(read(), "CPU", options)
+    compiled = _compiled(core, read(), options)
     with suppress(OSError):  # a cache that cannot be written costs half a second at every start, nothing else
         exported = compiled.export_model()
         keep(path, exported if isinstance(exported, bytes) else exported.getvalue(), _KEPT)  # a stream, in some versions
+    return compiled
+
+
+def _compiled(core: ov.Core, model: ov.Model, options: dict[str, Any]) -> ov.CompiledModel:
+    with FORKS.compiling:
+        compiled = core.compile_model(model, "CPU", options)
+        FORKS.compiled(compiled)
     return compiled
 
 
@@ -124,6 +132,7 @@ class _ReadAhead:
         self._thread: threading.Thread | None = None
         self._path: Path | None = None
         self._compiled: ov.CompiledModel | None = None
+        self._process = 0
 
     def begin(self, core: ov.Core, path: Path, options: dict[str, Any]) -> None:
         """Read the engine that is kept there, and have it answer once, since the first answer takes ten times as long."""
@@ -137,11 +146,15 @@ class _ReadAhead:
                     compiled.create_infer_request().infer(given)
             self._compiled = compiled
 
-        self._path, self._thread = path, threading.Thread(target=read, name="bertcnn-read-ahead")
+        self._process, self._path = os.getpid(), path
+        self._thread = threading.Thread(target=read, name="bertcnn-read-ahead")
         self._thread.start()
 
     def take(self, path: Path) -> ov.CompiledModel | None:
         """The engine kept at this place, if it is the one that was begun with."""
+        if self._process != os.getpid() and self._compiled is not None:  # forked since: it is the parent's
+            never_destroy(self._compiled)
+            self._thread = None
         if self._thread is None or path != self._path:
             return None
         self._thread.join()
@@ -179,6 +192,8 @@ def _imported(core: ov.Core, path: Path, options: dict[str, Any]) -> ov.Compiled
     blob = read_kept(path)
     if blob is None:
         return None
-    with suppress(RuntimeError):
-        return core.import_model(blob, "CPU", options)
+    with suppress(RuntimeError), FORKS.compiling:
+        compiled = core.import_model(blob, "CPU", options)
+        FORKS.compiled(compiled)
+        return compiled
     return None
