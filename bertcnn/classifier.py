@@ -30,6 +30,7 @@ from bertcnn.evaluation.decisions import check_targets
 from bertcnn.evaluation.out_of_scope import rows_to_know
 from bertcnn.explain import Explanation
 from bertcnn.layers.device import on_gpu
+from bertcnn.layers.forks import check_process
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import extract
@@ -144,6 +145,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             SettingsError: a setting or a text is not what it should be.
             OutputError: a savepoint cannot be written.
         """
+        check_process()
         progress = self.progress or Silent()
         changes, seed = self._check_settings(), int(self.seed)
         given = recipe_settings("full", changes)
@@ -406,6 +408,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
     def _network(self) -> BertCnn:
         """The Keras model, built when it is first looked into."""
+        check_process()
         if getattr(self, "_built", (None, None))[0] is not self._bundle.tensors:
             self._built = (self._bundle.tensors, classifier_of(self._bundle))
         return self._built[1]

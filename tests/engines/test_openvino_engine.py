@@ -1,7 +1,6 @@
 """The compiled engine: any rows in any order, and what it keeps in the cache."""
 
 import json
-import os
 import shutil
 import threading
 
@@ -13,7 +12,7 @@ from bertcnn import load
 from bertcnn.encoders.convert import load_encoder
 from bertcnn.engines.openvino_engine import OpenVINOEngine, token_embeddings
 from bertcnn.engines.openvino_graph import encoder_graph, one_text_a_row, serialized
-from bertcnn.errors import BundleError, SettingsError
+from bertcnn.errors import BundleError
 from bertcnn.models.weights import extract
 from bertcnn.saved.bundle import read_bundle
 from bertcnn.saved.engine import SavedEngine, read_engine
@@ -35,19 +34,6 @@ def stored(encoder_folder):
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
     return tmp_path / "engines"
-
-
-def test_a_forked_process_is_refused_instead_of_waiting_for_ever(stored):
-    engine, token_ids = OpenVINOEngine.from_saved(stored, 0), rows(count=200)
-    child = os.fork()
-    if not child:
-        try:
-            engine.run(token_ids)
-        except SettingsError as error:
-            os._exit(7 if "loaded before this process was forked" in str(error) else 1)
-        finally:  # a child of the tests must not go on with them
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_rows_come_back_in_order_whatever_their_neighbours(stored):
