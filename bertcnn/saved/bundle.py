@@ -16,7 +16,7 @@ import safetensors.numpy
 from pydantic import Field
 
 from bertcnn.disk.files import sync_folder, write_new
-from bertcnn.disk.folders import check_replaceable, check_target, new_folder, real_folder
+from bertcnn.disk.folders import check_replaceable, check_target, is_debris, new_folder, real_folder
 from bertcnn.errors import BundleError, one_line
 from bertcnn.hierarchy import Hierarchy
 from bertcnn.saved.engine import ENGINE, SavedEngine
@@ -60,7 +60,7 @@ MEMBERS: Final = (
     Member("MODEL_CARD.md", 16 * _MIB),
     Member("report.html", 64 * _MIB, since=3),
 )
-FORMAT: Final = SealedFormat("bertcnn bundle", SCHEMA_VERSION, MEMBERS, companion=ENGINE)
+FORMAT: Final = SealedFormat("bertcnn bundle", SCHEMA_VERSION, MEMBERS)
 _WEIGHTS = "model.safetensors"
 
 
@@ -391,7 +391,8 @@ def _check_replaceable(target: Path, overwrite: bool) -> None:
 
 def _stranger(place: Path) -> str | None:
     """What keeps a folder from being a saved model, damaged or not."""
-    foreign = sorted({entry.name for entry in os.scandir(place)} - set(FORMAT.largest) - {MANIFEST, ENGINE})
+    names = {entry.name for entry in os.scandir(place) if not is_debris(entry.name)}
+    foreign = sorted(names - set(FORMAT.largest) - {MANIFEST, ENGINE})
     if foreign:
         return f"holds {one_line(foreign[0])}, which is no part of a model"
     return None if claims_to_be(FORMAT, place) else "is not a saved model"
