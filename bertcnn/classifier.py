@@ -39,7 +39,7 @@ from bertcnn.progress import Progress, Silent
 from bertcnn.refit import Examined, examine, train_and_refit, trial_of
 from bertcnn.reporting import Origin
 from bertcnn.rows import KnownRows, LabelledTexts, different_texts, has_no_label, learning_and_validation
-from bertcnn.saved.bundle import BundleConfig, check_bundle_target, read_bundle, write_bundle
+from bertcnn.saved.bundle import BundleConfig, check_bundle_target, check_room_for_labels, read_bundle, write_bundle
 from bertcnn.saved.engine import engine_in_memory
 from bertcnn.settings import FEW_SHOT_HEAD, FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe, TrainingSettings
 from bertcnn.text.cleaning import is_blank
@@ -154,6 +154,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         )
         without_label += [text for text in check_texts(unlabelled) if not is_blank(text)]
         classes = sorted(set(learning.each_label))
+        check_room_for_labels([str(name) for name in classes])
         usable, learning = len(learning.texts), learning.of(learning.part(given.most_rows, seed))
         columns = columns or Columns()
         columns = replace(columns, separator=(columns.separator or separator_for(classes)) if learning.multi_label else None)

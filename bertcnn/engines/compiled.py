@@ -18,7 +18,7 @@ import numpy as np
 import openvino as ov
 
 from bertcnn.disk.cache import cache_folder, keep, read_kept
-from bertcnn.engines.forks import FORKS, never_destroy
+from bertcnn.engines.forks import never_destroy
 from bertcnn.errors import BertCNNError, OutputError
 
 _KEPT = 8  # compiled engines in the cache
@@ -86,25 +86,18 @@ def compiled_model(
     """
     core, options = ov.Core(), _options(streams, precision)
     if engine_id is None:
-        return _compiled(core, read(), options)
+        return core.compile_model(read(), "CPU", options)
     try:
         path = _place(core, engine_id, options)
     except OutputError:  # nowhere to keep it
-        return _compiled(core, read(), options)
+        return core.compile_model(read(), "CPU", options)
     compiled = _read_ahead.take(path) or _imported(core, path, options)
     if compiled is not None:
         return compiled
-    compiled = _compiled(core, read(), options)
+    compiled = core.compile_model(read(), "CPU", options)
     with suppress(OSError):  # a cache that cannot be written costs half a second at every start, nothing else
         exported = compiled.export_model()
         keep(path, exported if isinstance(exported, bytes) else exported.getvalue(), _KEPT)  # a stream, in some versions
-    return compiled
-
-
-def _compiled(core: ov.Core, model: ov.Model, options: dict[str, Any]) -> ov.CompiledModel:
-    with FORKS.compiling:
-        compiled = core.compile_model(model, "CPU", options)
-        FORKS.compiled(compiled)
     return compiled
 
 
@@ -192,8 +185,6 @@ def _imported(core: ov.Core, path: Path, options: dict[str, Any]) -> ov.Compiled
     blob = read_kept(path)
     if blob is None:
         return None
-    with suppress(RuntimeError), FORKS.compiling:
-        compiled = core.import_model(blob, "CPU", options)
-        FORKS.compiled(compiled)
-        return compiled
+    with suppress(RuntimeError):
+        return core.import_model(blob, "CPU", options)
     return None

@@ -8,10 +8,16 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from typing import Protocol
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
 from weakref import WeakSet
 
 _PATIENCE = 5.0  # seconds that a fork waits for work that is under way; then it happens all the same
+_MOMENT = 0.001  # seconds between two looks at OpenVINO's threads, which are at rest if they were so several times
+_STILL = 3
+_REST = 2.0  # seconds that a fork waits for that; another library's threads may never be at rest
 
 
 class Forkable(Protocol):
@@ -34,13 +40,13 @@ class _Forks:
     """The engines of this process.
 
     Attributes:
-        compiling: held while a model is compiled.
+        compiling: held while a model is compiled or dropped.
     """
 
     def __init__(self) -> None:
-        self.compiling = threading.Lock()
+        self.compiling = threading.RLock()  # Python may drop an engine in the middle of compiling another
         self._engines: WeakSet[Forkable] = WeakSet()
-        self._held: list[threading.Lock] = []
+        self._held: list[Any] = []
         self._is_child = False
 
     def add(self, engine: Forkable) -> None:
@@ -54,8 +60,9 @@ class _Forks:
         for engine in list(self._engines):
             if self._acquire(engine.gate):
                 engine.finish()
+        _rest(time.monotonic() + _REST)
 
-    def _acquire(self, lock: threading.Lock) -> bool:
+    def _acquire(self, lock: Any) -> bool:  # noqa: ANN401 - either kind of lock
         acquired = lock.acquire(timeout=_PATIENCE)
         if acquired:
             self._held.append(lock)
@@ -68,7 +75,7 @@ class _Forks:
 
     def in_child(self) -> None:
         """Begin with locks of our own."""
-        self.compiling, self._held, self._is_child = threading.Lock(), [], True
+        self.compiling, self._held, self._is_child = threading.RLock(), [], True
         for engine in list(self._engines):
             engine.leave()
 
@@ -82,6 +89,26 @@ class _Forks:
 def never_destroy(thing: object) -> None:
     """Keep a reference that nothing gives back, also not when Python ends."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+def _rest(until: float) -> None:
+    """Wait until the threads that are not Python's sleep: those of OpenVINO tidy up after their work, and hold locks meanwhile."""
+    still = 0
+    while still < _STILL and time.monotonic() < until:
+        still = 0 if _busy() else still + 1
+        time.sleep(_MOMENT)
+
+
+def _busy() -> bool:
+    """Whether such a thread is at work; False where the system does not say."""
+    ours = {thread.native_id for thread in threading.enumerate()}
+    with suppress(OSError):
+        for task in os.scandir("/proc/self/task"):
+            if int(task.name) not in ours:
+                with suppress(OSError):  # it has just ended
+                    if Path(task.path, "stat").read_bytes().rpartition(b")")[2].split()[0] != b"S":
+                        return True
+    return False
 
 
 FORKS = _Forks()

@@ -43,26 +43,34 @@ class OpenVINOEngine:
 
     def _start(self) -> None:
         """Compile the model for this process."""
-        compiled = self._compiled()
-        self._queue = _queue(compiled)
-        self._queue.set_callback(lambda request, job: _store(request, *job))
-        self._alone: ov.InferRequest = compiled.create_infer_request()
+        with FORKS.compiling:
+            compiled = self._compiled()
+            self._queue = _queue(compiled)
+            self._queue.set_callback(lambda request, job: _store(request, *job))
+            self._alone: ov.InferRequest = compiled.create_infer_request()
+        FORKS.compiled(compiled)
         self._packed = any(NUMBERS in given.get_names() for given in compiled.inputs)  # older engines have one text in a row
         self._classes, self._filters = (compiled.output(output).partial_shape[1].get_length() for output in ("logits", "windows"))
         means = [output for output in compiled.outputs if "means" in output.get_names()]  # older engines have none
         self._width = means[0].partial_shape[1].get_length() if means else 0
         self._process = os.getpid()
 
+    def __del__(self) -> None:
+        """Drop what OpenVINO has, but not in the middle of a fork."""
+        with suppress(AttributeError), FORKS.compiling:  # it could not be compiled
+            del self._queue, self._alone
+
     def finish(self) -> None:
         """Wait for the batches under way; whoever started them is told of errors."""
-        with suppress(RuntimeError):
+        with suppress(RuntimeError, AttributeError):  # or it has just been dropped
             self._queue.wait_all()
 
     def leave(self) -> None:
         """In a forked process: leave alone what is the parent's, and hold none of its locks."""
         self._lock, self.gate = threading.Lock(), threading.Lock()
-        never_destroy(self._queue)
-        never_destroy(self._alone)
+        with suppress(AttributeError):
+            never_destroy(self._queue)
+            never_destroy(self._alone)
 
     @classmethod
     def from_saved(cls, saved: SavedEngine, pad_id: int, *, longest: int | None = None, streams: int | None = None) -> OpenVINOEngine:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from pydantic import Field
 
 from bertcnn.disk.files import sync_folder, write_new
 from bertcnn.disk.folders import check_replaceable, check_target, is_debris, new_folder, real_folder
-from bertcnn.errors import BundleError, one_line
+from bertcnn.errors import BundleError, LabelError, one_line
 from bertcnn.hierarchy import Hierarchy
 from bertcnn.saved.engine import ENGINE, SavedEngine
 from bertcnn.saved.scope import FILE as SCOPE
@@ -48,17 +48,17 @@ _NO_REPORT = "<!DOCTYPE html><title>No report</title><p>This model was saved wit
 _CONTROL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
 
-MEMBERS: Final = (
-    Member(CONFIG, _MIB),
+MEMBERS: Final = (  # labels.json has the narrowest limit: what it holds, the others have room for, see `check_room_for_labels`
+    Member(CONFIG, 64 * _MIB),
     Member("vocab.txt", 64 * _MIB),
     Member("labels.json", 16 * _MIB),
     Member("model.safetensors", 8 * _GIB),
-    Member("calibration.json", _MIB),
+    Member("calibration.json", 16 * _MIB),
     Member("decisions.json", 256 * _MIB, since=2),
     Member(SCOPE, 64 * _MIB, since=3),
     Member("metrics.json", 256 * _MIB),
-    Member("MODEL_CARD.md", 16 * _MIB),
-    Member("report.html", 64 * _MIB, since=3),
+    Member("MODEL_CARD.md", 64 * _MIB),
+    Member("report.html", 256 * _MIB, since=3),
 )
 FORMAT: Final = SealedFormat("bertcnn bundle", SCHEMA_VERSION, MEMBERS)
 _WEIGHTS = "model.safetensors"
@@ -370,6 +370,21 @@ def _parse_tensors(member: str, data: bytes) -> dict[str, np.ndarray]:
 
 
 # === Writing ===
+
+
+def check_room_for_labels(labels: Sequence[str]) -> None:
+    """Refuse, before hours of training, more or longer labels than a model can be saved with.
+
+    Raises:
+        LabelError: they take more room than there is.
+    """
+    size, largest = sum(len(label.encode("utf-8", "replace")) for label in labels), FORMAT.largest["labels.json"] // 2  # in JSON at most double
+    if size > largest:
+        raise LabelError(
+            f"{len(labels):,} labels whose names have {size:,} bytes together",
+            expected=f"at most {largest:,} bytes",
+            fix="train with fewer or shorter labels; is it the column of the labels?",
+        )
 
 
 def check_bundle_target(folder: str | os.PathLike[str], overwrite: bool) -> None:
