@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -378,10 +379,11 @@ def check_room_for_labels(labels: Sequence[str]) -> None:
     Raises:
         LabelError: they take more room than there is.
     """
-    size, largest = sum(len(label.encode("utf-8", "replace")) for label in labels), FORMAT.largest["labels.json"] // 2  # in JSON at most double
-    if size > largest:
+    largest = FORMAT.largest["labels.json"]
+    size = sum(len(json.dumps(label, ensure_ascii=False).encode("utf-8", "replace")) + len(",\n  ") for label in labels)
+    if size + len("[\n\n]\n") > largest:
         raise LabelError(
-            f"{len(labels):,} labels whose names have {size:,} bytes together",
+            f"{len(labels):,} labels whose names take {size:,} bytes",
             expected=f"at most {largest:,} bytes",
             fix="train with fewer or shorter labels; is it the column of the labels?",
         )

@@ -32,7 +32,7 @@ def forked(work):
         signal.alarm(HANGS)  # ends the child also where no Python runs
         try:
             work()
-        except BaseException:  # a child of the tests must not go on with them
+        except BaseException:  # noqa: BLE001 - a child of the tests must not go on with them
             traceback.print_exc()
             os._exit(1)
         os._exit(0)
@@ -174,9 +174,13 @@ sys.exit(7)
 """
 
 
-@pytest.mark.parametrize("how", ["", "asks", "drops", "asks drops", "dropped", "loads asks", "dropped loads asks", "dropped loads asks drops"])
+@pytest.mark.parametrize(
+    "how", ["", "asks", "drops", "asks drops", "dropped", "loads asks", "dropped loads asks", "dropped loads asks drops"]
+)
 def test_a_child_ends_as_it_means_to(how, encoder_folder):
-    run = subprocess.run([sys.executable, "-c", ENDS, str(saved(encoder_folder)), *how.split()], timeout=HANGS, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", ENDS, str(saved(encoder_folder)), *how.split()], timeout=HANGS, capture_output=True, text=True
+    )
     assert (run.returncode, run.stderr) == (7, "")
 
 
@@ -191,7 +195,7 @@ def test_what_only_keras_can_do_is_refused_at_once(what, encoder_folder):
     }[what]
 
     def is_refused():
-        with pytest.raises(SettingsError, match="forked after Keras had computed; expected .*spawn"):
+        with pytest.raises(SettingsError, match=r"forked after Keras had computed; expected .*spawn"):
             work()
 
     forked(is_refused)

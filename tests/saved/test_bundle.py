@@ -16,8 +16,18 @@ import pytest
 import safetensors.numpy
 
 from bertcnn.disk.folders import work_folder
-from bertcnn.errors import BundleError, OutputError
-from bertcnn.saved.bundle import MEMBERS, SCHEMA_VERSION, Bundle, Decisions, check_bundle_target, read_bundle, read_config, write_bundle
+from bertcnn.errors import BundleError, LabelError, OutputError
+from bertcnn.saved.bundle import (
+    MEMBERS,
+    SCHEMA_VERSION,
+    Bundle,
+    Decisions,
+    check_bundle_target,
+    check_room_for_labels,
+    read_bundle,
+    read_config,
+    write_bundle,
+)
 from bertcnn.saved.scope import Readings, Scope
 from bertcnn.saved.sealed import MANIFEST, canonical_json
 
@@ -233,7 +243,8 @@ def test_a_missing_file_is_named(folder, name):
 
 
 @pytest.mark.parametrize(
-    "name", [".DS_Store", "Thumbs.db", "._config.json", ".nfs0001", "..data", ".git", "lost+found", "__MACOSX", "README.md", "evil.py", "pipe"]
+    "name",
+    [".DS_Store", "Thumbs.db", "._config.json", ".nfs0001", "..data", ".git", "lost+found", "__MACOSX", "README.md", "evil.py", "pipe"],
 )
 def test_what_else_lies_in_the_folder_is_left_alone(bundle, folder, name):
     match name:
@@ -290,7 +301,10 @@ def test_a_link_to_no_file_is_refused(folder, name, target):
     (folder / name).unlink()
     (folder / name).symlink_to(name if target == "itself" else target)
     message = refusal(folder)
-    assert f"{name} is a link that leads to no file (" in message or f"{name} was changed after the model was saved: it is not a file" in message
+    assert (
+        f"{name} is a link that leads to no file (" in message
+        or f"{name} was changed after the model was saved: it is not a file" in message
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -585,6 +599,13 @@ def test_a_model_that_could_not_be_read_again_is_not_saved(bundle, tmp_path, cha
         write_bundle(dataclasses.replace(bundle, **change), tmp_path / "model")
     assert words in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_labels_without_room_in_a_model_are_refused_before_the_training(bundle):
+    check_room_for_labels(bundle.labels)
+    check_room_for_labels([f"{number:09} a rather long name of a label" for number in range(100_000)])
+    with pytest.raises(LabelError, match=r"2 labels whose names take [\d,]+ bytes; expected at most 16,777,216 bytes"):
+        check_room_for_labels(["a" * (15 << 20), "b" * (2 << 20)])
 
 
 # === Places to save ===
