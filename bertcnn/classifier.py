@@ -32,6 +32,7 @@ from bertcnn.evaluation.out_of_scope import rows_to_know
 from bertcnn.explain import Explanation
 from bertcnn.hierarchy import check_levels, describe_levels
 from bertcnn.layers.device import on_gpu
+from bertcnn.layers.forks import check_process
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import extract
@@ -39,8 +40,8 @@ from bertcnn.predictor import Predictor, check_texts, load, not_pickled, place_o
 from bertcnn.progress import Progress, Silent
 from bertcnn.refit import Examined, examine, train_and_refit, trial_of
 from bertcnn.reporting import Origin
-from bertcnn.rows import KnownRows, LabelledTexts, different_texts, learning_and_validation
-from bertcnn.saved.bundle import BundleConfig, check_bundle_target, read_bundle, write_bundle
+from bertcnn.rows import KnownRows, LabelledTexts, different_texts, has_no_label, learning_and_validation
+from bertcnn.saved.bundle import BundleConfig, check_bundle_target, check_room_for_labels, read_bundle, write_bundle
 from bertcnn.saved.engine import engine_in_memory
 from bertcnn.settings import FEW_SHOT_HEAD, FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe, TrainingSettings
 from bertcnn.text.cleaning import is_blank
@@ -160,6 +161,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             SettingsError: a setting or a text is not what it should be.
             OutputError: a savepoint cannot be written.
         """
+        check_process()
         progress = self.progress or Silent()
         changes, seed = self._check_settings(), int(self.seed)
         given = recipe_settings("full", changes)
@@ -174,6 +176,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         )
         without_label += [text for text in check_texts(unlabelled) if not is_blank(text)]
         classes = sorted(set(learning.each_label))
+        check_room_for_labels([str(name) for name in classes])
         usable, learning = len(learning.texts), learning.of(learning.part(given.most_rows, seed))
         columns = columns or Columns()
         columns = replace(columns, separator=(columns.separator or separator_for(classes)) if learning.multi_label else None)
@@ -429,6 +432,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
     def _network(self) -> BertCnn:
         """The Keras model, built when it is first looked into."""
+        check_process()
         if getattr(self, "_built", (None, None))[0] is not self._bundle.tensors:
             self._built = (self._bundle.tensors, classifier_of(self._bundle))
         return self._built[1]

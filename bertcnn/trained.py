@@ -115,7 +115,7 @@ class TrainedModel:
         )
         return cls(
             bundle=bundle,
-            reference=Predictor(bundle, KerasEngine(model, tokenizer.pad_id)),
+            reference=Predictor(bundle, KerasEngine(model, tokenizer.pad_id, bundle.tensors)),
             trial=trial_of(train.rows, valid.rows, result.model_logits, tokenizer.pad_id),
             known=known,
             examined=examined,

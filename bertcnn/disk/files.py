@@ -237,7 +237,7 @@ def check_can_write(target: Path) -> None:
 
 
 def check_outside_models(path: Path) -> None:
-    """Refuse a place in a folder that was sealed when it was saved, as models and encoders are: with a file more it could not be read.
+    """Refuse a place in a folder that was sealed when it was saved, as models are: with a file more it could not be saved again.
 
     Raises:
         OutputError: `path` is in one.

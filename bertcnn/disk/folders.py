@@ -25,6 +25,8 @@ _OLD = "old"  # in a work folder: what stood at the target before, on systems th
 _AT_CWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 _EXCHANGE_UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM}  # EPERM: some sandboxes say so of calls they do not know
 _TAKEN = {errno.EEXIST, errno.ENOTEMPTY}
+_DEBRIS = {".ds_store", ".localized", ".directory", "thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "@eadir", "__macosx"}
+_DEBRIS_BEGINS = ("._", ".nfs", ".fuse_hidden", ".smbdelete")
 _FORGOTTEN_AFTER = 24 * 3600.0  # seconds; where folders cannot be locked, a work folder this old has no owner any more
 
 
@@ -63,7 +65,7 @@ def check_target(folder: str | os.PathLike[str], check_replaceable: Callable[[Pa
 
 
 def check_replaceable(target: Path, overwrite: bool, *, holds: str, expected: str, stranger: Callable[[Path], str | None]) -> None:
-    """Only an empty folder, or with `overwrite` one that we made and to which nothing was added, may give way.
+    """Only an empty folder, or with `overwrite` one that we made and to which nobody added anything, may give way; see `is_debris`.
 
     Args:
         target: where a folder is to stand.
@@ -80,7 +82,7 @@ def check_replaceable(target: Path, overwrite: bool, *, holds: str, expected: st
         return
     if not place.is_dir():
         raise OutputError(f"{target} is a file", expected="a folder that does not exist yet", fix="choose another name")
-    if _is_vacant(place):
+    if all(is_debris(path.name) for path in place.iterdir()):
         return
     what = stranger(place)
     if what is not None:
@@ -91,6 +93,19 @@ def check_replaceable(target: Path, overwrite: bool, *, holds: str, expected: st
             expected="a folder that does not exist yet",
             fix="choose another name, or overwrite it with --force",
         )
+
+
+def is_debris(path: str) -> bool:
+    """Whether a file manager or a file server leaves such a file in any folder; nobody misses it, and it comes again.
+
+    Args:
+        path: in the folder.
+
+    Example:
+        >>> [is_debris(path) for path in (".DS_Store", "engine/._model.xml", "THUMBS.DB", "notes.txt", ".gitattributes")]
+        [True, True, True, False, False]
+    """
+    return any(part.casefold() in _DEBRIS or part.startswith(_DEBRIS_BEGINS) for part in Path(path).parts)
 
 
 @contextmanager
@@ -223,7 +238,7 @@ def put_in_place(new: Path, target: Path, work: Path, *, replace: bool) -> None:
     except OSError as error:
         if error.errno not in _TAKEN:
             raise
-        if not replace and any(target.iterdir()):
+        if not replace and not all(is_debris(path.name) for path in target.iterdir()):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
         if not exchange(new, target):
             target.rename(work / _OLD)

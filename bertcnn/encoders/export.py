@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertcnn.disk.folders import check_replaceable, check_target, new_folder, real_folder
+from bertcnn.disk.folders import check_replaceable, check_target, is_debris, new_folder, real_folder
 from bertcnn.encoders.checkpoint import Head, read_checkpoint
 from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.download import fetch_encoder
@@ -82,7 +82,7 @@ def _check_replaceable(target: Path, overwrite: bool) -> None:
 def _stranger(place: Path) -> str | None:
     """What keeps a folder from being an encoder."""
     found = {path.relative_to(place).as_posix() for path in place.rglob("*") if not path.is_dir()}
-    foreign = sorted(found - FILES)
+    foreign = sorted(name for name in found - FILES if not is_debris(name))
     if foreign:
         return f"holds {one_line(foreign[0])}, which is no part of one"
     return None if {CONFIG, WEIGHTS} <= found else "is none"

@@ -79,7 +79,9 @@ class EngineOutput:
 class Engine(Protocol):
     """Runs a trained network."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What computes, and in which precision; answers under one name are the same to the last digit shown."""
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """The network's answer to each row of ids (int32 [T], from [CLS] to [SEP]), in order."""

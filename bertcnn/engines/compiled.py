@@ -18,6 +18,7 @@ import numpy as np
 import openvino as ov
 
 from bertcnn.disk.cache import cache_folder, keep, read_kept
+from bertcnn.engines.forks import never_destroy
 from bertcnn.errors import BertCNNError, OutputError
 
 _KEPT = 8  # compiled engines in the cache
@@ -124,6 +125,7 @@ class _ReadAhead:
         self._thread: threading.Thread | None = None
         self._path: Path | None = None
         self._compiled: ov.CompiledModel | None = None
+        self._process = 0
 
     def begin(self, core: ov.Core, path: Path, options: dict[str, Any]) -> None:
         """Read the engine that is kept there, and have it answer once, since the first answer takes ten times as long."""
@@ -137,11 +139,15 @@ class _ReadAhead:
                     compiled.create_infer_request().infer(given)
             self._compiled = compiled
 
-        self._path, self._thread = path, threading.Thread(target=read, name="bertcnn-read-ahead")
+        self._process, self._path = os.getpid(), path
+        self._thread = threading.Thread(target=read, name="bertcnn-read-ahead")
         self._thread.start()
 
     def take(self, path: Path) -> ov.CompiledModel | None:
         """The engine kept at this place, if it is the one that was begun with."""
+        if self._process != os.getpid() and self._compiled is not None:  # forked since: it is the parent's
+            never_destroy(self._compiled)
+            self._thread = None
         if self._thread is None or path != self._path:
             return None
         self._thread.join()

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from bertcnn.disk.files import sync_folder, write_new
-from bertcnn.disk.folders import check_replaceable, check_target, new_folder, real_folder
+from bertcnn.disk.folders import check_replaceable, check_target, is_debris, new_folder, real_folder
 from bertcnn.engines.export_readme import readme
 from bertcnn.engines.parity import Parity, compare
 from bertcnn.engines.parity_texts import PARITY_TEXTS
@@ -119,7 +119,7 @@ def _stranger(place: Path) -> str | None:
     listed = _listed(place)
     if listed is None:
         return "is not an export by bertcnn"
-    foreign = sorted(set(_files(place)) - listed - {RECORD})
+    foreign = sorted(name for name in set(_files(place)) - listed - {RECORD} if not is_debris(name))
     return f"holds {one_line(foreign[0])}, which is no part of the export" if foreign else None
 
 

@@ -5,31 +5,35 @@ On batches sorted by length.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
 
 from bertcnn.data.batches import pad
-from bertcnn.engines import EngineOutput, Evidence
+from bertcnn.engines import Engine, EngineOutput, Evidence
 from bertcnn.errors import BundleError
 from bertcnn.models.classifier import BertCnn, build_classifier
 from bertcnn.models.forward import Forward, padded_up_to
-from bertcnn.models.weights import assign
+from bertcnn.models.weights import assign, extract
 from bertcnn.saved.bundle import Bundle
 
 
 class KerasEngine:
-    """Runs a `BertCnn`.
+    """Runs a `BertCnn`; in a forked process, where Keras cannot compute, the same weights in float32 by OpenVINO.
 
     Args:
         model: the trained network.
         pad_id: the id of [PAD].
+        tensors: its weights by name; by default they are taken from it.
     """
 
-    name = "keras"
-
-    def __init__(self, model: BertCnn, pad_id: int) -> None:
+    def __init__(self, model: BertCnn, pad_id: int, tensors: Mapping[str, np.ndarray] | None = None) -> None:
+        self._process = os.getpid()
+        self._compiled: Engine | None = None
+        self._settings = model.encoder_settings, model.head.settings
+        self._tensors = extract(model.weights) if tensors is None else tensors
         self._forward = Forward(model, padded_up_to(model.encoder_settings.max_positions))
         self._pad_id = pad_id
         convolutions = [model.head.get_layer(f"convolution_{window}") for window in model.head.settings.window_sizes]
@@ -50,10 +54,28 @@ class KerasEngine:
         Raises:
             BundleError: the tensors are not those of the network that the configuration describes.
         """
-        return cls(classifier_of(bundle), pad_id)
+        return cls(classifier_of(bundle), pad_id, bundle.tensors)
+
+    @property
+    def name(self) -> str:
+        """What computes."""
+        return "keras" if os.getpid() == self._process else "openvino-float32"
+
+    def _in_child(self) -> Engine:
+        """The engine of a forked process."""
+        from bertcnn.engines.openvino_engine import OpenVINOEngine
+        from bertcnn.engines.openvino_graph import classifier_graph
+
+        if self._compiled is None:
+            encoder, head = self._settings
+            graph = classifier_graph(self._tensors, encoder, head)
+            self._compiled = OpenVINOEngine.of_graph(graph, self._pad_id, longest=encoder.max_positions)
+        return self._compiled
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """Logits of each row, in order, and which windows won."""
+        if os.getpid() != self._process:
+            return self._in_child().run(token_ids, evidence=evidence)
         rows = len(token_ids)
         found = Evidence.empty(rows, self._filters, self._width) if evidence else None
         output = EngineOutput(np.empty((rows, self._forward.width), np.float32), found)

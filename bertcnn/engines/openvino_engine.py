@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ from bertcnn.data.batches import BatchPlan, pad, plan_compiled
 from bertcnn.data.packing import NUMBERS, PACKED, PackedPlan, packed_batches, places, plan_packed
 from bertcnn.engines import EngineOutput, Evidence
 from bertcnn.engines.compiled import compiled_model, kept_as
-from bertcnn.errors import BundleError, SettingsError
+from bertcnn.engines.forks import FORKS, never_destroy
+from bertcnn.errors import BundleError
 from bertcnn.saved.bundle import Bundle, read_bundle
 from bertcnn.saved.engine import Precision, SavedEngine
 
@@ -22,26 +24,53 @@ _BATCHES_OF_A_STREAM = 2
 
 
 class OpenVINOEngine:
-    """Runs a compiled classifier.
+    """Runs a compiled classifier, in the process that made it and in every process that is forked from it.
 
     Args:
-        compiled: of `classifier_graph`, or of its int8 form.
+        compiled: gives `classifier_graph`, or its int8 form, compiled; called again in a forked process, at its first texts.
         pad_id: the id of [PAD].
         name: "openvino-" and the precision.
         longest: tokens that a text has at most; by default each call's longest. With it, calls have lengths in common.
     """
 
-    def __init__(self, compiled: ov.CompiledModel, pad_id: int, name: str, longest: int | None = None) -> None:
-        self.name, self._process = name, os.getpid()
+    def __init__(self, compiled: Callable[[], ov.CompiledModel], pad_id: int, name: str, longest: int | None = None) -> None:
+        self.name, self._compiled = name, compiled
         self._pad_id, self._longest = pad_id, longest
-        self._queue = _queue(compiled)
-        self._queue.set_callback(lambda request, job: _store(request, *job))
-        self._alone: ov.InferRequest = compiled.create_infer_request()
-        self._packed = any(NUMBERS in given.get_names() for given in compiled.inputs)  # older engines have one text in a row
         self._lock = threading.Lock()  # a dashboard's sessions share one engine
+        self.gate = threading.Lock()  # held whenever OpenVINO is given work; see `Forkable`
+        self._start()
+        FORKS.add(self)
+
+    def _start(self) -> None:
+        """Compile the model for this process."""
+        with FORKS.compiling:
+            compiled = self._compiled()
+            self._queue = _queue(compiled)
+            self._queue.set_callback(lambda request, job: _store(request, *job))
+            self._alone: ov.InferRequest = compiled.create_infer_request()
+        FORKS.compiled(compiled)
+        self._packed = any(NUMBERS in given.get_names() for given in compiled.inputs)  # older engines have one text in a row
         self._classes, self._filters = (compiled.output(output).partial_shape[1].get_length() for output in ("logits", "windows"))
         means = [output for output in compiled.outputs if "means" in output.get_names()]  # older engines have none
         self._width = means[0].partial_shape[1].get_length() if means else 0
+        self._process = os.getpid()
+
+    def __del__(self) -> None:
+        """Drop what OpenVINO has, but not in the middle of a fork."""
+        with suppress(AttributeError), FORKS.compiling:  # it could not be compiled
+            del self._queue, self._alone
+
+    def finish(self) -> None:
+        """Wait for the batches under way; whoever started them is told of errors."""
+        with suppress(RuntimeError, AttributeError):  # or it has just been dropped
+            self._queue.wait_all()
+
+    def leave(self) -> None:
+        """In a forked process: leave alone what is the parent's, and hold none of its locks."""
+        self._lock, self.gate = threading.Lock(), threading.Lock()
+        with suppress(AttributeError):
+            never_destroy(self._queue)
+            never_destroy(self._alone)
 
     @classmethod
     def from_saved(cls, saved: SavedEngine, pad_id: int, *, longest: int | None = None, streams: int | None = None) -> OpenVINOEngine:
@@ -70,7 +99,7 @@ class OpenVINOEngine:
                 ) from None
 
         precision = saved.record.precision
-        return cls(compiled_model(read, saved.engine_id, streams, precision), pad_id, f"openvino-{precision}", longest)
+        return cls(lambda: compiled_model(read, saved.engine_id, streams, precision), pad_id, f"openvino-{precision}", longest)
 
     @classmethod
     def from_bundle(cls, bundle: Bundle, pad_id: int, *, streams: int | None = None) -> OpenVINOEngine:
@@ -82,21 +111,24 @@ class OpenVINOEngine:
         from bertcnn.engines.openvino_graph import classifier_graph
 
         encoder = bundle.config.encoder
-        graph = classifier_graph(bundle.tensors, encoder, bundle.config.head)
-        return cls.of_graph(graph, pad_id, longest=encoder.max_positions, streams=streams)
+
+        def compiled() -> ov.CompiledModel:
+            return compiled_model(lambda: classifier_graph(bundle.tensors, encoder, bundle.config.head), streams=streams)
+
+        return cls(compiled, pad_id, "openvino-float32", encoder.max_positions)
 
     @classmethod
     def of_graph(
         cls, graph: ov.Model, pad_id: int, precision: Precision = "float32", longest: int | None = None, streams: int | None = None
     ) -> OpenVINOEngine:
         """A graph in memory of that precision, compiled for this machine; `longest` and `streams` as for `from_saved`."""
-        return cls(compiled_model(lambda: graph, precision=precision, streams=streams), pad_id, f"openvino-{precision}", longest)
+        return cls(lambda: compiled_model(lambda: graph, precision=precision, streams=streams), pad_id, f"openvino-{precision}", longest)
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """Logits of each row, in order, and which windows won.
 
         Raises:
-            SettingsError: many rows, in a process that was forked after the engine had been loaded.
+            BundleError: in a forked process, the model's folder was changed since it was loaded, and no compiled copy is in the cache.
         """
         rows = len(token_ids)
         found = Evidence.empty(rows, self._filters, self._width) if evidence else None
@@ -106,18 +138,16 @@ class OpenVINOEngine:
         plans = sorted(plans, key=lambda plan: -plan.length)  # the longest first, so that no core waits for one at the end
         batches = self._batches(token_ids, plans)
         with self._lock:
+            if os.getpid() != self._process:  # OpenVINO's threads have stayed behind, and would be waited for without end
+                self._start()
             if len(plans) == 1:  # handing it to another thread would take a tenth of its time
-                self._alone.infer(next(batches))
+                with self.gate:
+                    self._alone.infer(next(batches))
                 _store(self._alone, plans[0].slots, output)
                 return output
-            if os.getpid() != self._process:  # its threads have stayed behind, and would be waited for without end
-                raise SettingsError(
-                    "many texts for a model that was loaded before this process was forked",
-                    expected="a model loaded in this process",
-                    fix="load it in the child, or start children by multiprocessing's method 'spawn'",
-                )
             for plan, batch in zip(plans, batches, strict=True):
-                self._queue.start_async(batch, (plan.slots, output))
+                with self.gate:
+                    self._queue.start_async(batch, (plan.slots, output))
             self._queue.wait_all()
         return output
 

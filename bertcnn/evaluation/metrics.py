@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
 
 import numpy as np
-from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, precision_recall_fscore_support
+from scipy.sparse import coo_array, csr_array, diags_array
+from sklearn.metrics import accuracy_score, f1_score, precision_recall_fscore_support
 
 from bertcnn.data.label_sets import LabelSet, indicators
 from bertcnn.errors import LabelError, one_line
 from bertcnn.macro_f1 import macro_f1_score
 
+LARGEST_MATRIX: Final = 100  # labels, whose confusion is written as a matrix; of more, only the pairs that occur are written
 _MOST_CONFUSED = 10
 _NAMED = 5
 _MOST_UNKNOWN = 1000  # labels that a model does not know; with more of them the column is another one
@@ -50,7 +52,8 @@ class Evaluation:
         macro_f1: mean F1 of the labels that occur, true or predicted (as scikit-learn has it).
         weighted_f1: the same, weighted by support.
         labels: figures of each of the model's labels, in its order, then of `unknown_labels`.
-        confusion: int [C, C]; rows are true labels, columns predicted ones, in the labels' order.
+        confusion_pairs: int [N, 3], in order: places of a true label and of a predicted one, and how many rows have these two; pairs of no
+            row are left out, since labels squared are many.
         most_confused: the pairs mixed up most often, most frequent first.
         several_labels: whether a row may have several; see `evaluate_sets`.
         unknown_labels: of rows; the model does not have them, and so never finds them.
@@ -61,15 +64,32 @@ class Evaluation:
     macro_f1: float
     weighted_f1: float
     labels: tuple[LabelFigures, ...]
-    confusion: np.ndarray
+    confusion_pairs: np.ndarray
     most_confused: tuple[Confusion, ...]
     several_labels: bool = False
     unknown_labels: tuple[str, ...] = ()
 
+    @property
+    def confusion(self) -> np.ndarray:
+        """The confusion matrix, int [C, C]: rows are true labels, columns predicted ones, in the labels' order."""
+        matrix = np.zeros((len(self.labels), len(self.labels)), int)
+        actual, predicted, rows = self.confusion_pairs.T
+        matrix[actual, predicted] = rows
+        return matrix
+
     def to_json(self) -> dict[str, Any]:
-        """The figures as a JSON object; `several_labels` and `unknown_labels` only if there are any."""
-        found = {**asdict(self), "confusion": self.confusion.tolist()}
-        return {name: value for name, value in found.items() if value or name not in ("several_labels", "unknown_labels")}
+        """The figures as a JSON object; `several_labels` and `unknown_labels` only if there are any.
+
+        With more than `LARGEST_MATRIX` labels, `confusion` is None, and `confusion_pairs` is there in its place.
+        """
+        found = asdict(replace(self, confusion_pairs=np.empty((0, 3), int)))
+        del found["confusion_pairs"]
+        last = {name: found.pop(name) for name in ("most_confused", "several_labels", "unknown_labels")}
+        if len(self.labels) <= LARGEST_MATRIX:
+            found["confusion"] = self.confusion.tolist()
+        else:
+            found |= {"confusion": None, "confusion_pairs": self.confusion_pairs.tolist()}
+        return found | {name: value for name, value in last.items() if value or name == "most_confused"}
 
 
 def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[str]) -> Evaluation:
@@ -86,7 +106,7 @@ def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[st
     unknown = find_unknown(names, actual, len(actual))
     order = [*names, *unknown]
     precision, recall, f1, support = precision_recall_fscore_support(actual, predicted, labels=order, zero_division=0.0)
-    matrix = confusion_matrix(actual, predicted, labels=order)
+    pairs = _pairs(order, actual, predicted)
     return Evaluation(
         rows=len(actual),
         accuracy=float(accuracy_score(actual, predicted)),
@@ -96,8 +116,8 @@ def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[st
             LabelFigures(name, float(p), float(r), float(f), int(s))
             for name, p, r, f, s in zip(order, precision, recall, f1, support, strict=True)
         ),
-        confusion=matrix,
-        most_confused=_most_confused(order, matrix, matrix.sum(axis=1)),
+        confusion_pairs=pairs,
+        most_confused=_most_confused(order, pairs, support),
         unknown_labels=unknown,
     )
 
@@ -121,8 +141,9 @@ def evaluate_sets(names: Sequence[str], actual: Sequence[LabelSet], predicted: S
     truth, given = indicators(actual, order), indicators(predicted, order)
     precision, recall, f1, support = precision_recall_fscore_support(truth, given, zero_division=0.0)
     missed, wrong = truth & ~given, given & ~truth
-    matrix = missed.T.astype(int) @ wrong.astype(int)
-    np.fill_diagonal(matrix, (truth & given).sum(axis=0))
+    matrix = csr_array(missed, dtype=int).T @ csr_array(wrong, dtype=int)  # of no row on the diagonal
+    matrix = coo_array(matrix + diags_array((truth & given).sum(axis=0), dtype=int))
+    pairs = _in_order(np.stack([*matrix.coords, matrix.data], axis=1))
     return Evaluation(
         rows=len(actual),
         accuracy=float((truth == given).all(axis=1).mean()),
@@ -132,8 +153,8 @@ def evaluate_sets(names: Sequence[str], actual: Sequence[LabelSet], predicted: S
             LabelFigures(name, float(p), float(r), float(f), int(s))
             for name, p, r, f, s in zip(order, precision, recall, f1, support, strict=True)
         ),
-        confusion=matrix,
-        most_confused=_most_confused(order, matrix, support),
+        confusion_pairs=pairs,
+        most_confused=_most_confused(order, pairs, support),
         several_labels=True,
         unknown_labels=unknown,
     )
@@ -182,10 +203,22 @@ def describe_unknown(names: Sequence[str], actual: Sequence[LabelSet]) -> str:
     return f"{rows:,} of {len(actual):,} rows have a label that the model does not know and count as wrong: {shown}{more}"
 
 
-def _most_confused(names: list[str], matrix: np.ndarray, support: np.ndarray) -> tuple[Confusion, ...]:
-    pairs = [
-        Confusion(names[i], names[j], int(matrix[i, j]), float(matrix[i, j] / support[i]))
-        for i, j in zip(*np.nonzero(matrix), strict=True)
-        if i != j
+def _pairs(names: Sequence[str], actual: Sequence[str], predicted: Sequence[str]) -> np.ndarray:
+    """Places of true and predicted labels and their rows, int [N, 3]."""
+    places = {name: place for place, name in enumerate(names)}
+    counts = Counter((places[one], places[other]) for one, other in zip(actual, predicted, strict=True) if other in places)
+    return _in_order(np.array([(*pair, rows) for pair, rows in counts.items()], int).reshape(-1, 3))
+
+
+def _in_order(pairs: np.ndarray) -> np.ndarray:
+    kept = pairs[pairs[:, 2] > 0].astype(int)
+    return kept[np.lexsort((kept[:, 1], kept[:, 0]))]
+
+
+def _most_confused(names: list[str], pairs: np.ndarray, support: np.ndarray) -> tuple[Confusion, ...]:
+    found = [
+        Confusion(names[actual], names[predicted], rows, float(rows / support[actual]))
+        for actual, predicted, rows in pairs.tolist()
+        if actual != predicted
     ]
-    return tuple(sorted(pairs, key=lambda pair: (-pair.count, -pair.share, pair.actual, pair.predicted))[:_MOST_CONFUSED])
+    return tuple(sorted(found, key=lambda pair: (-pair.count, -pair.share, pair.actual, pair.predicted))[:_MOST_CONFUSED])

@@ -20,14 +20,13 @@ from bertcnn.evaluation.charts import BOTTOM as _BOTTOM
 from bertcnn.evaluation.charts import HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, Chart, Line, draw, nice_top
 from bertcnn.evaluation.decisions import Automation
 from bertcnn.evaluation.marks import Mark
-from bertcnn.evaluation.metrics import Evaluation
+from bertcnn.evaluation.metrics import LARGEST_MATRIX, Evaluation
 from bertcnn.evaluation.profile import DataProfile
 from bertcnn.evaluation.slices import SliceFigures, wilson
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
-LARGEST_MATRIX = 100  # labels
 _CLUSTERED = 20  # labels, from which on those that are mixed up stand beside each other
 _CURVE_POINTS = 240
 _MUCH_TRUNCATED = 0.05
@@ -286,6 +285,7 @@ class _Matrix:
     """The confusion matrix as it is shown: labels in their order on the page, and how many are left out."""
 
     order: tuple[int, ...]
+    counts: Mapping[tuple[int, int], int]  # of pairs that occur
     dense: bool
     upright: bool
     left_out: int
@@ -294,21 +294,23 @@ class _Matrix:
 
 
 def _matrix(figures: Evaluation) -> _Matrix:
-    wrong = figures.confusion.copy()
-    np.fill_diagonal(wrong, 0)
-    mixed_up = wrong + wrong.T
+    wrong = _wrong(figures)
     labels = len(figures.labels)
     chosen = np.arange(labels)
     if labels > LARGEST_MATRIX:
-        chosen = np.sort(np.argsort(-mixed_up.sum(axis=1), kind="stable")[:LARGEST_MATRIX])
+        mixed_up = np.bincount(wrong[:, 0], wrong[:, 2], labels) + np.bincount(wrong[:, 1], wrong[:, 2], labels)
+        chosen = np.sort(np.argsort(-mixed_up, kind="stable")[:LARGEST_MATRIX])
     clustered = labels > _CLUSTERED
     if clustered:
-        chosen = chosen[_clustered(mixed_up[np.ix_(chosen, chosen)])]
+        chosen = chosen[_clustered(wrong, chosen)]
+    shown = set(chosen.tolist())
+    counts = {(one, other): rows for one, other, rows in figures.confusion_pairs.tolist() if one in shown and other in shown}
     size = len(chosen)
     longest = max(len(figures.labels[place].name) for place in chosen)
     dense = size > 12
     return _Matrix(
         order=tuple(chosen.tolist()),
+        counts=counts,
         dense=dense,
         upright=dense or size * longest > 72,
         left_out=labels - size,
@@ -317,21 +319,33 @@ def _matrix(figures: Evaluation) -> _Matrix:
     )
 
 
-def _clustered(mixed_up: np.ndarray) -> np.ndarray:
-    """An order in which labels that are mixed up often stand beside each other."""
+def _wrong(figures: Evaluation) -> np.ndarray:
+    """The pairs that are mixed up, int [N, 3]."""
+    pairs = figures.confusion_pairs
+    return pairs[pairs[:, 0] != pairs[:, 1]]
+
+
+def _clustered(wrong: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """An order of the chosen labels in which those that are mixed up often stand beside each other."""
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
-    distance = 1 / (1 + mixed_up.astype(float))
+    actual, predicted, rows = wrong[np.isin(wrong[:, :2], chosen).all(axis=1)].T
+    mixed_up = np.zeros((len(chosen), len(chosen)))
+    for one, other in ((actual, predicted), (predicted, actual)):
+        np.add.at(mixed_up, (np.searchsorted(chosen, one), np.searchsorted(chosen, other)), rows)
+    distance = 1 / (1 + mixed_up)
     np.fill_diagonal(distance, 0)
     return np.asarray(leaves_list(linkage(squareform(distance), "average")))
 
 
 def _instead(figures: Evaluation) -> list[tuple[str, int] | None]:
     """What each label's rows are called most often where they are not called right, and how often."""
-    wrong = figures.confusion.copy()
-    np.fill_diagonal(wrong, 0)
-    return [(figures.labels[int(row.argmax())].name, int(row.max())) if row.any() else None for row in wrong]
+    wrong = _wrong(figures)
+    found: dict[int, tuple[str, int]] = {}
+    for actual, predicted, rows in wrong[np.argsort(-wrong[:, 2], kind="stable")].tolist():
+        found.setdefault(actual, (figures.labels[predicted].name, rows))
+    return [found.get(place) for place in range(len(figures.labels))]
 
 
 def _notable(report: Report) -> list[str]:

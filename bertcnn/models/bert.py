@@ -9,6 +9,7 @@ import keras
 from bertcnn.layers.attention import DocumentMask, bert_initializer
 from bertcnn.layers.embeddings import BertEmbeddings
 from bertcnn.layers.encoder import TransformerBlock
+from bertcnn.layers.forks import check_process
 from bertcnn.settings import EncoderSettings
 
 _SEEDS_PER_LAYER = 10
@@ -41,6 +42,8 @@ class Bert(keras.Model):
     """
 
     def __init__(self, settings: EncoderSettings, *, packed: bool = False, seed: int = 0, **kwargs: Any) -> None:  # noqa: ANN401
+        check_process()
+
         # === Layers ===
         dtype = keras.dtype_policies.get(kwargs.pop("dtype", None))
         embeddings = BertEmbeddings(

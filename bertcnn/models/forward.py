@@ -10,6 +10,7 @@ import numpy as np
 
 from bertcnn.data.batches import BatchPlan, plan_scoring
 from bertcnn.data.packing import PackedPlan
+from bertcnn.layers.forks import check_process
 
 Inputs = Mapping[str, np.ndarray]
 Plans = Sequence[BatchPlan | PackedPlan]
@@ -54,6 +55,7 @@ class Forward:
 
     def __call__(self, inputs: Inputs) -> Any:  # noqa: ANN401
         """The model's output for one batch, as NumPy."""
+        check_process()
         return self._model.predict_on_batch(dict(inputs))
 
     def rows(self, collate: Collate, lengths: np.ndarray, plans: Plans | None = None) -> np.ndarray:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -17,8 +18,8 @@ import safetensors.numpy
 from pydantic import Field
 
 from bertcnn.disk.files import sync_folder, write_new
-from bertcnn.disk.folders import check_replaceable, check_target, new_folder, real_folder
-from bertcnn.errors import BundleError, one_line
+from bertcnn.disk.folders import check_replaceable, check_target, is_debris, new_folder, real_folder
+from bertcnn.errors import BundleError, LabelError, one_line
 from bertcnn.hierarchy import AUTO, LEVELS, LONGEST_SEPARATOR, Hierarchy
 from bertcnn.saved.engine import ENGINE, SavedEngine
 from bertcnn.saved.scope import FILE as SCOPE
@@ -51,19 +52,19 @@ _INTEGER = re.compile(r"-?[0-9]{1,20}")
 _CONTROL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
 
-MEMBERS: Final = (
-    Member(CONFIG, _MIB),
+MEMBERS: Final = (  # labels.json has the narrowest limit: what it holds, the others have room for, see `check_room_for_labels`
+    Member(CONFIG, 64 * _MIB),
     Member("vocab.txt", 64 * _MIB),
     Member("labels.json", 16 * _MIB),
     Member("model.safetensors", 8 * _GIB),
-    Member("calibration.json", _MIB),
+    Member("calibration.json", 16 * _MIB),
     Member("decisions.json", 256 * _MIB, since=2),
     Member(SCOPE, 64 * _MIB, since=3),
     Member("metrics.json", 256 * _MIB),
-    Member("MODEL_CARD.md", 16 * _MIB),
-    Member("report.html", 64 * _MIB, since=3),
+    Member("MODEL_CARD.md", 64 * _MIB),
+    Member("report.html", 256 * _MIB, since=3),
 )
-FORMAT: Final = SealedFormat("bertcnn bundle", SCHEMA_VERSION, MEMBERS, companion=ENGINE)
+FORMAT: Final = SealedFormat("bertcnn bundle", SCHEMA_VERSION, MEMBERS)
 _WEIGHTS = "model.safetensors"
 
 
@@ -393,6 +394,22 @@ def _parse_tensors(member: str, data: bytes) -> dict[str, np.ndarray]:
 # === Writing ===
 
 
+def check_room_for_labels(labels: Sequence[str]) -> None:
+    """Refuse, before hours of training, more or longer labels than a model can be saved with.
+
+    Raises:
+        LabelError: they take more room than there is.
+    """
+    largest = FORMAT.largest["labels.json"]
+    size = sum(len(json.dumps(label, ensure_ascii=False).encode("utf-8", "replace")) + len(",\n  ") for label in labels)
+    if size + len("[\n\n]\n") > largest:
+        raise LabelError(
+            f"{len(labels):,} labels whose names take {size:,} bytes",
+            expected=f"at most {largest:,} bytes",
+            fix="train with fewer or shorter labels; is it the column of the labels?",
+        )
+
+
 def check_bundle_target(folder: str | os.PathLike[str], overwrite: bool) -> None:
     """Refuse a place where `write_bundle` could not save, before hours of training.
 
@@ -412,7 +429,8 @@ def _check_replaceable(target: Path, overwrite: bool) -> None:
 
 def _stranger(place: Path) -> str | None:
     """What keeps a folder from being a saved model, damaged or not."""
-    foreign = sorted({entry.name for entry in os.scandir(place)} - set(FORMAT.largest) - {MANIFEST, ENGINE})
+    names = {entry.name for entry in os.scandir(place) if not is_debris(entry.name)}
+    foreign = sorted(names - set(FORMAT.largest) - {MANIFEST, ENGINE})
     if foreign:
         return f"holds {one_line(foreign[0])}, which is no part of a model"
     return None if claims_to_be(FORMAT, place) else "is not a saved model"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +79,7 @@ def read_engine(folder: Path, bundle_id: str) -> SavedEngine | None:
         BundleError: the record was changed after it was saved, or belongs to another model.
     """
     place = folder / ENGINE
-    if not place.exists():
+    if not os.path.lexists(place):  # a link that leads nowhere is no model without an engine
         return None
     engine_id, members = read_sealed(place, _FORMAT, {_RECORD})
     record = settings_of(_RECORD, EngineRecord, parse_json(_RECORD, members[_RECORD]), ENGINE_SCHEMA_VERSION)

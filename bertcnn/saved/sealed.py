@@ -1,6 +1,6 @@
 """A folder sealed by its manifest: every file's length and hash.
 
-Any change after saving is noticed.
+Any change of these files after saving is noticed. What else lies in the folder is neither read nor minded.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn, TypeVar
@@ -24,6 +25,8 @@ from bertcnn.settings import Count, Settings
 MANIFEST: Final = "manifest.json"
 
 _TRIES = 5  # reading again because somebody saved over the folder being read
+_LFS = b"version https://git-lfs.github.com/spec/"  # how a pointer begins
+_POINTER = "a pointer of Git LFS in place of the file, which git lfs pull fetches"
 _SAVE_AGAIN = "save the model again, or copy the whole folder again from where it came"
 
 SettingsType = TypeVar("SettingsType", bound=Settings)
@@ -47,13 +50,11 @@ class SealedFormat:
         name: stands in the manifest.
         schema_version: the newest one this code can read.
         members: the files it holds.
-        companion: name of a folder that may stand beside them, with a seal of its own.
     """
 
     name: str
     schema_version: int
     members: tuple[Member, ...]
-    companion: str | None = None
 
     @property
     def largest(self) -> dict[str, int]:
@@ -198,7 +199,9 @@ def _identity(place: Path) -> tuple[int, int, int] | None:
 def _read_members(target: Path, place: Path, form: SealedFormat, wanted: Collection[str] | None) -> tuple[str, dict[str, bytes]]:
     names = _names(target, place)
     manifest = _parse_manifest(form, _read_file(place, MANIFEST, LARGEST_MANIFEST))
-    _check_names(names - {form.companion}, set(manifest.members))
+    missing = sorted(set(manifest.members) - names)
+    if missing:
+        _changed(missing[0], "it is missing")
     members = {}
     for name, record in manifest.members.items():
         if wanted is not None and name not in wanted:
@@ -229,40 +232,43 @@ def _names(target: Path, place: Path) -> set[str]:
     return names
 
 
-def _check_names(names: set[str], listed: set[str]) -> None:
-    """The folder holds exactly what the manifest lists."""
-    missing = sorted(listed - names)
-    if missing:
-        _changed(missing[0], "it is missing")
-    unknown = sorted(names - listed - {MANIFEST})
-    if unknown:
-        raise BundleError(
-            f"the model folder holds {one_line(unknown[0])}, which was not saved with the model",
-            expected=f"only {MANIFEST} and the files it lists",
-            fix="move it elsewhere if you know what it is; otherwise get the model again",
-        )
-
-
 def _changed(name: str, what: str) -> NoReturn:
     refuse(f"{name} was changed after the model was saved: {what}", "the files exactly as they were saved")
 
 
 def _check_length(place: Path, name: str, expected: int) -> None:
     """A member that is not read now, and so not hashed, has its length at least: copying that broke off is noticed at once."""
-    try:
-        size = (place / name).lstat().st_size
-    except OSError as error:
-        refuse(f"{name} cannot be read ({error.strerror})", "a file you may read")
+    size = _status(place, name).st_size
     if size != expected:
-        _changed(name, f"it has {size:,} bytes instead of {expected:,}")
+        _changed(name, f"it has {size:,} bytes instead of {expected:,}{_pointer(place, name)}")
+
+
+def _status(place: Path, name: str) -> os.stat_result:
+    """What a member is, where a link leads to; nothing but a file is ever opened."""
+    try:
+        status = (place / name).stat()
+    except OSError as error:
+        if (place / name).is_symlink():
+            refuse(f"{name} is a link that leads to no file ({error.strerror})", "the file itself, or a link to it")
+        refuse(f"{name} cannot be read ({error.strerror})", "a file you may read")
+    if not stat.S_ISREG(status.st_mode):
+        _changed(name, "it is not a file")
+    return status
+
+
+def _pointer(place: Path, name: str) -> str:
+    """What explains a wrong length: Git keeps large files elsewhere."""
+    with suppress(OSError), (place / name).open("rb") as file:
+        if file.read(len(_LFS)) == _LFS:
+            return f": {_POINTER}"
+    return ""
 
 
 def _read_file(place: Path, name: str, largest: int, expected: int | None = None) -> bytes:
-    """All bytes of a member through one open; never more than `largest`, never through a link."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+    """All bytes of a member through one open; never more than `largest`."""
+    _status(place, name)
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        if (place / name).is_symlink():
-            _changed(name, "it is a symbolic link")
         handle = os.open(place / name, flags)
     except OSError as error:
         refuse(f"{name} cannot be read ({error.strerror})", "a file you may read")
@@ -271,7 +277,7 @@ def _read_file(place: Path, name: str, largest: int, expected: int | None = None
         if not stat.S_ISREG(status.st_mode):
             _changed(name, "it is not a file")
         if expected is not None and status.st_size != expected:
-            _changed(name, f"it has {status.st_size:,} bytes instead of {expected:,}")
+            _changed(name, f"it has {status.st_size:,} bytes instead of {expected:,}{_pointer(place, name)}")
         if status.st_size > largest:
             refuse(f"{name} has {status.st_size:,} bytes", f"at most {largest:,}")
         with os.fdopen(handle, "rb", closefd=False) as file:
@@ -282,6 +288,8 @@ def _read_file(place: Path, name: str, largest: int, expected: int | None = None
         os.close(handle)
     if len(data) != status.st_size:
         _changed(name, "its size changed while it was being read")
+    if data.startswith(_LFS):
+        _changed(name, f"it is {_POINTER}")
     return data
 
 

@@ -51,7 +51,7 @@ def test_what_was_read_ahead_is_what_is_used(engine, monkeypatch):
     expected = OpenVINOEngine.from_saved(stored, 0, streams=1).run(rows()).logits
     found = loads_of_the_cache(monkeypatch)
     read_ahead(folder, streams=1)
-    ahead = OpenVINOEngine(compiled_model(refuse, stored.engine_id, 1), 0, "openvino-int8")
+    ahead = OpenVINOEngine(lambda: compiled_model(refuse, stored.engine_id, 1), 0, "openvino-int8")
     assert found == ["bertcnn-read-ahead"]
     np.testing.assert_array_equal(ahead.run(rows()).logits, expected)
     compiled_model(refuse, stored.engine_id, 1)  # it is taken once; the next one is read anew

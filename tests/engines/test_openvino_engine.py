@@ -1,9 +1,9 @@
 """The compiled engine: any rows in any order, and what it keeps in the cache."""
 
 import json
-import os
 import shutil
 import threading
+from pathlib import Path
 
 import numpy as np
 import openvino as ov
@@ -13,7 +13,7 @@ from bertcnn import load
 from bertcnn.encoders.convert import load_encoder
 from bertcnn.engines.openvino_engine import OpenVINOEngine, token_embeddings
 from bertcnn.engines.openvino_graph import encoder_graph, one_text_a_row, serialized
-from bertcnn.errors import BundleError, SettingsError
+from bertcnn.errors import BundleError
 from bertcnn.models.weights import extract
 from bertcnn.saved.bundle import read_bundle
 from bertcnn.saved.engine import SavedEngine, read_engine
@@ -35,19 +35,6 @@ def stored(encoder_folder):
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
     return tmp_path / "engines"
-
-
-def test_a_forked_process_is_refused_instead_of_waiting_for_ever(stored):
-    engine, token_ids = OpenVINOEngine.from_saved(stored, 0), rows(count=200)
-    child = os.fork()
-    if not child:
-        try:
-            engine.run(token_ids)
-        except SettingsError as error:
-            os._exit(7 if "loaded before this process was forked" in str(error) else 1)
-        finally:  # a child of the tests must not go on with them
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_rows_come_back_in_order_whatever_their_neighbours(stored):
@@ -129,6 +116,36 @@ def test_an_engine_of_the_first_format_is_still_read(encoder_folder, tmp_path):
     assert load(folder).engine.name == load(saved(encoder_folder)).engine.name
     engine = read_engine(folder, read_bundle(folder).bundle_id)
     assert (engine.record.schema_version, engine.read()[1]) == (1, members["model.bin"])
+
+
+@pytest.mark.parametrize("how", ["debris", "folder linked", "files linked", "read only"])
+def test_the_fast_engine_is_used_whatever_lies_beside_it_and_wherever_it_is(encoder_folder, tmp_path, caplog, how):
+    folder = Path(shutil.copytree(saved(encoder_folder), tmp_path / "model"))
+    engine = folder / "engine"
+    match how:
+        case "debris":
+            for name in (".DS_Store", "._model.xml", "README.md"):
+                (engine / name).write_bytes(b"x")
+                (folder / name).write_bytes(b"x")
+        case "folder linked":
+            engine.symlink_to(engine.rename(tmp_path / "elsewhere"))
+        case "files linked":
+            for path in list(engine.iterdir()):
+                path.symlink_to(path.rename(tmp_path / path.name))
+        case "read only":
+            for path in (engine, folder):
+                path.chmod(0o555)
+    assert load(folder).engine.name == load(saved(encoder_folder)).engine.name
+    assert not caplog.records
+    folder.chmod(0o755)
+
+
+def test_a_link_of_the_engine_that_leads_nowhere_is_told(encoder_folder, tmp_path, caplog):
+    folder = Path(shutil.copytree(saved(encoder_folder), tmp_path / "model"))
+    shutil.rmtree(folder / "engine")
+    (folder / "engine").symlink_to(tmp_path / "nowhere")
+    assert load(folder).engine.name == "openvino-float32"
+    assert "engine does not exist" in caplog.text
 
 
 def test_an_engine_with_one_text_in_a_row_still_answers(stored, cache):

@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score, classification_report, confusion_mat
 
 from bertcnn.data.label_sets import indicators
 from bertcnn.errors import LabelError
-from bertcnn.evaluation.metrics import describe_unknown, evaluate, evaluate_sets
+from bertcnn.evaluation.metrics import LARGEST_MATRIX, describe_unknown, evaluate, evaluate_sets
 
 NAMES = ("billing", "hardware", "software", "never used")
 PAIRS = st.lists(st.tuples(st.sampled_from(NAMES[:3]), st.sampled_from(NAMES[:3])), min_size=1, max_size=40)
@@ -130,3 +130,43 @@ def test_confused_is_a_missed_label_with_one_given_instead():
     assert found.to_json()["several_labels"] is True
     with pytest.raises(LabelError, match="first of all 'sales'"):
         evaluate_sets(NAMES, [("sales",)], [()])
+
+
+def test_with_many_labels_only_the_pairs_that_occur_are_written():
+    names = [f"label {number}" for number in range(5_600)]
+    actual, predicted = [*names, *names], [*names, *names[1:], names[0]]
+    found = evaluate(names, actual, predicted).to_json()
+    assert found["confusion"] is None
+    assert sum(rows for _, _, rows in found["confusion_pairs"]) == len(actual)
+    assert found["confusion_pairs"][:3] == [[0, 0, 1], [0, 1, 1], [1, 1, 1]]
+    assert list(found) == ["rows", "accuracy", "macro_f1", "weighted_f1", "labels", "confusion", "confusion_pairs", "most_confused"]
+    assert len(json.dumps(found)) < 1_000_000
+
+
+@pytest.mark.parametrize("labels", [LARGEST_MATRIX, LARGEST_MATRIX + 1])
+def test_matrix_and_pairs_say_the_same(labels):
+    names, rng = [str(number) for number in range(labels)], np.random.default_rng(0)
+    actual, predicted = (rng.choice(names, 500).tolist() for _ in range(2))
+    found = evaluate(names, actual, predicted)
+    wanted = confusion_matrix(actual, predicted, labels=names)
+    np.testing.assert_array_equal(found.confusion, wanted)
+    if labels <= LARGEST_MATRIX:
+        assert found.to_json()["confusion"] == wanted.tolist()
+        assert "confusion_pairs" not in found.to_json()
+    else:
+        assert [[one, other, wanted[one, other]] for one, other in np.argwhere(wanted)] == found.to_json()["confusion_pairs"]
+
+
+def test_several_labels_of_many_take_no_matrix(monkeypatch):
+    names = [f"label {number}" for number in range(3_000)]
+    monkeypatch.setattr(np, "zeros", _no_matrix(np.zeros))
+    found = evaluate_sets(names, [(names[0], names[1]), (names[2],)], [(names[0], names[2]), (names[2],)])
+    assert found.confusion_pairs.tolist() == [[0, 0, 1], [1, 2, 1], [2, 2, 1]]
+
+
+def _no_matrix(zeros):
+    def refusing(shape, *arguments, **options):
+        assert np.prod(shape) < 1_000_000
+        return zeros(shape, *arguments, **options)
+
+    return refusing

@@ -16,8 +16,18 @@ import pytest
 import safetensors.numpy
 
 from bertcnn.disk.folders import work_folder
-from bertcnn.errors import BundleError, OutputError
-from bertcnn.saved.bundle import MEMBERS, SCHEMA_VERSION, Bundle, Decisions, check_bundle_target, read_bundle, read_config, write_bundle
+from bertcnn.errors import BundleError, LabelError, OutputError
+from bertcnn.saved.bundle import (
+    MEMBERS,
+    SCHEMA_VERSION,
+    Bundle,
+    Decisions,
+    check_bundle_target,
+    check_room_for_labels,
+    read_bundle,
+    read_config,
+    write_bundle,
+)
 from bertcnn.saved.scope import Readings, Scope
 from bertcnn.saved.sealed import MANIFEST, canonical_json
 
@@ -232,19 +242,77 @@ def test_a_missing_file_is_named(folder, name):
     assert (f"it has no {name}" if name == MANIFEST else f"{name} was changed after the model was saved: it is missing") in refusal(folder)
 
 
-def test_a_file_or_folder_too_many_is_named(folder):
-    (folder / "notes.txt").touch()
-    assert "holds 'notes.txt', which was not saved with the model" in refusal(folder)
-    (folder / "notes.txt").unlink()
-    (folder / "engines").mkdir()
-    assert "holds 'engines', which was not saved with the model" in refusal(folder)
+@pytest.mark.parametrize(
+    "name",
+    [".DS_Store", "Thumbs.db", "._config.json", ".nfs0001", "..data", ".git", "lost+found", "__MACOSX", "README.md", "evil.py", "pipe"],
+)
+def test_what_else_lies_in_the_folder_is_left_alone(bundle, folder, name):
+    match name:
+        case ".git" | "lost+found" | "__MACOSX":
+            (folder / name).mkdir(mode=0)
+        case "pipe":
+            os.mkfifo(folder / name)
+        case "..data":
+            (folder / name).symlink_to("nowhere")
+        case _:
+            (folder / name).write_bytes(b"\0\xff")
+    assert read_bundle(folder).labels == bundle.labels
+    assert read_config(folder) == bundle.config
+
+
+def linked_one_by_one(folder: Path) -> Path:
+    """As in the cache of Hugging Face: snapshots/REVISION/config.json -> ../../blobs/SHA."""
+    blobs = folder.parent / "blobs"
+    blobs.mkdir()
+    for path in list(folder.iterdir()):
+        path.rename(blobs / path.name[::-1])
+        path.symlink_to(f"../blobs/{path.name[::-1]}")
+    return folder
+
+
+def linked_as_a_volume(folder: Path) -> Path:
+    """As Kubernetes mounts a volume: config.json -> ..data/config.json, ..data -> ..2026."""
+    (folder / "..2026").mkdir()
+    (folder / "..data").symlink_to("..2026")
+    for path in [path for path in folder.iterdir() if not path.name.startswith("..")]:
+        path.rename(folder / "..2026" / path.name)
+        path.symlink_to(f"..data/{path.name}")
+    return folder
+
+
+def linked_as_a_whole(folder: Path) -> Path:
+    (folder.parent / "current").symlink_to(folder)
+    return folder.parent / "current"
+
+
+@pytest.mark.parametrize("link", [linked_one_by_one, linked_as_a_volume, linked_as_a_whole])
+def test_links_are_followed_and_what_they_lead_to_is_checked(bundle, folder, link):
+    folder = link(folder)
+    assert read_bundle(folder).labels == bundle.labels
+    assert read_config(folder) == bundle.config
+    (folder / "labels.json").write_bytes((folder / "labels.json").read_bytes().replace(b"billing", b"filling"))
+    assert "labels.json was changed after the model was saved: its content is not what was saved" in refusal(folder)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_symbolic_link_is_refused_even_to_the_right_content(folder, name):
-    (folder / name).rename(folder.parent / "elsewhere")
-    (folder / name).symlink_to(folder.parent / "elsewhere")
-    assert f"{name} was changed after the model was saved: it is a symbolic link" in refusal(folder)
+@pytest.mark.parametrize("target", ["/dev/zero", "/dev/tty", "nowhere", "itself", "pipe", "."])
+def test_a_link_to_no_file_is_refused(folder, name, target):
+    os.mkfifo(folder / "pipe")
+    (folder / name).unlink()
+    (folder / name).symlink_to(name if target == "itself" else target)
+    message = refusal(folder)
+    assert (
+        f"{name} is a link that leads to no file (" in message
+        or f"{name} was changed after the model was saved: it is not a file" in message
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_pointer_of_git_lfs_is_called_by_its_name(folder, name):
+    (folder / name).write_text(f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 12345\n")
+    message = refusal(folder)
+    assert message.startswith(f"{name} was changed after the model was saved: it ")
+    assert "a pointer of Git LFS in place of the file, which git lfs pull fetches; expected" in message
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -533,6 +601,13 @@ def test_a_model_that_could_not_be_read_again_is_not_saved(bundle, tmp_path, cha
     assert list(tmp_path.iterdir()) == []
 
 
+def test_labels_without_room_in_a_model_are_refused_before_the_training(bundle):
+    check_room_for_labels(bundle.labels)
+    check_room_for_labels([f"{number:09} a rather long name of a label" for number in range(100_000)])
+    with pytest.raises(LabelError, match=r"2 labels whose names take [\d,]+ bytes; expected at most 16,777,216 bytes"):
+        check_room_for_labels(["a" * (15 << 20), "b" * (2 << 20)])
+
+
 # === Places to save ===
 
 
@@ -546,6 +621,24 @@ def test_a_model_is_overwritten_only_on_request(bundle, folder):
     write_bundle(other, folder, overwrite=True)
     assert read_bundle(folder).labels == other.labels
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("name", [".DS_Store", "._labels.json", "Thumbs.db", "@eaDir"])
+def test_what_a_system_leaves_everywhere_keeps_no_model_from_being_overwritten(bundle, folder, tmp_path, name):
+    (tmp_path / "new").mkdir()
+    for place in (folder, tmp_path / "new"):
+        (place / name).mkdir() if name == "@eaDir" else (place / name).touch()
+    write_bundle(bundle, folder, overwrite=True)
+    write_bundle(bundle, tmp_path / "new")
+    for place in (folder, tmp_path / "new"):
+        assert sorted(path.name for path in place.iterdir()) == NAMES
+
+
+def test_a_model_of_links_is_overwritten_and_what_they_lead_to_stays(bundle, folder):
+    linked_one_by_one(folder)
+    write_bundle(bundle, folder, overwrite=True)
+    assert not any(path.is_symlink() for path in folder.iterdir())
+    assert len(list((folder.parent / "blobs").iterdir())) == len(NAMES)
 
 
 def test_a_damaged_model_can_be_overwritten(bundle, folder):

@@ -1,0 +1,201 @@
+"""A forked child answers as its parent does, and ends; what cannot be done there is refused at once."""
+
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+
+import numpy as np
+import pytest
+
+from bertcnn import BertCNNClassifier, load, score_csv
+from bertcnn.errors import SettingsError
+from tests.tickets import tickets
+from tests.tiny import saved, trained
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+TEXTS = [*tickets()[0][:90], "", "word " * 90]
+HANGS = 60  # seconds, after which a child is taken to wait for ever
+CLOSE = 1e-4
+
+
+def forked(work):
+    """Fork this process, do the work in the child, and see that it ends well."""
+    child = os.fork()
+    if not child:
+        signal.alarm(HANGS)  # ends the child also where no Python runs
+        try:
+            work()
+        except BaseException:  # noqa: BLE001 - a child of the tests must not go on with them
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.fixture(params=["openvino", "one stream", "no engine", "keras", "fitted", "loaded classifier"])
+def model(request, encoder_folder, tmp_path):
+    folder = saved(encoder_folder)
+    if request.param == "fitted":
+        return trained(encoder_folder)
+    if request.param == "loaded classifier":
+        return BertCNNClassifier.load(folder)
+    if request.param == "no engine":
+        trained(encoder_folder).save(tmp_path / "model", engine="keras")
+        return load(tmp_path / "model")
+    return load(folder, engine="keras" if request.param == "keras" else "auto", streams=1 if request.param == "one stream" else None)
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_one_text_and_many_are_answered(model, used, encoder_folder):
+    expected = load(saved(encoder_folder)).predict_proba(TEXTS)
+    if used:
+        model.predict_proba(TEXTS)
+        model.predict_proba(TEXTS[:1])
+    tolerance = 0.1  # between int8 and float32
+
+    def answers():
+        np.testing.assert_allclose(model.predict_proba(TEXTS[:1]), expected[:1], atol=tolerance)
+        np.testing.assert_allclose(model.predict_proba(TEXTS), expected, atol=tolerance)
+        assert len(model.explain(TEXTS[:3])) == 3
+        assert len(model.predict(TEXTS * 3)) == 3 * len(TEXTS)
+
+    forked(answers)
+    forked(answers)
+    assert len(model.predict(TEXTS)) == len(TEXTS)
+
+
+@pytest.mark.parametrize("engine", ["auto", "keras"])
+def test_a_file_is_scored_by_a_loaded_model(engine, encoder_folder, tmp_path):
+    model = load(saved(encoder_folder), engine=engine)
+    (tmp_path / "in.csv").write_text("text\n" + "".join(f"{text}\n" for text in tickets()[0]))
+    score_csv(model, tmp_path / "in.csv", tmp_path / "parent.csv")
+    forked(lambda: score_csv(model, tmp_path / "in.csv", tmp_path / "child.csv"))
+    assert (tmp_path / "child.csv").read_bytes() == (tmp_path / "parent.csv").read_bytes()
+
+
+def test_several_threads_and_grandchildren_are_answered(encoder_folder):
+    model = load(saved(encoder_folder))
+    expected = model.predict_proba(TEXTS)
+
+    def answers():
+        found = {}
+
+        def ask(name):
+            found[name] = model.predict_proba(TEXTS)
+
+        threads = [threading.Thread(target=ask, args=(name,)) for name in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for answer in found.values():
+            np.testing.assert_allclose(answer, expected, atol=CLOSE)
+        assert len(found) == 4
+
+    def twice():
+        answers()
+        forked(answers)
+
+    forked(twice)
+    forked(lambda: forked(answers))
+
+
+def test_a_fork_in_the_middle_of_answers_is_no_matter(encoder_folder):
+    model, done = load(saved(encoder_folder)), threading.Event()
+    expected = model.predict_proba(TEXTS)
+
+    def ask(texts):
+        while not done.is_set():
+            model.predict_proba(texts)
+
+    threads = [threading.Thread(target=ask, args=(texts,)) for texts in (TEXTS * 20, TEXTS[:1])]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(10):
+            time.sleep(0.01)
+            forked(lambda: np.testing.assert_allclose(model.predict_proba(TEXTS), expected, atol=CLOSE))
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_a_pool_of_forked_processes_answers(encoder_folder):
+    model = load(saved(encoder_folder))
+    expected = model.predict(TEXTS).tolist()
+    with multiprocessing.get_context("fork").Pool(2, initializer=_keep, initargs=(model,)) as pool:
+        found = pool.map_async(_ask, TEXTS).get(timeout=HANGS)
+    assert found == expected
+
+
+_kept = []
+
+
+def _keep(model):
+    _kept.append(model)
+
+
+def _ask(text):
+    return str(_kept[0].predict([text])[0])
+
+
+def test_the_folder_may_be_gone_by_then(encoder_folder, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(saved(encoder_folder), folder)
+    models = [load(folder), load(folder, engine="keras")]
+    shutil.rmtree(folder)
+    for model in models:
+        forked(lambda model=model: model.predict(TEXTS))
+
+
+ENDS = """
+import gc, os, sys
+from bertcnn import load
+model = load(sys.argv[1]); model.predict(["a", "b"] * 99)
+if "dropped" in sys.argv: del model; gc.collect()
+child = os.fork()
+if not child and "loads" in sys.argv:
+    model = load(sys.argv[1])
+if not child and "asks" in sys.argv:
+    model.predict(["a", "b"] * 99)
+if not child and "drops" in sys.argv:
+    del model; gc.collect()
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize(
+    "how", ["", "asks", "drops", "asks drops", "dropped", "loads asks", "dropped loads asks", "dropped loads asks drops"]
+)
+def test_a_child_ends_as_it_means_to(how, encoder_folder):
+    run = subprocess.run(
+        [sys.executable, "-c", ENDS, str(saved(encoder_folder)), *how.split()], timeout=HANGS, capture_output=True, text=True
+    )
+    assert (run.returncode, run.stderr) == (7, "")
+
+
+@pytest.mark.parametrize("what", ["fit", "attention", "integrated gradients", "load"])
+def test_what_only_keras_can_do_is_refused_at_once(what, encoder_folder):
+    classifier = trained(encoder_folder)
+    work = {
+        "fit": lambda: BertCNNClassifier(encoder_folder).fit(*tickets()),
+        "attention": lambda: classifier.attention(TEXTS[:1]),
+        "integrated gradients": lambda: classifier.explain(TEXTS[:1], method="integrated_gradients"),
+        "load": lambda: load(saved(encoder_folder), engine="keras"),
+    }[what]
+
+    def is_refused():
+        with pytest.raises(SettingsError, match=r"forked after Keras had computed; expected .*spawn"):
+            work()
+
+    forked(is_refused)
