@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 LEVELS: Final = " > "  # between the levels of a label's name
+MOST_LEVELS: Final = 16  # what stands behind so many of them is one name
 _ALL_BELOW: Final = f"{LEVELS}*"
 
 
@@ -45,10 +46,11 @@ class Hierarchy:
             ('net > wifi', 'net')
         """
         below: dict[str, int] = defaultdict(int)
+        known = frozenset(labels)
         for label in labels:
             for parent in _ancestors(label):
                 below[parent] += 1
-        parents = [name for name, count in below.items() if (labels_may_be_parents if name in labels else count > 1)]
+        parents = [name for name, count in below.items() if (labels_may_be_parents if name in known else count > 1)]
         return cls(tuple(labels), tuple(sorted(parents, key=lambda name: (-name.count(LEVELS), name))))
 
     @property
@@ -59,7 +61,8 @@ class Hierarchy:
     @property
     def names(self) -> tuple[str, ...]:
         """The same, each only once, as columns and keys need it: "A > *" is A with all that is below it, where A is a label as well."""
-        return (*self.labels, *(f"{name}{_ALL_BELOW}" if name in self.labels else name for name in self.parents))
+        labels = frozenset(self.labels)
+        return (*self.labels, *(f"{name}{_ALL_BELOW}" if name in labels else name for name in self.parents))
 
     @cached_property
     def levels(self) -> tuple[np.ndarray, ...]:
@@ -124,5 +127,5 @@ def _ancestors(label: str) -> list[str]:
         >>> _ancestors("a > b > c")
         ['a', 'a > b']
     """
-    parts = label.split(LEVELS)
+    parts = label.split(LEVELS, MOST_LEVELS)
     return [LEVELS.join(parts[:count]) for count in range(1, len(parts))]
