@@ -68,6 +68,7 @@ def read_last_layer(folder: Path, bundle: Bundle) -> LastLayer:
     if whole.bundle_id != bundle.bundle_id:
         raise BundleError(f"another model was saved in {folder} meanwhile", expected="the same model", fix="load it again")
     layer = LastLayer.of_bundle(whole)
+    layer = LastLayer(layer.kernel.copy(), layer.bias.copy())  # they were parts of the whole file in memory
     with suppress(OSError):  # a cache that cannot be written costs the time of reading at every start, nothing else
         keep(path, np.vstack([layer.kernel, layer.bias]).astype("<f4").tobytes(), _KEPT)
     return layer

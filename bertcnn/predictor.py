@@ -25,6 +25,7 @@ from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import EncodedTexts, WordPieceTokenizer
 
 logger = logging.getLogger(__name__)
+_LARGEST = np.float32(1e12)  # what no honest logit or feature comes near; the products of smaller ones stay finite
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class Predictor:
             SettingsError: `texts` is one string, or holds something that is not a string.
         """
         checked = check_texts(texts)
-        logits = self.engine.run(self._tokenizer.encode(checked).token_ids).logits
+        logits = self._run(self._tokenizer.encode(checked).token_ids).logits
         return calibrated_probabilities(logits, self.bundle.calibration)
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
@@ -160,7 +161,30 @@ class Predictor:
 
     def run(self, encoded: EncodedTexts) -> EngineOutput:
         """The second part: what the engine computes, with evidence."""
-        return self.engine.run(encoded.token_ids, evidence=True)
+        return self._run(encoded.token_ids, evidence=True)
+
+    def _run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
+        """What the engine computes, if it is numbers.
+
+        Raises:
+            BundleError: it is not, or nothing can be computed: by damaged or made-up weights, or for want of memory.
+        """
+        try:
+            output = self.engine.run(token_ids, evidence=evidence)
+        except RuntimeError as error:
+            raise self._unusable(f"cannot be computed ({one_line(str(error).strip().splitlines()[-1], 200)})") from None
+        found = output.evidence
+        numbers = [output.logits, *(() if found is None else (found.activations, found.means))]
+        if not all(-_LARGEST < values.min(initial=0) and values.max(initial=0) < _LARGEST for values in numbers):  # nor is NaN
+            raise self._unusable("gives answers that are not finite")
+        return output
+
+    def _unusable(self, why: str) -> BundleError:
+        return BundleError(
+            f"the model {self.bundle.bundle_id[:12]} with the engine {self.engine.name} {why}",
+            expected="a model whose weights are as they were trained, and memory for it",
+            fix="get the model again, or train it again; where only the compiled engine is damaged, remove the folder engine",
+        )
 
     def answer_from(self, texts: Sequence[str], encoded: EncodedTexts, output: EngineOutput) -> Answers:
         """The last part: the answers, from what the first two gave."""

@@ -171,7 +171,7 @@ def export_model(
     progress = progress or Silent()
     progress.stage(f"exporting as {form}", 3, "steps")
     bundle = read_bundle(model)
-    engine = read_engine(Path(model), bundle.bundle_id) if form == "openvino" else None
+    engine = _engine(Path(model), bundle) if form == "openvino" else None
     reference = _reference(bundle)
     progress.advance(1)
     with new_folder(real_folder(out), overwrite=overwrite, check=_check_replaceable) as new:
@@ -179,6 +179,14 @@ def export_model(
         _sync(new)
     progress.advance(1)
     return ExportReport(Path(out), record)
+
+
+def _engine(model: Path, bundle: Bundle) -> SavedEngine | None:
+    """The engine saved with a model, whose graph is checked when it is read."""
+    from bertcnn.engines.openvino_engine import checked
+
+    saved = read_engine(model, bundle.bundle_id)
+    return None if saved is None else checked(saved, model)
 
 
 def _write(bundle: Bundle, engine: SavedEngine | None, form: Format, new: Path, reference: np.ndarray, progress: Progress) -> ExportRecord:

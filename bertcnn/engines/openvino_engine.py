@@ -14,6 +14,7 @@ from bertcnn.data.batches import BatchPlan, pad, plan_compiled
 from bertcnn.data.packing import NUMBERS, PACKED, PackedPlan, packed_batches, places, plan_packed
 from bertcnn.engines import EngineOutput, Evidence
 from bertcnn.engines.compiled import compiled_model, kept_as
+from bertcnn.engines.graph_check import check_graph
 from bertcnn.errors import BundleError, SettingsError
 from bertcnn.saved.bundle import Bundle, read_bundle
 from bertcnn.saved.engine import Precision, SavedEngine
@@ -136,23 +137,44 @@ def suited(saved: SavedEngine, folder: Path) -> SavedEngine:
     """What this machine runs of the engine that was read from a model's folder.
 
     Returns:
-        The engine; or in place of int8, on CPUs that are not faster at it or would saturate, the model's own weights in float32, of which
-        its `read` raises a BundleError if they were changed after they were saved.
+        The engine, `checked`; or in place of int8, on CPUs that are not faster at it or would saturate, the model's own weights in float32,
+        of which its `read` raises a BundleError if they were changed after they were saved.
     """
     bundle_id = saved.record.bundle_id
     engine_id, precision = kept_as(str(saved.engine_id), bundle_id, saved.record.precision, saved.record.weight_bits)
     if precision == saved.record.precision:
-        return saved
+        return checked(saved, folder)
 
     def read() -> tuple[bytes, bytes]:
         from bertcnn.engines.openvino_graph import classifier_graph, serialized
 
-        bundle = read_bundle(folder)
-        if bundle.bundle_id != bundle_id:
-            raise BundleError(f"{folder} was saved over", expected="the model that is being loaded", fix="load it again")
+        bundle = _same_model(folder, bundle_id)
         return serialized(classifier_graph(bundle.tensors, bundle.config.encoder, bundle.config.head))
 
     return SavedEngine(saved.record.model_copy(update={"precision": precision}), read, engine_id)
+
+
+def checked(saved: SavedEngine, folder: Path) -> SavedEngine:
+    """The engine that was read from a model's folder; its `read` raises a BundleError if the graph is not that of the model."""
+
+    def read() -> tuple[bytes, bytes]:
+        from bertcnn.engines.openvino_graph import blank_graph
+
+        bundle = _same_model(folder, saved.record.bundle_id, weights=False)
+        encoder, head, classes = bundle.config.encoder, bundle.config.head, len(bundle.labels)
+        graph, constants = saved.read()
+        check_graph(graph, constants, blank_graph(encoder, head, classes, int8_tokens=saved.record.precision == "int8"))
+        return graph, constants
+
+    return SavedEngine(saved.record, read, saved.engine_id)
+
+
+def _same_model(folder: Path, bundle_id: str, *, weights: bool = True) -> Bundle:
+    """The model in a folder, if it still is the one with this id."""
+    bundle = read_bundle(folder, weights=weights)
+    if bundle.bundle_id != bundle_id:
+        raise BundleError(f"{folder} was saved over", expected="the model that is being loaded", fix="load it again")
+    return bundle
 
 
 def token_embeddings(

@@ -15,6 +15,7 @@ from bertcnn.saved.sealed import refuse
 
 FILE: Final = "out_of_scope.safetensors"
 _PARTS = ("directions", "places", "weights", "limit", "words", "spoken")
+_DIMENSIONS = (2, 2, 1, 1, 1, 2)
 _SINCE_WORDS = frozenset(("words", "spoken"))
 _PRODUCTS = 1 << 22  # computed at a time
 _MOST_IDS = 1 << 24  # up to which float32 holds every whole number
@@ -119,16 +120,19 @@ class Scope:
         if odd:
             refuse(f"{FILE} lacks {odd[0]!r} or should not have it", ", ".join(_PARTS))
         directions, places, weights, limit, words, spoken = (tensors[name] for name in _PARTS)
+        for name, dimensions in zip(_PARTS, _DIMENSIONS, strict=True):
+            if tensors[name].ndim != dimensions:
+                refuse(f"{FILE} holds {name} of shape {tensors[name].shape}", f"{dimensions} dimensions")
         if not len(directions) and not len(places):
             return cls()
         for name, centres, columns in (("directions", directions, labels), ("places", places, width)):
-            if centres.ndim != 2 or not len(centres) or centres.shape[1] != columns:
+            if not len(centres) or centres.shape[1] != columns:
                 refuse(f"{FILE} holds {name} of shape {centres.shape}", f"rows of {columns:,} numbers")
             if np.abs(np.linalg.norm(centres, axis=1) - 1).max() > 1e-3:
                 refuse(f"{FILE} holds {name} that are not of length 1", "centres as they were saved")
         if weights.shape != (4,) or limit.shape != (1,) or weights.min() < 0:
             refuse(f"{FILE} holds weights of shape {weights.shape}, a limit of shape {limit.shape}", "(4,), none negative, and (1,)")
-        if words.ndim != 1 or spoken.shape != (len(words), labels):
+        if spoken.shape != (len(words), labels):
             refuse(f"{FILE} holds words of shape {words.shape}, spoken of shape {spoken.shape}", f"(words,) and (words, {labels:,})")
         ids = np.clip(words, 0, _MOST_IDS).astype(np.int32)
         if (ids != words).any() or (np.diff(ids) <= 0).any():
