@@ -12,7 +12,7 @@ from typing import NoReturn
 import numpy as np
 
 from bertcnn.data.label_sets import LabelSet, join_labels
-from bertcnn.engines import Engine, EngineName, EngineOutput, check_engine
+from bertcnn.engines import Engine, EngineName, EngineOutput, check_engine, reason
 from bertcnn.errors import BundleError, SettingsError, one_line
 from bertcnn.explain import Explainer, Explanation, words_of
 from bertcnn.last_layer import LastLayer, read_last_layer
@@ -172,10 +172,10 @@ class Predictor:
         try:
             output = self.engine.run(token_ids, evidence=evidence)
         except RuntimeError as error:
-            raise self._unusable(f"cannot be computed ({one_line(str(error).strip().splitlines()[-1], 200)})") from None
+            raise self._unusable(f"cannot be computed ({reason(error)})") from None
         found = output.evidence
         numbers = [output.logits, *(() if found is None else (found.activations, found.means))]
-        if not all(-_LARGEST < values.min(initial=0) and values.max(initial=0) < _LARGEST for values in numbers):  # nor is NaN
+        if not all(values.min(initial=0) > -_LARGEST and values.max(initial=0) < _LARGEST for values in numbers):  # nor is NaN
             raise self._unusable("gives answers that are not finite")
         return output
 
@@ -304,7 +304,9 @@ def load(
         compiled = (
             None
             if saved is None
-            else OpenVINOEngine.from_saved(suited(saved, folder), pad_id, longest=bundle.config.encoder.max_positions, streams=streams)
+            else OpenVINOEngine.from_saved(
+                suited(saved, folder, bundle), pad_id, longest=bundle.config.encoder.max_positions, streams=streams
+            )
         )
     except BundleError as error:
         logger.warning("%s Until then the model's own weights are used, which is slower.", error)

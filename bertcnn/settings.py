@@ -129,7 +129,9 @@ SIZES = {"tiny": (2, 128), "mini": (4, 256), "small": (4, 512), "medium": (8, 51
 class HeadSettings(Settings):
     """The CNN head over the encoder's token embeddings (after Kim 2014, section 2)."""
 
-    window_sizes: tuple[Window, ...] = Field((2, 3, 4), min_length=1, max_length=32, description="W, tokens under one filter, a branch each")
+    window_sizes: tuple[Window, ...] = Field(
+        (2, 3, 4), min_length=1, max_length=32, description="W, tokens under one filter, a branch each"
+    )
     filters: Count = Field(128, le=1 << 16, description="N, filters in each branch")
     dropout: Fraction = Field(0.1, description="share of pooled features dropped in training")
 
@@ -191,7 +193,7 @@ class PrecisionTargets(Settings):
     """How often automatic answers have to be right."""
 
     overall: Precision = Field(0.95, description="share of right ones among all automatic answers")
-    labels: dict[str, Precision] = Field({}, description="labels that need another share, by name")
+    labels: dict[str, Precision] = Field({}, max_length=1 << 17, description="labels that need another share, by name")
 
     @classmethod
     def of(cls, given: float | str | PrecisionTargets) -> PrecisionTargets:

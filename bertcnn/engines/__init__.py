@@ -32,6 +32,12 @@ def check_engine(name: str) -> None:
         raise SettingsError(f"engine {one_line(name)}", expected=f"one of {known}", fix="choose one of them, or leave it out")
 
 
+def reason(error: RuntimeError) -> str:
+    """What OpenVINO or Keras says is wrong: the last of its lines, in quotes."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return one_line(lines[-1] if lines else type(error).__name__, 200)
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What each filter of the CNN head found in a row; the filters of the smallest window first. And the other features.

@@ -18,7 +18,8 @@ import numpy as np
 import openvino as ov
 
 from bertcnn.disk.cache import cache_folder, keep, read_kept
-from bertcnn.errors import BertCNNError, BundleError, OutputError, one_line
+from bertcnn.engines import reason
+from bertcnn.errors import BertCNNError, BundleError, OutputError
 
 _KEPT = 8  # compiled engines in the cache
 _LAYOUT = 3  # of their inputs; 1 had one text in a row, and of 2 the graph had not been checked
@@ -108,7 +109,7 @@ def _compiled(core: ov.Core, model: ov.Model, options: dict[str, Any]) -> ov.Com
         return core.compile_model(model, "CPU", options)
     except RuntimeError as error:
         raise BundleError(
-            f"the model cannot be compiled by OpenVINO {ov.__version__} ({one_line(str(error).strip().splitlines()[-1], 200)})",
+            f"the model cannot be compiled by OpenVINO {ov.__version__} ({reason(error)})",
             expected="a model that OpenVINO runs on this machine",
             fix="save the model again with this version, or use the engine 'keras'",
         ) from None

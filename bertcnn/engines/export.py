@@ -20,13 +20,12 @@ from bertcnn.engines.export_readme import readme
 from bertcnn.engines.parity import Parity, compare
 from bertcnn.engines.parity_texts import PARITY_TEXTS
 from bertcnn.errors import BertCNNError, ExportError, SettingsError, one_line
-from bertcnn.probabilities import calibrated_probabilities
 from bertcnn.progress import Progress, Silent
 from bertcnn.saved.bundle import Bundle, read_bundle, read_config
 from bertcnn.saved.engine import SavedEngine, read_engine
 from bertcnn.saved.sealed import canonical_json, parse_json, settings_of
 from bertcnn.settings import Settings
-from bertcnn.text.wordpiece import PAD, WordPieceTokenizer
+from bertcnn.text.wordpiece import PAD
 
 Format = Literal["openvino", "savedmodel", "onnx", "keras"]
 SCHEMA_VERSION: Final = 1
@@ -186,7 +185,7 @@ def _engine(model: Path, bundle: Bundle) -> SavedEngine | None:
     from bertcnn.engines.openvino_engine import checked
 
     saved = read_engine(model, bundle.bundle_id)
-    return None if saved is None else checked(saved, model)
+    return None if saved is None else checked(saved, bundle)
 
 
 def _write(bundle: Bundle, engine: SavedEngine | None, form: Format, new: Path, reference: np.ndarray, progress: Progress) -> ExportRecord:
@@ -259,10 +258,9 @@ def _write_model(
 def _reference(bundle: Bundle) -> np.ndarray:
     """What the bundle's own model answers to the test texts, float32 [rows, C]: `load(model, engine="keras").predict_proba`."""
     from bertcnn.engines.keras_engine import KerasEngine
+    from bertcnn.predictor import Predictor
 
-    token_ids = WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer).encode(PARITY_TEXTS).token_ids
-    logits = KerasEngine.from_bundle(bundle, bundle.vocabulary.index(PAD)).run(token_ids).logits
-    return calibrated_probabilities(logits, bundle.calibration)
+    return Predictor(bundle, KerasEngine.from_bundle(bundle, bundle.vocabulary.index(PAD))).predict_proba(PARITY_TEXTS)
 
 
 def _sync(folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
@@ -49,12 +49,13 @@ _MIB, _GIB = 1 << 20, 1 << 30
 _MOST_LABELS, _LONGEST_LABEL = 1 << 17, 1 << 16  # of which the second is in characters
 _MOST_MEMBERSHIPS = 1 << 26  # places in the table of labels and parents
 _MOST_HELD_OUT = 1 << 17
+_LONGEST_NAME = 1 << 16  # characters of a path
 _NO_REPORT = "<!DOCTYPE html><title>No report</title><p>This model was saved without a report. bertcnn evaluate --report makes one.\n"
 _CONTROL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
 
 MEMBERS: Final = (
-    Member(CONFIG, 16 * _MIB),
+    Member(CONFIG, 8 * _MIB),
     Member("vocab.txt", 32 * _MIB),
     Member("labels.json", 16 * _MIB),
     Member(_WEIGHTS, 8 * _GIB),
@@ -77,20 +78,24 @@ class BundleConfig(Settings):
 
     schema_version: int = Field(SCHEMA_VERSION, ge=1, le=SCHEMA_VERSION, description="of this file")
     encoder: EncoderSettings
-    encoder_name: str = Field(min_length=1, description="catalogue name or folder the training started from")
+    encoder_name: str = Field(min_length=1, max_length=_LONGEST_NAME, description="catalogue name or folder the training started from")
     head: HeadSettings
     tokenizer: TokenizerSettings
-    text_columns: tuple[str, ...] = Field((), description="columns joined into one text, in this order; none for lists of texts")
+    text_columns: tuple[str, ...] = Field(
+        (), max_length=1 << 14, description="columns joined into one text, in this order; none for lists of texts"
+    )
     label_column: str | None = None
     label_separator: str | None = Field(
         None, description="between the labels of a row, '[]' for JSON lists, if a row may have several; null where each has one"
     )
     integer_labels: bool = Field(False, description="whether the labels were integers, as which a loaded classifier gives them again")
-    merged_labels: dict[str, str] = Field({}, description="labels of the training file that were too rare, and what they became part of")
+    merged_labels: dict[str, str] = Field(
+        {}, max_length=_MOST_LABELS, description="labels of the training file that were too rare, and what they became part of"
+    )
     recipe: Recipe
     seed: Annotated[int, Field(ge=0)]
-    versions: dict[str, str] = Field(description="of bertcnn, keras, its backend and python at training")
-    created_at: str = Field(description="ISO 8601")
+    versions: dict[str, str] = Field(max_length=64, description="of bertcnn, keras, its backend and python at training")
+    created_at: str = Field(max_length=64, description="ISO 8601")
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> Self:
@@ -109,7 +114,9 @@ class Calibration(Settings):
     temperature: float = Field(ge=0.01, le=100, description="the logits are divided by it; one that was fitted is within 0.05 and 20")
     fitted_on_rows: Annotated[int, Field(ge=0)] = Field(description="held-out rows it was fitted on")
     label_thresholds: tuple[Share, ...] = Field(
-        (), max_length=_MOST_LABELS, description="where a row may have several labels: from which probability on each is given, in the model's order"
+        (),
+        max_length=_MOST_LABELS,
+        description="where a row may have several labels: from which probability on each is given, in the model's order",
     )
 
 
@@ -129,7 +136,9 @@ class HeldOut(Settings):
     )
     right: tuple[bool, ...] = OfRows
     out_of_scope: int = Field(0, ge=0, description="further held-out rows, out of scope or without a label, and so never automatic")
-    parents: tuple[HeldOutParents, ...] = Field((), max_length=MOST_LEVELS, description="of labels with levels: each level's answers, the deepest first")
+    parents: tuple[HeldOutParents, ...] = Field(
+        (), max_length=MOST_LEVELS, description="of labels with levels: each level's answers, the deepest first"
+    )
 
     @pydantic.model_validator(mode="after")
     def _same_rows(self) -> Self:
@@ -447,6 +456,22 @@ def read_bundle(folder: str | os.PathLike[str], *, weights: bool = True) -> Bund
     wanted = None if weights else set(FORMAT.largest) - {_WEIGHTS}
     bundle_id, members = read_sealed(Path(folder), FORMAT, wanted, _check_size)
     return _assemble(members, bundle_id)
+
+
+def with_weights(bundle: Bundle, folder: str | os.PathLike[str]) -> Bundle:
+    """A model that was read without its weights, with them.
+
+    Args:
+        bundle: the model.
+        folder: from which it was read.
+
+    Raises:
+        BundleError: the weights are not exactly what was saved, or another model was saved there since.
+    """
+    bundle_id, members = read_sealed(Path(folder), FORMAT, {_WEIGHTS})
+    if bundle_id != bundle.bundle_id:
+        raise BundleError(f"another model was saved in {folder} meanwhile", expected="the same model", fix="load it again")
+    return replace(bundle, tensors=parse_tensors(_WEIGHTS, members[_WEIGHTS], _shapes(bundle.config, bundle.labels)))
 
 
 def _check_size(members: Mapping[str, bytes], size: int) -> None:

@@ -18,6 +18,7 @@ _PARTS = ("directions", "places", "weights", "limit", "words", "spoken")
 _DIMENSIONS = (2, 2, 1, 1, 1, 2)
 _SINCE_WORDS = frozenset(("words", "spoken"))
 _PRODUCTS = 1 << 22  # computed at a time
+_LARGEST = 1e9  # number, far above any that is measured; sums of their products are finite
 _MOST_IDS = 1 << 24  # up to which float32 holds every whole number
 
 
@@ -116,13 +117,8 @@ class Scope:
         if not _SINCE_WORDS & set(tensors) and tensors.get("weights", _nothing(0)).shape == (3,):
             weights = np.append(tensors["weights"], np.float32(0))
             tensors = {**tensors, "weights": weights, "words": _nothing(0), "spoken": _nothing(0, labels)}
-        odd = sorted(set(tensors) ^ set(_PARTS))
-        if odd:
-            refuse(f"{FILE} lacks {odd[0]!r} or should not have it", ", ".join(_PARTS))
+        _check_parts(tensors)
         directions, places, weights, limit, words, spoken = (tensors[name] for name in _PARTS)
-        for name, dimensions in zip(_PARTS, _DIMENSIONS, strict=True):
-            if tensors[name].ndim != dimensions:
-                refuse(f"{FILE} holds {name} of shape {tensors[name].shape}", f"{dimensions} dimensions")
         if not len(directions) and not len(places):
             return cls()
         for name, centres, columns in (("directions", directions, labels), ("places", places, width)):
@@ -138,6 +134,18 @@ class Scope:
         if (ids != words).any() or (np.diff(ids) <= 0).any():
             refuse(f"{FILE} holds words that are no ids, or not in order", "whole numbers, ascending")
         return cls(directions, places, weights, float(limit[0]), ids, spoken)
+
+
+def _check_parts(tensors: Mapping[str, np.ndarray]) -> None:
+    """Refuse other parts than a scope has, parts of other dimensions, and numbers that overflow when they are multiplied."""
+    odd = sorted(set(tensors) ^ set(_PARTS))
+    if odd:
+        refuse(f"{FILE} lacks {odd[0]!r} or should not have it", ", ".join(_PARTS))
+    for name, dimensions in zip(_PARTS, _DIMENSIONS, strict=True):
+        if tensors[name].ndim != dimensions:
+            refuse(f"{FILE} holds {name} of shape {tensors[name].shape}", f"{dimensions} dimensions")
+        if np.abs(tensors[name]).max(initial=0) > _LARGEST:
+            refuse(f"{FILE} holds {name} of up to {np.abs(tensors[name]).max():g}", f"at most {_LARGEST:g}")
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import stat
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -27,9 +28,10 @@ MANIFEST: Final = "manifest.json"
 _TRIES = 5  # reading again because somebody saved over the folder being read
 _SAVE_AGAIN = "save the model again, or copy the whole folder again from where it came"
 
-_MOST_VALUE_BYTES = 256 << 20  # that the values of a JSON file may take in memory
+_MOST_VALUE_BYTES = 192 << 20  # that the values of a JSON file may take in memory
 _VALUE_BYTES = {b",": 40, b"[": 80, b"{": 80, b":": 200}  # of memory, for each of these signs outside strings
 _STRING_BYTES = 30  # for each quotation mark
+_MAY_BE_INFINITE = re.compile(rb"[eE]\+?\d{3}|\d{300}")  # the numbers that Python may read as infinity
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _DEEPEST = 32  # values in each other
 
@@ -110,7 +112,8 @@ def parse_json(name: str, data: bytes) -> Any:  # noqa: ANN401 - any JSON value
     """
     try:
         _check_extent(data)
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys, parse_float=_finite, parse_constant=_finite)
+        checks = {"parse_float": _finite} if _MAY_BE_INFINITE.search(data) else {}
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_finite, **checks)
         if b"\\u" in data:  # the one way in for lone surrogates
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError) as error:

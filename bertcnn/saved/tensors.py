@@ -72,7 +72,8 @@ def parse_header(header: bytes, data_bytes: int) -> Header:
             raise ValueError(f"{one_line(name)} of the unknown type {one_line(record.dtype)}")
         size = math.prod(record.shape) * _ITEM_BYTES[record.dtype]
         if record.data_offsets != (end, end + size):
-            raise ValueError(f"{one_line(name)} of shape {record.shape} at the bytes {record.data_offsets}, where {end} to {end + size} are expected")
+            where = f"at the bytes {record.data_offsets}, where {end} to {end + size} are expected"
+            raise ValueError(f"{one_line(name)} of shape {record.shape} {where}")
         end += size
     if end != data_bytes:
         raise ValueError(f"{data_bytes:,} bytes of data for tensors of {end:,}")
