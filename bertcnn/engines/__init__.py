@@ -18,6 +18,8 @@ from bertcnn.errors import SettingsError, one_line
 # OpenVINO and NNCF report their use to their makers, and leave an id in the user's home, unless they cannot import this
 sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
+_LARGEST = np.float32(1e12)  # what no honest logit or feature comes near; the products of smaller ones stay finite
+
 EngineName = Literal["auto", "openvino", "keras"]
 
 
@@ -69,6 +71,13 @@ class EngineOutput:
 
     logits: np.ndarray
     evidence: Evidence | None = None
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all of it is numbers that can be calculated with; those of damaged or made-up weights may not be."""
+        found = self.evidence
+        numbers = [self.logits, *(() if found is None else (found.activations, found.means))]
+        return all(values.min(initial=0) > -_LARGEST and values.max(initial=0) < _LARGEST for values in numbers)  # not so for NaN
 
     @property
     def found(self) -> Evidence:

@@ -19,7 +19,7 @@ from bertcnn.disk.folders import check_replaceable, check_target, new_folder, re
 from bertcnn.engines.export_readme import readme
 from bertcnn.engines.parity import Parity, compare
 from bertcnn.engines.parity_texts import PARITY_TEXTS
-from bertcnn.errors import BertCNNError, ExportError, SettingsError, one_line
+from bertcnn.errors import BertCNNError, BundleError, ExportError, SettingsError, one_line
 from bertcnn.progress import Progress, Silent
 from bertcnn.saved.bundle import Bundle, read_bundle, read_config
 from bertcnn.saved.engine import SavedEngine, read_engine
@@ -258,9 +258,16 @@ def _write_model(
 def _reference(bundle: Bundle) -> np.ndarray:
     """What the bundle's own model answers to the test texts, float32 [rows, C]: `load(model, engine="keras").predict_proba`."""
     from bertcnn.engines.keras_engine import KerasEngine
-    from bertcnn.predictor import Predictor
 
-    return Predictor(bundle, KerasEngine.from_bundle(bundle, bundle.vocabulary.index(PAD))).predict_proba(PARITY_TEXTS)
+    token_ids = WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer).encode(PARITY_TEXTS).token_ids
+    output = KerasEngine.from_bundle(bundle, bundle.vocabulary.index(PAD)).run(token_ids)
+    if not output.is_finite:
+        raise BundleError(
+            f"the model {bundle.bundle_id[:12]} gives answers that are not finite",
+            expected="weights as they are trained",
+            fix="train it again",
+        )
+    return calibrated_probabilities(output.logits, bundle.calibration)
 
 
 def _sync(folder: Path) -> None:

@@ -112,8 +112,8 @@ def parse_json(name: str, data: bytes) -> Any:  # noqa: ANN401 - any JSON value
     """
     try:
         _check_extent(data)
-        checks = {"parse_float": _finite} if _MAY_BE_INFINITE.search(data) else {}
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_finite, **checks)
+        number = _finite if _MAY_BE_INFINITE.search(data) else None  # Python's own is twice as fast
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_finite, parse_float=number)
         if b"\\u" in data:  # the one way in for lone surrogates
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError) as error:

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Final
 
 import numpy as np
@@ -78,6 +79,21 @@ def parse_header(header: bytes, data_bytes: int) -> Header:
     if end != data_bytes:
         raise ValueError(f"{data_bytes:,} bytes of data for tensors of {end:,}")
     return Header(dict(ordered), has_metadata)
+
+
+def read_header(path: Path) -> Header:
+    """The header of a safetensors file on disk.
+
+    Raises:
+        ValueError: it is not such a file; says why.
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(LENGTH_BYTES), "little")
+        data_bytes = path.stat().st_size - LENGTH_BYTES - length
+        if length > LARGEST_HEADER or data_bytes < 0:
+            raise ValueError(f"its header would have {length:,} bytes")
+        return parse_header(file.read(length), data_bytes)
 
 
 def parse_tensors(member: str, data: bytes, wanted: Shapes | None = None) -> dict[str, np.ndarray]:
