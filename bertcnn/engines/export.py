@@ -20,12 +20,13 @@ from bertcnn.engines.export_readme import readme
 from bertcnn.engines.parity import Parity, compare
 from bertcnn.engines.parity_texts import PARITY_TEXTS
 from bertcnn.errors import BertCNNError, BundleError, ExportError, SettingsError, one_line
+from bertcnn.probabilities import calibrated_probabilities
 from bertcnn.progress import Progress, Silent
 from bertcnn.saved.bundle import Bundle, read_bundle, read_config
 from bertcnn.saved.engine import SavedEngine, read_engine
 from bertcnn.saved.sealed import canonical_json, parse_json, settings_of
 from bertcnn.settings import Settings
-from bertcnn.text.wordpiece import PAD
+from bertcnn.text.wordpiece import PAD, WordPieceTokenizer
 
 Format = Literal["openvino", "savedmodel", "onnx", "keras"]
 SCHEMA_VERSION: Final = 1
@@ -262,11 +263,8 @@ def _reference(bundle: Bundle) -> np.ndarray:
     token_ids = WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer).encode(PARITY_TEXTS).token_ids
     output = KerasEngine.from_bundle(bundle, bundle.vocabulary.index(PAD)).run(token_ids)
     if not output.is_finite:
-        raise BundleError(
-            f"the model {bundle.bundle_id[:12]} gives answers that are not finite",
-            expected="weights as they are trained",
-            fix="train it again",
-        )
+        given = f"the model {bundle.bundle_id[:12]} gives answers that are not finite"
+        raise BundleError(given, expected="weights as they are trained", fix="train it again")
     return calibrated_probabilities(output.logits, bundle.calibration)
 
 

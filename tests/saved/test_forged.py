@@ -12,9 +12,11 @@ import pytest
 import safetensors.numpy
 
 from bertcnn import load
+from bertcnn.encoders.checkpoint import read_checkpoint, read_tensors
+from bertcnn.engines.export import export_model
 from bertcnn.engines.graph_check import check_graph
 from bertcnn.engines.openvino_graph import blank_graph
-from bertcnn.errors import BundleError
+from bertcnn.errors import BundleError, EncoderError, SettingsError
 from bertcnn.hierarchy import MOST_LEVELS, Hierarchy
 from bertcnn.saved.bundle import read_bundle
 from bertcnn.saved.engine import read_engine
@@ -336,3 +338,45 @@ def test_a_changed_engine_of_which_a_compiled_copy_is_kept_answers_as_it_was_sav
     assert (outcome.numbers, outcome.warnings) == (expected, "")
     with pytest.raises(BundleError, match=r"model\.bin was changed after the model was saved"):
         read_engine(folder, read_bundle(folder).bundle_id).read()
+
+
+def test_an_engine_of_another_graph_is_not_exported_and_weights_that_overflow_neither(folder, tmp_path):
+    with_graph(folder, lambda graph: graph.replace(b'levels="256"', b'levels="many"'))
+    with pytest.raises(BundleError, match="engine/ cannot be read by OpenVINO"):
+        export_model(folder, "openvino", tmp_path / "out")
+    with_weights(folder, lambda _, tensor: tensor * np.float32(1e30))
+    with pytest.raises(BundleError, match="gives answers that are not finite"):
+        export_model(folder, "onnx", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+# === Siblings: other folders of unknown origin ===
+
+
+@pytest.mark.parametrize("shape", [[1] * 200, [0, 1 << 62]], ids=str)
+def test_an_encoder_with_tensors_of_odd_shapes_is_refused_in_one_line(encoder_folder, tmp_path, shape):
+    place = Path(shutil.copytree(encoder_folder, tmp_path / "encoder")) / WEIGHTS
+    data = place.read_bytes()
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])
+    header["odd"] = {"dtype": "F32", "shape": shape, "data_offsets": [0, 0] if 0 in shape else [0, 4]}
+    made_up = json.dumps(header).encode()
+    place.write_bytes(struct.pack("<Q", len(made_up)) + made_up + data[end:])
+    with pytest.raises(EncoderError, match=r"could not be read \("):
+        read_tensors(place)
+
+
+@pytest.mark.parametrize("change", [{"num_hidden_layers": 10**6}, {"vocab_size": 10**12}], ids=str)
+def test_an_encoder_of_a_size_that_none_has_is_refused_at_once(encoder_folder, tmp_path, change):
+    folder = Path(shutil.copytree(encoder_folder, tmp_path / "encoder"))
+    (folder / "config.json").write_text(json.dumps({**json.loads((folder / "config.json").read_text()), **change}))
+    with pytest.raises(SettingsError, match="less than or equal to"):
+        read_checkpoint(folder)
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"a": [' + "[]," * 2_000_000 + "[]]}"], ids=["deep", "long"])
+def test_an_encoder_whose_settings_are_deep_or_long_is_refused_in_one_line(encoder_folder, tmp_path, content):
+    folder = Path(shutil.copytree(encoder_folder, tmp_path / "encoder"))
+    (folder / "config.json").write_text(content)
+    with pytest.raises(EncoderError, match=r"config\.json could not be read"):
+        read_checkpoint(folder)
