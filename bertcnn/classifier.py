@@ -40,7 +40,7 @@ from bertcnn.predictor import Predictor, check_texts, load, not_pickled, place_o
 from bertcnn.progress import Progress, Silent
 from bertcnn.refit import Examined, examine, train_and_refit, trial_of
 from bertcnn.reporting import Origin
-from bertcnn.rows import KnownRows, LabelledTexts, different_texts, has_no_label, learning_and_validation
+from bertcnn.rows import KnownRows, LabelledTexts, different_texts, learning_and_validation
 from bertcnn.saved.bundle import BundleConfig, check_bundle_target, check_room_for_labels, read_bundle, write_bundle
 from bertcnn.saved.engine import engine_in_memory
 from bertcnn.settings import FEW_SHOT_HEAD, FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe, TrainingSettings

@@ -6,6 +6,7 @@ NumPy only.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ LEVELS: Final = " > "  # between the levels of a label's name
 AUTO: Final = "auto"  # levels are taken from the names where they form a tree
 NO: Final = "no"
 LONGEST_SEPARATOR: Final = 16
+MOST_LEVELS: Final = 16  # what stands behind so many of them is one name
 _NAMED = 4
 # What follows ">" in a comparison: an amount, perhaps with a currency or a unit. "5G", "2FA" and
 # "1st line" are names.
@@ -30,6 +32,7 @@ _AMOUNT = re.compile(
     r"|(?:one|two|three|four|five|six|seven|eight|nine|ten)\s.*",
     re.DOTALL,
 )
+_LAST = "\U0010ffff"  # sorts behind what can follow
 _OTHER_SIGN = re.compile(r"\s*(?:[<=≤≥]|>=)")
 
 
@@ -86,7 +89,8 @@ class Hierarchy:
     @property
     def names(self) -> tuple[str, ...]:
         """The same, each only once, as columns and keys need it: "A > *" is A with all that is below it, where A is a label as well."""
-        return (*self.labels, *(f"{name}{self.separator}*" if name in self.labels else name for name in self.parents))
+        labels = frozenset(self.labels)
+        return (*self.labels, *(f"{name}{self.separator}*" if name in labels else name for name in self.parents))
 
     @cached_property
     def levels(self) -> tuple[np.ndarray, ...]:
@@ -153,7 +157,7 @@ def ancestors(label: str, separator: str = LEVELS) -> list[str]:
     """
     found: list[str] = []
     place = label.find(separator)
-    while place >= 0:
+    while place >= 0 and len(found) < MOST_LEVELS:
         name, rest = label[:place].rstrip(), label[place + len(separator) :].lstrip()
         if name and rest and name not in found[-1:]:
             found.append(name)
@@ -218,11 +222,11 @@ def comparisons(labels: Sequence[str]) -> set[str]:
         >>> comparisons(["Delay > 30 days", "Delay > 60 days", "net > 5G", "net > wifi", "load > limit", "load < limit"]) - {"Delay"}
         {'load'}
     """
-    found = set()
+    found, ordered = set(), sorted(labels)
     for parent, below in _labels_below(labels, LEVELS).items():
         amounts = sum(_AMOUNT.fullmatch(label[len(parent) :].strip().removeprefix(">").strip()) is not None for label in below)
-        other_signs = (_OTHER_SIGN.match(label, len(parent)) for label in labels if label.startswith(parent))
-        if 2 * amounts >= len(below) or any(other_signs):
+        beginning = ordered[bisect_left(ordered, parent) : bisect_left(ordered, parent + _LAST)]
+        if 2 * amounts >= len(below) or any(_OTHER_SIGN.match(label, len(parent)) for label in beginning):
             found.add(parent)
     return found
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from bertcnn.disk.cache import cache_folder, keep, read_kept
 from bertcnn.errors import BundleError
-from bertcnn.saved.bundle import Bundle, read_bundle
+from bertcnn.saved.bundle import Bundle, with_weights
 
 _KERNEL, _BIAS = "logits/kernel", "logits/bias"
+_LARGEST = 1e12  # far above any weight; with features below that, all shares are finite
 _KEPT = 32  # models in the cache
 
 
@@ -42,6 +43,10 @@ class LastLayer:
                 expected=f"{_shape(bundle)} and {(len(bundle.labels),)}",
                 fix="save the model again, or copy the whole folder again from where it came",
             )
+        if max(np.abs(part).max(initial=0) for part in (layer.kernel, layer.bias)) > _LARGEST:
+            raise BundleError(
+                f"{_KERNEL} or {_BIAS} with numbers over {_LARGEST:g}", expected="weights as they are trained", fix="get the model again"
+            )
         return layer
 
 
@@ -64,10 +69,8 @@ def read_last_layer(folder: Path, bundle: Bundle) -> LastLayer:
     layer = _read(path, _shape(bundle))
     if layer is not None:
         return layer
-    whole = read_bundle(folder)
-    if whole.bundle_id != bundle.bundle_id:
-        raise BundleError(f"another model was saved in {folder} meanwhile", expected="the same model", fix="load it again")
-    layer = LastLayer.of_bundle(whole)
+    layer = LastLayer.of_bundle(with_weights(bundle, folder))
+    layer = LastLayer(layer.kernel.copy(), layer.bias.copy())  # they were parts of the whole file in memory
     with suppress(OSError):  # a cache that cannot be written costs the time of reading at every start, nothing else
         keep(path, np.vstack([layer.kernel, layer.bias]).astype("<f4").tobytes(), _KEPT)
     return layer

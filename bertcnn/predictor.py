@@ -12,7 +12,7 @@ from typing import NoReturn
 import numpy as np
 
 from bertcnn.data.label_sets import LabelSet, join_labels
-from bertcnn.engines import Engine, EngineName, EngineOutput, check_engine
+from bertcnn.engines import Engine, EngineName, EngineOutput, check_engine, reason
 from bertcnn.errors import BundleError, SettingsError, one_line
 from bertcnn.explain import Explainer, Explanation, words_of
 from bertcnn.last_layer import LastLayer, read_last_layer
@@ -128,7 +128,7 @@ class Predictor:
             SettingsError: `texts` is one string, or holds something that is not a string.
         """
         checked = check_texts(texts)
-        logits = self.engine.run(self._tokenizer.encode(checked).token_ids).logits
+        logits = self._run(self._tokenizer.encode(checked).token_ids).logits
         return calibrated_probabilities(logits, self.bundle.calibration)
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
@@ -160,7 +160,28 @@ class Predictor:
 
     def run(self, encoded: EncodedTexts) -> EngineOutput:
         """The second part: what the engine computes, with evidence."""
-        return self.engine.run(encoded.token_ids, evidence=True)
+        return self._run(encoded.token_ids, evidence=True)
+
+    def _run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
+        """What the engine computes, if it is numbers.
+
+        Raises:
+            BundleError: it is not, or nothing can be computed: by damaged or made-up weights, or for want of memory.
+        """
+        try:
+            output = self.engine.run(token_ids, evidence=evidence)
+        except RuntimeError as error:
+            raise self._unusable(f"cannot be computed ({reason(error)})") from None
+        if not output.is_finite:
+            raise self._unusable("gives answers that are not finite")
+        return output
+
+    def _unusable(self, why: str) -> BundleError:
+        return BundleError(
+            f"the model {self.bundle.bundle_id[:12]} with the engine {self.engine.name} {why}",
+            expected="a model whose weights are as they were trained, and memory for it",
+            fix="get the model again, or train it again; where only the compiled engine is damaged, remove the folder engine",
+        )
 
     def answer_from(self, texts: Sequence[str], encoded: EncodedTexts, output: EngineOutput) -> Answers:
         """The last part: the answers, from what the first two gave."""
@@ -280,7 +301,9 @@ def load(
         compiled = (
             None
             if saved is None
-            else OpenVINOEngine.from_saved(suited(saved, folder), pad_id, longest=bundle.config.encoder.max_positions, streams=streams)
+            else OpenVINOEngine.from_saved(
+                suited(saved, folder, bundle), pad_id, longest=bundle.config.encoder.max_positions, streams=streams
+            )
         )
     except BundleError as error:
         logger.warning("%s Until then the model's own weights are used, which is slower.", error)

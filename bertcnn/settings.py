@@ -14,6 +14,7 @@ from bertcnn.errors import SettingsError, one_line
 Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 Count = Annotated[int, Field(ge=1)]
+Window = Annotated[int, Field(ge=1, le=64)]
 
 DECISIONS = ("auto", "review:ambiguous", "review:out_of_scope", "review:empty")  # what becomes of a text; arrays hold the place in this
 PHRASES = 3  # that an answer gives as its reason, at most: what a person takes in at a glance
@@ -53,20 +54,23 @@ def _first_complaint(owner: str, error: pydantic.ValidationError) -> SettingsErr
 
 
 class EncoderSettings(Settings):
-    """The shape of a BERT encoder (Devlin et al. 2019, section 3; `config.json` of its published checkpoints)."""
+    """The shape of a BERT encoder (Devlin et al. 2019, section 3; `config.json` of its published checkpoints).
 
-    vocabulary_size: Count = Field(description="V, number of WordPieces")
-    width: Count = Field(description="D, model width")
-    layers: Count = Field(description="number of Transformer blocks")
-    heads: Count = Field(description="H, attention heads; must divide the width")
-    feed_forward_width: Count = Field(description="F, inner width of the feed-forward layer")
-    max_positions: Count = Field(512, description="longest input, in tokens")
+    The limits are far above any published encoder. They keep a made-up `config.json` from taking all memory.
+    """
+
+    vocabulary_size: Count = Field(le=1 << 21, description="V, number of WordPieces")
+    width: Count = Field(le=1 << 14, description="D, model width")
+    layers: Count = Field(le=256, description="number of Transformer blocks")
+    heads: Count = Field(le=1 << 14, description="H, attention heads; must divide the width")
+    feed_forward_width: Count = Field(le=1 << 16, description="F, inner width of the feed-forward layer")
+    max_positions: Count = Field(512, le=1 << 16, description="longest input, in tokens")
     positions: Literal["learned", "interleaved", "concatenated"] = Field(
         "learned", description="as BERT's, or fixed sinusoids: sine and cosine by turns, or all sines and then all cosines"
     )
-    segment_types: Count = Field(2, description="sentence A and sentence B")
+    segment_types: Count = Field(2, le=1 << 10, description="sentence A and sentence B")
     activation: Literal["gelu", "gelu_tanh", "relu"] = Field("gelu", description="gelu is the exact, erf form")
-    layer_norm_epsilon: Positive = Field(1e-12, description="added to the variance")
+    layer_norm_epsilon: Positive = Field(1e-12, le=1.0, description="added to the variance")
     dropout: Fraction = Field(0.1, description="share of hidden values dropped in training")
     attention_dropout: Fraction = Field(0.1, description="share of attention probabilities dropped in training")
 
@@ -125,8 +129,10 @@ SIZES = {"tiny": (2, 128), "mini": (4, 256), "small": (4, 512), "medium": (8, 51
 class HeadSettings(Settings):
     """The CNN head over the encoder's token embeddings (after Kim 2014, section 2)."""
 
-    window_sizes: tuple[Count, ...] = Field((2, 3, 4), min_length=1, description="W, tokens under one filter, a branch each")
-    filters: Count = Field(128, description="N, filters in each branch")
+    window_sizes: tuple[Window, ...] = Field(
+        (2, 3, 4), min_length=1, max_length=32, description="W, tokens under one filter, a branch each"
+    )
+    filters: Count = Field(128, le=1 << 16, description="N, filters in each branch")
     dropout: Fraction = Field(0.1, description="share of pooled features dropped in training")
 
 
@@ -187,7 +193,7 @@ class PrecisionTargets(Settings):
     """How often automatic answers have to be right."""
 
     overall: Precision = Field(0.95, description="share of right ones among all automatic answers")
-    labels: dict[str, Precision] = Field({}, description="labels that need another share, by name")
+    labels: dict[str, Precision] = Field({}, max_length=1 << 17, description="labels that need another share, by name")
 
     @classmethod
     def of(cls, given: float | str | PrecisionTargets) -> PrecisionTargets:

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from bertcnn.errors import BertCNNError
+from bertcnn.models.shapes import classifier_shapes
 from bertcnn.pretraining.corpus import open_corpus
 from bertcnn.saved.bundle import Bundle, BundleConfig, Calibration, Decisions, HeldOut, read_bundle, write_bundle
 from bertcnn.saved.scope import Scope
@@ -31,12 +32,14 @@ VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "router", "##s")
 
 
 def tiny_bundle(fill: float = 0.5, size: int = 3) -> Bundle:
-    """A bundle of a few hundred bytes a member."""
+    """A bundle of a few hundred bytes a member; the weights are a little larger, and grow with `size`."""
+    encoder = EncoderSettings(vocabulary_size=len(VOCABULARY), width=4, layers=1, heads=2, feed_forward_width=8, max_positions=16)
+    head = HeadSettings(window_sizes=(2,), filters=size)
     return Bundle(
         config=BundleConfig(
-            encoder=EncoderSettings(vocabulary_size=len(VOCABULARY), width=4, layers=1, heads=2, feed_forward_width=8, max_positions=16),
+            encoder=encoder,
             encoder_name="tiny",
-            head=HeadSettings(window_sizes=(2,), filters=2),
+            head=head,
             tokenizer=TokenizerSettings(max_tokens=16, head_tokens=4),
             text_columns=("text",),
             label_column="label",
@@ -47,7 +50,7 @@ def tiny_bundle(fill: float = 0.5, size: int = 3) -> Bundle:
         ),
         labels=("billing", "hardware"),
         vocabulary=VOCABULARY,
-        tensors={"head/kernel": np.full((size, 2), fill, np.float32), "head/bias": np.array([fill], np.float32)},
+        tensors={name: np.full(shape, fill, np.float32) for name, shape in classifier_shapes(encoder, head, 2).items()},
         calibration=Calibration(temperature=1.25, fitted_on_rows=40),
         metrics={"accuracy": 0.9, "labels": ["billing"]},
         model_card="# Größe\n",
@@ -114,7 +117,7 @@ def deaths(work: Callable[[], object], prepare: Callable[[], None]) -> Iterator[
 def found(target: Path) -> str:
     """What a reader gets at `target`: "old", "new", or the beginning of an error."""
     try:
-        return {0.25: "old", 0.75: "new"}[float(read_bundle(target).tensors["head/bias"][0])]
+        return {0.25: "old", 0.75: "new"}[float(read_bundle(target).tensors["logits/bias"][0])]
     except BertCNNError as error:
         return str(error).split(";")[0].replace(str(target), "TARGET")
 

@@ -20,6 +20,7 @@ from bertcnn.encoders.keras_hub_weights import read_preset_tensors
 from bertcnn.encoders.layout import WEIGHTS
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.models.shapes import pretraining_shapes
+from bertcnn.saved.tensors import read_header
 from bertcnn.settings import EncoderSettings
 
 # Our weight's name -> Hugging Face's (transformers/models/bert/modeling_bert.py); a layer's names stand behind its number
@@ -130,9 +131,10 @@ def read_tensors(path: Path) -> dict[str, np.ndarray]:
         EncoderError: the file is missing or is not a safetensors file.
     """
     try:
+        read_header(path)
         with safe_open(path, "np") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    except (OSError, SafetensorError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise EncoderError(f"{path} could not be read ({error})", expected="a safetensors file", fix="fetch the encoder again") from None
     return {_plain_name(name): tensor.astype(np.float32, copy=False) for name, tensor in tensors.items()}
 

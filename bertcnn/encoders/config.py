@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
+from bertcnn.encoders.layout import CONFIG, LARGEST
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.settings import EncoderSettings, TokenizerSettings
 
@@ -93,6 +94,8 @@ def read_tokenizer_settings(folder: Path, max_positions: int) -> TokenizerSettin
 def _read_json(path: Path, *, expected: str) -> dict[str, Any]:
     """The JSON object in a small file of a checkpoint."""
     try:
+        if path.is_file() and path.stat().st_size > LARGEST[CONFIG]:
+            raise ValueError(f"larger than {LARGEST[CONFIG]:,} bytes")
         config = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(config, dict):
             raise ValueError("not a JSON object")

@@ -40,6 +40,7 @@ from bertcnn.encoders.package import fetch_from_package
 from bertcnn.errors import EncoderError
 from bertcnn.progress import Progress, Silent
 from bertcnn.saved.sealed import FileRecord
+from bertcnn.saved.tensors import read_header
 from bertcnn.settings import EncoderSettings
 
 _COUNTERS = {"I64", "I32"}  # kinds of tensors that are no weights: position numbers, in old checkpoints
@@ -321,10 +322,11 @@ def _entry_info(entry: CatalogueEntry, cache: Path) -> EncoderInfo:
 def _folder_info(folder: Path) -> EncoderInfo:
     path = folder / WEIGHTS
     try:
+        read_header(path)
         with safe_open(path, "np") as file:
             tensors = [file.get_slice(name) for name in file.keys()]  # noqa: SIM118 - not a dict
             parameters = sum(math.prod(tensor.get_shape()) for tensor in tensors if tensor.get_dtype() not in _COUNTERS)
-    except (OSError, SafetensorError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise EncoderError(f"{path} could not be read ({error})", expected="a safetensors file", fix="give another folder") from None
     return EncoderInfo(
         name=folder.name,

@@ -35,7 +35,7 @@ _WITHOUT_MEANING = {"name", "trainable", "dtype"}
 _BACKBONES = ("keras_hub>BertBackbone", "keras_nlp>BertBackbone")  # keras_nlp is the library's former name
 _TOKENIZERS = ("keras_hub>BertTokenizer", "keras_nlp>BertTokenizer")
 _TOKENIZER_OPTIONS = {"split": True, "split_on_cjk": True, "suffix_indicator": "##", "oov_token": "[UNK]"}  # what BERT's WordPiece does
-_LARGEST_JSON = 1 << 24  # bytes
+_LARGEST_JSON = 1 << 22  # bytes
 _SHARD = re.compile(r"\w+\.weights\.h5")
 
 FETCH_AGAIN = "fetch the preset again, or save the backbone again with save_to_preset"
@@ -47,8 +47,8 @@ FETCH_AGAIN = "fetch the preset again, or save the backbone again with save_to_p
 def is_preset(folder: Path) -> bool:
     """Whether `folder` is in KerasHub's layout, of whatever model, rather than in Hugging Face's."""
     try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        config: object = _read_json(folder / CONFIG)
+    except EncoderError:
         config = None
     if isinstance(config, dict):
         return "registered_name" in config
@@ -160,8 +160,8 @@ def _config_of(path: Path, names: tuple[str, ...], *, fix: str) -> dict[str, Any
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        if path.stat().st_size > _LARGEST_JSON:
-            raise ValueError(f"larger than {_LARGEST_JSON:,} bytes")
+        if not path.is_file() or path.stat().st_size > _LARGEST_JSON:
+            raise ValueError(f"no file of at most {_LARGEST_JSON:,} bytes")
         record = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(record, dict):
             raise ValueError("not a JSON object")

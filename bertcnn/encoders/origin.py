@@ -42,7 +42,7 @@ def read_origin(folder: Path) -> Origin | None:
     """The record of a cache entry; None where there is none that can be read."""
     try:
         return Origin(**json.loads((folder / ORIGIN).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, SettingsError):
+    except (OSError, ValueError, TypeError, RecursionError, SettingsError):
         return None
 
 

@@ -18,6 +18,8 @@ from bertcnn.errors import SettingsError, one_line
 # OpenVINO and NNCF report their use to their makers, and leave an id in the user's home, unless they cannot import this
 sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
+_LARGEST = np.float32(1e12)  # what no honest logit or feature comes near; the products of smaller ones stay finite
+
 EngineName = Literal["auto", "openvino", "keras"]
 
 
@@ -30,6 +32,12 @@ def check_engine(name: str) -> None:
     if name not in get_args(EngineName):
         known = ", ".join(map(repr, get_args(EngineName)))
         raise SettingsError(f"engine {one_line(name)}", expected=f"one of {known}", fix="choose one of them, or leave it out")
+
+
+def reason(error: RuntimeError) -> str:
+    """What OpenVINO or Keras says is wrong: the last of its lines, in quotes."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return one_line(lines[-1] if lines else type(error).__name__, 200)
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,13 @@ class EngineOutput:
 
     logits: np.ndarray
     evidence: Evidence | None = None
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all of it is numbers that can be calculated with; those of damaged or made-up weights may not be."""
+        found = self.evidence
+        numbers = [self.logits, *(() if found is None else (found.activations, found.means))]
+        return all(values.min(initial=0) > -_LARGEST and values.max(initial=0) < _LARGEST for values in numbers)  # not so for NaN
 
     @property
     def found(self) -> Evidence:

@@ -18,11 +18,12 @@ import numpy as np
 import openvino as ov
 
 from bertcnn.disk.cache import cache_folder, keep, read_kept
+from bertcnn.engines import reason
 from bertcnn.engines.forks import never_destroy
-from bertcnn.errors import BertCNNError, OutputError
+from bertcnn.errors import BertCNNError, BundleError, OutputError
 
 _KEPT = 8  # compiled engines in the cache
-_LAYOUT = 2  # of their inputs; 1 had one text in a row
+_LAYOUT = 3  # of their inputs; 1 had one text in a row, and of 2 the graph had not been checked
 _ABOUT_CPU = Path("/proc/cpuinfo")  # of Linux
 _LARGEST_RECORD = 1 << 16  # bytes
 _USUAL_TOKENS = 16  # of the text with which a model is tried that is read ahead
@@ -83,22 +84,36 @@ def compiled_model(
         engine_id: names this exact model; without it nothing is kept.
         streams: batches computed at the same time; by default one a core.
         precision: "bfloat16" for what the model has in float32, if the CPU can; else it is computed as it is.
+
+    Raises:
+        BundleError: OpenVINO cannot compile the model on this machine.
     """
     core, options = ov.Core(), _options(streams, precision)
     if engine_id is None:
-        return core.compile_model(read(), "CPU", options)
+        return _compiled(core, read(), options)
     try:
         path = _place(core, engine_id, options)
     except OutputError:  # nowhere to keep it
-        return core.compile_model(read(), "CPU", options)
+        return _compiled(core, read(), options)
     compiled = _read_ahead.take(path) or _imported(core, path, options)
     if compiled is not None:
         return compiled
-    compiled = core.compile_model(read(), "CPU", options)
+    compiled = _compiled(core, read(), options)
     with suppress(OSError):  # a cache that cannot be written costs half a second at every start, nothing else
         exported = compiled.export_model()
         keep(path, exported if isinstance(exported, bytes) else exported.getvalue(), _KEPT)  # a stream, in some versions
     return compiled
+
+
+def _compiled(core: ov.Core, model: ov.Model, options: dict[str, Any]) -> ov.CompiledModel:
+    try:
+        return core.compile_model(model, "CPU", options)
+    except RuntimeError as error:
+        raise BundleError(
+            f"the model cannot be compiled by OpenVINO {ov.__version__} ({reason(error)})",
+            expected="a model that OpenVINO runs on this machine",
+            fix="save the model again with this version, or use the engine 'keras'",
+        ) from None
 
 
 def read_ahead(engine: Path, streams: int) -> None:

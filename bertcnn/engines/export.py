@@ -19,7 +19,7 @@ from bertcnn.disk.folders import check_replaceable, check_target, is_debris, new
 from bertcnn.engines.export_readme import readme
 from bertcnn.engines.parity import Parity, compare
 from bertcnn.engines.parity_texts import PARITY_TEXTS
-from bertcnn.errors import BertCNNError, ExportError, SettingsError, one_line
+from bertcnn.errors import BertCNNError, BundleError, ExportError, SettingsError, one_line
 from bertcnn.probabilities import calibrated_probabilities
 from bertcnn.progress import Progress, Silent
 from bertcnn.saved.bundle import Bundle, read_bundle, read_config
@@ -171,7 +171,7 @@ def export_model(
     progress = progress or Silent()
     progress.stage(f"exporting as {form}", 3, "steps")
     bundle = read_bundle(model)
-    engine = read_engine(Path(model), bundle.bundle_id) if form == "openvino" else None
+    engine = _engine(Path(model), bundle) if form == "openvino" else None
     reference = _reference(bundle)
     progress.advance(1)
     with new_folder(real_folder(out), overwrite=overwrite, check=_check_replaceable) as new:
@@ -179,6 +179,14 @@ def export_model(
         _sync(new)
     progress.advance(1)
     return ExportReport(Path(out), record)
+
+
+def _engine(model: Path, bundle: Bundle) -> SavedEngine | None:
+    """The engine saved with a model, whose graph is checked when it is read."""
+    from bertcnn.engines.openvino_engine import checked
+
+    saved = read_engine(model, bundle.bundle_id)
+    return None if saved is None else checked(saved, bundle)
 
 
 def _write(bundle: Bundle, engine: SavedEngine | None, form: Format, new: Path, reference: np.ndarray, progress: Progress) -> ExportRecord:
@@ -253,8 +261,11 @@ def _reference(bundle: Bundle) -> np.ndarray:
     from bertcnn.engines.keras_engine import KerasEngine
 
     token_ids = WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer).encode(PARITY_TEXTS).token_ids
-    logits = KerasEngine.from_bundle(bundle, bundle.vocabulary.index(PAD)).run(token_ids).logits
-    return calibrated_probabilities(logits, bundle.calibration)
+    output = KerasEngine.from_bundle(bundle, bundle.vocabulary.index(PAD)).run(token_ids)
+    if not output.is_finite:
+        given = f"the model {bundle.bundle_id[:12]} gives answers that are not finite"
+        raise BundleError(given, expected="weights as they are trained", fix="train it again")
+    return calibrated_probabilities(output.logits, bundle.calibration)
 
 
 def _sync(folder: Path) -> None:

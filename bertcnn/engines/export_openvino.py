@@ -11,6 +11,7 @@ import openvino as ov
 
 from bertcnn.data.batches import Batch
 from bertcnn.disk.files import write_new
+from bertcnn.engines.openvino_engine import read_graph
 from bertcnn.engines.openvino_graph import classifier_graph, one_text_a_row, serialized
 from bertcnn.engines.parity import probabilities_by
 from bertcnn.saved.bundle import Bundle
@@ -23,13 +24,10 @@ def write(bundle: Bundle, engine: SavedEngine | None, folder: Path) -> None:
     """Save graph and constants in `folder`.
 
     Raises:
-        BundleError: the engine was changed after it was saved.
+        BundleError: the engine was changed after it was saved, or cannot be read.
         OutputError: the folder for temporary files is full.
     """
-    if engine is None:
-        graph = classifier_graph(bundle.tensors, bundle.config.encoder, bundle.config.head)
-    else:
-        graph = ov.Core().read_model(*engine.read())
+    graph = classifier_graph(bundle.tensors, bundle.config.encoder, bundle.config.head) if engine is None else read_graph(engine)
     description, constants = serialized(one_text_a_row(graph))
     write_new(folder / MODEL, description)
     write_new((folder / MODEL).with_suffix(".bin"), constants)

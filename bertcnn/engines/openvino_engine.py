@@ -13,11 +13,12 @@ import openvino as ov
 
 from bertcnn.data.batches import BatchPlan, pad, plan_compiled
 from bertcnn.data.packing import NUMBERS, PACKED, PackedPlan, packed_batches, places, plan_packed
-from bertcnn.engines import EngineOutput, Evidence
+from bertcnn.engines import EngineOutput, Evidence, reason
 from bertcnn.engines.compiled import compiled_model, kept_as
 from bertcnn.engines.forks import FORKS, never_destroy
+from bertcnn.engines.graph_check import check_graph
 from bertcnn.errors import BundleError
-from bertcnn.saved.bundle import Bundle, read_bundle
+from bertcnn.saved.bundle import Bundle, with_weights
 from bertcnn.saved.engine import Precision, SavedEngine
 
 _BATCHES_OF_A_STREAM = 2
@@ -84,22 +85,12 @@ class OpenVINOEngine:
                 batch and the engine is loaded sooner, which is best for single texts.
 
         Raises:
-            BundleError: it was changed after it was saved, or OpenVINO cannot read it.
+            BundleError: it was changed after it was saved, or OpenVINO cannot read or compile it.
         """
-
-        def read() -> ov.Model:
-            graph, weights = saved.read()
-            try:
-                return ov.Core().read_model(graph, weights)
-            except RuntimeError as error:
-                raise BundleError(
-                    f"engine/ cannot be read by OpenVINO {ov.__version__} ({str(error).splitlines()[-1].strip()})",
-                    expected="a model of this or an older version",
-                    fix="save the model again with this version, or use the engine 'keras'",
-                ) from None
-
         precision = saved.record.precision
-        return cls(lambda: compiled_model(read, saved.engine_id, streams, precision), pad_id, f"openvino-{precision}", longest)
+        return cls(
+            lambda: compiled_model(lambda: read_graph(saved), saved.engine_id, streams, precision), pad_id, f"openvino-{precision}", longest
+        )
 
     @classmethod
     def from_bundle(cls, bundle: Bundle, pad_id: int, *, streams: int | None = None) -> OpenVINOEngine:
@@ -162,27 +153,61 @@ class OpenVINOEngine:
                 yield {"token_ids": batch.token_ids, "padding_mask": batch.padding_mask}
 
 
-def suited(saved: SavedEngine, folder: Path) -> SavedEngine:
+def read_graph(saved: SavedEngine) -> ov.Model:
+    """The graph of a saved engine.
+
+    Raises:
+        BundleError: it was changed after it was saved, or OpenVINO cannot read it.
+    """
+    graph, weights = saved.read()
+    try:
+        return ov.Core().read_model(graph, weights)
+    except RuntimeError as error:
+        raise BundleError(
+            f"engine/ cannot be read by OpenVINO {ov.__version__} ({reason(error)})",
+            expected="a model of this or an older version",
+            fix="save the model again with this version, or use the engine 'keras'",
+        ) from None
+
+
+def suited(saved: SavedEngine, folder: Path, bundle: Bundle) -> SavedEngine:
     """What this machine runs of the engine that was read from a model's folder.
 
+    Args:
+        saved: the engine.
+        folder: the model's.
+        bundle: the model; its weights are not needed.
+
     Returns:
-        The engine; or in place of int8, on CPUs that are not faster at it or would saturate, the model's own weights in float32, of which
-        its `read` raises a BundleError if they were changed after they were saved.
+        The engine, `checked`; or in place of int8, on CPUs that are not faster at it or would saturate, the model's own weights in float32,
+        of which its `read` raises a BundleError if they were changed after they were saved.
     """
     bundle_id = saved.record.bundle_id
     engine_id, precision = kept_as(str(saved.engine_id), bundle_id, saved.record.precision, saved.record.weight_bits)
     if precision == saved.record.precision:
-        return saved
+        return checked(saved, bundle)
 
     def read() -> tuple[bytes, bytes]:
         from bertcnn.engines.openvino_graph import classifier_graph, serialized
 
-        bundle = read_bundle(folder)
-        if bundle.bundle_id != bundle_id:
-            raise BundleError(f"{folder} was saved over", expected="the model that is being loaded", fix="load it again")
-        return serialized(classifier_graph(bundle.tensors, bundle.config.encoder, bundle.config.head))
+        tensors = with_weights(bundle, folder).tensors
+        return serialized(classifier_graph(tensors, bundle.config.encoder, bundle.config.head))
 
     return SavedEngine(saved.record.model_copy(update={"precision": precision}), read, engine_id)
+
+
+def checked(saved: SavedEngine, bundle: Bundle) -> SavedEngine:
+    """An engine that was saved with a model; its `read` raises a BundleError if the graph is not the model's."""
+
+    def read() -> tuple[bytes, bytes]:
+        from bertcnn.engines.openvino_graph import blank_graph
+
+        encoder, head, classes = bundle.config.encoder, bundle.config.head, len(bundle.labels)
+        graph, constants = saved.read()
+        check_graph(graph, constants, blank_graph(encoder, head, classes, int8_tokens=saved.record.precision == "int8"))
+        return graph, constants
+
+    return SavedEngine(saved.record, read, saved.engine_id)
 
 
 def token_embeddings(

@@ -61,6 +61,12 @@ def classifier_graph(
     return _model(list(given.values()), outputs)
 
 
+def blank_graph(encoder: EncoderSettings, head: HeadSettings, classes: int, *, int8_tokens: bool) -> tuple[bytes, bytes]:
+    """The classifier with zeros for weights, serialized: what the graph of every model of these settings looks like."""
+    zeros = {name: np.zeros(shape, np.float32) for name, shape in classifier_shapes(encoder, head, classes).items()}
+    return serialized(classifier_graph(zeros, encoder, head, int8_tokens=int8_tokens))
+
+
 def encoder_graph(tensors: Mapping[str, np.ndarray], settings: EncoderSettings) -> ov.Model:
     """The encoder alone.
 

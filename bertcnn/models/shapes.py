@@ -5,6 +5,7 @@ Neither Keras nor NumPy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from bertcnn.settings import EncoderSettings, HeadSettings
@@ -44,6 +45,16 @@ def classifier_shapes(encoder: EncoderSettings, head: HeadSettings, classes: int
     for window in head.window_sizes:
         shapes |= {f"convolution_{window}/kernel": (window, encoder.width, head.filters), f"convolution_{window}/bias": (head.filters,)}
     return {**shapes, **_dense({"logits": (len(head.window_sizes) * head.filters + encoder.width, classes)})}
+
+
+def parameters_of(shapes: Shapes) -> int:
+    """Numbers in weights of these shapes.
+
+    Example:
+        >>> parameters_of({"kernel": (2, 3), "bias": (3,)})
+        9
+    """
+    return sum(map(math.prod, shapes.values()))
 
 
 def _dense(kernels: dict[str, tuple[int, int]]) -> Shapes:

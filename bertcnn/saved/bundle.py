@@ -6,21 +6,21 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
 
 import numpy as np
 import pydantic
-import safetensors
 import safetensors.numpy
 from pydantic import Field
 
 from bertcnn.disk.files import sync_folder, write_new
 from bertcnn.disk.folders import check_replaceable, check_target, is_debris, new_folder, real_folder
 from bertcnn.errors import BundleError, LabelError, one_line
-from bertcnn.hierarchy import AUTO, LEVELS, LONGEST_SEPARATOR, Hierarchy
+from bertcnn.hierarchy import AUTO, LEVELS, LONGEST_SEPARATOR, MOST_LEVELS, Hierarchy
+from bertcnn.models.shapes import Shapes, classifier_shapes, parameters_of
 from bertcnn.saved.engine import ENGINE, SavedEngine
 from bertcnn.saved.scope import FILE as SCOPE
 from bertcnn.saved.scope import Scope
@@ -37,7 +37,8 @@ from bertcnn.saved.sealed import (
     seal,
     settings_of,
 )
-from bertcnn.settings import EncoderSettings, HeadSettings, Positive, PrecisionTargets, Recipe, Settings, TokenizerSettings
+from bertcnn.saved.tensors import LARGEST_HEADER, LENGTH_BYTES, check_shapes, check_tensors, parse_tensors
+from bertcnn.settings import EncoderSettings, HeadSettings, PrecisionTargets, Recipe, Settings, TokenizerSettings
 
 # 1 had no decisions.json, 2 no out_of_scope.safetensors and no report.html, 3 one label a row, 4 a scope without words, 5 no merged labels,
 # 6 no labels that are parents as well, 7 no labels that are integers, 8 none that are booleans, and
@@ -45,27 +46,35 @@ from bertcnn.settings import EncoderSettings, HeadSettings, Positive, PrecisionT
 SCHEMA_VERSION: Final = 9
 _LABELS_MAY_BE_PARENTS, _LEVELS_ARE_SAID = 7, 9
 CONFIG: Final = "config.json"
+_WEIGHTS: Final = "model.safetensors"
 
 _MIB, _GIB = 1 << 20, 1 << 30
+_MOST_LABELS, _LONGEST_LABEL = 100_000, 1 << 16  # of which the second is in characters
+_MOST_MEMBERSHIPS = 1 << 26  # places in the table of labels and parents
+_MOST_HELD_OUT = 1 << 17
+_LONGEST_NAME = 1 << 16  # characters of a path
 _NO_REPORT = "<!DOCTYPE html><title>No report</title><p>This model was saved without a report. bertcnn evaluate --report makes one.\n"
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 _CONTROL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
 
-MEMBERS: Final = (  # labels.json has the narrowest limit: what it holds, the others have room for, see `check_room_for_labels`
-    Member(CONFIG, 64 * _MIB),
-    Member("vocab.txt", 64 * _MIB),
+MEMBERS: Final = (  # what labels.json holds, the others have room for, see `check_room_for_labels`
+    Member(CONFIG, 16 * _MIB),
+    Member("vocab.txt", 32 * _MIB),
     Member("labels.json", 16 * _MIB),
-    Member("model.safetensors", 8 * _GIB),
+    Member(_WEIGHTS, 8 * _GIB),
     Member("calibration.json", 16 * _MIB),
-    Member("decisions.json", 256 * _MIB, since=2),
+    Member("decisions.json", 32 * _MIB, since=2),
     Member(SCOPE, 64 * _MIB, since=3),
-    Member("metrics.json", 256 * _MIB),
+    Member("metrics.json", 64 * _MIB),
     Member("MODEL_CARD.md", 64 * _MIB),
-    Member("report.html", 256 * _MIB, since=3),
+    Member("report.html", 128 * _MIB, since=3),
 )
-FORMAT: Final = SealedFormat("bertcnn bundle", SCHEMA_VERSION, MEMBERS)
-_WEIGHTS = "model.safetensors"
+FORMAT: Final = SealedFormat("bertcnn bundle", SCHEMA_VERSION, MEMBERS, bulk=_WEIGHTS)
+
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+OfRows = Field((), max_length=_MOST_HELD_OUT)
 
 
 class BundleConfig(Settings):
@@ -73,10 +82,12 @@ class BundleConfig(Settings):
 
     schema_version: int = Field(SCHEMA_VERSION, ge=1, le=SCHEMA_VERSION, description="of this file")
     encoder: EncoderSettings
-    encoder_name: str = Field(min_length=1, description="catalogue name or folder the training started from")
+    encoder_name: str = Field(min_length=1, max_length=_LONGEST_NAME, description="catalogue name or folder the training started from")
     head: HeadSettings
     tokenizer: TokenizerSettings
-    text_columns: tuple[str, ...] = Field((), description="columns joined into one text, in this order; none for lists of texts")
+    text_columns: tuple[str, ...] = Field(
+        (), max_length=1 << 14, description="columns joined into one text, in this order; none for lists of texts"
+    )
     label_column: str | None = None
     label_separator: str | None = Field(
         None, description="between the labels of a row, '[]' for lists, if a row may have several; null where each has one"
@@ -89,11 +100,13 @@ class BundleConfig(Settings):
         max_length=LONGEST_SEPARATOR,
         description="between a label's levels; 'no' for none, 'auto' as in `Hierarchy.of`",
     )
-    merged_labels: dict[str, str] = Field({}, description="labels of the training file that were too rare, and what they became part of")
+    merged_labels: dict[str, str] = Field(
+        {}, max_length=_MOST_LABELS, description="labels of the training file that were too rare, and what they became part of"
+    )
     recipe: Recipe
     seed: Annotated[int, Field(ge=0)]
-    versions: dict[str, str] = Field(description="of bertcnn, keras, its backend and python at training")
-    created_at: str = Field(description="ISO 8601")
+    versions: dict[str, str] = Field(max_length=64, description="of bertcnn, keras, its backend and python at training")
+    created_at: str = Field(max_length=64, description="ISO 8601")
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> Self:
@@ -111,28 +124,34 @@ class BundleConfig(Settings):
 class Calibration(Settings):
     """`calibration.json`: how logits become probabilities that can be believed (Guo et al. 2017, section 4.2)."""
 
-    temperature: Positive = Field(description="the logits are divided by it")
+    temperature: float = Field(ge=0.01, le=100, description="the logits are divided by it; one that was fitted is within 0.05 and 20")
     fitted_on_rows: Annotated[int, Field(ge=0)] = Field(description="held-out rows it was fitted on")
-    label_thresholds: tuple[Annotated[float, Field(ge=0.0, le=1.0)], ...] = Field(
-        (), description="where a row may have several labels: from which probability on each is given, in the model's order"
+    label_thresholds: tuple[Share, ...] = Field(
+        (),
+        max_length=_MOST_LABELS,
+        description="where a row may have several labels: from which probability on each is given, in the model's order",
     )
 
 
 class HeldOutParents(Settings):
     """The most probable parents of one level, on the rows of `HeldOut` and in their order."""
 
-    confidence: tuple[Annotated[float, Field(ge=0.0, le=1.0)], ...] = ()
-    right: tuple[bool, ...] = ()
+    confidence: tuple[Share, ...] = OfRows
+    right: tuple[bool, ...] = OfRows
 
 
 class HeldOut(Settings):
     """What the model answered on the held-out rows, the most confident answer first: numbers, and nothing of their texts."""
 
-    confidence: tuple[Annotated[float, Field(ge=0.0, le=1.0)], ...] = ()
-    predicted: tuple[Annotated[int, Field(ge=0)], ...] = Field((), description="places in the model's labels")
-    right: tuple[bool, ...] = ()
+    confidence: tuple[Share, ...] = OfRows
+    predicted: tuple[Annotated[int, Field(ge=0, lt=_MOST_LABELS)], ...] = Field(
+        (), max_length=_MOST_HELD_OUT, description="places in the model's labels"
+    )
+    right: tuple[bool, ...] = OfRows
     out_of_scope: int = Field(0, ge=0, description="further held-out rows, out of scope or without a label, and so never automatic")
-    parents: tuple[HeldOutParents, ...] = Field((), description="of labels with levels: each level's answers, the deepest first")
+    parents: tuple[HeldOutParents, ...] = Field(
+        (), max_length=MOST_LEVELS, description="of labels with levels: each level's answers, the deepest first"
+    )
 
     @pydantic.model_validator(mode="after")
     def _same_rows(self) -> Self:
@@ -148,12 +167,12 @@ class Decisions(Settings):
 
     auto_precision: PrecisionTargets = PrecisionTargets()
     error_probability: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(0.1, description="with which a threshold misses its target")
-    thresholds: tuple[Annotated[float, Field(ge=0.0, le=1.0)] | None, ...] = Field(
-        (), description="of each label, in the model's order; null where no confidence is enough"
+    thresholds: tuple[Share | None, ...] = Field(
+        (), max_length=_MOST_LABELS, description="of each label, in the model's order; null where no confidence is enough"
     )
-    own_rows: tuple[str, ...] = Field((), description="labels whose threshold rests on their own rows, not on all")
-    parent_thresholds: tuple[Annotated[float, Field(ge=0.0, le=1.0)] | None, ...] = Field(
-        (), description="of each level of parents, the deepest first: for texts whose label is not certain enough"
+    own_rows: tuple[str, ...] = Field((), max_length=_MOST_LABELS, description="labels whose threshold rests on their own rows, not on all")
+    parent_thresholds: tuple[Share | None, ...] = Field(
+        (), max_length=MOST_LEVELS, description="of each level of parents, the deepest first: for texts whose label is not certain enough"
     )
     reachable: float | None = Field(
         None, description="the highest precision that the held-out rows can show, where that is below the target"
@@ -218,7 +237,10 @@ def hierarchy_of(labels: tuple[str, ...], config: BundleConfig) -> Hierarchy:
         return Hierarchy(labels, ())
     version = config.schema_version
     levels = config.label_levels if version >= _LEVELS_ARE_SAID else LEVELS
-    return Hierarchy.of(labels, levels, labels_may_be_parents=version >= _LABELS_MAY_BE_PARENTS)
+    found = Hierarchy.of(labels, levels, labels_may_be_parents=version >= _LABELS_MAY_BE_PARENTS)
+    if len(found.labels) * len(found.parents) > _MOST_MEMBERSHIPS:
+        refuse(f"labels.json holds {len(found.labels):,} labels with {len(found.parents):,} parents", "fewer labels with levels")
+    return found
 
 
 # === The parts: checks shared by reading and writing ===
@@ -233,6 +255,11 @@ def _checked_labels(value: Any, config: BundleConfig) -> tuple[str, ...]:  # noq
         refuse("labels.json holds labels that are no integers", "integers, by config.json")
     if config.boolean_labels and (config.integer_labels or set(value) != {"False", "True"}):
         refuse("labels.json holds labels that are no booleans", "'False' and 'True', by config.json")
+    if len(value) > _MOST_LABELS or max(map(len, value)) > _LONGEST_LABEL:
+        refuse(
+            f"labels.json holds {len(value):,} labels of up to {max(map(len, value)):,} characters",
+            f"at most {_MOST_LABELS:,} labels of {_LONGEST_LABEL:,} characters",
+        )
     return tuple(value)
 
 
@@ -268,19 +295,13 @@ def _checked_vocabulary(pieces: tuple[str, ...], size: int) -> tuple[str, ...]:
     return pieces
 
 
-def _checked_tensors(member: str, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    if not tensors:
-        refuse(f"{member} holds no tensor", "the model's weights")
-    for name, tensor in tensors.items():
-        if tensor.dtype != np.float32:
-            refuse(f"{member} holds {one_line(name)} as {tensor.dtype}", "float32")
-        if not np.isfinite(tensor).all():
-            refuse(f"{member} holds {one_line(name)} with NaN or infinity in it", "finite numbers")
-    return dict(tensors)
+def _shapes(config: BundleConfig, labels: tuple[str, ...]) -> Shapes:
+    """The shapes of the model's weights, by name."""
+    return classifier_shapes(config.encoder, config.head, len(labels))
 
 
 def _checked_scope(tensors: Mapping[str, np.ndarray], config: BundleConfig, labels: tuple[str, ...]) -> Scope:
-    return Scope.of_tensors(_checked_tensors(SCOPE, tensors), len(labels), config.encoder.width)
+    return Scope.of_tensors(check_tensors(SCOPE, tensors), len(labels), config.encoder.width)
 
 
 # === Parts to bytes and back ===
@@ -299,7 +320,7 @@ def _members(bundle: Bundle) -> dict[str, bytes]:
                 f"{piece}\n" for piece in _checked_vocabulary(tuple(bundle.vocabulary), bundle.config.encoder.vocabulary_size)
             ).encode("utf-8"),
             "labels.json": canonical_json(list(_checked_labels(bundle.labels, bundle.config))),
-            _WEIGHTS: _tensor_bytes(_WEIGHTS, bundle.tensors),
+            _WEIGHTS: _tensor_bytes(_WEIGHTS, bundle.tensors, _shapes(bundle.config, tuple(bundle.labels))),
             SCOPE: _tensor_bytes(SCOPE, _checked_scope(bundle.scope.tensors(), bundle.config, tuple(bundle.labels)).tensors()),
             "calibration.json": canonical_json(
                 _checked_calibration(bundle.calibration, bundle.config, tuple(bundle.labels)).model_dump(mode="json")
@@ -328,26 +349,32 @@ def _members(bundle: Bundle) -> dict[str, bytes]:
 def _assemble(members: dict[str, bytes], bundle_id: str) -> Bundle:
     """The parts from members whose hashes are right; a forger could have made those, so every part is checked again."""
     config = _config(members)
+    if (count := members["vocab.txt"].count(b"\n")) > config.encoder.vocabulary_size:
+        refuse(f"vocab.txt holds {count:,} WordPieces", f"the encoder's vocabulary size of {config.encoder.vocabulary_size:,}")
     lines = _text("vocab.txt", members["vocab.txt"]).split("\n")
     if lines.pop() != "":
         refuse("vocab.txt does not end with a line break", "one WordPiece a line")
-    labels = _checked_labels(parse_json("labels.json", members["labels.json"]), config)
+    labels = _labels(members, config)
     return Bundle(
         config=config,
         labels=labels,
         vocabulary=_checked_vocabulary(tuple(lines), config.encoder.vocabulary_size),
-        tensors=_parse_tensors(_WEIGHTS, members[_WEIGHTS]) if _WEIGHTS in members else {},
+        tensors=parse_tensors(_WEIGHTS, members[_WEIGHTS], _shapes(config, labels)) if _WEIGHTS in members else {},
         calibration=_checked_calibration(_calibration(members), config, labels),
         metrics=object_of("metrics.json", parse_json("metrics.json", members["metrics.json"]), SCHEMA_VERSION),
         model_card=_text("MODEL_CARD.md", members["MODEL_CARD.md"]),
         decisions=_checked_decisions(_decisions(members), config, labels),
-        scope=_checked_scope(_parse_tensors(SCOPE, members[SCOPE]), config, labels) if SCOPE in members else Scope(),
+        scope=_checked_scope(parse_tensors(SCOPE, members[SCOPE]), config, labels) if SCOPE in members else Scope(),
         report=_text("report.html", members.get("report.html", b"")).removeprefix(_NO_REPORT),
         bundle_id=bundle_id,
     )
 
 
-def _config(members: dict[str, bytes]) -> BundleConfig:
+def _labels(members: Mapping[str, bytes], config: BundleConfig) -> tuple[str, ...]:
+    return _checked_labels(parse_json("labels.json", members["labels.json"]), config)
+
+
+def _config(members: Mapping[str, bytes]) -> BundleConfig:
     return settings_of(CONFIG, BundleConfig, parse_json(CONFIG, members[CONFIG]), SCHEMA_VERSION)
 
 
@@ -368,27 +395,11 @@ def _text(name: str, data: bytes) -> str:
         refuse(f"{name} is not UTF-8 text (byte {error.start})", "the text that was saved")
 
 
-def _tensor_bytes(member: str, tensors: Mapping[str, np.ndarray]) -> bytes:
-    return safetensors.numpy.save({name: np.asarray(tensor, order="C") for name, tensor in _checked_tensors(member, tensors).items()})
-
-
-def _parse_tensors(member: str, data: bytes) -> dict[str, np.ndarray]:
-    try:
-        found = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
-    except safetensors.SafetensorError as error:
-        refuse(
-            f"{member} is not a safetensors file ({error})",
-            "tensors as the safetensors library writes them; other kinds of model files are never opened",
-        )
-    header = parse_json(member, data[8 : 8 + int.from_bytes(data[:8], "little")])
-    if "__metadata__" in header:
-        refuse(f"{member} holds the unknown key '__metadata__'", "tensors and nothing else")
-    tensors = {}
-    for name, tensor in found:
-        if tensor["dtype"] != "F32":
-            refuse(f"{member} holds {one_line(name)} as {tensor['dtype']}", "F32")
-        tensors[name] = np.frombuffer(tensor["data"], "<f4").reshape(tensor["shape"])
-    return _checked_tensors(member, tensors)
+def _tensor_bytes(member: str, tensors: Mapping[str, np.ndarray], wanted: Shapes | None = None) -> bytes:
+    checked = check_tensors(member, tensors)
+    if wanted is not None:
+        check_shapes(member, {name: tensor.shape for name, tensor in checked.items()}, wanted)
+    return safetensors.numpy.save({name: np.asarray(tensor, order="C") for name, tensor in checked.items()})
 
 
 # === Writing ===
@@ -401,6 +412,10 @@ def check_room_for_labels(labels: Sequence[str]) -> None:
         LabelError: they take more room than there is.
     """
     largest = FORMAT.largest["labels.json"]
+    if len(labels) > _MOST_LABELS:
+        raise LabelError(
+            f"{len(labels):,} labels", expected=f"at most {_MOST_LABELS:,}", fix="train with fewer labels; is it the column of the labels?"
+        )
     size = sum(len(json.dumps(label, ensure_ascii=False).encode("utf-8", "replace")) + len(",\n  ") for label in labels)
     if size + len("[\n\n]\n") > largest:
         raise LabelError(
@@ -472,6 +487,8 @@ def write_bundle(bundle: Bundle, folder: str | os.PathLike[str], *, overwrite: b
 def read_bundle(folder: str | os.PathLike[str], *, weights: bool = True) -> Bundle:
     """Load a saved model, or say what is wrong with it. No code of the folder ever runs.
 
+    What is read is compared with its hash. Weights that are not read only have the right length then, by the manifest and by `config.json`.
+
     Args:
         folder: as given to `write_bundle`.
         weights: whether to read and check the weights too; an engine that was saved with the model does not need them.
@@ -479,8 +496,34 @@ def read_bundle(folder: str | os.PathLike[str], *, weights: bool = True) -> Bund
     Raises:
         BundleError: not a model folder, written by a newer version, or not exactly what was saved.
     """
-    bundle_id, members = read_sealed(Path(folder), FORMAT, None if weights else set(FORMAT.largest) - {_WEIGHTS})
+    wanted = None if weights else set(FORMAT.largest) - {_WEIGHTS}
+    bundle_id, members = read_sealed(Path(folder), FORMAT, wanted, _check_size)
     return _assemble(members, bundle_id)
+
+
+def with_weights(bundle: Bundle, folder: str | os.PathLike[str]) -> Bundle:
+    """A model that was read without its weights, with them.
+
+    Args:
+        bundle: the model.
+        folder: from which it was read.
+
+    Raises:
+        BundleError: the weights are not exactly what was saved, or another model was saved there since.
+    """
+    bundle_id, members = read_sealed(Path(folder), FORMAT, {_WEIGHTS})
+    if bundle_id != bundle.bundle_id:
+        raise BundleError(f"another model was saved in {folder} meanwhile", expected="the same model", fix="load it again")
+    return replace(bundle, tensors=parse_tensors(_WEIGHTS, members[_WEIGHTS], _shapes(bundle.config, bundle.labels)))
+
+
+def _check_size(members: Mapping[str, bytes], size: int) -> None:
+    """Refuse weights of another length than the other members ask for, before they are read."""
+    config = _config(members)
+    labels = _labels(members, config)
+    least = 4 * parameters_of(_shapes(config, labels))
+    if not least <= size <= least + LENGTH_BYTES + LARGEST_HEADER:
+        refuse(f"{_WEIGHTS} has {size:,} bytes", f"the {least:,} of the weights that {CONFIG} and labels.json describe, and a header")
 
 
 def read_config(folder: str | os.PathLike[str]) -> BundleConfig:

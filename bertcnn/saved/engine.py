@@ -11,15 +11,16 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from bertcnn.errors import BundleError
-from bertcnn.saved.sealed import MANIFEST, Member, SealedFormat, canonical_json, parse_json, read_sealed, seal, settings_of
+from bertcnn.saved.sealed import MANIFEST, Member, SealedFormat, canonical_json, parse_json, read_sealed, refuse, seal, settings_of
 from bertcnn.settings import Count, Settings
 
 ENGINE: Final = "engine"
 ENGINE_SCHEMA_VERSION: Final = 4  # 1 had no bfloat16, 2 one text in a row, 3 weights of 7 bits only
 _RECORD, _GRAPH, _WEIGHTS = "engine.json", "model.xml", "model.bin"
+_MODEL_WEIGHTS = "model.safetensors"  # of which those of the engine are another form, of the same size or smaller
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 _MEMBERS = (Member(_RECORD, 64 * _KIB), Member(_GRAPH, 64 * _MIB), Member(_WEIGHTS, 8 * _GIB))
-_FORMAT = SealedFormat("bertcnn engine", ENGINE_SCHEMA_VERSION, _MEMBERS)
+_FORMAT = SealedFormat("bertcnn engine", ENGINE_SCHEMA_VERSION, _MEMBERS, bulk=_WEIGHTS)
 
 Precision = Literal["int8", "bfloat16", "float32"]
 WeightBits = Literal[7, 8]
@@ -73,7 +74,9 @@ def read_engine(folder: Path, bundle_id: str) -> SavedEngine | None:
         bundle_id: the model's.
 
     Returns:
-        The engine; its `read` raises a BundleError if graph or constants were changed after they were saved.
+        The engine. Its `read` compares graph and constants with their hashes, and raises a BundleError if they were changed after they
+        were saved; until then, and where a compiled copy in the cache is used instead, they only have the right lengths. What the graph
+        computes is checked by `bertcnn.engines.openvino_engine.checked`.
 
     Raises:
         BundleError: the record was changed after it was saved, or belongs to another model.
@@ -87,7 +90,7 @@ def read_engine(folder: Path, bundle_id: str) -> SavedEngine | None:
         raise _not_of_this_model(record.bundle_id, bundle_id)
 
     def read() -> tuple[bytes, bytes]:
-        found, parts = read_sealed(place, _FORMAT, {_GRAPH, _WEIGHTS})
+        found, parts = read_sealed(place, _FORMAT, {_GRAPH, _WEIGHTS}, lambda _, size: _check_size(size, folder / _MODEL_WEIGHTS))
         if found != engine_id:  # another model was saved over it meanwhile
             raise _not_of_this_model("saved since", bundle_id)
         return parts[_GRAPH], parts[_WEIGHTS]
@@ -105,6 +108,16 @@ def engine_in_memory(folder: Path, bundle_id: str) -> SavedEngine | None:
     except BundleError:
         return None
     return SavedEngine(saved.record, lambda: files)
+
+
+def _check_size(size: int, weights: Path) -> None:
+    """Refuse more constants than the model has weights, before they are read."""
+    try:
+        most = weights.stat().st_size + _MIB
+    except OSError as error:
+        refuse(f"{weights.name} cannot be read ({error.strerror})", "a file you may read")
+    if size > most:
+        refuse(f"{ENGINE}/{_WEIGHTS} has {size:,} bytes", f"at most {most:,}, by the size of {weights.name}")
 
 
 def _not_of_this_model(found: str, bundle_id: str) -> BundleError:

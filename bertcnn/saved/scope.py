@@ -15,8 +15,10 @@ from bertcnn.saved.sealed import refuse
 
 FILE: Final = "out_of_scope.safetensors"
 _PARTS = ("directions", "places", "weights", "limit", "words", "spoken")
+_DIMENSIONS = (2, 2, 1, 1, 1, 2)
 _SINCE_WORDS = frozenset(("words", "spoken"))
 _PRODUCTS = 1 << 22  # computed at a time
+_LARGEST = 1e9  # number, far above any that is measured; sums of their products are finite
 _MOST_IDS = 1 << 24  # up to which float32 holds every whole number
 
 
@@ -115,25 +117,35 @@ class Scope:
         if not _SINCE_WORDS & set(tensors) and tensors.get("weights", _nothing(0)).shape == (3,):
             weights = np.append(tensors["weights"], np.float32(0))
             tensors = {**tensors, "weights": weights, "words": _nothing(0), "spoken": _nothing(0, labels)}
-        odd = sorted(set(tensors) ^ set(_PARTS))
-        if odd:
-            refuse(f"{FILE} lacks {odd[0]!r} or should not have it", ", ".join(_PARTS))
+        _check_parts(tensors)
         directions, places, weights, limit, words, spoken = (tensors[name] for name in _PARTS)
         if not len(directions) and not len(places):
             return cls()
         for name, centres, columns in (("directions", directions, labels), ("places", places, width)):
-            if centres.ndim != 2 or not len(centres) or centres.shape[1] != columns:
+            if not len(centres) or centres.shape[1] != columns:
                 refuse(f"{FILE} holds {name} of shape {centres.shape}", f"rows of {columns:,} numbers")
             if np.abs(np.linalg.norm(centres, axis=1) - 1).max() > 1e-3:
                 refuse(f"{FILE} holds {name} that are not of length 1", "centres as they were saved")
         if weights.shape != (4,) or limit.shape != (1,) or weights.min() < 0:
             refuse(f"{FILE} holds weights of shape {weights.shape}, a limit of shape {limit.shape}", "(4,), none negative, and (1,)")
-        if words.ndim != 1 or spoken.shape != (len(words), labels):
+        if spoken.shape != (len(words), labels):
             refuse(f"{FILE} holds words of shape {words.shape}, spoken of shape {spoken.shape}", f"(words,) and (words, {labels:,})")
         ids = np.clip(words, 0, _MOST_IDS).astype(np.int32)
         if (ids != words).any() or (np.diff(ids) <= 0).any():
             refuse(f"{FILE} holds words that are no ids, or not in order", "whole numbers, ascending")
         return cls(directions, places, weights, float(limit[0]), ids, spoken)
+
+
+def _check_parts(tensors: Mapping[str, np.ndarray]) -> None:
+    """Refuse other parts than a scope has, parts of other dimensions, and numbers that overflow when they are multiplied."""
+    odd = sorted(set(tensors) ^ set(_PARTS))
+    if odd:
+        refuse(f"{FILE} lacks {odd[0]!r} or should not have it", ", ".join(_PARTS))
+    for name, dimensions in zip(_PARTS, _DIMENSIONS, strict=True):
+        if tensors[name].ndim != dimensions:
+            refuse(f"{FILE} holds {name} of shape {tensors[name].shape}", f"{dimensions} dimensions")
+        if np.abs(tensors[name]).max(initial=0) > _LARGEST:
+            refuse(f"{FILE} holds {name} of up to {np.abs(tensors[name]).max():g}", f"at most {_LARGEST:g}")
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:

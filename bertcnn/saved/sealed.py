@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import re
 import stat
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -29,8 +31,16 @@ _LFS = b"version https://git-lfs.github.com/spec/"  # how a pointer begins
 _POINTER = "a pointer of Git LFS in place of the file, which git lfs pull fetches"
 _SAVE_AGAIN = "save the model again, or copy the whole folder again from where it came"
 
+_MOST_VALUE_BYTES = 192 << 20  # that the values of a JSON file may take in memory
+_VALUE_BYTES = {b",": 40, b"[": 80, b"{": 80, b":": 200}  # of memory, for each of these signs outside strings
+_STRING_BYTES = 30  # for each quotation mark
+_MAY_BE_INFINITE = re.compile(rb"[eE]\+?\d{3}|\d{300}")  # the numbers that Python may read as infinity
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_DEEPEST = 32  # values in each other
+
 SettingsType = TypeVar("SettingsType", bound=Settings)
 Result = TypeVar("Result")
+CheckBulk = Callable[[Mapping[str, bytes], int], None]
 
 
 @dataclass(frozen=True)
@@ -50,11 +60,13 @@ class SealedFormat:
         name: stands in the manifest.
         schema_version: the newest one this code can read.
         members: the files it holds.
+        bulk: name of the largest member, which is read last.
     """
 
     name: str
     schema_version: int
     members: tuple[Member, ...]
+    bulk: str | None = None
 
     @property
     def largest(self) -> dict[str, int]:
@@ -95,12 +107,42 @@ def canonical_json(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
 
 
 def parse_json(name: str, data: bytes) -> Any:  # noqa: ANN401 - any JSON value
-    """The JSON in a member; duplicate keys, non-finite numbers, lone surrogates and towers of brackets are refused."""
+    """The JSON in a member.
+
+    Refused are duplicate keys, non-finite numbers, lone surrogates, values deep in others, and more values than memory has room for.
+    """
     try:
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys)
-        canonical_json(value)
+        _check_extent(data)
+        number = _finite if _MAY_BE_INFINITE.search(data) else None  # Python's own is twice as fast
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_finite, parse_float=number)
+        if b"\\u" in data:  # the one way in for lone surrogates
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError) as error:
         refuse(f"{name} is not usable JSON ({error})", "the JSON that was saved")
+    return value
+
+
+def _check_extent(data: bytes) -> None:
+    """Measure what the values of a JSON text would take, before any is built; JSON that is broken is not noticed here.
+
+    Raises:
+        ValueError: too many values, or too many in each other.
+    """
+    if data.count(b'"') * _STRING_BYTES > _MOST_VALUE_BYTES:
+        raise ValueError("more strings than a model has")
+    outside = b"".join(data.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])  # of strings
+    if sum(outside.count(sign) * size for sign, size in _VALUE_BYTES.items()) > _MOST_VALUE_BYTES:
+        raise ValueError("more values than a model has")
+    brackets = outside.translate(None, _NO_BRACKETS)
+    for _ in range(_DEEPEST):
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    if brackets.strip(b"]}"):  # what is closed and was never opened is told by the parser
+        raise ValueError(f"more than {_DEEPEST} values in each other")
+
+
+def _finite(number: str) -> float:
+    if not math.isfinite(value := float(number)):
+        raise ValueError(f"the number {number} is not finite")
     return value
 
 
@@ -160,13 +202,21 @@ def claims_to_be(form: SealedFormat, place: Path) -> bool:
     return isinstance(manifest, dict) and manifest.get("format") == form.name
 
 
-def read_sealed(target: Path, form: SealedFormat, wanted: Collection[str] | None = None) -> tuple[str, dict[str, bytes]]:
+def read_sealed(
+    target: Path, form: SealedFormat, wanted: Collection[str] | None = None, check: CheckBulk | None = None
+) -> tuple[str, dict[str, bytes]]:
     """The id of the folder and the bytes of its `wanted` members (of all), each exactly as it was saved.
+
+    Args:
+        target: the folder.
+        form: what it has to be.
+        wanted: members to be read; of the others only the lengths are compared with the manifest.
+        check: given the other members and the length of the bulk, may refuse it before it is read.
 
     Raises:
         BundleError: not such a folder, written by a newer version, or not exactly what was saved.
     """
-    return _retried(target, lambda place: _read_members(target, place, form, wanted))
+    return _retried(target, lambda place: _read_members(target, place, form, wanted, check))
 
 
 def _retried(target: Path, read: Callable[[Path], Result]) -> Result:
@@ -196,14 +246,18 @@ def _identity(place: Path) -> tuple[int, int, int] | None:
     return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
-def _read_members(target: Path, place: Path, form: SealedFormat, wanted: Collection[str] | None) -> tuple[str, dict[str, bytes]]:
+def _read_members(
+    target: Path, place: Path, form: SealedFormat, wanted: Collection[str] | None, check: CheckBulk | None
+) -> tuple[str, dict[str, bytes]]:
     names = _names(target, place)
     manifest = _parse_manifest(form, _read_file(place, MANIFEST, LARGEST_MANIFEST))
     missing = sorted(set(manifest.members) - names)
     if missing:
         _changed(missing[0], "it is missing")
-    members = {}
-    for name, record in manifest.members.items():
+    members: dict[str, bytes] = {}
+    for name, record in sorted(manifest.members.items(), key=lambda item: item[0] == form.bulk):
+        if check is not None and name == form.bulk:
+            check(members, record.bytes)
         if wanted is not None and name not in wanted:
             _check_length(place, name, record.bytes)
         else:

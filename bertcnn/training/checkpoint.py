@@ -122,9 +122,12 @@ def _read(place: Path) -> Checkpoint:
     _, members = read_sealed(place, FORMAT)
     about = object_of(_ABOUT, parse_json(_ABOUT, members[_ABOUT]), FORMAT.schema_version)
     try:
-        return Checkpoint(**about, tensors=safetensors.numpy.load(members[_STATE]))
-    except (TypeError, safetensors.SafetensorError) as error:
+        found = Checkpoint(**about, tensors=safetensors.numpy.load(members[_STATE]))
+    except (TypeError, ValueError, safetensors.SafetensorError) as error:
         refuse(f"{place} holds something else ({error})", "a checkpoint")
+    if not (isinstance(found.step, int) and isinstance(found.settings, dict) and isinstance(found.progress, dict)):
+        refuse(f"{place} holds something else", "a checkpoint")
+    return found
 
 
 def check_same_settings(found: Mapping[str, Any], wanted: Mapping[str, Any], folder: Path) -> None:

@@ -141,7 +141,7 @@ def test_a_cpu_that_is_slow_at_int8_computes_the_models_own_weights_and_keeps_th
     expected = bertcnn.load(folder, engine="keras").predict_proba(texts)
     np.testing.assert_allclose(first.predict_proba(texts), expected, atol=1e-5)
     found = loads_of_the_cache(monkeypatch)
-    monkeypatch.setattr("bertcnn.engines.openvino_engine.read_bundle", refuse)  # what is kept needs no weights
+    monkeypatch.setattr("bertcnn.engines.openvino_engine.with_weights", refuse)  # what is kept needs no weights
     read_ahead(folder / "engine", streams=1)
     again = bertcnn.load(folder, streams=1)
     assert found == ["bertcnn-read-ahead"]
@@ -151,10 +151,10 @@ def test_a_cpu_that_is_slow_at_int8_computes_the_models_own_weights_and_keeps_th
 def test_weights_that_were_saved_over_meanwhile_are_not_taken_for_the_models(encoder_folder, tmp_path, monkeypatch):
     folder = tmp_path / "model"
     shutil.copytree(saved(encoder_folder), folder)
-    stored = read_engine(folder, read_bundle(folder).bundle_id)
+    bundle = read_bundle(folder, weights=False)
     monkeypatch.setattr(compiled, "has_fast_int8", lambda: False)
-    own = suited(stored, folder)
+    own = suited(read_engine(folder, bundle.bundle_id), folder, bundle)
     assert b"FakeQuantize" not in own.read()[0]
     quick(encoder_folder, seed=1).fit(*tickets()).save(folder, overwrite=True)
-    with pytest.raises(BundleError, match=r"was saved over.*the model that is being loaded"):
+    with pytest.raises(BundleError, match=r"another model was saved in .* meanwhile"):
         own.read()

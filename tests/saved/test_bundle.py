@@ -78,6 +78,11 @@ def forge(folder: Path, **members: bytes | None) -> None:
     seal(folder, manifest)
 
 
+def weights(bundle: Bundle, bias: np.ndarray) -> bytes:
+    """The weights of a model with another bias in its last layer."""
+    return safetensors.numpy.save({**bundle.tensors, "logits/bias": bias})
+
+
 def seal(folder: Path, manifest: dict) -> None:
     manifest.pop("bundle_id", None)
     manifest["bundle_id"] = hashlib.sha256(canonical_json(manifest)).hexdigest()
@@ -115,18 +120,17 @@ def test_a_model_comes_back_bit_for_bit(bundle, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "tensor",
+    ("name", "tensor"),
     [
-        np.array(0.5, np.float32),
-        np.zeros((0, 3), np.float32),
-        np.arange(6, dtype=np.float32).reshape(2, 3).T,
-        np.array([0.0, -0.0, 1e-45, 3e38], np.float32),
+        ("layer_0/expand/kernel", np.arange(32, dtype=np.float32).reshape(8, 4).T),
+        ("logits/bias", np.array([1e-45, 3e38], np.float32)),
+        ("layer_0/attention/query/bias", np.array([0.0, -0.0, -3e38, 1], np.float32)),
     ],
-    ids=["scalar", "empty", "not contiguous", "extreme"],
+    ids=["not contiguous", "extreme", "signed"],
 )
-def test_weights_of_any_shape_come_back_bit_for_bit(bundle, tmp_path, tensor):
-    write_bundle(dataclasses.replace(bundle, tensors={"a": tensor}), tmp_path / "model")
-    found = read_bundle(tmp_path / "model").tensors["a"]
+def test_weights_come_back_bit_for_bit(bundle, tmp_path, name, tensor):
+    write_bundle(dataclasses.replace(bundle, tensors={**bundle.tensors, name: tensor}), tmp_path / "model")
+    found = read_bundle(tmp_path / "model").tensors[name]
     assert found.shape == tensor.shape
     assert found.tobytes() == tensor.tobytes()
 
@@ -154,7 +158,8 @@ def test_the_configuration_can_be_read_alone(bundle, folder):
 
 def test_labels_and_pieces_may_hold_any_text_but_line_breaks_in_pieces(bundle, tmp_path):
     odd = dataclasses.replace(bundle, labels=("NA", "null", "a\nb", "“ü”", "😀"), vocabulary=(*bundle.vocabulary[:4], "\u2028", "\x85"))
-    odd = dataclasses.replace(odd, decisions=Decisions(), scope=Scope())
+    widened = {name: np.zeros((*bundle.tensors[name].shape[:-1], 5), np.float32) for name in ("logits/kernel", "logits/bias")}
+    odd = dataclasses.replace(odd, decisions=Decisions(), scope=Scope(), tensors={**bundle.tensors, **widened})
     write_bundle(odd, tmp_path / "model")
     found = read_bundle(tmp_path / "model")
     assert (found.labels, found.vocabulary) == (odd.labels, odd.vocabulary)
@@ -478,9 +483,9 @@ def test_a_vocabulary_that_does_not_fit_is_refused(folder, data, words):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_weights_that_are_not_finite_are_refused_by_name(folder, bad):
-    forge(folder, model__safetensors=safetensors.numpy.save({"head/bias": np.array([1, bad], np.float32)}))
-    assert "model.safetensors holds 'head/bias' with NaN or infinity in it" in refusal(folder)
+def test_weights_that_are_not_finite_are_refused_by_name(bundle, folder, bad):
+    forge(folder, model__safetensors=weights(bundle, np.array([1, bad], np.float32)))
+    assert "model.safetensors holds 'logits/bias' with NaN or infinity in it" in refusal(folder)
 
 
 @pytest.mark.parametrize(
@@ -505,15 +510,14 @@ def test_words_hidden_beside_the_scope_are_refused(bundle, folder):
     assert "out_of_scope.safetensors holds the unknown key '__metadata__'" in refusal(folder)
 
 
-def test_words_hidden_beside_the_weights_are_refused(folder):
-    weights = {"head/bias": np.array([1], np.float32)}
-    forge(folder, model__safetensors=safetensors.numpy.save(weights, metadata={"row": "my router is dead"}))
+def test_words_hidden_beside_the_weights_are_refused(bundle, folder):
+    forge(folder, model__safetensors=safetensors.numpy.save(dict(bundle.tensors), metadata={"row": "my router is dead"}))
     assert "model.safetensors holds the unknown key '__metadata__'" in refusal(folder)
 
 
-def test_weights_of_another_kind_are_refused(folder):
-    forge(folder, model__safetensors=safetensors.numpy.save({"head/bias": np.array([1], np.float16)}))
-    assert "model.safetensors holds 'head/bias' as F16" in refusal(folder)
+def test_weights_of_another_kind_are_refused(bundle, folder):
+    forge(folder, model__safetensors=weights(bundle, np.array([1, 2, 3, 4], np.float16)))
+    assert "model.safetensors holds 'logits/bias' as F16" in refusal(folder)
 
 
 class _Runs:
@@ -523,7 +527,7 @@ class _Runs:
 
 def test_a_pickle_under_the_name_of_the_weights_is_refused_and_never_opened(folder, tmp_path):
     _Runs.place = tmp_path / "pickle was here"
-    forge(folder, model__safetensors=pickle.dumps(_Runs()))
+    forge(folder, model__safetensors=pickle.dumps(_Runs()).ljust((folder / "model.safetensors").stat().st_size, b"."))
     assert "model.safetensors is not a safetensors file" in refusal(folder)
     assert not _Runs.place.exists()
     pickle.loads((folder / "model.safetensors").read_bytes())  # noqa: S301 - shows that it would have run

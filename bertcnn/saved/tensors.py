@@ -1,0 +1,161 @@
+"""Safetensors files of unknown origin: every figure of the header is checked before anything is made of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import numpy as np
+from pydantic import Field
+
+from bertcnn.errors import SettingsError, one_line
+from bertcnn.models.shapes import Shapes
+from bertcnn.saved.sealed import refuse
+from bertcnn.settings import Settings
+
+LENGTH_BYTES: Final = 8  # before the header, which they say the length of
+LARGEST_HEADER: Final = 16 << 20
+_MOST_TENSORS = 1 << 16
+_METADATA: Final = "__metadata__"
+_ITEM_BYTES: Final = {
+    **dict.fromkeys(("F64", "I64", "U64"), 8),
+    **dict.fromkeys(("F32", "I32", "U32"), 4),
+    **dict.fromkeys(("F16", "BF16", "I16", "U16"), 2),
+    **dict.fromkeys(("I8", "U8", "BOOL"), 1),
+}
+_Length = Annotated[int, Field(ge=0, le=1 << 40)]
+
+
+class TensorRecord(Settings):
+    """What a header says of a tensor: its type, its shape, and where its bytes begin and end behind the header."""
+
+    dtype: str
+    shape: tuple[_Length, ...] = Field(max_length=8)
+    data_offsets: tuple[_Length, _Length]
+
+
+@dataclass(frozen=True)
+class Header:
+    """The tensors of a file by name, in the order of their bytes, and whether there is text beside them."""
+
+    tensors: Mapping[str, TensorRecord]
+    has_metadata: bool
+
+
+def parse_header(header: bytes, data_bytes: int) -> Header:
+    """The header of a safetensors file, whose tensors fill the rest of the file without gaps.
+
+    Args:
+        header: its JSON.
+        data_bytes: bytes behind it.
+
+    Raises:
+        ValueError: it is not such a header; says why.
+    """
+    if header.count(b"{") > _MOST_TENSORS:
+        raise ValueError(f"more than {_MOST_TENSORS:,} tensors")
+    try:
+        found = json.loads(header.decode("utf-8"))
+        if not isinstance(found, dict):
+            raise ValueError("a header that is not a JSON object")
+        has_metadata = found.pop(_METADATA, None) is not None
+        records = {name: TensorRecord(**record) for name, record in found.items()}
+    except (TypeError, RecursionError, SettingsError) as error:
+        raise ValueError(str(error)) from None
+    end = 0
+    ordered = sorted(records.items(), key=lambda item: item[1].data_offsets)
+    for name, record in ordered:
+        if record.dtype not in _ITEM_BYTES:
+            raise ValueError(f"{one_line(name)} of the unknown type {one_line(record.dtype)}")
+        size = math.prod(record.shape) * _ITEM_BYTES[record.dtype]
+        if record.data_offsets != (end, end + size):
+            where = f"at the bytes {record.data_offsets}, where {end} to {end + size} are expected"
+            raise ValueError(f"{one_line(name)} of shape {record.shape} {where}")
+        end += size
+    if end != data_bytes:
+        raise ValueError(f"{data_bytes:,} bytes of data for tensors of {end:,}")
+    return Header(dict(ordered), has_metadata)
+
+
+def read_header(path: Path) -> Header:
+    """The header of a safetensors file on disk.
+
+    Raises:
+        ValueError: it is not such a file; says why.
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(LENGTH_BYTES), "little")
+        data_bytes = path.stat().st_size - LENGTH_BYTES - length
+        if length > LARGEST_HEADER or data_bytes < 0:
+            raise ValueError(f"its header would have {length:,} bytes")
+        return parse_header(file.read(length), data_bytes)
+
+
+def parse_tensors(member: str, data: bytes, wanted: Shapes | None = None) -> dict[str, np.ndarray]:
+    """The float32 tensors of a member, as views of its bytes.
+
+    Args:
+        member: its name.
+        data: its content.
+        wanted: the shapes by name; by default any.
+
+    Raises:
+        BundleError: it is not a safetensors file, or holds other tensors, or numbers that are not finite.
+    """
+    length = int.from_bytes(data[:LENGTH_BYTES], "little")
+    begin = LENGTH_BYTES + length
+    try:
+        if length > LARGEST_HEADER or begin > len(data):
+            raise ValueError(f"its header would have {length:,} bytes")
+        header = parse_header(data[LENGTH_BYTES:begin], len(data) - begin)
+    except ValueError as error:
+        refuse(
+            f"{member} is not a safetensors file ({error})",
+            "tensors as the safetensors library writes them; other kinds of model files are never opened",
+        )
+    if header.has_metadata:
+        refuse(f"{member} holds the unknown key {_METADATA!r}", "tensors and nothing else")
+    for name, record in header.tensors.items():
+        if record.dtype != "F32":
+            refuse(f"{member} holds {one_line(name)} as {record.dtype}", "F32")
+    if wanted is not None:
+        check_shapes(member, {name: record.shape for name, record in header.tensors.items()}, wanted)
+    views = {name: (record.shape, begin + record.data_offsets[0]) for name, record in header.tensors.items()}
+    tensors = {name: np.frombuffer(data, "<f4", math.prod(shape), offset).reshape(shape) for name, (shape, offset) in views.items()}
+    return check_tensors(member, tensors)
+
+
+def check_shapes(member: str, found: Shapes, wanted: Shapes) -> None:
+    """Refuse tensors that are missing, unknown or misshapen.
+
+    Raises:
+        BundleError: naming the first one.
+    """
+    if found == wanted:
+        return
+    name = next(name for name in sorted(found.keys() | wanted.keys()) if found.get(name) != wanted.get(name))
+    refuse(
+        f"{member} holds {one_line(name)} of shape {found[name]}" if name in found else f"{member} lacks {one_line(name)}",
+        f"the shape {wanted[name]}" if name in wanted else "no tensor of that name",
+    )
+
+
+def check_tensors(member: str, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The tensors, if all are float32 and finite.
+
+    Raises:
+        BundleError: naming the first one that is not.
+    """
+    if not tensors:
+        refuse(f"{member} holds no tensor", "the model's weights")
+    for name, tensor in tensors.items():
+        if tensor.dtype != np.float32:
+            refuse(f"{member} holds {one_line(name)} as {tensor.dtype}", "float32")
+        if not np.isfinite(tensor).all():
+            refuse(f"{member} holds {one_line(name)} with NaN or infinity in it", "finite numbers")
+    return dict(tensors)

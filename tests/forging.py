@@ -1,0 +1,76 @@
+"""Saved models changed by somebody who makes all hashes fit again, and what comes of asking them."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bertcnn.saved.bundle import FORMAT
+from bertcnn.saved.engine import ENGINE, ENGINE_SCHEMA_VERSION
+from bertcnn.saved.sealed import MANIFEST, SealedFormat, canonical_json, seal
+
+_ADDRESS_SPACE = 6 << 30  # so that a test that goes wrong does not take the machine along
+_SECONDS = 120
+_ASK = """
+import json, pathlib, re, resource, sys, warnings
+resource.setrlimit(resource.RLIMIT_AS, ({address_space},) * 2)
+warnings.simplefilter("error")
+import bertcnn
+told = {{}}
+try:
+    model = bertcnn.load(sys.argv[1], engine=sys.argv[2], streams=1)
+    answers = model.classify(["my router is dead", "a refund please " * 30, ""])
+    shares = model.explain(["my router is dead"])[0]
+    told = {{"engine": model.engine.name, "confidence": [answer.confidence for answer in answers]}}
+    told["numbers"] = [value for answer in answers for value in answer.probabilities.values()] + [shares.logit, shares.bias, shares.mean]
+except bertcnn.BertCNNError as error:
+    told = {{"kind": type(error).__name__, "error": str(error)}}
+print(json.dumps({{**told, "mb": int(re.search(r"VmHWM:\\s*(\\d+)", pathlib.Path("/proc/self/status").read_text())[1]) // 1024}}))
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of loading a model and asking it: an error in one line, or numbers; and the memory it took at most."""
+
+    error: str
+    kind: str
+    engine: str
+    numbers: list[float]
+    warnings: str
+    mb: int
+
+
+def reseal(folder: Path) -> None:
+    """Make the manifests fit what lies in a model's folder."""
+    members = {name: (folder / name).read_bytes() for name in FORMAT.largest if (folder / name).exists()}
+    bundle_id, manifest = seal(FORMAT, members)
+    (folder / MANIFEST).write_bytes(manifest)
+    place = folder / ENGINE
+    if place.exists():
+        record = json.loads((place / "engine.json").read_bytes())
+        (place / "engine.json").write_bytes(canonical_json({**record, "bundle_id": bundle_id}))
+        parts = {path.name: path.read_bytes() for path in place.iterdir() if path.name != MANIFEST}
+        (place / MANIFEST).write_bytes(seal(SealedFormat("bertcnn engine", ENGINE_SCHEMA_VERSION, ()), parts)[1])
+
+
+def change_json(folder: Path, name: str, change: Callable[[Any], Any]) -> None:
+    """Put what `change` makes of a JSON member in its place, and make the hashes fit."""
+    value = json.loads((folder / name).read_bytes())
+    changed = change(value)
+    (folder / name).write_bytes(canonical_json(value if changed is None else changed))
+    reseal(folder)
+
+
+def ask(folder: Path, engine: str = "auto") -> Outcome:
+    """Load a model in a process of its own, and ask it."""
+    script = _ASK.format(address_space=_ADDRESS_SPACE)
+    finished = subprocess.run([sys.executable, "-c", script, folder, engine], capture_output=True, text=True, timeout=_SECONDS, check=False)
+    assert finished.returncode == 0, finished.stderr[-2000:]
+    told = json.loads(finished.stdout)
+    return Outcome(
+        told.get("error", ""), told.get("kind", ""), told.get("engine", ""), told.get("numbers", []), finished.stderr, told["mb"]
+    )
