@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from bertcnn.data.column_words import (
+    ID_WORDS,
+    LABEL_WORDS,
+    LAST_LABEL_WORDS,
+    NEVER_LABEL_WORDS,
+    NEVER_TEXT_WORDS,
+    TEXT_WORDS,
+    TIME_WORDS,
+    TITLE_WORDS,
+    words_of,
+)
 from bertcnn.data.tables import Chunk, column_position, list_columns
 from bertcnn.errors import ColumnError, one_line
 from bertcnn.wording import count
@@ -16,37 +26,9 @@ _FILLED, _MOSTLY = 0.02, 0.5  # shares of a column that has to be filled to be r
 _LONGEST_NAME = 5  # words; a survey's question has more, and gets the remark too
 
 
-def _list(words: str) -> tuple[str, ...]:
-    return tuple(words.split())
-
-
-# Words of column names, most telling first. A name that is one of them beats a name that contains one.
-_LABEL_WORDS = _list("""
-    label labels category intent class target topic queue team department product issue tag reason type group sentiment kategorie klasse
-    thema abteilung bereich absicht warteschlange categorie etiquette classe theme service equipe motif etiqueta categoria clase tema equipo
-    departamento motivo etichetta argomento reparto rotulo afdeling kategoria etykieta klasa dzial категория метка класс тема отдел kategori
-    etikett avdelning
-""")
-_LAST_LABEL_WORDS = _list("priority severity urgency prioritat prioriteit priorite prioridad priorita prioridade")
-_NEVER_LABEL_WORDS = _list("""
-    channel source via status state language lang country city region zip company customer client user name agent author email mail phone
-    date time created updated received id key uuid url split fold kanal quelle sprache land firma kunde benutzer canal origine langue pays
-    origen idioma pais canale lingua kanaal taal bron kraj jezyk
-""")
 _OF_LABELS = ("name", "id")  # as in label_name
 _ANSWERS = frozenset(("predicted_label", "confidence", "decision", "because"))  # columns of a scored file
 _ADVICE = frozenset(("suggested_label", "finding"))  # of one that the doctor wrote
-_TEXT_WORDS = _list("""
-    text texts message narrative complaint description body content comment utterance sentence review transcript question query feedback
-    details request ticket note remarks nachricht beschreibung inhalt anliegen anfrage kommentar beschwerde mitteilung texte corps contenu
-    commentaire reclamation plainte demande texto mensaje descripcion cuerpo contenido comentario queja consulta testo messaggio
-    descrizione corpo contenuto commento reclamo richiesta mensagem descricao conteudo reclamacao tekst bericht omschrijving inhoud
-    opmerking klacht vraag wiadomosc opis tresc текст сообщение описание обращение жалоба innehall 文本 内容 本文 텍스트
-""")
-_TITLE_WORDS = _list("subject title summary headline betreff titel sujet objet titre asunto titulo oggetto titolo onderwerp assunto temat")
-_NEVER_TEXT_WORDS = _list("id uuid key date time length count score type language lang url link email number code")
-_ID_WORDS = _list("id uuid guid key number nr no ref reference case ticket nummer numero")
-_TIME_WORDS = _list("date time timestamp created received opened datum zeit erstellt fecha hora data heure cree czas дата")
 
 _DATE = re.compile(r"\s*(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}/\d{1,2}/\d{1,2})([T ,]|\s*$)")
 _NUMBER = re.compile(r"\s*+[-+]?[.,\s]*+\d[\d.,\s]*+(e[-+]?\d++)?\s*+%?\s*+", re.IGNORECASE)  # possessive: in linear time
@@ -194,7 +176,7 @@ class _Profile:
         return min((len(words) + words.index(word) for word in self.words if word in words), default=None)
 
     def is_text_name(self) -> bool:
-        return self.rank(_TEXT_WORDS) is not None and self.rank(_NEVER_TEXT_WORDS) is None
+        return self.rank(TEXT_WORDS) is not None and self.rank(NEVER_TEXT_WORDS) is None
 
     def is_free_text(self) -> bool:
         """Whether the cells read like something a person wrote."""
@@ -204,15 +186,15 @@ class _Profile:
 
     def _is_about_something_else(self) -> bool:
         """Whether the name speaks of a channel, a language, a person ..., "label_name" and "label_id" with repeating values apart."""
-        never = [word for word in self.words if word in _NEVER_LABEL_WORDS]
-        of_labels = self.rank(_LABEL_WORDS) is not None and set(never) <= set(_OF_LABELS) and self.variety <= 0.5
+        never = [word for word in self.words if word in NEVER_LABEL_WORDS]
+        of_labels = self.rank(LABEL_WORDS) is not None and set(never) <= set(_OF_LABELS) and self.variety <= 0.5
         return bool(never) and not of_labels
 
     def may_be_label(self) -> bool:
         """Whether the cells repeat as labels do; a telling name asks for less."""
         if not self.cells or self.dates > 0.5 or self.links > 0.5 or self.length > 80 or self._is_about_something_else():
             return False
-        if self.rank(_LABEL_WORDS + _LAST_LABEL_WORDS) is not None:
+        if self.rank(LABEL_WORDS + LAST_LABEL_WORDS) is not None:
             return self.variety <= 0.5 or self.cells <= 50
         if self.distinct < 2 or self.filled < _FILLED:
             return False
@@ -249,7 +231,7 @@ def _profile(name: str, place: int, cells: list[str]) -> _Profile:
     return _Profile(
         name=name,
         place=place,
-        words=_words(name),
+        words=words_of(name),
         cells=len(filled),
         filled=len(filled) / (len(cells) or 1),
         length=sum(map(len, filled)) / number,
@@ -259,18 +241,6 @@ def _profile(name: str, place: int, cells: list[str]) -> _Profile:
         dates=sum(_DATE.match(cell) is not None for cell in filled) / number,
         links=sum(cell.startswith(("http://", "https://", "www.")) and " " not in cell for cell in filled) / number,
     )
-
-
-def _words(name: str) -> tuple[str, ...]:
-    """The words of a column name, in lower case, without accents.
-
-    Example:
-        >>> _words("TicketID"), _words("Sub-product"), _words("Catégorie")
-        (('ticket', 'id'), ('sub', 'product'), ('categorie',))
-    """
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
-    plain = "".join(char for char in unicodedata.normalize("NFKD", spaced) if not unicodedata.combining(char))
-    return tuple(unicodedata.normalize("NFKC", word) for word in re.findall(r"[^\W_]+", plain.casefold()))
 
 
 def _choose_text(
@@ -300,16 +270,16 @@ def _choose_text(
 
 def _text_order(profile: _Profile) -> tuple[bool, bool, float, int]:
     """Free text first, then telling names, then the longest; of cells that are no free text, the most telling name."""
-    rank = profile.rank(_TEXT_WORDS)
+    rank = profile.rank(TEXT_WORDS)
     return profile.is_free_text(), rank is not None, profile.length if profile.is_free_text() else -(rank or 0), -profile.place
 
 
 def _may_be_text(profile: _Profile) -> bool:
     if profile.is_text_name():
         return profile.dates <= 0.5
-    never_a_text = profile.rank(_LABEL_WORDS) is not None and profile.variety <= 0.5
-    is_title = profile.rank(_TITLE_WORDS) is not None and profile.variety > 0.2
-    return (is_title or profile.is_free_text()) and profile.rank(_NEVER_TEXT_WORDS) is None and not never_a_text
+    never_a_text = profile.rank(LABEL_WORDS) is not None and profile.variety <= 0.5
+    is_title = profile.rank(TITLE_WORDS) is not None and profile.variety > 0.2
+    return (is_title or profile.is_free_text()) and profile.rank(NEVER_TEXT_WORDS) is None and not never_a_text
 
 
 def _text_reason(best: _Profile, candidates: list[_Profile]) -> str:
@@ -352,10 +322,10 @@ def _choose_label(profiles: list[_Profile], columns: tuple[str, ...]) -> tuple[s
 
 def _label_order(profile: _Profile) -> tuple[int, float]:
     """Telling names in their order, then names that tell nothing, the last column first, then priorities, then what is mostly blank."""
-    rank = profile.rank(_LABEL_WORDS)
+    rank = profile.rank(LABEL_WORDS)
     if rank is not None:
         return 0, rank
-    last = profile.rank(_LAST_LABEL_WORDS)
+    last = profile.rank(LAST_LABEL_WORDS)
     if last is not None:
         return 2, last
     return (1 if profile.filled >= _MOSTLY else 3), -profile.place
@@ -365,12 +335,12 @@ def _with_id_and_time(profiles: list[_Profile], text: tuple[str, ...], label: st
     """The choice, with the columns that identify and date a row, if any do."""
     rest = [profile for profile in profiles if profile.name not in text and profile.name != label and profile.cells]
     identifier = next(
-        (one for one in rest if one.filled == 1 and one.variety == 1 and one.spaces == 0 and one.rank(_ID_WORDS) is not None), None
+        (one for one in rest if one.filled == 1 and one.variety == 1 and one.spaces == 0 and one.rank(ID_WORDS) is not None), None
     )
     time = next((one for one in rest if one is not identifier and one.dates > 0.9), None)
     if identifier is not None:
         reasons["id"] = f"{identifier.name!r} (by its name; every value is different)"
     if time is not None:
-        why = "its values are dates" if time.rank(_TIME_WORDS) is None else "by its name; its values are dates"
+        why = "its values are dates" if time.rank(TIME_WORDS) is None else "by its name; its values are dates"
         reasons["time"] = f"{time.name!r} ({why})"
     return ColumnChoice(text, label, identifier.name if identifier else None, time.name if time else None, reasons)
