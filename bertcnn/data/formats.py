@@ -12,7 +12,8 @@ from bertcnn.errors import TableError
 
 Format = Literal["csv", "tsv", "jsonl", "parquet", "xlsx"]
 
-KNOWN_EXTENSIONS = ".csv, .tsv, .jsonl, .ndjson (each also with .gz), .parquet or .xlsx"
+KNOWN_EXTENSIONS = ".csv, .tsv, .jsonl, .ndjson, .json (each also with .gz), .parquet or .xlsx"
+OUTPUT_EXTENSIONS = ".csv, .tsv, .jsonl, .ndjson (each also with .gz), .parquet or .xlsx"
 HEAD_BYTES = 64
 
 _FORMATS: dict[str, Format] = {
@@ -21,6 +22,7 @@ _FORMATS: dict[str, Format] = {
     ".tab": "tsv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".json": "jsonl",
     ".parquet": "parquet",
     ".xlsx": "xlsx",
 }
@@ -75,6 +77,16 @@ def kind_of(path: Path) -> FileKind | None:
     return FileKind(format_name, gzipped)
 
 
+def output_kind(path: Path) -> FileKind | None:
+    """The format to write that the extension of `path` names: those of `kind_of` but .json, as which other programs expect one value."""
+    return None if is_json(path) else kind_of(path)
+
+
+def is_json(path: Path) -> bool:
+    """Whether the extension promises JSON as a whole, not a line at a time."""
+    return path.name.lower().removesuffix(".gz").endswith(".json")
+
+
 def seems_to_be(head: bytes) -> str | None:
     """What the first bytes of a file give it away as, in words, or None when they look like no binary format we know."""
     return next((words for signature, words in _SIGNATURES if head.startswith(signature)), None)
@@ -110,7 +122,7 @@ def check_input(path: Path) -> FileKind:
             head = stream.read(HEAD_BYTES)
     except OSError as error:
         raise _closed(path, error) from None
-    if not head:
+    if not head and (kind.format != "jsonl" or is_json(path)):  # JSON Lines have no header: no byte is no row
         raise TableError(f"{str(path)!r} is empty", expected="a header and at least 1 row", fix="export the table again")
     _check_head(path, kind, seems_to_be(head))
     return kind

@@ -5,6 +5,7 @@ CSV, TSV, JSONL, Parquet and Excel files become rows of text cells.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +14,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from bertcnn.data.cells import name_columns
+from bertcnn.data.column_names import find_name
 from bertcnn.data.formats import Format, check_input
 from bertcnn.data.sources import MAX_CELL_CHARACTERS, RowSource, open_source
 from bertcnn.data.writing import TableWriter, check_output, clean_leftovers, explained
 from bertcnn.disk.files import companion
 from bertcnn.errors import ColumnError, OutputError, TableError, one_line
 from bertcnn.progress import Progress, Silent
+from bertcnn.wording import count
 
 __all__ = [
     "MAX_CELL_CHARACTERS",
@@ -36,6 +40,8 @@ __all__ = [
 _CHUNK_CHARACTERS = 16 * 1024**2  # a chunk ends early when its cells hold this much text
 _CELL_CHARACTERS = 8  # that a cell weighs even if it is empty
 _CONTENT_CHARACTERS = 200
+_AROUND = 8  # characters that a name in a repeated header may have around it: spaces, quotes, a byte order mark
+_MADE_UP = re.compile(r"column_\d+")
 _REJECT_COLUMNS = ("line", "reason", "content_start")
 
 
@@ -49,13 +55,14 @@ def closest_name(name: str, columns: tuple[str, ...]) -> str | None:
 
 
 def column_position(name: str, columns: tuple[str, ...]) -> int:
-    """Where column `name` is.
+    """Where column `name` is; case, spaces around it, "_" and "-" make no difference where no column has the very name.
 
     Raises:
         ColumnError: if there is none; it lists the columns found and suggests the closest.
     """
-    if name in columns:
-        return columns.index(name)
+    found = find_name(name, columns)
+    if found is not None:
+        return columns.index(found)
     close = closest_name(name, columns)
     raise ColumnError(
         f"there is no column {name!r}",
@@ -100,7 +107,7 @@ class Table(Chunk):
 
     Attributes:
         path: the file it came from.
-        rejected: how many rows of the file could not be read.
+        rejected: how many rows of the file could not be read, and how many repeat the header.
         remark: which part of the file is not read, such as other sheets of a workbook; mostly empty.
     """
 
@@ -119,6 +126,7 @@ class TableReader:
         delimiter: of a CSV or TSV file, empty if it has one column; None of others.
         accepted: rows read so far.
         rejected: rows refused so far.
+        repeated_headers: of these, rows that are the header once more, as in exports joined end to end.
         remark: which part of the file is not read, such as other sheets of a workbook; mostly empty.
         total_bytes: size of the file.
     """
@@ -134,10 +142,12 @@ class TableReader:
         self.total_bytes = path.stat().st_size
         self.accepted = 0
         self.rejected = 0
+        self.repeated_headers = 0
         self.first_reason = ""  # of the first rejected row
         self._rejects_path = rejects
         self._rejects: TableWriter | None = None
         self._rows = source.rows(self._reject)
+        self._telling = next((place for place, name in enumerate(self.columns) if not _MADE_UP.fullmatch(name)), 0)
         self._read_to_its_end = False
         self._peeked: deque[tuple[int, tuple[str, ...]]] = deque()
 
@@ -193,7 +203,12 @@ class TableReader:
                 expected="at least 1 row below the header",
                 fix="export the table again",
             )
-        return Table(self.columns, rows, line_numbers, self._path, self.rejected, self.remark)
+        return Table(self.columns, rows, line_numbers, self._path, self.rejected, self._remark_of_all())
+
+    def _remark_of_all(self) -> str:
+        """What is told of a table that was read to its end."""
+        repeated = f"{count(self.repeated_headers, 'row')} repeating the header left out" if self.repeated_headers else ""
+        return "; ".join(filter(None, (self.remark, repeated)))
 
     def peek(self, rows: int = 1000) -> Chunk:
         """The next `rows` rows at most (fewer where cells are long), which `chunks` gives again: to guess columns from."""
@@ -210,10 +225,20 @@ class TableReader:
         yield from self._read()
 
     def _read(self) -> Iterator[tuple[int, tuple[str, ...]]]:
+        place, name = self._telling, self.columns[self._telling] if self.columns else ""
+        longest = len(name) + _AROUND if name else -1
         for row in self._rows:
+            if row[1] and len(row[1][place]) <= longest and name in row[1][place] and self._is_header(row[1]):
+                self.repeated_headers += 1
+                self._reject(row[0], "the header once more", ", ".join(row[1]))
+                continue
             self.accepted += 1
             yield row
         self._read_to_its_end = True
+
+    def _is_header(self, cells: Sequence[str]) -> bool:
+        """Whether a row has the names of the columns as its cells, with the marks that files joined end to end have there."""
+        return name_columns(cell.strip('\ufeff" ') for cell in cells) == self.columns
 
     def _reject(self, line: int, reason: str, content: str) -> None:
         self.rejected += 1
@@ -254,6 +279,7 @@ def open_table(
     encoding: str | None = None,
     quote: str | None = None,
     rejects: str | Path | None = None,
+    known: Sequence[str] | None = None,
 ) -> TableReader:
     r"""Open a table for reading, in constant memory.
 
@@ -262,19 +288,25 @@ def open_table(
     written to `rejects`; accepted + rejected = rows in the file. A CSV row with fewer cells than the header is rejected, since a row that
     was cut off looks the same as one whose last cells were left out; cells beyond the header's are dropped if all are empty.
 
-    Objects in objects of JSONL, and the fields of Parquet's structures, are columns of their own, named "ticket.body"; lists are JSON, and
-    so are objects of JSONL that have more than 1,000 different keys at one place, such as dates.
+    The header is the first line that is not blank, unless a title, a date and the like stand above it; `remark` then says so, and lines
+    keep their numbers. A row that is the header once more is rejected. JSON may be an object a line, a list of objects, or an object with
+    one such list, as {"data": [...]}. What is no table, such as a web page or an error message under the name of one, is refused.
+
+    Objects in objects of JSON, and the fields of Parquet's structures, are columns of their own, named "ticket.body"; lists are JSON, and
+    so are objects of JSON that have more than 1,000 different keys at one place, such as dates.
 
     Of an Excel file the first sheet is read that is neither hidden nor empty, decompressed as a whole by the library that reads it; a
-    Parquet file needs memory for one row group. JSONL files are read twice, first for their keys.
+    Parquet file needs memory for one row group. JSON files are read twice, first for their keys.
 
     Args:
-        path: .csv, .tsv, .jsonl or .ndjson (each also with .gz), .parquet or .xlsx.
+        path: .csv, .tsv, .jsonl, .ndjson or .json (each also with .gz), .parquet or .xlsx.
         delimiter: what separates cells; found out if not given.
         encoding: any text encoding that Python knows; found out if not given.
         quote: what encloses cells, "" for nothing; found out if not given.
         rejects: a .csv file for rows that cannot be read, with columns line, reason, content_start; made only if there are any, and
             complete when the reader is closed. An earlier one is replaced, or removed when the whole table was read.
+        known: columns that the table should have: a line near the start that has them all is the header. None if that is not known; then
+            JSON without any object is refused, since its columns cannot be told.
 
     Raises:
         OutputError: the place for `rejects` cannot be written, or holds another file.
@@ -293,7 +325,7 @@ def open_table(
     kind = check_input(path)
     if rejects is not None:
         _check_rejects(Path(rejects))
-    source = open_source(path, kind, delimiter, encoding, quote)
+    source = open_source(path, kind, delimiter, encoding, quote, known)
     return TableReader(path, source, kind.format, None if rejects is None else Path(rejects))
 
 
@@ -346,11 +378,12 @@ def read_table(
     encoding: str | None = None,
     quote: str | None = None,
     rejects: str | Path | None = None,
+    known: Sequence[str] | None = None,
 ) -> Table:
     """A whole table in memory, with at least one row; for the arguments see `open_table`.
 
     Raises:
         TableError: as `open_table`, and if the file has a header only, or if every row was rejected.
     """
-    with open_table(path, delimiter=delimiter, encoding=encoding, quote=quote, rejects=rejects) as reader:
+    with open_table(path, delimiter=delimiter, encoding=encoding, quote=quote, rejects=rejects, known=known) as reader:
         return reader.whole()

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from bertcnn.data.cells import well_formed
-from bertcnn.data.formats import KNOWN_EXTENSIONS, kind_of
+from bertcnn.data.formats import OUTPUT_EXTENSIONS, output_kind
 from bertcnn.data.sinks import Sink, open_sink
 from bertcnn.disk.files import DISK_FULL, NAME_CHARACTERS, check_outside_models, check_regular, give_name, sync_folder, try_lock
 from bertcnn.errors import OutputError
@@ -54,10 +54,10 @@ def check_output(path: str | Path, overwrite: bool = False) -> None:
         OutputError: if the extension is unknown, the folder is missing or cannot be written, or something is in the way.
     """
     path = Path(path)
-    if kind_of(path) is None:
+    if output_kind(path) is None:
         raise OutputError(
             f"the output {str(path)!r} has the extension {''.join(path.suffixes[-2:]) or '(none)'}",
-            expected=KNOWN_EXTENSIONS,
+            expected=OUTPUT_EXTENSIONS,
             fix="choose a name with one of these",
         )
     try:
@@ -127,9 +127,9 @@ class TableWriter:
         self.rows_written = 0
 
     def __enter__(self) -> Self:
-        kind = kind_of(self._path)
+        kind = output_kind(self._path)
         if kind is None:  # a link with a good name to a file with another
-            raise OutputError(f"the output links to {str(self._path)!r}", expected=KNOWN_EXTENSIONS, fix="name that file itself")
+            raise OutputError(f"the output links to {str(self._path)!r}", expected=OUTPUT_EXTENSIONS, fix="name that file itself")
         clean_leftovers(self._path)
         with explained(self._path):
             self._file = _AtomicFile(self._path)

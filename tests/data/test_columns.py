@@ -143,9 +143,9 @@ def test_a_column_that_is_mostly_blank_can_be_the_label_but_comes_last():
 def test_a_named_column_that_is_missing_is_told_with_the_closest():
     sample = table(*FILES[3][:1], *FILES[3][1])
     with pytest.raises(
-        ColumnError, match=r"no column 'Body'; expected one of .* 'subject', 'body', 'queue', 'priority'.*did you mean 'body'"
+        ColumnError, match=r"no column 'Bodies'; expected one of .* 'subject', 'body', 'queue', 'priority'.*did you mean 'body'"
     ):
-        guess_columns(sample, text="Body")
+        guess_columns(sample, text="Bodies")
     with pytest.raises(ColumnError, match="no column 'labels'"):
         guess_columns(sample, label="labels")
     with pytest.raises(ColumnError, match="column 'body' is named as text and as label"):
