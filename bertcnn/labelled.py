@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bertcnn.data.columns import ColumnChoice, guess_columns, join_texts
+from bertcnn.data.column_names import find_name
+from bertcnn.data.columns import ColumnChoice, as_in_training, guess_columns, join_texts
 from bertcnn.data.label_names import look_alikes
 from bertcnn.data.label_sets import AUTO, LISTS, LabelSet, choose_separator, names_in
 from bertcnn.data.labels import check_labels
@@ -156,8 +157,8 @@ def evaluate_csv(
     Args:
         model: a saved model's folder, or a loaded one.
         data: a labelled file, as for training.
-        text: the text column or columns; by default those of the training file, else a guess.
-        label: the label column; by default that of the training file, else a guess.
+        text: the text column or columns; by default those of the training file, a guess if the model knows of none.
+        label: the label column; by default that of the training file, a guess if the model knows of none.
         engine: computes the answers of a saved model; see `bertcnn.load`.
         report: a folder, or a file that ends in .html, for a report with examples from the file: for the user's own eyes.
         overwrite: replace an existing report.
@@ -179,10 +180,10 @@ def evaluate_csv(
     table = _read(data, None, progress)
     predictor = loaded(model, engine=engine)
     config, remembered = predictor.bundle.config, {}
-    if text is None and config.text_columns and set(config.text_columns) <= set(table.columns):
-        text, remembered["text"] = config.text_columns, f"{list_columns(config.text_columns)} (as in training)"
-    if label is None and config.label_column in table.columns:
-        label, remembered["label"] = config.label_column, f"{config.label_column!r} (as in training)"
+    if text is None and config.text_columns:
+        text, remembered["text"] = as_in_training(config.text_columns, table.columns, "--text")
+    if label is None and config.label_column is not None:
+        (label,), remembered["label"] = as_in_training((config.label_column,), table.columns, "--label")
     choice = guess_columns(table, text=text, label=label)
     _explain(choice.reasons | remembered, progress)
     contents, sets = _texts(table, choice.text), [names_in(cell, config.label_separator) for cell in _label_cells(table, choice)]
@@ -306,7 +307,7 @@ def _read(data: str | Path, out: Path | None, progress: Progress) -> Table:
 def _check_columns(table: Table, columns: Sequence[str], file: str) -> None:
     """Refuse a table that lacks one of these."""
     for column in columns:
-        if column not in table.columns:
+        if find_name(column, table.columns) is None:
             raise ColumnError(
                 f"no column {column!r} in {file}",
                 expected=f"the columns of the training file; found are {list_columns(table.columns)}",

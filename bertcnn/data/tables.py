@@ -156,6 +156,11 @@ class TableReader:
         """How many of `total_bytes` have been read, for showing progress."""
         return min(self._source.position(), self.total_bytes)
 
+    @property
+    def is_mostly_rejected(self) -> bool:
+        """Whether more of the rows so far were refused than read; the header once more does not count."""
+        return self.rejected - self.repeated_headers > self.accepted
+
     def chunks(self, rows: int = 4096) -> Iterator[Chunk]:
         """The rest of the table, at most `rows` rows at a time (fewer where cells are long)."""
         while True:

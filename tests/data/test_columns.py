@@ -213,7 +213,11 @@ def test_the_only_column_and_the_columns_of_training_are_the_text():
     sample = table(*FILES[3][:1], *FILES[3][1])
     choice = guess_text_columns(sample, trained_on=("subject", "body"))
     assert (choice.text, choice.reasons["text"]) == (("subject", "body"), "'subject', 'body' (as in training)")
-    assert guess_text_columns(sample, trained_on=("nachricht",)).text == ("body",)
+    assert guess_text_columns(sample, trained_on=("Subject", "BODY ")).text == ("subject", "body")
+    with pytest.raises(ColumnError, match=r"no column 'nachricht', which the model was trained on; columns found: 'subject'.* --text NAME"):
+        guess_text_columns(sample, trained_on=("nachricht",))
+    with pytest.raises(ColumnError, match=r"no column 'text', .* columns found: 'x'; .* add --text 'x'"):
+        guess_text_columns(Chunk(("x",), [("1",)], [2]), trained_on=("text",))
 
 
 def test_a_header_alone_is_guessed_by_its_names():
