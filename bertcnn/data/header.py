@@ -24,8 +24,9 @@ _LONGEST_NAME, _MOST_WORDS = 60, 8  # characters and words of a column's name
 _FITTING = 0.7  # share of rows below a header that have no more cells than it
 _BROKEN = "?"  # in place of a line whose quoting is broken
 _TEXTS = frozenset(TEXT_WORDS + TITLE_WORDS)
-_OTHERS = frozenset(LABEL_WORDS + LAST_LABEL_WORDS + ID_WORDS + TIME_WORDS)
+_OTHERS = frozenset(LABEL_WORDS + LAST_LABEL_WORDS + ID_WORDS + TIME_WORDS) - {"no"}  # which is an answer, too
 _VALUE = re.compile(r"[\W\d_]*\d[\W\d_]*|.*\b\d{4}-\d\d-\d\d\b.*|.*\b\d{1,2}:\d\d\b.*|\S+@\S+\.\S+|https?://.*", re.DOTALL)  # and no name
+_HAS_TEXT = re.compile(r"\w")
 _SENTENCE_END = re.compile(r"[.!?。！？]\s*\Z")
 
 
@@ -71,7 +72,7 @@ def find_start(text: str, is_tsv: bool, delimiter: str | None, quote: str | None
             share = (_share(rows[place + 1 :], lambda row, width=width: len(row) == width) + 1e-3) * (1 - 1 / (width + 1))  # type: ignore[misc]
             if share > best_share:
                 above, best_share = ends[place - 1], share
-                skipped = [line for line in lines[:above] if line.strip() and not spreadsheet_delimiter(line)]
+                skipped = [line for line in lines[:above] if _HAS_TEXT.search(line) and not spreadsheet_delimiter(line)]
                 below = text.replace("\r\n", "\n").split("\n", above)[above]
                 dialect = sniff(below, is_tsv, delimiter or (one or None), quote)
                 best = TextStart(dialect, above, skipped_remark(skipped) if skipped else "")
@@ -120,7 +121,8 @@ def header_place(rows: Sequence[Sequence[str]], known: Sequence[str] = ()) -> in
     widest = extent(rows[start])  # of the rows above
     for place, row in enumerate(rows[start + 1 : _DEEPEST + 1], start + 1):
         if _are_names(row):
-            if _names_itself(row):
+            looks_alike = extent(row) == extent(rows[start]) and _are_names(rows[start])
+            if not looks_alike and _names_itself(row) and not _recurs(row, [*rows[start:place], *rows[place + 1 :]]):
                 return place
             if not alone and extent(row) > widest and _stands_above_other_cells(row, rows[place + 1 :], widest):
                 return place
@@ -176,6 +178,11 @@ def _names_itself(row: Sequence[str]) -> bool:
     """Whether a row has a name of a text and one of something else, as no row of data has."""
     names = ["".join(words_of(cell)) for cell in row]
     return sum(name in _TEXTS | _OTHERS for name in names) >= 2 and not _TEXTS.isdisjoint(names) and 2 * len(names) >= extent(row)
+
+
+def _recurs(row: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
+    """Whether a cell stands in its column once more, as a value does, but for the row as a whole."""
+    return any(cell and cell == value for other in others if list(other) != list(row) for cell, value in zip(row, other, strict=False))
 
 
 def _are_names(row: Sequence[str]) -> bool:

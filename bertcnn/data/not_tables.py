@@ -13,6 +13,7 @@ from bertcnn.errors import TableError, one_line
 
 _LOOKED_AT = 16 * 1024  # characters
 _MOST_LINES = 5  # of an error message that is a whole file
+_LONGEST_MESSAGE = 300  # characters that are compared
 _POINTER = "fetch the data itself, for example with `{}`"
 _EXPORT = "export or download the table again, and look into the file first"
 
@@ -22,11 +23,11 @@ _BEGINNINGS: tuple[tuple[str, str, str], ...] = (
     (r"(\S*/)?annex/objects/\S+", "a pointer of git-annex, not the data", _POINTER.format("git annex get")),
     (r"(- )?(outs|md5):.*\n(?s:.*)\b(md5|size|path): ", "a pointer of DVC, not the data", _POINTER.format("dvc pull")),
     (
-        r"(<\?xml[^>]*>\s*|<!--(?s:.*?)-->\s*)*<(!doctype html|html|head|body|script|meta|center|title|table|div|p|h1)\b",
+        r"(?:(?><\?xml[^>]*>|<!--(?s:.*?)-->)\s*+)*+<(!doctype html|html|head|body|script|meta|center|title|table|div|p|h1)\b",
         "a web page (HTML)",
         _EXPORT,
     ),
-    (r"(<\?xml[^>]*>\s*)?<Error>\s*<Code>\w+</Code>", "an error message of a file store (XML)", _EXPORT),
+    (r"(<\?xml[^>]*>\s*)?<Error( [^<>]*)?>\s*<Code>\w+</Code>", "an error message of a file store (XML)", _EXPORT),
     (r"<\?xml(?s:.{0,2000})schemas-microsoft-com:office:spreadsheet", "a spreadsheet in XML", "save it as .xlsx or .csv"),
     (
         r"<\?xml\b|<!DOCTYPE\b|<(\w+:)?\w+( [^<>]*)?>(\s*<(?s:.*)|[^<,;\t\n]*)</(\w+:)?\w+>",
@@ -39,7 +40,7 @@ _BEGINNINGS: tuple[tuple[str, str, str], ...] = (
     (r"Exception in thread |[\w.$]+(Exception|Error)\b.*\n\s+at [\w.$]+\(", "an error message of a Java program", _EXPORT),
     (r"(<br />\s*)?(<b>)?(PHP )?(Fatal error|Parse error|Warning|Notice)(</b>)?: .* in .* on line ", "an error message of PHP", _EXPORT),
     (
-        r"(--.*\n|/\*.*\n|\s*\n|#.*\n)*(SET (SQL_|NAMES|statement_timeout|FOREIGN)|PRAGMA foreign_keys|BEGIN TRANSACTION;"
+        r"(--.*\n|/\*.*\n|[ \t\r]*\n|#.*\n)*+(SET (SQL_|NAMES|statement_timeout|FOREIGN)|PRAGMA foreign_keys|BEGIN TRANSACTION;"
         r"|(CREATE|DROP|LOCK) (TABLE|DATABASE|SCHEMA|SEQUENCE)\b|INSERT INTO\s|/\*!\d{5})|-- (MySQL|MariaDB) dump",
         "a dump of a database (SQL)",
         "export the table as .csv",
@@ -109,7 +110,7 @@ def recognized(text: str) -> tuple[str, str] | None:
         if pattern.match(start):
             return kind, fix
     lines = [line.strip() for line in start.splitlines() if line.strip()]
-    if lines and len(lines) <= _MOST_LINES and len(text) < _LOOKED_AT and _MESSAGE.fullmatch(lines[0]):
+    if lines and len(lines) <= _MOST_LINES and len(text) < _LOOKED_AT and _MESSAGE.fullmatch(lines[0][:_LONGEST_MESSAGE]):
         return f"an error message ({one_line(lines[0], 60)})", _EXPORT
     if _is_mail(start):
         return "a mail", "export the mails as .csv, one a row"
@@ -145,7 +146,7 @@ def json_error(found: Mapping[str, Any], known: Sequence[str] = ()) -> str | Non
     failed = any(isinstance(plain.get(key), str | dict | list) and plain[key] for key in _ERROR_KEYS) or plain.get("error") is True
     failed = failed or (plain.get("success", plain.get("ok", True)) in (False, "false") and only_told)
     failed = failed or (re.fullmatch("[45][0-9][0-9]|error|fail|failed|failure", str(status), re.IGNORECASE) is not None and only_told)
-    if failed or (told and _MESSAGE.fullmatch(told.strip())):
+    if failed or (told and _MESSAGE.fullmatch(told.strip()[:_LONGEST_MESSAGE])):
         return f"an error message (JSON: {one_line(told, 60)})" if told else "an error message (JSON)"
     return None
 

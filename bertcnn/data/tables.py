@@ -16,6 +16,7 @@ from typing import Self
 
 from bertcnn.data.cells import name_columns
 from bertcnn.data.column_names import find_name
+from bertcnn.data.column_words import TEXT_WORDS, words_of
 from bertcnn.data.formats import Format, check_input
 from bertcnn.data.sources import MAX_CELL_CHARACTERS, RowSource, open_source
 from bertcnn.data.writing import TableWriter, check_output, clean_leftovers, explained
@@ -242,7 +243,12 @@ class TableReader:
         self._read_to_its_end = True
 
     def _is_header(self, cells: Sequence[str]) -> bool:
-        """Whether a row has the names of the columns as its cells, with the marks that files joined end to end have there."""
+        """Whether a row has the names of the columns as its cells, with the marks that files joined end to end have there.
+
+        In a table of one column the name has to be that of a text: else a first message may have been taken for the header.
+        """
+        if len(cells) == 1 and "".join(words_of(self.columns[0])) not in TEXT_WORDS:
+            return False
         return name_columns(cell.strip('\ufeff" ') for cell in cells) == self.columns
 
     def _reject(self, line: int, reason: str, content: str) -> None:
