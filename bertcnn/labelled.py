@@ -177,9 +177,9 @@ def evaluate_csv(
 
         folder = None if isinstance(model, Predictor) else Path(model)
         page = report_path(report, model=folder, data=Path(data), overwrite=overwrite)
-    table = _read(data, None, progress)
     predictor = loaded(model, engine=engine)
     config, remembered = predictor.bundle.config, {}
+    table = _read(data, None, progress, known=[*config.text_columns, *filter(None, [config.label_column])] if text is label is None else ())
     if text is None and config.text_columns:
         text, remembered["text"] = as_in_training(config.text_columns, table.columns, "--text")
     if label is None and config.label_column is not None:
@@ -289,13 +289,13 @@ def labelled_rows(
     return [(content, name) for content, name in rows if not is_blank(content) and not is_blank(name)]
 
 
-def _read(data: str | Path, out: Path | None, progress: Progress) -> Table:
+def _read(data: str | Path, out: Path | None, progress: Progress, known: Sequence[str] = ()) -> Table:
     """A labelled file; rows that cannot be read are told of, and go beside the model where there is one."""
     rejects = None if out is None else rejects_of(out)
-    table = read_table(data, rejects=rejects if rejects is not None and rejects.parent.is_dir() else None)
+    table = read_table(data, rejects=rejects if rejects is not None and rejects.parent.is_dir() else None, known=known or None)
     if table.rejected and rejects is not None and not rejects.exists():  # for want of a folder
         rejects.parent.mkdir(parents=True, exist_ok=True)
-        table = read_table(data, rejects=rejects)
+        table = read_table(data, rejects=rejects, known=known or None)
     if table.remark:
         progress.note(table.remark)
     if table.rejected:

@@ -36,7 +36,7 @@ _BEGINNINGS: tuple[tuple[str, str, str], ...] = (
     ),
     (r"<<<<<<< ", "a file with a merge conflict of Git", "resolve the conflict"),
     (r"HTTP/\d(\.\d)? \d{3}\b", "an answer of a web server with its head lines", _EXPORT),
-    (r"(.*\n){0,5}Traceback \(most recent call last\):", "an error message of a Python program", _EXPORT),
+    (r"Traceback \(most recent call last\):", "an error message of a Python program", _EXPORT),
     (r"Exception in thread |[\w.$]+(Exception|Error)\b.*\n\s+at [\w.$]+\(", "an error message of a Java program", _EXPORT),
     (r"(<br />\s*)?(<b>)?(PHP )?(Fatal error|Parse error|Warning|Notice)(</b>)?: .* in .* on line ", "an error message of PHP", _EXPORT),
     (

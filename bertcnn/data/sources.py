@@ -26,6 +26,7 @@ from bertcnn.errors import TableError, one_line
 __all__ = ["MAX_CELL_CHARACTERS", "Reject", "Row", "RowSource", "open_source"]
 
 _BATCH_ROWS = 1024
+_LOOKED_AT = 64 * 1024  # bytes that tell whether a text is a table at all
 _MOST_NAMELESS = 100  # columns of a sheet right of the last one with a name; with more, somebody has touched a cell far away
 _QUOTED = re.compile('"[^"]*"')
 _LONE_RETURN = re.compile("\r(?!\n)")  # ends lines in files from old Macintoshes, and in what Excel calls "CSV (Macintosh)"
@@ -77,7 +78,7 @@ class _DelimitedSource:
         blocks = sample_bytes(path, kind.gzipped)
         encoding = find_encoding(path, kind, blocks, encoding)
         sample, newline = _decoded_start(blocks[0], encoding)
-        check_is_table(path, sample)
+        check_is_table(path, codecs.getincrementaldecoder(encoding)("replace").decode(blocks[0][:_LOOKED_AT]))
         start = find_start(sample, kind.format == "tsv", delimiter, quote, known)
         dialect, self.remark = start.dialect, start.remark
         self.encoding: str | None = encoding
