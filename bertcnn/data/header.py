@@ -92,7 +92,8 @@ def _fits(lines: Sequence[str], dialect: Dialect) -> bool:
 def _first_rows(lines: Iterable[str], dialect: Dialect) -> tuple[list[tuple[str, ...]], list[int]]:
     """The first rows that are not blank, of any width, and how many lines have been read behind each."""
     reader = RowReader(lines, dialect, lambda *_: None)
-    rows, ends = [], []
+    rows: list[tuple[str, ...]] = []
+    ends: list[int] = []
     while len(rows) < ROWS_SEEN:
         try:
             row = reader.header()

@@ -175,7 +175,8 @@ class _Scanner:
         yield from self._take(self._rest)
 
     def _end_of_string(self, block: str, position: int) -> int:
-        end = _REST_OF_STRING.match(block, position).end()  # type: ignore[union-attr] - it matches nothing, too
+        rest = _REST_OF_STRING.match(block, position)
+        end = position if rest is None else rest.end()
         if end < len(block) and block[end] == "\\":  # the last character, whose meaning the next block tells
             self._rest = "\\"
             return len(block)
