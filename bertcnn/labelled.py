@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bertcnn.data.columns import ColumnChoice, guess_columns, join_texts
+from bertcnn.data.column_names import find_name
+from bertcnn.data.columns import ColumnChoice, as_in_training, guess_columns, join_texts
 from bertcnn.data.label_cells import known_sets, read_label_column
 from bertcnn.data.label_names import look_alikes
 from bertcnn.data.label_sets import AUTO, LabelSet
@@ -163,8 +164,8 @@ def evaluate_csv(
     Args:
         model: a saved model's folder, or a loaded one.
         data: a labelled file, as for training.
-        text: the text column or columns; by default those of the training file, else a guess.
-        label: the label column; by default that of the training file, else a guess.
+        text: the text column or columns; by default those of the training file, a guess if the model knows of none.
+        label: the label column; by default that of the training file, a guess if the model knows of none.
         engine: computes the answers of a saved model; see `bertcnn.load`.
         report: a folder, or a file that ends in .html, for a report with examples from the file: for the user's own eyes.
         overwrite: replace an existing report.
@@ -183,15 +184,16 @@ def evaluate_csv(
 
         folder = None if isinstance(model, Predictor) else Path(model)
         page = report_path(report, model=folder, data=Path(data), overwrite=overwrite)
-    table = _read(data, None, progress)
     predictor = loaded(model, engine=engine)
     config, remembered = predictor.bundle.config, {}
-    if text is None and config.text_columns and set(config.text_columns) <= set(table.columns):
-        text, remembered["text"] = config.text_columns, f"{list_columns(config.text_columns)} (as in training)"
-    if label is None and config.label_column in table.columns:
-        label, remembered["label"] = config.label_column, f"{config.label_column!r} (as in training)"
+    known = [*config.text_columns, *filter(None, [config.label_column])] if text is label is None else []
+    table = _read(data, None, progress, known=known)
+    if text is None and config.text_columns:
+        text, remembered["text"] = as_in_training(config.text_columns, table.columns, "--text")
+    if label is None and config.label_column is not None:
+        (label,), remembered["label"] = as_in_training((config.label_column,), table.columns, "--label")
     choice = guess_columns(table, text=text, label=label)
-    table = _complete(table, choice.text, None, progress)
+    table = _complete(table, choice.text, None, progress, known)
     _explain(choice.reasons | remembered, progress)
     contents, cells = _texts(table, choice.text), _label_cells(table, choice)
     sets = known_sets(cells, config.label_separator, KnownLabels([*predictor.labels, *config.merged_labels]))
@@ -295,22 +297,23 @@ def labelled_rows(
     return [(content, name) for content, name in rows if not is_blank(content) and not is_blank(name)]
 
 
-def _read(data: str | Path, out: Path | None, progress: Progress, required: Sequence[str] = ()) -> Table:
+def _read(data: str | Path, out: Path | None, progress: Progress, *, known: Sequence[str] = (), required: Sequence[str] = ()) -> Table:
     """A labelled file; rows that cannot be read go beside the model where there is one."""
     rejects = None if out is None else rejects_of(out)
-    table = read_table(data, rejects=rejects if rejects is not None and rejects.parent.is_dir() else None, required=required)
+    place = rejects if rejects is not None and rejects.parent.is_dir() else None
+    table = read_table(data, rejects=place, required=required, known=known or None)
     if table.rejected and rejects is not None and not rejects.exists():  # for want of a folder
         rejects.parent.mkdir(parents=True, exist_ok=True)
-        table = read_table(data, rejects=rejects, required=required)
+        table = read_table(data, rejects=rejects, required=required, known=known or None)
     if table.remark and not required:
         progress.note(table.remark)
     return table
 
 
-def _complete(table: Table, text_columns: Sequence[str], out: Path | None, progress: Progress) -> Table:
+def _complete(table: Table, text_columns: Sequence[str], out: Path | None, progress: Progress, known: Sequence[str] = ()) -> Table:
     """The table without rows that were cut off before their text; how many rows are short or could not be read is told."""
     if table.is_cut(text_columns):
-        table = _read(table.path, out, progress, text_columns)
+        table = _read(table.path, out, progress, known=known, required=text_columns)
     if table.rejected:
         where = f"; they and the reasons are in {rejects_of(out)}" if out else ""
         progress.note(f"{table.rejected} of {len(table) + table.rejected} rows of {str(table.path)!r} could not be read{where}")
@@ -323,7 +326,7 @@ def _read_like(choice: ColumnChoice, data: str | Path, out: Path, role: str, pro
     """Another file with the columns of the training file."""
     table = _read(data, out, progress)
     for column in (*choice.text, *([choice.label] if choice.label else [])):
-        if column not in table.columns:
+        if find_name(column, table.columns) is None:
             raise ColumnError(
                 f"no column {column!r} in {role} {str(data)!r}",
                 expected=f"the columns of the training file; found are {list_columns(table.columns)}",

@@ -27,7 +27,7 @@ from bertcnn.scoring.score import ScoringReport
 from bertcnn.wording import count, percent
 
 EXAMPLE = "My router's led is not working, I tried changing the power socket but still nothing."
-FORMATS = ["csv", "tsv", "jsonl", "ndjson", "parquet", "xlsx", "gz"]
+FORMATS = ["csv", "tsv", "jsonl", "ndjson", "json", "parquet", "xlsx", "gz"]
 ANOTHER = "Another folder ..."
 MOST_NAMES = 12  # labels named in the description of a model
 AROUND = 200  # characters of a text shown before and behind a marked phrase
@@ -293,7 +293,7 @@ def spaced(text: str) -> str:
 
 def score_file(predictor: Predictor) -> None:
     """Upload, check the text column, score, look, download."""
-    uploaded = st.file_uploader("File of complaints: CSV, TSV or JSONL (each also .gz), Parquet or Excel", type=FORMATS)
+    uploaded = st.file_uploader("File of complaints: CSV, TSV, JSONL or JSON (each also .gz), Parquet or Excel", type=FORMATS)
     if uploaded is None:
         if st.session_state.pop("upload", None):
             discard()
@@ -313,7 +313,8 @@ def score_file(predictor: Predictor) -> None:
         st.dataframe(upload.preview, hide_index=True)
     probabilities = st.checkbox("Add a column with the probability of each label")
     run = (uploaded.file_id, predictor.bundle.bundle_id, tuple(chosen), probabilities)
-    state, target = st.session_state, upload.path.with_name(f"scored-{upload.path.name}")
+    name = re.sub(r"(?i)\.json(\.gz)?\Z", r".jsonl\1", upload.path.name)
+    state, target = st.session_state, upload.path.with_name(f"scored-{name}")
     if state.pop("asked to score", False):
         state["scoring"], state["restart"] = run, True
     working = state.get("scoring") == run

@@ -104,7 +104,7 @@ def look_into(path: Path, trained_on: Sequence[str]) -> Upload:
     Raises:
         TableError: it cannot be read.
     """
-    with open_table(path) as reader:
+    with open_table(path, known=trained_on) as reader:
         sample, remark = reader.peek(), reader.remark
     try:
         guessed = guess_text_columns(sample, trained_on=trained_on).text

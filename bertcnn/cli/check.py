@@ -25,7 +25,7 @@ _WIDEST = 100  # columns, on a wide terminal
 
 
 def check(
-    data: Annotated[Path, typer.Argument(help="File of texts, with or without labels: .csv .tsv .jsonl (.gz) .parquet .xlsx")],
+    data: Annotated[Path, typer.Argument(help="File of texts, with or without labels: .csv .tsv .jsonl .json (.gz) .parquet .xlsx")],
     text: Text = None,
     label: Label = None,
     multi_label: MultiLabel = "auto",

@@ -16,7 +16,9 @@ from bertcnn.wording import count, duration
 
 def score(
     model: Model,
-    source: Annotated[Path, typer.Argument(metavar="IN", help="File of texts: .csv .tsv .jsonl (.gz) .parquet .xlsx", show_default=False)],
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="File of texts: .csv .tsv .jsonl .json (.gz) .parquet .xlsx", show_default=False)
+    ],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="File to write, in the format of its extension.", show_default=False)],
     text: Text = None,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Also write a p_LABEL column for every label.")] = False,
@@ -24,6 +26,9 @@ def score(
     raw: Annotated[bool, typer.Option("--raw", help="Do not quote cells that a spreadsheet would run as a formula.")] = False,
     force: Force = False,
     restart: Annotated[bool, typer.Option("--restart", help="Discard the progress of an interrupted run.")] = False,
+    allow_rejects: Annotated[
+        bool, typer.Option("--allow-rejects", help="Write OUT even if most rows cannot be read; they are in OUT.rejects.csv.")
+    ] = False,
     engine: Engine = "auto",
 ) -> None:
     """Classify every row of a file; the output has the input's columns and rows, then ours.
@@ -53,6 +58,7 @@ def score(
                 raw=raw,
                 overwrite=force,
                 restart=restart,
+                allow_rejects=allow_rejects,
                 engine=engine,  # type: ignore[arg-type]
                 progress=progress,
             )
@@ -60,6 +66,9 @@ def score(
         again = "The same command without --restart" if restart else "The same command"
         tell(f"\nbertcnn: interrupted; {stop.rows:,} rows are answered and kept, nothing was half-written. {again} continues from there.")
         raise Told(INTERRUPTED) from None
+    if not report.rows and not report.rejected:
+        tell(f"{source} has no rows: {target} has a header only.")
+        return
     found = ", ".join(f"{name} {rows:,}" for name, rows in list(report.labels.items())[:8]) or "no labels"
     tell(f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)} ({found}).")
     decided = ", ".join(f"{name} {rows:,} ({rows / report.rows:.0%})" for name, rows in report.decisions.items())
@@ -70,4 +79,5 @@ def score(
     if report.padded:
         tell(f"{count(report.padded, 'row')} lacked the last cells, which are blank.")
     if report.rejects is not None:
-        tell(f"{count(report.rejected, 'row')} could not be read; the reasons are in {report.rejects}.")
+        again = f", {report.repeated_headers:,} of them the header once more" if report.repeated_headers else ""
+        tell(f"{count(report.rejected, 'row')} could not be read{again}; the reasons are in {report.rejects}.")

@@ -17,7 +17,7 @@ from bertcnn.wording import duration
 
 
 def train(
-    data: Annotated[Path, typer.Argument(help="Labelled file: .csv .tsv .jsonl (each also .gz) .parquet .xlsx", show_default=False)],
+    data: Annotated[Path, typer.Argument(help="Labelled file: .csv .tsv .jsonl .json (each also .gz) .parquet .xlsx", show_default=False)],
     out: Annotated[Path, typer.Option("--out", help="Folder to save the model in.", show_default=False)],
     text: Text = None,
     label: Label = None,

@@ -2,54 +2,28 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from bertcnn.data.column_names import find_name, find_names
+from bertcnn.data.column_profiles import Profile, profiles_of
+from bertcnn.data.column_words import (
+    ID_WORDS,
+    LABEL_WORDS,
+    LAST_LABEL_WORDS,
+    NEVER_TEXT_WORDS,
+    TEXT_WORDS,
+    TIME_WORDS,
+    TITLE_WORDS,
+)
 from bertcnn.data.tables import Chunk, column_position, list_columns
 from bertcnn.errors import ColumnError, one_line
 from bertcnn.wording import count
 
-_SAMPLED_ROWS = 20_000
-_FILLED, _MOSTLY = 0.02, 0.5  # shares of a column that has to be filled to be read at all, and to come first
+_MOSTLY = 0.5  # share of a column that has to be filled to come before others
 _LONGEST_NAME = 5  # words; a survey's question has more, and gets the remark too
 
-
-def _list(words: str) -> tuple[str, ...]:
-    return tuple(words.split())
-
-
-# Words of column names, most telling first. A name that is one of them beats a name that contains one.
-_LABEL_WORDS = _list("""
-    label labels category intent class target topic queue team department product issue tag reason type group sentiment kategorie klasse
-    thema abteilung bereich absicht warteschlange categorie etiquette classe theme service equipe motif etiqueta categoria clase tema equipo
-    departamento motivo etichetta argomento reparto rotulo afdeling kategoria etykieta klasa dzial категория метка класс тема отдел kategori
-    etikett avdelning
-""")
-_LAST_LABEL_WORDS = _list("priority severity urgency prioritat prioriteit priorite prioridad priorita prioridade")
-_NEVER_LABEL_WORDS = _list("""
-    channel source via status state language lang country city region zip company customer client user name agent author email mail phone
-    date time created updated received id key uuid url split fold kanal quelle sprache land firma kunde benutzer canal origine langue pays
-    origen idioma pais canale lingua kanaal taal bron kraj jezyk
-""")
-_OF_LABELS = ("name", "id")  # as in label_name
-_ANSWERS = frozenset(("predicted_label", "confidence", "decision", "because"))  # columns of a scored file
-_ADVICE = frozenset(("suggested_label", "finding"))  # of one that the doctor wrote
-_TEXT_WORDS = _list("""
-    text texts message narrative complaint description body content comment utterance sentence review transcript question query feedback
-    details request ticket note remarks nachricht beschreibung inhalt anliegen anfrage kommentar beschwerde mitteilung texte corps contenu
-    commentaire reclamation plainte demande texto mensaje descripcion cuerpo contenido comentario queja consulta testo messaggio
-    descrizione corpo contenuto commento reclamo richiesta mensagem descricao conteudo reclamacao tekst bericht omschrijving inhoud
-    opmerking klacht vraag wiadomosc opis tresc текст сообщение описание обращение жалоба innehall 文本 内容 本文 텍스트
-""")
-_TITLE_WORDS = _list("subject title summary headline betreff titel sujet objet titre asunto titulo oggetto titolo onderwerp assunto temat")
-_NEVER_TEXT_WORDS = _list("id uuid key date time length count score type language lang url link email number code")
-_ID_WORDS = _list("id uuid guid key number nr no ref reference case ticket nummer numero")
-_TIME_WORDS = _list("date time timestamp created received opened datum zeit erstellt fecha hora data heure cree czas дата")
-
-_DATE = re.compile(r"\s*(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}/\d{1,2}/\d{1,2})([T ,]|\s*$)")
-_NUMBER = re.compile(r"\s*+[-+]?[.,\s]*+\d[\d.,\s]*+(e[-+]?\d++)?\s*+%?\s*+", re.IGNORECASE)  # possessive: in linear time
+_OF_TWO = frozenset(("label", "class", "target", "klasse", "classe", "clase"))  # names that yes and no fit as well
 
 
 def free_names(wanted: Iterable[str], given: Iterable[str]) -> tuple[str, ...]:
@@ -120,9 +94,9 @@ def guess_columns(sample: Chunk, *, text: str | Sequence[str] | None = None, lab
         >>> choice.text, choice.label, choice.id
         (('text',), 'label', 'id')
     """
-    profiles = _profiles(sample)
+    profiles = profiles_of(sample)
     if label is not None:
-        column_position(label, sample.columns)
+        label = sample.columns[column_position(label, sample.columns)]
     chosen, reasons = _choose_text(profiles, sample.columns, text, label)
     reasons["text"] += _without_header(chosen)
     if label is not None and label in chosen:
@@ -142,20 +116,58 @@ def guess_text_columns(sample: Chunk, *, text: str | Sequence[str] | None = None
     Args:
         sample: some rows of the file.
         text: the text column, several of them, or several names separated by commas.
-        trained_on: the text columns of the training file; taken if the file has all of them.
+        trained_on: the text columns of the training file; taken unless others are named.
 
     Raises:
-        ColumnError: if a named column is missing, or none looks like text; it lists the columns found.
+        ColumnError: if a named column, or one of the training file's, is missing, or none looks like text; it lists the columns found.
     """
-    profiles = _profiles(sample)
-    if text is None and trained_on and set(trained_on) <= set(sample.columns):
-        chosen, reasons = tuple(trained_on), {"text": f"{list_columns(tuple(trained_on))} (as in training)"}
-    elif text is None and len(sample.columns) == 1:
-        chosen, reasons = sample.columns, {"text": f"{one_line(sample.columns[0], 40)} (the only column)"}
+    profiles = profiles_of(sample)
+    if text is None and trained_on:
+        chosen, reason = as_in_training(trained_on, sample.columns, "--text")
+        reasons = {"text": reason}
+    elif text is None and (len(sample.columns) == 1 or not sample.rows):
+        chosen, reasons = _only_or_named(profiles, sample.columns)
     else:
         chosen, reasons = _choose_text(profiles, sample.columns, text, None)
     reasons["text"] += _without_header(chosen)
     return _with_id_and_time(profiles, chosen, None, reasons)
+
+
+def as_in_training(trained_on: Sequence[str], columns: tuple[str, ...], option: str) -> tuple[tuple[str, ...], str]:
+    """The columns that a model was trained on as this table calls them, and the reason for them.
+
+    Args:
+        trained_on: their names in the training file.
+        columns: those of the table.
+        option: by which another column is named.
+
+    Raises:
+        ColumnError: one is missing; another one, guessed, would give answers to something else.
+
+    Example:
+        >>> as_in_training(["subject"], ("id", "Subject"), "--text")
+        (('Subject',), "'Subject' (as in training)")
+    """
+    chosen = find_names(trained_on, columns)
+    if chosen is None:
+        missing = tuple(name for name in trained_on if find_name(name, columns) is None)
+        other = one_line(columns[0], 40) if len(columns) == len(missing) == 1 else "NAME"
+        raise ColumnError(
+            f"there is no column {list_columns(missing, 4)}, which the model was trained on; columns found: {list_columns(columns)}",
+            expected="the columns of the training file",
+            fix=f"check that this is the right file; if a column has another name in it, add {option} {other}",
+        )
+    return chosen, f"{list_columns(chosen)} (as in training)"
+
+
+def _only_or_named(profiles: list[Profile], columns: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The text column of a table with one column, or of one without rows."""
+    if len(columns) == 1:
+        return columns, {"text": f"{one_line(columns[0], 40)} (the only column)"}
+    named = [profile for profile in profiles if profile.is_text_name()]
+    if named:
+        return _choose_text(named, columns, None, None)
+    return columns[:1], {"text": f"{one_line(columns[0], 40)} (the first column: there are no rows)"}
 
 
 def _without_header(columns: Sequence[str]) -> str:
@@ -165,116 +177,8 @@ def _without_header(columns: Sequence[str]) -> str:
     return "; that name reads like a message: if the file has no header, add a first line with the names of its columns"
 
 
-@dataclass(frozen=True)
-class _Profile:
-    """What a column is called and what its cells look like, blank ones left out of all but `filled`."""
-
-    name: str
-    place: int
-    words: tuple[str, ...]
-    cells: int
-    filled: float
-    length: float
-    spaces: float
-    distinct: int
-    numbers: float
-    dates: float
-    links: float
-
-    @property
-    def variety(self) -> float:
-        """Share of cells that differ from all others before them."""
-        return self.distinct / self.cells if self.cells else 0.0
-
-    def rank(self, words: Sequence[str]) -> float | None:
-        """Place of the name among `words`, whole names before parts; None if it is not among them."""
-        whole = "".join(self.words)
-        if whole in words:
-            return words.index(whole)
-        return min((len(words) + words.index(word) for word in self.words if word in words), default=None)
-
-    def is_text_name(self) -> bool:
-        return self.rank(_TEXT_WORDS) is not None and self.rank(_NEVER_TEXT_WORDS) is None
-
-    def is_free_text(self) -> bool:
-        """Whether the cells read like something a person wrote."""
-        if max(self.numbers, self.dates, self.links) > 0.5 or self.variety < 0.2 or self.filled < _FILLED:
-            return False
-        return (self.spaces >= 2 and self.length >= 12) or self.length >= 40
-
-    def _is_about_something_else(self) -> bool:
-        """Whether the name speaks of a channel, a language, a person ..., "label_name" and "label_id" with repeating values apart."""
-        never = [word for word in self.words if word in _NEVER_LABEL_WORDS]
-        of_labels = self.rank(_LABEL_WORDS) is not None and set(never) <= set(_OF_LABELS) and self.variety <= 0.5
-        return bool(never) and not of_labels
-
-    def may_be_label(self) -> bool:
-        """Whether the cells repeat as labels do; a telling name asks for less."""
-        if not self.cells or self.dates > 0.5 or self.links > 0.5 or self.length > 80 or self._is_about_something_else():
-            return False
-        if self.rank(_LABEL_WORDS + _LAST_LABEL_WORDS) is not None:
-            return self.variety <= 0.5 or self.cells <= 50
-        if self.distinct < 2 or self.filled < _FILLED:
-            return False
-        few = self.distinct <= 50 and self.variety <= 0.2 if self.numbers > 0.5 and self.cells > 20 else self.variety <= 0.5
-        return few and not self.is_text_name()
-
-
-def _profiles(sample: Chunk) -> list[_Profile]:
-    """The profile of each column but a model's answers, from rows spread evenly over the sample, since files are often sorted by label."""
-    step = -(-len(sample.rows) // _SAMPLED_ROWS) or 1
-    rows = sample.rows[::step]
-    answers = _answers(sample.columns)
-    return [_profile(name, place, [row[place] for row in rows]) for place, name in enumerate(sample.columns) if name not in answers]
-
-
-def _answers(columns: Sequence[str]) -> set[str]:
-    """The columns that scoring, or the doctor, added to a file; learning from them, or comparing with them, would tell nothing.
-
-    Example:
-        >>> sorted(_answers(["text", "team", "predicted_label", "confidence", "decision", "because", "p_billing"]))
-        ['because', 'confidence', 'decision', 'p_billing', 'predicted_label']
-        >>> _answers(["text", "decision"])
-        set()
-    """
-    plain = {name: re.sub(r"\A(bertcnn_)+", "", name) for name in columns}
-    scored = _ANSWERS.issubset(plain.values())
-    ours = (_ANSWERS if scored else frozenset()) | (_ADVICE if _ADVICE.issubset(plain.values()) else frozenset())
-    return {name for name, called in plain.items() if called in ours or (scored and called.startswith("p_"))}
-
-
-def _profile(name: str, place: int, cells: list[str]) -> _Profile:
-    filled = [cell.strip() for cell in cells if cell.strip()]
-    number = len(filled) or 1
-    return _Profile(
-        name=name,
-        place=place,
-        words=_words(name),
-        cells=len(filled),
-        filled=len(filled) / (len(cells) or 1),
-        length=sum(map(len, filled)) / number,
-        spaces=sum(len(cell.split()) - 1 for cell in filled) / number,
-        distinct=len(set(filled)),
-        numbers=sum(_NUMBER.fullmatch(cell) is not None for cell in filled) / number,
-        dates=sum(_DATE.match(cell) is not None for cell in filled) / number,
-        links=sum(cell.startswith(("http://", "https://", "www.")) and " " not in cell for cell in filled) / number,
-    )
-
-
-def _words(name: str) -> tuple[str, ...]:
-    """The words of a column name, in lower case, without accents.
-
-    Example:
-        >>> _words("TicketID"), _words("Sub-product"), _words("Catégorie")
-        (('ticket', 'id'), ('sub', 'product'), ('categorie',))
-    """
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
-    plain = "".join(char for char in unicodedata.normalize("NFKD", spaced) if not unicodedata.combining(char))
-    return tuple(unicodedata.normalize("NFKC", word) for word in re.findall(r"[^\W_]+", plain.casefold()))
-
-
 def _choose_text(
-    profiles: list[_Profile], columns: tuple[str, ...], named: str | Sequence[str] | None, label: str | None
+    profiles: list[Profile], columns: tuple[str, ...], named: str | Sequence[str] | None, label: str | None
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """The text columns, and the reason for them."""
     if named is not None:
@@ -298,21 +202,23 @@ def _choose_text(
     return (best.name,), {"text": reason}
 
 
-def _text_order(profile: _Profile) -> tuple[bool, bool, float, int]:
+def _text_order(profile: Profile) -> tuple[bool, bool, float, int]:
     """Free text first, then telling names, then the longest; of cells that are no free text, the most telling name."""
-    rank = profile.rank(_TEXT_WORDS)
+    rank = profile.rank(TEXT_WORDS)
     return profile.is_free_text(), rank is not None, profile.length if profile.is_free_text() else -(rank or 0), -profile.place
 
 
-def _may_be_text(profile: _Profile) -> bool:
+def _may_be_text(profile: Profile) -> bool:
+    if profile.is_something_else():
+        return False
     if profile.is_text_name():
-        return profile.dates <= 0.5
-    never_a_text = profile.rank(_LABEL_WORDS) is not None and profile.variety <= 0.5
-    is_title = profile.rank(_TITLE_WORDS) is not None and profile.variety > 0.2
-    return (is_title or profile.is_free_text()) and profile.rank(_NEVER_TEXT_WORDS) is None and not never_a_text
+        return True
+    never_a_text = profile.rank(LABEL_WORDS) is not None and profile.variety <= 0.5
+    is_title = profile.rank(TITLE_WORDS) is not None and profile.variety > 0.2
+    return (is_title or profile.is_free_text()) and profile.rank(NEVER_TEXT_WORDS) is None and not never_a_text
 
 
-def _text_reason(best: _Profile, candidates: list[_Profile]) -> str:
+def _text_reason(best: Profile, candidates: list[Profile]) -> str:
     figures = f"{best.length:.0f} characters on average, {best.variety:.0%} different"
     if not best.is_free_text():
         return f"by its name; {figures}"
@@ -323,16 +229,13 @@ def _text_reason(best: _Profile, candidates: list[_Profile]) -> str:
 def _named(named: str | Sequence[str], columns: tuple[str, ...]) -> tuple[str, ...]:
     """The columns named, each checked."""
     if isinstance(named, str):
-        named = (named,) if named in columns else [name.strip() for name in named.split(",")]
-    names = tuple(dict.fromkeys(named))
-    if not names:
+        named = (named,) if find_name(named, columns) is not None else [name.strip() for name in named.split(",")]
+    if not named:
         raise ColumnError("no text column was named", expected=f"one of {list_columns(columns)}", fix="name one, or leave it to be guessed")
-    for name in names:
-        column_position(name, columns)
-    return names
+    return tuple(dict.fromkeys(columns[column_position(name, columns)] for name in named))
 
 
-def _choose_label(profiles: list[_Profile], columns: tuple[str, ...]) -> tuple[str, str]:
+def _choose_label(profiles: list[Profile], columns: tuple[str, ...]) -> tuple[str, str]:
     """The label column, and the reason for it."""
     candidates = sorted((profile for profile in profiles if profile.may_be_label()), key=_label_order)
     if not candidates:
@@ -342,35 +245,43 @@ def _choose_label(profiles: list[_Profile], columns: tuple[str, ...]) -> tuple[s
             fix="name it with --label",
         )
     best = candidates[0]
-    why = "by its name" if _label_order(best)[0] in (0, 2) else "its values repeat"
+    why = "by its name" if best.rank(LABEL_WORDS + LAST_LABEL_WORDS) is not None else "its values repeat"
     reason = f"{best.name!r} ({why}: {count(best.distinct, 'different value')} in {best.cells:,} rows)"
-    others = tuple(profile.name for profile in candidates[1:])
+    if best.distinct < 2:
+        reason += "; no column that could be the label has 2 different values, and from one nothing can be learned"
+    others = tuple(profile.name for profile in candidates[1:] if profile.distinct > 1)
     if others:
         reason += f"; {list_columns(others, 4)} could be the label too: name it with --label"
     return best.name, reason
 
 
-def _label_order(profile: _Profile) -> tuple[int, float]:
-    """Telling names in their order, then names that tell nothing, the last column first, then priorities, then what is mostly blank."""
-    rank = profile.rank(_LABEL_WORDS)
+def _label_order(profile: Profile) -> tuple[int, float]:
+    """The order of candidates, the best first, by group and within it.
+
+    The groups: telling names in their order; names that tell nothing, the last column first; priorities; yes or no under a name of many
+    kinds, such as Issue; what is mostly blank; what has one value only.
+    """
+    rank, last = profile.rank(LABEL_WORDS), profile.rank(LAST_LABEL_WORDS)
+    if profile.distinct < 2:
+        return 5, -profile.place if rank is None else rank - len(LABEL_WORDS) * 2
     if rank is not None:
-        return 0, rank
-    last = profile.rank(_LAST_LABEL_WORDS)
+        is_flag_of_kinds = profile.is_flag and not _OF_TWO.issuperset(profile.words)
+        return 3 if is_flag_of_kinds else 0, rank
     if last is not None:
         return 2, last
-    return (1 if profile.filled >= _MOSTLY else 3), -profile.place
+    return (1 if profile.filled >= _MOSTLY else 4), -profile.place
 
 
-def _with_id_and_time(profiles: list[_Profile], text: tuple[str, ...], label: str | None, reasons: dict[str, str]) -> ColumnChoice:
+def _with_id_and_time(profiles: list[Profile], text: tuple[str, ...], label: str | None, reasons: dict[str, str]) -> ColumnChoice:
     """The choice, with the columns that identify and date a row, if any do."""
     rest = [profile for profile in profiles if profile.name not in text and profile.name != label and profile.cells]
     identifier = next(
-        (one for one in rest if one.filled == 1 and one.variety == 1 and one.spaces == 0 and one.rank(_ID_WORDS) is not None), None
+        (one for one in rest if one.filled == 1 and one.variety == 1 and one.spaces == 0 and one.rank(ID_WORDS) is not None), None
     )
     time = next((one for one in rest if one is not identifier and one.dates > 0.9), None)
     if identifier is not None:
         reasons["id"] = f"{identifier.name!r} (by its name; every value is different)"
     if time is not None:
-        why = "its values are dates" if time.rank(_TIME_WORDS) is None else "by its name; its values are dates"
+        why = "its values are dates" if time.rank(TIME_WORDS) is None else "by its name; its values are dates"
         reasons["time"] = f"{time.name!r} ({why})"
     return ColumnChoice(text, label, identifier.name if identifier else None, time.name if time else None, reasons)

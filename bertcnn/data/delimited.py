@@ -13,6 +13,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from bertcnn.data.formulas import unescape_formula
 from bertcnn.data.lines import LONGEST_LINE, undecodable
@@ -85,6 +86,15 @@ class RowReader:
             pattern = rf"[^{quote}]*+(?:{quote}{quote}[^{quote}]*+)*+"
         self._inside = re.compile(pattern, re.DOTALL)
         self._escaped = re.compile(rf"{escape}([{quote}{escape}])") if quote and escape else None
+
+    @property
+    def line(self) -> int:
+        """How many lines have been read."""
+        return self._number
+
+    def skip(self, lines: int) -> None:
+        """Pass over lines, as those above the header."""
+        deque(islice(self._take(), lines), maxlen=0)
 
     def header(self) -> tuple[str, ...] | None:
         """The cells of the first line that is not blank, or None at the end of the file.

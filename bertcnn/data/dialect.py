@@ -16,7 +16,7 @@ from bertcnn.data.formats import FileKind
 from bertcnn.data.lines import read_block
 from bertcnn.errors import SettingsError, TableError
 
-_DELIMITERS = (",", ";", "\t", "|")
+DELIMITERS = (",", ";", "\t", "|")
 _SAMPLE_BLOCK = 128 * 1024  # bytes
 _SAMPLE_BLOCKS = 16
 _SCANNED_BLOCK = 1024 * 1024
@@ -228,7 +228,7 @@ def sniff(text: str, is_tsv: bool, delimiter: str | None = None, quote: str | No
     """
     lines = list(islice(text.replace("\r\n", "\n").split("\n"), _SNIFFED_ROWS))
     delimiter = delimiter or spreadsheet_delimiter(lines[0])
-    delimiters = [delimiter] if delimiter else sorted(_DELIMITERS, key=lambda one: one != "\t") if is_tsv else list(_DELIMITERS)
+    delimiters = [delimiter] if delimiter else sorted(DELIMITERS, key=lambda one: one != "\t") if is_tsv else list(DELIMITERS)
     best, best_score = Dialect(delimiter or "", '"' if quote is None else quote), 0.0
     for one in delimiters:
         dialect = Dialect(one, _quote_of(lines, one) if quote is None else quote)

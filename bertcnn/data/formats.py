@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bertcnn.data.not_tables import recognized
 from bertcnn.errors import TableError
 
 Format = Literal["csv", "tsv", "jsonl", "parquet", "xlsx"]
 
-KNOWN_EXTENSIONS = ".csv, .tsv, .jsonl, .ndjson (each also with .gz), .parquet or .xlsx"
+KNOWN_EXTENSIONS = ".csv, .tsv, .jsonl, .ndjson, .json (each also with .gz), .parquet or .xlsx"
+OUTPUT_EXTENSIONS = ".csv, .tsv, .jsonl, .ndjson (each also with .gz), .parquet or .xlsx"
 DELIMITED: frozenset[Format | None] = frozenset(("csv", "tsv"))
 HEAD_BYTES = 64
+_LOOKED_AT = 4096  # bytes
 
 _FORMATS: dict[str, Format] = {
     ".csv": "csv",
@@ -22,6 +25,7 @@ _FORMATS: dict[str, Format] = {
     ".tab": "tsv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".json": "jsonl",
     ".parquet": "parquet",
     ".xlsx": "xlsx",
 }
@@ -76,6 +80,16 @@ def kind_of(path: Path) -> FileKind | None:
     return FileKind(format_name, gzipped)
 
 
+def output_kind(path: Path) -> FileKind | None:
+    """The format to write that the extension of `path` names: those of `kind_of` but .json, as which other programs expect one value."""
+    return None if is_json(path) else kind_of(path)
+
+
+def is_json(path: Path) -> bool:
+    """Whether the extension promises JSON as a whole, not a line at a time."""
+    return path.name.lower().removesuffix(".gz").endswith(".json")
+
+
 def seems_to_be(head: bytes) -> str | None:
     """What the first bytes of a file give it away as, in words, or None when they look like no binary format we know."""
     return next((words for signature, words in _SIGNATURES if head.startswith(signature)), None)
@@ -108,12 +122,12 @@ def check_input(path: Path) -> FileKind:
         )
     try:
         with path.open("rb") as stream:
-            head = stream.read(HEAD_BYTES)
+            head = stream.read(_LOOKED_AT)
     except OSError as error:
         raise _closed(path, error) from None
-    if not head:
+    if not head and (kind.format != "jsonl" or is_json(path)):  # JSON Lines have no header: no byte is no row
         raise TableError(f"{str(path)!r} is empty", expected="a header and at least 1 row", fix="export the table again")
-    _check_head(path, kind, seems_to_be(head))
+    _check_head(path, kind, head)
     return kind
 
 
@@ -121,13 +135,15 @@ def _closed(path: Path, error: OSError) -> TableError:
     return TableError(f"{str(path)!r} cannot be read ({error.strerror})", expected="a readable file", fix="check its name and permissions")
 
 
-def _check_head(path: Path, kind: FileKind, seems: str | None) -> None:
-    """Refuse a file whose signature is not that of its extension."""
+def _check_head(path: Path, kind: FileKind, head: bytes) -> None:
+    """Refuse a file whose first bytes are not those of its extension."""
+    seems = seems_to_be(head)
     promised = {"parquet": "a Parquet file", "xlsx": "a ZIP archive, as Excel .xlsx and Word .docx files are"}
     wanted = "a gzip file" if kind.gzipped else promised.get(kind.format)
     if seems == wanted:
         return
-    found = f"it seems to be {seems}" if seems else "it is none"
+    text = recognized(head.decode("utf-8", "replace"))
+    found = f"it seems to be {seems}" if seems else f"it is {text[0]}" if text else "it is none"
     raise TableError(
         f"{str(path)!r} is not what its name says: {found}",
         expected=f"{wanted or 'text'} under the extension {''.join(path.suffixes[-2:] if kind.gzipped else path.suffixes[-1:])}",

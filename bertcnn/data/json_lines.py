@@ -1,9 +1,9 @@
-"""JSON Lines: an object a line, its keys and those of the objects in it are columns."""
+"""JSON Lines, an object a line, and lists of objects: their keys and those of the objects in them are columns."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from bertcnn.data.cells import MOST_COLUMNS, name_columns, plain_text, unique_na
 from bertcnn.data.delimited import MAX_CELL_CHARACTERS, Reject, Row, long_cell
 from bertcnn.data.dialect import find_encoding, sample_bytes
 from bertcnn.data.formats import FileKind
+from bertcnn.data.json_arrays import elements, find_place
 from bertcnn.data.lines import LONGEST_LINE, TextFile, undecodable
 from bertcnn.data.mixed_encoding import utf_8_remark
 from bertcnn.errors import TableError
@@ -24,7 +25,7 @@ _REST = "other_keys"
 
 
 class JsonLinesSource:
-    """One JSON object a line; its columns are the keys of all lines, in order of appearance, those of objects in it as "ticket.body".
+    """One JSON object a line, or a list of them; columns are the keys of all, in order of appearance, of objects in them "ticket.body".
 
     Keys beyond the 16,384th have no columns, and neither have rare ones in a file of very many different keys, as where each line has
     keys of its own: they are together in one cell of JSON, `other_keys`.
@@ -32,17 +33,19 @@ class JsonLinesSource:
 
     delimiter: str | None = None
 
-    def __init__(self, path: Path, kind: FileKind, encoding: str | None) -> None:
+    def __init__(self, path: Path, kind: FileKind, encoding: str | None, known: Sequence[str] | None = None) -> None:
         blocks = sample_bytes(path, kind.gzipped)
         found_encoding = find_encoding(path, kind, blocks, encoding)
         self.encoding: str | None = found_encoding
         self.remark = "" if encoding else utf_8_remark(str(path), blocks, found_encoding)
         is_mixed = bool(self.remark)
         self._open: Callable[[], TextFile] = lambda: TextFile(path, kind.gzipped, found_encoding, is_mixed=is_mixed)
+        with self._open() as file:
+            self._place = find_place(path, file, known or ())
         self._keys = _Keys()
         columns, widest, blank, read = 0, _WIDEST, True, 0
         with self._open() as lines:
-            for line in lines:
+            for _, line in self._records(lines):
                 blank = blank and not line.strip()
                 found = _json_object(line)
                 if isinstance(found, str):
@@ -54,15 +57,16 @@ class JsonLinesSource:
                     columns += self._keys.narrow(widest)
                 if columns > MOST_COLUMNS - self._keys.has_rest:
                     columns += self._keys.forget(columns - MOST_COLUMNS + 1)
-        if not columns:
+        no_rows = blank and known is not None
+        if not columns and not no_rows:
             raise TableError(
-                f"{str(path)!r} holds {'blank lines only' if blank else 'no line that is a JSON object with keys'}",
+                f"{str(path)!r} {_lack(path, self._place is not None) if blank else 'holds no line that is a JSON object with keys'}",
                 expected='lines such as {"text": "no signal", "label": "hardware"}',
-                fix="export it as JSON Lines, one object a line, or as .csv",
+                fix="export it as a list of objects, as JSON Lines, one object a line, or as .csv",
             )
         if columns * read > max(_MOST_CELLS, _SPARSE * self._keys.filled()):
             self._keys.keep_frequent(read)
-        names = [well_formed(".".join(path)) for path in self._keys.paths()]
+        names = list(known or ["text"]) if no_rows else [well_formed(".".join(path)) for path in self._keys.paths()]
         if self._keys.has_rest:
             told = f"{str(path)!r} has more different keys than a table can have columns: {len(names):,} have one, "
             self.remark += f"{'; ' * is_mixed}{told}all others are together in the column {_REST!r}"
@@ -71,9 +75,13 @@ class JsonLinesSource:
         self.columns = name_columns(self.header)
         self._file = self._open()
 
+    def _records(self, file: TextFile) -> Iterator[tuple[int, str]]:
+        """What should be an object each, with its line."""
+        return enumerate(file, 1) if self._place is None else elements(file, self._place)
+
     def rows(self, reject: Reject) -> Iterator[Row]:
-        """Every row that can be read, with its line; `reject` hears of the others."""
-        for number, line in enumerate(self._file, 1):
+        """Every row that can be read, with the line it starts at; `reject` hears of the others."""
+        for number, line in self._records(self._file):
             if not line.strip():
                 continue
             found = _json_object(line)
@@ -108,6 +116,12 @@ class JsonLinesSource:
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
+
+
+def _lack(path: Path, is_list: bool) -> str:
+    if is_list:
+        return "holds an empty list"
+    return "holds blank lines only" if path.stat().st_size else "is empty"
 
 
 class _Keys:

@@ -49,6 +49,10 @@ class TextFile:
     def __iter__(self) -> Iterator[str]:
         return self._lines
 
+    def blocks(self) -> Iterator[str]:
+        """The text in pieces, in place of its lines."""
+        return self._decoded()
+
     def __enter__(self) -> Self:
         return self
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from bertcnn.data.column_names import find_name
 from bertcnn.data.columns import ColumnChoice
 from bertcnn.data.tables import Table, column_position
 
@@ -28,13 +29,13 @@ def slice_columns(table: Table, choice: ColumnChoice) -> dict[str, list[str]]:
         By the name shown, one value for each row, "" for none.
     """
     found = {}
-    taken = {*choice.text, choice.label, choice.id, choice.time}
+    taken = {find_name(name, table.columns) for name in (*choice.text, choice.label, choice.id, choice.time) if name is not None}
     for name in table.columns:
         if name not in taken and not _WORDS.isdisjoint(re.findall(r"[^\W_]+", name.casefold())):
             cells = [cell.strip() for cell in table.column(name)]
             if 2 <= len(set(filter(None, cells))) <= _MOST_VALUES:
                 found[name] = cells
-    if choice.time is not None and choice.time in table.columns:
+    if choice.time is not None and find_name(choice.time, table.columns) is not None:
         months = months_of([row[column_position(choice.time, table.columns)] for row in table.rows])
         if len(set(filter(None, months))) >= 2:
             found[f"month of {choice.time}"] = months

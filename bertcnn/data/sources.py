@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,17 +15,20 @@ import numpy as np
 
 from bertcnn.data.cells import MOST_COLUMNS, name_columns, plain_text, well_formed
 from bertcnn.data.delimited import MAX_CELL_CHARACTERS, BrokenRowError, Reject, Row, RowReader, as_line, long_cell
-from bertcnn.data.dialect import find_encoding, sample_bytes, sniff
+from bertcnn.data.dialect import find_encoding, sample_bytes
 from bertcnn.data.formats import FileKind
 from bertcnn.data.formulas import unescape_formula
+from bertcnn.data.header import below_header, find_start, skipped_remark
 from bertcnn.data.json_lines import JsonLinesSource
 from bertcnn.data.lines import TextFile, undecodable
 from bertcnn.data.mixed_encoding import utf_8_remark
+from bertcnn.data.not_tables import check_is_table
 from bertcnn.errors import TableError, one_line
 
 __all__ = ["MAX_CELL_CHARACTERS", "Reject", "Row", "RowSource", "open_source"]
 
 _BATCH_ROWS = 1024
+_LOOKED_AT = 64 * 1024  # bytes that tell whether a text is a table at all
 _MOST_NAMELESS = 100  # columns of a sheet right of the last one with a name; with more, somebody has touched a cell far away
 _QUOTED = re.compile('"[^"]*"')
 _LONE_RETURN = re.compile("\r(?!\n)")  # ends lines in files from old Macintoshes, and in what Excel calls "CSV (Macintosh)"
@@ -50,16 +54,23 @@ class RowSource(Protocol):
 
 
 def open_source(
-    path: Path, kind: FileKind, delimiter: str | None, encoding: str | None, quote: str | None, *, as_written: bool = False
+    path: Path,
+    kind: FileKind,
+    delimiter: str | None,
+    encoding: str | None,
+    quote: str | None,
+    *,
+    as_written: bool = False,
+    known: Sequence[str] | None = None,
 ) -> RowSource:
-    """The source for a file that `formats.check_input` has let pass."""
+    """The source for a file that `formats.check_input` has let pass; `known` are columns that it should have, if that is known."""
     if kind.format == "parquet":
         return _ParquetSource(path)
     if kind.format == "xlsx":
-        return _ExcelSource(path)
+        return _ExcelSource(path, known or ())
     if kind.format == "jsonl":
-        return JsonLinesSource(path, kind, encoding)
-    return _DelimitedSource(path, kind, delimiter, encoding, quote, as_written)
+        return JsonLinesSource(path, kind, encoding, known)
+    return _DelimitedSource(path, kind, delimiter, encoding, quote, as_written, known or ())
 
 
 def _unreadable(path: Path, wanted: str, error: Exception) -> TableError:
@@ -72,20 +83,30 @@ class _DelimitedSource:
     """CSV and TSV."""
 
     def __init__(
-        self, path: Path, kind: FileKind, delimiter: str | None, encoding: str | None, quote: str | None, as_written: bool
+        self,
+        path: Path,
+        kind: FileKind,
+        delimiter: str | None,
+        encoding: str | None,
+        quote: str | None,
+        as_written: bool,
+        known: Sequence[str] = (),
     ) -> None:
         blocks = sample_bytes(path, kind.gzipped)
         given, encoding = encoding, find_encoding(path, kind, blocks, encoding)
-        self.remark = "" if given else utf_8_remark(str(path), blocks, encoding)
+        mixed = "" if given else utf_8_remark(str(path), blocks, encoding)
         sample, newline = _decoded_start(blocks[0], encoding)
-        dialect = sniff(sample, kind.format == "tsv", delimiter, quote)
+        check_is_table(path, codecs.getincrementaldecoder(encoding)("replace").decode(blocks[0][:_LOOKED_AT]))
+        start = find_start(sample, kind.format == "tsv", delimiter, quote, known)
+        dialect, self.remark = start.dialect, "; ".join(filter(None, (mixed, start.remark)))
         self.encoding: str | None = encoding
         self.delimiter: str | None = dialect.delimiter
-        self._file = TextFile(path, kind.gzipped, encoding, newline, is_mixed=bool(self.remark))
+        self._file = TextFile(path, kind.gzipped, encoding, newline, is_mixed=bool(mixed))
         self._early: list[tuple[int, str, str]] = []
         self._reject: Reject = lambda line, reason, content: self._early.append((line, reason, content))
         self._reader = RowReader(self._file, dialect, lambda *found: self._reject(*found), as_written=as_written)
         try:
+            self._reader.skip(start.above)
             self.header = self._header(path)
         except BaseException:
             self.close()
@@ -224,7 +245,7 @@ class _ExcelSource:
     delimiter: str | None = None
     remark: str = ""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, known: Sequence[str] = ()) -> None:
         import python_calamine
 
         try:
@@ -245,9 +266,13 @@ class _ExcelSource:
         if others:
             left_out = ", ".join(f"{one_line(other.name, 40)} ({other.height:,} rows)" for other in others)
             remarks.append(f"only the sheet {one_line(sheet.name, 40)} of {str(path)!r} is read; it has others: {left_out}")
-        self._rows = enumerate(sheet.iter_rows(), 1)
+        rows = enumerate(sheet.iter_rows(), 1)
         self._size, self._height, self._done = path.stat().st_size, max(1, sheet.total_height), 0
-        header = [plain_text(cell) for cell in next(row for _, row in self._rows if _has_text(row))]
+        first, above = below_header(rows, known)
+        if above:
+            remarks.append(skipped_remark(above))
+        header = list(map(plain_text, first[0][1]))
+        self._rows = chain(first[1:], rows)
         named = max(place for place, name in enumerate(header, 1) if name)
         self._width = named if len(header) - named > _MOST_NAMELESS else len(header)
         if self._width < len(header):
@@ -274,7 +299,7 @@ class _ExcelSource:
         return self._size * self._done // self._height
 
     def close(self) -> None:
-        self._rows = enumerate(iter(()), 1)
+        self._rows = chain()
 
 
 def _has_text(row: Iterable[object]) -> bool:

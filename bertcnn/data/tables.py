@@ -5,6 +5,7 @@ CSV, TSV, JSONL, Parquet and Excel files become rows of text cells.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from bertcnn.data.cells import name_columns
+from bertcnn.data.column_names import find_name
+from bertcnn.data.column_words import TEXT_WORDS, words_of
 from bertcnn.data.delimited import as_line, wrong_width
 from bertcnn.data.formats import Format, check_input
 from bertcnn.data.rejects import RejectsFile, check_rejects, rejects_of
@@ -20,6 +24,7 @@ from bertcnn.data.sources import MAX_CELL_CHARACTERS, Row, RowSource, open_sourc
 from bertcnn.data.writing import check_output
 from bertcnn.errors import ColumnError, OutputError, TableError, one_line
 from bertcnn.progress import Progress, Silent
+from bertcnn.wording import count
 
 __all__ = [
     "MAX_CELL_CHARACTERS",
@@ -38,6 +43,8 @@ _CHUNK_CHARACTERS = 16 * 1024**2  # a chunk ends early when its cells hold this 
 _CELL_CHARACTERS = 8  # that a cell weighs even if it is empty
 _PADDED_CELLS = 4_000_000  # that rows may lack, and 20 more for each one that they have; a header of 16,000 names over
 _PADDED_SHARE = 20  # lines of one cell would make a thousand times as much of a file
+_AROUND = 8  # characters that a name in a repeated header may have around it: spaces, quotes, a byte order mark
+_MADE_UP = re.compile(r"column_\d+")
 
 
 def closest_name(name: str, columns: tuple[str, ...]) -> str | None:
@@ -50,13 +57,14 @@ def closest_name(name: str, columns: tuple[str, ...]) -> str | None:
 
 
 def column_position(name: str, columns: tuple[str, ...]) -> int:
-    """Where column `name` is.
+    """Where column `name` is; case, spaces around it, "_" and "-" make no difference where no column has the very name.
 
     Raises:
         ColumnError: if there is none; it lists the columns found and suggests the closest.
     """
-    if name in columns:
-        return columns.index(name)
+    found = find_name(name, columns)
+    if found is not None:
+        return columns.index(found)
     close = closest_name(name, columns)
     raise ColumnError(
         f"there is no column {name!r}",
@@ -104,7 +112,7 @@ class Table(Chunk):
         header: the names of the columns as they stand in the file, where some may be empty or come twice.
         padded: rows that lack their last cells in the file; these are blank here.
         shortest: how many cells the shortest row has in the file.
-        rejected: how many rows of the file could not be read.
+        rejected: how many rows of the file could not be read, and how many repeat the header.
         remark: which part of the file is not read, such as other sheets of a workbook; mostly empty.
     """
 
@@ -137,6 +145,7 @@ class TableReader:
         accepted: rows read so far.
         padded: of these, rows that lack their last cells, which are blank here, as exporters leave them out.
         rejected: rows refused so far.
+        repeated_headers: of these, rows that are the header once more, as in exports joined end to end.
         remark: which part of the file is not read, such as other sheets of a workbook; mostly empty.
         total_bytes: size of the file.
     """
@@ -154,9 +163,11 @@ class TableReader:
         self.accepted = 0
         self.padded = 0
         self.rejected = 0
+        self.repeated_headers = 0
         self.first_reason = ""  # of the first rejected row
         self._rejects = RejectsFile(rejects)
-        self._rows = source.rows(self._reject)
+        self._rows = self._below_headers(source.rows(self._reject))
+        self._telling = next((place for place, name in enumerate(self.columns) if not _MADE_UP.fullmatch(name)), 0)
         self._read_to_its_end = False
         self._shortest = len(self.columns)
         self._needed = 0  # cells that a row has at least
@@ -176,6 +187,11 @@ class TableReader:
             ColumnError: if one of them is missing.
         """
         self._needed = _cells_up_to(text_columns, self.columns)
+
+    @property
+    def is_mostly_rejected(self) -> bool:
+        """Whether more of the rows so far were refused than read; the header once more does not count."""
+        return self.rejected - self.repeated_headers > self.accepted
 
     def chunks(self, rows: int = 4096) -> Iterator[Chunk]:
         """The rest of the table, at most `rows` rows at a time (fewer where cells are long)."""
@@ -233,8 +249,13 @@ class TableReader:
             padded=self.padded,
             shortest=self._shortest,
             rejected=self.rejected,
-            remark=self.remark,
+            remark=self._remark_of_all(),
         )
+
+    def _remark_of_all(self) -> str:
+        """What is told of a table that was read to its end."""
+        repeated = f"{count(self.repeated_headers, 'row')} repeating the header left out" if self.repeated_headers else ""
+        return "; ".join(filter(None, (self.remark, repeated)))
 
     def peek(self, rows: int = 1000) -> Chunk:
         """The next `rows` rows at most (fewer where cells are long), which `chunks` gives again: to guess columns from."""
@@ -278,6 +299,27 @@ class TableReader:
         self._reject(line, wrong_width(row, width), as_line(row, self.delimiter))
         return None
 
+    def _below_headers(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """The rows but those that are the header once more."""
+        place, name = self._telling, self.columns[self._telling] if self.columns else ""
+        longest = len(name) + _AROUND if name else -1
+        for row in rows:
+            cells = row[1]
+            if place < len(cells) and len(cells[place]) <= longest and name in cells[place] and self._is_header(cells):
+                self.repeated_headers += 1
+                self._reject(row[0], "the header once more", as_line(cells, self.delimiter))
+            else:
+                yield row
+
+    def _is_header(self, cells: Sequence[str]) -> bool:
+        """Whether a row has the names of the columns as its cells, with the marks that files joined end to end have there.
+
+        In a table of one column the name has to be that of a text: else a first message may have been taken for the header.
+        """
+        if len(cells) == 1 and "".join(words_of(self.columns[0])) not in TEXT_WORDS:
+            return False
+        return name_columns(cell.strip('\ufeff" ') for cell in cells) == self.columns
+
     def _reject(self, line: int, reason: str, content: str) -> None:
         self.rejected += 1
         self.first_reason = self.first_reason or f"line {line}: {reason}"
@@ -308,6 +350,7 @@ def open_table(
     quote: str | None = None,
     rejects: str | Path | None = None,
     as_written: bool = False,
+    known: Sequence[str] | None = None,
 ) -> TableReader:
     r"""Open a table for reading, in constant memory.
 
@@ -317,14 +360,18 @@ def open_table(
     rows are counted; see `TableReader.require` for rows that were cut off. Cells beyond the header's are dropped if all are blank. The
     quotes that `formulas.escape_formula` puts before cells of CSV and TSV are removed.
 
-    Objects in objects of JSONL, and the fields of Parquet's structures, are columns of their own, named "ticket.body"; lists are JSON, and
-    so are objects of JSONL that have more than 1,000 different keys at one place, such as dates.
+    The header is the first line that is not blank, unless a title, a date and the like stand above it; `remark` then says so, and lines
+    keep their numbers. A row that is the header once more is rejected. JSON may be an object a line, a list of objects, or an object with
+    one such list, as {"data": [...]}. What is no table, such as a web page or an error message under the name of one, is refused.
+
+    Objects in objects of JSON, and the fields of Parquet's structures, are columns of their own, named "ticket.body"; lists are JSON, and
+    so are objects of JSON that have more than 1,000 different keys at one place, such as dates.
 
     Of an Excel file the first sheet is read that is neither hidden nor empty, decompressed as a whole by the library that reads it; a
-    Parquet file needs memory for one row group. JSONL files are read twice, first for their keys.
+    Parquet file needs memory for one row group. JSON files are read twice, first for their keys.
 
     Args:
-        path: .csv, .tsv, .jsonl or .ndjson (each also with .gz), .parquet or .xlsx.
+        path: .csv, .tsv, .jsonl, .ndjson or .json (each also with .gz), .parquet or .xlsx.
         delimiter: what separates cells; found out if not given.
         encoding: any text encoding that Python knows; found out if not given.
         quote: what encloses cells, "" for nothing; found out if not given.
@@ -332,6 +379,8 @@ def open_table(
             a very long one the first 100,000 characters); made only if there are any, and complete when the reader is closed. An earlier
             one is replaced, or removed when the whole table was read.
         as_written: keep the quotes before cells of CSV and TSV.
+        known: columns that the table should have: a line near the start that has them all is the header. None if that is not known; then
+            JSON without any object is refused, since its columns cannot be told.
 
     Raises:
         OutputError: the place for `rejects` cannot be written, or holds another file.
@@ -350,7 +399,7 @@ def open_table(
     kind = check_input(path)
     if rejects is not None:
         check_rejects(Path(rejects))
-    source = open_source(path, kind, delimiter, encoding, quote, as_written=as_written)
+    source = open_source(path, kind, delimiter, encoding, quote, as_written=as_written, known=known)
     return TableReader(path, source, kind.format, None if rejects is None else Path(rejects))
 
 
@@ -381,12 +430,13 @@ def read_table(
     quote: str | None = None,
     rejects: str | Path | None = None,
     required: Sequence[str] = (),
+    known: Sequence[str] | None = None,
 ) -> Table:
     """A whole table in memory, with at least one row; for the arguments see `open_table` and, of `required`, `TableReader.require`.
 
     Raises:
         TableError: as `open_table`, and if the file has a header only, or if every row was rejected.
     """
-    with open_table(path, delimiter=delimiter, encoding=encoding, quote=quote, rejects=rejects) as reader:
+    with open_table(path, delimiter=delimiter, encoding=encoding, quote=quote, rejects=rejects, known=known) as reader:
         reader.require(required)
         return reader.whole()

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from bertcnn.data.cells import unique_names, well_formed
-from bertcnn.data.formats import DELIMITED, KNOWN_EXTENSIONS, kind_of
+from bertcnn.data.formats import DELIMITED, OUTPUT_EXTENSIONS, output_kind
 from bertcnn.data.formulas import escape_formula, unescape_formula
 from bertcnn.data.sinks import Sink, open_sink
 from bertcnn.disk.files import DISK_FULL, NAME_CHARACTERS, check_outside_models, check_regular, give_name, sync_folder, try_lock
@@ -34,10 +34,10 @@ def check_output(path: str | Path, overwrite: bool = False) -> None:
         OutputError: if the extension is unknown, the folder is missing or cannot be written, or something is in the way.
     """
     path = Path(path)
-    if kind_of(path) is None:
+    if output_kind(path) is None:
         raise OutputError(
             f"the output {str(path)!r} has the extension {''.join(path.suffixes[-2:]) or '(none)'}",
-            expected=KNOWN_EXTENSIONS,
+            expected=OUTPUT_EXTENSIONS,
             fix="choose a name with one of these",
         )
     try:
@@ -107,9 +107,9 @@ class TableWriter:
         self.rows_written = 0
 
     def __enter__(self) -> Self:
-        kind = kind_of(self._path)
+        kind = output_kind(self._path)
         if kind is None:  # a link with a good name to a file with another
-            raise OutputError(f"the output links to {str(self._path)!r}", expected=KNOWN_EXTENSIONS, fix="name that file itself")
+            raise OutputError(f"the output links to {str(self._path)!r}", expected=OUTPUT_EXTENSIONS, fix="name that file itself")
         self._escapes = self._escapes and kind.format in DELIMITED
         columns = unique_names(self._columns) if kind.format in ("jsonl", "parquet") else self._columns
         clean_leftovers(self._path)

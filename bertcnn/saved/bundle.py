@@ -412,9 +412,12 @@ def check_room_for_labels(labels: Sequence[str]) -> None:
         LabelError: they take more room than there is.
     """
     largest = FORMAT.largest["labels.json"]
-    if len(labels) > _MOST_LABELS:
+    longest = max(map(len, labels), default=0)
+    if len(labels) > _MOST_LABELS or longest > _LONGEST_LABEL:
         raise LabelError(
-            f"{len(labels):,} labels", expected=f"at most {_MOST_LABELS:,}", fix="train with fewer labels; is it the column of the labels?"
+            f"{len(labels):,} labels of up to {longest:,} characters",
+            expected=f"at most {_MOST_LABELS:,} labels of {_LONGEST_LABEL:,} characters",
+            fix="train with fewer or shorter labels; is it the column of the labels?",
         )
     size = sum(len(json.dumps(label, ensure_ascii=False).encode("utf-8", "replace")) + len(",\n  ") for label in labels)
     if size + len("[\n\n]\n") > largest:

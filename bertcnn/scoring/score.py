@@ -29,6 +29,7 @@ from bertcnn.scoring.answering import Answering, Question
 from bertcnn.scoring.columns import OutputColumns
 from bertcnn.scoring.journal import Frame, InputState, Journal, JournalHeader, OtherTextsError
 from bertcnn.settings import DECISIONS, PrecisionTargets
+from bertcnn.wording import count
 
 _CHUNK_ROWS = 4096
 
@@ -58,6 +59,7 @@ class ScoringReport:
         blank: of these, rows without a visible text; they get no label.
         padded: of these, rows whose last cells are missing in the input, and blank here.
         rejected: rows that could not be read.
+        repeated_headers: of these, rows that are the header once more.
         rejects: the file they are in, if there are any.
         labels: how many rows each label was given to.
         decisions: how many rows each decision was made for.
@@ -78,6 +80,7 @@ class ScoringReport:
     padded: int = 0
     label_separator: str | None = None
     seconds: float = 0.0
+    repeated_headers: int = 0
 
 
 def score_csv(  # noqa: PLR0913 - options that callers name
@@ -91,6 +94,7 @@ def score_csv(  # noqa: PLR0913 - options that callers name
     raw: bool = False,
     overwrite: bool = False,
     restart: bool = False,
+    allow_rejects: bool = False,
     engine: EngineName = "auto",
     progress: Progress | None = None,
 ) -> ScoringReport:
@@ -98,7 +102,8 @@ def score_csv(  # noqa: PLR0913 - options that callers name
 
     The output has the input's columns and rows in their order, then `predicted_label`, `confidence`, `decision` (`auto`, or
     `review:...` for a person), `because`, the phrases that moved the answer most, and a `p_<label>` for each label on request. A name that
-    the input uses already gets the prefix `bertcnn_`. Rows that cannot be read go to `<target>.rejects.csv`.
+    the input uses already gets the prefix `bertcnn_`. Rows that cannot be read go to `<target>.rejects.csv`; if those are most rows, or
+    all of them, there is no output unless `allow_rejects` is true. A file with a header and no rows gives an output with a header only.
 
     Answers are kept in the hidden file `.<target>.journal` until the output is in place. After a crash, a kill, a full disk or Ctrl-C the
     same call reads the input again, takes those answers, asks the model for the others, and writes the file that an unbroken run writes.
@@ -106,19 +111,22 @@ def score_csv(  # noqa: PLR0913 - options that callers name
 
     Args:
         model: a saved model's folder, or a loaded one.
-        source: .csv, .tsv, .jsonl (each also .gz), .parquet or .xlsx.
+        source: .csv, .tsv, .jsonl, .json (each also .gz), .parquet or .xlsx.
         target: the file to write, its format by its extension.
-        text: the text column or columns; by default those of the training file, else a guess.
+        text: the text column or columns; by default those of the training file, which then have to be there; a guess if the model
+            knows of none.
         auto_precision: how often automatic answers have to be right; see `bertcnn.load`.
         probabilities: also write the probability of every label.
         raw: do not quote cells that a spreadsheet would run as a formula.
         overwrite: replace an existing `target`.
         restart: forget the answers of an interrupted run.
+        allow_rejects: write the output even if most rows could not be read.
         engine: computes the answers of a saved model; see `bertcnn.load`.
         progress: told how far it is.
 
     Raises:
-        TableError: the input cannot be read, no column looks like text, or it was changed while it was being scored.
+        TableError: the input cannot be read, or most of its rows, or it was changed while it was being scored.
+        ColumnError: it lacks the columns the model was trained on, or those named.
         OutputError: the output exists or cannot be written, or cannot hold the rows, or another run is writing it.
         BundleError: the model folder is not a model.
         ScoringInterrupted: Ctrl-C, once there are answers to keep.
@@ -128,7 +136,7 @@ def score_csv(  # noqa: PLR0913 - options that callers name
     """
     check_engine(engine)
     targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
-    job = _Job(Path(source), Path(target), text, targets, probabilities, raw, overwrite, engine, progress or Silent())
+    job = _Job(Path(source), Path(target), text, targets, probabilities, raw, overwrite, allow_rejects, engine, progress or Silent())
     job.check()
     with Journal(job.target, restart=restart) as journal:
         try:
@@ -157,6 +165,7 @@ class _Job:
     probabilities: bool
     raw: bool
     overwrite: bool
+    allow_rejects: bool
     engine: EngineName
     progress: Progress
 
@@ -171,15 +180,19 @@ class _Job:
             kind = check_input(self.source)
         target = kind_of(self.target.resolve())
         if target is not None and target.format == "xlsx" and kind.format != "xlsx":
-            with open_table(self.source) as reader:
+            with open_table(self.source, known=()) as reader:
                 check_fits_excel(reader)
 
 
 def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringReport:
     """Score the file, with the journal locked."""
     progress, state = job.progress, InputState.of(job.source)
-    with open_table(job.source, rejects=job.rejects) as reader:
-        choice = guess_text_columns(reader.peek(), text=job.text, trained_on=_trained_on(model))
+    trained_on = _trained_on(model)
+    with open_table(job.source, rejects=job.rejects, known=_known(job.text, trained_on)) as reader:
+        first = reader.peek()
+        if not first.rows:
+            _check_rejects(reader, job, journal)
+        choice = guess_text_columns(first, text=job.text, trained_on=trained_on)
         reader.require(choice.text)
         if reader.remark:
             progress.note(reader.remark)
@@ -202,25 +215,53 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
                 decisions += np.bincount(frame.decisions[question.places], minlength=len(decisions))
                 ours = columns.cells(question.texts, frame)
                 writer.write([row + ours[place] for row, place in zip(question.rows, question.places, strict=True)])
+            _check_rejects(reader, job, journal)
             writer.finish()
             _check_unchanged(job.source, state, journal)
             reader.close()  # rows that could not be read are in place before the output, and so never missing beside it
         journal.remove()
     by_name: Counter[str] = Counter()
-    for name, count in zip(predictor.hierarchy.answers, counts[1:].tolist(), strict=True):  # a parent may be a label as well
-        by_name[name] += count
+    for name, rows in zip(predictor.hierarchy.answers, counts[1:].tolist(), strict=True):  # a parent may be a label as well
+        by_name[name] += rows
     return ScoringReport(
         rows=reader.accepted,
         blank=int(counts[0]),
         rejected=reader.rejected,
+        repeated_headers=reader.repeated_headers,
         rejects=job.rejects if reader.rejected else None,
-        labels={label: count for label, count in by_name.most_common() if count},
-        decisions={name: count for name, count in zip(DECISIONS, decisions.tolist(), strict=True) if count},
+        labels={label: rows for label, rows in by_name.most_common() if rows},
+        decisions={name: rows for name, rows in zip(DECISIONS, decisions.tolist(), strict=True) if rows},
         renamed=columns.renamed,
         text_columns=choice,
         padded=reader.padded,
         label_separator=predictor.bundle.config.label_separator,
         seconds=time.perf_counter() - started,
+    )
+
+
+def _known(text: str | Sequence[str] | None, trained_on: Sequence[str]) -> tuple[str, ...]:
+    """The columns that the input should have."""
+    if text is None:
+        return tuple(trained_on)
+    return tuple(name.strip() for name in text.split(",")) if isinstance(text, str) else tuple(text)
+
+
+def _check_rejects(reader: TableReader, job: _Job, journal: Journal) -> None:
+    """Refuse to write an output without most of the input's rows; the list of those that could not be read stays.
+
+    Raises:
+        TableError: most rows could not be read, and nobody has said that this will do.
+    """
+    if job.allow_rejects or not reader.is_mostly_rejected:
+        return
+    reader.close()
+    journal.remove()  # the answers to the few other rows should not stand in the way of a better file under this name
+    rows = reader.accepted + reader.rejected
+    raise TableError(
+        f"{reader.rejected:,} of {count(rows, 'row')} of {str(job.source)!r} could not be read ({reader.first_reason}); they and the "
+        f"reasons are in {job.rejects}",
+        expected="a file of which most rows can be read",
+        fix="correct the file or export it again, or add --allow-rejects to score the other rows",
     )
 
 

@@ -143,9 +143,9 @@ def test_a_column_that_is_mostly_blank_can_be_the_label_but_comes_last():
 def test_a_named_column_that_is_missing_is_told_with_the_closest():
     sample = table(*FILES[3][:1], *FILES[3][1])
     with pytest.raises(
-        ColumnError, match=r"no column 'Body'; expected one of .* 'subject', 'body', 'queue', 'priority'.*did you mean 'body'"
+        ColumnError, match=r"no column 'Bodies'; expected one of .* 'subject', 'body', 'queue', 'priority'.*did you mean 'body'"
     ):
-        guess_columns(sample, text="Body")
+        guess_columns(sample, text="Bodies")
     with pytest.raises(ColumnError, match="no column 'labels'"):
         guess_columns(sample, label="labels")
     with pytest.raises(ColumnError, match="column 'body' is named as text and as label"):
@@ -213,7 +213,11 @@ def test_the_only_column_and_the_columns_of_training_are_the_text():
     sample = table(*FILES[3][:1], *FILES[3][1])
     choice = guess_text_columns(sample, trained_on=("subject", "body"))
     assert (choice.text, choice.reasons["text"]) == (("subject", "body"), "'subject', 'body' (as in training)")
-    assert guess_text_columns(sample, trained_on=("nachricht",)).text == ("body",)
+    assert guess_text_columns(sample, trained_on=("Subject", "BODY ")).text == ("subject", "body")
+    with pytest.raises(ColumnError, match=r"no column 'nachricht', which the model was trained on; columns found: 'subject'.* --text NAME"):
+        guess_text_columns(sample, trained_on=("nachricht",))
+    with pytest.raises(ColumnError, match=r"no column 'text', .* columns found: 'x'; .* add --text 'x'"):
+        guess_text_columns(Chunk(("x",), [("1",)], [2]), trained_on=("text",))
 
 
 def test_a_header_alone_is_guessed_by_its_names():
@@ -231,3 +235,60 @@ def test_a_file_without_a_header_is_suspected_by_a_columns_name():
 def test_a_cell_of_many_digits_is_looked_at_once(cell):
     sample = Chunk(("number", "text"), [(cell, "the router is dead"), (cell, "no signal at all")], [2, 3])
     assert guess_text_columns(sample).text == ("text",)
+
+
+def yes_no(rng, _):
+    return rng.choice(["Yes", "No"])
+
+
+NO_TEXTS = {
+    "Request": yes_no,
+    "Comments": one_of(0, 1, 2, 3, 17),
+    "Message": lambda _, number: str(number * 31),
+    "Ticket": lambda _, number: f"INC{number:07}",
+    "text": identifier,
+    "Note": date,
+    "Description": lambda _, number: f"https://example.com/tickets/{number}",
+    "Feedback": lambda _, number: f"person{number}@example.com",
+    "Remarks": one_of("done", "open", "in progress"),
+    "Content": lambda _, number: f"+49 30 {number:07}",
+}
+
+
+@pytest.mark.parametrize("name", NO_TEXTS)
+def test_cells_say_more_than_a_name_of_texts(name):
+    with pytest.raises(ColumnError, match="no column looks like text"):
+        guess_text_columns(table([name, "team"], NO_TEXTS[name], label))
+    assert guess_columns(table([name, "what", "team"], NO_TEXTS[name], text, label)).text == ("what",)
+
+
+@pytest.mark.parametrize("constant", ["label", "category", "queue"])
+def test_a_column_with_one_value_is_the_label_only_without_another(constant):
+    choice = guess_columns(table([constant, "message", "wohin"], one_of("x"), text, label))
+    assert (choice.text, choice.label) == (("message",), "wohin")
+    assert repr(constant) not in choice.reasons["label"]
+    only = guess_columns(table([constant, "message"], one_of("x"), text))
+    assert only.label == constant
+    assert "no column that could be the label has 2 different values" in only.reasons["label"]
+
+
+def test_yes_or_no_under_a_name_of_kinds_comes_behind_kinds():
+    assert guess_columns(table(["issue", "message", "area"], one_of("true", "false"), text, label)).label == "area"
+    assert guess_columns(table(["message", "target", "area"], text, one_of(0, 1), label)).label == "target"
+
+
+def test_names_are_compared_without_case_spaces_and_forms_of_accents():
+    sample = table(["\ufeffSubject ", "Catégorie", "Ticket_Text"], title, label, text)
+    choice = guess_columns(sample, text="ticket text,SUBJECT", label="CATE\u0301GORIE")
+    assert (choice.text, choice.label) == (("Ticket_Text", "\ufeffSubject "), "Catégorie")
+    assert guess_text_columns(sample, trained_on=["ticket-text"]).text == ("Ticket_Text",)
+    both = table(["Text", "TEXT", "label"], text, text, label)
+    assert guess_columns(both, text="TEXT").text == ("TEXT",)
+    with pytest.raises(ColumnError, match="no column 'text'"):
+        guess_columns(both, text="text")
+
+
+def test_a_header_without_rows_needs_no_guess():
+    assert guess_text_columns(Chunk(("a", "b"), [], [])).text == ("a",)
+    with pytest.raises(ColumnError, match="which the model was trained on"):
+        guess_text_columns(Chunk(("a", "b"), [], []), trained_on=["text"])

@@ -13,6 +13,7 @@ from sklearn.metrics import accuracy_score, f1_score
 import bertcnn
 from bertcnn import evaluate_csv, score_csv, train_csv
 from bertcnn.data.tables import read_table
+from bertcnn.data.writing import TableWriter
 from bertcnn.disk.files import check_file_target
 from bertcnn.doctor.check import check_csv
 from bertcnn.errors import BertCNNError, BundleError, ColumnError, LabelError, OutputError, SettingsError, TableError
@@ -299,3 +300,71 @@ def test_every_error_of_a_file_is_of_our_family(encoder_folder, tmp_path):
         train_csv(tmp_path / "missing.csv", tmp_path / "model", quick(encoder_folder))
     assert isinstance(raised.value, BertCNNError)
     assert not (tmp_path / "model").exists()
+
+
+def test_a_file_without_the_columns_of_training_is_refused(encoder_folder, tmp_path):
+    learned = train_csv(write(tmp_path / "data.csv", as_csv(*tickets(8))), tmp_path / "model", quick(encoder_folder))
+    assert learned.columns.text == ("text",)
+    other = write(tmp_path / "in.csv", as_csv(*tickets(8)).replace("id,text,label", "id,comment,label"))
+    for work in (
+        lambda **names: score_csv(tmp_path / "model", other, tmp_path / "out.csv", **names),
+        lambda **names: evaluate_csv(tmp_path / "model", other, **names),
+    ):
+        with pytest.raises(ColumnError, match=r"no column 'text', which the model was trained on; .*'comment'.*--text NAME"):
+            work()
+        work(text="Comment")
+    with pytest.raises(ColumnError, match=r"no column 'label', which the model was trained on; .*--label NAME"):
+        evaluate_csv(tmp_path / "model", write(tmp_path / "in.csv", as_csv(*tickets(8)).replace("label", "team")))
+    upper = write(tmp_path / "in.csv", "Report\n\n" + as_csv(*tickets(8)).replace("id,text,label", "ID, TEXT ,Label"))
+    assert score_csv(tmp_path / "model", upper, tmp_path / "out.csv", overwrite=True).rows == 24
+    assert evaluate_csv(tmp_path / "model", upper).rows == 24
+
+
+MOSTLY_BROKEN = {"in.csv": "id,text\n1,router\n" + "x,y,z\n" * 9, "in.jsonl": '{"text": "router"}\n' + "{bad\n" * 9}
+
+
+@pytest.mark.parametrize("name", MOSTLY_BROKEN)
+def test_a_file_of_which_most_rows_cannot_be_read_is_refused(predictor, tmp_path, name):
+    source, target = write(tmp_path / name, MOSTLY_BROKEN[name]), tmp_path / "out.csv"
+    with pytest.raises(TableError, match=r"9 of 10 rows of .* could not be read .*out.csv.rejects.csv; .* add --allow-rejects"):
+        score_csv(predictor, source, target)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name, "out.csv.rejects.csv"]  # neither output nor journal
+    assert (tmp_path / "out.csv.rejects.csv").read_text().count("\n") == 10
+    report = score_csv(predictor, source, target, allow_rejects=True)
+    assert (report.rows, report.rejected) == (1, 9)
+
+
+def test_a_file_of_which_no_row_can_be_read_is_refused(predictor, tmp_path):
+    source = write(tmp_path / "in.csv", "id,text\n" + "x,y,z\n" * 3)
+    with pytest.raises(TableError, match=r"3 of 3 rows .* could not be read \(line 2: "):
+        score_csv(predictor, source, tmp_path / "out.csv")
+    assert not (tmp_path / "out.csv").exists()
+    assert score_csv(predictor, source, tmp_path / "out.csv", allow_rejects=True).rows == 0
+
+
+@pytest.mark.parametrize("out", ["out.csv", "out.jsonl", "out.parquet", "out.xlsx"])
+@pytest.mark.parametrize("name", ["in.csv", "in.tsv", "in.jsonl", "in.json", "in.parquet", "in.xlsx"])
+def test_an_empty_day_is_no_error(predictor, tmp_path, name, out):
+    if name.endswith(("parquet", "xlsx")):
+        with TableWriter(tmp_path / name, ("id", "text")) as writer:
+            writer.write([])
+    else:
+        write(tmp_path / name, {"in.csv": "id,text\n", "in.tsv": "id\ttext\n", "in.jsonl": "", "in.json": "[]"}[name])
+    report = score_csv(predictor, tmp_path / name, tmp_path / out)
+    assert (report.rows, report.rejected, report.decisions) == (0, 0, {})
+    assert (tmp_path / out).exists()
+    if out == "out.csv":
+        assert (tmp_path / out).read_text().rstrip().endswith("text,predicted_label,confidence,decision,because")
+
+
+def test_a_repeated_header_is_no_ticket_and_no_label(predictor, encoder_folder, tmp_path):
+    content = as_csv(*tickets(8))
+    source = write(tmp_path / "in.csv", content * 3)
+    report = score_csv(predictor, source, tmp_path / "out.csv")
+    assert (report.rows, report.rejected, report.repeated_headers) == (72, 2, 2)
+    found = check_csv(source, encoder=encoder_folder)
+    assert sorted(found.facts["labels"]) == ["billing", "hardware", "software"]
+    assert found.finding("rejected_rows").examples[0].says == "the header once more"
+    notes = Notes()
+    evaluate_csv(predictor, source, progress=notes)
+    assert "2 rows repeating the header left out" in notes.notes

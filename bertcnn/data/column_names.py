@@ -1,0 +1,41 @@
+"""Names of columns compared as people read them: without case, spaces around them, or the form of their accents."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+_UNSEEN = re.compile("[\ufeff\u200b\u200c\u200d\u2060\u00ad\0]")
+_BETWEEN = re.compile(r"[\s_\-]+")
+
+
+def folded(name: str) -> str:
+    r"""A name in the form in which names are compared.
+
+    Example:
+        >>> folded("\ufeff Ticket_Text ") == folded("ticket text"), folded("Catégorie") == folded("CATE\u0301GORIE")
+        (True, True)
+    """
+    plain = unicodedata.normalize("NFKC", _UNSEEN.sub("", name)).casefold()
+    return _BETWEEN.sub(" ", unicodedata.normalize("NFKC", plain)).strip()
+
+
+def find_name(name: str, columns: Sequence[str]) -> str | None:
+    """The column that is called `name`, or else the only one whose name differs in case, spaces, "_" or "-" alone.
+
+    Example:
+        >>> find_name("subject", ("id", "Subject")), find_name("text", ("Text", "TEXT")), find_name("text", ("text", "TEXT"))
+        ('Subject', None, 'text')
+    """
+    if name in columns:
+        return name
+    wanted = folded(name)
+    alike = [column for column in columns if wanted and folded(column) == wanted]
+    return alike[0] if len(alike) == 1 else None
+
+
+def find_names(names: Sequence[str], columns: Sequence[str]) -> tuple[str, ...] | None:
+    """The columns that are called so, or None if one is missing."""
+    found = [find_name(name, columns) for name in names]
+    return None if None in found else tuple(name for name in found if name is not None)

@@ -1,0 +1,288 @@
+"""JSON that is not an object a line: an array of objects, one in an object such as {"data": [...]}, or objects over several lines.
+
+Their elements are found without decoding the file as a whole, so that it may have any size.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bertcnn.data.column_names import find_names
+from bertcnn.data.lines import LONGEST_LINE, TextFile
+from bertcnn.data.not_tables import json_error, recognized, refusal
+from bertcnn.errors import TableError, one_line
+
+_SEEN = 1024**2  # characters that tell how a file is built
+_LINES_SEEN = 200
+_LONG = 3  # spaces in a value that may be a text
+_ROWS = frozenset(  # what lists of rows are called
+    """data results result items rows records value values hits entries docs documents issues tickets cases conversations
+    complaints""".split()  # noqa: SIM905
+)
+_NO_ROWS = frozenset(("errors", "error", "warnings", "links", "fields", "columns", "schema", "facets", "aggregations"))
+_TOKEN = re.compile(r'"(?:[^"\\\n]++|\\.)*+("?)|[\[\]{},]', re.DOTALL)
+_REST_OF_STRING = re.compile(r'(?:[^"\\\n]++|\\.)*+', re.DOTALL)
+_FOLLOWING = re.compile(r"\s*(.?)", re.DOTALL)
+_SPACES = " \t\r\n\ufeff"
+
+
+@dataclass(frozen=True)
+class ElementsPlace:
+    """Where the objects of a file are that has not one a line.
+
+    Attributes:
+        start: characters before them.
+        is_inside: whether they stand in a list inside an object, whose end is the end of them.
+    """
+
+    start: int
+    is_inside: bool = False
+
+
+def find_place(path: Path, file: TextFile, known: Sequence[str] = ()) -> ElementsPlace | None:
+    """Where the objects of a JSON file are; None where it has one a line.
+
+    Args:
+        path: for messages.
+        file: freshly opened.
+        known: columns that the rows should have, if that is known.
+
+    Raises:
+        TableError: what is there is no table, such as an error message.
+    """
+    text, is_whole = _beginning(file)
+    begin = len(text) - len(text.lstrip(_SPACES))
+    lines = [line for line in text[begin:].split("\n", _LINES_SEEN)[:_LINES_SEEN] if line.strip()]
+    if not lines:
+        return None
+    if text[begin] == "[":
+        return ElementsPlace(begin) if text[begin + 1 :].lstrip()[:1] in ("{", "]", "") else None
+    if text[begin] == "{":
+        return _place_of_objects(path, text, begin, lines, is_whole, known)
+    if found := recognized(text):
+        raise refusal(path, *found)
+    return None
+
+
+def _place_of_objects(
+    path: Path, text: str, begin: int, lines: Sequence[str], is_whole: bool, known: Sequence[str]
+) -> ElementsPlace | None:
+    """Where the objects are of a file that starts with one, whose first `lines` are given; None where it has one a line."""
+    is_a_line = isinstance(_decoded(lines[0]), dict)
+    if is_a_line and not (len(lines) == 1 and is_whole):
+        return None
+    only, end = _only_object(text, begin)
+    is_in_one_line = only is None or "\n" not in text[begin:end]
+    if is_in_one_line and lines[0].rstrip()[-1] != "[" and any(isinstance(_decoded(line), dict) for line in lines[1:] if line[0] == "{"):
+        return None  # the first line is broken
+    if only is None and is_whole:
+        return None
+    if only is not None and text[end:].strip(_SPACES):  # more objects follow
+        return ElementsPlace(begin)
+    place = _list_inside(path, text, begin, only, known)
+    if place is None and only is not None:
+        _check_row(path, only, known)
+    if place is None and is_a_line:
+        return None
+    return place or ElementsPlace(begin)
+
+
+def elements(file: TextFile, place: ElementsPlace) -> Iterator[tuple[int, str]]:
+    """The elements of lists, or the objects outside of any, as they are spelled, with the line each starts at.
+
+    Of a very long one only the start is kept, as of a line.
+
+    Args:
+        file: freshly opened.
+        place: where they are.
+    """
+    scanner = _Scanner()
+    skip = place.start
+    for block in file.blocks():
+        skipped, rest = block[:skip], block[skip:]
+        skip -= len(skipped)
+        scanner.line += skipped.count("\n")
+        if rest:
+            yield from scanner.found_in(rest, place.is_inside)
+        if scanner.is_done:
+            return
+    yield from scanner.end()
+
+
+class _Scanner:
+    """Goes through JSON by its brackets, commas and strings; what they enclose need not be valid."""
+
+    def __init__(self) -> None:
+        self.line = 1
+        self.is_done = False
+        self._parts: list[str] = []
+        self._length = 0
+        self._newlines = 0
+        self._in_list = False
+        self._depth = 0  # inside an element
+        self._in_string = False
+        self._rest = ""
+
+    def found_in(self, block: str, is_inside: bool) -> Iterator[tuple[int, str]]:
+        """The elements that end in one more block."""
+        block, self._rest = self._rest + block, ""
+        begin = position = 0
+        while position < len(block):
+            if self._in_string:
+                position = self._end_of_string(block, position)
+                continue
+            token = _TOKEN.search(block, position)
+            if token is None:
+                break
+            position = token.end()
+            if token[0][0] == '"':
+                if not token[1]:
+                    self._in_string, position = True, token.start() + 1
+                continue
+            cut = self._cut(token)
+            if cut is not None:
+                yield from self._take(block[begin:cut])
+                begin = position
+                self.is_done = is_inside and not self._in_list
+                if self.is_done:
+                    return
+        self._keep(block[begin : len(block) - len(self._rest)])
+
+    def _cut(self, token: re.Match[str]) -> int | None:
+        """Where an element ends because of a bracket or a comma, if one does."""
+        char = token[0]
+        if char == ",":
+            return None if self._depth else token.start()
+        if char == "[" and not self._in_list and not self._depth:
+            self._in_list = True
+            return token.start()
+        if char in "[{":
+            self._depth += 1
+            return None
+        if self._depth:
+            self._depth -= 1
+            return None if self._depth else token.end()
+        self._in_list = self._in_list and char != "]"
+        return token.start() if char == "]" else None
+
+    def end(self) -> Iterator[tuple[int, str]]:
+        """What the file breaks off in."""
+        yield from self._take(self._rest)
+
+    def _end_of_string(self, block: str, position: int) -> int:
+        rest = _REST_OF_STRING.match(block, position)
+        end = position if rest is None else rest.end()
+        if end < len(block) and block[end] == "\\":  # the last character, whose meaning the next block tells
+            self._rest = "\\"
+            return len(block)
+        if end < len(block):
+            self._in_string = False
+        return end + 1
+
+    def _keep(self, text: str) -> None:
+        self._newlines += text.count("\n")
+        if self._length <= LONGEST_LINE:
+            self._parts.append(text)
+            self._length += len(text)
+
+    def _take(self, text: str) -> Iterator[tuple[int, str]]:
+        self._keep(text)
+        whole = "".join(self._parts)
+        found = whole.strip(_SPACES)
+        if found:
+            yield self.line + whole[: whole.index(found[0])].count("\n"), found[: LONGEST_LINE + 1]
+        self.line += self._newlines
+        self._parts, self._length, self._newlines = [], 0, 0
+
+
+def _beginning(file: TextFile) -> tuple[str, bool]:
+    """The start of a file, and whether it is all of it."""
+    text = ""
+    for block in file.blocks():
+        text += block
+        if len(text) > _SEEN:
+            return text[:_SEEN], False
+    return text, True
+
+
+def _decoded(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _only_object(text: str, begin: int) -> tuple[dict[str, Any] | None, int]:
+    """The object that starts at `begin`, if it is there as a whole, and where it ends."""
+    try:
+        return json.JSONDecoder().raw_decode(text, begin)  # type: ignore[no-any-return]
+    except (ValueError, RecursionError):
+        return None, begin
+
+
+def _list_inside(path: Path, text: str, begin: int, only: Mapping[str, Any] | None, known: Sequence[str]) -> ElementsPlace | None:
+    """Where the list of rows in an object starts, if it has one.
+
+    Raises:
+        TableError: it has several.
+    """
+    filled, empty = _lists_of_objects(text, begin)
+    lists = [(key, start) for key, start in filled if key.casefold() not in _NO_ROWS]
+    named = [(key, start) for key, start in lists or empty if key.casefold() in _ROWS]
+    if only is not None and _is_row(only, known, bool(named)):
+        return None
+    chosen = named or lists
+    if len(chosen) > 1:
+        names = ", ".join(one_line(key, 40) for key, _ in chosen[:6])
+        raise TableError(f"{str(path)!r} holds several lists: {names}", expected="one list of objects", fix="export one of them alone")
+    return ElementsPlace(chosen[0][1], is_inside=True) if chosen else None
+
+
+def _is_row(found: Mapping[str, Any], known: Sequence[str], has_named: bool) -> bool:
+    """Whether an object with a list of objects in it is a row of its own."""
+    if known and find_names(known, list(found)) is not None:
+        return True
+    return not has_named and any(isinstance(value, str) and value.count(" ") >= _LONG for value in found.values())
+
+
+def _lists_of_objects(text: str, begin: int) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+    """The lists of objects and the empty ones that are reached by keys alone: the last key, and where the list starts."""
+    found: dict[str, list[tuple[str, int]]] = {"{": [], "]": []}
+    depth, lists, key = 0, 0, ""
+    for token in _TOKEN.finditer(text, begin):
+        char = token[0][0]
+        if lists and char in "[{]}":  # below a list: nothing but its end is of interest
+            lists += 1 if char in "[{" else -1
+        elif char == "[":
+            lists = 1
+            if (following := _FOLLOWING.match(text, token.end())) is not None and following[1] in found:
+                found[following[1]].append((key, token.start()))
+        elif char == '"' and not lists:
+            following = _FOLLOWING.match(text, token.end())
+            key = token[0][1:-1] if following is not None and following[1] == ":" else key
+        elif char in "{}":
+            depth += 1 if char == "{" else -1
+            if not depth:
+                break
+    return found["{"], found["]"]
+
+
+def _check_row(path: Path, only: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Refuse the only object of a file if it is an error message, or a table column by column.
+
+    Raises:
+        TableError: it is.
+    """
+    if error := json_error(only, known):
+        raise refusal(path, error, "export or download the table again, and look into the file first")
+    values = list(only.values())
+    by_number = values and all(isinstance(value, dict) and value and all(key.isdigit() for key in value) for value in values)
+    by_place = len(values) > 1 and all(isinstance(value, list) and len(value) == len(values[0]) > 1 for value in values)
+    by_place = by_place and not any(isinstance(cell, list | dict) for value in values for cell in value)
+    if by_number or by_place:
+        raise refusal(path, "JSON column by column", 'write a list of rows: in pandas, to_json(orient="records")')

@@ -1,0 +1,118 @@
+"""Headers below titles, dates and blank lines; and headers that stand first and must stay where they are."""
+
+import pytest
+import xlsxwriter
+
+from bertcnn.data.header import header_place
+from bertcnn.data.tables import open_table
+from bertcnn.data.writing import TableWriter
+from tests.data.test_tables import read, save
+
+ROWS = [(f"T-{row}", f"the router number {row} is dead, again", ("hardware", "billing")[row % 2]) for row in range(12)]
+
+
+def table(delimiter=",", names=("ticket_id", "text", "label")):
+    lines = [names, *((row[0], f'"{row[1]}"', row[2]) for row in ROWS)]
+    return "".join(delimiter.join(line) + "\n" for line in lines)
+
+
+ABOVE = {
+    "title": ("Ticket export\n", ","),
+    "title and blank line": ("Ticket export\n\n", ";"),
+    "block": ("Company: ACME\nUser: ann@example.com\nPeriod: 2024-01-01 - 2024-02-01\nFilter: open, mine\n\n", ","),
+    "padded": ("Ticket export,,\n,,\n", ","),
+    "pairs": ("Date,2024-05-01\nAuthor,Ann\n", ","),
+    "PowerShell": ("#TYPE Selected.System.Object\n", ","),
+    "comments": ("# made by a tool\n# 2024, x\n", ","),
+    "sep": ("sep=;\nTicket export\n", ";"),
+    "quoted": ('"Ticket export, May"\n', "\t"),
+}
+
+
+@pytest.mark.parametrize("kind", ABOVE)
+def test_lines_above_the_header_are_told_and_rows_keep_their_lines(tmp_path, kind):
+    above, delimiter = ABOVE[kind]
+    path = save(tmp_path, above + table(delimiter) + delimiter * 5 + "x\n")
+    rows, lines, refused = read(path)
+    first = above.count("\n") + 2
+    assert (rows, lines, list(refused)) == (ROWS, list(range(first, first + 12)), [first + 12])
+    with open_table(path) as reader:
+        assert reader.columns == ("ticket_id", "text", "label")
+        assert "above the header" in reader.remark
+
+
+@pytest.mark.parametrize("known", [("Was war",), ("WOHIN", "was_war")])
+def test_a_line_with_the_columns_looked_for_is_the_header(tmp_path, known):
+    path = save(tmp_path, "Report;Tickets\nAuthor;Ann\n\n" + "Was war;Wohin\n" + "no signal;net\ntoo dear;bill\n")
+    with open_table(path, known=known) as reader:
+        assert reader.columns == ("Was war", "Wohin")
+        assert next(reader.chunks()).line_numbers == [5, 6]
+
+
+def test_a_header_without_rows_is_found_below_a_title(tmp_path):
+    with open_table(save(tmp_path, "Ticket export\n\nid,text\n"), known=["text"]) as reader:
+        assert (reader.columns, list(reader.chunks())) == (("id", "text"), [])
+
+
+def test_a_title_above_the_header_of_a_sheet_is_told(tmp_path):
+    book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
+    sheet = book.add_worksheet()
+    for place, row in enumerate([["Tickets of May"], ["2024-05-01"], [], ["ticket_id", "text", "label"], *ROWS]):
+        sheet.write_row(place, 0, row)
+    book.close()
+    rows, lines, _ = read(tmp_path / "in.xlsx")
+    assert (rows, lines[0]) == (ROWS, 5)
+    with open_table(tmp_path / "in.xlsx") as reader:
+        assert reader.remark == "2 lines above the header are not read: 'Tickets of May', '2024-05-01'"
+
+
+BENIGN = [
+    "text\nhello, world, foo\nbill, refund, money\n" + "router, modem, signal\n" * 9,
+    "keywords\nrouter,modem,signal\n" + "bill,refund,money\n" * 9,
+    "foo,bar\nid,text\n" + "label,no\n" * 4 + "id,text\n",
+    "text,label\n" + '"1","the router is dead","hardware"\n' * 5,  # as R writes it
+    "Kunde,Wohin\nAnn,the router number 7 is dead\n" + "Bob,the bill of 2024 is wrong\n" * 6,
+    "2023,2024\n1,2\n" * 1 + "3,4\n" * 5,
+    "what happened?\n" + "the router, it is dead\nno, it works, again\n" * 5,
+]
+
+
+@pytest.mark.parametrize("content", BENIGN)
+def test_a_first_line_that_may_be_the_header_stays_it(tmp_path, content):
+    with open_table(save(tmp_path, content)) as reader:
+        assert reader.remark == ""
+        read_all = sum(len(chunk) for chunk in reader.chunks())
+        assert read_all + reader.rejected == content.count("\n") - 1
+
+
+def test_what_was_scored_is_read_as_it_was_written(tmp_path):
+    with TableWriter(tmp_path / "out.csv", ("x", "text", "confidence")) as writer:
+        writer.write([("a", "b, c", "0.5"), ("text", "label", "id")])
+    with open_table(tmp_path / "out.csv") as reader:
+        assert (reader.columns[0], len(next(reader.chunks()))) == ("x", 2)
+
+
+def test_the_header_of_nothing_is_the_first_row():
+    assert header_place([]) == 0
+    assert header_place([["", ""], ["", ""]], ["text"]) == 0
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_exports_joined_end_to_end_repeat_their_header(tmp_path, mark):
+    path = save(tmp_path, mark + table() + mark + table())
+    rows, _, refused = read(path)
+    assert rows == ROWS * 2
+    assert refused == {14: "the header once more"}
+    with open_table(path) as reader:
+        list(reader.chunks())
+        assert (reader.accepted, reader.rejected, reader.repeated_headers) == (24, 1, 1)
+        assert not reader.is_mostly_rejected
+
+
+def test_a_first_message_taken_for_a_header_costs_no_row_like_it(tmp_path):
+    assert read(save(tmp_path, "Refund\nno signal\nRefund\n"))[0] == [("no signal",), ("Refund",)]
+
+
+def test_a_row_of_json_lines_with_its_keys_as_values_is_the_header_once_more(tmp_path):
+    _, _, refused = read(save(tmp_path, '{"text": "a", "label": "b"}\n{"text": "text", "label": "label"}\n', "in.jsonl"))
+    assert refused == {2: "the header once more"}
