@@ -119,7 +119,6 @@ class TableReader:
         delimiter: of a CSV or TSV file, empty if it has one column; None of others.
         accepted: rows read so far.
         rejected: rows refused so far.
-        remark: which part of the file is not read, such as other sheets of a workbook; mostly empty.
         total_bytes: size of the file.
     """
 
@@ -130,7 +129,6 @@ class TableReader:
         self.format = format_name
         self.encoding = source.encoding
         self.delimiter = source.delimiter
-        self.remark = source.remark
         self.total_bytes = path.stat().st_size
         self.accepted = 0
         self.rejected = 0
@@ -140,6 +138,11 @@ class TableReader:
         self._rows = source.rows(self._reject)
         self._read_to_its_end = False
         self._peeked: deque[tuple[int, tuple[str, ...]]] = deque()
+
+    @property
+    def remark(self) -> str:
+        """Which part of the file is not read, such as other sheets of a workbook, and what the rows have shown; mostly empty."""
+        return self._source.remark
 
     @property
     def position(self) -> int:

@@ -1,0 +1,101 @@
+"""Rows of an Excel sheet; read in a worker process, see `bertcnn.data.worker`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from bertcnn.data.cells import MOST_COLUMNS, name_columns, plain_text
+from bertcnn.data.delimited import Reject, Row, long_cell
+from bertcnn.data.excel_blanks import blanks_remark
+from bertcnn.data.worker import unreadable
+from bertcnn.errors import TableError, one_line
+
+_MOST_NAMELESS = 100  # columns of a sheet right of the last one with a name; with more, somebody has touched a cell far away
+_MOST_OTHERS = 10  # sheets that are named though they are not read
+
+
+class ExcelSource:
+    """The first sheet of an Excel workbook that is neither hidden nor empty; the library that reads it holds it in memory.
+
+    Attributes:
+        columns: the header.
+        remark: which part of the workbook is not read, if so.
+        total: rows of the sheet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        import python_calamine
+
+        self._path = path
+        sheet, others = None, list[str]()
+        try:
+            workbook = python_calamine.load_workbook(str(path))
+            seen = python_calamine.SheetVisibleEnum.Visible, python_calamine.SheetTypeEnum.WorkSheet
+            for place, found in enumerate(workbook.sheets_metadata):
+                if (found.visible, found.typ) != seen:
+                    continue
+                read = workbook.get_sheet_by_index(place)
+                if not any(map(_has_text, read.iter_rows())):
+                    continue
+                if sheet is None:
+                    sheet, self._place = read, place
+                else:
+                    others.append(f"{one_line(read.name, 40)} ({read.height:,} rows)")
+        except (python_calamine.CalamineError, OSError, ValueError) as error:
+            raise unreadable(path, "Excel", error) from None
+        if sheet is None:
+            raise TableError(
+                f"{str(path)!r} has no sheet with anything in it, hidden ones not counted",
+                expected="a header and at least 1 row",
+                fix="save the workbook again with the table in its first sheet",
+            )
+        self._sheet, self._rows = sheet, enumerate(sheet.iter_rows(), 1)
+        self.total = sheet.total_height
+        remarks = []
+        if others:
+            remarks.append(f"only the sheet {one_line(sheet.name, 40)} of {str(path)!r} is read; it has others: {_listed(others)}")
+        self._header_row, cells = next((number - 1, row) for number, row in self._rows if _has_text(row))  # from 0
+        header = list(map(plain_text, cells))
+        named = max(place for place, name in enumerate(header, 1) if name)
+        self._width = named if len(header) - named > _MOST_NAMELESS else len(header)
+        if self._width < len(header):
+            remarks.append(
+                f"{len(header) - named:,} columns without a name right of {one_line(header[named - 1], 40)} in {str(path)!r} are not read"
+            )
+        if self._width > MOST_COLUMNS:
+            raise TableError(f"{str(path)!r} has {self._width:,} columns", expected=f"at most {MOST_COLUMNS:,}", fix="export it again")
+        self.remark = "; ".join(remarks)
+        self.columns = name_columns(header[: self._width])
+        self._blank, self._count = [0] * self._width, 0  # cells without a value in each column; rows
+
+    def rows(self, reject: Reject) -> Iterator[Row]:
+        """Every row that can be read, with its number; `reject` hears of the others."""
+        for number, values in self._rows:
+            row = tuple(map(plain_text, values[: self._width]))
+            if "" in row:
+                if not any(row):
+                    continue
+                for place, cell in enumerate(row):
+                    if not cell:
+                        self._blank[place] += 1
+            self._count += 1
+            fault = long_cell(row)
+            if fault:
+                reject(number, fault, ", ".join(cell[:40] for cell in row))
+            else:
+                yield number, row
+
+    def closing_remark(self) -> str:
+        """Why cells are blank, where the file shows it."""
+        below = [(first, last) for first, last in self._sheet.merged_cell_ranges or () if first[0] > self._header_row]
+        return blanks_remark(self._path, self._place, self.columns, self._blank, self._count, below)
+
+
+def _listed(others: list[str]) -> str:
+    more = f" and {len(others) - _MOST_OTHERS} more" if len(others) > _MOST_OTHERS else ""
+    return ", ".join(others[:_MOST_OTHERS]) + more
+
+
+def _has_text(row: Iterable[object]) -> bool:
+    return any(map(plain_text, row))
