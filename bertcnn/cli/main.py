@@ -15,6 +15,7 @@ from bertcnn.cli.encoder import encoder_app, fill_mask
 from bertcnn.cli.evaluate import evaluate
 from bertcnn.cli.export import export
 from bertcnn.cli.interrupts import INTERRUPTED, Told
+from bertcnn.cli.memory import is_out_of_memory, out_of_memory
 from bertcnn.cli.pretrain import pretrain
 from bertcnn.cli.score import score
 from bertcnn.cli.telling import tell
@@ -86,15 +87,15 @@ def main() -> None:
             raise
         tell("\nbertcnn: interrupted; nothing was half-written. Run the same command to start again.")
         sys.exit(INTERRUPTED)
-    except MemoryError:
-        told = BertCNNError(
-            "the memory is used up",
-            expected="room for the rows and what is computed of them",
-            fix="end other programs, or give fewer rows",
-        )
-        tell(f"bertcnn: {told}")
+    except (MemoryError, ImportError, RuntimeError, SystemError, ValueError) as error:
+        if not is_out_of_memory(error):
+            raise
+        tell(f"bertcnn: {out_of_memory()}")
         sys.exit(2)
     except OSError as error:
+        if is_out_of_memory(error):
+            tell(f"bertcnn: {out_of_memory()}")
+            sys.exit(2)
         if error.errno not in DISK_FULL:
             raise
         where = f" ({error.filename})" if error.filename else ""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import io
 import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from bertcnn.errors import TableError
+from bertcnn.wording import memory_size
 
 LONGEST_LINE = 4_000_000  # characters; of a longer line only the start is kept
 _BLOCK = 1024**2
+_UNPACKED, _UNPACKED_PER_BYTE = 32 * 1024**2, 150  # bytes that a gzip file may hold, and so many for each of its own; text needs up to 20
 _UNDECODABLE = re.compile("[\ud800-\udfff]")
 _MARK = "\udcff"
 
@@ -33,8 +36,8 @@ class TextFile:
 
     def __init__(self, path: Path, gzipped: bool, encoding: str, newline: str = "\n") -> None:
         self._path = path
-        self._file = path.open("rb")
-        self._stream: IO[bytes] = gzip.GzipFile(fileobj=self._file) if gzipped else self._file  # type: ignore[assignment]
+        self._file: IO[bytes] = path.open("rb")
+        self._stream = unpacked(self._file, path) if gzipped else self._file
         self._encoding = encoding
         self._newline = newline
         self._lines = self._split()
@@ -92,6 +95,43 @@ class TextFile:
 def _bounded(parts: list[str]) -> str:
     """A line; of one that is too long a character more than may be, so that it is seen to be."""
     return ("".join(parts) if len(parts) > 1 else parts[0])[: LONGEST_LINE + 1]
+
+
+def unpacked(file: IO[bytes], path: Path) -> IO[bytes]:
+    """What the open gzip file holds, as a stream; reading raises TableError where it swells to many times its size."""
+    return io.BufferedReader(_Unpacked(file, path), _BLOCK)
+
+
+class _Unpacked(io.RawIOBase):
+    """Bytes of a gzip file, counted."""
+
+    def __init__(self, file: IO[bytes], path: Path) -> None:
+        self._path, self._stream = path, gzip.GzipFile(fileobj=file)
+        self._most = _UNPACKED + _UNPACKED_PER_BYTE * path.stat().st_size
+        self._read = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - whatever can be written into
+        length = self._stream.readinto(buffer)
+        self._read += length
+        if self._read > self._most:
+            raise swollen(self._path)
+        return length
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def swollen(path: Path) -> TableError:
+    """The error for a file with far more in it than tables of its size have."""
+    return TableError(
+        f"{str(path)!r}, {memory_size(path.stat().st_size)}, holds many times what a table of its size can",
+        expected="a table that is as large as its file",
+        fix="check where it comes from; if it is right, save it as .csv",
+    )
 
 
 def read_block(stream: IO[bytes], path: Path, size: int) -> bytes:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from bertcnn.data.formats import Format, check_input
+from bertcnn.data.lines import swollen
 from bertcnn.data.sources import MAX_CELL_CHARACTERS, RowSource, open_source
 from bertcnn.data.writing import TableWriter, check_output, clean_leftovers, explained
 from bertcnn.disk.files import companion
@@ -35,6 +36,9 @@ __all__ = [
 
 _CHUNK_CHARACTERS = 16 * 1024**2  # a chunk ends early when its cells hold this much text
 _CELL_CHARACTERS = 8  # that a cell weighs even if it is empty
+_CHARACTERS, _CHARACTERS_PER_BYTE = 256 * 1024**2, 200  # that a compressed file may swell to, and so many for each of its bytes
+_MEMORY, _MEMORY_PER_BYTE = 300_000_000, 64  # bytes that a compressed file as a whole table in memory may swell to
+_ROW_MEMORY, _CELL_MEMORY = 120, 50  # bytes that a row and each of its cells take there, besides their characters
 _CONTENT_CHARACTERS = 200
 _REJECT_COLUMNS = ("line", "reason", "content_start")
 
@@ -138,6 +142,8 @@ class TableReader:
         self._rows = source.rows(self._reject)
         self._read_to_its_end = False
         self._peeked: deque[tuple[int, tuple[str, ...]]] = deque()
+        self._compressed = format_name in ("parquet", "xlsx") or path.suffix.lower() == ".gz"
+        self._characters = 0  # read so far, with some for each cell
 
     @property
     def remark(self) -> str:
@@ -162,6 +168,9 @@ class TableReader:
                     break
             if not chunk.rows:
                 return
+            self._characters += characters
+            if self._compressed and self._characters > _CHARACTERS + _CHARACTERS_PER_BYTE * self.total_bytes:
+                raise swollen(self._path)
             yield chunk
 
     def whole(self, progress: Progress | None = None) -> Table:
@@ -177,8 +186,12 @@ class TableReader:
         rows: list[tuple[str, ...]] = []
         line_numbers: list[int] = []
         progress.stage("reading", self.total_bytes, "bytes")
-        position = 0
+        position, objects = 0, 0  # the latter in bytes, without the characters
         for chunk in self.chunks():
+            if self._compressed:
+                objects += _ROW_MEMORY * len(chunk) + _CELL_MEMORY * sum(map(bool, chain.from_iterable(chunk.rows)))
+                if objects + self._characters > _MEMORY + _MEMORY_PER_BYTE * self.total_bytes:
+                    raise swollen(self._path)
             rows += chunk.rows
             line_numbers += chunk.line_numbers
             progress.advance(self.position - position)

@@ -167,7 +167,7 @@ def test_a_log_on_a_full_disk_costs_no_work(model, tmp_path):
 def test_used_up_memory_is_told_in_one_line():
     grow = "from bertcnn.cli import main; main.app.command('grow')(lambda: bytearray(2**62)); main.main()"
     done = subprocess.run([sys.executable, "-c", grow, "grow"], capture_output=True, text=True, check=False)
-    refused((done.returncode, done.stdout, done.stderr), "the memory is used up")
+    refused((done.returncode, done.stdout, done.stderr), "out of memory")
 
 
 def test_figures_are_in_their_file_even_if_nobody_reads_the_table(model, tmp_path):
