@@ -8,6 +8,7 @@ from pathlib import Path
 from bertcnn.data.cells import MOST_COLUMNS, name_columns, plain_text
 from bertcnn.data.delimited import Reject, Row, long_cell
 from bertcnn.data.excel_blanks import blanks_remark
+from bertcnn.data.misnamed import describe_archive
 from bertcnn.data.worker import unreadable
 from bertcnn.errors import TableError, one_line
 
@@ -43,7 +44,14 @@ class ExcelSource:
                 else:
                     others.append(f"{one_line(read.name, 40)} ({read.height:,} rows)")
         except (python_calamine.CalamineError, OSError, ValueError) as error:
-            raise unreadable(path, "Excel", error) from None
+            found = describe_archive(path)
+            if found is None:
+                raise unreadable(path, "Excel", error) from None
+            raise TableError(
+                f"{str(path)!r} is not what its name says: it seems to be {found}",
+                expected="an Excel workbook under the extension .xlsx",
+                fix="open it in Excel or LibreOffice and save it as .xlsx or .csv",
+            ) from None
         if sheet is None:
             raise TableError(
                 f"{str(path)!r} has no sheet with anything in it, hidden ones not counted",

@@ -36,7 +36,7 @@ __all__ = [
 
 _CHUNK_CHARACTERS = 16 * 1024**2  # a chunk ends early when its cells hold this much text
 _CELL_CHARACTERS = 8  # that a cell weighs even if it is empty
-_CHARACTERS, _CHARACTERS_PER_BYTE = 256 * 1024**2, 200  # that a compressed file may swell to, and so many for each of its bytes
+_CHARACTERS, _CHARACTERS_PER_BYTE = 96 * 1024**2, 200  # that a compressed file may swell to, and so many for each of its bytes
 _MEMORY, _MEMORY_PER_BYTE = 300_000_000, 64  # bytes that a compressed file as a whole table in memory may swell to
 _ROW_MEMORY, _CELL_MEMORY = 120, 50  # bytes that a row and each of its cells take there, besides their characters
 _CONTENT_CHARACTERS = 200

@@ -24,7 +24,7 @@ from bertcnn.wording import memory_size
 
 _PROGRAM = "from bertcnn.data.worker import serve; serve()"
 _MEMORY, _MEMORY_PER_BYTE = 350_000_000, 16  # bytes, and so many for each byte of the file; large honest files need up to 10
-_SECONDS, _BYTES_PER_SECOND = 8, 500_000  # of computing, and one more for so much of the file; honest files need a tenth
+_SECONDS, _BYTES_PER_SECOND = 7, 500_000  # of computing, and one more for so much of the file; honest files need a tenth
 _LIBRARIES = 512 * 1024**2  # address space that the libraries themselves take
 _BATCH_ROWS, _BATCH_CHARACTERS = 1024, 1_000_000
 _NO_MEMORY = 3  # exit code
