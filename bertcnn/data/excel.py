@@ -13,6 +13,7 @@ from bertcnn.data.worker import unreadable
 from bertcnn.errors import TableError, one_line
 
 _MOST_NAMELESS = 100  # columns of a sheet right of the last one with a name; with more, somebody has touched a cell far away
+_MOST_MERGED = 100_000  # merged ranges that are looked at
 _MOST_OTHERS = 10  # sheets that are named though they are not read
 
 
@@ -34,7 +35,7 @@ class ExcelSource:
             workbook = python_calamine.load_workbook(str(path))
             seen = python_calamine.SheetVisibleEnum.Visible, python_calamine.SheetTypeEnum.WorkSheet
             for place, found in enumerate(workbook.sheets_metadata):
-                if (found.visible, found.typ) != seen:
+                if (found.visible, found.typ) != seen or len(others) > _MOST_OTHERS:
                     continue
                 read = workbook.get_sheet_by_index(place)
                 if not any(map(_has_text, read.iter_rows())):
@@ -96,13 +97,12 @@ class ExcelSource:
 
     def closing_remark(self) -> str:
         """Why cells are blank, where the file shows it."""
-        below = [(first, last) for first, last in self._sheet.merged_cell_ranges or () if first[0] > self._header_row]
+        below = [(first, last) for first, last in (self._sheet.merged_cell_ranges or ())[:_MOST_MERGED] if first[0] > self._header_row]
         return blanks_remark(self._path, self._place, self.columns, self._blank, self._count, below)
 
 
 def _listed(others: list[str]) -> str:
-    more = f" and {len(others) - _MOST_OTHERS} more" if len(others) > _MOST_OTHERS else ""
-    return ", ".join(others[:_MOST_OTHERS]) + more
+    return ", ".join(others[:_MOST_OTHERS]) + " and more" * (len(others) > _MOST_OTHERS)
 
 
 def _has_text(row: Iterable[object]) -> bool:

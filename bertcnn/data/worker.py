@@ -23,8 +23,8 @@ from bertcnn.errors import TableError, one_line
 from bertcnn.wording import memory_size
 
 _PROGRAM = "from bertcnn.data.worker import serve; serve()"
-_MEMORY, _MEMORY_PER_BYTE = 350_000_000, 16  # bytes, and so many for each byte of the file; large honest files need up to 10
-_SECONDS, _BYTES_PER_SECOND = 7, 500_000  # of computing, and one more for so much of the file; honest files need a tenth
+_MEMORY, _MEMORY_PER_BYTE = 350_000_000, 10  # bytes, and so many for each byte of the file, of which large honest files need most
+_SECONDS, _BYTES_PER_SECOND = 6, 500_000  # of computing, and one more for so much of the file; honest files need a tenth
 _LIBRARIES = 512 * 1024**2  # address space that the libraries themselves take
 _BATCH_ROWS, _BATCH_CHARACTERS = 1024, 1_000_000
 _NO_MEMORY = 3  # exit code
@@ -124,7 +124,7 @@ class WorkerSource:
         content = self._stream.read(int.from_bytes(length)) if len(length) == _LENGTH else b""
         if not content or len(content) < int.from_bytes(length):
             self._explain(self._process.wait())
-        message = marshal.loads(content)  # noqa: S302 - of our own process
+        message = marshal.loads(content)
         if message[0] == _REFUSED:
             raise TableError(message[1], expected=message[2], fix=message[3])
         return message

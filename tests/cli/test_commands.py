@@ -170,6 +170,33 @@ def test_used_up_memory_is_told_in_one_line():
     refused((done.returncode, done.stdout, done.stderr), "out of memory")
 
 
+@pytest.mark.parametrize("megabytes", [40, 150, 300, 450])
+@pytest.mark.parametrize("command", ["score", "evaluate", "classify", "check", "train"])
+def test_a_memory_limit_ends_in_one_line(encoder_folder, tmp_path, command, megabytes):
+    table = tmp_path / "in.csv"
+    table.write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in zip(*tickets(), strict=True)))
+    model = saved(encoder_folder)
+    arguments = {
+        "score": [model, table, tmp_path / "out.csv"],
+        "evaluate": [model, table],
+        "classify": [model, "no signal"],
+        "check": [table],
+        "train": [table, "--out", tmp_path / "model", "--encoder", encoder_folder],
+    }[command]
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (megabytes * 10**6, megabytes * 10**6))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "bertcnn", command, *map(str, arguments)], capture_output=True, text=True, timeout=200, preexec_fn=limit
+    )
+    *notes, last = done.stderr.splitlines() or [""]
+    if done.returncode != 0:
+        assert done.returncode == 2, done.stderr
+        assert last.startswith("bertcnn: out of memory"), done.stderr
+        assert not any("Traceback" in note or "rror" in note for note in notes)
+
+
 def test_figures_are_in_their_file_even_if_nobody_reads_the_table(model, tmp_path):
     source, place = data(tmp_path, GOOD), tmp_path / "figures.json"
     command = [sys.executable, "-m", "bertcnn", "evaluate", str(model), str(source), "--json", str(place)]

@@ -3,10 +3,10 @@
 import csv
 import datetime
 import gzip
-import zipfile
 import json
 import os
 import tracemalloc
+import zipfile
 from contextlib import suppress
 
 import pyarrow
@@ -604,7 +604,10 @@ def test_text_under_a_binary_extension_is_told(tmp_path, name):
         ("\ufeff\n<!DOCTYPE html>\n<p>", "an HTML page"),
         ('<html xmlns:x="urn:schemas-microsoft-com:office:excel"><meta charset="utf-8"><table>', "an HTML page"),
         ("<table><tr><td>text", "an HTML page"),
-        ('<?xml version="1.0"?><?mso-application progid="Excel.Sheet"?><Workbook xmlns="urn:schemas-microsoft-com:office:spreadsheet">', "an XML"),
+        (
+            '<?xml version="1.0"?><?mso-application progid="Excel.Sheet"?><Workbook xmlns="urn:schemas-microsoft-com:office:spreadsheet">',
+            "an XML",
+        ),
         ('{"error": "not allowed"}', "JSON"),
         ("version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "a Git LFS pointer"),
         ("text;label\r\nno signal;hardware\r\n".encode("utf-16"), "text, such as CSV"),
