@@ -87,21 +87,22 @@ def main() -> None:
             raise
         tell("\nbertcnn: interrupted; nothing was half-written. Run the same command to start again.")
         sys.exit(INTERRUPTED)
-    except (MemoryError, ImportError, RuntimeError, SystemError, ValueError) as error:
-        if not is_out_of_memory(error):
+    except (MemoryError, ImportError, OSError, RuntimeError, SystemError, ValueError) as error:
+        told = _for_want_of_room(error)
+        if told is None:
             raise
-        tell(f"bertcnn: {out_of_memory()}")
-        sys.exit(2)
-    except OSError as error:
-        if is_out_of_memory(error):
-            tell(f"bertcnn: {out_of_memory()}")
-            sys.exit(2)
-        if error.errno not in DISK_FULL:
-            raise
-        where = f" ({error.filename})" if error.filename else ""
-        told = OutputError(f"no space left on a disk{where}", expected="room for what is written", fix=MORE_ROOM)
         tell(f"bertcnn: {told}")
         sys.exit(2)
+
+
+def _for_want_of_room(error: BaseException) -> BertCNNError | None:
+    """What to say of an error that comes from a lack of memory or disk space; None for others."""
+    if is_out_of_memory(error):
+        return out_of_memory()
+    if isinstance(error, OSError) and error.errno in DISK_FULL:
+        where = f" ({error.filename})" if error.filename else ""
+        return OutputError(f"no space left on a disk{where}", expected="room for what is written", fix=MORE_ROOM)
+    return None
 
 
 if __name__ == "__main__":

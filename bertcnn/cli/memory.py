@@ -18,6 +18,7 @@ from bertcnn.errors import BertCNNError, one_line
 from bertcnn.wording import memory_size
 
 _SMALL = 4_000_000_000  # bytes; below such a limit any error that nobody has foreseen is for want of memory
+_TINY = 1_000_000_000  # bytes; below such a limit OpenBLAS gets no threads, and sends its process the signal of Ctrl-C
 _WORDS = ("bad_alloc", "allocat", "failed to map segment", "can't start new thread", "out of memory", "OOM when", "Resource temporarily")
 _FORWARDED = (signal.SIGINT, signal.SIGTERM)
 
@@ -93,6 +94,8 @@ def _hide_complaints() -> None:
         kept = os.dup(2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         sys.stderr = open(kept, "w", buffering=1, encoding=sys.stderr.encoding, errors="backslashreplace")  # noqa: SIM115, PTH123
+    if (_limit() or _SMALL) < _TINY:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.excepthook = _tell_error
     sys.unraisablehook = lambda _: None
     threading.excepthook = lambda _: None

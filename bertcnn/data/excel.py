@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from bertcnn.data.cells import MOST_COLUMNS, name_columns, plain_text
 from bertcnn.data.delimited import Reject, Row, long_cell
@@ -30,20 +31,8 @@ class ExcelSource:
         import python_calamine
 
         self._path = path
-        sheet, others = None, list[str]()
         try:
-            workbook = python_calamine.load_workbook(str(path))
-            seen = python_calamine.SheetVisibleEnum.Visible, python_calamine.SheetTypeEnum.WorkSheet
-            for place, found in enumerate(workbook.sheets_metadata):
-                if (found.visible, found.typ) != seen or len(others) > _MOST_OTHERS:
-                    continue
-                read = workbook.get_sheet_by_index(place)
-                if not any(map(_has_text, read.iter_rows())):
-                    continue
-                if sheet is None:
-                    sheet, self._place = read, place
-                else:
-                    others.append(f"{one_line(read.name, 40)} ({read.height:,} rows)")
+            sheet, self._place, others = _first_sheet(python_calamine.load_workbook(str(path)))
         except (python_calamine.CalamineError, OSError, ValueError) as error:
             found = describe_archive(path)
             if found is None:
@@ -99,6 +88,25 @@ class ExcelSource:
         """Why cells are blank, where the file shows it."""
         below = [(first, last) for first, last in (self._sheet.merged_cell_ranges or ())[:_MOST_MERGED] if first[0] > self._header_row]
         return blanks_remark(self._path, self._place, self.columns, self._blank, self._count, below)
+
+
+def _first_sheet(workbook: Any) -> tuple[Any, int, list[str]]:  # noqa: ANN401 - the library's types
+    """The first sheet that is neither hidden nor empty, if there is one, its place, and what others there are."""
+    import python_calamine
+
+    first, first_place, others = None, 0, list[str]()
+    seen = python_calamine.SheetVisibleEnum.Visible, python_calamine.SheetTypeEnum.WorkSheet
+    for place, found in enumerate(workbook.sheets_metadata):
+        if (found.visible, found.typ) != seen or len(others) > _MOST_OTHERS:
+            continue
+        sheet = workbook.get_sheet_by_index(place)
+        if not any(map(_has_text, sheet.iter_rows())):
+            continue
+        if first is None:
+            first, first_place = sheet, place
+        else:
+            others.append(f"{one_line(sheet.name, 40)} ({sheet.height:,} rows)")
+    return first, first_place, others
 
 
 def _listed(others: list[str]) -> str:

@@ -48,6 +48,7 @@ class ParquetSource:
         self.total = self._file.metadata.num_rows
 
     def rows(self, reject: Reject) -> Iterator[Row]:
+        """Every row that can be read, with its number; `reject` hears of the others."""
         import pyarrow
 
         done = 0

@@ -236,7 +236,7 @@ class _Batch:
         self._clear()
 
 
-def _write(output: IO[bytes], *message: object) -> None:
+def _write(output: IO[bytes], *message: Any) -> None:  # noqa: ANN401 - lists, tuples, texts and numbers
     content = marshal.dumps(message, 2)  # version 2 looks for no object that occurs twice, and is faster
     output.write(len(content).to_bytes(_LENGTH))
     output.write(content)

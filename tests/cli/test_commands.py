@@ -17,6 +17,7 @@ from bertcnn.cli.evaluation import show_evaluation
 from bertcnn.cli.main import app
 from bertcnn.evaluation.metrics import evaluate
 from tests.tickets import as_csv, tickets
+from tests.tiny import saved
 
 
 def data(tmp_path, content, name="data.csv"):
