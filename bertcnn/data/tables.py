@@ -282,7 +282,9 @@ def open_table(
     so are objects of JSONL that have more than 1,000 different keys at one place, such as dates.
 
     Of an Excel file the first sheet is read that is neither hidden nor empty, decompressed as a whole by the library that reads it; a
-    Parquet file needs memory for one row group. JSONL files are read twice, first for their keys.
+    Parquet file needs memory for one row group. Both are read in a worker process that may use 350 MB and 10 bytes for each byte of the
+    file. Such files, and gzipped ones, are refused if they hold many times what a table of their size can. JSONL files are read twice,
+    first for their keys.
 
     Args:
         path: .csv, .tsv, .jsonl or .ndjson (each also with .gz), .parquet or .xlsx.

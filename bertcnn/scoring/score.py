@@ -166,8 +166,9 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
     progress, state = job.progress, InputState.of(job.source)
     with open_table(job.source, rejects=job.rejects) as reader:
         choice = guess_text_columns(reader.peek(), text=job.text, trained_on=_trained_on(model))
-        if reader.remark:
-            progress.note(reader.remark)
+        remark = reader.remark
+        if remark:
+            progress.note(remark)
         progress.note(f"text: {choice.reasons['text']}")
         predictor = loaded(model, engine=job.engine, auto_precision=job.auto_precision)
         columns = OutputColumns(reader.columns, predictor, job.probabilities)
@@ -187,6 +188,8 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
                 ours = columns.cells(question.texts, frame)
                 writer.write([row + ours[place] for row, place in zip(question.rows, question.places, strict=True)])
             journal.check_all_taken()
+            if reader.remark != remark:  # what the rows have shown
+                progress.note(reader.remark)
             writer.finish()
             _check_unchanged(job.source, state, journal)
             reader.close()  # rows that could not be read are in place before the output, and so never missing beside it
