@@ -38,3 +38,16 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def memory_size(number: int) -> str:
+    """Bytes in words.
+
+    Example:
+        >>> memory_size(512), memory_size(1500), memory_size(350_024_000), memory_size(4_100_000_000)
+        ('512 bytes', '1.5 kB', '350 MB', '4.1 GB')
+    """
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if number >= unit:
+            return f"{number / unit:.{0 if number >= 10 * unit else 1}f} {name}"
+    return f"{number} bytes"

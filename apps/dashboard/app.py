@@ -94,6 +94,8 @@ def one_line_errors() -> Iterator[None]:
         yield
     except BertCNNError as error:
         st.error(plain(str(error).replace(f"{session_folder()}{os.sep}", "")), icon=":material/error:")
+    except MemoryError:
+        st.error("Out of memory: give a smaller file, or score it with bertcnn score.", icon=":material/error:")
 
 
 def plain(text: str) -> str:

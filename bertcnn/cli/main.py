@@ -15,6 +15,7 @@ from bertcnn.cli.encoder import encoder_app, fill_mask
 from bertcnn.cli.evaluate import evaluate
 from bertcnn.cli.export import export
 from bertcnn.cli.interrupts import INTERRUPTED, Told
+from bertcnn.cli.memory import is_out_of_memory, out_of_memory
 from bertcnn.cli.pretrain import pretrain
 from bertcnn.cli.score import score
 from bertcnn.cli.telling import tell
@@ -86,21 +87,22 @@ def main() -> None:
             raise
         tell("\nbertcnn: interrupted; nothing was half-written. Run the same command to start again.")
         sys.exit(INTERRUPTED)
-    except MemoryError:
-        told = BertCNNError(
-            "the memory is used up",
-            expected="room for the rows and what is computed of them",
-            fix="end other programs, or give fewer rows",
-        )
-        tell(f"bertcnn: {told}")
-        sys.exit(2)
-    except OSError as error:
-        if error.errno not in DISK_FULL:
+    except (MemoryError, ImportError, OSError, RuntimeError, SystemError, ValueError) as error:
+        told = _for_want_of_room(error)
+        if told is None:
             raise
-        where = f" ({error.filename})" if error.filename else ""
-        told = OutputError(f"no space left on a disk{where}", expected="room for what is written", fix=MORE_ROOM)
         tell(f"bertcnn: {told}")
         sys.exit(2)
+
+
+def _for_want_of_room(error: BaseException) -> BertCNNError | None:
+    """What to say of an error that comes from a lack of memory or disk space; None for others."""
+    if is_out_of_memory(error):
+        return out_of_memory()
+    if isinstance(error, OSError) and error.errno in DISK_FULL:
+        where = f" ({error.filename})" if error.filename else ""
+        return OutputError(f"no space left on a disk{where}", expected="room for what is written", fix=MORE_ROOM)
+    return None
 
 
 if __name__ == "__main__":

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from bertcnn.cli.memory import supervise
 from bertcnn.cli.quiet import skip_converter
 
 
 def main() -> None:
     """Run a command; `classify` has its engine read from disk while Python imports the rest, two tenths of the time to its answer."""
+    supervise()
     if _classifies(sys.argv[1:]):
         skip_converter()
         from bertcnn.engines.compiled import read_ahead

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import re
 from bisect import bisect_right
 from dataclasses import replace
@@ -13,7 +12,7 @@ from typing import IO
 
 from bertcnn.data.delimited import BrokenRowError, Dialect, RowReader, spreadsheet_delimiter
 from bertcnn.data.formats import FileKind
-from bertcnn.data.lines import read_block
+from bertcnn.data.lines import read_block, unpacked
 from bertcnn.errors import SettingsError, TableError
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -57,9 +56,9 @@ def sample_bytes(path: Path, gzipped: bool) -> list[bytes]:
     size, most = path.stat().st_size, _SAMPLE_BLOCK * _SAMPLE_BLOCKS
     with path.open("rb") as file:
         if gzipped:
-            with gzip.GzipFile(fileobj=file) as stream:
-                block = read_block(stream, path, most)  # type: ignore[arg-type]
-                is_whole = not read_block(stream, path, 1)  # type: ignore[arg-type]
+            with unpacked(file, path) as stream:
+                block = read_block(stream, path, most)
+                is_whole = not read_block(stream, path, 1)
                 blocks = [block if is_whole else _whole_lines(block, is_first=True)]
         elif size <= most:
             blocks, is_whole = [read_block(file, path, size)], True
@@ -72,8 +71,8 @@ def sample_bytes(path: Path, gzipped: bool) -> list[bytes]:
             return blocks
         file.seek(0)
         if gzipped:
-            with gzip.GzipFile(fileobj=file) as stream:
-                return [*blocks, _lines_with_accents(stream, path)]  # type: ignore[arg-type]
+            with unpacked(file, path) as stream:
+                return [*blocks, _lines_with_accents(stream, path)]
         return [*blocks, _lines_with_accents(file, path)]
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bertcnn.data.not_tables import recognized
 from bertcnn.errors import TableError
 
 Format = Literal["csv", "tsv", "jsonl", "parquet", "xlsx"]
@@ -29,6 +28,8 @@ _FORMATS: dict[str, Format] = {
     ".parquet": "parquet",
     ".xlsx": "xlsx",
 }
+_OLD_OFFICE = "an old Excel .xls or Word .doc file"
+_ENCRYPTED_OFFICE = "a workbook with a password"
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
@@ -36,7 +37,7 @@ _SIGNATURES = (
     (b"%PDF-", "a PDF document"),
     (b"PK\x03\x04", "a ZIP archive, as Excel .xlsx and Word .docx files are"),
     (b"PK\x05\x06", "an empty ZIP archive"),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Excel .xls or Word .doc file"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", _OLD_OFFICE),
     (b"\x1f\x8b", "a gzip file"),
     (b"BZh", "a bzip2 file"),
     (b"\xfd7zXZ\x00", "an xz file"),
@@ -142,13 +143,26 @@ def _check_head(path: Path, kind: FileKind, head: bytes) -> None:
     wanted = "a gzip file" if kind.gzipped else promised.get(kind.format)
     if seems == wanted:
         return
-    text = recognized(head.decode("utf-8", "replace"))
-    found = f"it seems to be {seems}" if seems else f"it is {text[0]}" if text else "it is none"
+    if wanted is not None:
+        from bertcnn.data.misnamed import describe_text, is_encrypted  # only here: they need what needs this module
+
+        if seems == _OLD_OFFICE and is_encrypted(path):
+            seems = _ENCRYPTED_OFFICE
+        seems = seems or describe_text(path)
+    found = f"it seems to be {seems}" if seems else "it is none, but bytes of an unknown kind"
     raise TableError(
         f"{str(path)!r} is not what its name says: {found}",
         expected=f"{wanted or 'text'} under the extension {''.join(path.suffixes[-2:] if kind.gzipped else path.suffixes[-1:])}",
-        fix="give it its right extension, or export the table again",
+        fix=_right_way(kind, seems),
     )
+
+
+def _right_way(kind: FileKind, seems: str | None) -> str:
+    if seems == _ENCRYPTED_OFFICE:
+        return "save it without the password"
+    if kind.format == "xlsx" and seems and not seems.startswith("text"):
+        return "open it in Excel or LibreOffice and save it as .xlsx or .csv"
+    return "give it its right extension, or export the table again"
 
 
 def _similar(path: Path) -> str:

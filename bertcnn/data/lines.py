@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import codecs
-import gzip
+import io
 import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from bertcnn.data.mixed_encoding import LineDecoder
 from bertcnn.errors import TableError
+from bertcnn.wording import memory_size
 
 LONGEST_LINE = 4_000_000  # characters; of a longer line only the start is kept
 _BLOCK = 1024**2
+_UNPACKED, _UNPACKED_PER_BYTE = 32 * 1024**2, 150  # bytes that a gzip file may hold, and so many for each of its own; text needs up to 20
+_PACKED_BLOCK, _GZIP = 8 * 1024, 31  # bytes, and zlib's number for gzip with a header
 _UNDECODABLE = re.compile("[\ud800-\udfff]")
 _MARK = "\udcff"
 
@@ -35,8 +38,8 @@ class TextFile:
 
     def __init__(self, path: Path, gzipped: bool, encoding: str, newline: str = "\n", *, is_mixed: bool = False) -> None:
         self._path = path
-        self._file = path.open("rb")
-        self._stream: IO[bytes] = gzip.GzipFile(fileobj=self._file) if gzipped else self._file  # type: ignore[assignment]
+        self._file: IO[bytes] = path.open("rb")
+        self._stream = unpacked(self._file, path) if gzipped else self._file
         self._encoding = encoding
         self._newline = newline
         self._is_mixed = is_mixed
@@ -99,6 +102,54 @@ class TextFile:
 def _bounded(parts: list[str]) -> str:
     """A line; of one that is too long a character more than may be, so that it is seen to be."""
     return ("".join(parts) if len(parts) > 1 else parts[0])[: LONGEST_LINE + 1]
+
+
+def unpacked(file: IO[bytes], path: Path) -> IO[bytes]:
+    """What the open gzip file holds, as a stream; reading raises TableError where it swells to many times its size."""
+    return io.BufferedReader(_Unpacked(file, path), _BLOCK)
+
+
+class _Unpacked(io.RawIOBase):
+    """Bytes of a gzip file, counted; Python's own reader needs 8 times as long for each of a million empty members."""
+
+    def __init__(self, file: IO[bytes], path: Path) -> None:
+        self._file, self._path = file, path
+        self._member: Any = zlib.decompressobj(_GZIP)
+        self._most = _UNPACKED + _UNPACKED_PER_BYTE * path.stat().st_size
+        self._read = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - whatever can be written into
+        text = b""
+        while not text:
+            if self._member.eof:
+                packed = self._member.unused_data.lstrip(b"\0")  # zeros may follow, as on a tape
+                while not packed and (block := self._file.read(_PACKED_BLOCK)):
+                    packed = block.lstrip(b"\0")
+                if not packed:
+                    return 0
+                self._member = zlib.decompressobj(_GZIP)
+            else:
+                packed = self._member.unconsumed_tail or self._file.read(_PACKED_BLOCK)
+                if not packed:
+                    raise EOFError("it ends in the middle")
+            text = self._member.decompress(packed, len(buffer))
+        buffer[: len(text)] = text
+        self._read += len(text)
+        if self._read > self._most:
+            raise swollen(self._path)
+        return len(text)
+
+
+def swollen(path: Path) -> TableError:
+    """The error for a file with far more in it than tables of its size have."""
+    return TableError(
+        f"{str(path)!r}, {memory_size(path.stat().st_size)}, holds many times what a table of its size can",
+        expected="a table that is as large as its file",
+        fix="check where it comes from; if it is right, save it as .csv",
+    )
 
 
 def read_block(stream: IO[bytes], path: Path, size: int) -> bytes:

@@ -9,7 +9,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,6 +19,7 @@ from bertcnn.data.column_names import find_name
 from bertcnn.data.column_words import TEXT_WORDS, words_of
 from bertcnn.data.delimited import as_line, wrong_width
 from bertcnn.data.formats import Format, check_input
+from bertcnn.data.lines import swollen
 from bertcnn.data.rejects import RejectsFile, check_rejects, rejects_of
 from bertcnn.data.sources import MAX_CELL_CHARACTERS, Row, RowSource, open_source
 from bertcnn.data.writing import check_output
@@ -45,6 +46,9 @@ _PADDED_CELLS = 4_000_000  # that rows may lack, and 20 more for each one that t
 _PADDED_SHARE = 20  # lines of one cell would make a thousand times as much of a file
 _AROUND = 8  # characters that a name in a repeated header may have around it: spaces, quotes, a byte order mark
 _MADE_UP = re.compile(r"column_\d+")
+_CHARACTERS, _CHARACTERS_PER_BYTE = 96 * 1024**2, 200  # that a compressed file may swell to, and so many for each of its bytes
+_MEMORY, _MEMORY_PER_BYTE = 300_000_000, 64  # bytes that a compressed file as a whole table in memory may swell to
+_ROW_MEMORY, _CELL_MEMORY = 120, 50  # bytes that a row and each of its cells take there, besides their characters
 
 
 def closest_name(name: str, columns: tuple[str, ...]) -> str | None:
@@ -146,7 +150,6 @@ class TableReader:
         padded: of these, rows that lack their last cells, which are blank here, as exporters leave them out.
         rejected: rows refused so far.
         repeated_headers: of these, rows that are the header once more, as in exports joined end to end.
-        remark: which part of the file is not read, such as other sheets of a workbook; mostly empty.
         total_bytes: size of the file.
     """
 
@@ -158,7 +161,6 @@ class TableReader:
         self.format = format_name
         self.encoding = source.encoding
         self.delimiter = source.delimiter
-        self.remark = source.remark
         self.total_bytes = path.stat().st_size
         self.accepted = 0
         self.padded = 0
@@ -174,6 +176,13 @@ class TableReader:
         self._padding = _PADDED_CELLS
         self._peeking = False
         self._peeked: deque[Row] = deque()
+        self._compressed = format_name in ("parquet", "xlsx") or path.suffix.lower() == ".gz"
+        self._characters = 0  # read so far, with some for each cell
+
+    @property
+    def remark(self) -> str:
+        """Which part of the file is not read, such as other sheets of a workbook, and what the rows have shown; mostly empty."""
+        return self._source.remark
 
     @property
     def position(self) -> int:
@@ -206,6 +215,9 @@ class TableReader:
                     break
             if not chunk.rows:
                 return
+            self._characters += characters
+            if self._compressed and self._characters > _CHARACTERS + _CHARACTERS_PER_BYTE * self.total_bytes:
+                raise swollen(self._path)
             yield chunk
 
     def whole(self, progress: Progress | None = None) -> Table:
@@ -221,8 +233,12 @@ class TableReader:
         rows: list[tuple[str, ...]] = []
         line_numbers: list[int] = []
         progress.stage("reading", self.total_bytes, "bytes")
-        position = 0
+        position, objects = 0, 0  # the latter in bytes, without the characters
         for chunk in self.chunks():
+            if self._compressed:
+                objects += _ROW_MEMORY * len(chunk) + _CELL_MEMORY * sum(map(bool, chain.from_iterable(chunk.rows)))
+                if objects + self._characters > _MEMORY + _MEMORY_PER_BYTE * self.total_bytes:
+                    raise swollen(self._path)
             rows += chunk.rows
             line_numbers += chunk.line_numbers
             progress.advance(self.position - position)
@@ -368,7 +384,9 @@ def open_table(
     so are objects of JSON that have more than 1,000 different keys at one place, such as dates.
 
     Of an Excel file the first sheet is read that is neither hidden nor empty, decompressed as a whole by the library that reads it; a
-    Parquet file needs memory for one row group. JSON files are read twice, first for their keys.
+    Parquet file needs memory for one row group. Both are read in a worker process that may use 350 MB and 10 bytes for each byte of the
+    file. Such files, and gzipped ones, are refused if they hold many times what a table of their size can. JSON files are read twice,
+    first for their keys.
 
     Args:
         path: .csv, .tsv, .jsonl, .ndjson or .json (each also with .gz), .parquet or .xlsx.

@@ -194,8 +194,9 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
             _check_rejects(reader, job, journal)
         choice = guess_text_columns(first, text=job.text, trained_on=trained_on)
         reader.require(choice.text)
-        if reader.remark:
-            progress.note(reader.remark)
+        remark = reader.remark
+        if remark:
+            progress.note(remark)
         progress.note(f"text: {choice.reasons['text']}")
         predictor = loaded(model, engine=job.engine, auto_precision=job.auto_precision)
         columns = OutputColumns(reader, predictor, job.probabilities)
@@ -216,6 +217,8 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
                 ours = columns.cells(question.texts, frame)
                 writer.write([row + ours[place] for row, place in zip(question.rows, question.places, strict=True)])
             _check_rejects(reader, job, journal)
+            if reader.remark != remark:  # what the rows have shown
+                progress.note(reader.remark)
             writer.finish()
             _check_unchanged(job.source, state, journal)
             reader.close()  # rows that could not be read are in place before the output, and so never missing beside it

@@ -17,6 +17,7 @@ from bertcnn.cli.evaluation import show_evaluation
 from bertcnn.cli.main import app
 from bertcnn.evaluation.metrics import evaluate
 from tests.tickets import as_csv, tickets
+from tests.tiny import saved
 
 
 def data(tmp_path, content, name="data.csv"):
@@ -167,7 +168,34 @@ def test_a_log_on_a_full_disk_costs_no_work(model, tmp_path):
 def test_used_up_memory_is_told_in_one_line():
     grow = "from bertcnn.cli import main; main.app.command('grow')(lambda: bytearray(2**62)); main.main()"
     done = subprocess.run([sys.executable, "-c", grow, "grow"], capture_output=True, text=True, check=False)
-    refused((done.returncode, done.stdout, done.stderr), "the memory is used up")
+    refused((done.returncode, done.stdout, done.stderr), "out of memory")
+
+
+@pytest.mark.parametrize("megabytes", [40, 150, 300, 450])
+@pytest.mark.parametrize("command", ["score", "evaluate", "classify", "check", "train"])
+def test_a_memory_limit_ends_in_one_line(encoder_folder, tmp_path, command, megabytes):
+    table = tmp_path / "in.csv"
+    table.write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in zip(*tickets(), strict=True)))
+    model = saved(encoder_folder)
+    arguments = {
+        "score": [model, table, tmp_path / "out.csv"],
+        "evaluate": [model, table],
+        "classify": [model, "no signal"],
+        "check": [table],
+        "train": [table, "--out", tmp_path / "model", "--encoder", encoder_folder],
+    }[command]
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (megabytes * 10**6, megabytes * 10**6))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "bertcnn", command, *map(str, arguments)], capture_output=True, text=True, timeout=200, preexec_fn=limit
+    )
+    *notes, last = done.stderr.splitlines() or [""]
+    if done.returncode != 0:
+        assert done.returncode == 2, done.stderr
+        assert last.startswith("bertcnn: out of memory"), done.stderr
+        assert not any("Traceback" in note or "rror" in note for note in notes)
 
 
 def test_figures_are_in_their_file_even_if_nobody_reads_the_table(model, tmp_path):

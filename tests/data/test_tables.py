@@ -7,6 +7,7 @@ import json
 import os
 import time
 import tracemalloc
+import zipfile
 from contextlib import suppress
 
 import pyarrow
@@ -660,8 +661,41 @@ def test_unknown_binary_data_named_csv_is_told(tmp_path):
 
 @pytest.mark.parametrize("name", ["in.parquet", "in.xlsx", "in.csv.gz"])
 def test_text_under_a_binary_extension_is_told(tmp_path, name):
-    with pytest.raises(TableError, match="is not what its name says: it is none"):
+    with pytest.raises(TableError, match="is not what its name says: it seems to be text, such as CSV"):
         open_table(save(tmp_path, "text,label\na,b\n", name))
+
+
+@pytest.mark.parametrize(
+    ("content", "seems"),
+    [
+        ("<html><body><table><tr><td>text</td></tr></table></body></html>", "an HTML page"),
+        ("\ufeff\n<!DOCTYPE html>\n<p>", "an HTML page"),
+        ('<html xmlns:x="urn:schemas-microsoft-com:office:excel"><meta charset="utf-8"><table>', "an HTML page"),
+        ("<table><tr><td>text", "an HTML page"),
+        (
+            '<?xml version="1.0"?><?mso-application progid="Excel.Sheet"?><Workbook xmlns="urn:schemas-microsoft-com:office:spreadsheet">',
+            "an XML",
+        ),
+        ('{"error": "not allowed"}', "JSON"),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "a Git LFS pointer"),
+        ("text;label\r\nno signal;hardware\r\n".encode("utf-16"), "text, such as CSV"),
+        ("text;label\nkein Anschluß;Leitung\n".encode("cp1252"), "text, such as CSV"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "an old Excel .xls"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600) + "EncryptedPackage".encode("utf-16-le"), "a workbook with a password"),
+        (b"\x09\x08\x08\x00\x00\x05\x10\x00" + bytes(100), "a very old Excel file"),
+    ],
+)
+def test_what_was_saved_as_xlsx_is_told_for_what_it_is(tmp_path, content, seems):
+    with pytest.raises(TableError, match=f"is not what its name says: it seems to be {seems}"):
+        open_table(save(tmp_path, content, "in.xlsx"))
+
+
+@pytest.mark.parametrize(("member", "seems"), [("word/document.xml", "a Word document"), ("content.xml", "an OpenDocument file")])
+def test_other_archives_saved_as_xlsx_are_told_for_what_they_are(tmp_path, member, seems):
+    with zipfile.ZipFile(tmp_path / "in.xlsx", "w") as archive:
+        archive.writestr(member, "<a/>")
+    with pytest.raises(TableError, match=f"it seems to be {seems}"):
+        open_table(tmp_path / "in.xlsx")
 
 
 def test_a_header_alone_opens_but_is_no_table(tmp_path):

@@ -1,0 +1,122 @@
+"""Rows of an Excel sheet; read in a worker process, see `bertcnn.data.worker`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from bertcnn.data.cells import MOST_COLUMNS, name_columns, plain_text
+from bertcnn.data.delimited import Reject, Row, as_line, long_cell
+from bertcnn.data.excel_blanks import blanks_remark
+from bertcnn.data.header import below_header, skipped_remark
+from bertcnn.data.misnamed import describe_archive
+from bertcnn.data.worker import unreadable
+from bertcnn.errors import TableError, one_line
+
+_MOST_NAMELESS = 100  # columns of a sheet right of the last one with a name; with more, somebody has touched a cell far away
+_MOST_MERGED = 100_000  # merged ranges that are looked at
+_MOST_OTHERS = 10  # sheets that are named though they are not read
+
+
+class ExcelSource:
+    """The first sheet of an Excel workbook that is neither hidden nor empty; the library that reads it holds it in memory.
+
+    Attributes:
+        header: the names of the columns as they stand in the sheet.
+        remark: which part of the workbook is not read, if so.
+        total: rows of the sheet.
+    """
+
+    def __init__(self, path: Path, known: Sequence[str] = ()) -> None:
+        import python_calamine
+
+        self._path = path
+        try:
+            sheet, self._place, others = _first_sheet(python_calamine.load_workbook(str(path)))
+        except (python_calamine.CalamineError, OSError, ValueError) as error:
+            found = describe_archive(path)
+            if found is None:
+                raise unreadable(path, "Excel", error) from None
+            raise TableError(
+                f"{str(path)!r} is not what its name says: it seems to be {found}",
+                expected="an Excel workbook under the extension .xlsx",
+                fix="open it in Excel or LibreOffice and save it as .xlsx or .csv",
+            ) from None
+        if sheet is None:
+            raise TableError(
+                f"{str(path)!r} has no sheet with anything in it, hidden ones not counted",
+                expected="a header and at least 1 row",
+                fix="save the workbook again with the table in its first sheet",
+            )
+        self._sheet, rows = sheet, enumerate(sheet.iter_rows(), 1)
+        self.total = sheet.total_height
+        remarks = []
+        if others:
+            remarks.append(f"only the sheet {one_line(sheet.name, 40)} of {str(path)!r} is read; it has others: {_listed(others)}")
+        first, above = below_header(rows, known)
+        if above:
+            remarks.append(skipped_remark(above))
+        self._header_row, self._rows = first[0][0] - 1, chain(first[1:], rows)  # the former from 0
+        header = list(map(plain_text, first[0][1]))
+        named = max(place for place, name in enumerate(header, 1) if name)
+        self._width = named if len(header) - named > _MOST_NAMELESS else len(header)
+        if self._width < len(header):
+            remarks.append(
+                f"{len(header) - named:,} columns without a name right of {one_line(header[named - 1], 40)} in {str(path)!r} are not read"
+            )
+        if self._width > MOST_COLUMNS:
+            raise TableError(f"{str(path)!r} has {self._width:,} columns", expected=f"at most {MOST_COLUMNS:,}", fix="export it again")
+        self.remark = "; ".join(remarks)
+        self.header = tuple(header[: self._width])
+        self._blank, self._count = [0] * self._width, 0  # cells without a value in each column; rows
+
+    def rows(self, reject: Reject) -> Iterator[Row]:
+        """Every row that can be read, with its number; `reject` hears of the others."""
+        for number, values in self._rows:
+            row = tuple(map(plain_text, values[: self._width]))
+            if "" in row:
+                if not any(row):
+                    continue
+                for place, cell in enumerate(row):
+                    if not cell:
+                        self._blank[place] += 1
+            self._count += 1
+            fault = long_cell(row)
+            if fault:
+                reject(number, fault, as_line(row))
+            else:
+                yield number, row
+
+    def closing_remark(self) -> str:
+        """Why cells are blank, where the file shows it."""
+        below = [(first, last) for first, last in (self._sheet.merged_cell_ranges or ())[:_MOST_MERGED] if first[0] > self._header_row]
+        return blanks_remark(self._path, self._place, name_columns(self.header), self._blank, self._count, below)
+
+
+def _first_sheet(workbook: Any) -> tuple[Any, int, list[str]]:  # noqa: ANN401 - the library's types
+    """The first sheet that is neither hidden nor empty, if there is one, its place, and what others there are."""
+    import python_calamine
+
+    first, first_place, others = None, 0, list[str]()
+    seen = python_calamine.SheetVisibleEnum.Visible, python_calamine.SheetTypeEnum.WorkSheet
+    for place, found in enumerate(workbook.sheets_metadata):
+        if (found.visible, found.typ) != seen or len(others) > _MOST_OTHERS:
+            continue
+        sheet = workbook.get_sheet_by_index(place)
+        if not any(map(_has_text, sheet.iter_rows())):
+            continue
+        if first is None:
+            first, first_place = sheet, place
+        else:
+            others.append(f"{one_line(sheet.name, 40)} ({sheet.height:,} rows)")
+    return first, first_place, others
+
+
+def _listed(others: list[str]) -> str:
+    return ", ".join(others[:_MOST_OTHERS]) + " and more" * (len(others) > _MOST_OTHERS)
+
+
+def _has_text(row: Iterable[object]) -> bool:
+    return any(map(plain_text, row))

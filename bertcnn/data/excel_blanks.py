@@ -1,0 +1,113 @@
+"""Why cells of an Excel sheet are blank though people see something there: formulas without saved values, and merged cells."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import IO
+
+from bertcnn.errors import one_line
+from bertcnn.wording import count
+
+_BLOCK = 1024**2
+_SMALL_FILE = 4 * 1024**2  # bytes; such a file is looked through for formulas at any blank cell, a larger one if a column is all blank
+_NAMED = 3  # columns named in a remark
+_SHEET = re.compile(rb"<(?:\w+:)?sheet\s[^>]*?\w:id\s*=\s*[\"']([^\"']+)")
+_RELATIONSHIP = re.compile(rb"<(?:\w+:)?Relationship\s[^>]*>")
+_FORMULA_ONLY = re.compile(
+    rb"<(?:\w+:)?c\s(?:[^>]*?\s)?r\s*=\s*[\"']([A-Za-z]{1,3})\d+[\"'][^>]*+>\s*"
+    rb"<(?:\w+:)?f(?:\s[^>]*+)?(?:/>|>[^<]*+</(?:\w+:)?f\s*>)\s*"
+    rb"(?:<(?:\w+:)?v\s*/>\s*|<(?:\w+:)?v\s*>\s*</(?:\w+:)?v\s*>\s*)?</(?:\w+:)?c\s*>"
+)
+
+Ranges = Iterable[tuple[tuple[int, int], tuple[int, int]]]
+
+
+def blanks_remark(path: Path, sheet: int, columns: Sequence[str], blank: Sequence[int], rows: int, merged: Ranges) -> str:
+    """Which columns have blank cells for a reason that the file shows, and what to do; empty if there are none.
+
+    Args:
+        path: the workbook.
+        sheet: place of the sheet in it.
+        columns: the header.
+        blank: how many cells of each column are blank.
+        rows: in the table.
+        merged: ranges of merged cells below the header: their first and last cell, each as row and column from 0.
+    """
+    remarks = []
+    if any(blank) and (rows in blank or path.stat().st_size < _SMALL_FILE):
+        formulas = _formulas_without_values(path, sheet)
+        found = {column: min(formulas[place], blank[place]) for place, column in enumerate(columns) if formulas[place] and blank[place]}
+        if found:
+            remarks.append(
+                f"{_named(found)} of {str(path)!r} hold formulas without a saved value, and are read as blank: open it in Excel or "
+                "LibreOffice and save it again"
+            )
+    covered = Counter[int]()
+    for (top, left), (bottom, right) in merged:
+        for place in range(left, min(right + 1, len(columns))):
+            covered[place] += bottom - top + (place > left)
+    found = {column: min(covered[place], blank[place]) for place, column in enumerate(columns) if covered[place] and blank[place]}
+    if found:
+        remarks.append(
+            f"{_named(found)} of {str(path)!r} lie in merged cells, where only the first cell has the value, and are read as blank: "
+            "unmerge them and fill in the value"
+        )
+    return "; ".join(remarks)
+
+
+def _named(found: dict[str, int]) -> str:
+    names = ", ".join(one_line(column, 40) for column in list(found)[:_NAMED])
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return f"{count(sum(found.values()), 'cell')} of the column{'s' * (len(found) > 1)} {names}{more}"
+
+
+def _formulas_without_values(path: Path, sheet: int) -> Counter[int]:
+    """How many cells of each column hold a formula and no value; none if that cannot be found out."""
+    found = Counter[int]()
+    try:
+        with zipfile.ZipFile(path) as book:
+            part = _sheet_part(book, sheet)
+            if part is not None:
+                with book.open(part) as stream:
+                    for letters in _formula_cells(stream):
+                        found[_column(letters)] += 1
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError, ValueError):
+        return Counter()  # only a reason is lost: the library that reads the cells takes more files than Python's
+    return found
+
+
+def _sheet_part(book: zipfile.ZipFile, sheet: int) -> str | None:
+    """The member that holds a sheet's cells."""
+    with book.open("xl/workbook.xml") as stream:
+        ids = _SHEET.findall(stream.read(_BLOCK))
+    with book.open("xl/_rels/workbook.xml.rels") as stream:
+        relationships = _RELATIONSHIP.findall(stream.read(_BLOCK))
+    for relationship in relationships:
+        known = dict(re.findall(rb"\s(\w+)\s*=\s*[\"']([^\"']*)", relationship))
+        if sheet < len(ids) and known.get(b"Id") == ids[sheet]:
+            target = known.get(b"Target", b"").decode("utf-8", "replace")
+            return target.removeprefix("/") if target.startswith("/") else f"xl/{target}"
+    return None
+
+
+def _formula_cells(stream: IO[bytes]) -> Iterable[bytes]:
+    """The column letters of each cell that holds a formula and no value."""
+    rest = b""
+    while block := stream.read(_BLOCK):
+        text = rest + block
+        cut = text.rfind(b"</")
+        yield from _FORMULA_ONLY.findall(text, 0, max(cut, 0))
+        last = max(text.rfind(b"<c ", 0, cut), text.rfind(b":c ", 0, cut) - 10)
+        rest = text[max(last, len(text) - _BLOCK, 0) :]
+
+
+def _column(letters: bytes) -> int:
+    number = 0
+    for letter in letters.upper():
+        number = number * 26 + letter - 64
+    return number - 1

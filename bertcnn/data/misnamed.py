@@ -1,0 +1,80 @@
+"""What a file really is that was saved under the name of an Excel, Parquet or gzip file."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from pathlib import Path
+
+from bertcnn.data.dialect import detect_encoding
+
+_LOOKED_AT = 64 * 1024  # bytes
+_OLD_EXCEL = re.compile(rb"\x09[\x00\x02\x04\x08][\x04-\x10]\x00")  # the first record of Excel 2 to 95
+_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
+_ZIP_PARTS = {
+    "word/": "a Word document",
+    "ppt/": "a PowerPoint presentation",
+    "content.xml": "an OpenDocument file, such as .ods",
+    "xl/workbook.bin": "a binary Excel workbook, .xlsb",
+    "Index/": "an Apple Numbers or Pages file",
+}
+
+
+def describe_text(path: Path) -> str | None:
+    """What text the file holds, in words, or None if it holds none.
+
+    Example:
+        >>> import tempfile
+        >>> page = Path(tempfile.mkdtemp()) / "export.xlsx"
+        >>> _ = page.write_text("<html><table><tr><td>text</td></tr></table></html>")
+        >>> describe_text(page)
+        'an HTML page'
+    """
+    with path.open("rb") as file:
+        head = file.read(_LOOKED_AT)
+    if _OLD_EXCEL.match(head):
+        return "a very old Excel file"
+    encoding = detect_encoding([head])
+    if encoding is None:
+        return None
+    text = head.decode(encoding, "replace").lstrip("\ufeff \t\r\n").lower()
+    if text.startswith("version https://git-lfs"):
+        return "a Git LFS pointer, which stands for the file"
+    if text.startswith("mime-version:"):
+        return "a web archive, .mht"
+    if text.startswith("id;p"):
+        return "a SYLK file, .slk"
+    if "urn:schemas-microsoft-com:office:spreadsheet" in text and not text.startswith(("<html", "<!doctype html")):
+        return "an XML spreadsheet of Excel 2003"
+    if re.match(r"<!doctype html|<(html|head|body|table|meta|style|script|div)\b", text) or re.search(r"<(html|table)\b", text[:2000]):
+        return "an HTML page"
+    if text.startswith(("<?xml", "<!--")):
+        return "an XML file"
+    if text.startswith(("{", "[")):
+        return "JSON"
+    return "text, such as CSV" if text else "a file of blanks"
+
+
+def is_encrypted(path: Path) -> bool:
+    """Whether an Office file, which then has the container of the old ones, is protected by a password."""
+    return _holds(path, _ENCRYPTED)
+
+
+def describe_archive(path: Path) -> str | None:
+    """What a ZIP archive is that is no .xlsx, if that is known."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
+        return None
+    return next((words for part, words in _ZIP_PARTS.items() if any(name.startswith(part) for name in names)), None)
+
+
+def _holds(path: Path, wanted: bytes) -> bool:
+    with path.open("rb") as file:
+        rest = b""
+        while block := file.read(1024**2):
+            if wanted in rest + block:
+                return True
+            rest = block[-len(wanted) :]
+    return False

@@ -1,0 +1,247 @@
+"""Excel and Parquet files are read in a worker process whose memory and computing time are limited.
+
+The libraries that read them are native code, and a file of a few kilobytes can ask them for any amount of memory: a cell at the end of the
+sheet, a page that decompresses to gigabytes, one long string in every row. An allocation that fails there aborts the whole process, so no
+check in Python helps. The worker's limits are the kernel's, and no trick in a file gets around them. Where the kernel has none (Windows,
+partly macOS), an abort still ends the worker only.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, NoReturn, Protocol
+
+from bertcnn.data.cells import name_columns
+from bertcnn.data.delimited import Reject, Row
+from bertcnn.errors import TableError, one_line
+from bertcnn.wording import memory_size
+
+_PROGRAM = "from bertcnn.data.worker import serve; serve()"
+_MEMORY, _MEMORY_PER_BYTE = 350_000_000, 10  # bytes, and so many for each byte of the file, of which large honest files need most
+_SECONDS, _BYTES_PER_SECOND = 6, 500_000  # of computing, and one more for so much of the file; honest files need a tenth
+_LIBRARIES = 512 * 1024**2  # address space that the libraries themselves take
+_BATCH_ROWS, _BATCH_CHARACTERS = 1024, 1_000_000
+_NO_MEMORY = 3  # exit code
+_LENGTH = 8  # bytes before each message
+_HEADER, _ROWS, _END, _REFUSED = "header", "rows", "end", "refused"
+
+
+class BinarySource(Protocol):
+    """An open Excel or Parquet file, in the worker."""
+
+    header: tuple[str, ...]
+    remark: str
+    total: int  # rows, as far as the file tells
+
+    def rows(self, reject: Reject) -> Iterator[Row]:
+        """Every row that can be read, with its number; `reject` hears of the others."""
+
+    def closing_remark(self) -> str:
+        """What the rows have shown; mostly nothing."""
+
+
+class WorkerSource:
+    """Rows of an Excel or Parquet file, from a worker process.
+
+    Args:
+        path: the file.
+        format_name: "xlsx" or "parquet".
+        known: columns that the table should have, if that is known.
+
+    Raises:
+        TableError: the file cannot be read, or not within the limits.
+    """
+
+    encoding: str | None = None
+    delimiter: str | None = None
+
+    def __init__(self, path: Path, format_name: str, known: Sequence[str] = ()) -> None:
+        self._path, self._size, self._done = path, path.stat().st_size, 0
+        self._memory = _MEMORY + _MEMORY_PER_BYTE * self._size
+        self._seconds = _SECONDS + self._size // _BYTES_PER_SECOND
+        self._process = self._start(format_name, known)
+        try:
+            _, self.header, self.remark, self._total = self._receive()
+        except BaseException:
+            self.close()
+            raise
+        self.columns = name_columns(self.header)
+
+    def rows(self, reject: Reject) -> Iterator[Row]:
+        """Every row that can be read, with its number; `reject` hears of the others."""
+        while (message := self._receive())[0] != _END:
+            _, numbers, rows, rejects = message
+            for rejected in rejects:
+                reject(*rejected)
+            for number, row in zip(numbers, rows, strict=True):
+                self._done = number
+                yield number, row
+        self.remark = "; ".join(filter(None, (self.remark, message[1])))
+
+    def position(self) -> int:
+        """Bytes of the file done."""
+        return self._size * self._done // max(1, self._total)
+
+    def close(self) -> None:
+        """End the worker."""
+        self._process.kill()
+        self._process.wait()
+        self._stream.close()
+
+    def _start(self, format_name: str, known: Sequence[str]) -> subprocess.Popen[bytes]:
+        folders = os.pathsep.join(folder or str(Path.cwd()) for folder in sys.path)
+        try:
+            return subprocess.Popen(
+                [
+                    *(sys.executable, "-P", "-c", _PROGRAM, str(self._path), format_name, str(self._memory), str(self._seconds)),
+                    *(name.replace("\0", "") for name in known),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": folders, "ARROW_DEFAULT_MEMORY_POOL": "system"},
+            )
+        except OSError as error:
+            raise TableError(
+                f"no process can be started to read {str(self._path)!r} ({error.strerror})",
+                expected="room for one more process",
+                fix="end other programs, or save the table as .csv",
+            ) from None
+
+    @property
+    def _stream(self) -> IO[bytes]:
+        assert self._process.stdout is not None
+        return self._process.stdout
+
+    def _receive(self) -> Any:  # noqa: ANN401 - a tuple, by its first element
+        """The worker's next message.
+
+        Raises:
+            TableError: it has refused the file, or has ended.
+        """
+        length = self._stream.read(_LENGTH)
+        content = self._stream.read(int.from_bytes(length)) if len(length) == _LENGTH else b""
+        if not content or len(content) < int.from_bytes(length):
+            self._explain(self._process.wait())
+        message = marshal.loads(content)
+        if message[0] == _REFUSED:
+            raise TableError(message[1], expected=message[2], fix=message[3])
+        return message
+
+    def _explain(self, code: int) -> NoReturn:
+        """Tell what has ended the worker."""
+        name = f"{str(self._path)!r}, {memory_size(self._size)}, cannot be read"
+        save_again = "delete what lies far from the table, or save the table as .csv"
+        if code == -signal.SIGXCPU:
+            raise TableError(f"{name} within {self._seconds:,} s", expected="a table that is as large as its file", fix=save_again)
+        if code in (_NO_MEMORY, -signal.SIGABRT, -signal.SIGKILL):
+            raise TableError(
+                f"{name} within {memory_size(self._memory)} of memory", expected="a table that is as large as its file", fix=save_again
+            )
+        ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        raise TableError(f"{name} (its reader {ended})", expected="a complete file", fix="export it again, or as .csv")
+
+
+# === In the worker ===
+
+
+def unreadable(path: Path, wanted: str, error: Exception) -> TableError:
+    """The error for a file that the library for its format has refused."""
+    return TableError(
+        f"{str(path)!r} cannot be read as {wanted} ({one_line(error, 120)})", expected=f"a complete {wanted} file", fix="export it again"
+    )
+
+
+def serve() -> None:
+    """Read the file that the command line names, and write its rows to standard output."""
+    path, format_name, memory, seconds, *known = sys.argv[1:]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that reads from this one decides
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # for what libraries print
+    try:
+        _limit(int(memory), int(seconds))
+        _write_table(Path(path), format_name, known, output)
+        output.flush()
+    except TableError as error:
+        _write(output, _REFUSED, error.given, error.expected, error.fix)
+        output.flush()
+    except BrokenPipeError:
+        os._exit(0)  # nobody wants the rest
+    except MemoryError:
+        os._exit(_NO_MEMORY)
+
+
+def _limit(memory: int, seconds: int) -> None:
+    """Limit this process, further than it is already if need be."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    limits = {
+        resource.RLIMIT_CORE: (0, 0),
+        resource.RLIMIT_CPU: (seconds, seconds + 5),
+        resource.RLIMIT_DATA: (memory, memory),
+        resource.RLIMIT_AS: (memory + _LIBRARIES, memory + _LIBRARIES),
+    }
+    for kind, wanted in limits.items():
+        given = [limit if limit != resource.RLIM_INFINITY else sys.maxsize for limit in resource.getrlimit(kind)]
+        with suppress(ValueError, OSError):  # not every system has each limit
+            resource.setrlimit(kind, (min(wanted[0], *given), min(wanted[1], given[1])))
+
+
+def _write_table(path: Path, format_name: str, known: Sequence[str], output: IO[bytes]) -> None:
+    from bertcnn.data.excel import ExcelSource
+    from bertcnn.data.parquet import ParquetSource
+
+    source: BinarySource = ExcelSource(path, known) if format_name == "xlsx" else ParquetSource(path)
+    _write(output, _HEADER, source.header, source.remark, source.total)
+    output.flush()
+    batch = _Batch(output)
+    for number, row in source.rows(batch.reject):
+        batch.add(number, row)
+    batch.write()
+    _write(output, _END, source.closing_remark())
+
+
+class _Batch:
+    """Rows that are sent together."""
+
+    def __init__(self, output: IO[bytes]) -> None:
+        self._output = output
+        self._clear()
+
+    def _clear(self) -> None:
+        self._numbers: list[int] = []
+        self._rows: list[tuple[str, ...]] = []
+        self._rejects: list[tuple[int, str, str]] = []
+        self._characters = 0
+
+    def add(self, number: int, row: tuple[str, ...]) -> None:
+        self._numbers.append(number)
+        self._rows.append(row)
+        self._characters += sum(map(len, row))
+        if len(self._rows) >= _BATCH_ROWS or self._characters >= _BATCH_CHARACTERS:
+            self.write()
+
+    def reject(self, number: int, reason: str, content: str) -> None:
+        self._rejects.append((number, reason, content))
+        self._characters += len(content)
+        if len(self._rejects) >= _BATCH_ROWS or self._characters >= _BATCH_CHARACTERS:
+            self.write()
+
+    def write(self) -> None:
+        _write(self._output, _ROWS, self._numbers, self._rows, self._rejects)
+        self._clear()
+
+
+def _write(output: IO[bytes], *message: Any) -> None:  # noqa: ANN401 - lists, tuples, texts and numbers
+    content = marshal.dumps(message, 2)  # version 2 looks for no object that occurs twice, and is faster
+    output.write(len(content).to_bytes(_LENGTH))
+    output.write(content)
