@@ -124,7 +124,7 @@ class BundleConfig(Settings):
 class Calibration(Settings):
     """`calibration.json`: how logits become probabilities that can be believed (Guo et al. 2017, section 4.2)."""
 
-    temperature: float = Field(ge=0.01, le=100, description="the logits are divided by it; one that was fitted is within 0.05 and 20")
+    temperature: float = Field(ge=0.001, le=100, description="the logits are divided by it; one that was fitted is within 0.05 and 20")
     fitted_on_rows: Annotated[int, Field(ge=0)] = Field(description="held-out rows it was fitted on")
     label_thresholds: tuple[Share, ...] = Field(
         (),

@@ -167,7 +167,7 @@ def test_the_other_activations_are_written_to_onnx_too(activation, tmp_path):
 def rolled(bundle, precision="int8"):
     """An engine that gives every label's logit to its neighbour."""
     tensors = {name: np.roll(tensor, 1, axis=-1) if name.startswith("logits/") else tensor for name, tensor in bundle.tensors.items()}
-    files = serialized(classifier_graph(tensors, bundle.config.encoder, bundle.config.head))
+    files = serialized(classifier_graph(tensors, bundle.config.encoder, bundle.config.head, int8_tokens=precision == "int8"))
     record = EngineRecord(precision=precision, reason="a test", compared_on_rows=1, agreement=1.0, macro_f1_loss=0.0, versions={})
     return SavedEngine(record, lambda: files)
 
