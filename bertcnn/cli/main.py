@@ -18,7 +18,7 @@ from bertcnn.cli.interrupts import INTERRUPTED, Told
 from bertcnn.cli.pretrain import pretrain
 from bertcnn.cli.score import score
 from bertcnn.cli.telling import tell
-from bertcnn.cli.texts import TextsCommand
+from bertcnn.cli.texts import Commands, TextsCommand
 from bertcnn.cli.train import train
 from bertcnn.cli.tune import tune
 from bertcnn.disk.files import DISK_FULL, MORE_ROOM
@@ -35,6 +35,7 @@ def _tell_version(wanted: bool) -> None:
 
 app = typer.Typer(
     name="bertcnn",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -75,7 +76,7 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a text that the terminal or pipe cannot show is no reason to stop
     try:
-        app()
+        app(prog_name="bertcnn")  # whatever the name of the file is
     except BertCNNError as error:
         tell(f"bertcnn: {error}")
         sys.exit(2)
