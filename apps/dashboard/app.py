@@ -5,10 +5,8 @@ streamlit run apps/dashboard/app.py -- --models FOLDER
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +15,11 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 from charts import MOST_BARS, confidence_bars, count_bars
+from model_folders import model_folder, models_roots, saved_models
 from uploads import ROWS_SHOWN, Upload, discard, first_rows, look_into, save, session_folder
 
 from bertcnn import Predictor, load, score_csv
-from bertcnn.errors import BertCNNError, BundleError, SettingsError, one_line
+from bertcnn.errors import BertCNNError
 from bertcnn.evaluation.decisions import automation, in_words
 from bertcnn.predictor import Phrase
 from bertcnn.scoring.score import ScoringReport
@@ -105,24 +104,6 @@ def plain(text: str) -> str:
 # --- the model ---------------------------------------------------------------------------------------------------------
 
 
-def models_roots() -> list[Path]:
-    """Where models are looked for: --models, $BERTCNN_MODELS, or `demo` and `models` in the working folder."""
-    parser = argparse.ArgumentParser(exit_on_error=False, add_help=False, allow_abbrev=False)
-    parser.add_argument("--models", default=os.environ.get("BERTCNN_MODELS"))
-    try:
-        given = parser.parse_known_args(sys.argv[1:])[0].models
-    except argparse.ArgumentError:
-        raise SettingsError("--models without a value", expected="a folder", fix="start again with -- --models FOLDER") from None
-    return [Path(given)] if given else [Path("demo"), Path("models")]
-
-
-def saved_models(roots: list[Path]) -> list[Path]:
-    """The folders that hold a saved model: `roots` themselves, and up to two levels below them."""
-    manifests = [path for root in roots for depth in ("", "*/", "*/*/") for path in sorted(root.glob(f"{depth}manifest.json"))]
-    folders = [path.parent for path in manifests if path.with_name("labels.json").exists()]  # a model's engine has a manifest as well
-    return [folder for folder in folders if not any(part.startswith(".bertcnn") for part in folder.parts)]
-
-
 def choose_model() -> tuple[str, int] | None:
     """The chosen model folder and when it was saved; None while nothing is chosen.
 
@@ -130,7 +111,7 @@ def choose_model() -> tuple[str, int] | None:
     one on the screen. If its folder is gone, that is told, and nothing is answered.
 
     Raises:
-        BundleError: the chosen folder is no model, or not any more.
+        BundleError: the chosen folder is no model below the folders for models, or not any more.
     """
     roots = models_roots()
     found = [str(folder) for folder in saved_models(roots)]
@@ -146,8 +127,12 @@ def choose_model() -> tuple[str, int] | None:
     if chosen != ANOTHER:  # which is no choice while there is nothing else
         remember_model()
     else:
-        chosen = st.text_input("Model folder", placeholder="path of a folder written by bertcnn train --out").strip()
-    return (chosen, saved_at(chosen)) if chosen else None
+        below = " or ".join(str(root) for root in roots)
+        chosen = st.text_input("Model folder", placeholder=f"a folder below {below}, written by bertcnn train --out").strip()
+    if not chosen:
+        return None
+    folder, saved_at = model_folder(chosen, roots)
+    return str(folder), saved_at
 
 
 def remember_model() -> None:
@@ -155,26 +140,10 @@ def remember_model() -> None:
     st.session_state["chosen model"] = st.query_params["model"] = st.session_state["model"]
 
 
-def saved_at(folder: str) -> int:
-    """When the model in `folder` was saved.
-
-    Raises:
-        BundleError: there is none.
-    """
-    try:
-        return (Path(folder).expanduser() / "manifest.json").stat().st_mtime_ns
-    except (OSError, ValueError, RuntimeError):  # missing or unreadable; a NUL in the name; ~ of an unknown user
-        raise BundleError(
-            f"{one_line(folder, 200)} is not a saved model",
-            expected="a folder with manifest.json",
-            fix="give the folder that bertcnn train --out wrote",
-        ) from None
-
-
 @st.cache_resource(show_spinner=False, max_entries=3)
 def cached_predictor(folder: str, saved_at: int) -> Predictor:  # noqa: ARG001 - a model saved again is loaded again
     """The loaded model, one for all sessions."""
-    return load(Path(folder).expanduser())
+    return load(folder)
 
 
 def describe(predictor: Predictor) -> None:
