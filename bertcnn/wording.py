@@ -9,13 +9,13 @@ _JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 
 
 def visible(text: str) -> str:
-    """A text that cannot act on a terminal or hide anything: each control character and each character without a shape is replaced.
+    r"""A text that cannot act on a terminal or hide anything: each control character and each character without a shape is replaced.
 
     That includes escape sequences, line breaks, marks of the writing direction, tags and half surrogate pairs. Spaces of any width stay,
     and so do the joiners of Persian, of Indian scripts and of emoji, but only between two characters outside ASCII.
 
     Example:
-        >>> visible("bill\\x1b[31ming\\u202e") == "bill\\ufffd[31ming\\ufffd"
+        >>> visible("bill\x1b[31ming\u202e") == "bill\ufffd[31ming\ufffd"
         True
     """
     if text.isprintable():

@@ -44,7 +44,7 @@ def model_folder(given: str, roots: Sequence[Path]) -> tuple[Path, int]:
         BundleError: there is no such model.
     """
     try:
-        listed = {os.path.abspath(folder) for folder in saved_models(roots)}
+        listed = {_absolute(folder) for folder in saved_models(roots)}
         for place in _places(given, roots):
             if place in listed or any(Path(os.path.realpath(place)).is_relative_to(os.path.realpath(root)) for root in roots):
                 manifest = Path(place, "manifest.json")
@@ -61,8 +61,13 @@ def model_folder(given: str, roots: Sequence[Path]) -> tuple[Path, int]:
 
 def _places(given: str, roots: Sequence[Path]) -> Iterator[str]:
     """The absolute paths that may be meant, each below one of `roots` as it is written; `..` is resolved before."""
-    tops = [top for root in roots for top in (os.path.abspath(root), os.path.realpath(root))]
-    for start in ("", *roots):
-        place = os.path.abspath(os.path.join(start, expanded(given)))
+    tops = [top for root in roots for top in (_absolute(root), os.path.realpath(root))]
+    for start in (Path(), *roots):
+        place = _absolute(start / expanded(given))
         if any(Path(place).is_relative_to(top) for top in tops):
             yield place
+
+
+def _absolute(path: Path) -> str:
+    """The path from the root, by its text alone: `..` takes a name away, and no link is followed."""
+    return os.path.abspath(path)  # noqa: PTH100 - Path has no such method

@@ -5,6 +5,7 @@ CSV, TSV, JSONL, Parquet and Excel.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -18,7 +19,16 @@ from typing import IO, Self
 from bertcnn.data.cells import well_formed
 from bertcnn.data.formats import KNOWN_EXTENSIONS, kind_of
 from bertcnn.data.sinks import Sink, open_sink
-from bertcnn.disk.files import DISK_FULL, NAME_CHARACTERS, check_outside_models, check_regular, give_name, sync_folder, try_lock
+from bertcnn.disk.files import (
+    DISK_FULL,
+    NAME_CHARACTERS,
+    check_outside_models,
+    check_regular,
+    give_name,
+    output_error,
+    sync_folder,
+    try_lock,
+)
 from bertcnn.errors import OutputError
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
@@ -66,6 +76,8 @@ def check_output(path: str | Path, overwrite: bool = False) -> None:
         with tempfile.TemporaryFile(dir=path.resolve().parent, prefix=".bertcnn-"):
             pass
     except (OSError, ValueError) as error:  # the latter for a NUL in the name
+        if getattr(error, "errno", None) == errno.ENAMETOOLONG:
+            raise output_error(path, error) from None
         raise OutputError(
             f"nothing can be written to the folder {str(path.parent)!r} ({getattr(error, 'strerror', None) or error})",
             expected="a folder with write permission and free space",
@@ -203,6 +215,8 @@ def explained(path: Path) -> Iterator[None]:
                 expected="enough free space for the whole file",
                 fix="free some space or write to another disk, then run it again; nothing was changed",
             ) from error
+        if error.errno == errno.ENAMETOOLONG:
+            raise output_error(path, error) from error
         raise OutputError(
             f"{str(path)!r} could not be written ({error.strerror or error})",
             expected="a place that takes the file",

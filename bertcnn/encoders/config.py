@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
+from bertcnn.disk.files import read_text
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.settings import EncoderSettings, TokenizerSettings
 
@@ -93,7 +94,7 @@ def read_tokenizer_settings(folder: Path, max_positions: int) -> TokenizerSettin
 def _read_json(path: Path, *, expected: str) -> dict[str, Any]:
     """The JSON object in a small file of a checkpoint."""
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = json.loads(read_text(path))
         if not isinstance(config, dict):
             raise ValueError("not a JSON object")
     except (OSError, ValueError, RecursionError) as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from bertcnn.disk.cache import cache_folder
-from bertcnn.disk.files import expanded, output_error
+from bertcnn.disk.files import expanded, open_regular, output_error
 from bertcnn.disk.folders import put_in_place, resting_place, work_folder
 from bertcnn.encoders.catalogue import CATALOGUE, CatalogueEntry, find_encoder
 from bertcnn.encoders.config import read_settings
@@ -219,7 +219,7 @@ def _sources(cache: Path) -> dict[str, Source]:
             raise NotCarriedError("there, but without the hash it must have")
         for name, path in found.items():
             if path is not None:
-                with path.open("rb") as file:
+                with open_regular(path) as file:
                     copy_capped(file, folder / name, LARGEST[name])
         return "the hub library's cache", entry.revision, announced
 

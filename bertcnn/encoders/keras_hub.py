@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
+from bertcnn.disk.files import read_text
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.settings import EncoderSettings
 from bertcnn.text.wordpiece import read_vocabulary
@@ -47,7 +48,7 @@ FETCH_AGAIN = "fetch the preset again, or save the backbone again with save_to_p
 def is_preset(folder: Path) -> bool:
     """Whether `folder` is in KerasHub's layout, of whatever model, rather than in Hugging Face's."""
     try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        config = json.loads(read_text(folder / CONFIG))
     except (OSError, ValueError):
         config = None
     if isinstance(config, dict):
@@ -162,7 +163,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _LARGEST_JSON:
             raise ValueError(f"larger than {_LARGEST_JSON:,} bytes")
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(read_text(path))
         if not isinstance(record, dict):
             raise ValueError("not a JSON object")
     except (OSError, ValueError, RecursionError) as error:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 import pydantic
 from pydantic import Field
 
-from bertcnn.disk.files import as_json, write_whole
+from bertcnn.disk.files import as_json, expanded, open_regular, write_whole
 from bertcnn.errors import SettingsError, one_line
 from bertcnn.settings import FROZEN, FULL, HeadSettings, Settings, TrainingSettings
 
@@ -81,7 +81,7 @@ def read_tuned(path: str | os.PathLike[str]) -> TunedSettings:
     """
     fix = "give the file that `bertcnn tune DATA --out SETTINGS.json` wrote, or run it again"
     try:
-        with Path(path).expanduser().open("rb") as file:
+        with open_regular(expanded(path)) as file:
             found = json.loads(file.read(_LARGEST))
     except OSError as error:
         raise SettingsError(

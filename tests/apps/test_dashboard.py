@@ -171,19 +171,19 @@ def test_a_folder_without_models_gets_advice_and_a_place_to_type_a_path(models, 
 
 
 OUTSIDE = {
-    "another model": lambda models, outside: str(outside / "tiny"),
-    "none there": lambda models, outside: str(outside / "none"),
-    "up": lambda models, outside: f"../{outside.name}/tiny",
+    "another model": lambda _, outside: str(outside / "tiny"),
+    "none there": lambda _, outside: str(outside / "none"),
+    "up": lambda _, outside: f"../{outside.name}/tiny",
     "up from a root": lambda models, outside: f"{models}/tiny/../../{outside.name}/tiny",
-    "percent": lambda models, outside: f"%2e%2e/{outside.name}/tiny",
-    "home": lambda models, outside: "~/tiny",
-    "share": lambda models, outside: f"//localhost/{outside}/tiny",
-    "address": lambda models, outside: f"file://{outside}/tiny",
+    "percent": lambda _, outside: f"%2e%2e/{outside.name}/tiny",
+    "home": lambda _models, _: "~/tiny",
+    "share": lambda _, outside: f"//localhost/{outside}/tiny",
+    "address": lambda _, outside: f"file://{outside}/tiny",
     "through a link": lambda models, outside: f"{models}/linked/../{outside.name}/tiny",
-    "below a link": lambda models, outside: f"{models}/linked/deep/er/tiny",
-    "system": lambda models, outside: "/etc",
-    "nul": lambda models, outside: f"{outside}/tiny\0",
-    "long": lambda models, outside: f"{outside}/{'x' * 300}",
+    "below a link": lambda models, _: f"{models}/linked/deep/er/tiny",
+    "system": lambda _models, _: "/etc",
+    "nul": lambda _, outside: f"{outside}/tiny\0",
+    "long": lambda _, outside: f"{outside}/{'x' * 300}",
 }
 
 
