@@ -23,7 +23,7 @@ from bertcnn.errors import BertCNNError
 from bertcnn.evaluation.decisions import automation, in_words
 from bertcnn.predictor import Phrase
 from bertcnn.scoring.score import ScoringReport
-from bertcnn.wording import count, percent
+from bertcnn.wording import count, percent, visible
 
 EXAMPLE = "My router's led is not working, I tried changing the power socket but still nothing."
 FORMATS = ["csv", "tsv", "jsonl", "ndjson", "parquet", "xlsx", "gz"]
@@ -96,9 +96,19 @@ def one_line_errors() -> Iterator[None]:
 
 
 def plain(text: str) -> str:
-    """`text` on one line, with nothing left that Markdown would act on; addresses are broken by a joiner nobody sees, or become links."""
-    text = re.sub(r"(?i)(?<=[a-z]:)(?=//)|(?<=www)(?=\.)|(?<=\w)(?=@)", "\u2060", text)
-    return re.sub(r"([\\`*_{}\[\]()<>#+\-.!|~$:&])", r"\\\1", " ".join(text.split()))
+    """`text` on one line, with nothing left that Markdown or Streamlit would act on.
+
+    What they act on behind Markdown's back is broken by a joiner nobody sees: addresses, names of icons and emoji, arrows.
+    """
+    text = visible(" ".join(text.split()))
+    text = re.sub(r"(?i)(?<=[a-z]:)(?=//)|(?<=www)(?=\.)|(?<=\w)(?=@)|(?<=:)(?=[\w/+-]+:)", "\u2060", text)
+    text = re.sub(r"(?<!\S)(?=(?:<->|->|<-|--|>=|<=|~=)(?:\s|$))", "\u2060", text)
+    return re.sub(r"([\\`*_{}\[\]()<>#+\-.!|~$:&])", r"\\\1", text)
+
+
+def badge(text: str) -> str:
+    """`text` as `plain` gives it, for `st.badge`, which takes care of brackets itself."""
+    return plain(text).replace(r"\[", "[").replace(r"\]", "]")
 
 
 # --- the model ---------------------------------------------------------------------------------------------------------
@@ -152,9 +162,9 @@ def describe(predictor: Predictor) -> None:
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         if isinstance(metrics.get("macro_f1"), float):
             rows = f" on {metrics['rows']:,} validation rows" if isinstance(metrics.get("rows"), int) else ""
-            st.badge(plain(f"macro-F1 {metrics['macro_f1']:.3f}{rows}"), icon=":material/target:", color="green")
-        st.badge(plain(f"encoder {Path(config.encoder_name).name}"), icon=":material/neurology:", color="gray")
-        st.badge(plain(f"trained {config.created_at[:10]}"), icon=":material/calendar_today:", color="gray")
+            st.badge(badge(f"macro-F1 {metrics['macro_f1']:.3f}{rows}"), icon=":material/target:", color="green")
+        st.badge(badge(f"encoder {Path(config.encoder_name).name}"), icon=":material/neurology:", color="gray")
+        st.badge(badge(f"trained {config.created_at[:10]}"), icon=":material/calendar_today:", color="gray")
         if report := predictor.bundle.report:
             st.download_button(
                 "Report",
@@ -224,7 +234,7 @@ def answer_one(predictor: Predictor, text: str) -> None:
     elif answers_nothing(predictor):
         st.badge("for review, as all texts are with this model", icon=":material/person_search:", color="orange")
     else:
-        st.badge(plain(f"for review: {answer.runner_up} comes into question too"), icon=":material/person_search:", color="orange")
+        st.badge(badge(f"for review: {answer.runner_up} comes into question too"), icon=":material/person_search:", color="orange")
     if answer.because:
         st.markdown(highlighted(text, answer.because))
         st.caption("Marked: the words that moved the answer most.")

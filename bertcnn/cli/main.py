@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -21,7 +23,7 @@ from bertcnn.cli.telling import tell
 from bertcnn.cli.texts import Commands, TextsCommand
 from bertcnn.cli.train import train
 from bertcnn.cli.tune import tune
-from bertcnn.disk.files import DISK_FULL, MORE_ROOM
+from bertcnn.disk.files import DISK_FULL, MORE_ROOM, output_error
 from bertcnn.errors import BertCNNError, OutputError
 
 
@@ -96,6 +98,9 @@ def main() -> None:
         tell(f"bertcnn: {told}")
         sys.exit(2)
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG and error.filename:
+            tell(f"bertcnn: {output_error(Path(os.fsdecode(error.filename)), error)}")
+            sys.exit(2)
         if error.errno not in DISK_FULL:
             raise
         where = f" ({error.filename})" if error.filename else ""

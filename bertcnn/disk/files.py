@@ -45,6 +45,11 @@ def output_error(path: Path, error: OSError) -> OutputError:
     )
 
 
+def unreadable(path: Path, error: OSError) -> tuple[str, str]:
+    """`error`, met while looking at `path`, and what was expected, as words for an error."""
+    return excess(path) if error.errno == errno.ENAMETOOLONG else (f"{path} cannot be read ({error.strerror})", "one you may read")
+
+
 def excess(path: Path) -> tuple[str, str]:
     """What is too long about a path that the system calls too long, and how long it may be, as words for an error."""
     above = next((folder for folder in path.absolute().parents if os.path.isdir(folder)), Path("/"))  # noqa: PTH112 - which raises nothing

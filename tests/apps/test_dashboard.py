@@ -296,6 +296,14 @@ def test_a_label_is_shown_letter_by_letter_not_as_markdown(tmp_path, monkeypatch
     assert shown in {r"\*\*a\*\* \<b\>", r"\[c\]\(http\://d\)", r"\:red\[e\] \$f\$"}
 
 
+def test_a_label_is_no_icon_arrow_or_emoji_and_hides_nothing(tmp_path, monkeypatch):
+    save_model(tmp_path / "tiny", labels=(":material/home: :tada:", "a -> b -- c", "\x1b[31m \u202egnillib"))
+    shown = said(open_app(tmp_path, monkeypatch).caption)
+    assert ":\u2060material/home: :\u2060tada:" in shown  # Streamlit looks for these behind Markdown's escapes
+    assert "a \u2060-> b \u2060-- c" in shown
+    assert "\ufffd[31m \ufffdgnillib" in shown
+
+
 def test_the_decision_is_shown_for_one_text_and_counted_for_a_file(tmp_path, monkeypatch):
     for threshold, badge, counted in (
         (0.0, "can be handled automatically", "3 rows (100%)"),
