@@ -76,7 +76,7 @@ def check_output(path: str | Path, overwrite: bool = False) -> None:
         with tempfile.TemporaryFile(dir=path.resolve().parent, prefix=".bertcnn-"):
             pass
     except (OSError, ValueError) as error:  # the latter for a NUL in the name
-        if getattr(error, "errno", None) == errno.ENAMETOOLONG:
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
             raise output_error(path, error) from None
         raise OutputError(
             f"nothing can be written to the folder {str(path.parent)!r} ({getattr(error, 'strerror', None) or error})",

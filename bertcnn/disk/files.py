@@ -13,8 +13,9 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import blake2b
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from bertcnn.errors import OutputError, one_line
 
@@ -66,7 +67,7 @@ def excess(path: Path) -> tuple[str, str]:
     return given, f"at most {_PATH_BYTES:,} bytes, also with the longer name of a temporary file"
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BufferedReader:
     """A file that somebody else may have put there, open for reading; a pipe or a device in its place, which may never answer, is refused.
 
     Raises:
