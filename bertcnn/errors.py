@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from bertcnn.wording import visible
+
 _LONGEST_MESSAGE = 600
 
 
 class BertCNNError(Exception):
-    """An error a user can act on, told in one line.
+    """An error a user can act on, told in one line, in which control characters are replaced.
 
     Args:
         given: what was found, with the offending value ("tickets.csv has 1 label: 'billing'").
@@ -22,7 +24,7 @@ class BertCNNError(Exception):
 
     def __init__(self, given: str, *, expected: str, fix: str) -> None:
         self.given, self.expected, self.fix = given, expected, fix
-        message = " ".join(f"{given}; expected {expected}. What to do: {fix}{'' if fix.endswith('?') else '.'}".split())
+        message = visible(" ".join(f"{given}; expected {expected}. What to do: {fix}{'' if fix.endswith('?') else '.'}".split()))
         if len(message) > _LONGEST_MESSAGE:
             message = message[: _LONGEST_MESSAGE - 3] + "..."
         super().__init__(message)

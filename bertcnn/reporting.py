@@ -419,7 +419,10 @@ def report_path(target: str | os.PathLike[str], *, model: Path | None = None, da
         OutputError: something is there already, the place cannot be written, or is in the model's folder.
     """
     given = Path(target)
-    path = given if given.suffix.lower() in (".html", ".htm") and not given.is_dir() else given / REPORT
+    try:
+        path = given if given.suffix.lower() in (".html", ".htm") and not given.is_dir() else given / REPORT
+    except OSError as error:
+        raise output_error(given, error) from None
     if model is not None and model.resolve() in (path.resolve(), *path.resolve().parents):
         raise OutputError(f"a report in {str(model)!r}, the model's folder", expected="another place", fix="choose one outside the model")
 

@@ -1,6 +1,37 @@
-"""Numbers in words, for what people read."""
+"""Numbers in words and texts that are safe to show, for what people read."""
 
 from __future__ import annotations
+
+import unicodedata
+
+_HIDDEN = "\N{REPLACEMENT CHARACTER}"
+_JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
+
+
+def visible(text: str) -> str:
+    r"""A text that cannot act on a terminal or hide anything: each control character and each character without a shape is replaced.
+
+    That includes escape sequences, line breaks, marks of the writing direction, tags and half surrogate pairs. Spaces of any width stay,
+    and so do the joiners of Persian, of Indian scripts and of emoji, but only between two characters outside ASCII.
+
+    Example:
+        >>> visible("bill\x1b[31ming\u202e") == "bill\ufffd[31ming\ufffd"
+        True
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() or unicodedata.category(character) == "Zs" or _joins(text, place) else _HIDDEN
+        for place, character in enumerate(text)
+    )
+
+
+def _joins(text: str, place: int) -> bool:
+    """Whether a joiner stands there between two characters that it can join."""
+    if text[place] not in _JOINERS or place == 0:
+        return False
+    neighbours = text[place - 1] + text[place + 1 : place + 2]
+    return len(neighbours) == 2 and neighbours.isprintable() and not any(map(str.isascii, neighbours))
 
 
 def count(number: int, noun: str) -> str:

@@ -5,10 +5,8 @@ streamlit run apps/dashboard/app.py -- --models FOLDER
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,14 +15,15 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 from charts import MOST_BARS, confidence_bars, count_bars
+from model_folders import model_folder, models_roots, saved_models
 from uploads import ROWS_SHOWN, Upload, discard, first_rows, look_into, save, session_folder
 
 from bertcnn import Predictor, load, score_csv
-from bertcnn.errors import BertCNNError, BundleError, SettingsError, one_line
+from bertcnn.errors import BertCNNError
 from bertcnn.evaluation.decisions import automation, in_words
 from bertcnn.predictor import Phrase
 from bertcnn.scoring.score import ScoringReport
-from bertcnn.wording import count, percent
+from bertcnn.wording import count, percent, visible
 
 EXAMPLE = "My router's led is not working, I tried changing the power socket but still nothing."
 FORMATS = ["csv", "tsv", "jsonl", "ndjson", "json", "parquet", "xlsx", "gz"]
@@ -99,30 +98,22 @@ def one_line_errors() -> Iterator[None]:
 
 
 def plain(text: str) -> str:
-    """`text` on one line, with nothing left that Markdown would act on; addresses are broken by a joiner nobody sees, or become links."""
-    text = re.sub(r"(?i)(?<=[a-z]:)(?=//)|(?<=www)(?=\.)|(?<=\w)(?=@)", "\u2060", text)
-    return re.sub(r"([\\`*_{}\[\]()<>#+\-.!|~$:&])", r"\\\1", " ".join(text.split()))
+    """`text` on one line, with nothing left that Markdown or Streamlit would act on.
+
+    What they act on behind Markdown's back is broken by a joiner nobody sees: addresses, names of icons and emoji, arrows.
+    """
+    text = visible(" ".join(text.split()))
+    text = re.sub(r"(?i)(?<=[a-z]:)(?=//)|(?<=www)(?=\.)|(?<=\w)(?=@)|(?<=:)(?=[\w/+-]+:)", "\u2060", text)
+    text = re.sub(r"(?<!\S)(?=(?:<->|->|<-|--|>=|<=|~=)(?:\s|$))", "\u2060", text)
+    return re.sub(r"([\\`*_{}\[\]()<>#+\-.!|~$:&])", r"\\\1", text)
+
+
+def badge(text: str) -> str:
+    """`text` as `plain` gives it, for `st.badge`, which takes care of brackets itself."""
+    return plain(text).replace(r"\[", "[").replace(r"\]", "]")
 
 
 # --- the model ---------------------------------------------------------------------------------------------------------
-
-
-def models_roots() -> list[Path]:
-    """Where models are looked for: --models, $BERTCNN_MODELS, or `demo` and `models` in the working folder."""
-    parser = argparse.ArgumentParser(exit_on_error=False, add_help=False, allow_abbrev=False)
-    parser.add_argument("--models", default=os.environ.get("BERTCNN_MODELS"))
-    try:
-        given = parser.parse_known_args(sys.argv[1:])[0].models
-    except argparse.ArgumentError:
-        raise SettingsError("--models without a value", expected="a folder", fix="start again with -- --models FOLDER") from None
-    return [Path(given)] if given else [Path("demo"), Path("models")]
-
-
-def saved_models(roots: list[Path]) -> list[Path]:
-    """The folders that hold a saved model: `roots` themselves, and up to two levels below them."""
-    manifests = [path for root in roots for depth in ("", "*/", "*/*/") for path in sorted(root.glob(f"{depth}manifest.json"))]
-    folders = [path.parent for path in manifests if path.with_name("labels.json").exists()]  # a model's engine has a manifest as well
-    return [folder for folder in folders if not any(part.startswith(".bertcnn") for part in folder.parts)]
 
 
 def choose_model() -> tuple[str, int] | None:
@@ -132,7 +123,7 @@ def choose_model() -> tuple[str, int] | None:
     one on the screen. If its folder is gone, that is told, and nothing is answered.
 
     Raises:
-        BundleError: the chosen folder is no model, or not any more.
+        BundleError: the chosen folder is no model below the folders for models, or not any more.
     """
     roots = models_roots()
     found = [str(folder) for folder in saved_models(roots)]
@@ -148,8 +139,12 @@ def choose_model() -> tuple[str, int] | None:
     if chosen != ANOTHER:  # which is no choice while there is nothing else
         remember_model()
     else:
-        chosen = st.text_input("Model folder", placeholder="path of a folder written by bertcnn train --out").strip()
-    return (chosen, saved_at(chosen)) if chosen else None
+        below = " or ".join(str(root) for root in roots)
+        chosen = st.text_input("Model folder", placeholder=f"a folder below {below}, written by bertcnn train --out").strip()
+    if not chosen:
+        return None
+    folder, saved_at = model_folder(chosen, roots)
+    return str(folder), saved_at
 
 
 def remember_model() -> None:
@@ -157,26 +152,10 @@ def remember_model() -> None:
     st.session_state["chosen model"] = st.query_params["model"] = st.session_state["model"]
 
 
-def saved_at(folder: str) -> int:
-    """When the model in `folder` was saved.
-
-    Raises:
-        BundleError: there is none.
-    """
-    try:
-        return (Path(folder).expanduser() / "manifest.json").stat().st_mtime_ns
-    except (OSError, ValueError, RuntimeError):  # missing or unreadable; a NUL in the name; ~ of an unknown user
-        raise BundleError(
-            f"{one_line(folder, 200)} is not a saved model",
-            expected="a folder with manifest.json",
-            fix="give the folder that bertcnn train --out wrote",
-        ) from None
-
-
 @st.cache_resource(show_spinner=False, max_entries=3)
 def cached_predictor(folder: str, saved_at: int) -> Predictor:  # noqa: ARG001 - a model saved again is loaded again
     """The loaded model, one for all sessions."""
-    return load(Path(folder).expanduser())
+    return load(folder)
 
 
 def describe(predictor: Predictor) -> None:
@@ -185,9 +164,9 @@ def describe(predictor: Predictor) -> None:
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         if isinstance(metrics.get("macro_f1"), float):
             rows = f" on {metrics['rows']:,} validation rows" if isinstance(metrics.get("rows"), int) else ""
-            st.badge(plain(f"macro-F1 {metrics['macro_f1']:.3f}{rows}"), icon=":material/target:", color="green")
-        st.badge(plain(f"encoder {Path(config.encoder_name).name}"), icon=":material/neurology:", color="gray")
-        st.badge(plain(f"trained {config.created_at[:10]}"), icon=":material/calendar_today:", color="gray")
+            st.badge(badge(f"macro-F1 {metrics['macro_f1']:.3f}{rows}"), icon=":material/target:", color="green")
+        st.badge(badge(f"encoder {Path(config.encoder_name).name}"), icon=":material/neurology:", color="gray")
+        st.badge(badge(f"trained {config.created_at[:10]}"), icon=":material/calendar_today:", color="gray")
         if report := predictor.bundle.report:
             st.download_button(
                 "Report",
@@ -257,7 +236,7 @@ def answer_one(predictor: Predictor, text: str) -> None:
     elif answers_nothing(predictor):
         st.badge("for review, as all texts are with this model", icon=":material/person_search:", color="orange")
     else:
-        st.badge(plain(f"for review: {answer.runner_up} comes into question too"), icon=":material/person_search:", color="orange")
+        st.badge(badge(f"for review: {answer.runner_up} comes into question too"), icon=":material/person_search:", color="orange")
     if answer.because:
         st.markdown(highlighted(text, answer.because))
         st.caption("Marked: the words that moved the answer most.")

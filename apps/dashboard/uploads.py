@@ -22,7 +22,8 @@ from bertcnn.errors import ColumnError
 ROWS_SHOWN = 1000
 _PREVIEW_ROWS = 5
 _LONGEST_CELL = 500  # characters shown; a page with 40 MB in one cell would stall the browser
-_LONGEST_NAME = 80
+_LONGEST_NAME, _LONGEST_BYTES = 80, 160  # of a name without its extensions
+_LONGEST_EXTENSIONS = 40
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,8 @@ def _safe_name(name: str) -> str:
     """
     last = re.split(r"[/\\]", name)[-1]
     stem, dot, extensions = last.partition(".") if last.lower().endswith(".gz") else last.rpartition(".")
-    clean = re.sub(r"[^\w \-.]", "_", stem).strip(" .")[:_LONGEST_NAME]
-    return f"{clean or 'upload'}{dot}{re.sub(r'[^A-Za-z0-9.]', '', extensions)[-_LONGEST_NAME:]}"
+    clean = re.sub(r"[^\w \-.]", "_", stem).strip(" .")[:_LONGEST_NAME].encode()[:_LONGEST_BYTES].decode(errors="ignore")
+    return f"{clean or 'upload'}{dot}{re.sub(r'[^A-Za-z0-9.]', '', extensions)[-_LONGEST_EXTENSIONS:]}"
 
 
 def look_into(path: Path, trained_on: Sequence[str]) -> Upload:

@@ -10,13 +10,12 @@ import typer
 
 from bertcnn.cli.options import Force, Label, MultiLabel, Text
 from bertcnn.cli.quiet import load_keras
-from bertcnn.cli.telling import command_line, tell, visible
+from bertcnn.cli.telling import command_line, tell
 from bertcnn.disk.files import as_json, check_file_target, write_whole
-from bertcnn.wording import count
+from bertcnn.wording import count, visible
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from bertcnn.cli.screen import Screen
     from bertcnn.doctor.report import CheckReport, Finding
 
 _STYLES = {"problem": "bold red", "look": "yellow", "note": "dim"}
@@ -65,10 +64,9 @@ def check(
 
 def show_report(report: CheckReport) -> None:
     """Print the report on standard output: 80 columns in a pipe, at most 100 on a terminal."""
-    from rich.console import Console
+    from bertcnn.cli.screen import Screen
 
-    console = Console(highlight=False)
-    console = Console(highlight=False, width=min(console.width, _WIDEST))
+    console = Screen(widest=_WIDEST)
     _show_facts(console, report)
     for finding in report.findings:
         _show_finding(console, finding)
@@ -81,7 +79,7 @@ def show_report(report: CheckReport) -> None:
         _print(console, line, style="bold")
 
 
-def _show_facts(console: Console, report: CheckReport) -> None:
+def _show_facts(console: Screen, report: CheckReport) -> None:
     facts = report.facts
     how = [str(facts["format"])]
     if facts["encoding"]:
@@ -100,7 +98,7 @@ def _show_facts(console: Console, report: CheckReport) -> None:
         _print(console, f"label: {facts['label_column']}, {len(labels)} labels ({shown}{rest})")
 
 
-def _show_finding(console: Console, finding: Finding) -> None:
+def _show_finding(console: Screen, finding: Finding) -> None:
     from rich.text import Text
 
     console.print()
@@ -116,7 +114,7 @@ def _show_finding(console: Console, finding: Finding) -> None:
             _print(console, example.text, indent=6, style="dim")
 
 
-def _print(console: Console, line: str, *, indent: int = 0, style: str = "") -> None:
+def _print(console: Screen, line: str, *, indent: int = 0, style: str = "") -> None:
     """Print a paragraph, broken between words, every line of it indented."""
     from rich.text import Text
 

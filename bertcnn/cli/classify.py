@@ -11,7 +11,7 @@ import typer
 
 from bertcnn.cli.options import AutoPrecision, Engine, Model
 from bertcnn.cli.quiet import prepare_engine
-from bertcnn.cli.telling import tell, visible
+from bertcnn.cli.telling import answer, tell
 from bertcnn.data.lines import undecodable
 
 
@@ -35,18 +35,16 @@ def classify(
     predictor = load(model, engine=engine, streams=1, auto_precision=auto_precision)  # type: ignore[arg-type]
     if texts is None and sys.stdin.isatty():
         tell("One text a line; end with Ctrl-D.")
-    on_terminal = sys.stdout.isatty()
     lines = map(_as_typed, texts) if texts is not None else _lines()
     for line in lines:
-        answer = predictor.classify([line])[0]
-        confidence = "" if answer.confidence is None else f"{answer.confidence:.4f}"
-        rival = f" ({answer.runner_up}?)" if answer.decision == "review:ambiguous" else ""
-        phrases = " | ".join(phrase.words for phrase in answer.because)
-        cells = [answer.label or "", confidence, f"{answer.decision}{rival}", phrases, line]
+        given = predictor.classify([line])[0]
+        confidence = "" if given.confidence is None else f"{given.confidence:.4f}"
+        rival = f" ({given.runner_up}?)" if given.decision == "review:ambiguous" else ""
+        phrases = " | ".join(phrase.words for phrase in given.because)
+        cells = [given.label or "", confidence, f"{given.decision}{rival}", phrases, line]
         if probabilities:
-            cells += [f"{name}={share:.4f}" for name, share in answer.probabilities.items()]
-        cells = [" ".join(cell.split()) for cell in cells]
-        print("\t".join(map(visible, cells) if on_terminal else cells), flush=True)
+            cells += [f"{name}={share:.4f}" for name, share in given.probabilities.items()]
+        answer(*(" ".join(cell.split()) for cell in cells))
 
 
 def _as_typed(text: str) -> str:

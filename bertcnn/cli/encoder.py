@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.options import Force, Label, Text
-from bertcnn.cli.telling import tell
+from bertcnn.cli.telling import answer, show, tell
 
 encoder_app = typer.Typer(help="Pretrained encoders: list them, fetch one, look at one, export one.", no_args_is_help=True)
 
@@ -19,9 +19,9 @@ Name = Annotated[str, typer.Argument(help="Name from `bertcnn encoder list`, ker
 def list_() -> None:
     """Show the encoders known by name."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
+    from bertcnn.cli.screen import Screen
     from bertcnn.encoders.download import list_encoders
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -34,7 +34,7 @@ def list_() -> None:
         table.add_row(
             info.name, f"{info.parameters / 1e6:.1f} M", info.licence or "unknown", "yes" if info.cached else "no", info.description
         )
-    Console(highlight=False).print(table)
+    Screen().print(table)
 
 
 @encoder_app.command()
@@ -69,7 +69,7 @@ def info(name: Name) -> None:
         "here": str(found.folder) if found.cached else "no: fetched when first used, or with `bertcnn encoder pull`",
     }
     for key, value in rows.items():
-        print(f"{key:<13} {value}")
+        show(f"{key:<13} {value}")
 
 
 @encoder_app.command()
@@ -128,4 +128,4 @@ def fill_mask(
         gaps = best_words(encoder, text, best=best, progress=progress)
     for number, guesses in enumerate(gaps, 1):
         for guess in guesses:
-            print(f"{number}\t{guess.piece}\t{guess.probability:.4f}")
+            answer(str(number), guess.piece, f"{guess.probability:.4f}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,10 +21,10 @@ from bertcnn.cli.memory import is_out_of_memory, out_of_memory
 from bertcnn.cli.pretrain import pretrain
 from bertcnn.cli.score import score
 from bertcnn.cli.telling import tell
-from bertcnn.cli.texts import TextsCommand
+from bertcnn.cli.texts import Commands, TextsCommand
 from bertcnn.cli.train import train
 from bertcnn.cli.tune import tune
-from bertcnn.disk.files import DISK_FULL, MORE_ROOM
+from bertcnn.disk.files import DISK_FULL, MORE_ROOM, output_error
 from bertcnn.errors import BertCNNError, OutputError
 
 
@@ -36,6 +38,7 @@ def _tell_version(wanted: bool) -> None:
 
 app = typer.Typer(
     name="bertcnn",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -76,7 +79,7 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a text that the terminal or pipe cannot show is no reason to stop
     try:
-        app()
+        app(prog_name="bertcnn")  # whatever the name of the file is
     except BertCNNError as error:
         tell(f"bertcnn: {error}")
         sys.exit(2)
@@ -96,9 +99,11 @@ def main() -> None:
 
 
 def _for_want_of_room(error: BaseException) -> BertCNNError | None:
-    """What to say of an error that comes from a lack of memory or disk space; None for others."""
+    """What to say of an error that comes from a lack of room: memory, a disk, a name; None for others."""
     if is_out_of_memory(error):
         return out_of_memory()
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG and error.filename:
+        return output_error(Path(os.fsdecode(error.filename)), error)
     if isinstance(error, OSError) and error.errno in DISK_FULL:
         where = f" ({error.filename})" if error.filename else ""
         return OutputError(f"no space left on a disk{where}", expected="room for what is written", fix=MORE_ROOM)

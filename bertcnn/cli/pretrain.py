@@ -9,7 +9,7 @@ import typer
 
 from bertcnn.cli.interrupts import INTERRUPTED, Told
 from bertcnn.cli.quiet import load_keras
-from bertcnn.cli.telling import command_line, tell
+from bertcnn.cli.telling import command_line, show, tell
 from bertcnn.errors import SettingsError
 from bertcnn.wording import duration
 
@@ -131,4 +131,4 @@ def tell_verdict(data: Path, old: str, new: str | Path, test: Path | None, rows:
     tell(f"Verdict: {2 * seeds} classifiers, {seeds} from {old} and {seeds} from {new}")
     with show_progress() as progress:
         found = compare_encoders(data, old, new, test=test, seeds=seeds, rows_per_label=rows, progress=progress, **columns)  # type: ignore[arg-type]
-    print(found.in_words(), flush=True)
+    show(found.in_words())

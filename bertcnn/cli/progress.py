@@ -7,13 +7,12 @@ import time
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from bertcnn.cli.interrupts import Interrupts
+from bertcnn.cli.screen import Screen
 from bertcnn.cli.telling import tell
-from bertcnn.wording import duration
+from bertcnn.wording import duration, visible
 
 _SECONDS_BETWEEN_LINES = 15.0
 _SHARE_THAT_TELLS = 0.1  # the first batches compile, and say nothing about the time left
@@ -79,7 +78,7 @@ class RichProgress:
     """One moving bar for each stage, with its figures and the time left; for terminals."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True, highlight=False)
+        self._console = Screen(stderr=True)
         self._bars = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
@@ -101,7 +100,7 @@ class RichProgress:
         """A new stage starts."""
         self._interrupts.check()
         self._close()
-        self._task = self._bars.add_task(name, total=total or None, figures="")
+        self._task = self._bars.add_task(visible(name), total=total or None, figures="")
 
     def advance(self, done: int, **figures: float) -> None:
         """Part of the stage is done."""
@@ -111,7 +110,7 @@ class RichProgress:
 
     def note(self, message: str) -> None:
         """A finding."""
-        self._console.print(f"  {escape(message)}")
+        self._console.print(f"  {visible(message)}")
 
     def _close(self) -> None:
         if self._task is not None:

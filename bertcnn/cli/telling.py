@@ -1,4 +1,7 @@
-"""Sentences for people, on standard error, so that answers on standard output stay clean."""
+"""Sentences for people.
+
+On a terminal, in a pipe and in a log alike, no text of a file or of a model can act on the terminal that shows them.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,18 @@ import os
 import shlex
 import sys
 
+from bertcnn.wording import visible
+
 
 def tell(line: str) -> None:
-    """Say it, if anybody can hear: a log on a full disk, or one that nobody reads any more, is no reason to lose hours of work."""
+    """Print a line on standard error, where it cannot get among the answers on standard output.
+
+    If nobody can read it, nothing happens: a log on a full disk, or a closed one, is no reason to lose hours of work.
+
+    Args:
+        line: what to print; line breaks at its start stay, any other control characters are replaced.
+    """
+    line = line[: len(line) - len(line.lstrip("\n"))] + visible(line.lstrip("\n"))
     try:
         print(line, file=sys.stderr, flush=True)
     except OSError:
@@ -20,6 +32,11 @@ def command_line(*words: object) -> str:
     return shlex.join(["bertcnn", *map(str, words)])
 
 
-def visible(text: str) -> str:
-    """A text that cannot move the terminal's cursor or change its colours: control characters are replaced."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+def show(line: str) -> None:
+    """Print a line for people on standard output, with control characters replaced."""
+    print(visible(line), flush=True)
+
+
+def answer(*cells: str) -> None:
+    """Print cells with tabs between on standard output: as they are for a program, with control characters replaced on a terminal."""
+    print("\t".join(map(visible, cells) if sys.stdout.isatty() else cells), flush=True)

@@ -1,10 +1,38 @@
-"""Texts on the command line, which may begin with a dash."""
+"""What is typed on the command line: texts that begin with a dash, and mistakes, which are shown safely."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import TyperException
+
+from bertcnn.wording import visible
+
+
+class Commands(TyperGroup):
+    """The commands; what is said of a wrong option or value quotes it with control characters replaced."""
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 - click's Context, typer's own copy of it
+        """Read the options before the command."""
+        with _visible_mistakes():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
+        """Read the command's options, and run it."""
+        with _visible_mistakes():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _visible_mistakes() -> Iterator[None]:
+    try:
+        yield
+    except TyperException as mistake:
+        mistake.message = visible(mistake.message)
+        raise
 
 
 class TextsCommand(TyperCommand):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bertcnn.disk.files import excess
 from bertcnn.errors import TableError
 
 Format = Literal["csv", "tsv", "jsonl", "parquet", "xlsx"]
@@ -133,6 +135,9 @@ def check_input(path: Path) -> FileKind:
 
 
 def _closed(path: Path, error: OSError) -> TableError:
+    if error.errno == errno.ENAMETOOLONG:
+        given, expected = excess(path)
+        return TableError(given, expected=expected, fix="check the path, or give the file a shorter name")
     return TableError(f"{str(path)!r} cannot be read ({error.strerror})", expected="a readable file", fix="check its name and permissions")
 
 

@@ -5,6 +5,7 @@ CSV, TSV, JSONL, Parquet and Excel.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -19,7 +20,16 @@ from bertcnn.data.cells import unique_names, well_formed
 from bertcnn.data.formats import DELIMITED, OUTPUT_EXTENSIONS, output_kind
 from bertcnn.data.formulas import escape_formula, unescape_formula
 from bertcnn.data.sinks import Sink, open_sink
-from bertcnn.disk.files import DISK_FULL, NAME_CHARACTERS, check_outside_models, check_regular, give_name, sync_folder, try_lock
+from bertcnn.disk.files import (
+    DISK_FULL,
+    NAME_CHARACTERS,
+    check_outside_models,
+    check_regular,
+    give_name,
+    output_error,
+    sync_folder,
+    try_lock,
+)
 from bertcnn.errors import OutputError
 
 __all__ = ["TableWriter", "check_output", "clean_leftovers", "escape_formula", "explained", "unescape_formula"]
@@ -46,6 +56,8 @@ def check_output(path: str | Path, overwrite: bool = False) -> None:
         with tempfile.TemporaryFile(dir=path.resolve().parent, prefix=".bertcnn-"):
             pass
     except (OSError, ValueError) as error:  # the latter for a NUL in the name
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            raise output_error(path, error) from None
         raise OutputError(
             f"nothing can be written to the folder {str(path.parent)!r} ({getattr(error, 'strerror', None) or error})",
             expected="a folder with write permission and free space",
@@ -184,6 +196,8 @@ def explained(path: Path) -> Iterator[None]:
                 expected="enough free space for the whole file",
                 fix="free some space or write to another disk, then run it again; nothing was changed",
             ) from error
+        if error.errno == errno.ENAMETOOLONG:
+            raise output_error(path, error) from error
         raise OutputError(
             f"{str(path)!r} could not be written ({error.strerror or error})",
             expected="a place that takes the file",

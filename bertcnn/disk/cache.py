@@ -8,6 +8,7 @@ from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
+from bertcnn.disk.files import open_regular
 from bertcnn.errors import OutputError
 
 _DIGEST_BYTES = 16  # before what is kept in the cache
@@ -37,7 +38,8 @@ def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
 def read_kept(path: Path) -> bytes | None:
     """What `keep` put there; None if there is nothing, or if it was changed since."""
     try:
-        data = memoryview(path.read_bytes())
+        with open_regular(path) as file:
+            data = memoryview(file.read())
     except OSError:
         return None
     digest, content = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]

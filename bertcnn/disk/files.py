@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import secrets
 import shutil
+import stat
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import blake2b
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from bertcnn.errors import OutputError
+from bertcnn.errors import OutputError, one_line
 
 if sys.platform != "win32":
     import fcntl
@@ -23,7 +26,8 @@ MORE_ROOM = "free some space, or name another folder for temporary files in the 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 LARGEST_MANIFEST = 1 << 16  # bytes
 NAME_CHARACTERS = 40  # of a file's name in that of its temporary one: with more, names near 255 bytes would be too long
-_LONGEST_NAME = 240  # bytes, of the 255 that file systems allow: there is room for an extension
+_NAME_BYTES, _PATH_BYTES = 255, 4095  # that Linux allows, for most file systems
+_ROOM = 15  # bytes kept for an ending, at least
 _LONGEST_WRITE = 1 << 26  # bytes; one write call takes at most 2 GiB on Linux
 
 
@@ -31,12 +35,60 @@ def output_error(path: Path, error: OSError) -> OutputError:
     """`error`, met while writing `path`, as an error the user can act on."""
     if error.errno in DISK_FULL:
         return OutputError(f"no space left to write {path}", expected="room on the disk", fix="free some space or choose another disk")
+    if error.errno == errno.ENAMETOOLONG:
+        given, expected = excess(path)
+        return OutputError(given, expected=expected, fix="choose a shorter name")
     reason = (error.strerror or str(error)).lower()
     return OutputError(
         f"{path} cannot be written ({reason})",
         expected="a folder you may write to",
         fix="choose another place or ask for the right to write there",
     )
+
+
+def unreadable(path: Path, error: OSError) -> tuple[str, str]:
+    """`error`, met while looking at `path`, and what was expected, as words for an error."""
+    return excess(path) if error.errno == errno.ENAMETOOLONG else (f"{path} cannot be read ({error.strerror})", "one you may read")
+
+
+def excess(path: Path) -> tuple[str, str]:
+    """What is too long about a path that the system calls too long, and how long it may be, as words for an error."""
+    above = next((folder for folder in path.absolute().parents if os.path.isdir(folder)), Path("/"))  # noqa: PTH112 - which raises nothing
+    try:
+        most = os.pathconf(above, "PC_NAME_MAX")
+    except (AttributeError, OSError, ValueError):  # Windows; a file system that does not say
+        most = _NAME_BYTES
+    longest = max(path.parts, key=lambda part: len(os.fsencode(part)), default="")
+    size = len(os.fsencode(longest))
+    if size > most:
+        return f"the name {one_line(longest)} is too long ({size:,} bytes)", f"at most {most} bytes"
+    size = len(os.fsencode(path.absolute()))
+    given = f"the path {one_line(path)} is too long ({size:,} bytes)"
+    return given, f"at most {_PATH_BYTES:,} bytes, also with the longer name of a temporary file"
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """A file that somebody else may have put there, open for reading; a pipe or a device in its place, which may never answer, is refused.
+
+    Raises:
+        OSError: it is no file, or cannot be read.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is a folder, a pipe or a device", str(path))
+    return os.fdopen(handle, "rb")
+
+
+def read_text(path: Path) -> str:
+    """The UTF-8 text of such a file, with line ends as Python has them.
+
+    Raises:
+        OSError: it is no file, or cannot be read.
+        UnicodeDecodeError: it is not UTF-8.
+    """
+    with io.TextIOWrapper(open_regular(path), encoding="utf-8") as file:
+        return file.read()
 
 
 def write_new(path: Path, data: bytes | memoryview) -> None:
@@ -244,7 +296,7 @@ def check_outside_models(path: Path) -> None:
     """
     for folder in path.resolve().parents:
         try:
-            with (folder / "manifest.json").open("rb") as file:
+            with open_regular(folder / "manifest.json") as file:
                 manifest = json.loads(file.read(LARGEST_MANIFEST))
         except (OSError, ValueError, RecursionError):
             continue
@@ -257,20 +309,29 @@ def check_outside_models(path: Path) -> None:
 
 
 def companion(path: Path, ending: str) -> Path:
-    """The place of a file that belongs to `path` and lies beside it: its name and `ending`, of at most 15 bytes.
-
-    Of a name so long that file systems would refuse the two together, the start stands there and a digest.
+    """The place of a file that belongs to `path` and lies beside it: its name and `ending`; see `short_name`.
 
     Example:
         >>> companion(Path("scored.csv"), ".rejects.csv").name
         'scored.csv.rejects.csv'
     """
     path = path if path.name not in ("", "..") else Path(os.path.realpath(path))  # "." and ".." have a name only there
-    whole = os.fsencode(path.name)
-    name = path.name if len(whole) <= _LONGEST_NAME else f"{path.name[:NAME_CHARACTERS]}-{blake2b(whole, digest_size=8).hexdigest()}"
-    return path.with_name(name + ending)
+    return path.with_name(short_name(path.name, len(ending)) + ending)
+
+
+def short_name(name: str, room: int) -> str:
+    """A file's name, to which `room` bytes can be added; of one too long for that, its start and a digest."""
+    whole = os.fsencode(name)
+    if len(whole) + max(room, _ROOM) <= _NAME_BYTES:
+        return name
+    return f"{name[:NAME_CHARACTERS]}-{blake2b(whole, digest_size=8).hexdigest()}"
 
 
 def work_name(target: Path) -> str:
     """The name of a folder to build the successor of `target` in, beside it; no two are the same."""
-    return f".{target.name}.saving-{secrets.token_hex(8)}"
+    return f".{work_stem(target)}.saving-{secrets.token_hex(8)}"
+
+
+def work_stem(target: Path) -> str:
+    """The part of `work_name` that all work folders of this target have in common."""
+    return short_name(target.name, len(".") + len(".saving-") + 16)

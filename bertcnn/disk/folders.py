@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from bertcnn.disk.files import check_can_write, check_outside_models, output_error, sync_folder, take_lock, try_lock, work_name
+from bertcnn.disk.files import check_can_write, check_outside_models, output_error, sync_folder, take_lock, try_lock, work_name, work_stem
 from bertcnn.errors import OutputError, one_line
 
 _SAVING = re.compile(r"\.(?P<target>.+)\.saving-[0-9a-f]{16}", re.DOTALL)
@@ -326,6 +326,6 @@ def _leftovers(target: Path) -> list[Path]:
     with suppress(OSError), os.scandir(target.parent) as entries:
         for entry in entries:
             name = _SAVING.fullmatch(entry.name)
-            if name and name["target"] == target.name and entry.is_dir(follow_symlinks=False):
+            if name and name["target"] == work_stem(target) and entry.is_dir(follow_symlinks=False):
                 found.append(Path(entry.path))
     return sorted(found)

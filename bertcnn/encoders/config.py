@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
+from bertcnn.disk.files import read_text
 from bertcnn.encoders.layout import CONFIG, LARGEST
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.settings import EncoderSettings, TokenizerSettings
@@ -96,7 +97,7 @@ def _read_json(path: Path, *, expected: str) -> dict[str, Any]:
     try:
         if path.is_file() and path.stat().st_size > LARGEST[CONFIG]:
             raise ValueError(f"larger than {LARGEST[CONFIG]:,} bytes")
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = json.loads(read_text(path))
         if not isinstance(config, dict):
             raise ValueError("not a JSON object")
     except (OSError, ValueError, RecursionError) as error:

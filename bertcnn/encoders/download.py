@@ -12,7 +12,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from bertcnn.disk.cache import cache_folder
-from bertcnn.disk.files import expanded, output_error
+from bertcnn.disk.files import expanded, open_regular, output_error, unreadable
 from bertcnn.disk.folders import put_in_place, resting_place, work_folder
 from bertcnn.encoders.catalogue import CATALOGUE, CatalogueEntry, find_encoder
 from bertcnn.encoders.config import read_settings
@@ -153,6 +153,11 @@ def _local_folder(name_or_path: str | os.PathLike[str]) -> Path | None:
     if preset_name(name_or_path) is not None:
         return None
     path = expanded(name_or_path)
+    try:
+        path.exists()
+    except OSError as error:  # too long a name, or a folder we may not look into
+        given, expected = unreadable(path, error)
+        raise EncoderError(given, expected=expected, fix="give a name from `bertcnn encoder list`, or an encoder's folder") from None
     known = isinstance(name_or_path, str) and any(name_or_path.lower() in (e.name, e.repository.lower()) for e in CATALOGUE.values())
     if known and not (path / CONFIG).is_file():
         return None
@@ -220,7 +225,7 @@ def _sources(cache: Path) -> dict[str, Source]:
             raise NotCarriedError("there, but without the hash it must have")
         for name, path in found.items():
             if path is not None:
-                with path.open("rb") as file:
+                with open_regular(path) as file:
                     copy_capped(file, folder / name, LARGEST[name])
         return "the hub library's cache", entry.revision, announced
 

@@ -59,13 +59,13 @@ def google_files(folder: Path) -> tuple[Path, ...]:
     Raises:
         EncoderError: one of them is missing, or there are several checkpoints.
     """
-    indices = sorted(folder.glob(f"*.ckpt*{_INDEX}"))
+    indices = sorted(path for path in folder.glob(f"*.ckpt*{_INDEX}") if path.is_file())
     if not (folder / VOCABULARY).is_file() or len(indices) != 1:
         found = one_line(", ".join(sorted(path.name for path in folder.iterdir())))
         raise EncoderError(
             f"{folder} holds {found}", expected=f"{CONFIG}, {VOCABULARY} and one checkpoint, bert_model.ckpt{_INDEX}", fix=_FETCH_AGAIN
         )
-    data = sorted(folder.glob(f"{indices[0].name.removesuffix(_INDEX)}.data-*"))
+    data = sorted(path for path in folder.glob(f"{indices[0].name.removesuffix(_INDEX)}.data-*") if path.is_file())
     return (folder / CONFIG, folder / VOCABULARY, indices[0], *data)
 
 

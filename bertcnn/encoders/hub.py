@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, BinaryIO
 from bertcnn.disk.files import try_lock, write_new
 from bertcnn.encoders.catalogue import CatalogueEntry
 from bertcnn.encoders.layout import CONFIG, LARGEST, PICKLED, TOKENIZER_CONFIG, VOCABULARY, WEIGHTS, SourceError, sha256_of
+from bertcnn.encoders.pace import Pace, SlowError, in_pace
 from bertcnn.progress import Progress
 
 if TYPE_CHECKING:
     from huggingface_hub import HfFileMetadata
 
 _ANSWER_SECONDS, _READ_SECONDS = 5.0, 15.0  # to answer at all, looking up its address included; between two pieces of a file
+_WINDOW = 4  # times as long as may pass between two pieces: in each such window the download keeps its pace
 _ATTEMPTS = 4  # at one file, counted anew whenever bytes have arrived
 _FORGOTTEN_AFTER = 7 * 24 * 3600.0  # seconds a half download waits to be continued
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -38,7 +40,8 @@ class HubFiles:
 def fetch_from_hub(entry: CatalogueEntry, folder: Path, partials: Path, progress: Progress) -> HubFiles:
     """Download an encoder's files, all of one commit, into `folder`.
 
-    `HF_ENDPOINT`, `HF_HUB_OFFLINE`, `HF_TOKEN`, `HF_HUB_ETAG_TIMEOUT` and `HF_HUB_DOWNLOAD_TIMEOUT` are honoured.
+    `HF_ENDPOINT`, `HF_HUB_OFFLINE`, `HF_TOKEN`, `HF_HUB_ETAG_TIMEOUT` and `HF_HUB_DOWNLOAD_TIMEOUT` are honoured; within four times the
+    seconds of the last one, 1 kB a second has to arrive on average.
 
     Args:
         entry: which encoder.
@@ -47,7 +50,7 @@ def fetch_from_hub(entry: CatalogueEntry, folder: Path, partials: Path, progress
         progress: hears of the bytes.
 
     Raises:
-        SourceError: the hub cannot be reached, does not have it, or sends something else than it should.
+        SourceError: the hub cannot be reached, is too slow, does not have it, or sends something else than it should.
     """
     import httpx2
     from huggingface_hub import get_hf_file_metadata, get_session  # noqa: F401 - a slow import must not count as the hub's time
@@ -189,7 +192,21 @@ def _in_few_words(error: Exception) -> str:
 # === Fetching ===
 
 
-def _pieces(url: str, offset: int) -> Iterator[tuple[int, bytes]]:
+def _pace() -> Pace:
+    """What one file's download has to keep to, over all attempts."""
+    return Pace(_WINDOW * _seconds("HF_HUB_DOWNLOAD_TIMEOUT", _READ_SECONDS))
+
+
+def _pieces(url: str, offset: int, pace: Pace) -> Iterator[tuple[int, bytes]]:
+    """`_answer`, as long as it keeps the pace.
+
+    Raises:
+        SlowError: it does not.
+    """
+    return in_pace(lambda: _answer(url, offset), pace, lambda piece: len(piece[1]))
+
+
+def _answer(url: str, offset: int) -> Iterator[tuple[int, bytes]]:
     """The file's bytes from `offset` on, each piece with its place; a server that cannot skip starts again at 0."""
     import httpx2
     from huggingface_hub import get_session
@@ -212,10 +229,11 @@ def _fetch_small(entry: CatalogueEntry, name: str, revision: str, folder: Path) 
     import httpx2
     from huggingface_hub.errors import RemoteEntryNotFoundError
 
+    pace = _pace()
     for attempt in range(1, _ATTEMPTS + 1):
         data = bytearray()
         try:
-            for _, piece in _pieces(_url(entry, name, revision), 0):
+            for _, piece in _pieces(_url(entry, name, revision), 0, pace):
                 data += piece
                 if len(data) > LARGEST[name]:
                     raise SourceError(f"{name} is larger than {LARGEST[name]:,} bytes")
@@ -259,10 +277,10 @@ def _fetch_large(download: _Download, path: Path, file: BinaryIO, progress: Prog
 def _fill(download: _Download, file: BinaryIO, progress: Progress) -> None:
     import httpx2
 
-    failures = 0
+    failures, pace = 0, _pace()
     while (have := file.seek(0, os.SEEK_END)) < download.size:
         try:
-            for place, piece in _pieces(download.url, have):
+            for place, piece in _pieces(download.url, have, pace):
                 if place < file.tell():  # the server started again
                     progress.advance(-file.tell())
                     file.truncate(place)
@@ -272,6 +290,8 @@ def _fill(download: _Download, file: BinaryIO, progress: Progress) -> None:
                 if file.tell() > download.size:
                     break
             failure: Exception | None = None
+        except SlowError as error:
+            raise SourceError(f"{error}; it broke off at {file.tell():,} of {download.size:,} bytes and can be continued") from None
         except (httpx2.TimeoutException, httpx2.NetworkError, httpx2.RemoteProtocolError) as error:
             failure = error
         failures = 1 if file.seek(0, os.SEEK_END) > have else failures + 1

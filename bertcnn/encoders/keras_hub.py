@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
+from bertcnn.disk.files import read_text
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.settings import EncoderSettings
 from bertcnn.text.wordpiece import read_vocabulary
@@ -162,7 +163,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         if not path.is_file() or path.stat().st_size > _LARGEST_JSON:
             raise ValueError(f"no file of at most {_LARGEST_JSON:,} bytes")
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(read_text(path))
         if not isinstance(record, dict):
             raise ValueError("not a JSON object")
     except (OSError, ValueError, RecursionError) as error:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import IO, Final
 
+from bertcnn.disk.files import open_regular
 from bertcnn.errors import EncoderError
 
 CONFIG: Final = "config.json"
@@ -34,7 +35,7 @@ class NotCarriedError(SourceError):
 
 def sha256_of(path: Path) -> str:
     """The sha256 of a file's content, in hexadecimal."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

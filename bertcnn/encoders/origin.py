@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bertcnn.disk.files import write_new
+from bertcnn.disk.files import read_text, write_new
 from bertcnn.encoders.layout import sha256_of
 from bertcnn.errors import SettingsError
 from bertcnn.saved.sealed import FileRecord
@@ -41,7 +41,7 @@ def write_origin(folder: Path, *, name: str, source: str, repository: str, revis
 def read_origin(folder: Path) -> Origin | None:
     """The record of a cache entry; None where there is none that can be read."""
     try:
-        return Origin(**json.loads((folder / ORIGIN).read_text(encoding="utf-8")))
+        return Origin(**json.loads(read_text(folder / ORIGIN)))
     except (OSError, ValueError, TypeError, RecursionError, SettingsError):
         return None
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bertcnn.encoders.layout import SourceError
+from bertcnn.encoders.pace import Pace
 from bertcnn.progress import Progress
 
 _POLL_SECONDS = 0.1
 _LONGEST_REASON = 90  # characters
+_MOST_COPIES = 4  # of the bytes to come, on the disk at a time; an installer may hold two
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Watched:
         work: a folder for its output and temporary files.
         grows: the folder that its bytes arrive in; may not be there yet.
         total: bytes to come, for the progress bar.
-        patience: seconds without a byte until it is ended.
+        patience: seconds within which it has to keep its pace; see `Pace`.
     """
 
     work: Path
@@ -44,7 +45,7 @@ def run_watched(command: Sequence[str], watched: Watched, progress: Progress, *,
         explain: makes the reason out of what a process that failed has printed.
 
     Raises:
-        SourceError: it failed, or stalled.
+        SourceError: it failed, stalled, was too slow, or sent far more than there is to come.
     """
     environment = os.environ | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(watched.work))
     with (watched.work / "output").open("wb") as output:
@@ -69,19 +70,22 @@ def shortened(reason: str) -> str:
 
 def _watch(process: subprocess.Popen[bytes], watched: Watched, progress: Progress) -> None:
     seen = min(_size_of(watched.grows), watched.total)
-    last_growth = time.monotonic()
+    pace = Pace(watched.patience)
     progress.advance(seen)
     while True:
         try:
             process.wait(_POLL_SECONDS)
             return
         except subprocess.TimeoutExpired:
-            size = min(_size_of(watched.grows), watched.total)  # an installer may hold two copies for a moment
+            found = _size_of(watched.grows)
+        if watched.total and found > _MOST_COPIES * watched.total:
+            raise SourceError(f"it sent more than {_MOST_COPIES} times the {watched.total / 1e6:,.0f} MB expected")
+        size = min(found, watched.total)
         if size > seen:
             progress.advance(size - seen)
-            seen, last_growth = size, time.monotonic()
-        elif time.monotonic() - last_growth > watched.patience:
-            raise SourceError(f"the download stalled for {watched.patience:.0f} s")
+            pace.count(size - seen)
+            seen = size
+        pace.left()
 
 
 def _size_of(folder: Path) -> int:

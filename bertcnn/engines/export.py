@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal, get_args
 import numpy as np
 from pydantic import Field
 
-from bertcnn.disk.files import sync_folder, write_new
+from bertcnn.disk.files import open_regular, sync_folder, write_new
 from bertcnn.disk.folders import check_replaceable, check_target, is_debris, new_folder, real_folder
 from bertcnn.engines.export_readme import readme
 from bertcnn.engines.parity import Parity, compare
@@ -126,9 +126,11 @@ def _stranger(place: Path) -> str | None:
 def _listed(place: Path) -> set[str] | None:
     """The files of an export by its own record; None for anything else."""
     try:
-        if (place / RECORD).stat().st_size > _LARGEST_RECORD:
+        with open_regular(place / RECORD) as file:
+            content = file.read(_LARGEST_RECORD + 1)
+        if len(content) > _LARGEST_RECORD:
             return None
-        found = parse_json(RECORD, (place / RECORD).read_bytes())
+        found = parse_json(RECORD, content)
         return set(settings_of(RECORD, ExportRecord, found, SCHEMA_VERSION).files)
     except (OSError, BertCNNError):
         return None

@@ -1,4 +1,7 @@
-"""MODEL_CARD.md: what a model is and how good, without a word from the training rows."""
+"""MODEL_CARD.md: what a model is and how good, without a word from the training rows.
+
+Labels and names stand in it as they are: none can become markup, a link or an image when the card is rendered.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,19 @@ from typing import TYPE_CHECKING
 from bertcnn.evaluation.calibration import CalibrationFigures
 from bertcnn.evaluation.decisions import automation, in_words, scope_in_words
 from bertcnn.evaluation.metrics import Evaluation
+from bertcnn.wording import visible
 
 if TYPE_CHECKING:
     from bertcnn.saved.bundle import BundleConfig, Decisions
     from bertcnn.saved.scope import Scope
+
+# What a renderer acts on: HTML and entities, code, emphasis, links, mathematics, templates; addresses; and marks at the start of a line.
+_MARKUP = re.compile(
+    r"""[<\\`*\[\]~$@{]|&(?=[#\w])|(?<![^\W_])_|_(?![^\W_])
+    |:(?=//|[\w+-]+:)|(?<=www)\.
+    |\A(?:[-+=>#]|\d+[.)])""",
+    re.VERBOSE | re.IGNORECASE,
+)
 
 
 def model_card(
@@ -36,7 +48,7 @@ def model_card(
         about: how the model came to be, as the report has it: command, data and its hash, seed, versions.
     """
     versions = ", ".join(f"{name} {number}" for name, number in sorted(config.versions.items()))
-    made = "".join(f"| {name} | {_code(value)} |\n" for name, value in about)
+    made = "".join(f"| {_cell(name)} | {_code(value)} |\n" for name, value in about)
     rows = "\n".join(
         f"| {_cell(label.name)} | {label.precision:.3f} | {label.recall:.3f} | {label.f1:.3f} | {label.support} |"
         for label in figures.labels
@@ -48,8 +60,8 @@ def model_card(
     right = "" if config.label_separator is None else " (all labels of a row found, and no other)"
     return f"""# Text classifier with {len(figures.labels)} labels
 
-Made by bertcnn: a BERT encoder ({config.encoder_name}) with a 1D-CNN head, recipe `{config.recipe}`, seed {config.seed},
-on {config.created_at} ({versions}).
+Made by bertcnn: a BERT encoder ({_literal(config.encoder_name)}) with a 1D-CNN head, recipe {_code(config.recipe)}, seed {config.seed},
+on {_literal(config.created_at)} ({_literal(versions)}).
 
 ## Figures
 
@@ -68,7 +80,7 @@ Most confused:
 
 ## Decisions
 
-On these rows {in_words(decisions, [label.name for label in figures.labels])}. {_thresholds(figures, decisions)}
+On these rows {_literal(in_words(decisions, [label.name for label in figures.labels]))}. {_thresholds(figures, decisions)}
 
 ## Provenance
 
@@ -113,12 +125,20 @@ def _thresholds(figures: Evaluation, decisions: Decisions) -> str:
 
 
 def _code(value: str) -> str:
-    """Any text as code inside a Markdown table."""
-    line = " ".join(value.split()).replace("|", "\\|")
+    """Any text as code inside a Markdown table; renderers differ about code with backslashes, and some about HTML in it."""
+    line = visible(" ".join(value.split()))
+    if re.search(r"[<\\]", line):
+        return _cell(line)
+    line = line.replace("|", "\\|")
     fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
     return f"{fence} {line} {fence}" if "`" in line else f"`{line}`"
 
 
 def _cell(name: str) -> str:
-    """A label's name, safe inside a Markdown table."""
-    return name.replace("|", "\\|").replace("\n", " ")
+    """Any text as it is, inside a Markdown table."""
+    return _literal(name).replace("|", "\\|")
+
+
+def _literal(text: str) -> str:
+    """Any text on one line, as it is: what would be Markdown or HTML is written as a character reference, which is never markup."""
+    return _MARKUP.sub(lambda found: f"{found[0][:-1]}&#{ord(found[0][-1])};", visible(" ".join(text.split())))

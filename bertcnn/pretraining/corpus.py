@@ -20,7 +20,7 @@ import pydantic
 from pydantic import Field
 
 from bertcnn.disk.cache import cache_folder
-from bertcnn.disk.files import output_error, write_new
+from bertcnn.disk.files import open_regular, output_error, write_new
 from bertcnn.disk.folders import clean_leftovers, put_in_place, work_folder
 from bertcnn.errors import TableError
 from bertcnn.pretraining.corpus_writer import KEYS, PART_TOKENS, PARTS, SENTENCES, TOKENS, CorpusWriter
@@ -219,7 +219,8 @@ def _key(files: DocumentFiles, tokenizer: WordPieceTokenizer, progress: Progress
 def _read(folder: Path, key: str) -> _Manifest | None:
     """The manifest of a corpus in the cache; None if there is none, or if a file of it was changed since."""
     try:
-        manifest = _Manifest.model_validate_json((folder / _MANIFEST).read_bytes())
+        with open_regular(folder / _MANIFEST) as file:
+            manifest = _Manifest.model_validate_json(file.read())
         whole = manifest.key == key and all(_digest(folder / name) == digest for name, digest in manifest.digests.items())
         os.utime(folder)
     except (OSError, pydantic.ValidationError):
@@ -228,7 +229,7 @@ def _read(folder: Path, key: str) -> _Manifest | None:
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         digest = blake2b(digest_size=16)
         while block := file.read(_BLOCK):
             digest.update(block)

@@ -15,6 +15,7 @@ from bertcnn.data.dialect import detect_encoding, sample_bytes
 from bertcnn.data.formats import HEAD_BYTES, check_input, kind_of, seems_to_be
 from bertcnn.data.lines import LONGEST_LINE, TextFile, undecodable
 from bertcnn.data.tables import column_position, open_table
+from bertcnn.disk.files import unreadable
 from bertcnn.errors import TableError
 from bertcnn.progress import Progress, Silent
 
@@ -149,6 +150,13 @@ def _is_gzipped(path: Path) -> bool:
 
 def _check_text(path: Path) -> None:
     """Refuse what is no text file."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        pass
+    except OSError as error:
+        given, expected = unreadable(path, error)
+        raise TableError(given, expected=expected, fix="check the path") from None
     suffix = (path.with_suffix("") if _is_gzipped(path) else path).suffix.lower()
     if suffix not in _TEXT or not path.is_file():
         if path.is_file() and suffix not in _TEXT:

@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 
+from bertcnn.disk.files import companion
 from bertcnn.disk.folders import held_folder, real_folder
 from bertcnn.encoders.checkpoint import Checkpoint as Published
 from bertcnn.encoders.export import check_encoder_target
@@ -80,7 +81,7 @@ class PretrainingReport:
 
 def checkpoint_folder(out: Path) -> Path:
     """Where a run keeps its checkpoints: beside the encoder's place, until the encoder is there."""
-    return out.with_name(f"{out.name}.checkpoints")
+    return companion(out, ".checkpoints")
 
 
 def pretrain(  # noqa: PLR0913 - what a pretraining is made of

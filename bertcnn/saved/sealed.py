@@ -5,6 +5,7 @@ Any change of these files after saving is noticed. What else lies in the folder 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -19,7 +20,7 @@ from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 from pydantic import Field
 
-from bertcnn.disk.files import LARGEST_MANIFEST
+from bertcnn.disk.files import LARGEST_MANIFEST, excess
 from bertcnn.disk.folders import resting_place
 from bertcnn.errors import BundleError, SettingsError, one_line
 from bertcnn.settings import Count, Settings
@@ -277,6 +278,9 @@ def _names(target: Path, place: Path) -> set[str]:
             raise BundleError(f"{target} is a file", expected=expected, fix=fix)
         names = {entry.name for entry in os.scandir(place)}
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            given, expected = excess(target)
+            raise BundleError(given, expected=expected, fix=fix) from None
         raise BundleError(f"{target} cannot be read ({error.strerror})", expected=expected, fix="ask for the right to read it") from None
     if not names:
         raise BundleError(f"{target} is an empty folder", expected=expected, fix=fix)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import struct
 import time
 import zlib
@@ -296,6 +297,9 @@ class Journal:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
         while True:
             file = FileIO(os.open(self._path, flags, 0o600), "r+")
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # a pipe, from which nothing may ever come
+                file.close()
+                raise self._stranger()
             if not try_lock(file.fileno()):
                 file.close()
                 raise OutputError(
@@ -312,11 +316,7 @@ class Journal:
         """Read the header, count the rows on record, and cut off what a killed process has not written to its end."""
         magic = self._file.read(len(_MAGIC))
         if not _MAGIC.startswith(magic):
-            raise OutputError(
-                f"the hidden file {str(self._path)!r} is not one of bertcnn's",
-                expected="this name to be free for the answers of the run",
-                fix="move that file away",
-            )
+            raise self._stranger()
         header = None if restart else self._read_record()
         self._header = {} if header is None else json.loads(header)
         version = self._header.get("schema_version")
@@ -331,6 +331,13 @@ class Journal:
             end = self._file.tell()
         self._file.truncate(end)
         self._file.seek(first)
+
+    def _stranger(self) -> OutputError:
+        return OutputError(
+            f"the hidden file {str(self._path)!r} is not one of bertcnn's",
+            expected="this name to be free for the answers of the run",
+            fix="move that file away",
+        )
 
     def _frames(self) -> Iterator[Frame]:
         while (frame := self._read_frame()) is not None:

@@ -13,6 +13,7 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
+from bertcnn.disk.files import read_text
 from bertcnn.errors import EncoderError
 from bertcnn.settings import TokenizerSettings
 from bertcnn.text.cleaning import clean_text, cleaned_positions
@@ -211,7 +212,7 @@ def read_vocabulary(path: Path) -> tuple[str, ...]:
         EncoderError: the file is missing or is not UTF-8 text.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise EncoderError(
             f"{path} could not be read ({error})", expected="a vocab.txt with one piece a line", fix="fetch the encoder again"

@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from bertcnn.disk.files import companion
 from bertcnn.errors import BundleError, SettingsError
 from bertcnn.progress import Progress
 from bertcnn.training.checkpoint import (
@@ -29,7 +30,7 @@ Tensors = Mapping[str, np.ndarray]
 
 def savepoint_folder(out: Path) -> Path:
     """Where the training of a model that will be saved in `out` is kept until then; hidden, beside it."""
-    return out.with_name(f".{out.name}.training")
+    return companion(out.with_name(f".{out.name}"), ".training")
 
 
 def digest(arrays: Sequence[np.ndarray] | Tensors) -> str:

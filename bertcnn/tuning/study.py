@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from bertcnn.disk.files import output_error, try_lock
+from bertcnn.disk.files import companion, output_error, try_lock
 from bertcnn.errors import OutputError, SettingsError
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def need_optuna() -> ModuleType:
 
 def study_path(out: Path) -> Path:
     """Where the memory of the search for the settings file `out` is kept."""
-    return out.with_name(f"{out.name}.study")
+    return companion(out, ".study")
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,9 @@ class Study:
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
             raise output_error(path, error) from None
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise OutputError(f"{path} is a pipe or a device", expected="a file that `bertcnn tune` has left, or none", fix="remove it")
         if not try_lock(handle):
             os.close(handle)
             raise OutputError(

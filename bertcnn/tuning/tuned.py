@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 import pydantic
 from pydantic import Field
 
-from bertcnn.disk.files import as_json, write_whole
+from bertcnn.disk.files import as_json, excess, expanded, open_regular, write_whole
 from bertcnn.errors import SettingsError, one_line
 from bertcnn.settings import FROZEN, FULL, HeadSettings, Settings, TrainingSettings
 
@@ -81,9 +82,12 @@ def read_tuned(path: str | os.PathLike[str]) -> TunedSettings:
     """
     fix = "give the file that `bertcnn tune DATA --out SETTINGS.json` wrote, or run it again"
     try:
-        with Path(path).expanduser().open("rb") as file:
+        with open_regular(expanded(path)) as file:
             found = json.loads(file.read(_LARGEST))
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            given, expected = excess(Path(path))
+            raise SettingsError(given, expected=expected, fix=fix) from None
         raise SettingsError(
             f"the settings file {one_line(str(path), 200)} cannot be read ({(error.strerror or str(error)).lower()})",
             expected="a file",

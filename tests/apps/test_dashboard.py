@@ -164,7 +164,62 @@ def test_a_folder_without_models_gets_advice_and_a_place_to_type_a_path(models, 
     app = open_app(tmp_path, monkeypatch)
     assert not app.exception
     assert "make demo" in said(app.info)
-    app.text_input[0].set_value(str(models / "tiny")).run()
+    shutil.copytree(models / "tiny", tmp_path / "teams" / "2026" / "triage" / "first")  # too deep to be listed
+    for typed in ("teams/2026/triage/first", str(tmp_path / "teams" / "2026" / "triage" / "first"), "x/../teams/2026/triage/first"):
+        app.text_input[0].set_value(typed).run()
+        assert "3 labels" in said(app.caption)
+
+
+OUTSIDE = {
+    "another model": lambda _, outside: str(outside / "tiny"),
+    "none there": lambda _, outside: str(outside / "none"),
+    "up": lambda _, outside: f"../{outside.name}/tiny",
+    "up from a root": lambda models, outside: f"{models}/tiny/../../{outside.name}/tiny",
+    "percent": lambda _, outside: f"%2e%2e/{outside.name}/tiny",
+    "home": lambda _models, _: "~/tiny",
+    "share": lambda _, outside: f"//localhost/{outside}/tiny",
+    "address": lambda _, outside: f"file://{outside}/tiny",
+    "through a link": lambda models, outside: f"{models}/linked/../{outside.name}/tiny",
+    "below a link": lambda models, _: f"{models}/linked/deep/er/tiny",
+    "system": lambda _models, _: "/etc",
+    "nul": lambda _, outside: f"{outside}/tiny\0",
+    "long": lambda _, outside: f"{outside}/{'x' * 300}",
+}
+
+
+@pytest.mark.parametrize("case", OUTSIDE)
+@pytest.mark.parametrize("door", ["address", "field"])
+def test_no_folder_outside_those_for_models_is_loaded_or_told_from_one_that_is_not_there(tmp_path, monkeypatch, case, door):
+    models, outside = tmp_path / "models", tmp_path / "outside"
+    save_model(models / "tiny", labels=("ours", "b", "c"))
+    save_model(outside / "tiny", labels=("secret", "b", "c"))
+    shutil.copytree(outside / "tiny", outside / "deep" / "er" / "tiny")
+    (models / "linked").symlink_to(outside)
+    monkeypatch.setenv("HOME", str(outside))
+    monkeypatch.setenv("BERTCNN_MODELS", str(models))
+    asked = OUTSIDE[case](models, outside)
+    app = AppTest.from_file(str(APP), default_timeout=120)
+    if door == "address":
+        app.query_params["model"] = asked
+        app.run()
+    else:
+        app.run().selectbox[0].set_value("Another folder ...").run()
+        app.text_input[0].set_value(asked).run()
+    assert not app.exception
+    assert "secret" not in said(app.caption)
+    (refused,) = [element.value.replace("\\", "").replace("\u2060", "") for element in app.error]
+    behind = f"is not a saved model; expected a folder with manifest.json below {models}. What to do: choose one of the list, or start"
+    assert behind in refused
+
+
+def test_a_link_in_the_folder_for_models_was_put_there_on_purpose(tmp_path, monkeypatch):
+    save_model(tmp_path / "elsewhere" / "v7")
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "live").symlink_to(tmp_path / "elsewhere" / "v7")
+    (tmp_path / "root").symlink_to(tmp_path / "models")
+    app = open_app(tmp_path / "root", monkeypatch)
+    assert not app.error
+    assert app.selectbox[0].value == str(tmp_path / "root" / "live")
     assert "3 labels" in said(app.caption)
 
 
@@ -239,6 +294,14 @@ def test_a_label_is_shown_letter_by_letter_not_as_markdown(tmp_path, monkeypatch
     app = press(open_app(tmp_path, monkeypatch), "Classify")
     shown = app.metric[0].value.replace("\u2060", "")  # by which an address is no link
     assert shown in {r"\*\*a\*\* \<b\>", r"\[c\]\(http\://d\)", r"\:red\[e\] \$f\$"}
+
+
+def test_a_label_is_no_icon_arrow_or_emoji_and_hides_nothing(tmp_path, monkeypatch):
+    save_model(tmp_path / "tiny", labels=(":material/home: :tada:", "a -> b -- c", "\x1b[31m \u202egnillib"))
+    shown = said(open_app(tmp_path, monkeypatch).caption)
+    assert ":\u2060material/home: :\u2060tada:" in shown  # Streamlit looks for these behind Markdown's escapes
+    assert "a \u2060-> b \u2060-- c" in shown
+    assert "\ufffd[31m \ufffdgnillib" in shown
 
 
 def test_the_decision_is_shown_for_one_text_and_counted_for_a_file(tmp_path, monkeypatch):
@@ -466,6 +529,8 @@ def test_a_new_upload_replaces_the_old_files_and_taking_it_away_removes_them(app
         ("..csv", "upload.csv"),
         ("a\0\n.csv", "a__.csv"),
         ("é" * 300 + ".csv", "é" * 80 + ".csv"),
+        ("字" * 300 + ".csv", "字" * 53 + ".csv"),
+        ("a." + "c" * 300, "a." + "c" * 40),
     ],
 )
 def test_an_uploaded_name_cannot_leave_its_folder(given, safe):

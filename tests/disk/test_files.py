@@ -1,6 +1,7 @@
 import errno
 import fcntl
 import os
+import shutil
 import sys
 import threading
 import time
@@ -10,8 +11,19 @@ from pathlib import Path
 import pytest
 
 from bertcnn.disk.cache import cache_folder, keep, read_kept
-from bertcnn.disk.files import check_file_target, companion, expanded, reserve, try_lock, write_new, write_whole
-from bertcnn.disk.folders import clean_leftovers, held_folder, put_in_place, resting_place, work_folder
+from bertcnn.disk.files import (
+    check_file_target,
+    check_outside_models,
+    companion,
+    expanded,
+    open_regular,
+    reserve,
+    try_lock,
+    work_name,
+    write_new,
+    write_whole,
+)
+from bertcnn.disk.folders import clean_leftovers, held_folder, new_folder, put_in_place, resting_place, work_folder
 from bertcnn.errors import OutputError
 
 
@@ -275,3 +287,31 @@ def test_a_link_is_written_through_and_a_file_keeps_its_rights(tmp_path):
     write_whole(check_file_target(link, overwrite=True), b"new", overwrite=True)
     assert link.is_symlink()
     assert (real.read_bytes(), real.stat().st_mode & 0o777) == (b"new", 0o640)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_file_is_not_waited_for(tmp_path, make):
+    make(tmp_path / "manifest.json")
+    with pytest.raises(OSError, match="a folder, a pipe or a device"):
+        open_regular(tmp_path / "manifest.json")
+    check_outside_models(tmp_path / "out.csv")
+
+
+def test_names_of_temporary_folders_and_companions_fit_the_system(tmp_path):
+    for name in ("x" * 255, "字" * 85, "x" * 231, os.fsdecode(b"\xff" * 255)):
+        target = tmp_path / name
+        for _ in range(2):
+            with new_folder(target, overwrite=True, check=lambda *_: None) as folder:
+                (folder / "file").write_text("whole")
+        left = tmp_path / work_name(target) / "old"  # as a process killed between two renames leaves it
+        left.parent.mkdir()
+        target.rename(left)
+        assert resting_place(target) == left
+        clean_leftovers(target)
+        assert [path.name for path in tmp_path.iterdir()] == [name]
+        assert (target / "file").read_text() == "whole"
+        companion(target, ".rejects.csv").write_text("")
+        companion(target.with_name(f".{name}"), ".checkpoints").mkdir()
+        for path in tmp_path.iterdir():
+            shutil.rmtree(path, ignore_errors=True)
+            path.unlink(missing_ok=True)

@@ -4,7 +4,9 @@ import hashlib
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
 import pytest
@@ -23,6 +25,9 @@ class Hub:
         hangs: never answers.
         ignores_ranges: always sends the whole file.
         stops_at: of a large file, sends so many bytes and then nothing more.
+        drips: the file that comes a byte at a time, or with "'s headers" behind its name its headers.
+        endless: the file that never ends.
+        redirects: to itself, whenever content is asked for.
         missing_repository: answers as for a repository that does not exist.
         requests: method, path and Range header of all that came.
     """
@@ -35,6 +40,9 @@ class Hub:
         self.drops: list[int] = []
         self.hangs = self.ignores_ranges = self.missing_repository = False
         self.stops_at: int | None = None
+        self.drips: str | None = None
+        self.endless: str | None = None
+        self.redirects = False
         self.requests: list[tuple[str, str, str | None]] = []
         self.sending = threading.Event()
         self._closing = threading.Event()
@@ -55,6 +63,14 @@ class Hub:
     def wait(self) -> None:
         """Stay silent until the test is over."""
         self._closing.wait(60)
+
+    def drip(self, stream: BinaryIO, data: bytes) -> None:
+        """Send a byte every 20 ms, until the test is over."""
+        for byte in data:
+            stream.write(bytes([byte]))
+            stream.flush()
+            if self._closing.wait(0.02):
+                return
 
     def close(self) -> None:
         self._closing.set()
@@ -79,11 +95,29 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         hub, path = self.hub, urlsplit(self.path).path
         hub.requests.append((self.command, path, self.headers.get("Range")))
+        name = path.rsplit("/", 1)[1]
         if hub.hangs:
             hub.wait()
             self.close_connection = True
+        elif hub.redirects and self.command == "GET":
+            self._send(302, {"Location": f"{path}?{len(hub.requests)}"})
+        elif self.command == "GET" and hub.drips in (name, f"{name}'s headers"):
+            head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(hub.files[name])}\r\n\r\n".encode()
+            self.close_connection = True
+            with suppress(OSError):  # nobody waits for it any more
+                if hub.drips == name:
+                    self.wfile.write(head)
+                    hub.drip(self.wfile, hub.files[name])
+                else:
+                    hub.drip(self.wfile, head[:-2] + b"X-More: 0\r\n" * 10_000)
+        elif self.command == "GET" and hub.endless == name:
+            self.close_connection = True
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
+            with suppress(OSError):
+                while not hub._closing.is_set():
+                    self.wfile.write(bytes(1 << 16))
         elif path.startswith("/storage/"):
-            self._send_large(hub.files[path.rsplit("/", 1)[1]])
+            self._send_large(hub.files[name])
         elif hub.missing_repository or not path.startswith(f"/{hub.repository}/resolve/"):
             self._send(404, {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Repository not found"})
         else:

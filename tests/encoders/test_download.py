@@ -1,6 +1,7 @@
 import hashlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -288,6 +289,47 @@ def test_a_server_that_falls_silent_in_the_middle_is_given_up_fast(hub, entry, c
     with pytest.raises(EncoderError, match="broke off at 1,000,000 of"):
         fetch_encoder(NAME, cache=cache)
     assert time.monotonic() - started < 3
+
+
+@pytest.mark.parametrize("drips", ["model.safetensors", "vocab.txt", "config.json", "vocab.txt's headers", "model.safetensors's headers"])
+def test_a_server_that_sends_a_byte_now_and_then_is_given_up(hub, entry, cache, monkeypatch, drips):
+    hub.drips = drips
+    monkeypatch.setenv("HF_HUB_DOWNLOAD_TIMEOUT", "0.25")  # in four times of which 1,000 bytes have to come
+    started = time.monotonic()
+    with pytest.raises(EncoderError, match=r"Hugging Face hub: the download (is too slow: [0-9]+ bytes in|stalled for) 1 s"):
+        fetch_encoder(NAME, cache=cache)
+    assert time.monotonic() - started < 20  # all bytes would take hours; of the small ones, half a minute
+    assert not encoders_in(cache)
+
+
+def test_a_download_given_up_for_its_pace_is_continued(hub, entry, cache, monkeypatch, checkpoint):
+    hub.drips = "model.safetensors"
+    monkeypatch.setenv("HF_HUB_DOWNLOAD_TIMEOUT", "0.25")
+    with pytest.raises(EncoderError, match=r"it broke off at [0-9]+ of 3,"):
+        fetch_encoder(NAME, cache=cache)
+    hub.drips = None
+    assert_complete(fetch_encoder(NAME, cache=cache).folder, checkpoint)
+    assert re.fullmatch("bytes=[1-9][0-9]*-", hub.ranges()[-1])
+
+
+def test_a_server_that_breaks_off_after_each_byte_is_given_up(hub, entry, cache, monkeypatch):
+    hub.drops = [1] * 100_000
+    monkeypatch.setenv("HF_HUB_DOWNLOAD_TIMEOUT", "0.25")
+    with pytest.raises(EncoderError, match="too slow"):
+        fetch_encoder(NAME, cache=cache)
+
+
+@pytest.mark.parametrize("endless", ["model.safetensors", "vocab.txt"])
+def test_a_server_that_never_stops_sending_is_stopped(hub, entry, cache, endless):
+    hub.endless = endless
+    with pytest.raises(EncoderError, match=r"it sent more than the|vocab.txt is larger than"):
+        fetch_encoder(NAME, cache=cache)
+
+
+def test_a_server_that_sends_us_round_and_round_is_given_up(hub, entry, cache):
+    hub.redirects = True
+    with pytest.raises(EncoderError, match=r"Hugging Face hub: the transfer failed .TooManyRedirects."):
+        fetch_encoder(NAME, cache=cache)
 
 
 def test_no_connection_is_told_at_once_with_each_source_and_what_to_do(entry, cache, capfd):

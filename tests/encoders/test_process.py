@@ -25,6 +25,19 @@ def test_what_stalls_is_ended(tmp_path):
         run_watched([sys.executable, "-c", "import time; time.sleep(60)"], Watched(tmp_path, tmp_path, 1000, 0.3), Silent(), explain=str)
 
 
+def test_what_drips_is_ended(tmp_path):
+    """A byte every 10 ms is growth, and would go on for three days."""
+    script = f"import time\nwith open({str(tmp_path / 'file')!r}, 'wb', 0) as file:\n while file.write(b'x'): time.sleep(0.01)"
+    with pytest.raises(SourceError, match=r"^the download is too slow: \d+ bytes in 1 s$"):
+        run_watched([sys.executable, "-c", script], Watched(tmp_path, tmp_path, 10**9, 1.0), Silent(), explain=str)
+
+
+def test_what_never_stops_sending_is_ended(tmp_path):
+    script = f"with open({str(tmp_path / 'file')!r}, 'wb', 0) as file:\n while file.write(bytes(1000)): pass"
+    with pytest.raises(SourceError, match=r"^it sent more than 4 times the 1 MB expected$"):
+        run_watched([sys.executable, "-c", script], Watched(tmp_path, tmp_path, 10**6, 60.0), Silent(), explain=str)
+
+
 def test_what_ends_well_has_told_its_bytes(tmp_path):
     class Counting(Silent):
         done = 0

@@ -1,7 +1,11 @@
 """The model card: figures, decisions, scope."""
 
+import html
+import re
+
 import numpy as np
 import pytest
+from markdown_it import MarkdownIt
 
 from bertcnn.evaluation.calibration import compare_calibration
 from bertcnn.evaluation.decisions import decide
@@ -16,20 +20,23 @@ ROWS = 100
 SCOPE = Scope(directions=np.ones((1, 2), np.float32))
 
 
-def card(targets="0.9", *, scope=SCOPE, outside=4, several=False):
+ABOUT = (("command", "bertcnn train 'a`b|c.csv'"),)
+
+
+def card(targets="0.9", *, scope=SCOPE, outside=4, several=False, names=NAMES, encoder_name="tiny", about=ABOUT):
     """Of a model with two labels that is right on the surer nine of ten rows."""
-    actual = [NAMES[row % 2] for row in range(ROWS)]
-    predicted = [NAMES[row % 2 if row < 90 else 1 - row % 2] for row in range(ROWS)]
+    actual = [names[row % 2] for row in range(ROWS)]
+    predicted = [names[row % 2 if row < 90 else 1 - row % 2] for row in range(ROWS)]
     confidence, right = np.linspace(1, 0.5, ROWS), np.arange(ROWS) < 90
     held_out = HeldOut(
         confidence=tuple(confidence.tolist()),
-        predicted=tuple(NAMES.index(name) for name in predicted),
+        predicted=tuple(names.index(name) for name in predicted),
         right=tuple(right.tolist()),
         out_of_scope=outside,
     )
     config = BundleConfig(
         encoder=EncoderSettings(vocabulary_size=20, width=8, layers=1, heads=2, feed_forward_width=12, max_positions=64),
-        encoder_name="tiny",
+        encoder_name=encoder_name,
         head=HeadSettings(filters=4),
         tokenizer=TokenizerSettings(max_tokens=64, head_tokens=16),
         text_columns=("text",),
@@ -40,11 +47,10 @@ def card(targets="0.9", *, scope=SCOPE, outside=4, several=False):
         versions={"bertcnn": "0"},
         created_at="2026-01-02T00:00:00+00:00",
     )
-    figures = evaluate(NAMES, actual, predicted)
+    figures = evaluate(names, actual, predicted)
     if several:
-        figures = evaluate_sets(NAMES, [(name,) for name in actual], [(name,) for name in predicted])
-    decisions = decide(held_out, NAMES, PrecisionTargets.of(targets))
-    about = (("command", "bertcnn train 'a`b|c.csv'"),)
+        figures = evaluate_sets(names, [(name,) for name in actual], [(name,) for name in predicted])
+    decisions = decide(held_out, names, PrecisionTargets.of(targets))
     return model_card(config, figures, 1.25, compare_calibration(confidence, confidence, right), decisions, scope, about)
 
 
@@ -83,3 +89,48 @@ def test_what_is_automatic_is_told_with_the_targets_of_labels():
 )
 def test_it_claims_the_scope_that_the_model_has(changes, told):
     assert told in card(**changes).replace("\n", " ")
+
+
+HOSTILE = (
+    "<img src=http://beacon.example/x>",
+    "![x](http://beacon.example/x)",
+    "[x](javascript:alert(1))",
+    "<script>alert(1)</script>",
+    "<!-- the rest",
+    "a|b",
+    "a\\|b",
+    "ends with \\",
+    "`code` and ``more",
+    "# heading",
+    "- item",
+    "+49 30 1",
+    "1. item",
+    "123456) item",
+    "> quote",
+    "===",
+    "*a* _b_ __c__ ~~d~~ ~e~",
+    "snake_case",
+    "&lt;img&gt; &#60;img> &amp",
+    "http://beacon.example www.beacon.example mail@beacon.example",
+    "[ref]: http://beacon.example",
+    "A > B & C",
+    "$x$ {{ x }} :smile:",
+    "a\nb\r\n\n# c",
+    "\x1b[31mred\x07 \u202edeb",
+)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_label_or_name_of_the_data_becomes_markup(name):
+    """As a renderer that takes HTML shows it: the same tags as with harmless names, and every name as it is."""
+    rendered = markdown(card(names=(name, f"x{name}"), encoder_name=name, about=(("data", name),)))
+    assert re.findall(r"</?\w+", rendered) == re.findall(r"</?\w+", markdown(card(names=("a", "b"), about=(("data", name),))))
+    shown = " ".join(name.split()).replace("\x1b", "\ufffd").replace("\x07", "\ufffd").replace("\u202e", "\ufffd")
+    text = html.unescape(re.sub(r"<[^>]*>", "", rendered))
+    assert text.count(shown) >= 7  # encoder, data, both labels in two tables each and once more in a list
+    for forbidden in ("<img", "<script", "\x1b", "\u202e"):
+        assert forbidden not in rendered
+
+
+def markdown(text):
+    return MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render(text)

@@ -1,0 +1,29 @@
+"""Tables and progress bars on a terminal or in a pipe, drawn by rich."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from bertcnn.wording import visible
+
+
+class Screen(Console):
+    """Rich's console, on which only rich itself can move the cursor, set colours or make links; no text can.
+
+    Args:
+        stderr: whether it is standard error.
+        widest: columns at most.
+    """
+
+    def __init__(self, *, stderr: bool = False, widest: int | None = None) -> None:
+        super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False)
+        if widest is not None:
+            self.width = min(self.width, widest)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """As rich does, with control characters in texts replaced."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text="\n".join(map(visible, segment.text.split("\n"))))

@@ -1,0 +1,149 @@
+"""The commands among odd things: pipes and devices where files are expected, and names at the edge of what the system allows."""
+
+import json
+import os
+import shutil
+import signal
+
+import pytest
+
+from tests.cli.test_commands import refused
+from tests.tickets import as_csv, tickets
+
+LONGEST = 255  # bytes
+
+
+@pytest.fixture(autouse=True)
+def _no_hanging():
+    """A command that waits for a pipe would wait for ever."""
+
+    def stop(*_):
+        raise AssertionError("it hangs")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(240)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """The working folder, with a table in it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.csv").write_text(as_csv(*tickets(4)))
+    return tmp_path
+
+
+ODD = {
+    "pipe": os.mkfifo,
+    "folder": os.mkdir,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "dangling link": lambda path: path.symlink_to("nowhere"),
+    "loop": lambda path: path.symlink_to(path.name),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_a_manifest_beside_the_output_that_is_none_is_no_matter(run, model, place, kind):
+    ODD[kind](place / "manifest.json")
+    assert run("score", model, "in.csv", "out.csv")[0] == 0
+    assert run("evaluate", model, "in.csv", "--json", "figures.json", "--report", "report.html")[0] == 0
+
+
+PLACES = {
+    "rejects": (".csv.rejects.csv", lambda model: ("score", model, "in.csv", "x.csv")),
+    "output": (".csv", lambda model: ("score", model, "in.csv", "x.csv", "--force")),
+    "input": (".csv", lambda model: ("score", model, "x.csv", "out.csv")),
+    "texts": (".txt", lambda _: ("pretrain", "x.txt", "--out", "new")),
+    "settings": (".json", lambda _: ("train", "in.csv", "--settings", "x.json", "--out", "new")),
+    "figures": (".json", lambda model: ("evaluate", model, "in.csv", "--json", "x.json", "--force")),
+    "page": (".html", lambda model: ("evaluate", model, "in.csv", "--report", "x.html", "--force")),
+    "model": ("", lambda _: ("classify", "x", "router")),
+    "encoder": ("", lambda _: ("encoder", "info", "./x")),
+    "study": (".json.study", lambda _: ("tune", "in.csv", "--out", "x.json", "--trials", 1, "--force")),
+}
+
+
+@pytest.mark.parametrize("case", PLACES)
+def test_a_pipe_where_a_file_is_expected_is_told_in_one_line(run, model, encoder_folder, place, case):
+    ending, command = PLACES[case]
+    os.mkfifo(place / f"x{ending}")
+    extra = ("--encoder", encoder_folder) if case == "study" else ()
+    refused(run(*command(model), *extra), f"x{ending}")
+
+
+def test_a_pipe_in_the_place_of_a_journal_or_of_an_encoders_file_is_told(run, model, encoder_folder, place):
+    os.mkfifo(place / ".out.csv.journal")
+    refused(run("score", model, "in.csv", "out.csv"), ".out.csv.journal", "not one of bertcnn's")
+    shutil.copytree(encoder_folder, place / "encoder")
+    (place / "encoder" / "tokenizer_config.json").unlink()
+    os.mkfifo(place / "encoder" / "tokenizer_config.json")
+    refused(run("train", "in.csv", "--encoder", "./encoder", "--out", "new"), "tokenizer_config.json")
+
+
+def test_pipes_in_the_cache_are_as_good_as_nothing(run, model, place, monkeypatch):
+    monkeypatch.setenv("BERTCNN_CACHE", str(place / "cache"))
+    assert run("classify", model, "router")[0] == 0
+    (kept,) = (place / "cache" / "engines").glob("*.blob")
+    kept.unlink()
+    os.mkfifo(kept)
+    assert run("classify", model, "router")[0] == 0
+    (place / "cache" / "encoders" / "minilm-l6").mkdir(parents=True)
+    os.mkfifo(place / "cache" / "encoders" / "minilm-l6" / "origin.json")
+    code, out, _ = run("encoder", "info", "minilm-l6")
+    assert (code, "no: fetched when first used" in out) == (0, True)
+
+
+def named(size, ending="", letter="x"):
+    """A name of exactly so many bytes."""
+    name = letter * ((size - len(ending)) // len(letter.encode()))
+    return name + "y" * (size - len((name + ending).encode())) + ending
+
+
+TOO_LONG = {
+    "scored": (".csv", lambda model, name: ("score", model, "in.csv", name)),
+    "input": (".csv", lambda model, name: ("score", model, name, "out.csv")),
+    "model": ("", lambda _, name: ("classify", name, "router")),
+    "figures": (".json", lambda model, name: ("evaluate", model, "in.csv", "--json", name)),
+    "page": (".html", lambda model, name: ("evaluate", model, "in.csv", "--report", name)),
+    "report": ("", lambda model, name: ("evaluate", model, "in.csv", "--report", name)),
+    "checked": (".csv", lambda _, name: ("check", "in.csv", "--fix", name)),
+    "findings": (".json", lambda _, name: ("check", "in.csv", "--json", name)),
+    "trained": ("", lambda _, name: ("train", "in.csv", "--out", name)),
+    "settings": (".json", lambda _, name: ("train", "in.csv", "--out", "new", "--settings", name)),
+    "tuned": (".json", lambda _, name: ("tune", "in.csv", "--out", name)),
+    "exported": ("", lambda model, name: ("export", model, "--format", "openvino", "--out", name)),
+    "pretrained": ("", lambda _, name: ("pretrain", "in.csv", "--text", "text", "--out", name)),
+    "texts": (".txt", lambda _, name: ("pretrain", name, "--out", "new")),
+    "encoder": ("", lambda _, name: ("encoder", "info", f"./{name}")),
+    "encoder's name": ("", lambda _, name: ("train", "in.csv", "--out", "new", "--encoder", name)),
+    "copied": ("", lambda encoder, name: ("encoder", "export", encoder, "--to", name)),
+}
+
+
+@pytest.mark.parametrize("case", TOO_LONG)
+def test_a_name_that_is_too_long_is_told_as_that(run, model, encoder_folder, place, case):
+    ending, command = TOO_LONG[case]
+    given = encoder_folder if case == "copied" else model
+    refused(run(*command(given, named(LONGEST + 1, ending))), "is too long (256 bytes); expected at most 255 bytes")
+    refused(run(*command(given, named(300, ending, "字"))), "is too long (300 bytes)")  # 100 characters
+    deep = "/".join(["d" * 200] * 25 + [f"x{ending}"])
+    refused(run(*command(given, deep)), "the path '", "is too long (5,", "at most 4,095 bytes")
+
+
+@pytest.mark.parametrize("letter", ["x", "字", "🎫"])
+@pytest.mark.parametrize("size", [231, LONGEST])
+def test_any_name_that_the_system_allows_works(run, encoder_folder, place, size, letter):
+    model, scored, figures, page = (named(size, ending, letter) for ending in ("", ".csv", ".json", ".html"))
+    training = ("train", "in.csv", "--out", model, "--encoder", encoder_folder, "--recipe", "frozen", "--epochs", 1)
+    assert run(*training)[0] == 0
+    refused(run(*training), "--force")
+    assert run(*training, "--force")[0] == 0
+    with (place / "in.csv").open("a") as file:
+        file.write('9,"half a row\n')
+    for force in ((), ("--force",)):
+        assert run("score", model, "in.csv", scored, *force)[0] == 0
+        assert run("evaluate", model, "in.csv", "--json", figures, "--report", page, *force)[0] == 0
+    assert json.loads((place / figures).read_text())["rows"] == 12
+    assert len(list(place.iterdir())) == 6  # with the rejects; no temporary file is left

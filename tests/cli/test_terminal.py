@@ -1,0 +1,193 @@
+"""On a terminal: no name, label or text of a user can act on it, whatever the command."""
+
+import csv
+import os
+import pty
+import re
+import shutil
+import sys
+import threading
+import tty
+
+import pytest
+
+from bertcnn.cli.main import main
+from bertcnn.cli.screen import Screen
+from bertcnn.cli.telling import tell
+from bertcnn.wording import visible
+from tests.test_classifier import quick
+from tests.tickets import tickets
+
+# a title, an erased screen, a link, C1 controls, an overwritten word, the reading direction, tags, line separators, rich's own markup
+HOSTILE = "a\x1b]0;t\x07b\x1b[2J\x1b]8;;http:x\x1b\\c\x9b2Jd\x08\x7f\u202e\u2066e\u200b\U000e0041\u2028\ufeff[red][link=http:x]f[/]:bug:"
+SHOWN = visible(HOSTILE)
+NAME = HOSTILE.replace("/", "")  # as far as it can be the name of a file
+DRAWN = re.compile(r"\x1b\[(?:[0-9;]*m|\?25[lh]|[0-9]*A|2K)|\r")  # what rich sends of its own: colours, the cursor up, an erased line
+
+
+def escapes(written):
+    """What reaches the terminal besides texts and rich's own drawing."""
+    return sorted({character for character in DRAWN.sub("", written) if not character.isprintable() and character not in "\t\n"})
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Run a command in this process, with a terminal as standard output and error: exit code and what the terminal gets."""
+
+    def call(*arguments):
+        ours, theirs = pty.openpty()
+        tty.setraw(theirs)
+        written = bytearray()
+
+        def read():
+            try:
+                while piece := os.read(ours, 1 << 16):
+                    written.extend(piece)
+            except OSError:  # the other end is closed
+                pass
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        monkeypatch.setenv("TERM", "xterm-256color")
+        monkeypatch.setattr(sys, "argv", ["bertcnn", *map(str, arguments)])
+        code = 0
+        with open(os.dup(theirs), "w", encoding="utf-8") as out, open(theirs, "w", encoding="utf-8") as error:  # noqa: PTH123
+            monkeypatch.setattr(sys, "stdout", out)
+            monkeypatch.setattr(sys, "stderr", error)
+            assert sys.stdout.isatty()
+            try:
+                main()
+            except SystemExit as stop:
+                code = stop.code or 0
+            monkeypatch.undo()
+        reader.join()
+        os.close(ours)
+        return code, written.decode()
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, encoder_folder):
+    """A folder with such a name that holds a model and an encoder with such names, and a table with such labels, columns and texts."""
+    folder = tmp_path_factory.mktemp("hostile") / NAME
+    shutil.copytree(encoder_folder, folder / f"encoder {NAME}")
+    texts, labels = tickets(8)
+    texts, labels = [f"{text} {HOSTILE}" for text in texts], [f"{label} {HOSTILE}" for label in labels]
+    with (folder / f"{NAME}.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, quoting=csv.QUOTE_ALL)
+        writer.writerow(["id", f"text {HOSTILE}", f"label {HOSTILE}"])
+        writer.writerows([row, text, label] for row, (text, label) in enumerate(zip(texts, labels, strict=True)))
+    quick(folder / f"encoder {NAME}").fit(texts, labels).save(folder / "model")
+    return folder
+
+
+def columns(place):
+    return "--text", f"text {HOSTILE}", "--label", f"label {HOSTILE}"
+
+
+COMMANDS = {
+    "classify": lambda at: ("classify", at / "model", "--probabilities", f"router {HOSTILE}"),
+    "score": lambda at: ("score", at / "model", at / f"{NAME}.csv", at / f"out {NAME}.csv", *columns(at)[:2]),
+    "evaluate": lambda at: (
+        *("evaluate", at / "model", at / f"{NAME}.csv", *columns(at)),
+        *("--json", at / f"{NAME}.json", "--report", at / f"{NAME}.html"),
+    ),
+    "check": lambda at: ("check", at / f"{NAME}.csv", *columns(at), "--encoder", at / f"encoder {NAME}", "--fix", at / f"fix{NAME}.csv"),
+    "train": lambda at: (
+        *("train", at / f"{NAME}.csv", *columns(at), "--encoder", at / f"encoder {NAME}", "--out", at / f"new {NAME}"),
+        *("--epochs", 1, "--recipe", "frozen"),
+    ),
+    "tune": lambda at: (
+        *("tune", at / f"{NAME}.csv", *columns(at), "--encoder", at / f"encoder {NAME}", "--out", at / f"tuned{NAME}.json"),
+        *("--trials", 1, "--recipe", "frozen"),
+    ),
+    "export": lambda at: ("export", at / "model", "--format", "openvino", "--out", at / f"exported {NAME}"),
+    "encoder info": lambda at: ("encoder", "info", at / f"encoder {NAME}"),
+    "encoder pull": lambda at: ("encoder", "pull", at / f"encoder {NAME}"),
+    "encoder export": lambda at: ("encoder", "export", at / f"encoder {NAME}", "--to", at / f"copy {NAME}"),
+    "encoder list": lambda _: ("encoder", "list"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_lets_a_users_text_act_on_the_terminal(terminal, place, command):
+    code, written = terminal(*COMMANDS[command](place))
+    assert code == 0, written
+    assert escapes(written) == []
+    assert "\x1b[2J" not in written
+    if command != "encoder list":
+        assert "[2J" in written  # it is shown, but does nothing
+        assert "[link=http:x]" in re.sub(r"\s", "", DRAWN.sub("", written)) or command == "evaluate"  # whose columns are narrow
+
+
+def test_pretraining_and_guessing_words_are_no_different(terminal, place):
+    given = ("--text", f"text {HOSTILE}", "--steps", 1, "--size", "tiny", "--batch-size", 2, "--sequence-length", 32)
+    for command in (
+        ("pretrain", place / f"{NAME}.csv", "--out", place / f"pre{NAME}", *given),
+        ("fill-mask", place / f"pre{NAME}", "a [MASK]"),
+    ):
+        code, written = terminal(*command)
+        assert code == 0, written
+        assert escapes(written) == []
+
+
+REFUSED = {
+    "no model": lambda at: ("classify", at / f"none {NAME}", "router"),
+    "no file": lambda at: ("score", at / "model", at / f"none {NAME}.csv", at / "other.csv"),
+    "no column": lambda at: ("evaluate", at / "model", at / f"{NAME}.csv", "--label", f"none {HOSTILE}"),
+    "output taken": lambda at: ("score", at / "model", at / f"{NAME}.csv", at / f"{NAME}.csv", *columns(at)[:2]),
+    "no folder": lambda at: ("score", at / "model", at / f"{NAME}.csv", at / f"none {NAME}" / "out.csv", *columns(at)[:2]),
+    "extension": lambda at: ("score", at / "model", at / f"{NAME}.csv", at / f"out.{NAME}", *columns(at)[:2]),
+    "encoder": lambda _: ("encoder", "info", HOSTILE),
+    "kerashub": lambda _: ("encoder", "info", f"keras_hub:{HOSTILE}"),
+    "precision": lambda at: ("classify", at / "model", "--auto-precision", f"0.9,{HOSTILE}=0.8", "router"),
+    "engine": lambda at: ("classify", at / "model", "--engine", HOSTILE, "router"),
+    "format": lambda at: ("export", at / "model", "--format", HOSTILE, "--out", at / "export"),
+    "recipe": lambda at: ("train", at / f"{NAME}.csv", "--recipe", HOSTILE, "--out", at / "other"),
+    "settings": lambda at: ("train", at / f"{NAME}.csv", "--settings", at / f"none{NAME}.json", "--out", at / "other"),
+    "size": lambda at: ("pretrain", at / f"{NAME}.csv", "--size", HOSTILE, "--out", at / "other"),
+    "mask": lambda at: ("fill-mask", at / f"encoder {NAME}", HOSTILE),
+    "no head": lambda at: ("fill-mask", at / f"encoder {NAME}", "[MASK]"),
+    "number": lambda at: ("train", at / f"{NAME}.csv", "--seed", HOSTILE, "--out", at / "other"),
+    "option": lambda _: ("train", f"--{HOSTILE}"),
+    "command": lambda _: (HOSTILE,),
+    "subcommand": lambda _: ("encoder", HOSTILE),
+    "surplus": lambda _: ("encoder", "info", "minilm-l6", HOSTILE),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_no_error_lets_what_was_typed_act_on_the_terminal(terminal, place, case):
+    code, written = terminal(*REFUSED[case](place))
+    assert code == 2, written
+    assert escapes(written) == []
+    assert "\x1b[2J" not in written
+
+
+def test_in_a_pipe_answers_stay_as_they_are_and_sentences_do_not(run, place):
+    code, out, _ = run("classify", place / "model", "router")
+    assert code == 0
+    assert " ".join(HOSTILE.split()) in out.split("\t")[0]  # a program finds the label it knows
+    code, _, err = run("classify", place / f"none {NAME}", "router")
+    assert code == 2
+    assert escapes(err) == []
+    code, out, err = run("evaluate", place / "model", place / f"{NAME}.csv", *columns(place))
+    assert code == 0
+    assert escapes(out + err) == []
+
+
+def test_what_is_visible_stays():
+    for text in ("größe ¾ 中文", "no\u00a0break\u3000space", "می\u200cخواهم", "क्\u200dष", "👨\u200d👩\u200d👧", "C:\\x [red] :bug:", ""):
+        assert visible(text) == text
+    assert visible("a\u200db\u200c \u200d") == "a\ufffdb\ufffd \ufffd"
+    assert (
+        visible("tag\U000e0041\U000e007f sep\u2028\u2029\x85 half\ud83d\udcff") == "tag\ufffd\ufffd sep\ufffd\ufffd\ufffd half\ufffd\ufffd"
+    )
+
+
+def test_only_line_breaks_of_ours_reach_the_log(capsys):
+    tell("\nbertcnn: Wrote a\nbertcnn: all fine")
+    assert capsys.readouterr().err == "\nbertcnn: Wrote a\ufffdbertcnn: all fine\n"
+    Screen().print("a\x1b[2J\nb", "[red]c")
+    assert capsys.readouterr().out == "a\ufffd[2J\nb [red]c\n"
