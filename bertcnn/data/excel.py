@@ -10,9 +10,9 @@ from typing import Any
 from bertcnn.data.cells import MOST_COLUMNS, name_columns, plain_text
 from bertcnn.data.delimited import Reject, Row, as_line, long_cell
 from bertcnn.data.excel_blanks import blanks_remark
+from bertcnn.data.formats import unreadable
 from bertcnn.data.header import below_header, skipped_remark
 from bertcnn.data.misnamed import describe_archive
-from bertcnn.data.worker import unreadable
 from bertcnn.errors import TableError, one_line
 
 _MOST_NAMELESS = 100  # columns of a sheet right of the last one with a name; with more, somebody has touched a cell far away

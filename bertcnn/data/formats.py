@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from bertcnn.disk.files import excess
-from bertcnn.errors import TableError
+from bertcnn.errors import TableError, one_line
 
 Format = Literal["csv", "tsv", "jsonl", "parquet", "xlsx"]
 
@@ -132,6 +132,13 @@ def check_input(path: Path) -> FileKind:
         raise TableError(f"{str(path)!r} is empty", expected="a header and at least 1 row", fix="export the table again")
     _check_head(path, kind, head)
     return kind
+
+
+def unreadable(path: Path, wanted: str, error: Exception) -> TableError:
+    """The error for a file that the library for its format has refused."""
+    return TableError(
+        f"{str(path)!r} cannot be read as {wanted} ({one_line(error, 120)})", expected=f"a complete {wanted} file", fix="export it again"
+    )
 
 
 def _closed(path: Path, error: OSError) -> TableError:

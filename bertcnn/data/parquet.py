@@ -12,7 +12,7 @@ import numpy as np
 
 from bertcnn.data.cells import MOST_COLUMNS, plain_text, well_formed
 from bertcnn.data.delimited import Reject, Row, as_line, long_cell
-from bertcnn.data.worker import unreadable
+from bertcnn.data.formats import unreadable
 from bertcnn.errors import TableError
 
 _BATCH_ROWS = 1024

@@ -20,7 +20,7 @@ from typing import IO, Any, NoReturn, Protocol
 
 from bertcnn.data.cells import name_columns
 from bertcnn.data.delimited import Reject, Row
-from bertcnn.errors import TableError, one_line
+from bertcnn.errors import TableError
 from bertcnn.wording import memory_size
 
 _PROGRAM = "from bertcnn.data.worker import serve; serve()"
@@ -150,13 +150,6 @@ class WorkerSource:
 
 
 # === In the worker ===
-
-
-def unreadable(path: Path, wanted: str, error: Exception) -> TableError:
-    """The error for a file that the library for its format has refused."""
-    return TableError(
-        f"{str(path)!r} cannot be read as {wanted} ({one_line(error, 120)})", expected=f"a complete {wanted} file", fix="export it again"
-    )
 
 
 def serve() -> None:
