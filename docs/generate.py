@@ -1,6 +1,6 @@
 """Writes the reference of commands and of settings, from the commands and the settings themselves.
 
-    python docs/generate.py     # or: make reference
+python docs/generate.py     # or: make reference
 """
 
 from __future__ import annotations
@@ -24,6 +24,12 @@ NOTE = "<!-- written by `make reference`; do not edit -->"
 RECIPES = {"full": settings.FULL, "frozen": settings.FROZEN, "few-shot": settings.FEW_SHOT}
 STARTS = {"from nothing": settings.FROM_NOTHING, "continued": settings.CONTINUED}
 VALUES = {Path: "path", str: "text", int: "integer", float: "number"}
+SIGNS = {
+    annotated_types.Ge: {"≥": "ge"},
+    annotated_types.Gt: {">": "gt"},
+    annotated_types.Le: {"≤": "le"},
+    annotated_types.Lt: {"<": "lt"},
+}
 ONE_DEFAULT = (settings.HeadSettings, settings.PrecisionTargets, settings.TokenizerSettings, settings.PretrainingDataSettings)
 
 
@@ -85,9 +91,13 @@ def _wrapped(text: str, width: int = 100) -> Iterator[str]:
 
 
 def _usage(path: str, command: Any) -> str:  # noqa: ANN401
-    arguments = [_metavar(param) if param.required else f"[{_metavar(param)}]" for param in command.params if param.param_type_name == "argument"]
-    required = [f"{param.opts[0]} {param.opts[0].lstrip('-').upper()}" for param in command.params if param.param_type_name == "option" and param.required]
-    return " ".join([path, *arguments, *required, "[OPTIONS]"])
+    required, names = [], []
+    for param in command.params:
+        if param.param_type_name == "argument":
+            names.append(_metavar(param) if param.required else f"[{_metavar(param)}]")
+        elif param.required:
+            required.append(f"{param.opts[0]} {param.opts[0].lstrip('-').upper()}")
+    return " ".join([path, *names, *required, "[OPTIONS]"])
 
 
 def _metavar(param: Any) -> str:  # noqa: ANN401
@@ -177,10 +187,8 @@ def _values(field: FieldInfo) -> str:
 
 
 def _limits(limits: list[Any]) -> Iterator[str]:
-    signs = {annotated_types.Ge: ("≥", "ge"), annotated_types.Gt: (">", "gt"), annotated_types.Le: ("≤", "le"), annotated_types.Lt: ("<", "lt")}
     for limit in limits:
-        if type(limit) in signs:
-            sign, name = signs[type(limit)]
+        for sign, name in SIGNS.get(type(limit), {}).items():
             yield f"{sign} {getattr(limit, name):g}"
 
 
