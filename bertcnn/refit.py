@@ -73,7 +73,7 @@ def train_and_refit(
     savepoints: Savepoints | None,
     progress: Progress,
 ) -> tuple[BertCnn, FitResult, Examined]:
-    """Train, examine, and train once more with as many epochs on all rows; what that gains is in benchmarks/README.md.
+    """Train, examine, and train once more with as many epochs on all rows; what that gains is in docs/benchmarks.
 
     Args:
         train: given encoder, rows to learn from and held-out rows, and as keywords `savepoints` and `like`, a result to be repeated.

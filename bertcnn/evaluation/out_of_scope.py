@@ -5,7 +5,7 @@ text far from all of them, without a label that speaks up for it, or in other wo
 the validation rows, so that of texts like those at most one in fifty is expected above it (split conformal prediction, Vovk et al. 2005,
 section 4.1).
 
-Chosen by holding labels out (figures in benchmarks/README.md), against the highest probability, energy, Mahalanobis distances and nearest
+Chosen by holding labels out (figures in docs/benchmarks), against the highest probability, energy, Mahalanobis distances and nearest
 rows. A nearest row does as well, but would put training rows into the model; a centre stands for at least three different ones.
 """
 

@@ -22,7 +22,7 @@ _PATIENCE_MINUTES = 15.0
 _TRAINED, _COMPILED = 0.5, 6e12  # what of a bare product's speed training on real tokens has, and what compiling costs in its FLOPs
 _FROZEN = 0.25  # of the time of an epoch of `full`, which `frozen` takes for everything, measured
 _PRODUCT, _TIMES = (1024, 384, 1536), 20  # the bare product, and how often it is timed: about a tenth of a second
-_FEW, _FEW_PER_LABEL = 400, 40  # rows, fewer of which `few-shot` makes more of (benchmarks/README.md, "Which recipe")
+_FEW, _FEW_PER_LABEL = 400, 40  # rows, fewer of which `few-shot` makes more of (docs/benchmarks/recipes.md)
 _FEW_UNMEASURED = 20  # a label, where nothing has been measured
 _STEPS_PER_LABEL = 5  # of all labels together, fewer of which teach an encoder no better than none
 _STEPS_OF_AN_EPOCH = 500  # the same of one epoch, or less, in which rows are seen once
@@ -52,7 +52,7 @@ def choose_recipe(
     """`few-shot` where rows are few, of each label or all together, else `full` where it can be expected to end soon, else `frozen`.
 
     Where `full` as it is by default would not end soon, it takes fewer trainings, then fewer epochs, as long as these are steps enough for
-    the labels: even then it is better than `frozen`, or as good (benchmarks/README.md, "Which recipe"). Of rows so many that `frozen` would
+    the labels: even then it is better than `frozen`, or as good (docs/benchmarks/recipes.md). Of rows so many that `frozen` would
     not end soon either, a part is learned from.
 
     How long it would take is reckoned with the usual speed of today's machines, so that the same rows always get the same recipe; only

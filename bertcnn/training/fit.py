@@ -1,7 +1,7 @@
 """The training loop; several trainings from one start, their weights averaged.
 
 Weights that were learned from the same start in different orders lie in one basin, and their mean is better than each of them, as the mean
-of their answers is, but costs no more to ask (Wortsman et al. 2022, "Model soups"). What it gains is in benchmarks/README.md.
+of their answers is, but costs no more to ask (Wortsman et al. 2022, "Model soups"). What it gains is in docs/benchmarks.
 """
 
 from __future__ import annotations
