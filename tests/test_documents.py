@@ -78,7 +78,7 @@ def test_the_python_of_a_page_runs(page, workplace, shallow_encoder_folder):
     names = {
         "texts": texts,
         "labels": labels,
-        "label_lists": [[label] for label in labels],
+        "label_lists": [[label, "urgent"] if row % 3 == 0 else [label] for row, label in enumerate(labels)],
         "others": texts[:5],
         "TINY": shallow_encoder_folder,
         "QUICK": QUICK,
