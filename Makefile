@@ -66,7 +66,7 @@ docs: $(READY)
 
 docs-check: $(READY)
 	@echo "== documentation"
-	@$(MKDOCS) build -q
+	@log=$$($(MKDOCS) build 2>&1) || { printf '%s\n' "$$log"; exit 1; } # with -q, "strict" sees no warnings
 
 reference: $(READY) # after a change of commands, options or settings
 	@$(BIN)/python docs/generate.py

@@ -94,9 +94,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
     Attributes:
         classes_: the labels, sorted, with the type they were given in.
         metrics_: figures on the validation rows, a JSON object; `save` gives it the decisions of the engine that it saves.
-        history_: what each epoch gave.
+        history_: what each epoch gave; not saved, and so not there in a loaded classifier.
         recipe_: the recipe used, with its reason.
-        A loaded classifier has `classes_`, `metrics_` and `recipe_`; its history was not saved.
 
     Example:
         >>> classifier = BertCNNClassifier(recipe="frozen", training={"epochs": 3})

@@ -31,9 +31,8 @@ class Bert(keras.Model):
         document_ids: int32 [B, T], 0 at padding and k at the tokens of the row's k-th document; of a packed encoder only.
         position_ids: int32 [B, T], counting from 0 in every document; of a packed encoder only.
 
-    Returns:
-        A dict with `sequence_output`, float [B, T, D], and `pooled_output`, float [B, D]. The latter is of the row's first token; for
-        a row's other documents, call `pooler` on their first vectors.
+    Called, it gives a dict with `sequence_output`, float [B, T, D], and `pooled_output`, float [B, D]. The latter is of the row's first
+    token; for a row's other documents, call `pooler` on their first vectors.
 
     Example:
         >>> encoder = Bert(EncoderSettings(vocabulary_size=30, width=8, layers=2, heads=2, feed_forward_width=16))
