@@ -78,6 +78,8 @@ def score(
         tell(f"{count(report.blank, 'row')} without a text got no label.")
     if report.padded:
         tell(f"{count(report.padded, 'row')} lacked the last cells, which are blank.")
-    if report.rejects is not None:
-        again = f", {report.repeated_headers:,} of them the header once more" if report.repeated_headers else ""
-        tell(f"{count(report.rejected, 'row')} could not be read{again}; the reasons are in {report.rejects}.")
+    if report.repeated_headers:
+        tell(f"{count(report.repeated_headers, 'row')} repeating the header left out; see {report.rejects}.")
+    unread = report.rejected - report.repeated_headers
+    if unread:
+        tell(f"{count(unread, 'row')} could not be read; the reasons are in {report.rejects}.")

@@ -63,7 +63,7 @@ class WorkerSource:
     delimiter: str | None = None
 
     def __init__(self, path: Path, format_name: str, known: Sequence[str] = ()) -> None:
-        self._path, self._size, self._done = path, path.stat().st_size, 0
+        self._path, self._format, self._size, self._done = path, format_name, path.stat().st_size, 0
         self._memory = _MEMORY + _MEMORY_PER_BYTE * self._size
         self._seconds = _SECONDS + self._size // _BYTES_PER_SECOND
         self._process = self._start(format_name, known)
@@ -138,7 +138,8 @@ class WorkerSource:
     def _explain(self, code: int) -> NoReturn:
         """Tell what has ended the worker."""
         name = f"{str(self._path)!r}, {memory_size(self._size)}, cannot be read"
-        save_again = "delete what lies far from the table, or save the table as .csv"
+        found = "delete what lies far from the table" if self._format == "xlsx" else "check where it comes from"
+        save_again = f"{found}, or save the table as .csv"
         if code == -signal.SIGXCPU:
             raise TableError(f"{name} within {self._seconds:,} s", expected="a table that is as large as its file", fix=save_again)
         if code in (_NO_MEMORY, -signal.SIGABRT, -signal.SIGKILL):
