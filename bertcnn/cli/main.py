@@ -81,7 +81,8 @@ def main() -> None:
     try:
         app(prog_name="bertcnn")  # whatever the name of the file is
     except BertCNNError as error:
-        tell(f"bertcnn: {error}")
+        lacks_memory = isinstance(error.__context__, RuntimeError | MemoryError) and is_out_of_memory(error.__context__)
+        tell(f"bertcnn: {out_of_memory() if lacks_memory else error}")
         sys.exit(2)
     except Told:
         raise

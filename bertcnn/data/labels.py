@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import DataConversionWarning
 
 from bertcnn.data.label_sets import LabelSet, check_sets, is_set
 from bertcnn.errors import LabelError, one_line
@@ -31,6 +30,8 @@ def checked_labels(labels: Sequence[Any], *, several: bool = False) -> list[Any]
     if any(is_set(label) for label in given):
         if several or not all(is_set(label) and len(label) < 2 for label in given):
             return list(check_sets(given))
+        from sklearn.exceptions import DataConversionWarning  # only here: scoring does without scikit-learn
+
         told = "labels as a column of one, or as lists of one, are single labels: pass one dimension"
         warnings.warn(f"{told}, such as y.ravel() or table['label']", DataConversionWarning, stacklevel=3)
         given = [next(iter(label), "") for label in given]

@@ -600,9 +600,9 @@ def test_a_missing_file_is_told_with_the_name_that_may_be_meant(tmp_path):
 
 @pytest.mark.parametrize("name", ["nul\0.csv", "x" * 300 + ".csv"])
 def test_impossible_names_are_told(tmp_path, name):
-    with pytest.raises(TableError, match=r"there is no file|cannot be read"):
+    with pytest.raises(TableError, match=r"there is no file|cannot be read|is too long"):
         open_table(tmp_path / name)
-    with pytest.raises(OutputError, match="nothing can be written"):
+    with pytest.raises(OutputError, match=r"nothing can be written|is too long"):
         check_output(tmp_path / name)
 
 

@@ -109,7 +109,7 @@ def test_a_name_of_the_greatest_length_has_companions_of_shorter_ones(predictor,
     assert report.rejects is not None
     assert report.rejects.name.startswith("x" * 40 + "-")
     assert sorted(tmp_path.iterdir()) == sorted([source, tmp_path / f"{'x' * 251}.csv", report.rejects])
-    with pytest.raises(OutputError, match=r"File name too long"):
+    with pytest.raises(OutputError, match=r"is too long \(256 bytes\)"):
         score_csv(predictor, source, tmp_path / f"{'x' * 252}.csv")
 
 
@@ -280,8 +280,13 @@ def test_evaluation_has_the_contracts_keys_and_scikit_learns_figures(predictor, 
     assert figures.macro_f1 == pytest.approx(f1_score(labels, predicted, average="macro"))
     keys = {"rows", "accuracy", "macro_f1", "weighted_f1", "labels", "confusion", "most_confused"}
     assert keys <= json.loads(json.dumps(figures.to_json())).keys()
+    labels[5] = "spam"
+    figures = evaluate_csv(predictor, write(tmp_path / "other.csv", as_csv(texts, labels)))
+    assert figures.unknown_labels == ("spam",)
+    assert figures.accuracy == pytest.approx(accuracy_score(labels, predicted))
+    assert figures.macro_f1 == pytest.approx(f1_score(labels, predicted, average="macro", zero_division=0))
     with pytest.raises(LabelError, match="label the model does not know, first of all 'spam'"):
-        evaluate_csv(predictor, write(tmp_path / "other.csv", as_csv(texts, ["spam", *labels[1:]])))
+        evaluate_csv(predictor, write(tmp_path / "foreign.csv", as_csv(texts, ["spam"] * len(texts))))
 
 
 def test_na_and_null_are_labels_and_texts_like_any_other(encoder_folder, tmp_path):

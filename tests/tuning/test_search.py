@@ -163,7 +163,7 @@ def test_a_place_that_is_taken_and_bad_requests_are_refused(unbroken, folder, en
         search(folder, encoder_folder, out="new.json", minutes=0)
     with pytest.raises(SettingsError, match="0 trials; expected at least 1"):
         search(folder, encoder_folder, out="new.json", trials=0)
-    (folder / "unknown.csv").write_text(as_csv(["a text", "another"], ["billing", "sales"]))
+    (folder / "unknown.csv").write_text(as_csv(["a text", "another"], ["sales", "spam"]))
     with pytest.raises(LabelError, match="validation rows with the label 'sales'"):
         search(folder, encoder_folder, out="new.json", valid=folder / "unknown.csv")
     study_path(folder / "new.json").write_bytes(b"no database " * 1000)
