@@ -16,20 +16,20 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from bertcnn.bundle.bundle import check_bundle_target
 from bertcnn.cli.evaluation import show_evaluation
 from bertcnn.cli.progress import show_progress
-from bertcnn.cli.quiet import load_keras
-from bertcnn.data.columns import ColumnChoice, guess_columns, join_texts
+from bertcnn.cli.startup import load_keras
 from bertcnn.data.label_cells import read_label_column
 from bertcnn.data.label_sets import LabelSet, rarest
 from bertcnn.data.labels import check_labels
-from bertcnn.data.slices import slice_columns
 from bertcnn.data.splits import split_validation
-from bertcnn.data.tables import column_position, read_table
-from bertcnn.data.writing import check_output
-from bertcnn.disk.files import as_json, check_file_target, write_whole
 from bertcnn.errors import BertCNNError
-from bertcnn.saved.bundle import check_bundle_target
+from bertcnn.storage.files import as_json, check_file_target, write_whole
+from bertcnn.tables.columns import ColumnChoice, guess_columns, join_texts
+from bertcnn.tables.slices import slice_columns
+from bertcnn.tables.tables import column_position, read_table
+from bertcnn.tables.writing import check_output
 from bertcnn.text.cleaning import is_blank
 from bertcnn.wording import count, duration
 
@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> None:
     from bertcnn import BertCNNClassifier, load, score_csv
     from bertcnn.classifier import Columns
     from bertcnn.evaluation.metrics import evaluate, evaluate_sets
-    from bertcnn.reporting import Origin, sha256_of
+    from bertcnn.reports.reporting import Origin, sha256_of
 
     steps.start("training", f"training, with {HELD_OUT:.0%} of the rows kept aside")
     kept, held_out = split_validation(data.texts, data.rarest, HELD_OUT)

@@ -17,7 +17,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.few_shot import read
 from bertcnn.cli.progress import show_progress
-from bertcnn.cli.quiet import load_keras
+from bertcnn.cli.startup import load_keras
 
 
 def main() -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.environment import ask_ours, ask_peer
-from bertcnn.cli.quiet import load_keras
-from bertcnn.saved.bundle import read_bundle
-from bertcnn.saved.engine import ENGINE
+from bertcnn.bundle.bundle import read_bundle
+from bertcnn.bundle.engine import ENGINE
+from bertcnn.cli.startup import load_keras
 
 
 class Models:

@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.inputs import read_input
 from bertcnn import load
-from bertcnn.predictor import Predictor
+from bertcnn.inference.predictor import Predictor
 
 _WORD = re.compile(r"\S+")
 _RESAMPLES = 10_000

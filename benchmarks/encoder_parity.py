@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.environment import ask_peer
-from bertcnn.cli.quiet import load_keras
+from bertcnn.cli.startup import load_keras
 from bertcnn.encoders.checkpoint import HEADS, Checkpoint, read_checkpoint
 from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.download import fetch_encoder

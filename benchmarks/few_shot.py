@@ -18,9 +18,9 @@ from sklearn.linear_model import LogisticRegression
 
 from bertcnn import BertCNNClassifier
 from bertcnn.classifier import embed_on_cpu
-from bertcnn.data.columns import guess_columns
-from bertcnn.data.tables import read_table
 from bertcnn.progress import Silent
+from bertcnn.tables.columns import guess_columns
+from bertcnn.tables.tables import read_table
 from bertcnn.training import few_shot as training
 from bertcnn.training.features import keras_embed
 from bertcnn.training.start import load_start

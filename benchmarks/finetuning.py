@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.environment import ask_peer
-from bertcnn.cli.quiet import load_keras
+from bertcnn.cli.startup import load_keras
 from bertcnn.data.batches import BatchPlan, choose_lengths, pad, plan_training
-from bertcnn.data.columns import guess_columns
 from bertcnn.data.packing import PackedPlan, Packing, lay_out
-from bertcnn.data.tables import read_table
 from bertcnn.settings import FULL, HeadSettings
+from bertcnn.tables.columns import guess_columns
+from bertcnn.tables.tables import read_table
 
 
 def main() -> None:
@@ -113,8 +113,8 @@ def our_step(folder: Path, token_ids: list[np.ndarray], labels: np.ndarray, docu
     from bertcnn.models.classifier import BertCnn, CnnHead
     from bertcnn.training.fit import Examples, labelled_batches
     from bertcnn.training.optimizer import LayerwiseAdamW, layer_share
-    from bertcnn.training.pieces import on_used_pieces
     from bertcnn.training.step import make_step, smoothed_cross_entropy
+    from bertcnn.training.vocabulary_pruning import on_used_pieces
 
     encoder = load_encoder(folder)
     small, used = on_used_pieces(encoder, token_ids, FULL, packed=documents is not None)

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measuring import LABEL, PREDICTED, TEXT
-from bertcnn.data.columns import guess_columns, guess_text_columns, join_texts
-from bertcnn.data.tables import Chunk, column_position, read_table
+from bertcnn.bundle.bundle import BundleConfig
 from bertcnn.errors import ColumnError
-from bertcnn.saved.bundle import BundleConfig
+from bertcnn.tables.columns import guess_columns, guess_text_columns, join_texts
+from bertcnn.tables.tables import Chunk, column_position, read_table
 
 
 @dataclass(frozen=True)

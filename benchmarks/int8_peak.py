@@ -23,7 +23,7 @@ PARTS = ("a scale for each output", "a bias", "GELU", "a smoothing factor for ea
 
 
 def chain(rows: int, width: int, other: int, parts: int = 0) -> ov.Model:
-    """Products there and back again, with weights of 7 bits as `bertcnn.engines.quantize` has them, and so many of `PARTS`."""
+    """Products there and back again, with weights of 7 bits as `bertcnn.inference.quantize` has them, and so many of `PARTS`."""
     chance = np.random.default_rng(0)
 
     def near_one(size: int) -> np.ndarray:

@@ -23,7 +23,7 @@ from bertcnn.encoders.download import fetch_encoder
 from bertcnn.encoders.folder import Pieces, write_encoder
 from bertcnn.models.weights import extract
 from bertcnn.settings import FEW_SHOT
-from bertcnn.training.contrast import tune_by_contrast
+from bertcnn.training.contrastive import tune_by_contrast
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.start import load_start
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from bertcnn.cli.progress import show_progress
-from bertcnn.cli.quiet import load_keras
-from bertcnn.data.columns import guess_columns
-from bertcnn.data.tables import Table, read_table
+from bertcnn.cli.startup import load_keras
+from bertcnn.tables.columns import guess_columns
+from bertcnn.tables.tables import Table, read_table
 
 
 def main() -> None:

@@ -20,13 +20,13 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.metrics import roc_auc_score
 
+from bertcnn.bundle.scope import Readings, unit
 from bertcnn.cli.progress import show_progress
-from bertcnn.cli.quiet import load_keras
-from bertcnn.data.columns import guess_columns, join_texts
-from bertcnn.data.tables import read_table
-from bertcnn.predictor import Predictor, load
-from bertcnn.saved.scope import Readings, unit
+from bertcnn.cli.startup import load_keras
+from bertcnn.inference.predictor import Predictor, load
 from bertcnn.settings import DECISIONS
+from bertcnn.tables.columns import guess_columns, join_texts
+from bertcnn.tables.tables import read_table
 
 _TARGETS = (0.9, 0.95, 0.98)
 

@@ -25,9 +25,9 @@ from bertcnn.encoders.convert import load_published
 from bertcnn.models.bert import Bert
 from bertcnn.models.pretraining import BertPretraining, pretraining_figures
 from bertcnn.pretraining.batches import PretrainingBatches
-from bertcnn.pretraining.beginning import NewEncoder
 from bertcnn.pretraining.corpus import open_corpus
 from bertcnn.pretraining.documents import split_sentences
+from bertcnn.pretraining.initialization import NewEncoder
 from bertcnn.pretraining.pretrain import Keeping, pretrain
 from bertcnn.settings import EncoderSettings, PretrainingDataSettings, TokenizerSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
+from bertcnn.bundle.bundle import Bundle
 from bertcnn.encoders.checkpoint import published_name
 from bertcnn.encoders.config import published_config
-from bertcnn.saved.bundle import Bundle
 
 _HEAD = ("convolution_", "logits/")
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.environment import ask_peer
-from bertcnn.cli.quiet import load_keras
+from bertcnn.cli.startup import load_keras
 from bertcnn.settings import EncoderSettings, PretrainingDataSettings
 
 _TEXTS = Path(__file__).parents[1] / "data" / "isp_tickets.csv"

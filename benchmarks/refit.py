@@ -19,9 +19,9 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.few_shot import read
 from bertcnn.cli.progress import show_progress
-from bertcnn.cli.quiet import load_keras
+from bertcnn.cli.startup import load_keras
 from bertcnn.evaluation.calibration import calibration_error
-from bertcnn.predictor import load
+from bertcnn.inference.predictor import load
 from bertcnn.settings import DECISIONS
 
 

@@ -26,8 +26,8 @@ from rich.table import Table
 from benchmarks.competitors import COMPETITORS, OURS, Competitor, Models
 from benchmarks.environment import CompetitorError
 from benchmarks.inputs import Rows, accuracy, check_complete, read_input, write_rows
+from bertcnn.bundle.bundle import read_config
 from bertcnn.errors import BertCNNError
-from bertcnn.saved.bundle import read_config
 
 WARM_UP_ROWS = 64
 _PIPE_WIDTH = 240  # columns; a line that is too long is better than one that is folded

@@ -21,8 +21,8 @@ from rich.table import Table
 from benchmarks.competitors import FLOAT32, OURS, Models
 from benchmarks.inputs import Rows, read_input
 from benchmarks.scoring import Contest, Result, chosen, console
+from bertcnn.bundle.bundle import Bundle, read_bundle
 from bertcnn.errors import BertCNNError
-from bertcnn.saved.bundle import Bundle, read_bundle
 from bertcnn.text.wordpiece import WordPieceTokenizer
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.engines import EngineOutput, Evidence
-from bertcnn.predictor import Predictor
-from bertcnn.saved.bundle import Bundle, BundleConfig, Calibration, Decisions
+from bertcnn.bundle.bundle import Bundle, BundleConfig, Calibration, Decisions
+from bertcnn.inference.engines import EngineOutput, Evidence
+from bertcnn.inference.predictor import Predictor
 from bertcnn.scoring.score import score_csv
 from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
 

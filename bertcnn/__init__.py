@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from bertcnn.doctor.check import check_csv
     from bertcnn.encoders.convert import load_encoder
     from bertcnn.encoders.download import fetch_encoder
-    from bertcnn.engines.export import export_model
     from bertcnn.errors import BertCNNError
-    from bertcnn.labelled import evaluate_csv, train_csv
+    from bertcnn.export.export import export_model
+    from bertcnn.inference.predictor import Predictor, load
     from bertcnn.models.bert import Bert
-    from bertcnn.predictor import Predictor, load
     from bertcnn.scoring.score import score_csv
+    from bertcnn.workflows.labelled import evaluate_csv, train_csv
 
 __all__ = [
     "Bert",
@@ -39,15 +39,15 @@ _HOMES = {
     "Bert": "bertcnn.models.bert",
     "BertCNNClassifier": "bertcnn.classifier",
     "BertCNNError": "bertcnn.errors",
-    "Predictor": "bertcnn.predictor",
+    "Predictor": "bertcnn.inference.predictor",
     "check_csv": "bertcnn.doctor.check",
-    "evaluate_csv": "bertcnn.labelled",
-    "export_model": "bertcnn.engines.export",
+    "evaluate_csv": "bertcnn.workflows.labelled",
+    "export_model": "bertcnn.export.export",
     "fetch_encoder": "bertcnn.encoders.download",
-    "load": "bertcnn.predictor",
+    "load": "bertcnn.inference.predictor",
     "load_encoder": "bertcnn.encoders.convert",
     "score_csv": "bertcnn.scoring.score",
-    "train_csv": "bertcnn.labelled",
+    "train_csv": "bertcnn.workflows.labelled",
 }
 
 

@@ -18,39 +18,39 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
-from bertcnn.accuracy import accuracy
-from bertcnn.attribution import AttentionMaps, Attribution, attention_weights, attribute
+from bertcnn.bundle.bundle import BundleConfig, check_bundle_target, check_room_for_labels, read_bundle, write_bundle
+from bertcnn.bundle.engine import engine_in_memory
+from bertcnn.data.hierarchy import check_levels, describe_levels
 from bertcnn.data.label_names import label_text
 from bertcnn.data.label_sets import separator_for
-from bertcnn.engines import EngineName, check_engine
-from bertcnn.engines.keras_engine import classifier_of
-from bertcnn.engines.openvino_engine import token_embeddings
-from bertcnn.engines.openvino_graph import encoder_graph
 from bertcnn.errors import SettingsError, one_line
 from bertcnn.evaluation.decisions import check_targets
 from bertcnn.evaluation.out_of_scope import rows_to_know
-from bertcnn.explain import Explanation
-from bertcnn.hierarchy import check_levels, describe_levels
+from bertcnn.inference.attribution import AttentionMaps, Attribution, attention_weights, attribute
+from bertcnn.inference.engines import EngineName, check_engine
+from bertcnn.inference.evidence import Explanation
+from bertcnn.inference.keras_engine import classifier_of
+from bertcnn.inference.openvino_engine import token_embeddings
+from bertcnn.inference.openvino_graph import encoder_graph
+from bertcnn.inference.predictor import Predictor, check_texts, load, not_pickled, place_of_label
 from bertcnn.layers.device import on_gpu
 from bertcnn.layers.forks import check_process
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import extract
-from bertcnn.predictor import Predictor, check_texts, load, not_pickled, place_of_label
 from bertcnn.progress import Progress, Silent
-from bertcnn.refit import Examined, examine, train_and_refit, trial_of
-from bertcnn.reporting import Origin
-from bertcnn.rows import KnownRows, LabelledTexts, different_texts, learning_and_validation
-from bertcnn.saved.bundle import BundleConfig, check_bundle_target, check_room_for_labels, read_bundle, write_bundle
-from bertcnn.saved.engine import engine_in_memory
+from bertcnn.reports.reporting import Origin
 from bertcnn.settings import FEW_SHOT_HEAD, FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe, TrainingSettings
 from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import WordPieceTokenizer
-from bertcnn.trained import TrainedModel
-from bertcnn.training.choice import choose_recipe
+from bertcnn.training.accuracy import accuracy
+from bertcnn.training.examples import KnownRows, LabelledTexts, different_texts, learning_and_validation
 from bertcnn.training.features import Embed, TokenizedRows, keras_embed
+from bertcnn.training.finalize import TrainedModel
 from bertcnn.training.fit import FitResult
+from bertcnn.training.recipe_choice import choose_recipe
 from bertcnn.training.recipes import recipe_settings, train
+from bertcnn.training.refit import Examined, examine, train_and_refit, trial_of
 from bertcnn.training.savepoints import Savepoints, digest
 from bertcnn.training.start import Start, load_start
 from bertcnn.wording import count

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
+from bertcnn.bundle.bundle import Bundle, BundleConfig, Calibration, Decisions, HeldOut, read_bundle, write_bundle
+from bertcnn.bundle.scope import Scope
 from bertcnn.errors import BertCNNError
 from bertcnn.models.shapes import classifier_shapes
 from bertcnn.pretraining.corpus import open_corpus
-from bertcnn.saved.bundle import Bundle, BundleConfig, Calibration, Decisions, HeldOut, read_bundle, write_bundle
-from bertcnn.saved.scope import Scope
 from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertcnn.saved.bundle import FORMAT
-from bertcnn.saved.engine import ENGINE, ENGINE_SCHEMA_VERSION
-from bertcnn.saved.sealed import MANIFEST, SealedFormat, canonical_json, seal
+from bertcnn.bundle.bundle import FORMAT
+from bertcnn.bundle.engine import ENGINE, ENGINE_SCHEMA_VERSION
+from bertcnn.storage.manifest import MANIFEST, SealedFormat, canonical_json, seal
 
 _ADDRESS_SPACE = 6 << 30  # so that a test that goes wrong does not take the machine along
 _SECONDS = 120

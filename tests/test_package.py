@@ -10,9 +10,9 @@ import bertcnn
 
 HEAVY = ("keras", "tensorflow", "jax", "pandas", "sklearn", "streamlit", "torch", "transformers", "jinja2", "altair")
 LIGHT_MODULES = (
-    "bertcnn.errors, bertcnn.settings, bertcnn.progress, bertcnn.disk.files, bertcnn.disk.folders, bertcnn.text.wordpiece, "
-    "bertcnn.text.cleaning, bertcnn.data.tables, bertcnn.data.writing, bertcnn.data.columns, bertcnn.data.splits, "
-    "bertcnn.data.batches, bertcnn.data.labels, bertcnn.saved.sealed, bertcnn.saved.bundle, bertcnn.predictor, "
+    "bertcnn.errors, bertcnn.settings, bertcnn.progress, bertcnn.storage.files, bertcnn.storage.folders, bertcnn.text.wordpiece, "
+    "bertcnn.text.cleaning, bertcnn.tables.tables, bertcnn.tables.writing, bertcnn.tables.columns, bertcnn.data.splits, "
+    "bertcnn.data.batches, bertcnn.data.labels, bertcnn.storage.manifest, bertcnn.bundle.bundle, bertcnn.inference.predictor, "
     "bertcnn.scoring.score, bertcnn.cli.main"
 )
 

@@ -9,15 +9,15 @@ import pytest
 from sklearn.exceptions import DataConversionWarning
 
 from bertcnn import BertCNNClassifier, evaluate_csv, load, score_csv, train_csv
+from bertcnn.bundle.bundle import read_bundle, write_bundle
+from bertcnn.bundle.engine import engine_in_memory
 from bertcnn.classifier import Columns
 from bertcnn.cli.main import main
 from bertcnn.data.label_sets import join_labels
-from bertcnn.engines.export import export_model
 from bertcnn.errors import BundleError, LabelError
-from bertcnn.predictor import Predictor
-from bertcnn.probabilities import sigmoid
-from bertcnn.saved.bundle import read_bundle, write_bundle
-from bertcnn.saved.engine import engine_in_memory
+from bertcnn.evaluation.probabilities import sigmoid
+from bertcnn.export.export import export_model
+from bertcnn.inference.predictor import Predictor
 from bertcnn.scoring.journal import Journal
 from tests.test_classifier import QUICK, Notes, quick
 from tests.tickets import tickets

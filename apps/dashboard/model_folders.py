@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bertcnn.disk.files import expanded
 from bertcnn.errors import BundleError, SettingsError, one_line
+from bertcnn.storage.files import expanded
 
 
 def models_roots() -> list[Path]:

@@ -13,11 +13,11 @@ from typing import IO
 import pandas as pd
 import streamlit as st
 
-from bertcnn.data.columns import guess_text_columns
 from bertcnn.data.label_sets import split_cell
-from bertcnn.data.tables import open_table
-from bertcnn.disk.files import output_error
 from bertcnn.errors import ColumnError
+from bertcnn.storage.files import output_error
+from bertcnn.tables.columns import guess_text_columns
+from bertcnn.tables.tables import open_table
 
 ROWS_SHOWN = 1000
 _PREVIEW_ROWS = 5

@@ -1,1 +1,1 @@
-"""A model on disk: its folder, its seal, its compiled engine, and its scope."""
+"""The saved model: its members, its compiled engine, and its out-of-scope detector."""

@@ -16,15 +16,17 @@ import pydantic
 import safetensors.numpy
 from pydantic import Field
 
-from bertcnn.disk.files import sync_folder, write_new
-from bertcnn.disk.folders import check_replaceable, check_target, is_debris, new_folder, real_folder
+from bertcnn.bundle.engine import ENGINE, SavedEngine
+from bertcnn.bundle.scope import FILE as SCOPE
+from bertcnn.bundle.scope import Scope
+from bertcnn.bundle.tensors import LARGEST_HEADER, LENGTH_BYTES, check_shapes, check_tensors, parse_tensors
+from bertcnn.data.hierarchy import AUTO, LEVELS, LONGEST_SEPARATOR, MOST_LEVELS, Hierarchy
 from bertcnn.errors import BundleError, LabelError, one_line
-from bertcnn.hierarchy import AUTO, LEVELS, LONGEST_SEPARATOR, MOST_LEVELS, Hierarchy
 from bertcnn.models.shapes import Shapes, classifier_shapes, parameters_of
-from bertcnn.saved.engine import ENGINE, SavedEngine
-from bertcnn.saved.scope import FILE as SCOPE
-from bertcnn.saved.scope import Scope
-from bertcnn.saved.sealed import (
+from bertcnn.settings import EncoderSettings, HeadSettings, PrecisionTargets, Recipe, Settings, TokenizerSettings
+from bertcnn.storage.files import sync_folder, write_new
+from bertcnn.storage.folders import check_replaceable, check_target, is_debris, new_folder, real_folder
+from bertcnn.storage.manifest import (
     MANIFEST,
     Member,
     SealedFormat,
@@ -37,8 +39,6 @@ from bertcnn.saved.sealed import (
     seal,
     settings_of,
 )
-from bertcnn.saved.tensors import LARGEST_HEADER, LENGTH_BYTES, check_shapes, check_tensors, parse_tensors
-from bertcnn.settings import EncoderSettings, HeadSettings, PrecisionTargets, Recipe, Settings, TokenizerSettings
 
 # 1 had no decisions.json, 2 no out_of_scope.safetensors and no report.html, 3 one label a row, 4 a scope without words, 5 no merged labels,
 # 6 no labels that are parents as well, 7 no labels that are integers, 8 none that are booleans, and

@@ -11,8 +11,8 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from bertcnn.errors import BundleError
-from bertcnn.saved.sealed import MANIFEST, Member, SealedFormat, canonical_json, parse_json, read_sealed, refuse, seal, settings_of
 from bertcnn.settings import Count, Settings
+from bertcnn.storage.manifest import MANIFEST, Member, SealedFormat, canonical_json, parse_json, read_sealed, refuse, seal, settings_of
 
 ENGINE: Final = "engine"
 ENGINE_SCHEMA_VERSION: Final = 4  # 1 had no bfloat16, 2 one text in a row, 3 weights of 7 bits only
@@ -76,7 +76,7 @@ def read_engine(folder: Path, bundle_id: str) -> SavedEngine | None:
     Returns:
         The engine. Its `read` compares graph and constants with their hashes, and raises a BundleError if they were changed after they
         were saved; until then, and where a compiled copy in the cache is used instead, they only have the right lengths. What the graph
-        computes is checked by `bertcnn.engines.openvino_engine.checked`.
+        computes is checked by `bertcnn.inference.openvino_engine.checked`.
 
     Raises:
         BundleError: the record was changed after it was saved, or belongs to another model.

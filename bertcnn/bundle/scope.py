@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from bertcnn.saved.sealed import refuse
+from bertcnn.storage.manifest import refuse
 
 FILE: Final = "out_of_scope.safetensors"
 _PARTS = ("directions", "places", "weights", "limit", "words", "spoken")

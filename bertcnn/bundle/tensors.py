@@ -14,8 +14,8 @@ from pydantic import Field
 
 from bertcnn.errors import SettingsError, one_line
 from bertcnn.models.shapes import Shapes
-from bertcnn.saved.sealed import refuse
 from bertcnn.settings import Settings
+from bertcnn.storage.manifest import refuse
 
 LENGTH_BYTES: Final = 8  # before the header, which they say the length of
 LARGEST_HEADER: Final = 16 << 20

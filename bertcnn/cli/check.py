@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bertcnn.cli.console import command_line, tell
 from bertcnn.cli.options import Force, Label, MultiLabel, Text
-from bertcnn.cli.quiet import load_keras
-from bertcnn.cli.telling import command_line, tell
-from bertcnn.disk.files import as_json, check_file_target, write_whole
+from bertcnn.cli.startup import load_keras
+from bertcnn.storage.files import as_json, check_file_target, write_whole
 from bertcnn.wording import count, visible
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def check(
 ) -> None:
     """Find what is wrong with a file before training on it: label errors, duplicates, leaks and more."""
     from bertcnn.cli.progress import show_progress
-    from bertcnn.data.formats import check_input
-    from bertcnn.data.tables import check_outcome
+    from bertcnn.tables.formats import check_input
+    from bertcnn.tables.tables import check_outcome
 
     check_input(data)
     if fix is not None:

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
+from bertcnn.cli.console import answer, tell
 from bertcnn.cli.options import AutoPrecision, Engine, Model
-from bertcnn.cli.quiet import prepare_engine
-from bertcnn.cli.telling import answer, tell
-from bertcnn.data.lines import undecodable
+from bertcnn.cli.startup import prepare_engine
+from bertcnn.tables.lines import undecodable
 
 
 def classify(
@@ -26,11 +26,11 @@ def classify(
 
     The decision is auto, or review: for a person, with the second most probable label in brackets if two come into question.
     """
-    from bertcnn.saved.bundle import read_config
+    from bertcnn.bundle.bundle import read_config
 
     read_config(model)
     prepare_engine(engine)
-    from bertcnn.predictor import load
+    from bertcnn.inference.predictor import load
 
     predictor = load(model, engine=engine, streams=1, auto_precision=auto_precision)  # type: ignore[arg-type]
     if texts is None and sys.stdin.isatty():

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from bertcnn.cli.console import answer, show, tell
 from bertcnn.cli.options import Force, Label, Text
-from bertcnn.cli.telling import answer, show, tell
 
 encoder_app = typer.Typer(help="Pretrained encoders: list them, fetch one, look at one, export one.", no_args_is_help=True)
 
@@ -105,7 +105,7 @@ def compare(
 ) -> None:
     """Say whether classifiers from NEW are better than those from OLD, with several seeds and an interval."""
     from bertcnn.cli.pretrain import check_verdict, tell_verdict
-    from bertcnn.cli.quiet import load_keras
+    from bertcnn.cli.startup import load_keras
 
     check_verdict(old, data, test, seeds, option="--seeds")
     load_keras()
@@ -119,10 +119,10 @@ def fill_mask(
 ) -> None:
     """Guess the words behind [MASK]: number of the gap, word and probability, with tabs between."""
     from bertcnn.cli.progress import show_progress
-    from bertcnn.cli.quiet import load_keras
+    from bertcnn.cli.startup import load_keras
 
     load_keras()
-    from bertcnn.fill_mask import fill_mask as best_words
+    from bertcnn.pretraining.fill_mask import fill_mask as best_words
 
     with show_progress() as progress:
         gaps = best_words(encoder, text, best=best, progress=progress)

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from bertcnn.cli.console import tell
 from bertcnn.cli.options import Engine, Force, Label, Model, Text
-from bertcnn.cli.quiet import prepare_engine
-from bertcnn.cli.telling import tell
-from bertcnn.disk.files import as_json, check_file_target, write_whole
+from bertcnn.cli.startup import prepare_engine
 from bertcnn.errors import OutputError
+from bertcnn.storage.files import as_json, check_file_target, write_whole
 
 
 def evaluate(
@@ -28,10 +28,10 @@ def evaluate(
     force: Force = False,
 ) -> None:
     """Compare a model's answers with the labels of a file."""
+    from bertcnn.bundle.bundle import read_config
     from bertcnn.cli.evaluation import show_evaluation
     from bertcnn.cli.progress import show_progress
-    from bertcnn.data.formats import check_input
-    from bertcnn.saved.bundle import read_config
+    from bertcnn.tables.formats import check_input
 
     check_input(data)
     read_config(model)
@@ -39,12 +39,12 @@ def evaluate(
     prepare_engine(engine)
     page = None
     if report is not None:
-        from bertcnn.reporting import report_path
+        from bertcnn.reports.reporting import report_path
 
         page = report_path(report, model=model, data=data, overwrite=force)
         if json_target is not None and page.resolve() == json_target.resolve():
             raise OutputError(f"{page} for --report and for --json", expected="two different files", fix="choose another name for one")
-    from bertcnn.labelled import evaluate_csv
+    from bertcnn.workflows.labelled import evaluate_csv
 
     with show_progress() as progress:
         figures = evaluate_csv(

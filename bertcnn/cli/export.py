@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from bertcnn.cli.console import tell
 from bertcnn.cli.options import Model
-from bertcnn.cli.quiet import load_keras
-from bertcnn.cli.telling import tell
+from bertcnn.cli.startup import load_keras
 
 _NEXT = {
     "openvino": "the example in {folder}/README.md runs it with OpenVINO alone.",
@@ -34,7 +34,7 @@ def export(
 ) -> None:
     """Write a model in another format, after comparing its answers with the model's own."""
     from bertcnn.cli.progress import show_progress
-    from bertcnn.engines.export import check_export, export_model
+    from bertcnn.export.export import check_export, export_model
 
     check_export(model, form, out, force)
     load_keras()

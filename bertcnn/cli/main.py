@@ -13,6 +13,7 @@ import typer
 
 from bertcnn.cli.check import check
 from bertcnn.cli.classify import classify
+from bertcnn.cli.console import tell
 from bertcnn.cli.encoder import encoder_app, fill_mask
 from bertcnn.cli.evaluate import evaluate
 from bertcnn.cli.export import export
@@ -20,12 +21,11 @@ from bertcnn.cli.interrupts import INTERRUPTED, Told
 from bertcnn.cli.memory import is_out_of_memory, out_of_memory
 from bertcnn.cli.pretrain import pretrain
 from bertcnn.cli.score import score
-from bertcnn.cli.telling import tell
 from bertcnn.cli.texts import Commands, TextsCommand
 from bertcnn.cli.train import train
 from bertcnn.cli.tune import tune
-from bertcnn.disk.files import DISK_FULL, MORE_ROOM, output_error
 from bertcnn.errors import BertCNNError, OutputError
+from bertcnn.storage.files import DISK_FULL, MORE_ROOM, output_error
 
 
 def _tell_version(wanted: bool) -> None:

@@ -13,7 +13,7 @@ import sys
 import threading
 from types import TracebackType
 
-from bertcnn.cli.telling import tell
+from bertcnn.cli.console import tell
 from bertcnn.errors import BertCNNError, one_line
 from bertcnn.wording import memory_size
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from bertcnn.cli.console import command_line, show, tell
 from bertcnn.cli.interrupts import INTERRUPTED, Told
-from bertcnn.cli.quiet import load_keras
-from bertcnn.cli.telling import command_line, show, tell
+from bertcnn.cli.startup import load_keras
 from bertcnn.errors import SettingsError
 from bertcnn.wording import duration
 
@@ -73,7 +73,7 @@ def pretrain(
     if verdict is not None:
         check_verdict(start, verdict, verdict_test, verdict_seeds)
     load_keras()
-    from bertcnn.pretraining.beginning import NewEncoder
+    from bertcnn.pretraining.initialization import NewEncoder
     from bertcnn.pretraining.loop import PretrainingInterrupted
     from bertcnn.pretraining.pretrain import Keeping
     from bertcnn.pretraining.pretrain import pretrain as run
@@ -112,7 +112,7 @@ def check_verdict(start: str | None, verdict: Path, test: Path | None, seeds: in
         SettingsError: there is no encoder to compare with, or there are too few seeds.
         TableError: a file is missing.
     """
-    from bertcnn.data.formats import check_input
+    from bertcnn.tables.formats import check_input
 
     if start is None:
         raise SettingsError("--verdict without --from", expected="an encoder that the new one is compared with", fix="give --from")
@@ -126,7 +126,7 @@ def check_verdict(start: str | None, verdict: Path, test: Path | None, seeds: in
 def tell_verdict(data: Path, old: str, new: str | Path, test: Path | None, rows: int | None, seeds: int, **columns: str | None) -> None:
     """Train classifiers from both encoders and say which are better, on standard output; `columns` as for `compare_encoders`."""
     from bertcnn.cli.progress import show_progress
-    from bertcnn.verdict import compare_encoders
+    from bertcnn.workflows.compare_encoders import compare_encoders
 
     tell(f"Verdict: {2 * seeds} classifiers, {seeds} from {old} and {seeds} from {new}")
     with show_progress() as progress:

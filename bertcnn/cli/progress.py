@@ -9,9 +9,9 @@ from typing import Self
 
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from bertcnn.cli.console import tell
 from bertcnn.cli.interrupts import Interrupts
 from bertcnn.cli.screen import Screen
-from bertcnn.cli.telling import tell
 from bertcnn.wording import duration, visible
 
 _SECONDS_BETWEEN_LINES = 15.0

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from bertcnn.cli.console import tell
 from bertcnn.cli.interrupts import INTERRUPTED, Told
 from bertcnn.cli.options import AutoPrecision, Engine, Force, Model, Text
-from bertcnn.cli.quiet import prepare_engine
-from bertcnn.cli.telling import tell
+from bertcnn.cli.startup import prepare_engine
 from bertcnn.wording import count, duration
 
 
@@ -35,10 +35,10 @@ def score(
 
     After an interruption, even a kill or a full disk, the same command picks up where it stopped.
     """
+    from bertcnn.bundle.bundle import read_config
     from bertcnn.cli.progress import show_progress
-    from bertcnn.data.formats import check_input
-    from bertcnn.data.writing import check_output
-    from bertcnn.saved.bundle import read_config
+    from bertcnn.tables.formats import check_input
+    from bertcnn.tables.writing import check_output
 
     check_output(target, force)
     check_input(source)

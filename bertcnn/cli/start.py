@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from bertcnn.cli.memory import supervise
-from bertcnn.cli.quiet import skip_converter
+from bertcnn.cli.startup import skip_converter
 
 
 def main() -> None:
@@ -14,7 +14,7 @@ def main() -> None:
     supervise()
     if _classifies(sys.argv[1:]):
         skip_converter()
-        from bertcnn.engines.compiled import read_ahead
+        from bertcnn.inference.compiled import read_ahead
 
         read_ahead(Path(sys.argv[2]) / "engine", streams=1)
     from bertcnn.cli.main import main as run

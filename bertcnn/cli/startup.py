@@ -33,7 +33,7 @@ def skip_converter() -> None:
 
 def prepare_engine(engine: str) -> None:
     """Refuse an unknown engine; import Keras quietly, seconds of work, for the one that needs it."""
-    from bertcnn.engines import check_engine
+    from bertcnn.inference.engines import check_engine
 
     check_engine(engine)
     if engine == "keras":

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from bertcnn.cli.console import command_line, tell
 from bertcnn.cli.interrupts import INTERRUPTED, Told
 from bertcnn.cli.options import Force, Label, MultiLabel, Text
-from bertcnn.cli.quiet import load_keras
-from bertcnn.cli.telling import command_line, tell
+from bertcnn.cli.startup import load_keras
 from bertcnn.cli.tune import training_plan
 from bertcnn.wording import duration
 
@@ -84,12 +84,12 @@ def train(
     force: Force = False,
 ) -> None:
     """Train a classifier on a labelled file."""
+    from bertcnn.bundle.bundle import check_bundle_target
     from bertcnn.cli.progress import show_progress
-    from bertcnn.data.formats import check_input
-    from bertcnn.disk.folders import real_folder
-    from bertcnn.hierarchy import check_levels
-    from bertcnn.saved.bundle import check_bundle_target
+    from bertcnn.data.hierarchy import check_levels
     from bertcnn.settings import PrecisionTargets
+    from bertcnn.storage.folders import real_folder
+    from bertcnn.tables.formats import check_input
 
     PrecisionTargets.of(auto_precision)
     check_levels(levels)
@@ -100,8 +100,8 @@ def train(
             check_input(path)
     load_keras()
     from bertcnn.classifier import BertCNNClassifier
-    from bertcnn.labelled import train_csv
     from bertcnn.training.savepoints import savepoint_folder
+    from bertcnn.workflows.labelled import train_csv
 
     given = {
         "epochs": epochs,

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bertcnn.cli.console import command_line, tell
 from bertcnn.cli.interrupts import INTERRUPTED, Told
 from bertcnn.cli.options import Force, Label, Text
-from bertcnn.cli.quiet import load_keras
-from bertcnn.cli.telling import command_line, tell
+from bertcnn.cli.startup import load_keras
 from bertcnn.errors import SettingsError
 from bertcnn.wording import count, duration
 
 if TYPE_CHECKING:
     from bertcnn.settings import HeadSettings
-    from bertcnn.tuning.tuned import TunedSettings
+    from bertcnn.workflows.tuned import TunedSettings
 
 _ENCODER = "minilm-l6"
 
@@ -43,9 +43,9 @@ def tune(
     The defaults are kept where nothing is better by more than luck. After Ctrl-C or a kill, the same command continues.
     """
     from bertcnn.cli.progress import show_progress
-    from bertcnn.data.formats import check_input
-    from bertcnn.disk.files import check_file_target
-    from bertcnn.tuning.study import need_optuna, study_path
+    from bertcnn.storage.files import check_file_target
+    from bertcnn.tables.formats import check_input
+    from bertcnn.workflows.study import need_optuna, study_path
 
     need_optuna()
     for path in (data, valid):
@@ -53,8 +53,8 @@ def tune(
             check_input(path)
     check_file_target(out, force or study_path(out).exists(), others=[data, valid])
     load_keras()
-    from bertcnn.tuning.search import TuningInterrupted
-    from bertcnn.tuning.search import tune as search
+    from bertcnn.workflows.search import TuningInterrupted
+    from bertcnn.workflows.search import tune as search
 
     try:
         with show_progress() as progress:
@@ -117,7 +117,7 @@ def training_plan(settings: Path | None, encoder: str | None, recipe: str | None
     """
     if settings is None:
         return TrainingPlan(encoder or _ENCODER, recipe or "auto", {}, None)
-    from bertcnn.tuning.tuned import read_tuned
+    from bertcnn.workflows.tuned import read_tuned
 
     tuned = read_tuned(settings)
     if recipe not in (None, "auto", tuned.recipe):

@@ -1,1 +1,1 @@
-"""Tables in and out, columns, splits and padded batches."""
+"""Rows for the network: labels, splits, batches and packing."""

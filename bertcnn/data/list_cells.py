@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable
 
-from bertcnn.data.cells import plain_text
+from bertcnn.tables.cells import plain_text
 
 _DEEPEST = 8
 _HOLDERS = ("choices", "labels", "label", "name", "value")  # keys of objects that stand for a label or several

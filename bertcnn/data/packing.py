@@ -10,7 +10,7 @@ from itertools import groupby
 import numpy as np
 
 from bertcnn.data.batches import MANY, plan_compiled
-from bertcnn.data.patterns import best_patterns
+from bertcnn.data.cutting_stock import best_patterns
 
 NUMBERS = "document_numbers"
 PACKED = ("token_ids", "document_ids", "position_ids", NUMBERS)  # what a compiled engine is given

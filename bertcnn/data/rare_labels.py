@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from bertcnn.data.hierarchy import AUTO, LEVELS, NO, ancestors, comparisons
 from bertcnn.errors import LabelError, one_line
-from bertcnn.hierarchy import AUTO, LEVELS, NO, ancestors, comparisons
 from bertcnn.wording import count
 
 OTHER = "other"

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.data.formats import check_input
 from bertcnn.data.label_names import spellings
 from bertcnn.data.label_sets import AUTO, join_labels
 from bertcnn.data.splits import assign_folds
-from bertcnn.data.tables import check_outcome, rejects_of
+from bertcnn.doctor.dataset import Patient, check_columns, check_rejected, check_short, judged_rows, read_patient
 from bertcnn.doctor.fixing import write_fixed
 from bertcnn.doctor.labels import check_missing, check_rare, check_similar_names, check_spellings
 from bertcnn.doctor.languages import check_languages
@@ -21,12 +20,13 @@ from bertcnn.doctor.leaks import check_marks, check_other_columns
 from bertcnn.doctor.mislabelled import check_label_errors, check_overlap, given_probability, label_errors
 from bertcnn.doctor.multi_label import examine_sets
 from bertcnn.doctor.out_of_fold import FOLDS, mean_embeddings, out_of_fold, truncated_texts
-from bertcnn.doctor.patient import Patient, check_columns, check_rejected, check_short, judged_rows, read_patient
 from bertcnn.doctor.report import CheckReport, Finding, by_weight
 from bertcnn.doctor.similar import similar_groups
 from bertcnn.doctor.texts import check_blank, check_characters, check_duplicates, check_lengths, check_markup, check_near_duplicates
 from bertcnn.encoders.download import FetchedEncoder, fetch_encoder
 from bertcnn.progress import Progress, Silent
+from bertcnn.tables.formats import check_input
+from bertcnn.tables.tables import check_outcome, rejects_of
 from bertcnn.wording import count
 
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from bertcnn.data.columns import ColumnChoice, guess_columns, guess_text_columns, join_texts
-from bertcnn.data.formats import DELIMITED
-from bertcnn.data.formulas import unescape_formula
 from bertcnn.data.label_cells import read_label_column
 from bertcnn.data.label_sets import LabelSet, join_labels, names_in
-from bertcnn.data.tables import Chunk, Table, TableReader, column_position, open_table
 from bertcnn.doctor.report import Example, Finding, shortened
 from bertcnn.errors import ColumnError, LabelError, one_line
 from bertcnn.progress import Progress
+from bertcnn.tables.columns import ColumnChoice, guess_columns, guess_text_columns, join_texts
+from bertcnn.tables.formats import DELIMITED
+from bertcnn.tables.formulas import unescape_formula
+from bertcnn.tables.tables import Chunk, Table, TableReader, column_position, open_table
 from bertcnn.text.cleaning import is_blank
 from bertcnn.wording import count, percent
 

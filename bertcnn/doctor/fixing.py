@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from bertcnn.data.columns import free_names
-from bertcnn.data.formats import DELIMITED, kind_of
-from bertcnn.data.formulas import unescape_formula
-from bertcnn.data.writing import TableWriter
-from bertcnn.doctor.patient import Patient
+from bertcnn.doctor.dataset import Patient
 from bertcnn.doctor.report import Finding
+from bertcnn.tables.columns import free_names
+from bertcnn.tables.formats import DELIMITED, kind_of
+from bertcnn.tables.formulas import unescape_formula
+from bertcnn.tables.writing import TableWriter
 
 SUGGESTED, FINDING = "suggested_label", "finding"
 _BETWEEN = "; "

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from bertcnn.data.label_names import similar_names
-from bertcnn.doctor.patient import Patient
+from bertcnn.doctor.dataset import Patient
 from bertcnn.doctor.report import Example, Finding, examples_of, named
 from bertcnn.wording import count, percent
 

@@ -6,7 +6,7 @@ from collections import Counter
 from functools import cache
 from typing import Any
 
-from bertcnn.doctor.patient import Patient
+from bertcnn.doctor.dataset import Patient
 from bertcnn.doctor.report import Finding, examples_of
 from bertcnn.wording import percent
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bertcnn.data.label_names import plain_name
-from bertcnn.doctor.patient import Patient
+from bertcnn.doctor.dataset import Patient
 from bertcnn.doctor.report import Example, Finding, named, shortened
 from bertcnn.wording import count, percent
 

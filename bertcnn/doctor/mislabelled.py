@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
+from bertcnn.doctor.dataset import Patient
 from bertcnn.doctor.out_of_fold import OutOfFold
-from bertcnn.doctor.patient import Patient
 from bertcnn.doctor.report import Example, Finding, named, shortened
 from bertcnn.wording import count, percent
 

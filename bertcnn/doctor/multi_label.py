@@ -11,9 +11,9 @@ import numpy as np
 
 from bertcnn.data.label_sets import LabelSet, join_labels, rarest
 from bertcnn.data.splits import assign_folds
+from bertcnn.doctor.dataset import Patient
 from bertcnn.doctor.mislabelled import given_probability, label_errors
 from bertcnn.doctor.out_of_fold import FOLDS, out_of_fold
-from bertcnn.doctor.patient import Patient
 from bertcnn.doctor.report import Example, Finding, named, shortened
 from bertcnn.progress import Progress, Silent
 from bertcnn.wording import count, percent

@@ -50,8 +50,8 @@ def truncated_texts(fetched: FetchedEncoder, texts: Sequence[str]) -> tuple[np.n
 def mean_embeddings(fetched: FetchedEncoder, texts: Sequence[str], progress: Progress) -> np.ndarray:
     """The mean of each text's token embeddings, of length 1, float32 [texts, D], computed by OpenVINO."""
     from bertcnn.encoders.convert import load_encoder  # Keras, which checks of texts alone do not need
-    from bertcnn.engines.openvino_engine import token_embeddings
-    from bertcnn.engines.openvino_graph import encoder_graph
+    from bertcnn.inference.openvino_engine import token_embeddings
+    from bertcnn.inference.openvino_graph import encoder_graph
     from bertcnn.models.weights import extract
 
     encoder = load_encoder(fetched.folder)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from bertcnn.data.mixing import mixed
+from bertcnn.data.hashing import mixed
 from bertcnn.data.splits import duplicate_key
 
 _GRAM = 4

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bertcnn.doctor.patient import Patient
+from bertcnn.doctor.dataset import Patient
 from bertcnn.doctor.report import Example, Finding, examples_of, named, shortened
 from bertcnn.wording import count, percent
 

@@ -14,13 +14,13 @@ import ml_dtypes  # noqa: F401 - makes bfloat16 known to NumPy
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from bertcnn.bundle.tensors import read_header
 from bertcnn.encoders.config import read_settings
 from bertcnn.encoders.keras_hub import is_preset, read_preset_settings
 from bertcnn.encoders.keras_hub_weights import read_preset_tensors
 from bertcnn.encoders.layout import WEIGHTS
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.models.shapes import pretraining_shapes
-from bertcnn.saved.tensors import read_header
 from bertcnn.settings import EncoderSettings
 
 # Our weight's name -> Hugging Face's (transformers/models/bert/modeling_bert.py); a layer's names stand behind its number

@@ -9,10 +9,10 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-from bertcnn.disk.files import read_text
 from bertcnn.encoders.layout import CONFIG, LARGEST
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.settings import EncoderSettings, TokenizerSettings
+from bertcnn.storage.files import read_text
 
 # Hugging Face `config.json` key -> ours (transformers/models/bert/configuration_bert.py)
 _SETTINGS = {

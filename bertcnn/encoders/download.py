@@ -11,9 +11,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
-from bertcnn.disk.cache import cache_folder
-from bertcnn.disk.files import expanded, open_regular, output_error, unreadable
-from bertcnn.disk.folders import put_in_place, resting_place, work_folder
+from bertcnn.bundle.tensors import read_header
 from bertcnn.encoders.catalogue import CATALOGUE, CatalogueEntry, find_encoder
 from bertcnn.encoders.config import read_settings
 from bertcnn.encoders.converted import OtherLayout, use_other_layout
@@ -39,9 +37,11 @@ from bertcnn.encoders.origin import ORIGIN, Origin, is_sound, read_origin, recor
 from bertcnn.encoders.package import fetch_from_package
 from bertcnn.errors import EncoderError
 from bertcnn.progress import Progress, Silent
-from bertcnn.saved.sealed import FileRecord
-from bertcnn.saved.tensors import read_header
 from bertcnn.settings import EncoderSettings
+from bertcnn.storage.cache import cache_folder
+from bertcnn.storage.files import expanded, open_regular, output_error, unreadable
+from bertcnn.storage.folders import put_in_place, resting_place, work_folder
+from bertcnn.storage.manifest import FileRecord
 
 _COUNTERS = {"I64", "I32"}  # kinds of tensors that are no weights: position numbers, in old checkpoints
 _LONGEST_REASON = 110  # characters, so that every source's reason and the advice fit into one message

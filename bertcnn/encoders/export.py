@@ -6,7 +6,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertcnn.disk.folders import check_replaceable, check_target, is_debris, new_folder, real_folder
 from bertcnn.encoders.checkpoint import Head, read_checkpoint
 from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.download import fetch_encoder
@@ -14,6 +13,7 @@ from bertcnn.encoders.folder import FILES, Pieces, write_encoder, write_sentence
 from bertcnn.encoders.layout import CONFIG, VOCABULARY, WEIGHTS
 from bertcnn.errors import one_line
 from bertcnn.progress import Progress
+from bertcnn.storage.folders import check_replaceable, check_target, is_debris, new_folder, real_folder
 from bertcnn.text.wordpiece import read_vocabulary
 
 

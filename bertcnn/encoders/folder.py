@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from bertcnn.disk.files import sync_folder, write_new
 from bertcnn.encoders.checkpoint import Checkpoint, published_name
 from bertcnn.encoders.config import published_config
 from bertcnn.encoders.layout import CONFIG, TOKENIZER_CONFIG, VOCABULARY, WEIGHTS
 from bertcnn.settings import EncoderSettings
+from bertcnn.storage.files import sync_folder, write_new
 from bertcnn.text.wordpiece import CLASSIFY, MASK, PAD, SEPARATE, UNKNOWN
 
 _MODULES, _POOLING = "modules.json", "1_Pooling"

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from bertcnn.disk.files import try_lock, write_new
 from bertcnn.encoders.catalogue import CatalogueEntry
 from bertcnn.encoders.layout import CONFIG, LARGEST, PICKLED, TOKENIZER_CONFIG, VOCABULARY, WEIGHTS, SourceError, sha256_of
 from bertcnn.encoders.pace import Pace, SlowError, in_pace
 from bertcnn.progress import Progress
+from bertcnn.storage.files import try_lock, write_new
 
 if TYPE_CHECKING:
     from huggingface_hub import HfFileMetadata

@@ -10,9 +10,9 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from bertcnn.disk.files import read_text
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.settings import EncoderSettings
+from bertcnn.storage.files import read_text
 from bertcnn.text.wordpiece import read_vocabulary
 
 CONFIG: Final = "config.json"

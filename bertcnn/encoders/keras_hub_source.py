@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bertcnn.disk.folders import work_folder
 from bertcnn.encoders.checkpoint import checkpoint_of
 from bertcnn.encoders.converted import OtherLayout, keep_copy, kept_copy, sound_copy
 from bertcnn.encoders.folder import Pieces, write_encoder
@@ -34,6 +33,7 @@ from bertcnn.encoders.origin import Origin
 from bertcnn.encoders.process import Watched, run_watched, shortened
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.progress import Progress
+from bertcnn.storage.folders import work_folder
 
 PREFIX: Final = "keras_hub:"
 _NAME = re.compile(r"\w[\w.-]*", re.ASCII)  # names a folder in the cache

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import IO, Final
 
-from bertcnn.disk.files import open_regular
 from bertcnn.errors import EncoderError
+from bertcnn.storage.files import open_regular
 
 CONFIG: Final = "config.json"
 VOCABULARY: Final = "vocab.txt"

@@ -6,11 +6,11 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bertcnn.disk.files import read_text, write_new
 from bertcnn.encoders.layout import sha256_of
 from bertcnn.errors import SettingsError
-from bertcnn.saved.sealed import FileRecord
 from bertcnn.settings import Settings
+from bertcnn.storage.files import read_text, write_new
+from bertcnn.storage.manifest import FileRecord
 
 ORIGIN = "origin.json"  # in a cache entry, beside the encoder's own files
 

@@ -1,1 +1,1 @@
-"""How good a classifier is: figures and calibration."""
+"""Figures only: metrics, calibration, decisions, out of scope."""

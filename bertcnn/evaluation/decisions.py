@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from scipy.special import betainc
 
+from bertcnn.bundle.bundle import Decisions, HeldOut, HeldOutParents
+from bertcnn.bundle.scope import Scope
+from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.errors import SettingsError, one_line
-from bertcnn.hierarchy import Hierarchy
-from bertcnn.probabilities import exact_match_probability
-from bertcnn.saved.bundle import Decisions, HeldOut, HeldOutParents
-from bertcnn.saved.scope import Scope
+from bertcnn.evaluation.probabilities import exact_match_probability
 from bertcnn.settings import PrecisionTargets
 
 ERROR_PROBABILITY = 0.1

@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, f1_score, precision_recall_fscore_su
 
 from bertcnn.data.label_sets import LabelSet, indicators
 from bertcnn.errors import LabelError, one_line
-from bertcnn.macro_f1 import macro_f1_score
+from bertcnn.evaluation.macro_f1 import macro_f1_score
 
 LARGEST_MATRIX: Final = 100  # labels, whose confusion is written as a matrix; of more, only the pairs that occur are written
 _MOST_CONFUSED = 10

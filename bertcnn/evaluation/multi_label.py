@@ -7,7 +7,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_expit
 
 from bertcnn.evaluation.calibration import CalibrationFigures, compare_calibration, doubt
-from bertcnn.probabilities import chosen, exact_match_probability, sigmoid
+from bertcnn.evaluation.probabilities import chosen, exact_match_probability, sigmoid
 
 _LOWEST, _HIGHEST = 0.05, 20.0  # temperatures
 _FEWEST = 20  # held-out rows with a label, without which its threshold is that of all labels

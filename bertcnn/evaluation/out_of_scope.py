@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bertcnn.saved.scope import Readings, Scope, unit
+from bertcnn.bundle.scope import Readings, Scope, unit
 
 _OUTSIDE = 0.02  # of texts like the validation rows
 _CENTRES, _ROWS_A_CENTRE, _FEWEST_ROWS = 12, 5, 3  # of a label at most; for each; without which a centre would give a row away

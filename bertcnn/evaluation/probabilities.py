@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bertcnn.bundle.bundle import Calibration
 from bertcnn.data.label_sets import LabelSet
-from bertcnn.saved.bundle import Calibration
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

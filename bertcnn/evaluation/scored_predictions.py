@@ -9,13 +9,13 @@ from itertools import compress
 
 import numpy as np
 
+from bertcnn.bundle.bundle import Calibration, HeldOut
+from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.evaluation import multi_label
 from bertcnn.evaluation.calibration import CalibrationFigures, confidences, fit_temperature, measure_calibration
 from bertcnn.evaluation.decisions import held_out_answers, held_out_sets
 from bertcnn.evaluation.metrics import Evaluation, evaluate, evaluate_sets
-from bertcnn.hierarchy import Hierarchy
-from bertcnn.probabilities import calibrated_probabilities, chosen, exact_match_probability, sigmoid
-from bertcnn.saved.bundle import Calibration, HeldOut
+from bertcnn.evaluation.probabilities import calibrated_probabilities, chosen, exact_match_probability, sigmoid
 
 
 @dataclass(frozen=True, eq=False)

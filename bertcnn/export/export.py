@@ -14,18 +14,18 @@ from typing import Annotated, Final, Literal, get_args
 import numpy as np
 from pydantic import Field
 
-from bertcnn.disk.files import open_regular, sync_folder, write_new
-from bertcnn.disk.folders import check_replaceable, check_target, is_debris, new_folder, real_folder
-from bertcnn.engines.export_readme import readme
-from bertcnn.engines.parity import Parity, compare
-from bertcnn.engines.parity_texts import PARITY_TEXTS
+from bertcnn.bundle.bundle import Bundle, read_bundle, read_config
+from bertcnn.bundle.engine import SavedEngine, read_engine
 from bertcnn.errors import BertCNNError, BundleError, ExportError, SettingsError, one_line
-from bertcnn.probabilities import calibrated_probabilities
+from bertcnn.evaluation.probabilities import calibrated_probabilities
+from bertcnn.export.parity import Parity, compare
+from bertcnn.export.parity_texts import PARITY_TEXTS
+from bertcnn.export.readme import readme
 from bertcnn.progress import Progress, Silent
-from bertcnn.saved.bundle import Bundle, read_bundle, read_config
-from bertcnn.saved.engine import SavedEngine, read_engine
-from bertcnn.saved.sealed import canonical_json, parse_json, settings_of
 from bertcnn.settings import Settings
+from bertcnn.storage.files import open_regular, sync_folder, write_new
+from bertcnn.storage.folders import check_replaceable, check_target, is_debris, new_folder, real_folder
+from bertcnn.storage.manifest import canonical_json, parse_json, settings_of
 from bertcnn.text.wordpiece import PAD, WordPieceTokenizer
 
 Format = Literal["openvino", "savedmodel", "onnx", "keras"]
@@ -185,7 +185,7 @@ def export_model(
 
 def _engine(model: Path, bundle: Bundle) -> SavedEngine | None:
     """The engine saved with a model, whose graph is checked when it is read."""
-    from bertcnn.engines.openvino_engine import checked
+    from bertcnn.inference.openvino_engine import checked
 
     saved = read_engine(model, bundle.bundle_id)
     return None if saved is None else checked(saved, bundle)
@@ -238,29 +238,29 @@ def _write_model(
 ) -> Callable[[Path, Bundle, Sequence[str]], np.ndarray]:
     """Write the model into `new`; the result is what reads it back and asks it about texts."""
     if form == "openvino":
-        from bertcnn.engines import export_openvino
+        from bertcnn.export import openvino_format
 
-        export_openvino.write(bundle, engine, new)
-        return export_openvino.probabilities
+        openvino_format.write(bundle, engine, new)
+        return openvino_format.probabilities
     if form == "savedmodel":
-        from bertcnn.engines import export_savedmodel
+        from bertcnn.export import savedmodel_format
 
-        export_savedmodel.write(bundle, new)
-        return export_savedmodel.probabilities
+        savedmodel_format.write(bundle, new)
+        return savedmodel_format.probabilities
     if form == "onnx":
-        from bertcnn.engines import export_onnx
+        from bertcnn.export import onnx_format
 
-        export_onnx.write(bundle, new)
-        return export_onnx.probabilities
-    from bertcnn.engines import export_keras
+        onnx_format.write(bundle, new)
+        return onnx_format.probabilities
+    from bertcnn.export import keras_format
 
-    export_keras.write(bundle, new)
-    return export_keras.probabilities
+    keras_format.write(bundle, new)
+    return keras_format.probabilities
 
 
 def _reference(bundle: Bundle) -> np.ndarray:
     """What the bundle's own model answers to the test texts, float32 [rows, C]: `load(model, engine="keras").predict_proba`."""
-    from bertcnn.engines.keras_engine import KerasEngine
+    from bertcnn.inference.keras_engine import KerasEngine
 
     token_ids = WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer).encode(PARITY_TEXTS).token_ids
     output = KerasEngine.from_bundle(bundle, bundle.vocabulary.index(PAD)).run(token_ids)

@@ -7,7 +7,7 @@ from typing import Any, Final
 import tensorflow as tf
 import tensorflow_text
 
-from bertcnn.text.characters import character_table
+from bertcnn.export.characters import character_table
 from bertcnn.text.wordpiece import CLASSIFY, LONGEST_WORD, SEPARATE, UNKNOWN, WordPieceTokenizer
 
 _MOST_BYTES: Final = 4  # of a character in UTF-8

@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 import openvino as ov
 
+from bertcnn.bundle.bundle import Bundle
 from bertcnn.data.batches import Batch
-from bertcnn.engines.onnx_graph import classifier_onnx
-from bertcnn.engines.parity import probabilities_by
-from bertcnn.saved.bundle import Bundle
+from bertcnn.export.onnx_graph import classifier_onnx
+from bertcnn.export.parity import probabilities_by
 
 MODEL: Final = "model.onnx"
 

@@ -9,13 +9,13 @@ from typing import Final
 import numpy as np
 import openvino as ov
 
+from bertcnn.bundle.bundle import Bundle
+from bertcnn.bundle.engine import SavedEngine
 from bertcnn.data.batches import Batch
-from bertcnn.disk.files import write_new
-from bertcnn.engines.openvino_engine import read_graph
-from bertcnn.engines.openvino_graph import classifier_graph, one_text_a_row, serialized
-from bertcnn.engines.parity import probabilities_by
-from bertcnn.saved.bundle import Bundle
-from bertcnn.saved.engine import SavedEngine
+from bertcnn.export.parity import probabilities_by
+from bertcnn.inference.openvino_engine import read_graph
+from bertcnn.inference.openvino_graph import classifier_graph, one_text_a_row, serialized
+from bertcnn.storage.files import write_new
 
 MODEL: Final = "model.xml"
 

@@ -8,10 +8,10 @@ from typing import Annotated, Final
 import numpy as np
 from pydantic import Field
 
+from bertcnn.bundle.bundle import Bundle
 from bertcnn.data.batches import Batch, pad, plan_scoring
 from bertcnn.errors import ExportError, one_line
-from bertcnn.probabilities import calibrated_probabilities, chosen
-from bertcnn.saved.bundle import Bundle
+from bertcnn.evaluation.probabilities import calibrated_probabilities, chosen
 from bertcnn.settings import Count, Settings
 from bertcnn.text.wordpiece import PAD, WordPieceTokenizer
 

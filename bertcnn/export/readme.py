@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from bertcnn.saved.bundle import Bundle
+from bertcnn.bundle.bundle import Bundle
 from bertcnn.text.wordpiece import CLASSIFY, SEPARATE
 
 _IDS: Final = """\

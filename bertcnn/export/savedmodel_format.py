@@ -13,12 +13,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bertcnn.bundle.bundle import Bundle
 from bertcnn.data.label_sets import between
-from bertcnn.engines.graph_tokenizer import GraphTokenizer
-from bertcnn.engines.keras_engine import classifier_of
 from bertcnn.errors import ExportError
-from bertcnn.probabilities import chosen
-from bertcnn.saved.bundle import Bundle
+from bertcnn.evaluation.probabilities import chosen
+from bertcnn.export.graph_tokenizer import GraphTokenizer
+from bertcnn.inference.keras_engine import classifier_of
 from bertcnn.text.wordpiece import PAD, WordPieceTokenizer
 
 _TEXTS = 32  # of a batch; they are padded to the longest of them

@@ -14,7 +14,7 @@ import numpy as np
 from keras import ops
 
 from bertcnn.errors import SettingsError, one_line
-from bertcnn.explain import Part
+from bertcnn.inference.evidence import Part
 from bertcnn.models.classifier import BertCnn
 from bertcnn.text.wordpiece import WordPieceTokenizer
 

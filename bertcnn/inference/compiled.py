@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import openvino as ov
 
-from bertcnn.disk.cache import cache_folder, keep, read_kept
-from bertcnn.engines import reason
-from bertcnn.engines.forks import never_destroy
 from bertcnn.errors import BertCNNError, BundleError, OutputError
+from bertcnn.inference.engines import reason
+from bertcnn.inference.forks import never_destroy
+from bertcnn.storage.cache import cache_folder, keep, read_kept
 
 _KEPT = 8  # compiled engines in the cache
 _LAYOUT = 3  # of their inputs; 1 had one text in a row, and of 2 the graph had not been checked

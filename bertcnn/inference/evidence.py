@@ -17,8 +17,8 @@ from unicodedata import category
 
 import numpy as np
 
-from bertcnn.engines import Evidence
-from bertcnn.last_layer import LastLayer
+from bertcnn.inference.engines import Evidence
+from bertcnn.inference.output_layer import LastLayer
 from bertcnn.settings import PHRASES, HeadSettings
 from bertcnn.text.wordpiece import CONTINUES, JOINS, PUNCTUATION, EncodedTexts, WordPieceTokenizer
 
@@ -56,7 +56,7 @@ class Explanation:
         bias: what the label gets in any text.
         mean: share of the mean of the token embeddings.
         windows: the windows that won, each with the sum of the filters that chose it, the largest first by size.
-        phrases: what to show a person, the most important first; see `bertcnn.explain` for how they are made.
+        phrases: what to show a person, the most important first; see `bertcnn.inference.evidence` for how they are made.
     """
 
     label: str | None

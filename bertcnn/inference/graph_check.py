@@ -17,7 +17,7 @@ from typing import Final
 from xml.etree import ElementTree
 
 from bertcnn.errors import one_line
-from bertcnn.saved.sealed import refuse
+from bertcnn.storage.manifest import refuse
 
 _ITEM_BYTES: Final = {"f32": 4, "i32": 4, "i8": 1}  # of all kinds of constants in our graphs
 _CHILDREN: Final = {

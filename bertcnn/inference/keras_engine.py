@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 import keras
 import numpy as np
 
+from bertcnn.bundle.bundle import Bundle
 from bertcnn.data.batches import pad
-from bertcnn.engines import Engine, EngineOutput, Evidence
 from bertcnn.errors import BundleError
+from bertcnn.inference.engines import Engine, EngineOutput, Evidence
 from bertcnn.models.classifier import BertCnn, build_classifier
 from bertcnn.models.forward import Forward, padded_up_to
 from bertcnn.models.weights import assign, extract
-from bertcnn.saved.bundle import Bundle
 
 
 class KerasEngine:
@@ -63,8 +63,8 @@ class KerasEngine:
 
     def _in_child(self) -> Engine:
         """The engine of a forked process."""
-        from bertcnn.engines.openvino_engine import OpenVINOEngine
-        from bertcnn.engines.openvino_graph import classifier_graph
+        from bertcnn.inference.openvino_engine import OpenVINOEngine
+        from bertcnn.inference.openvino_graph import classifier_graph
 
         if self._compiled is None:
             encoder, head = self._settings

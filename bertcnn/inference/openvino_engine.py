@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import openvino as ov
 
+from bertcnn.bundle.bundle import Bundle, with_weights
+from bertcnn.bundle.engine import Precision, SavedEngine
 from bertcnn.data.batches import BatchPlan, pad, plan_compiled
 from bertcnn.data.packing import NUMBERS, PACKED, PackedPlan, packed_batches, places, plan_packed
-from bertcnn.engines import EngineOutput, Evidence, reason
-from bertcnn.engines.compiled import compiled_model, kept_as
-from bertcnn.engines.forks import FORKS, never_destroy
-from bertcnn.engines.graph_check import check_graph
 from bertcnn.errors import BundleError
-from bertcnn.saved.bundle import Bundle, with_weights
-from bertcnn.saved.engine import Precision, SavedEngine
+from bertcnn.inference.compiled import compiled_model, kept_as
+from bertcnn.inference.engines import EngineOutput, Evidence, reason
+from bertcnn.inference.forks import FORKS, never_destroy
+from bertcnn.inference.graph_check import check_graph
 
 _BATCHES_OF_A_STREAM = 2
 
@@ -99,7 +99,7 @@ class OpenVINOEngine:
         Raises:
             BundleError: the tensors are not those of the network that the configuration describes.
         """
-        from bertcnn.engines.openvino_graph import classifier_graph
+        from bertcnn.inference.openvino_graph import classifier_graph
 
         encoder = bundle.config.encoder
 
@@ -188,7 +188,7 @@ def suited(saved: SavedEngine, folder: Path, bundle: Bundle) -> SavedEngine:
         return checked(saved, bundle)
 
     def read() -> tuple[bytes, bytes]:
-        from bertcnn.engines.openvino_graph import classifier_graph, serialized
+        from bertcnn.inference.openvino_graph import classifier_graph, serialized
 
         tensors = with_weights(bundle, folder).tensors
         return serialized(classifier_graph(tensors, bundle.config.encoder, bundle.config.head))
@@ -200,7 +200,7 @@ def checked(saved: SavedEngine, bundle: Bundle) -> SavedEngine:
     """An engine that was saved with a model; its `read` raises a BundleError if the graph is not the model's."""
 
     def read() -> tuple[bytes, bytes]:
-        from bertcnn.engines.openvino_graph import blank_graph
+        from bertcnn.inference.openvino_graph import blank_graph
 
         encoder, head, classes = bundle.config.encoder, bundle.config.head, len(bundle.labels)
         graph, constants = saved.read()

@@ -19,10 +19,10 @@ import openvino as ov
 from openvino import opset13 as ops
 
 from bertcnn.data.packing import NUMBERS, PACKED
-from bertcnn.disk.files import MORE_ROOM
 from bertcnn.errors import BundleError, OutputError, one_line
 from bertcnn.models.shapes import classifier_shapes
 from bertcnn.settings import EncoderSettings, HeadSettings
+from bertcnn.storage.files import MORE_ROOM
 
 # nodes that stay in float32 when the others become int8
 LAST_PRODUCT = "logits_product"  # so that a logit is exactly the sum of its parts

@@ -11,15 +11,15 @@ from typing import NoReturn
 
 import numpy as np
 
+from bertcnn.bundle.bundle import Bundle, Decisions, read_bundle
+from bertcnn.bundle.engine import read_engine
+from bertcnn.bundle.scope import Readings
 from bertcnn.data.label_sets import LabelSet, join_labels
-from bertcnn.engines import Engine, EngineName, EngineOutput, check_engine, reason
 from bertcnn.errors import BundleError, SettingsError, one_line
-from bertcnn.explain import Explainer, Explanation, words_of
-from bertcnn.last_layer import LastLayer, read_last_layer
-from bertcnn.probabilities import calibrated_probabilities, chosen, exact_match_probability, names_of
-from bertcnn.saved.bundle import Bundle, Decisions, read_bundle
-from bertcnn.saved.engine import read_engine
-from bertcnn.saved.scope import Readings
+from bertcnn.evaluation.probabilities import calibrated_probabilities, chosen, exact_match_probability, names_of
+from bertcnn.inference.engines import Engine, EngineName, EngineOutput, check_engine, reason
+from bertcnn.inference.evidence import Explainer, Explanation, words_of
+from bertcnn.inference.output_layer import LastLayer, read_last_layer
 from bertcnn.settings import DECISIONS, PrecisionTargets
 from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import EncodedTexts, WordPieceTokenizer
@@ -287,11 +287,11 @@ def load(
     targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
     folder = Path(folder)
     if engine == "keras":
-        from bertcnn.engines.keras_engine import KerasEngine
+        from bertcnn.inference.keras_engine import KerasEngine
 
         bundle = read_bundle(folder)
         return Predictor(bundle, KerasEngine.from_bundle(bundle, bundle.vocabulary.index("[PAD]")), decisions=_decided(bundle, targets))
-    from bertcnn.engines.openvino_engine import OpenVINOEngine, suited
+    from bertcnn.inference.openvino_engine import OpenVINOEngine, suited
 
     bundle = read_bundle(folder, weights=False)
     decisions = _decided(bundle, targets)

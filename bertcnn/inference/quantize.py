@@ -12,15 +12,15 @@ from importlib.metadata import version
 import numpy as np
 import openvino as ov
 
+from bertcnn.bundle.engine import EngineRecord, Precision, SavedEngine, WeightBits
 from bertcnn.data.packing import packed_batches, plan_packed
-from bertcnn.engines import EngineOutput
-from bertcnn.engines.compiled import has_bfloat16, has_vnni
-from bertcnn.engines.int8_graph import round_from_zero, share_activation_range
-from bertcnn.engines.openvino_engine import OpenVINOEngine
-from bertcnn.engines.openvino_graph import LAST_PRODUCT, POSITIONS, SUMS, TOKEN_SCALES, classifier_graph, serialized
-from bertcnn.macro_f1 import macro_f1_score
+from bertcnn.evaluation.macro_f1 import macro_f1_score
+from bertcnn.inference.compiled import has_bfloat16, has_vnni
+from bertcnn.inference.engines import EngineOutput
+from bertcnn.inference.int8_graph import round_from_zero, share_activation_range
+from bertcnn.inference.openvino_engine import OpenVINOEngine
+from bertcnn.inference.openvino_graph import LAST_PRODUCT, POSITIONS, SUMS, TOKEN_SCALES, classifier_graph, serialized
 from bertcnn.progress import Progress
-from bertcnn.saved.engine import EngineRecord, Precision, SavedEngine, WeightBits
 from bertcnn.settings import EncoderSettings, HeadSettings
 
 CALIBRATION_ROWS = 128

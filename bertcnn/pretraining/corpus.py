@@ -19,14 +19,14 @@ import numpy as np
 import pydantic
 from pydantic import Field
 
-from bertcnn.disk.cache import cache_folder
-from bertcnn.disk.files import open_regular, output_error, write_new
-from bertcnn.disk.folders import clean_leftovers, put_in_place, work_folder
 from bertcnn.errors import TableError
 from bertcnn.pretraining.corpus_writer import KEYS, PART_TOKENS, PARTS, SENTENCES, TOKENS, CorpusWriter
 from bertcnn.pretraining.documents import DocumentFiles
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import TokenizerSettings
+from bertcnn.storage.cache import cache_folder
+from bertcnn.storage.files import open_regular, output_error, write_new
+from bertcnn.storage.folders import clean_leftovers, put_in_place, work_folder
 from bertcnn.text.wordpiece import CLASSIFY, CONTINUES, MASK, PAD, SEPARATE, UNKNOWN, WordPieceTokenizer
 
 VERSION = 1

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bertcnn.data.columns import guess_text_columns, join_texts
-from bertcnn.data.dialect import detect_encoding, sample_bytes
-from bertcnn.data.formats import HEAD_BYTES, check_input, kind_of, seems_to_be
-from bertcnn.data.lines import LONGEST_LINE, TextFile, undecodable
-from bertcnn.data.tables import column_position, open_table
-from bertcnn.disk.files import unreadable
 from bertcnn.errors import TableError
 from bertcnn.progress import Progress, Silent
+from bertcnn.storage.files import unreadable
+from bertcnn.tables.columns import guess_text_columns, join_texts
+from bertcnn.tables.dialect import detect_encoding, sample_bytes
+from bertcnn.tables.formats import HEAD_BYTES, check_input, kind_of, seems_to_be
+from bertcnn.tables.lines import LONGEST_LINE, TextFile, undecodable
+from bertcnn.tables.tables import column_position, open_table
 
 _TEXT = (".txt", ".text", ".md", "")
 _SENTENCE_END = re.compile(

@@ -14,11 +14,11 @@ from typing import Any
 import keras
 import numpy as np
 
-from bertcnn.data.ahead import ahead
+from bertcnn.data.prefetch import ahead
 from bertcnn.errors import TrainingError
 from bertcnn.models.pretraining import BertPretraining, pretraining_figures
 from bertcnn.pretraining.batches import PretrainingBatches
-from bertcnn.pretraining.board import Board
+from bertcnn.pretraining.tensorboard import Board
 from bertcnn.progress import Progress
 from bertcnn.settings import PretrainingSettings
 from bertcnn.training.optimizer import BIASES_AND_NORMALISATION, LayerwiseAdamW, WarmupLinearDecay

@@ -11,8 +11,6 @@ from typing import Any
 
 import keras
 
-from bertcnn.disk.files import companion
-from bertcnn.disk.folders import held_folder, real_folder
 from bertcnn.encoders.checkpoint import Checkpoint as Published
 from bertcnn.encoders.export import check_encoder_target
 from bertcnn.errors import SettingsError
@@ -20,14 +18,16 @@ from bertcnn.models.bert import Bert
 from bertcnn.models.pretraining import BertPretraining
 from bertcnn.models.weights import extract
 from bertcnn.pretraining.batches import PretrainingBatches
-from bertcnn.pretraining.beginning import Beginning, NewEncoder, begin_from, begin_new, identify
-from bertcnn.pretraining.board import Board
 from bertcnn.pretraining.corpus import Corpus, open_corpus
 from bertcnn.pretraining.documents import DocumentFiles
+from bertcnn.pretraining.initialization import Beginning, NewEncoder, begin_from, begin_new, identify
 from bertcnn.pretraining.loop import HeldOutFigures, Run, State, count_steps, make_optimizer, run_steps
-from bertcnn.pretraining.outcome import save_encoder
+from bertcnn.pretraining.saving import save_encoder
+from bertcnn.pretraining.tensorboard import Board
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import CONTINUED, FROM_NOTHING, PretrainingDataSettings, PretrainingSettings
+from bertcnn.storage.files import companion
+from bertcnn.storage.folders import held_folder, real_folder
 from bertcnn.training.checkpoint import (
     Checkpoint,
     check_same_settings,

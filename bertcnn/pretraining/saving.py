@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bertcnn.disk.files import write_new
-from bertcnn.disk.folders import new_folder
 from bertcnn.encoders.checkpoint import Checkpoint
 from bertcnn.encoders.export import check_encoder_target
 from bertcnn.encoders.folder import STORY, Pieces, write_encoder
-from bertcnn.saved.sealed import canonical_json
+from bertcnn.storage.files import write_new
+from bertcnn.storage.folders import new_folder
+from bertcnn.storage.manifest import canonical_json
 from bertcnn.text.wordpiece import WordPieceTokenizer
 
 VERSION: Final = 1  # of the story

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bertcnn.data.mixing import mixed
+from bertcnn.data.hashing import mixed
 
 _ROUNDS = 6
 

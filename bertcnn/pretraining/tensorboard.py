@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from bertcnn.disk.files import output_error
+from bertcnn.storage.files import output_error
 
 
 class Board:

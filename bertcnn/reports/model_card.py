@@ -15,8 +15,8 @@ from bertcnn.evaluation.metrics import Evaluation
 from bertcnn.wording import visible
 
 if TYPE_CHECKING:
-    from bertcnn.saved.bundle import BundleConfig, Decisions
-    from bertcnn.saved.scope import Scope
+    from bertcnn.bundle.bundle import BundleConfig, Decisions
+    from bertcnn.bundle.scope import Scope
 
 # What a renderer acts on: HTML and entities, code, emphasis, links, mathematics, templates; addresses; and marks at the start of a line.
 _MARKUP = re.compile(

@@ -16,13 +16,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from bertcnn.evaluation.calibration import CalibrationFigures, ReliabilityBin, reliability
-from bertcnn.evaluation.charts import BOTTOM as _BOTTOM
-from bertcnn.evaluation.charts import HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, Chart, Line, draw, nice_top
 from bertcnn.evaluation.decisions import Automation
-from bertcnn.evaluation.marks import Mark
 from bertcnn.evaluation.metrics import LARGEST_MATRIX, Evaluation
-from bertcnn.evaluation.profile import DataProfile
-from bertcnn.evaluation.slices import SliceFigures, wilson
+from bertcnn.reports.charts import BOTTOM as _BOTTOM
+from bertcnn.reports.charts import HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, Chart, Line, draw, nice_top
+from bertcnn.reports.profile import DataProfile
+from bertcnn.reports.slices import SliceFigures, wilson
+from bertcnn.reports.spurious_tokens import Mark
 
 if TYPE_CHECKING:
     from jinja2 import Template

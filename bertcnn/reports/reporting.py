@@ -14,25 +14,25 @@ from pathlib import Path
 
 import numpy as np
 
+from bertcnn.bundle.bundle import Bundle, BundleConfig, Decisions
+from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.data.label_sets import LabelSet, indicators
-from bertcnn.disk.files import check_regular, output_error, write_whole
-from bertcnn.disk.folders import check_target
-from bertcnn.engines import Engine
 from bertcnn.errors import OutputError, SettingsError, one_line
 from bertcnn.evaluation.calibration import CalibrationFigures, compare_calibration
 from bertcnn.evaluation.decisions import Automation, automation, in_words
-from bertcnn.evaluation.judging import Judgement, Truth
-from bertcnn.evaluation.marks import find_marks
 from bertcnn.evaluation.metrics import Evaluation, describe_unknown, find_unknown
-from bertcnn.evaluation.profile import profile_rows
-from bertcnn.evaluation.report import Epoch, ExampleRow, Examples, Operation, Reliability, Report, render, risk_coverage
-from bertcnn.evaluation.slices import Answered, SliceFigures, slice_by_length, slice_by_value
-from bertcnn.hierarchy import Hierarchy
-from bertcnn.predictor import Answers, Predictor
-from bertcnn.probabilities import names_of
+from bertcnn.evaluation.probabilities import names_of
+from bertcnn.evaluation.scored_predictions import Judgement, Truth
+from bertcnn.inference.engines import Engine
+from bertcnn.inference.predictor import Answers, Predictor
 from bertcnn.progress import Progress
-from bertcnn.saved.bundle import Bundle, BundleConfig, Decisions
+from bertcnn.reports.profile import profile_rows
+from bertcnn.reports.report import Epoch, ExampleRow, Examples, Operation, Reliability, Report, render, risk_coverage
+from bertcnn.reports.slices import Answered, SliceFigures, slice_by_length, slice_by_value
+from bertcnn.reports.spurious_tokens import find_marks
 from bertcnn.settings import DECISIONS
+from bertcnn.storage.files import check_regular, output_error, write_whole
+from bertcnn.storage.folders import check_target
 from bertcnn.text.wordpiece import WordPieceTokenizer
 
 REPORT = "report.html"

@@ -8,8 +8,8 @@ from hashlib import blake2b
 
 import numpy as np
 
-from bertcnn.engines import EngineOutput
-from bertcnn.predictor import Predictor
+from bertcnn.inference.engines import EngineOutput
+from bertcnn.inference.predictor import Predictor
 from bertcnn.scoring.journal import DIGEST_BYTES, Frame, Journal
 from bertcnn.settings import PHRASES
 from bertcnn.text.wordpiece import EncodedTexts

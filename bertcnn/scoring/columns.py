@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from bertcnn.data.columns import free_names
 from bertcnn.data.label_sets import join_labels
-from bertcnn.data.tables import TableReader
-from bertcnn.explain import because
-from bertcnn.predictor import Predictor
+from bertcnn.inference.evidence import because
+from bertcnn.inference.predictor import Predictor
 from bertcnn.scoring.journal import Frame
 from bertcnn.settings import DECISIONS
+from bertcnn.tables.columns import free_names
+from bertcnn.tables.tables import TableReader
 
 
 class OutputColumns:

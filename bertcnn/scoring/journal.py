@@ -26,10 +26,10 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from bertcnn.data.writing import explained
-from bertcnn.disk.files import companion, try_lock
 from bertcnn.errors import OutputError, one_line
 from bertcnn.settings import DECISIONS, PHRASES
+from bertcnn.storage.files import companion, try_lock
+from bertcnn.tables.writing import explained
 
 SCHEMA_VERSION: Final = 3  # 1 had no `because`, 2 no decisions
 DIGEST_BYTES: Final = 16

@@ -14,21 +14,21 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.data.ahead import ahead
-from bertcnn.data.columns import ColumnChoice, guess_text_columns, join_texts
-from bertcnn.data.formats import check_input, kind_of
-from bertcnn.data.sinks import FormatLimitError, check_fits_excel
-from bertcnn.data.tables import TableReader, check_outcome, column_position, open_table, rejects_of
-from bertcnn.data.writing import TableWriter, explained
-from bertcnn.engines import EngineName, check_engine
+from bertcnn.bundle.bundle import Bundle
+from bertcnn.data.prefetch import ahead
 from bertcnn.errors import TableError
-from bertcnn.predictor import Predictor, loaded
+from bertcnn.inference.engines import EngineName, check_engine
+from bertcnn.inference.predictor import Predictor, loaded
 from bertcnn.progress import Progress, Silent
-from bertcnn.saved.bundle import Bundle
 from bertcnn.scoring.answering import Answering, Question
 from bertcnn.scoring.columns import OutputColumns
 from bertcnn.scoring.journal import Frame, InputState, Journal, JournalHeader, OtherTextsError
 from bertcnn.settings import DECISIONS, PrecisionTargets
+from bertcnn.tables.columns import ColumnChoice, guess_text_columns, join_texts
+from bertcnn.tables.formats import check_input, kind_of
+from bertcnn.tables.sinks import FormatLimitError, check_fits_excel
+from bertcnn.tables.tables import TableReader, check_outcome, column_position, open_table, rejects_of
+from bertcnn.tables.writing import TableWriter, explained
 from bertcnn.wording import count
 
 _CHUNK_ROWS = 4096
@@ -270,7 +270,7 @@ def _check_rejects(reader: TableReader, job: _Job, journal: Journal) -> None:
 
 def _trained_on(model: str | Path | Predictor) -> tuple[str, ...]:
     """The text columns the model was trained on."""
-    from bertcnn.saved.bundle import read_config
+    from bertcnn.bundle.bundle import read_config
 
     return (model.bundle.config if isinstance(model, Predictor) else read_config(Path(model))).text_columns
 

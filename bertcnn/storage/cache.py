@@ -8,8 +8,8 @@ from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
-from bertcnn.disk.files import open_regular
 from bertcnn.errors import OutputError
+from bertcnn.storage.files import open_regular
 
 _DIGEST_BYTES = 16  # before what is kept in the cache
 _ABANDONED_AFTER = 24 * 3600.0  # seconds without a change, of a file half written

@@ -17,8 +17,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from bertcnn.disk.files import check_can_write, check_outside_models, output_error, sync_folder, take_lock, try_lock, work_name, work_stem
 from bertcnn.errors import OutputError, one_line
+from bertcnn.storage.files import (
+    check_can_write,
+    check_outside_models,
+    output_error,
+    sync_folder,
+    take_lock,
+    try_lock,
+    work_name,
+    work_stem,
+)
 
 _SAVING = re.compile(r"\.(?P<target>.+)\.saving-[0-9a-f]{16}", re.DOTALL)
 _OLD = "old"  # in a work folder: what stood at the target before, on systems that cannot exchange two folders in one step

@@ -20,10 +20,10 @@ from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 from pydantic import Field
 
-from bertcnn.disk.files import LARGEST_MANIFEST, excess
-from bertcnn.disk.folders import resting_place
 from bertcnn.errors import BundleError, SettingsError, one_line
 from bertcnn.settings import Count, Settings
+from bertcnn.storage.files import LARGEST_MANIFEST, excess
+from bertcnn.storage.folders import resting_place
 
 MANIFEST: Final = "manifest.json"
 

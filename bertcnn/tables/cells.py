@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
-from bertcnn.data.lines import undecodable
+from bertcnn.tables.lines import undecodable
 
 MOST_COLUMNS = 16_384
 _LARGEST_WHOLE = 1e22  # of a card, an order, a phone; above it a float's text has an exponent

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bertcnn.data.column_words import LABEL_WORDS, LAST_LABEL_WORDS, NEVER_LABEL_WORDS, NEVER_TEXT_WORDS, TEXT_WORDS, words_of
-from bertcnn.data.tables import Chunk
+from bertcnn.tables.column_words import LABEL_WORDS, LAST_LABEL_WORDS, NEVER_LABEL_WORDS, NEVER_TEXT_WORDS, TEXT_WORDS, words_of
+from bertcnn.tables.tables import Chunk
 
 _SAMPLED_ROWS = 20_000
 _FILLED = 0.02  # share of a column that has to be filled to be read at all

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from bertcnn.data.column_names import find_name, find_names
-from bertcnn.data.column_profiles import Profile, profiles_of
-from bertcnn.data.column_words import (
+from bertcnn.errors import ColumnError, one_line
+from bertcnn.tables.column_names import find_name, find_names
+from bertcnn.tables.column_profiles import Profile, profiles_of
+from bertcnn.tables.column_words import (
     ID_WORDS,
     LABEL_WORDS,
     LAST_LABEL_WORDS,
@@ -16,8 +17,7 @@ from bertcnn.data.column_words import (
     TIME_WORDS,
     TITLE_WORDS,
 )
-from bertcnn.data.tables import Chunk, column_position, list_columns
-from bertcnn.errors import ColumnError, one_line
+from bertcnn.tables.tables import Chunk, column_position, list_columns
 from bertcnn.wording import count
 
 _MOSTLY = 0.5  # share of a column that has to be filled to come before others

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from bertcnn.data.formulas import unescape_formula
-from bertcnn.data.lines import LONGEST_LINE, undecodable
+from bertcnn.tables.formulas import unescape_formula
+from bertcnn.tables.lines import LONGEST_LINE, undecodable
 from bertcnn.wording import count
 
 MAX_CELL_CHARACTERS = 1_000_000

@@ -10,10 +10,10 @@ from itertools import accumulate, islice
 from pathlib import Path
 from typing import IO
 
-from bertcnn.data.delimited import BrokenRowError, Dialect, RowReader, spreadsheet_delimiter
-from bertcnn.data.formats import FileKind
-from bertcnn.data.lines import read_block, unpacked
 from bertcnn.errors import SettingsError, TableError
+from bertcnn.tables.delimited import BrokenRowError, Dialect, RowReader, spreadsheet_delimiter
+from bertcnn.tables.formats import FileKind
+from bertcnn.tables.lines import read_block, unpacked
 
 DELIMITERS = (",", ";", "\t", "|")
 _SAMPLE_BLOCK = 128 * 1024  # bytes

@@ -1,4 +1,4 @@
-"""Rows of an Excel sheet; read in a worker process, see `bertcnn.data.worker`."""
+"""Rows of an Excel sheet; read in a worker process, see `bertcnn.tables.worker`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from bertcnn.data.cells import MOST_COLUMNS, name_columns, plain_text
-from bertcnn.data.delimited import Reject, Row, as_line, long_cell
-from bertcnn.data.excel_blanks import blanks_remark
-from bertcnn.data.formats import unreadable
-from bertcnn.data.header import below_header, skipped_remark
-from bertcnn.data.misnamed import describe_archive
 from bertcnn.errors import TableError, one_line
+from bertcnn.tables.cells import MOST_COLUMNS, name_columns, plain_text
+from bertcnn.tables.delimited import Reject, Row, as_line, long_cell
+from bertcnn.tables.excel_blanks import blanks_remark
+from bertcnn.tables.formats import unreadable
+from bertcnn.tables.header import below_header, skipped_remark
+from bertcnn.tables.misnamed import describe_archive
 
 _MOST_NAMELESS = 100  # columns of a sheet right of the last one with a name; with more, somebody has touched a cell far away
 _MOST_MERGED = 100_000  # merged ranges that are looked at

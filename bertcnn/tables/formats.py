@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bertcnn.disk.files import excess
 from bertcnn.errors import TableError, one_line
+from bertcnn.storage.files import excess
 
 Format = Literal["csv", "tsv", "jsonl", "parquet", "xlsx"]
 
@@ -156,7 +156,7 @@ def _check_head(path: Path, kind: FileKind, head: bytes) -> None:
     if seems == wanted:
         return
     if wanted is not None:
-        from bertcnn.data.misnamed import describe_text, is_encrypted  # only here: they need what needs this module
+        from bertcnn.tables.misnamed import describe_text, is_encrypted  # only here: they need what needs this module
 
         if seems == _OLD_OFFICE and is_encrypted(path):
             seems = _ENCRYPTED_OFFICE

@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from bertcnn.data.cells import plain_text
-from bertcnn.data.column_names import find_names
-from bertcnn.data.column_words import ID_WORDS, LABEL_WORDS, LAST_LABEL_WORDS, TEXT_WORDS, TIME_WORDS, TITLE_WORDS, words_of
-from bertcnn.data.delimited import BrokenRowError, Dialect, RowReader, spreadsheet_delimiter
-from bertcnn.data.dialect import DELIMITERS, sniff
 from bertcnn.errors import one_line
+from bertcnn.tables.cells import plain_text
+from bertcnn.tables.column_names import find_names
+from bertcnn.tables.column_words import ID_WORDS, LABEL_WORDS, LAST_LABEL_WORDS, TEXT_WORDS, TIME_WORDS, TITLE_WORDS, words_of
+from bertcnn.tables.delimited import BrokenRowError, Dialect, RowReader, spreadsheet_delimiter
+from bertcnn.tables.dialect import DELIMITERS, sniff
 
 ROWS_SEEN = 200  # that tell the header
 _CHARACTERS_SEEN = 256 * 1024

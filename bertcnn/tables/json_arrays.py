@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertcnn.data.column_names import find_names
-from bertcnn.data.lines import LONGEST_LINE, TextFile
-from bertcnn.data.not_tables import json_error, recognized, refusal
 from bertcnn.errors import TableError, one_line
+from bertcnn.tables.column_names import find_names
+from bertcnn.tables.lines import LONGEST_LINE, TextFile
+from bertcnn.tables.not_tables import json_error, recognized, refusal
 
 _SEEN = 1024**2  # characters that tell how a file is built
 _LINES_SEEN = 200

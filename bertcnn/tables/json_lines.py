@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bertcnn.data.cells import MOST_COLUMNS, name_columns, plain_text, unique_names, well_formed
-from bertcnn.data.delimited import MAX_CELL_CHARACTERS, Reject, Row, long_cell
-from bertcnn.data.dialect import find_encoding, sample_bytes
-from bertcnn.data.formats import FileKind
-from bertcnn.data.json_arrays import elements, find_place
-from bertcnn.data.lines import LONGEST_LINE, TextFile, undecodable
-from bertcnn.data.mixed_encoding import utf_8_remark
 from bertcnn.errors import TableError
+from bertcnn.tables.cells import MOST_COLUMNS, name_columns, plain_text, unique_names, well_formed
+from bertcnn.tables.delimited import MAX_CELL_CHARACTERS, Reject, Row, long_cell
+from bertcnn.tables.dialect import find_encoding, sample_bytes
+from bertcnn.tables.formats import FileKind
+from bertcnn.tables.json_arrays import elements, find_place
+from bertcnn.tables.lines import LONGEST_LINE, TextFile, undecodable
+from bertcnn.tables.mixed_encoding import utf_8_remark
 
 _DEEPEST = 8  # objects in objects that make columns of their own; deeper ones are cells of JSON
 _WIDEST = 1000  # different keys that such objects have at one place, as many as an issue tracker has fields; with more they are data

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from bertcnn.data.mixed_encoding import LineDecoder
 from bertcnn.errors import TableError
+from bertcnn.tables.mixed_encoding import LineDecoder
 from bertcnn.wording import memory_size
 
 LONGEST_LINE = 4_000_000  # characters; of a longer line only the start is kept

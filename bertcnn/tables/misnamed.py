@@ -6,7 +6,7 @@ import re
 import zipfile
 from pathlib import Path
 
-from bertcnn.data.dialect import detect_encoding
+from bertcnn.tables.dialect import detect_encoding
 
 _LOOKED_AT = 64 * 1024  # bytes
 _OLD_EXCEL = re.compile(rb"\x09[\x00\x02\x04\x08][\x04-\x10]\x00")  # the first record of Excel 2 to 95

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bertcnn.data.column_names import find_names
 from bertcnn.errors import TableError, one_line
+from bertcnn.tables.column_names import find_names
 
 _LOOKED_AT = 16 * 1024  # characters
 _MOST_LINES = 5  # of an error message that is a whole file

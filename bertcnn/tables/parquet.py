@@ -1,4 +1,4 @@
-"""Rows of a Parquet file; read in a worker process, see `bertcnn.data.worker`."""
+"""Rows of a Parquet file; read in a worker process, see `bertcnn.tables.worker`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from bertcnn.data.cells import MOST_COLUMNS, plain_text, well_formed
-from bertcnn.data.delimited import Reject, Row, as_line, long_cell
-from bertcnn.data.formats import unreadable
 from bertcnn.errors import TableError
+from bertcnn.tables.cells import MOST_COLUMNS, plain_text, well_formed
+from bertcnn.tables.delimited import Reject, Row, as_line, long_cell
+from bertcnn.tables.formats import unreadable
 
 _BATCH_ROWS = 1024
 

@@ -7,9 +7,9 @@ from collections import deque
 from pathlib import Path
 from types import TracebackType
 
-from bertcnn.data.writing import TableWriter, check_output, clean_leftovers, explained
-from bertcnn.disk.files import companion
 from bertcnn.errors import OutputError
+from bertcnn.storage.files import companion
+from bertcnn.tables.writing import TableWriter, check_output, clean_leftovers, explained
 
 _COLUMNS = ("line", "reason", "content_start")
 _CONTENT_CHARACTERS = 100_000  # of a row; Python's csv module refuses cells of more than 131,072

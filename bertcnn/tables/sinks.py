@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from bertcnn.data.cells import well_formed
-from bertcnn.data.formats import Format
 from bertcnn.errors import OutputError, one_line
+from bertcnn.tables.cells import well_formed
+from bertcnn.tables.formats import Format
 
 if TYPE_CHECKING:
-    from bertcnn.data.tables import TableReader
+    from bertcnn.tables.tables import TableReader
 
 _EXCEL_ROWS = 1_048_575  # below the header
 _EXCEL_COLUMNS = 16_384

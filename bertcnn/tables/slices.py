@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from bertcnn.data.column_names import find_name
-from bertcnn.data.columns import ColumnChoice
-from bertcnn.data.tables import Table, column_position
+from bertcnn.tables.column_names import find_name
+from bertcnn.tables.columns import ColumnChoice
+from bertcnn.tables.tables import Table, column_position
 
 _WORDS = frozenset(  # in the names of such columns
     "channel source via language lang locale region country kanal quelle sprache land canal origine langue pays origen idioma pais canale "  # noqa: SIM905

@@ -8,18 +8,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from bertcnn.data.cells import MOST_COLUMNS, name_columns
-from bertcnn.data.delimited import MAX_CELL_CHARACTERS, BrokenRowError, Reject, Row, RowReader, long_cell
-from bertcnn.data.dialect import find_encoding, sample_bytes
-from bertcnn.data.formats import FileKind
-from bertcnn.data.formulas import unescape_formula
-from bertcnn.data.header import find_start
-from bertcnn.data.json_lines import JsonLinesSource
-from bertcnn.data.lines import TextFile, undecodable
-from bertcnn.data.mixed_encoding import utf_8_remark
-from bertcnn.data.not_tables import check_is_table
-from bertcnn.data.worker import WorkerSource
 from bertcnn.errors import TableError, one_line
+from bertcnn.tables.cells import MOST_COLUMNS, name_columns
+from bertcnn.tables.delimited import MAX_CELL_CHARACTERS, BrokenRowError, Reject, Row, RowReader, long_cell
+from bertcnn.tables.dialect import find_encoding, sample_bytes
+from bertcnn.tables.formats import FileKind
+from bertcnn.tables.formulas import unescape_formula
+from bertcnn.tables.header import find_start
+from bertcnn.tables.json_lines import JsonLinesSource
+from bertcnn.tables.lines import TextFile, undecodable
+from bertcnn.tables.mixed_encoding import utf_8_remark
+from bertcnn.tables.not_tables import check_is_table
+from bertcnn.tables.worker import WorkerSource
 
 __all__ = ["MAX_CELL_CHARACTERS", "Reject", "Row", "RowSource", "open_source"]
 

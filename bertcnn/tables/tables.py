@@ -14,17 +14,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from bertcnn.data.cells import name_columns
-from bertcnn.data.column_names import find_name
-from bertcnn.data.column_words import TEXT_WORDS, words_of
-from bertcnn.data.delimited import as_line, wrong_width
-from bertcnn.data.formats import Format, check_input
-from bertcnn.data.lines import swollen
-from bertcnn.data.rejects import RejectsFile, check_rejects, rejects_of
-from bertcnn.data.sources import MAX_CELL_CHARACTERS, Row, RowSource, open_source
-from bertcnn.data.writing import check_output
 from bertcnn.errors import ColumnError, OutputError, TableError, one_line
 from bertcnn.progress import Progress, Silent
+from bertcnn.tables.cells import name_columns
+from bertcnn.tables.column_names import find_name
+from bertcnn.tables.column_words import TEXT_WORDS, words_of
+from bertcnn.tables.delimited import as_line, wrong_width
+from bertcnn.tables.formats import Format, check_input
+from bertcnn.tables.lines import swollen
+from bertcnn.tables.rejects import RejectsFile, check_rejects, rejects_of
+from bertcnn.tables.sources import MAX_CELL_CHARACTERS, Row, RowSource, open_source
+from bertcnn.tables.writing import check_output
 from bertcnn.wording import count
 
 __all__ = [

@@ -18,12 +18,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn, Protocol
 
-from bertcnn.data.cells import name_columns
-from bertcnn.data.delimited import Reject, Row
 from bertcnn.errors import TableError
+from bertcnn.tables.cells import name_columns
+from bertcnn.tables.delimited import Reject, Row
 from bertcnn.wording import memory_size
 
-_PROGRAM = "from bertcnn.data.worker import serve; serve()"
+_PROGRAM = "from bertcnn.tables.worker import serve; serve()"
 _MEMORY, _MEMORY_PER_BYTE = 350_000_000, 10  # bytes, and so many for each byte of the file, of which large honest files need most
 _SECONDS, _BYTES_PER_SECOND = 6, 500_000  # of computing, and one more for so much of the file; honest files need a tenth
 _LIBRARIES = 512 * 1024**2  # address space that the libraries themselves take
@@ -191,8 +191,8 @@ def _limit(memory: int, seconds: int) -> None:
 
 
 def _write_table(path: Path, format_name: str, known: Sequence[str], output: IO[bytes]) -> None:
-    from bertcnn.data.excel import ExcelSource
-    from bertcnn.data.parquet import ParquetSource
+    from bertcnn.tables.excel import ExcelSource
+    from bertcnn.tables.parquet import ParquetSource
 
     source: BinarySource = ExcelSource(path, known) if format_name == "xlsx" else ParquetSource(path)
     _write(output, _HEADER, source.header, source.remark, source.total)

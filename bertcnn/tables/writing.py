@@ -16,11 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from bertcnn.data.cells import unique_names, well_formed
-from bertcnn.data.formats import DELIMITED, OUTPUT_EXTENSIONS, output_kind
-from bertcnn.data.formulas import escape_formula, unescape_formula
-from bertcnn.data.sinks import Sink, open_sink
-from bertcnn.disk.files import (
+from bertcnn.errors import OutputError
+from bertcnn.storage.files import (
     DISK_FULL,
     NAME_CHARACTERS,
     check_outside_models,
@@ -30,7 +27,10 @@ from bertcnn.disk.files import (
     sync_folder,
     try_lock,
 )
-from bertcnn.errors import OutputError
+from bertcnn.tables.cells import unique_names, well_formed
+from bertcnn.tables.formats import DELIMITED, OUTPUT_EXTENSIONS, output_kind
+from bertcnn.tables.formulas import escape_formula, unescape_formula
+from bertcnn.tables.sinks import Sink, open_sink
 
 __all__ = ["TableWriter", "check_output", "clean_leftovers", "escape_formula", "explained", "unescape_formula"]
 

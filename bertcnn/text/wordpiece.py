@@ -13,12 +13,12 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from bertcnn.disk.files import read_text
 from bertcnn.errors import EncoderError
 from bertcnn.settings import TokenizerSettings
+from bertcnn.storage.files import read_text
 from bertcnn.text.cleaning import clean_text, cleaned_positions
 from bertcnn.text.joining import join_words
-from bertcnn.text.pieces import take_apart
+from bertcnn.text.word_cache import take_apart
 
 PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK)  # ids 0 to 4 of every vocabulary learned here

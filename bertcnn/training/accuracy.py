@@ -12,9 +12,9 @@ from bertcnn.data.labels import checked_labels
 from bertcnn.data.same_labels import KnownLabels
 from bertcnn.errors import LabelError
 from bertcnn.evaluation.metrics import describe_unknown
-from bertcnn.predictor import Predictor, check_texts
+from bertcnn.inference.predictor import Predictor, check_texts
 from bertcnn.progress import Progress
-from bertcnn.rows import has_no_label
+from bertcnn.training.examples import has_no_label
 
 
 def accuracy(

@@ -16,10 +16,10 @@ import keras
 import numpy as np
 import safetensors.numpy
 
-from bertcnn.disk.files import output_error, write_new
-from bertcnn.disk.folders import clean_leftovers, put_in_place, work_folder
 from bertcnn.errors import BundleError, SettingsError, TrainingError, one_line
-from bertcnn.saved.sealed import MANIFEST, Member, SealedFormat, canonical_json, object_of, parse_json, read_sealed, refuse, seal
+from bertcnn.storage.files import output_error, write_new
+from bertcnn.storage.folders import clean_leftovers, put_in_place, work_folder
+from bertcnn.storage.manifest import MANIFEST, Member, SealedFormat, canonical_json, object_of, parse_json, read_sealed, refuse, seal
 
 _ABOUT, _STATE = "checkpoint.json", "state.safetensors"
 FORMAT: Final = SealedFormat("bertcnn-checkpoint", 1, (Member(_ABOUT, 1 << 28), Member(_STATE, 1 << 36)))

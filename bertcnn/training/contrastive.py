@@ -20,8 +20,8 @@ from bertcnn.progress import Progress
 from bertcnn.settings import TrainingSettings
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.optimizer import LayerwiseAdamW, WarmupLinearDecay, layer_share
-from bertcnn.training.pieces import on_used_pieces, put_back, renumbered
 from bertcnn.training.step import make_parts_step
+from bertcnn.training.vocabulary_pruning import on_used_pieces, put_back, renumbered
 
 _TEMPERATURE = 0.1  # of the cosines (Khosla et al. 2020, section 4.4)
 _TEXTS = 256  # of a step; two labels are in it even if they have more

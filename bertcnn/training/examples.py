@@ -12,9 +12,9 @@ from bertcnn.data.label_sets import LabelSet, indicators, is_set, numbered, rare
 from bertcnn.data.labels import check_labels, check_one_type, checked_labels
 from bertcnn.data.same_labels import KnownLabels, describe_spellings, one_spelling
 from bertcnn.data.splits import duplicate_key, split_validation, stratified_part
-from bertcnn.engines import Engine
 from bertcnn.errors import LabelError, SettingsError, one_line
-from bertcnn.predictor import check_texts
+from bertcnn.inference.engines import Engine
+from bertcnn.inference.predictor import check_texts
 from bertcnn.progress import Progress
 from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import WordPieceTokenizer

@@ -14,10 +14,10 @@ import numpy as np
 
 from bertcnn.data.batches import BatchPlan, pad
 from bertcnn.data.packing import PackedPlan, places
-from bertcnn.disk.files import reserve
 from bertcnn.models.bert import Bert
 from bertcnn.models.forward import Forward, Inputs, padded_up_to
 from bertcnn.progress import Progress
+from bertcnn.storage.files import reserve
 
 _BYTES = 2  # of a number
 Store = Callable[[np.ndarray, np.ndarray], None]  # is given rows int [b] and their token embeddings float32 [b, T, D]

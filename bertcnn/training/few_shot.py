@@ -15,13 +15,13 @@ from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import CnnHead
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import ClassWeight, TrainingSettings
-from bertcnn.training.contrast import tune_by_contrast
+from bertcnn.training.contrastive import tune_by_contrast
 from bertcnn.training.features import Embed, TokenizedRows
 from bertcnn.training.fit import FitResult, class_weights
 from bertcnn.training.head import train_head
-from bertcnn.training.probe import regression
+from bertcnn.training.label_spreading import Calls, call
+from bertcnn.training.linear_probe import regression
 from bertcnn.training.savepoints import Savepoints
-from bertcnn.training.spreading import Calls, call
 from bertcnn.wording import count
 
 _FOLDS, _ENOUGH = 5, 1000  # folds, as many of which are asked about as have so many rows together

@@ -6,25 +6,25 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from bertcnn.engines import Engine, EngineOutput
-from bertcnn.engines.keras_engine import KerasEngine
-from bertcnn.engines.quantize import Trial, build_engine
+from bertcnn.bundle.bundle import Bundle, BundleConfig, hierarchy_of
 from bertcnn.evaluation.decisions import automation, decide, in_words, scope_in_words
-from bertcnn.evaluation.judging import Judgement, Truth
-from bertcnn.evaluation.model_card import model_card
 from bertcnn.evaluation.out_of_scope import learn_scope, moved_scope
-from bertcnn.evaluation.report import Epoch
+from bertcnn.evaluation.scored_predictions import Judgement, Truth
+from bertcnn.inference.engines import Engine, EngineOutput
+from bertcnn.inference.keras_engine import KerasEngine
+from bertcnn.inference.predictor import Predictor
+from bertcnn.inference.quantize import Trial, build_engine
 from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import extract
-from bertcnn.predictor import Predictor
 from bertcnn.progress import Progress
-from bertcnn.refit import Examined, trial_of
-from bertcnn.reporting import Measured, Origin, Rows, about, training_report
-from bertcnn.rows import KnownRows, TokenizedTexts
-from bertcnn.saved.bundle import Bundle, BundleConfig, hierarchy_of
+from bertcnn.reports.model_card import model_card
+from bertcnn.reports.report import Epoch
+from bertcnn.reports.reporting import Measured, Origin, Rows, about, training_report
 from bertcnn.settings import PrecisionTargets
 from bertcnn.text.wordpiece import WordPieceTokenizer
+from bertcnn.training.examples import KnownRows, TokenizedTexts
 from bertcnn.training.fit import FitResult
+from bertcnn.training.refit import Examined, trial_of
 
 
 @dataclass(frozen=True, eq=False)

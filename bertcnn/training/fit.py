@@ -15,11 +15,11 @@ from typing import Any
 import keras
 import numpy as np
 
-from bertcnn.data.ahead import ahead
 from bertcnn.data.batches import choose_lengths, plan_training
 from bertcnn.data.packing import Packing
+from bertcnn.data.prefetch import ahead
 from bertcnn.errors import TrainingError
-from bertcnn.macro_f1 import macro_f1_score
+from bertcnn.evaluation.macro_f1 import macro_f1_score
 from bertcnn.models.forward import Collate, Forward, Inputs, Plans
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress

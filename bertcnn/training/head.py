@@ -17,7 +17,7 @@ from bertcnn.progress import Progress
 from bertcnn.settings import TrainingSettings
 from bertcnn.training.features import Embed, Features, TokenizedRows
 from bertcnn.training.fit import Examples, Fit, FitResult, class_weights, positive_weights
-from bertcnn.training.probe import start_from_probe
+from bertcnn.training.linear_probe import start_from_probe
 from bertcnn.training.savepoints import Savepoints
 
 

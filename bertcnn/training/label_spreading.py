@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 from sklearn.semi_supervised import LabelSpreading
 
-from bertcnn.training.probe import regression
+from bertcnn.training.linear_probe import regression
 
 _NEIGHBOURS = 8
 _ALPHA = 0.9  # how much a row takes from its neighbours; the rest it keeps of its own label

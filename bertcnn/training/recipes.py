@@ -20,8 +20,8 @@ from bertcnn.training.features import Embed, TokenizedRows, keras_embed
 from bertcnn.training.few_shot import train_few_shot
 from bertcnn.training.fit import Examples, Fit, FitResult
 from bertcnn.training.head import packed_head, train_head
-from bertcnn.training.pieces import on_used_pieces, put_back, renumbered
 from bertcnn.training.savepoints import Savepoints
+from bertcnn.training.vocabulary_pruning import on_used_pieces, put_back, renumbered
 
 
 def recipe_settings(recipe: Recipe, changes: dict[str, object], *, multi_label: bool = False) -> TrainingSettings:
@@ -69,7 +69,7 @@ def train(  # noqa: PLR0913 - what a training is made of
         label_names: token ids of each label's name, for `few-shot`.
         unlabelled: token ids of rows without a label, likewise.
         refit: whether to learn from `valid_rows` too in the end, when they have told all they can; only where `full` does not train the
-            encoder, as `bertcnn.refit` does it there.
+            encoder, as `bertcnn.training.refit` does it there.
         like: a result on fewer rows, to be repeated, for `full`; by default `valid_rows` choose.
 
     Returns:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from bertcnn.engines.quantize import CALIBRATION_ROWS, Trial, build_engine, spread
+from bertcnn.bundle.engine import EngineRecord
 from bertcnn.errors import TrainingError
+from bertcnn.inference.quantize import CALIBRATION_ROWS, Trial, build_engine, spread
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
-from bertcnn.saved.engine import EngineRecord
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.fit import EpochFigures, FitResult
 from bertcnn.training.savepoints import Savepoints

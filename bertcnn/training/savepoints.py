@@ -11,9 +11,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from bertcnn.disk.files import companion
 from bertcnn.errors import BundleError, SettingsError
 from bertcnn.progress import Progress
+from bertcnn.storage.files import companion
 from bertcnn.training.checkpoint import (
     Checkpoint,
     check_same_settings,

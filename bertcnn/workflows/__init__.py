@@ -1,1 +1,1 @@
-"""The search for better settings."""
+"""Whole jobs on files: train, evaluate, compare encoders, tune."""

@@ -18,9 +18,9 @@ from bertcnn.data.splits import split_validation
 from bertcnn.encoders.download import fetch_encoder
 from bertcnn.errors import LabelError, SettingsError, one_line
 from bertcnn.evaluation.metrics import describe_unknown
-from bertcnn.labelled import labelled_rows
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import Recipe
+from bertcnn.workflows.labelled import labelled_rows
 
 _TESTED = 0.3  # share of the rows that no classifier learns from
 _MOST_TESTED = 3000

@@ -14,9 +14,9 @@ from bertcnn.data.labels import check_labels
 from bertcnn.data.same_labels import KnownLabels
 from bertcnn.data.splits import assign_folds, duplicate_key, split_validation
 from bertcnn.errors import LabelError, one_line
-from bertcnn.labelled import labelled_rows
 from bertcnn.progress import Progress
 from bertcnn.wording import count
+from bertcnn.workflows.labelled import labelled_rows
 
 _ENOUGH = 1000  # validation rows: the standard error of their accuracy is at most 1.6 points, 0.9 where it is 90%
 _FOLDS = 5

@@ -9,24 +9,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bertcnn.data.column_names import find_name
-from bertcnn.data.columns import ColumnChoice, as_in_training, guess_columns, join_texts
+from bertcnn.bundle.bundle import check_bundle_target
+from bertcnn.data.hierarchy import check_levels
 from bertcnn.data.label_cells import known_sets, read_label_column
 from bertcnn.data.label_names import look_alikes
 from bertcnn.data.label_sets import AUTO, LabelSet
 from bertcnn.data.labels import check_labels
 from bertcnn.data.rare_labels import merge_rare
 from bertcnn.data.same_labels import KnownLabels
-from bertcnn.data.slices import slice_columns
-from bertcnn.data.tables import Table, column_position, list_columns, read_table, rejects_of
-from bertcnn.disk.folders import held_folder, real_folder
-from bertcnn.engines import EngineName
 from bertcnn.errors import ColumnError, LabelError, SettingsError
 from bertcnn.evaluation.metrics import Evaluation, describe_unknown, evaluate, evaluate_sets, find_unknown
-from bertcnn.hierarchy import check_levels
-from bertcnn.predictor import Predictor, loaded
+from bertcnn.inference.engines import EngineName
+from bertcnn.inference.predictor import Predictor, loaded
 from bertcnn.progress import Progress, Silent
-from bertcnn.saved.bundle import check_bundle_target
+from bertcnn.storage.folders import held_folder, real_folder
+from bertcnn.tables.column_names import find_name
+from bertcnn.tables.columns import ColumnChoice, as_in_training, guess_columns, join_texts
+from bertcnn.tables.slices import slice_columns
+from bertcnn.tables.tables import Table, column_position, list_columns, read_table, rejects_of
 from bertcnn.text.cleaning import is_blank
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
         train_csv("tickets.csv", "models/triage", BertCNNClassifier(recipe="frozen"), label="team")
     """
     from bertcnn.classifier import BertCNNClassifier, Columns  # Keras, which evaluating does not need
-    from bertcnn.reporting import Origin, sha256_of
+    from bertcnn.reports.reporting import Origin, sha256_of
     from bertcnn.training.savepoints import savepoint_folder
 
     started = time.perf_counter()
@@ -180,7 +180,7 @@ def evaluate_csv(
     progress = progress or Silent()
     page = None
     if report is not None:
-        from bertcnn.reporting import report_path  # Jinja, which is not needed without
+        from bertcnn.reports.reporting import report_path  # Jinja, which is not needed without
 
         folder = None if isinstance(model, Predictor) else Path(model)
         page = report_path(report, model=folder, data=Path(data), overwrite=overwrite)
@@ -215,7 +215,7 @@ def evaluate_csv(
         if config.label_separator is None:
             return evaluate(predictor.labels, single, predicted)
         return evaluate_sets(predictor.labels, actual, predicted)
-    from bertcnn.reporting import Origin, evaluation_report, sha256_of, write_report
+    from bertcnn.reports.reporting import Origin, evaluation_report, sha256_of, write_report
 
     slices = {name: [values[row] for row in places] for name, values in slice_columns(table, choice).items()}
     labels = single if config.label_separator is None else actual

@@ -16,25 +16,25 @@ import numpy as np
 
 from bertcnn.classifier import embed_on_cpu
 from bertcnn.data.label_sets import AUTO, numbered
-from bertcnn.disk.files import check_file_target
 from bertcnn.errors import SettingsError, TrainingError
-from bertcnn.evaluation.best_of_many import chance_of_best
+from bertcnn.evaluation.macro_f1 import macro_f1_score
+from bertcnn.evaluation.reality_check import chance_of_best
 from bertcnn.layers.device import on_gpu
-from bertcnn.macro_f1 import macro_f1_score
 from bertcnn.models.weights import extract
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import FULL, Recipe
-from bertcnn.training.choice import choose_recipe
+from bertcnn.storage.files import check_file_target
 from bertcnn.training.features import TokenizedRows
-from bertcnn.training.repeated import Attempt, Attempts, FullAttempts, HeadAttempts
+from bertcnn.training.recipe_choice import choose_recipe
 from bertcnn.training.savepoints import digest
-from bertcnn.training.space import Parameters, Space
 from bertcnn.training.start import Start, load_start
-from bertcnn.tuning.divided import DividedRows, divided_rows
-from bertcnn.tuning.own_process import OwnProcess
-from bertcnn.tuning.study import Record, Study, need_optuna, study_path
-from bertcnn.tuning.tuned import TrialFigures, TunedSettings, write_tuned
 from bertcnn.wording import count
+from bertcnn.workflows.folds import DividedRows, divided_rows
+from bertcnn.workflows.repeated import Attempt, Attempts, FullAttempts, HeadAttempts
+from bertcnn.workflows.space import Parameters, Space
+from bertcnn.workflows.study import Record, Study, need_optuna, study_path
+from bertcnn.workflows.tuned import TrialFigures, TunedSettings, write_tuned
+from bertcnn.workflows.worker import OwnProcess
 
 if TYPE_CHECKING:
     import optuna

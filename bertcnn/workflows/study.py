@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from bertcnn.disk.files import companion, output_error, try_lock
 from bertcnn.errors import OutputError, SettingsError
+from bertcnn.storage.files import companion, output_error, try_lock
 
 if TYPE_CHECKING:
     import optuna

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal, Self
 import pydantic
 from pydantic import Field
 
-from bertcnn.disk.files import as_json, excess, expanded, open_regular, write_whole
 from bertcnn.errors import SettingsError, one_line
 from bertcnn.settings import FROZEN, FULL, HeadSettings, Settings, TrainingSettings
+from bertcnn.storage.files import as_json, excess, expanded, open_regular, write_whole
 
 FORMAT: Literal["bertcnn settings"] = "bertcnn settings"
 VERSION: Literal[1] = 1

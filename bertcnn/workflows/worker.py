@@ -22,9 +22,9 @@ from bertcnn.progress import Progress
 
 if TYPE_CHECKING:
     from bertcnn.training.fit import FitResult
-    from bertcnn.training.repeated import Attempt, Attempts
+    from bertcnn.workflows.repeated import Attempt, Attempts
 
-_PROGRAM = "from bertcnn.tuning.own_process import serve; serve()"
+_PROGRAM = "from bertcnn.workflows.worker import serve; serve()"
 _NEWS, _RESULT, _ERROR, _STOPPED = "news", "result", "error", "stopped"
 
 

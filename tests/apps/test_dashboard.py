@@ -21,12 +21,12 @@ import xlsxwriter
 from streamlit.runtime.scriptrunner import StopException
 from streamlit.testing.v1 import AppTest
 
-from bertcnn.data.tables import open_table, read_table
-from bertcnn.data.writing import TableWriter
+from bertcnn.bundle.bundle import Bundle, BundleConfig, Calibration, Decisions, HeldOut, read_bundle, write_bundle
 from bertcnn.models.classifier import build_classifier
 from bertcnn.models.weights import extract
-from bertcnn.saved.bundle import Bundle, BundleConfig, Calibration, Decisions, HeldOut, read_bundle, write_bundle
 from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
+from bertcnn.tables.tables import open_table, read_table
+from bertcnn.tables.writing import TableWriter
 
 ROOT = Path(__file__).parents[2]
 APP = ROOT / "apps" / "dashboard" / "app.py"

@@ -11,7 +11,7 @@ from benchmarks.competitors import COMPETITORS, Competitor
 from benchmarks.environment import CompetitorError
 from benchmarks.inputs import Rows, accuracy, check_complete, write_rows
 from benchmarks.measuring import peak_memory, read_rows, write_scored
-from bertcnn.saved.bundle import read_bundle
+from bertcnn.bundle.bundle import read_bundle
 from bertcnn.text.wordpiece import WordPieceTokenizer
 from tests.conftest import TINY_VOCABULARY
 from tests.tickets import as_csv, tickets

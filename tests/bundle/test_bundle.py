@@ -15,9 +15,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from bertcnn.disk.folders import work_folder
-from bertcnn.errors import BundleError, LabelError, OutputError
-from bertcnn.saved.bundle import (
+from bertcnn.bundle.bundle import (
     MEMBERS,
     SCHEMA_VERSION,
     Bundle,
@@ -28,8 +26,10 @@ from bertcnn.saved.bundle import (
     read_config,
     write_bundle,
 )
-from bertcnn.saved.scope import Readings, Scope
-from bertcnn.saved.sealed import MANIFEST, canonical_json
+from bertcnn.bundle.scope import Readings, Scope
+from bertcnn.errors import BundleError, LabelError, OutputError
+from bertcnn.storage.folders import work_folder
+from bertcnn.storage.manifest import MANIFEST, canonical_json
 
 FAILPOINTS = Path(__file__).parent.parent / "failpoints.py"
 NAMES = sorted([MANIFEST, *(member.name for member in MEMBERS)])
@@ -817,7 +817,7 @@ def test_reading_while_others_save_gives_one_of_their_models(bundle, folder):
 
 def test_reading_needs_no_keras(folder):
     script = (
-        "import sys; from bertcnn.saved.bundle import read_bundle; read_bundle(sys.argv[1]); "
+        "import sys; from bertcnn.bundle.bundle import read_bundle; read_bundle(sys.argv[1]); "
         "print(*{name.split('.')[0] for name in sys.modules})"
     )
     finished = subprocess.run([sys.executable, "-c", script, folder], capture_output=True, text=True, check=True)

@@ -12,17 +12,17 @@ import pytest
 import safetensors.numpy
 
 from bertcnn import load
+from bertcnn.bundle.bundle import read_bundle
+from bertcnn.bundle.engine import read_engine
+from bertcnn.bundle.tensors import parse_tensors
+from bertcnn.data.hierarchy import MOST_LEVELS, Hierarchy
 from bertcnn.encoders.checkpoint import read_checkpoint, read_tensors
-from bertcnn.engines.export import export_model
-from bertcnn.engines.graph_check import check_graph
-from bertcnn.engines.openvino_graph import blank_graph
 from bertcnn.errors import BundleError, EncoderError, SettingsError
-from bertcnn.hierarchy import MOST_LEVELS, Hierarchy
-from bertcnn.saved.bundle import read_bundle
-from bertcnn.saved.engine import read_engine
-from bertcnn.saved.sealed import parse_json
-from bertcnn.saved.tensors import parse_tensors
+from bertcnn.export.export import export_model
+from bertcnn.inference.graph_check import check_graph
+from bertcnn.inference.openvino_graph import blank_graph
 from bertcnn.settings import EncoderSettings, HeadSettings
+from bertcnn.storage.manifest import parse_json
 from tests.forging import Outcome, ask, change_json, reseal
 from tests.tiny import saved
 

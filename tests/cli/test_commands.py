@@ -318,7 +318,7 @@ def test_help_and_import_load_no_heavy_library_and_change_nothing():
     code = (
         "import os, sys, logging\n"
         "before, level = dict(os.environ), logging.getLogger('tensorflow').level\n"
-        "import bertcnn, bertcnn.cli.main, bertcnn.saved.bundle, bertcnn.scoring.score, bertcnn.data.tables\n"
+        "import bertcnn, bertcnn.cli.main, bertcnn.bundle.bundle, bertcnn.scoring.score, bertcnn.tables.tables\n"
         "assert before == dict(os.environ) and level == logging.getLogger('tensorflow').level\n"
         "print([name for name in ('keras', 'tensorflow', 'jax', 'pandas', 'sklearn', 'streamlit') if name in sys.modules])\n"
     )

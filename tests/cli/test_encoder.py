@@ -1,6 +1,6 @@
 """`bertcnn encoder export` and `compare`, and `bertcnn fill-mask`."""
 
-from tests.test_fill_mask import write
+from tests.pretraining.test_fill_mask import write
 from tests.tickets import as_csv, tickets
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from bertcnn.cli.start import _classifies, main
-from bertcnn.engines import compiled
+from bertcnn.inference import compiled
 
 
 def command(*arguments, **options):

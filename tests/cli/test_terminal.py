@@ -11,9 +11,9 @@ import tty
 
 import pytest
 
+from bertcnn.cli.console import tell
 from bertcnn.cli.main import main
 from bertcnn.cli.screen import Screen
-from bertcnn.cli.telling import tell
 from bertcnn.wording import visible
 from tests.test_classifier import quick
 from tests.tickets import tickets

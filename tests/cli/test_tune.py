@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from bertcnn.saved.bundle import read_config
+from bertcnn.bundle.bundle import read_config
 from tests.tickets import as_csv, tickets
 
 
@@ -99,7 +99,7 @@ def test_without_optuna_one_line_names_the_command(folder):
 
 
 def test_the_other_commands_start_without_it():
-    modules = "bertcnn.cli.main, bertcnn.predictor, bertcnn.scoring.score, bertcnn.tuning.tuned"
+    modules = "bertcnn.cli.main, bertcnn.inference.predictor, bertcnn.scoring.score, bertcnn.workflows.tuned"
     program = f"import sys, {modules}; print({{'optuna', 'sqlalchemy'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from bertcnn.data.cutting_stock import best_patterns
 from bertcnn.data.packing import pack, pack_tightly
-from bertcnn.data.patterns import best_patterns
 
 ITEMS = st.lists(st.integers(1, 14), min_size=1, max_size=60).map(np.array)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bertcnn.data.mixing import mixed
+from bertcnn.data.hashing import mixed
 
 
 def test_it_is_the_finaliser_of_splitmix64():

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcnn import load, score_csv
-from bertcnn.engines.openvino_engine import OpenVINOEngine
+from bertcnn.bundle.bundle import Decisions, read_bundle
+from bertcnn.bundle.scope import Scope, unit
+from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.errors import BundleError
 from bertcnn.evaluation.decisions import automation, decide, held_out_answers
-from bertcnn.hierarchy import Hierarchy
-from bertcnn.predictor import Predictor
-from bertcnn.saved.bundle import Decisions, read_bundle
-from bertcnn.saved.scope import Scope, unit
+from bertcnn.inference.openvino_engine import OpenVINOEngine
+from bertcnn.inference.predictor import Predictor
 from bertcnn.settings import PrecisionTargets
 from tests.test_classifier import quick
 from tests.tickets import tickets
@@ -176,7 +176,7 @@ def test_a_saved_model_knows_its_levels(folder):
 
 
 def test_thresholds_of_levels_that_the_labels_do_not_have_are_refused(folder, tmp_path):
-    from bertcnn.saved.bundle import write_bundle
+    from bertcnn.bundle.bundle import write_bundle
 
     bundle = read_bundle(folder)
     with pytest.raises(BundleError, match="2 parent_thresholds; expected one for each of the 1 levels"):
@@ -184,7 +184,7 @@ def test_thresholds_of_levels_that_the_labels_do_not_have_are_refused(folder, tm
 
 
 def test_an_older_models_levels_are_counted_as_when_it_was_saved(folder, tmp_path):
-    from bertcnn.saved.bundle import write_bundle
+    from bertcnn.bundle.bundle import write_bundle
 
     bundle, decisions = read_bundle(folder), Decisions(parent_thresholds=(0.5,))
     labels = ("x > a", "x > a > b", "y")  # one level where a label is no parent, else two

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bertcnn.data.tables import open_table, read_table
 from bertcnn.doctor.check import check_csv
 from bertcnn.errors import ColumnError, LabelError, OutputError, TableError
+from bertcnn.tables.tables import open_table, read_table
 
 WORDS = {
     "billing": ("invoice", "refund", "charged", "price", "bill", "money"),

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
+from bertcnn.bundle.bundle import HeldOut
+from bertcnn.bundle.scope import Scope
 from bertcnn.errors import SettingsError
 from bertcnn.evaluation.decisions import (
     ERROR_PROBABILITY,
@@ -19,8 +21,6 @@ from bertcnn.evaluation.decisions import (
     in_words,
     scope_in_words,
 )
-from bertcnn.saved.bundle import HeldOut
-from bertcnn.saved.scope import Scope
 from bertcnn.settings import PrecisionTargets
 
 LABELS = ("billing", "hardware")

@@ -5,11 +5,11 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
+from bertcnn.bundle.bundle import Calibration
 from bertcnn.evaluation.decisions import decide, held_out_sets
-from bertcnn.evaluation.judging import Judgement, Truth
 from bertcnn.evaluation.multi_label import choose_thresholds, confidences, fit_temperature
-from bertcnn.probabilities import chosen, sigmoid
-from bertcnn.saved.bundle import Calibration
+from bertcnn.evaluation.probabilities import chosen, sigmoid
+from bertcnn.evaluation.scored_predictions import Judgement, Truth
 from bertcnn.settings import PrecisionTargets
 
 

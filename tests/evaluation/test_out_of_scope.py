@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bertcnn.bundle.scope import Readings, Scope, unit
 from bertcnn.errors import BundleError
 from bertcnn.evaluation.out_of_scope import _words, learn_scope, moved_scope, rows_to_know
-from bertcnn.saved.scope import Readings, Scope, unit
 
 LABELS, WIDTH = 4, 12
 COMMON, FIRST = 7, 20  # the word of all texts, and the first of the others
@@ -164,7 +164,7 @@ def test_rows_that_are_all_the_same_do_no_harm():
 def test_many_rows_and_none_are_looked_at_alike(monkeypatch):
     scope, rows = learned(), foreign(np.random.default_rng(3), 50)
     whole = scope.outlier_score(rows)
-    monkeypatch.setattr("bertcnn.saved.scope._PRODUCTS", 100)
+    monkeypatch.setattr("bertcnn.bundle.scope._PRODUCTS", 100)
     np.testing.assert_allclose(scope.outlier_score(rows), whole, rtol=1e-5)
     assert scope.outside(foreign(np.random.default_rng(3), 0)).shape == (0,)
 

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 from scipy import special
 
-from bertcnn.probabilities import calibrated_probabilities, chosen, exact_match_probability, names_of, sigmoid, softmax
-from bertcnn.saved.bundle import Calibration
+from bertcnn.bundle.bundle import Calibration
+from bertcnn.evaluation.probabilities import calibrated_probabilities, chosen, exact_match_probability, names_of, sigmoid, softmax
 
 LOGITS = np.array([[0.3, -2.0, 4.0], [800.0, -800.0, 0.0], [0.0, 0.0, 0.0]], np.float32)
 

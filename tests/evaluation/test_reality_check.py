@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from bertcnn.evaluation.best_of_many import _macro_f1, chance_of_best
+from bertcnn.evaluation.reality_check import _macro_f1, chance_of_best
 
 
 def answers(labels, share, generator):

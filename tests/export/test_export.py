@@ -13,19 +13,19 @@ import openvino as ov
 import pytest
 
 import bertcnn
+from bertcnn.bundle.bundle import read_bundle, write_bundle
+from bertcnn.bundle.engine import EngineRecord, SavedEngine, read_engine
 from bertcnn.cli.main import main
 from bertcnn.data.batches import BatchPlan, pad
-from bertcnn.engines.export import check_export, export_model
-from bertcnn.engines.keras_engine import KerasEngine
-from bertcnn.engines.openvino_graph import classifier_graph, serialized
-from bertcnn.engines.parity import BOUND, CLEAR, compare
-from bertcnn.engines.parity_texts import PARITY_TEXTS
 from bertcnn.errors import BundleError, ExportError, OutputError, SettingsError
-from bertcnn.saved.bundle import read_bundle, write_bundle
-from bertcnn.saved.engine import EngineRecord, SavedEngine, read_engine
+from bertcnn.export.export import check_export, export_model
+from bertcnn.export.parity import BOUND, CLEAR, compare
+from bertcnn.export.parity_texts import PARITY_TEXTS
+from bertcnn.inference.keras_engine import KerasEngine
+from bertcnn.inference.openvino_graph import classifier_graph, serialized
 from bertcnn.text.cleaning import clean_text
+from tests.inference.test_predictor import NAUGHTY
 from tests.test_classifier import Notes
-from tests.test_predictor import NAUGHTY
 from tests.tickets import tickets
 from tests.tiny import saved
 
@@ -146,10 +146,10 @@ def test_onnx_runtime_gives_the_models_logits_and_evidence(exported, encoder_fol
 def test_the_other_activations_are_written_to_onnx_too(activation, tmp_path):
     import onnxruntime
 
-    from bertcnn.engines.onnx_graph import classifier_onnx
+    from bertcnn.export.onnx_graph import classifier_onnx
     from bertcnn.models.weights import extract
     from bertcnn.settings import EncoderSettings, HeadSettings
-    from tests.engines.test_openvino_graph import SHAPE, noisy, rows
+    from tests.inference.test_openvino_graph import SHAPE, noisy, rows
 
     encoder, head = EncoderSettings(**SHAPE, activation=activation), HeadSettings(filters=8, window_sizes=(1, 3))
     model, asked = noisy(encoder, head), rows()
@@ -193,7 +193,7 @@ def test_weights_of_8_bits_are_exported_in_float32_for_cpus_that_would_saturate(
     write_bundle(replace(bundle, engine=wide), tmp_path / "model")
     assert export_model(tmp_path / "model", "openvino", tmp_path / "out", progress=notes).record.precision == "float32"
     assert any("weights of 8 bits, which would saturate on a CPU without VNNI: it is exported in float32" in note for note in notes.notes)
-    monkeypatch.setattr("bertcnn.engines.compiled.has_vnni", lambda: False)
+    monkeypatch.setattr("bertcnn.inference.compiled.has_vnni", lambda: False)
     assert bertcnn.load(tmp_path / "model").engine.name == "openvino-float32"
 
 

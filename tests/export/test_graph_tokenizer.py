@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bertcnn.engines.graph_tokenizer import GraphTokenizer
-from bertcnn.engines.parity_texts import PARITY_TEXTS
+from bertcnn.export.graph_tokenizer import GraphTokenizer
+from bertcnn.export.parity_texts import PARITY_TEXTS
 from bertcnn.settings import TokenizerSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
-from tests.test_predictor import NAUGHTY
+from tests.inference.test_predictor import NAUGHTY
 
 # private and unassigned characters are alike; some of each are enough
 CHARACTERS = [

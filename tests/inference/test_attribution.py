@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from bertcnn import BertCNNClassifier
-from bertcnn.attribution import _gradient_of
 from bertcnn.errors import SettingsError
+from bertcnn.inference.attribution import _gradient_of
 from tests.tiny import saved, trained
 
 TEXTS = ["My router's led is red", "refund \ud83d\ude00 the bill", ""]

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import bertcnn
-from bertcnn.engines import compiled
-from bertcnn.engines.compiled import compiled_model, has_fast_int8, is_fast_at_int8, kept_as, read_ahead
-from bertcnn.engines.openvino_engine import OpenVINOEngine, suited
+from bertcnn.bundle.bundle import read_bundle
+from bertcnn.bundle.engine import read_engine
 from bertcnn.errors import BundleError
-from bertcnn.saved.bundle import read_bundle
-from bertcnn.saved.engine import read_engine
-from tests.engines.test_openvino_graph import rows
+from bertcnn.inference import compiled
+from bertcnn.inference.compiled import compiled_model, has_fast_int8, is_fast_at_int8, kept_as, read_ahead
+from bertcnn.inference.openvino_engine import OpenVINOEngine, suited
+from tests.inference.test_openvino_graph import rows
 from tests.test_classifier import quick
 from tests.tickets import tickets
 from tests.tiny import saved
@@ -39,7 +39,7 @@ def refuse():
 
 def loads_of_the_cache(monkeypatch):
     """The threads on which engines are read from the cache."""
-    import bertcnn.engines.compiled as module
+    import bertcnn.inference.compiled as module
 
     found, read = [], module.read_kept
     monkeypatch.setattr(module, "read_kept", lambda path: (found.append(threading.current_thread().name), read(path))[1])
@@ -90,7 +90,7 @@ def test_a_folder_that_is_no_engine_is_left_alone(tmp_path, manifest):
 
 def test_a_pipe_in_a_files_place_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "manifest.json")
-    code = f"import pathlib; from bertcnn.engines.compiled import read_ahead; read_ahead(pathlib.Path({str(tmp_path)!r}), streams=1)"
+    code = f"import pathlib; from bertcnn.inference.compiled import read_ahead; read_ahead(pathlib.Path({str(tmp_path)!r}), streams=1)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
@@ -141,7 +141,7 @@ def test_a_cpu_that_is_slow_at_int8_computes_the_models_own_weights_and_keeps_th
     expected = bertcnn.load(folder, engine="keras").predict_proba(texts)
     np.testing.assert_allclose(first.predict_proba(texts), expected, atol=1e-5)
     found = loads_of_the_cache(monkeypatch)
-    monkeypatch.setattr("bertcnn.engines.openvino_engine.with_weights", refuse)  # what is kept needs no weights
+    monkeypatch.setattr("bertcnn.inference.openvino_engine.with_weights", refuse)  # what is kept needs no weights
     read_ahead(folder / "engine", streams=1)
     again = bertcnn.load(folder, streams=1)
     assert found == ["bertcnn-read-ahead"]

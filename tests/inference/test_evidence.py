@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 import bertcnn
 from bertcnn.errors import BundleError, SettingsError
-from bertcnn.explain import Explainer, because
-from bertcnn.last_layer import LastLayer, read_last_layer
+from bertcnn.inference.evidence import Explainer, because
+from bertcnn.inference.output_layer import LastLayer, read_last_layer
 from bertcnn.text.cleaning import clean_text, cleaned_positions
-from tests.test_predictor import NAUGHTY
+from tests.inference.test_predictor import NAUGHTY
 from tests.tickets import tickets
 from tests.tiny import saved, trained
 
@@ -43,9 +43,9 @@ def test_the_means_share_is_that_of_the_real_mean_embedding(encoder_folder):
     import keras
 
     from bertcnn.data.batches import pad, plan_scoring
-    from bertcnn.engines.keras_engine import classifier_of
+    from bertcnn.inference.keras_engine import classifier_of
 
-    bundle = bertcnn.saved.bundle.read_bundle(saved(encoder_folder))
+    bundle = bertcnn.bundle.bundle.read_bundle(saved(encoder_folder))
     model = classifier_of(bundle)
     encoder = keras.Model(model.input, model.encoder_output)
     reference = bertcnn.load(saved(encoder_folder), engine="keras")
@@ -149,7 +149,7 @@ def phrases_for(predictor, text, words):
     kernel = np.zeros((filters + 16, 3), np.float32)
     kernel[:filters, 0] = 1
     explainer = Explainer(LastLayer(kernel, np.zeros(3, np.float32)), head, tokenizer)
-    spans = explainer.spans([text], encoded, bertcnn.engines.Evidence(activations, windows, np.empty((1, 0))), np.array([0]))
+    spans = explainer.spans([text], encoded, bertcnn.inference.engines.Evidence(activations, windows, np.empty((1, 0))), np.array([0]))
     return because(text, spans[0].tolist())
 
 
@@ -203,7 +203,7 @@ def test_a_phrase_is_named_once_and_a_long_one_shortened():
 def test_the_last_layer_is_read_once_and_a_damaged_copy_is_made_again(encoder_folder, tmp_path, monkeypatch):
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
     folder = saved(encoder_folder)
-    whole, bundle = bertcnn.saved.bundle.read_bundle(folder), bertcnn.saved.bundle.read_bundle(folder, weights=False)
+    whole, bundle = bertcnn.bundle.bundle.read_bundle(folder), bertcnn.bundle.bundle.read_bundle(folder, weights=False)
     for _ in range(2):
         layer = read_last_layer(folder, bundle)
         np.testing.assert_array_equal(layer.kernel, whole.tensors["logits/kernel"])
@@ -218,6 +218,6 @@ def test_a_model_saved_over_the_one_that_was_loaded_is_not_mixed_with_it(encoder
     import dataclasses
 
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
-    bundle = bertcnn.saved.bundle.read_bundle(saved(encoder_folder), weights=False)
+    bundle = bertcnn.bundle.bundle.read_bundle(saved(encoder_folder), weights=False)
     with pytest.raises(BundleError, match=r"another model was saved in .* meanwhile"):
         read_last_layer(saved(encoder_folder), dataclasses.replace(bundle, bundle_id="f" * 64))

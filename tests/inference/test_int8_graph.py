@@ -5,7 +5,7 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
-from bertcnn.engines.int8_graph import round_from_zero, share_activation_range
+from bertcnn.inference.int8_graph import round_from_zero, share_activation_range
 
 
 def roundings(graph):

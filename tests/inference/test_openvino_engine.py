@@ -10,16 +10,16 @@ import openvino as ov
 import pytest
 
 from bertcnn import load
+from bertcnn.bundle.bundle import read_bundle
+from bertcnn.bundle.engine import SavedEngine, read_engine
 from bertcnn.encoders.convert import load_encoder
-from bertcnn.engines.openvino_engine import OpenVINOEngine, token_embeddings
-from bertcnn.engines.openvino_graph import encoder_graph, one_text_a_row, serialized
 from bertcnn.errors import BundleError
+from bertcnn.inference.openvino_engine import OpenVINOEngine, token_embeddings
+from bertcnn.inference.openvino_graph import encoder_graph, one_text_a_row, serialized
 from bertcnn.models.weights import extract
-from bertcnn.saved.bundle import read_bundle
-from bertcnn.saved.engine import SavedEngine, read_engine
-from bertcnn.saved.sealed import Member, SealedFormat, canonical_json, seal
+from bertcnn.storage.manifest import Member, SealedFormat, canonical_json, seal
 from bertcnn.training.features import keras_embed
-from tests.engines.test_openvino_graph import rows
+from tests.inference.test_openvino_graph import rows
 from tests.tiny import saved
 
 INT8_ROUNDING = 0.05  # in logits and features of the tiny model

@@ -7,10 +7,10 @@ from openvino import opset13 as ops
 
 from bertcnn.data.batches import BatchPlan, pad
 from bertcnn.data.packing import PackedPlan, packed_inputs, plan_packed
-from bertcnn.engines.keras_engine import KerasEngine
-from bertcnn.engines.openvino_engine import OpenVINOEngine
-from bertcnn.engines.openvino_graph import classifier_graph, one_text_a_row
 from bertcnn.errors import BundleError
+from bertcnn.inference.keras_engine import KerasEngine
+from bertcnn.inference.openvino_engine import OpenVINOEngine
+from bertcnn.inference.openvino_graph import classifier_graph, one_text_a_row
 from bertcnn.models.classifier import BertCnn, CnnHead, build_classifier
 from bertcnn.models.weights import extract
 from bertcnn.settings import EncoderSettings, HeadSettings

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 import bertcnn
+from bertcnn.bundle.bundle import Decisions, read_bundle, write_bundle
+from bertcnn.bundle.scope import Scope
 from bertcnn.errors import SettingsError
-from bertcnn.predictor import Predictor
-from bertcnn.probabilities import softmax
-from bertcnn.saved.bundle import Decisions, read_bundle, write_bundle
-from bertcnn.saved.scope import Scope
+from bertcnn.evaluation.probabilities import softmax
+from bertcnn.inference.predictor import Predictor
 from tests.tickets import tickets
 from tests.tiny import saved, trained
 
@@ -110,7 +110,7 @@ def test_an_unknown_engine_is_told(encoder_folder):
 
 def test_an_engine_that_was_changed_is_not_used_and_one_is_made_anew(encoder_folder, tmp_path, caplog, monkeypatch):
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path / "cache"))  # where no compiled copy of the right one is
-    monkeypatch.setattr("bertcnn.engines.compiled.has_fast_int8", lambda: True)
+    monkeypatch.setattr("bertcnn.inference.compiled.has_fast_int8", lambda: True)
     folder = tmp_path / "model"
     shutil.copytree(saved(encoder_folder), folder)
     weights = folder / "engine" / "model.bin"

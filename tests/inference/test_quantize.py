@@ -8,21 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertcnn.data.tables import read_table
 from bertcnn.encoders.convert import load_encoder
-from bertcnn.engines.compiled import has_bfloat16, has_vnni
-from bertcnn.engines.keras_engine import KerasEngine
-from bertcnn.engines.openvino_engine import OpenVINOEngine
-from bertcnn.engines.openvino_graph import classifier_graph, serialized
-from bertcnn.engines.quantize import Trial, _quantize, build_engine, spread
 from bertcnn.errors import OutputError
+from bertcnn.inference.compiled import has_bfloat16, has_vnni
+from bertcnn.inference.keras_engine import KerasEngine
+from bertcnn.inference.openvino_engine import OpenVINOEngine
+from bertcnn.inference.openvino_graph import classifier_graph, serialized
+from bertcnn.inference.quantize import Trial, _quantize, build_engine, spread
 from bertcnn.models.classifier import BertCnn, CnnHead
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import EncoderSettings, HeadSettings
+from bertcnn.tables.tables import read_table
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
-from tests.engines.test_int8_graph import roundings
-from tests.engines.test_openvino_graph import SHAPE, noisy, rows
+from tests.inference.test_int8_graph import roundings
+from tests.inference.test_openvino_graph import SHAPE, noisy, rows
 
 ENCODER, HEAD = EncoderSettings(**SHAPE), HeadSettings(filters=8)
 
@@ -98,7 +98,7 @@ def test_the_published_encoder_has_one_range_behind_gelu_and_is_nearer_to_float3
     into_products = [rounding for rounding in roundings(ours) if products_with_weights(rounding)]
     from_zero = [rounding.input_value(3).get_node().data.item() == 0 for rounding in into_products]
     assert (len(into_products), sum(from_zero)) == (25, 24)  # four a layer, and the filters', behind which there is no bias
-    monkeypatch.setattr("bertcnn.engines.quantize._SMOOTHING", 0.95)  # NNCF's own
+    monkeypatch.setattr("bertcnn.inference.quantize._SMOOTHING", 0.95)  # NNCF's own
     assert error(ours) < 0.9 * error(quantized())
 
 
@@ -136,12 +136,12 @@ def test_where_weights_of_7_bits_are_not_near_enough_8_bits_are_taken(model, int
     assert 64 < largest_weight(engine) <= 128
     decided = build_engine(extract(model.weights), ENCODER, HEAD, trial, decided=engine.record, progress=Silent()).saved
     assert (decided.record.weight_bits, largest_weight(decided)) == (8, largest_weight(engine))
-    monkeypatch.setattr("bertcnn.engines.quantize.has_vnni", lambda: False)
+    monkeypatch.setattr("bertcnn.inference.quantize.has_vnni", lambda: False)
     assert build(model, trial).record.precision != "int8"
 
 
 def test_where_int8_is_not_good_enough_bfloat16_is_taken_if_the_cpu_has_it(model, int8, monkeypatch):
-    monkeypatch.setattr("bertcnn.engines.quantize.has_vnni", lambda: False)
+    monkeypatch.setattr("bertcnn.inference.quantize.has_vnni", lambda: False)
     valid = rows(seed=2, count=800)
     logits = KerasEngine(model, 0).run(valid).logits
     halved = OpenVINOEngine.of_graph(classifier_graph(extract(model.weights), ENCODER, HEAD), 0, "bfloat16")
@@ -185,7 +185,7 @@ def test_rows_are_spread_evenly():
 
 
 def test_nothing_is_reported_to_anybody_and_nothing_printed(tmp_path):
-    code = "import numpy as np\nfrom tests.engines.test_quantize import *\nmodel = noisy(ENCODER, HEAD)\nbuild(model, trial_of(model))\n"
+    code = "import numpy as np\nfrom tests.inference.test_quantize import *\nmodel = noisy(ENCODER, HEAD)\nbuild(model, trial_of(model))\n"
     environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(Path.cwd()), "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout == ""

@@ -10,10 +10,10 @@ import signal
 import sys
 from pathlib import Path
 
-from bertcnn.disk import files
-from bertcnn.pretraining.beginning import NewEncoder
+from bertcnn.pretraining.initialization import NewEncoder
 from bertcnn.pretraining.pretrain import Keeping, PretrainingReport, pretrain
 from bertcnn.settings import EncoderSettings
+from bertcnn.storage import files
 
 SHAPE = EncoderSettings(vocabulary_size=1, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=32)
 DATA = {"sequence_length": 32, "batch_size": 4}

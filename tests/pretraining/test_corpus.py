@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertcnn.data import lines
 from bertcnn.errors import OutputError, TableError
 from bertcnn.pretraining import corpus as corpus_module
 from bertcnn.pretraining.corpus import open_corpus
 from bertcnn.settings import TokenizerSettings
+from bertcnn.tables import lines
 from bertcnn.text.wordpiece import WordPieceTokenizer
 
 from .conftest import write_documents

@@ -6,8 +6,8 @@ import pytest
 from bertcnn.encoders.checkpoint import Checkpoint, head_of
 from bertcnn.encoders.folder import Pieces, write_encoder
 from bertcnn.errors import EncoderError, SettingsError
-from bertcnn.fill_mask import fill_mask
 from bertcnn.models.shapes import pretraining_shapes
+from bertcnn.pretraining.fill_mask import fill_mask
 from bertcnn.settings import EncoderSettings
 
 VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "rome", "is", "the", "of", "italy", ".", "capital", "king", "##s")

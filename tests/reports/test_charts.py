@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertcnn.evaluation.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, Line, draw, nice_top, ticks
+from bertcnn.reports.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, Line, draw, nice_top, ticks
 
 
 def test_the_ends_of_the_axes_are_the_edges_of_the_plot():

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 
+from bertcnn.bundle.bundle import BundleConfig, HeldOut
+from bertcnn.bundle.scope import Scope
 from bertcnn.evaluation.calibration import compare_calibration
 from bertcnn.evaluation.decisions import decide
 from bertcnn.evaluation.metrics import evaluate, evaluate_sets
-from bertcnn.evaluation.model_card import model_card
-from bertcnn.saved.bundle import BundleConfig, HeldOut
-from bertcnn.saved.scope import Scope
+from bertcnn.reports.model_card import model_card
 from bertcnn.settings import EncoderSettings, HeadSettings, PrecisionTargets, TokenizerSettings
 
 NAMES = ("a|b", "bills\nand invoices")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bertcnn.evaluation.profile import profile_rows
+from bertcnn.reports.profile import profile_rows
 
 
 def test_repeats_conflicts_and_lengths_are_counted():

@@ -11,10 +11,9 @@ from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, precisio
 
 from bertcnn.evaluation.calibration import calibration_error, compare_calibration
 from bertcnn.evaluation.decisions import Automation
-from bertcnn.evaluation.marks import Mark
 from bertcnn.evaluation.metrics import evaluate
-from bertcnn.evaluation.profile import profile_rows
-from bertcnn.evaluation.report import (
+from bertcnn.reports.profile import profile_rows
+from bertcnn.reports.report import (
     LARGEST_MATRIX,
     Epoch,
     ExampleRow,
@@ -25,7 +24,8 @@ from bertcnn.evaluation.report import (
     render,
     risk_coverage,
 )
-from bertcnn.evaluation.slices import Answered, slice_by_length, slice_by_value
+from bertcnn.reports.slices import Answered, slice_by_length, slice_by_value
+from bertcnn.reports.spurious_tokens import Mark
 from tests.pages import read_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -9,12 +9,12 @@ import pytest
 
 import bertcnn
 from bertcnn import BertCNNClassifier, evaluate_csv, train_csv
+from bertcnn.bundle.bundle import read_bundle
+from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.errors import OutputError, SettingsError
 from bertcnn.evaluation.decisions import automation, decide
-from bertcnn.evaluation.judging import Judgement, Truth
-from bertcnn.hierarchy import Hierarchy
-from bertcnn.reporting import Origin, certain_enough, marked, report_path, sha256_of
-from bertcnn.saved.bundle import read_bundle
+from bertcnn.evaluation.scored_predictions import Judgement, Truth
+from bertcnn.reports.reporting import Origin, certain_enough, marked, report_path, sha256_of
 from bertcnn.settings import DECISIONS, PrecisionTargets
 from tests.pages import read_page
 from tests.test_classifier import QUICK, Notes, quick

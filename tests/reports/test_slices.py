@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bertcnn.evaluation.slices import Answered, slice_by_length, slice_by_value, wilson
+from bertcnn.reports.slices import Answered, slice_by_length, slice_by_value, wilson
 
 
 def answered(right):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bertcnn.evaluation.marks import find_marks
+from bertcnn.reports.spurious_tokens import find_marks
 
 
 def nothing(texts):

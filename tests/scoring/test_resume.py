@@ -19,11 +19,11 @@ import pytest
 import bertcnn
 from benchmarks.stub_engine import stub_predictor
 from bertcnn import score_csv
-from bertcnn.data.writing import TableWriter
 from bertcnn.errors import OutputError, TableError
 from bertcnn.scoring.answering import Cache
 from bertcnn.scoring.journal import DIGEST_BYTES, Frame
 from bertcnn.scoring.score import ScoringInterrupted
+from bertcnn.tables.writing import TableWriter
 from tests.tiny import saved
 
 ROOT = Path(__file__).parents[2]

@@ -12,11 +12,11 @@ from sklearn.metrics import accuracy_score, f1_score
 
 import bertcnn
 from bertcnn import evaluate_csv, score_csv, train_csv
-from bertcnn.data.tables import read_table
-from bertcnn.data.writing import TableWriter
-from bertcnn.disk.files import check_file_target
 from bertcnn.doctor.check import check_csv
 from bertcnn.errors import BertCNNError, BundleError, ColumnError, LabelError, OutputError, SettingsError, TableError
+from bertcnn.storage.files import check_file_target
+from bertcnn.tables.tables import read_table
+from bertcnn.tables.writing import TableWriter
 from tests.test_classifier import Notes, quick
 from tests.tickets import as_csv, tickets
 from tests.tiny import saved

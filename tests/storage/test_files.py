@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from bertcnn.disk.cache import cache_folder, keep, read_kept
-from bertcnn.disk.files import (
+from bertcnn.errors import OutputError
+from bertcnn.storage.cache import cache_folder, keep, read_kept
+from bertcnn.storage.files import (
     check_file_target,
     check_outside_models,
     companion,
@@ -23,8 +24,7 @@ from bertcnn.disk.files import (
     write_new,
     write_whole,
 )
-from bertcnn.disk.folders import clean_leftovers, held_folder, new_folder, put_in_place, resting_place, work_folder
-from bertcnn.errors import OutputError
+from bertcnn.storage.folders import clean_leftovers, held_folder, new_folder, put_in_place, resting_place, work_folder
 
 
 def build(work: Path, content: str) -> Path:

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from bertcnn.data.columns import guess_columns, guess_text_columns
-from bertcnn.data.tables import Chunk
 from bertcnn.errors import ColumnError
+from bertcnn.tables.columns import guess_columns, guess_text_columns
+from bertcnn.tables.tables import Chunk
 
 WORDS = "my router modem is not working since monday please help invoice too high why again app crashes slow signal lost box"
 

@@ -7,7 +7,7 @@ import time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertcnn.data.delimited import Dialect, RowReader
+from bertcnn.tables.delimited import Dialect, RowReader
 
 CELL = st.text(st.sampled_from('ab ,"\né1'), max_size=8)
 LINE = st.text(st.sampled_from('ab,",;\r\0\té'), max_size=12)

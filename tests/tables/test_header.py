@@ -3,10 +3,10 @@
 import pytest
 import xlsxwriter
 
-from bertcnn.data.header import header_place
-from bertcnn.data.tables import open_table
-from bertcnn.data.writing import TableWriter
-from tests.data.test_tables import read, save
+from bertcnn.tables.header import header_place
+from bertcnn.tables.tables import open_table
+from bertcnn.tables.writing import TableWriter
+from tests.tables.test_tables import read, save
 
 ROWS = [(f"T-{row}", f"the router number {row} is dead, again", ("hardware", "billing")[row % 2]) for row in range(12)]
 

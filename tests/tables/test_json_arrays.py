@@ -6,11 +6,11 @@ import tracemalloc
 
 import pytest
 
-from bertcnn.data.lines import LONGEST_LINE
-from bertcnn.data.tables import open_table, read_table
-from bertcnn.data.writing import check_output
 from bertcnn.errors import OutputError, TableError
-from tests.data.test_tables import read, save
+from bertcnn.tables.lines import LONGEST_LINE
+from bertcnn.tables.tables import open_table, read_table
+from bertcnn.tables.writing import check_output
+from tests.tables.test_tables import read, save
 
 ROWS = [{"id": row, "text": f'say "hi" [{row}] {{}}, \\ é', "meta": {"tags": ["a", {"b": 1}]}} for row in range(7)]
 FORMS = {
@@ -50,7 +50,7 @@ def test_what_is_no_object_in_a_list_is_rejected_alone(tmp_path):
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 5])
 def test_rows_are_the_same_wherever_blocks_end(tmp_path, monkeypatch, cut):
-    monkeypatch.setattr("bertcnn.data.lines._BLOCK", cut)
+    monkeypatch.setattr("bertcnn.tables.lines._BLOCK", cut)
     assert [row["text"] for row in ROWS] == [row[1] for row in read(save(tmp_path, FORMS["indented"], "in.json"))[0]]
 
 

@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from bertcnn.data.not_tables import recognized
-from bertcnn.data.tables import open_table, read_table
 from bertcnn.errors import TableError
-from tests.data.test_tables import save
+from bertcnn.tables.not_tables import recognized
+from bertcnn.tables.tables import open_table, read_table
+from tests.tables.test_tables import save
 
 OTHERS = [
     ("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "a pointer of Git LFS.*git lfs pull"),

@@ -1,8 +1,8 @@
 """Columns that a report slices by."""
 
-from bertcnn.data.columns import guess_columns
-from bertcnn.data.slices import months_of, slice_columns
-from bertcnn.data.tables import read_table
+from bertcnn.tables.columns import guess_columns
+from bertcnn.tables.slices import months_of, slice_columns
+from bertcnn.tables.tables import read_table
 
 
 def table(tmp_path, rows):

@@ -15,12 +15,12 @@ import pyarrow.parquet
 import pytest
 import xlsxwriter
 
-from bertcnn.data.cells import name_columns
-from bertcnn.data.columns import guess_columns
-from bertcnn.data.lines import LONGEST_LINE, TextFile
-from bertcnn.data.tables import MAX_CELL_CHARACTERS, check_outcome, open_table, read_table
-from bertcnn.data.writing import TableWriter, check_output
 from bertcnn.errors import ColumnError, OutputError, SettingsError, TableError
+from bertcnn.tables.cells import name_columns
+from bertcnn.tables.columns import guess_columns
+from bertcnn.tables.lines import LONGEST_LINE, TextFile
+from bertcnn.tables.tables import MAX_CELL_CHARACTERS, check_outcome, open_table, read_table
+from bertcnn.tables.writing import TableWriter, check_output
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 

@@ -10,13 +10,13 @@ import pyarrow.parquet
 import pytest
 import xlsxwriter
 
-from bertcnn.data.tables import open_table, read_table
 from bertcnn.errors import TableError
-from tests.data.hostile import EXCEL, GZIP, PARQUET, rows, text_cell, workbook
+from bertcnn.tables.tables import open_table, read_table
+from tests.tables.hostile import EXCEL, GZIP, PARQUET, rows, text_cell, workbook
 
 READ = """
 import sys
-from bertcnn.data.tables import read_table
+from bertcnn.tables.tables import read_table
 from bertcnn.errors import TableError
 try:
     print(len(read_table(sys.argv[1])), "rows")

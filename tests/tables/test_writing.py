@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bertcnn.data.cells import unique_names
-from bertcnn.data.formulas import escape_formula, unescape_formula
-from bertcnn.data.tables import open_table, read_table
-from bertcnn.data.writing import TableWriter, check_output, clean_leftovers
 from bertcnn.errors import OutputError
+from bertcnn.tables.cells import unique_names
+from bertcnn.tables.formulas import escape_formula, unescape_formula
+from bertcnn.tables.tables import open_table, read_table
+from bertcnn.tables.writing import TableWriter, check_output, clean_leftovers
 
 FORMATS = ["a.csv", "a.tsv", "a.jsonl", "a.csv.gz", "a.tsv.gz", "a.ndjson.gz", "a.parquet", "a.xlsx"]
 CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufffe\uffff"), max_size=20)
@@ -344,7 +344,7 @@ def test_where_nothing_can_be_locked_the_process_decides(tmp_path, monkeypatch):
 
 FILL = """
     import resource, sys
-    from bertcnn.data.writing import TableWriter
+    from bertcnn.tables.writing import TableWriter
     from bertcnn.errors import OutputError
     import pyarrow.parquet, xlsxwriter
     sys.dont_write_bytecode = True  # Python would keep the first bytes of a module's code for ever
@@ -380,7 +380,7 @@ def test_a_full_disk_is_told_and_the_old_file_stays(tmp_path, name, rows):
 
 KILLED = """
     import os, signal, sys
-    from bertcnn.data.writing import TableWriter
+    from bertcnn.tables.writing import TableWriter
     with TableWriter(sys.argv[1], ["text", "label"], overwrite=True) as writer:
         writer.write([("new " * 1000, "a")] * 1000)
         os.kill(os.getpid(), signal.SIGKILL)

@@ -9,7 +9,7 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from bertcnn.text.pieces import Pieces, ranges, take_apart
+from bertcnn.text.word_cache import Pieces, ranges, take_apart
 
 PIECES = ["[UNK]", *"abcdeéßσ'.,-我각�\u0301", *(f"##{letter}" for letter in "abcdeéßσ\u0301"), "ab", "##cd"]
 LETTERS = "abcd eE  É\té\n\rß\u0301\u0327\u0130ΣσÅ我각\u00ad\u200b\ufffd\u2028\u00a0\u001c\u0085.,'-😀"

@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-from bertcnn.disk import files
 from bertcnn.errors import BundleError, OutputError, SettingsError, TrainingError
+from bertcnn.storage import files
 from bertcnn.training import checkpoint as module
 from bertcnn.training.checkpoint import (
     Checkpoint,

@@ -7,8 +7,8 @@ import pytest
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT
-from bertcnn.training import contrast
-from bertcnn.training.contrast import contrastive_loss, tune_by_contrast
+from bertcnn.training import contrastive
+from bertcnn.training.contrastive import contrastive_loss, tune_by_contrast
 from bertcnn.training.features import TokenizedRows, keras_embed
 
 SETTINGS = FEW_SHOT.model_copy(update={"contrast_steps": 6, "contrast_learning_rate": 3e-3})
@@ -88,7 +88,7 @@ def test_pieces_that_do_not_occur_stay_as_they_are_and_the_same_seed_gives_the_s
 
 
 def test_of_long_texts_the_beginning_and_the_last_token_are_read(make_rows, tiny_encoder, monkeypatch):
-    monkeypatch.setattr(contrast, "_LONGEST", 8)
+    monkeypatch.setattr(contrastive, "_LONGEST", 8)
     rows = make_rows(20, 0)
     shortened = TokenizedRows([np.concatenate([ids[:7], ids[-1:]]) if len(ids) > 8 else ids for ids in rows.token_ids], rows.labels)
     one, other = (extract(tuned(tiny_encoder(), given).weights) for given in (rows, shortened))
@@ -97,10 +97,10 @@ def test_of_long_texts_the_beginning_and_the_last_token_are_read(make_rows, tiny
 
 
 def test_a_step_holds_whole_labels_within_its_limits_and_two_at_least(monkeypatch):
-    monkeypatch.setattr(contrast, "_TEXTS", 30)
-    monkeypatch.setattr(contrast, "_ROWS_OF_A_LABEL", 7)
+    monkeypatch.setattr(contrastive, "_TEXTS", 30)
+    monkeypatch.setattr(contrastive, "_ROWS_OF_A_LABEL", 7)
     labels = np.repeat(np.arange(10), [3, 4, 5, 6, 7, 8, 9, 10, 11, 12])
-    chosen = contrast._company(labels, np.full(len(labels), 5), 4096, np.random.default_rng(0))
+    chosen = contrastive._company(labels, np.full(len(labels), 5), 4096, np.random.default_rng(0))
     seen = set()
     for _ in range(20):
         rows = next(chosen)
@@ -109,5 +109,5 @@ def test_a_step_holds_whole_labels_within_its_limits_and_two_at_least(monkeypatc
         assert all(count in (0, min(7, whole)) for count, whole in zip(counts, range(3, 13), strict=True))
         seen |= set(rows)
     assert seen == set(range(len(labels)))
-    long = contrast._company(labels, np.full(len(labels), 5000), 4096, np.random.default_rng(0))
+    long = contrastive._company(labels, np.full(len(labels), 5000), 4096, np.random.default_rng(0))
     assert [len(np.unique(labels[next(long)])) for _ in range(5)] == [2] * 5

@@ -12,7 +12,7 @@ from bertcnn.settings import FEW_SHOT, HeadSettings
 from bertcnn.training import few_shot
 from bertcnn.training.features import TokenizedRows, keras_embed
 from bertcnn.training.few_shot import accuracy_without_and_with, directions, train_few_shot, with_called
-from bertcnn.training.spreading import call
+from bertcnn.training.label_spreading import call
 
 QUICK = FEW_SHOT.model_copy(update={"epochs": 1, "contrast_steps": 1})
 

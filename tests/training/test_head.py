@@ -12,7 +12,7 @@ from bertcnn.settings import FEW_SHOT, FULL, HeadSettings
 from bertcnn.training.features import TokenizedRows, keras_embed
 from bertcnn.training.fit import class_weights
 from bertcnn.training.head import train_head
-from bertcnn.training.probe import start_from_probe
+from bertcnn.training.linear_probe import start_from_probe
 
 HEAD = HeadSettings(window_sizes=(2,), filters=8)
 SETTINGS = FULL.model_copy(update={"epochs": 1, "batch_size": 8, "learning_rate": 1e-3, "compiled_shapes": 1})

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.datasets import make_moons
 from sklearn.semi_supervised import LabelSpreading
 
-from bertcnn.training.spreading import Calls, call
+from bertcnn.training.label_spreading import Calls, call
 
 
 def moons(rows=300, labelled=3):

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from bertcnn.models.classifier import CnnHead
 from bertcnn.models.weights import extract
 from bertcnn.settings import HeadSettings
-from bertcnn.training.probe import start_from_probe
+from bertcnn.training.linear_probe import start_from_probe
 
 WIDTH = 6
 

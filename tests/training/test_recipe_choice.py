@@ -6,7 +6,7 @@ import pytest
 
 from bertcnn.models.bert import Bert
 from bertcnn.settings import FULL, EncoderSettings
-from bertcnn.training.choice import Reckoning, choose_recipe
+from bertcnn.training.recipe_choice import Reckoning, choose_recipe
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import pytest
 
 from bertcnn import BertCNNClassifier
 from bertcnn.progress import Silent
-from bertcnn.rows import learning_and_validation
 from bertcnn.settings import HeadSettings
+from bertcnn.training.examples import learning_and_validation
 from tests.tickets import tickets
 
 TRAINING = {"epochs": 2, "compiled_shapes": 1, "batch_size": 16, "learning_rate": 0.01, "refit": True}

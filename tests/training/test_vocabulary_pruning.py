@@ -5,7 +5,7 @@ import numpy as np
 from bertcnn.models.bert import Bert
 from bertcnn.models.weights import extract
 from bertcnn.settings import FULL
-from bertcnn.training.pieces import on_used_pieces, put_back, renumbered
+from bertcnn.training.vocabulary_pruning import on_used_pieces, put_back, renumbered
 
 
 def test_the_smaller_encoder_answers_alike_and_gives_back_what_it_has(make_rows, tiny_encoder, token_examples):

@@ -7,7 +7,7 @@ import pytest
 
 from bertcnn.data.splits import split_validation
 from bertcnn.errors import LabelError
-from bertcnn.tuning.divided import DividedRows, divide
+from bertcnn.workflows.folds import DividedRows, divide
 
 
 def rows(count):

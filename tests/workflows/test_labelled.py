@@ -11,9 +11,9 @@ import xlsxwriter
 
 import bertcnn
 from bertcnn import evaluate_csv, train_csv
+from bertcnn.bundle.bundle import read_bundle
 from bertcnn.errors import ColumnError, LabelError, OutputError, SettingsError
-from bertcnn.labelled import labelled_rows
-from bertcnn.saved.bundle import read_bundle
+from bertcnn.workflows.labelled import labelled_rows
 from tests.test_classifier import QUICK, Notes, quick
 from tests.tickets import as_csv, tickets
 from tests.tiny import saved

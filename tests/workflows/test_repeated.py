@@ -9,7 +9,7 @@ from bertcnn.progress import Silent
 from bertcnn.settings import HeadSettings, TrainingSettings
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.recipes import train
-from bertcnn.training.repeated import Attempt, FullAttempts, HeadAttempts
+from bertcnn.workflows.repeated import Attempt, FullAttempts, HeadAttempts
 
 HEAD = HeadSettings(window_sizes=(2,), filters=8)
 SETTINGS = TrainingSettings(epochs=1, batch_size=8, compiled_shapes=1)

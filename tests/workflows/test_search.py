@@ -11,9 +11,9 @@ import pytest
 
 from bertcnn import BertCNNClassifier
 from bertcnn.errors import LabelError, OutputError, SettingsError
-from bertcnn.tuning.search import TuningInterrupted, tune
-from bertcnn.tuning.study import Record, Study, study_path
-from bertcnn.tuning.tuned import read_tuned
+from bertcnn.workflows.search import TuningInterrupted, tune
+from bertcnn.workflows.study import Record, Study, study_path
+from bertcnn.workflows.tuned import read_tuned
 from tests.tickets import as_csv, tickets
 
 TRIALS = 2
@@ -81,7 +81,7 @@ def test_the_defaults_come_first_and_the_result_is_at_least_as_good(unbroken, fo
 def test_a_killed_search_goes_on_and_finds_what_an_unbroken_one_finds(unbroken, folder, encoder_folder):
     program = f"""if True:
         import os, pathlib, signal
-        from tests.tuning.test_search import Listener, search
+        from tests.workflows.test_search import Listener, search
         killed = Listener("trial 0:", lambda: os.kill(os.getpid(), signal.SIGKILL))
         search(pathlib.Path({str(folder)!r}), {str(encoder_folder)!r}, out="killed.json", progress=killed)
     """
@@ -126,7 +126,7 @@ def test_the_time_limit_ends_a_trial_in_the_middle(folder, encoder_folder, monke
         advances.append(1)
         hours[0] = len(advances) > 3  # the first is of the trial's end, then batches of the next one follow
 
-    monkeypatch.setattr("bertcnn.tuning.search.time", SimpleNamespace(monotonic=lambda: time.monotonic() + 3600 * hours[0]))
+    monkeypatch.setattr("bertcnn.workflows.search.time", SimpleNamespace(monotonic=lambda: time.monotonic() + 3600 * hours[0]))
     late = Listener("trial 0:", wait)
     tuned = search(folder, encoder_folder, out="limited.json", minutes=30, trials=None, progress=late)
     assert (len(tuned.trials), tuned.finished, tuned.head) == (1, True, None)

@@ -8,7 +8,7 @@ from bertcnn.progress import Silent
 from bertcnn.settings import FROZEN, FULL, HeadSettings
 from bertcnn.training.fit import Examples, Fit
 from bertcnn.training.head import packed_head
-from bertcnn.training.space import Space
+from bertcnn.workflows.space import Space
 
 LABELS = ["a"] * 30 + ["b"] * 10
 

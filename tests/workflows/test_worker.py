@@ -12,8 +12,8 @@ from bertcnn.errors import BertCNNError, SettingsError, TrainingError
 from bertcnn.progress import Silent
 from bertcnn.settings import HeadSettings, TrainingSettings
 from bertcnn.training.features import TokenizedRows
-from bertcnn.training.repeated import Attempt, FullAttempts, HeadAttempts
-from bertcnn.tuning.own_process import OwnProcess
+from bertcnn.workflows.repeated import Attempt, FullAttempts, HeadAttempts
+from bertcnn.workflows.worker import OwnProcess
 
 HEAD = HeadSettings(window_sizes=(2,), filters=8)
 SETTINGS = TrainingSettings(epochs=2, batch_size=8, compiled_shapes=1)

@@ -1,0 +1,1 @@
+"""One path to an answer: engines, the predictor and its evidence."""

@@ -1,0 +1,1 @@
+"""What people read about a model: report.html and the model card."""

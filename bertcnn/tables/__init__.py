@@ -1,0 +1,1 @@
+"""A file in, labelled rows out; rows in, a file out."""
