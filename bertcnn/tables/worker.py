@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +30,7 @@ _SECONDS, _BYTES_PER_SECOND = 6, 500_000  # of computing, and one more for so mu
 _LIBRARIES = 512 * 1024**2  # address space that the libraries themselves take
 _BATCH_ROWS, _BATCH_CHARACTERS = 1024, 1_000_000
 _NO_MEMORY = 3  # exit code
+_ASLEEP = 8  # seconds without a message and without computing, after which a worker is taken to hang
 _LENGTH = 8  # bytes before each message
 _HEADER, _ROWS, _END, _REFUSED = "header", "rows", "end", "refused"
 
@@ -67,6 +69,8 @@ class WorkerSource:
         self._memory = _MEMORY + _MEMORY_PER_BYTE * self._size
         self._seconds = _SECONDS + self._size // _BYTES_PER_SECOND
         self._process = self._start(format_name, known)
+        self._waiting, self._closed = threading.Event(), threading.Event()
+        threading.Thread(target=self._watch, name="bertcnn-worker-watch", daemon=True).start()
         try:
             _, self.header, self.remark, self._total = self._receive()
         except BaseException:
@@ -91,6 +95,7 @@ class WorkerSource:
 
     def close(self) -> None:
         """End the worker."""
+        self._closed.set()
         self._process.kill()
         self._process.wait()
         self._stream.close()
@@ -126,14 +131,27 @@ class WorkerSource:
         Raises:
             TableError: it has refused the file, or has ended.
         """
+        self._waiting.set()
         length = self._stream.read(_LENGTH)
         content = self._stream.read(int.from_bytes(length)) if len(length) == _LENGTH else b""
+        self._waiting.clear()
         if not content or len(content) < int.from_bytes(length):
             self._explain(self._process.wait())
         message = marshal.loads(content)
         if message[0] == _REFUSED:
             raise TableError(message[1], expected=message[2], fix=message[3])
         return message
+
+    def _watch(self) -> None:
+        """End a worker that is waited for and sleeps: native code whose allocation failed can wait for a lock for ever."""
+        idle, before = 0, ""
+        while not self._closed.wait(1.0):
+            used = _computed(self._process.pid)
+            idle = idle + 1 if used and used == before and self._waiting.is_set() else 0
+            before = used
+            if idle >= _ASLEEP:
+                self._process.kill()
+                return
 
     def _explain(self, code: int) -> NoReturn:
         """Tell what has ended the worker."""
@@ -148,6 +166,13 @@ class WorkerSource:
             )
         ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
         raise TableError(f"{name} (its reader {ended})", expected="a complete file", fix="export it again, or as .csv")
+
+
+def _computed(process: int) -> str:
+    """How long a process has computed, in the system's units; nothing where the system does not say."""
+    with suppress(OSError, IndexError):
+        return " ".join(Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[11:13])
+    return ""
 
 
 # === In the worker ===

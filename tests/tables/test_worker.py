@@ -2,8 +2,11 @@
 
 import os
 import resource
+import signal
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import pyarrow
 import pyarrow.parquet
@@ -109,3 +112,13 @@ def test_blank_cells_alone_are_no_remark(tmp_path):
     book.worksheets()[0].write_formula(2, 0, '=UPPER("a")', None, "A")
     book.close()
     assert read_table(tmp_path / "in.xlsx").remark == ""
+
+
+def test_a_worker_that_sleeps_for_good_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr("bertcnn.tables.worker._ASLEEP", 1)
+    pyarrow.parquet.write_table(pyarrow.table({"text": [f"no signal {row}" for row in range(200_000)]}), tmp_path / "in.parquet")
+    with open_table(tmp_path / "in.parquet") as table:
+        (worker,) = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+        os.kill(int(worker), signal.SIGSTOP)  # as native code does that waits for a lock which nobody gives back
+        with pytest.raises(TableError, match=r"in.parquet.* cannot be read within 3\d\d MB of memory"):
+            list(table.chunks())
