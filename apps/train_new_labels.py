@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> None:
     from bertcnn import BertCNNClassifier, load, score_csv
     from bertcnn.classifier import Columns
     from bertcnn.evaluation.metrics import evaluate, evaluate_sets
-    from bertcnn.reports.reporting import Origin, sha256_of
+    from bertcnn.reports.reporting import Provenance, sha256_of
 
     steps.start("training", f"training, with {HELD_OUT:.0%} of the rows kept aside")
     kept, held_out = split_validation(data.texts, data.rarest, HELD_OUT)
@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> None:
         given = {"epochs": options.epochs, "max_tokens": options.max_tokens, "time_budget": options.time_budget}
         changes = {name: value for name, value in given.items() if value is not None}
         classifier = BertCNNClassifier(options.encoder, recipe=options.recipe, seed=options.seed, training=changes, progress=progress)
-        origin = Origin(
+        origin = Provenance(
             command=shlex.join(["python", *sys.argv]),
             file=options.data.name,
             sha256=sha256_of(options.data),

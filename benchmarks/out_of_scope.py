@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.metrics import roc_auc_score
 
-from bertcnn.bundle.scope import Readings, unit
+from bertcnn.bundle.scope import DetectorInputs, unit
 from bertcnn.cli.progress import show_progress
 from bertcnn.cli.startup import load_keras
 from bertcnn.inference.predictor import Predictor, load
@@ -39,14 +39,14 @@ def labelled(path: Path) -> tuple[list[str], list[str]]:
     return texts, table.column(str(choice.label))
 
 
-def read(predictor: Predictor, texts: list[str]) -> Readings:
+def read(predictor: Predictor, texts: list[str]) -> DetectorInputs:
     """What the model makes of texts."""
     encoded = predictor.encode(texts)
     output = predictor.run(encoded)
     return predictor.readings(encoded.token_ids, output.logits, output.found.means)
 
 
-def scores(predictor: Predictor, texts: Readings, train: Readings) -> dict[str, np.ndarray]:
+def scores(predictor: Predictor, texts: DetectorInputs, train: DetectorInputs) -> dict[str, np.ndarray]:
     """How strange each row is, by each rule."""
     logits, means = texts.logits, texts.means
     scope = predictor.bundle.scope

@@ -28,7 +28,7 @@ from bertcnn.pretraining.batches import PretrainingBatches
 from bertcnn.pretraining.corpus import open_corpus
 from bertcnn.pretraining.documents import split_sentences
 from bertcnn.pretraining.initialization import NewEncoder
-from bertcnn.pretraining.pretrain import Keeping, pretrain
+from bertcnn.pretraining.pretrain import RunOptions, pretrain
 from bertcnn.settings import EncoderSettings, PretrainingDataSettings, TokenizerSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
 from bertcnn.training.step import make_figures
@@ -79,20 +79,20 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch, PlainProgress() as progress:
         texts, out, cache = (Path(scratch) / name for name in ("texts.txt", "encoder", "cache"))
         write_documents(texts)
         started = time.monotonic()
-        training = {"steps": options.steps, "learning_rate": 1.5e-3, "weight_decay": 0.0}
-        keeping = Keeping(cache=cache)
+        training = {"steps": arguments.steps, "learning_rate": 1.5e-3, "weight_decay": 0.0}
+        options = RunOptions(cache=cache)
         pretrain(
-            [texts], out, start=NewEncoder(SHAPE), data=LEARNED, training=training, seed=options.seed, keeping=keeping, progress=progress
+            [texts], out, start=NewEncoder(SHAPE), data=LEARNED, training=training, seed=arguments.seed, options=options, progress=progress
         )
         seconds = time.monotonic() - started
-        mlm, nsp = measure(out, texts, cache, options.seed)
+        mlm, nsp = measure(out, texts, cache, arguments.seed)
     passed = mlm >= 0.95 and nsp >= 0.98
-    print(f"{options.steps} steps in {seconds:.0f} s: masked words {mlm:.2%} (0.95 wanted), next sentence {nsp:.2%} (0.98 wanted)")
+    print(f"{arguments.steps} steps in {seconds:.0f} s: masked words {mlm:.2%} (0.95 wanted), next sentence {nsp:.2%} (0.98 wanted)")
     sys.exit(not passed)
 
 

@@ -39,7 +39,7 @@ from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import extract
 from bertcnn.progress import Progress, Silent
-from bertcnn.reports.reporting import Origin
+from bertcnn.reports.reporting import Provenance
 from bertcnn.settings import FEW_SHOT_HEAD, FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe, TrainingSettings
 from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import WordPieceTokenizer
@@ -50,7 +50,7 @@ from bertcnn.training.finalize import TrainedModel
 from bertcnn.training.fit import FitResult
 from bertcnn.training.recipe_choice import choose_recipe
 from bertcnn.training.recipes import recipe_settings, train
-from bertcnn.training.refit import Examined, examine, train_and_refit, trial_of
+from bertcnn.training.refit import Examined, examine, quantization_data, train_and_refit
 from bertcnn.training.savepoints import Savepoints, digest
 from bertcnn.training.start import Start, load_start
 from bertcnn.wording import count
@@ -132,7 +132,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         valid: tuple[Sequence[str], Sequence[Any]] | None = None,
         unlabelled: Sequence[str] = (),
         columns: Columns | None = None,
-        origin: Origin | None = None,
+        origin: Provenance | None = None,
         savepoints: str | Path | None = None,
     ) -> Self:
         """Learn from labelled texts.
@@ -217,7 +217,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         )
 
         def ask(model: BertCnn, result: FitResult) -> Examined:
-            return examine(model, trial_of(*parts, result.valid_logits, tokenizer.pad_id), known_ids, progress=progress)
+            return examine(model, quantization_data(*parts, result.valid_logits, tokenizer.pad_id), known_ids, progress=progress)
 
         examined: Examined | None = None
         if refit and recipe == "full":
@@ -236,7 +236,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             labels=tuple(str(name) for name in classes),
             targets=PrecisionTargets.of(self.auto_precision),
             origin=replace(
-                (origin or Origin()).of_rows(held_out.given),
+                (origin or Provenance()).of_rows(held_out.given),
                 validation_learned=result.refit_logits is not None,
                 left_out=usable - len(train_part.texts.texts),
                 unlabelled=result.called,

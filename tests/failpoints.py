@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from bertcnn.bundle.bundle import Bundle, BundleConfig, Calibration, Decisions, HeldOut, read_bundle, write_bundle
-from bertcnn.bundle.scope import Scope
+from bertcnn.bundle.scope import OutOfScopeDetector
 from bertcnn.errors import BertCNNError
 from bertcnn.models.shapes import classifier_shapes
 from bertcnn.pretraining.corpus import open_corpus
@@ -54,7 +54,7 @@ def tiny_bundle(fill: float = 0.5, size: int = 3) -> Bundle:
         calibration=Calibration(temperature=1.25, fitted_on_rows=40),
         metrics={"accuracy": 0.9, "labels": ["billing"]},
         model_card="# Größe\n",
-        scope=Scope(
+        scope=OutOfScopeDetector(
             np.eye(2, dtype=np.float32),
             np.eye(3, 4, dtype=np.float32),
             np.ones(4, np.float32),

@@ -10,7 +10,7 @@ from typing import Any
 
 from bertcnn.bundle.bundle import FORMAT
 from bertcnn.bundle.engine import ENGINE, ENGINE_SCHEMA_VERSION
-from bertcnn.storage.manifest import MANIFEST, SealedFormat, canonical_json, seal
+from bertcnn.storage.manifest import MANIFEST, FolderFormat, canonical_json, write_manifest
 
 _ADDRESS_SPACE = 6 << 30  # so that a test that goes wrong does not take the machine along
 _SECONDS = 120
@@ -47,14 +47,14 @@ class Outcome:
 def reseal(folder: Path) -> None:
     """Make the manifests fit what lies in a model's folder."""
     members = {name: (folder / name).read_bytes() for name in FORMAT.largest if (folder / name).exists()}
-    bundle_id, manifest = seal(FORMAT, members)
+    bundle_id, manifest = write_manifest(FORMAT, members)
     (folder / MANIFEST).write_bytes(manifest)
     place = folder / ENGINE
     if place.exists():
         record = json.loads((place / "engine.json").read_bytes())
         (place / "engine.json").write_bytes(canonical_json({**record, "bundle_id": bundle_id}))
         parts = {path.name: path.read_bytes() for path in place.iterdir() if path.name != MANIFEST}
-        (place / MANIFEST).write_bytes(seal(SealedFormat("bertcnn engine", ENGINE_SCHEMA_VERSION, ()), parts)[1])
+        (place / MANIFEST).write_bytes(write_manifest(FolderFormat("bertcnn engine", ENGINE_SCHEMA_VERSION, ()), parts)[1])
 
 
 def change_json(folder: Path, name: str, change: Callable[[Any], Any]) -> None:

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from bertcnn.bundle.engine import ENGINE, SavedEngine
 from bertcnn.bundle.scope import FILE as SCOPE
-from bertcnn.bundle.scope import Scope
+from bertcnn.bundle.scope import OutOfScopeDetector
 from bertcnn.bundle.tensors import LARGEST_HEADER, LENGTH_BYTES, check_shapes, check_tensors, parse_tensors
 from bertcnn.data.hierarchy import AUTO, LEVELS, LONGEST_SEPARATOR, MOST_LEVELS, Hierarchy
 from bertcnn.errors import BundleError, LabelError, one_line
@@ -28,16 +28,16 @@ from bertcnn.storage.files import sync_folder, write_new
 from bertcnn.storage.folders import check_replaceable, check_target, is_debris, new_folder, real_folder
 from bertcnn.storage.manifest import (
     MANIFEST,
+    FolderFormat,
     Member,
-    SealedFormat,
     canonical_json,
     claims_to_be,
     object_of,
     parse_json,
-    read_sealed,
+    read_members,
     refuse,
-    seal,
     settings_of,
+    write_manifest,
 )
 
 # 1 had no decisions.json, 2 no out_of_scope.safetensors and no report.html, 3 one label a row, 4 a scope without words, 5 no merged labels,
@@ -70,7 +70,7 @@ MEMBERS: Final = (  # what labels.json holds, the others have room for, see `che
     Member("MODEL_CARD.md", 64 * _MIB),
     Member("report.html", 128 * _MIB, since=3),
 )
-FORMAT: Final = SealedFormat("bertcnn bundle", SCHEMA_VERSION, MEMBERS, bulk=_WEIGHTS)
+FORMAT: Final = FolderFormat("bertcnn bundle", SCHEMA_VERSION, MEMBERS, bulk=_WEIGHTS)
 
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -212,7 +212,7 @@ class Bundle:
     metrics: Mapping[str, Any]
     model_card: str
     decisions: Decisions = field(default_factory=Decisions)
-    scope: Scope = field(default_factory=Scope)
+    scope: OutOfScopeDetector = field(default_factory=OutOfScopeDetector)
     report: str = ""
     bundle_id: str = ""
     engine: SavedEngine | None = None
@@ -300,8 +300,8 @@ def _shapes(config: BundleConfig, labels: tuple[str, ...]) -> Shapes:
     return classifier_shapes(config.encoder, config.head, len(labels))
 
 
-def _checked_scope(tensors: Mapping[str, np.ndarray], config: BundleConfig, labels: tuple[str, ...]) -> Scope:
-    return Scope.of_tensors(check_tensors(SCOPE, tensors), len(labels), config.encoder.width)
+def _checked_scope(tensors: Mapping[str, np.ndarray], config: BundleConfig, labels: tuple[str, ...]) -> OutOfScopeDetector:
+    return OutOfScopeDetector.of_tensors(check_tensors(SCOPE, tensors), len(labels), config.encoder.width)
 
 
 # === Parts to bytes and back ===
@@ -364,7 +364,7 @@ def _assemble(members: dict[str, bytes], bundle_id: str) -> Bundle:
         metrics=object_of("metrics.json", parse_json("metrics.json", members["metrics.json"]), SCHEMA_VERSION),
         model_card=_text("MODEL_CARD.md", members["MODEL_CARD.md"]),
         decisions=_checked_decisions(_decisions(members), config, labels),
-        scope=_checked_scope(parse_tensors(SCOPE, members[SCOPE]), config, labels) if SCOPE in members else Scope(),
+        scope=_checked_scope(parse_tensors(SCOPE, members[SCOPE]), config, labels) if SCOPE in members else OutOfScopeDetector(),
         report=_text("report.html", members.get("report.html", b"")).removeprefix(_NO_REPORT),
         bundle_id=bundle_id,
     )
@@ -471,7 +471,7 @@ def write_bundle(bundle: Bundle, folder: str | os.PathLike[str], *, overwrite: b
     """
     check_bundle_target(folder, overwrite)
     members = _members(bundle)
-    bundle_id, manifest = seal(FORMAT, members)
+    bundle_id, manifest = write_manifest(FORMAT, members)
     with new_folder(real_folder(folder), overwrite=overwrite, check=_check_replaceable) as new:
         for name, data in members.items():
             write_new(new / name, data)
@@ -500,7 +500,7 @@ def read_bundle(folder: str | os.PathLike[str], *, weights: bool = True) -> Bund
         BundleError: not a model folder, written by a newer version, or not exactly what was saved.
     """
     wanted = None if weights else set(FORMAT.largest) - {_WEIGHTS}
-    bundle_id, members = read_sealed(Path(folder), FORMAT, wanted, _check_size)
+    bundle_id, members = read_members(Path(folder), FORMAT, wanted, _check_size)
     return _assemble(members, bundle_id)
 
 
@@ -514,7 +514,7 @@ def with_weights(bundle: Bundle, folder: str | os.PathLike[str]) -> Bundle:
     Raises:
         BundleError: the weights are not exactly what was saved, or another model was saved there since.
     """
-    bundle_id, members = read_sealed(Path(folder), FORMAT, {_WEIGHTS})
+    bundle_id, members = read_members(Path(folder), FORMAT, {_WEIGHTS})
     if bundle_id != bundle.bundle_id:
         raise BundleError(f"another model was saved in {folder} meanwhile", expected="the same model", fix="load it again")
     return replace(bundle, tensors=parse_tensors(_WEIGHTS, members[_WEIGHTS], _shapes(bundle.config, bundle.labels)))
@@ -538,4 +538,4 @@ def read_config(folder: str | os.PathLike[str]) -> BundleConfig:
     Raises:
         BundleError: as in `read_bundle`, for the manifest and `config.json`.
     """
-    return _config(read_sealed(Path(folder), FORMAT, {CONFIG})[1])
+    return _config(read_members(Path(folder), FORMAT, {CONFIG})[1])

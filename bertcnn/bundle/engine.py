@@ -12,7 +12,17 @@ from pydantic import Field
 
 from bertcnn.errors import BundleError
 from bertcnn.settings import Count, Settings
-from bertcnn.storage.manifest import MANIFEST, Member, SealedFormat, canonical_json, parse_json, read_sealed, refuse, seal, settings_of
+from bertcnn.storage.manifest import (
+    MANIFEST,
+    FolderFormat,
+    Member,
+    canonical_json,
+    parse_json,
+    read_members,
+    refuse,
+    settings_of,
+    write_manifest,
+)
 
 ENGINE: Final = "engine"
 ENGINE_SCHEMA_VERSION: Final = 4  # 1 had no bfloat16, 2 one text in a row, 3 weights of 7 bits only
@@ -20,7 +30,7 @@ _RECORD, _GRAPH, _WEIGHTS = "engine.json", "model.xml", "model.bin"
 _MODEL_WEIGHTS = "model.safetensors"  # of which those of the engine are another form, of the same size or smaller
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 _MEMBERS = (Member(_RECORD, 64 * _KIB), Member(_GRAPH, 64 * _MIB), Member(_WEIGHTS, 8 * _GIB))
-_FORMAT = SealedFormat("bertcnn engine", ENGINE_SCHEMA_VERSION, _MEMBERS, bulk=_WEIGHTS)
+_FORMAT = FolderFormat("bertcnn engine", ENGINE_SCHEMA_VERSION, _MEMBERS, bulk=_WEIGHTS)
 
 Precision = Literal["int8", "bfloat16", "float32"]
 WeightBits = Literal[7, 8]
@@ -63,7 +73,7 @@ class SavedEngine:
         record = self.record.model_copy(update={"bundle_id": bundle_id})
         graph, weights = self.read()
         members = {_RECORD: canonical_json(record.model_dump(mode="json")), _GRAPH: graph, _WEIGHTS: weights}
-        return {**members, MANIFEST: seal(_FORMAT, members)[1]}
+        return {**members, MANIFEST: write_manifest(_FORMAT, members)[1]}
 
 
 def read_engine(folder: Path, bundle_id: str) -> SavedEngine | None:
@@ -84,13 +94,13 @@ def read_engine(folder: Path, bundle_id: str) -> SavedEngine | None:
     place = folder / ENGINE
     if not os.path.lexists(place):  # a link that leads nowhere is no model without an engine
         return None
-    engine_id, members = read_sealed(place, _FORMAT, {_RECORD})
+    engine_id, members = read_members(place, _FORMAT, {_RECORD})
     record = settings_of(_RECORD, EngineRecord, parse_json(_RECORD, members[_RECORD]), ENGINE_SCHEMA_VERSION)
     if record.bundle_id != bundle_id:
         raise _not_of_this_model(record.bundle_id, bundle_id)
 
     def read() -> tuple[bytes, bytes]:
-        found, parts = read_sealed(place, _FORMAT, {_GRAPH, _WEIGHTS}, lambda _, size: _check_size(size, folder / _MODEL_WEIGHTS))
+        found, parts = read_members(place, _FORMAT, {_GRAPH, _WEIGHTS}, lambda _, size: _check_size(size, folder / _MODEL_WEIGHTS))
         if found != engine_id:  # another model was saved over it meanwhile
             raise _not_of_this_model("saved since", bundle_id)
         return parts[_GRAPH], parts[_WEIGHTS]

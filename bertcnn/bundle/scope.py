@@ -14,9 +14,9 @@ import numpy as np
 from bertcnn.storage.manifest import refuse
 
 FILE: Final = "out_of_scope.safetensors"
-_PARTS = ("directions", "places", "weights", "limit", "words", "spoken")
+_PARTS = ("directions", "places", "weights", "limit", "words", "log_odds")
 _DIMENSIONS = (2, 2, 1, 1, 1, 2)
-_SINCE_WORDS = frozenset(("words", "spoken"))
+_SINCE_WORDS = frozenset(("words", "log_odds"))
 _PRODUCTS = 1 << 22  # computed at a time
 _LARGEST = 1e9  # number, far above any that is measured; sums of their products are finite
 _MOST_IDS = 1 << 24  # up to which float32 holds every whole number
@@ -27,7 +27,7 @@ def _nothing(*shape: int) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class Readings:
+class DetectorInputs:
     """What a model makes of texts, and the words in them.
 
     Attributes:
@@ -42,7 +42,7 @@ class Readings:
 
 
 @dataclass(frozen=True, eq=False)
-class Scope:
+class OutOfScopeDetector:
     """Where the texts lie that a model has learned from; without centres, no text is out of scope.
 
     A text is strange if its logits point where those of no label do, if its token embeddings' mean lies far from those of known texts,
@@ -55,7 +55,7 @@ class Scope:
         weights: float32 [4], of the distances to these two, of the doubt about the label, and of the words.
         limit: outlier score above which a text is out of scope.
         words: int32 [W], the ids of known words, ascending.
-        spoken: float32 [W, C], log of how many times more often a word is in a label's texts than in all.
+        log_odds: float32 [W, C], log of how many times more often a word is in a label's texts than in all.
     """
 
     directions: np.ndarray = field(default_factory=lambda: _nothing(0, 0))
@@ -63,22 +63,22 @@ class Scope:
     weights: np.ndarray = field(default_factory=lambda: _nothing(4))
     limit: float = 0.0
     words: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
-    spoken: np.ndarray = field(default_factory=lambda: _nothing(0, 0))
+    log_odds: np.ndarray = field(default_factory=lambda: _nothing(0, 0))
 
     def __bool__(self) -> bool:
         return len(self.directions) > 0
 
-    def outside(self, texts: Readings) -> np.ndarray:
+    def outside(self, texts: DetectorInputs) -> np.ndarray:
         """Which texts are out of scope, bool [rows]."""
         if not self:
             return np.zeros(len(texts.logits), bool)
         return self.outlier_score(texts) > self.limit
 
-    def outlier_score(self, texts: Readings) -> np.ndarray:
+    def outlier_score(self, texts: DetectorInputs) -> np.ndarray:
         """How unlike known texts each text is, float32 [rows]; only comparable within a model."""
         return self.features(texts) @ self.weights
 
-    def features(self, texts: Readings) -> np.ndarray:
+    def features(self, texts: DetectorInputs) -> np.ndarray:
         """What the outlier score is made of, float32 [rows, 4].
 
         The distances to directions and places, -log of the highest probability, and minus how much the words speak for that label: the
@@ -89,21 +89,21 @@ class Scope:
         distances = _distance(logits, self.directions), _distance(texts.means, self.places)
         return np.stack([*distances, doubt, -self._words_for(texts)], axis=1)
 
-    def _words_for(self, texts: Readings) -> np.ndarray:
+    def _words_for(self, texts: DetectorInputs) -> np.ndarray:
         """How much each text's words speak for its most probable label, float32 [rows]."""
         rows, words = texts.words.T
         place = np.searchsorted(self.words, words)
         known = np.flatnonzero(np.append(self.words, -1)[place] == words)
-        spoken = self.spoken[place[known], texts.logits.argmax(axis=1)[rows[known]]] if len(known) else None
-        return np.bincount(rows[known], weights=spoken, minlength=len(texts.logits)).astype(np.float32)
+        log_odds = self.log_odds[place[known], texts.logits.argmax(axis=1)[rows[known]]] if len(known) else None
+        return np.bincount(rows[known], weights=log_odds, minlength=len(texts.logits)).astype(np.float32)
 
     def tensors(self) -> dict[str, np.ndarray]:
         """The parts by name, as they are saved: all float32, which holds the ids of 16 million pieces exactly."""
         limit, words = np.array([self.limit], np.float32), self.words.astype(np.float32)
-        return dict(zip(_PARTS, (self.directions, self.places, self.weights, limit, words, self.spoken), strict=True))
+        return dict(zip(_PARTS, (self.directions, self.places, self.weights, limit, words, self.log_odds), strict=True))
 
     @classmethod
-    def of_tensors(cls, tensors: Mapping[str, np.ndarray], labels: int, width: int) -> Scope:
+    def of_tensors(cls, tensors: Mapping[str, np.ndarray], labels: int, width: int) -> OutOfScopeDetector:
         """The scope of a model with so many labels and embeddings of this width.
 
         Args:
@@ -116,9 +116,9 @@ class Scope:
         """
         if not _SINCE_WORDS & set(tensors) and tensors.get("weights", _nothing(0)).shape == (3,):
             weights = np.append(tensors["weights"], np.float32(0))
-            tensors = {**tensors, "weights": weights, "words": _nothing(0), "spoken": _nothing(0, labels)}
+            tensors = {**tensors, "weights": weights, "words": _nothing(0), "log_odds": _nothing(0, labels)}
         _check_parts(tensors)
-        directions, places, weights, limit, words, spoken = (tensors[name] for name in _PARTS)
+        directions, places, weights, limit, words, log_odds = (tensors[name] for name in _PARTS)
         if not len(directions) and not len(places):
             return cls()
         for name, centres, columns in (("directions", directions, labels), ("places", places, width)):
@@ -128,12 +128,12 @@ class Scope:
                 refuse(f"{FILE} holds {name} that are not of length 1", "centres as they were saved")
         if weights.shape != (4,) or limit.shape != (1,) or weights.min() < 0:
             refuse(f"{FILE} holds weights of shape {weights.shape}, a limit of shape {limit.shape}", "(4,), none negative, and (1,)")
-        if spoken.shape != (len(words), labels):
-            refuse(f"{FILE} holds words of shape {words.shape}, spoken of shape {spoken.shape}", f"(words,) and (words, {labels:,})")
+        if log_odds.shape != (len(words), labels):
+            refuse(f"{FILE} holds words of shape {words.shape}, log_odds of shape {log_odds.shape}", f"(words,) and (words, {labels:,})")
         ids = np.clip(words, 0, _MOST_IDS).astype(np.int32)
         if (ids != words).any() or (np.diff(ids) <= 0).any():
             refuse(f"{FILE} holds words that are no ids, or not in order", "whole numbers, ascending")
-        return cls(directions, places, weights, float(limit[0]), ids, spoken)
+        return cls(directions, places, weights, float(limit[0]), ids, log_odds)
 
 
 def _check_parts(tensors: Mapping[str, np.ndarray]) -> None:

@@ -75,7 +75,7 @@ def pretrain(
     load_keras()
     from bertcnn.pretraining.initialization import NewEncoder
     from bertcnn.pretraining.loop import PretrainingInterrupted
-    from bertcnn.pretraining.pretrain import Keeping
+    from bertcnn.pretraining.pretrain import RunOptions
     from bertcnn.pretraining.pretrain import pretrain as run
 
     data = {"batch_size": batch_size, "sequence_length": sequence_length, "held_out": held_out}
@@ -91,7 +91,7 @@ def pretrain(
                 training={name: value for name, value in training.items() if value is not None},
                 columns=text,
                 seed=seed,
-                keeping=Keeping(overwrite=force, restart=restart, seconds_between_checkpoints=60 * checkpoint_minutes, logs=logs),
+                options=RunOptions(overwrite=force, restart=restart, seconds_between_checkpoints=60 * checkpoint_minutes, logs=logs),
                 progress=progress,
             )
     except PretrainingInterrupted as stop:

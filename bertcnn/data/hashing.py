@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 
-def mixed(values: np.ndarray) -> np.ndarray:
+def splitmix64(values: np.ndarray) -> np.ndarray:
     """The finaliser of SplitMix64 (Steele, Lea and Flood 2014): each bit of the result depends on each bit given; uint64, of any shape.
 
     Different values stay different.
 
     Example:
-        >>> mixed(np.array([0, 1], np.uint64)).tolist()
+        >>> splitmix64(np.array([0, 1], np.uint64)).tolist()
         [0, 6238072747940578789]
     """
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -12,11 +12,11 @@ import numpy as np
 from bertcnn.data.label_names import spellings
 from bertcnn.data.label_sets import AUTO, join_labels
 from bertcnn.data.splits import assign_folds
-from bertcnn.doctor.dataset import Patient, check_columns, check_rejected, check_short, judged_rows, read_patient
+from bertcnn.doctor.dataset import LabelledDataset, check_columns, check_rejected, check_short, judged_rows, read_dataset
 from bertcnn.doctor.fixing import write_fixed
 from bertcnn.doctor.labels import check_missing, check_rare, check_similar_names, check_spellings
 from bertcnn.doctor.languages import check_languages
-from bertcnn.doctor.leaks import check_marks, check_other_columns
+from bertcnn.doctor.leaks import check_other_columns, check_spurious_tokens
 from bertcnn.doctor.mislabelled import check_label_errors, check_overlap, given_probability, label_errors
 from bertcnn.doctor.multi_label import examine_sets
 from bertcnn.doctor.out_of_fold import FOLDS, mean_embeddings, out_of_fold, truncated_texts
@@ -71,66 +71,66 @@ def check_csv(
     check_input(path)
     if target is not None:
         check_outcome(path, target, overwrite=overwrite, option="--fix")
-    patient = read_patient(path, text, label, multi_label, None if target is None else rejects_of(target), progress)
+    dataset = read_dataset(path, text, label, multi_label, None if target is None else rejects_of(target), progress)
     fetched = fetch_encoder(encoder, progress=progress)
-    findings, suggestions, suspicion, skipped = _examine(patient, fetched, progress)
+    findings, suggestions, suspicion, skipped = _examine(dataset, fetched, progress)
     findings = by_weight(findings)
     if target is not None:
-        write_fixed(patient, findings, suggestions, target, overwrite)
+        write_fixed(dataset, findings, suggestions, target, overwrite)
     return CheckReport(
         path=path,
-        facts=patient.facts,
+        facts=dataset.facts,
         findings=findings,
         suggestions=suggestions,
         suspicion=suspicion,
-        lines=patient.lines,
+        lines=dataset.lines,
         skipped=skipped,
         fixed=target,
-        rejects=rejects_of(target) if target is not None and patient.table.rejected else None,
+        rejects=rejects_of(target) if target is not None and dataset.table.rejected else None,
         seconds=time.perf_counter() - started,
     )
 
 
-def _examine(patient: Patient, fetched: FetchedEncoder, progress: Progress) -> tuple[list[Finding], dict[int, str], np.ndarray, list[str]]:
+def _examine(dataset: LabelledDataset, fetched: FetchedEncoder, progress: Progress) -> tuple[list[Finding], dict[int, str], np.ndarray, list[str]]:
     """Findings, suggestions, suspicion of each row, and checks left out."""
     progress.stage("comparing texts", 0)
-    findings = [*check_rejected(patient), *check_short(patient)]
-    variants = spellings(name for cell in patient.labels or [] for name in patient.names_in(cell))
-    names = None if patient.labels is None else [_respelled(patient, cell, variants) for cell in patient.labels]
-    repeated, suggestions = check_duplicates(patient, names)
-    groups = similar_groups(list(patient.first_rows))
-    near = check_near_duplicates(patient, groups, names)
-    suspicion = np.full(len(patient.texts), np.nan)
+    findings = [*check_rejected(dataset), *check_short(dataset)]
+    variants = spellings(name for cell in dataset.labels or [] for name in dataset.names_in(cell))
+    names = None if dataset.labels is None else [_respelled(dataset, cell, variants) for cell in dataset.labels]
+    repeated, suggestions = check_duplicates(dataset, names)
+    groups = similar_groups(list(dataset.first_rows))
+    near = check_near_duplicates(dataset, groups, names)
+    suspicion = np.full(len(dataset.texts), np.nan)
     skipped: list[str] = []
-    if names is None or patient.labels is None:
+    if names is None or dataset.labels is None:
         skipped.append("no label column: only the texts were checked; name one with --label")
     else:
-        labels = {int(row): names[row] for row in judged_rows(patient)}
-        findings += check_spellings(patient, variants)
+        labels = {int(row): names[row] for row in judged_rows(dataset)}
+        findings += check_spellings(dataset, variants)
         if labels:
-            findings += check_marks(patient, labels)
-            errors, better = _examine_labels(patient, labels, groups, fetched, suspicion, skipped, progress)
-            findings += [*errors, *check_other_columns(patient, labels)]
+            findings += check_spurious_tokens(dataset, labels)
+            errors, better = _examine_labels(dataset, labels, groups, fetched, suspicion, skipped, progress)
+            findings += [*errors, *check_other_columns(dataset, labels)]
             suggestions |= better
-        for row, (given, usual) in enumerate(zip(patient.labels, names, strict=True)):
+        for row, (given, usual) in enumerate(zip(dataset.labels, names, strict=True)):
             if given != usual:
                 suggestions.setdefault(row, usual)
-        findings += [*check_rare(patient), *check_similar_names(patient), *check_missing(patient)]
+        findings += [*check_rare(dataset), *check_similar_names(dataset), *check_missing(dataset)]
     progress.stage("telling languages apart", 0)
-    findings += [*repeated, *near, *check_languages(patient), *check_blank(patient), *check_characters(patient), *check_markup(patient)]
-    findings += [*check_lengths(patient, *truncated_texts(fetched, patient.texts)), *check_columns(patient)]
+    findings += [*repeated, *near, *check_languages(dataset), *check_blank(dataset), *check_characters(dataset), *check_markup(dataset)]
+    findings += [*check_lengths(dataset, *truncated_texts(fetched, dataset.texts)), *check_columns(dataset)]
     return findings, suggestions, suspicion, skipped
 
 
-def _respelled(patient: Patient, cell: str, variants: Mapping[str, str]) -> str:
+def _respelled(dataset: LabelledDataset, cell: str, variants: Mapping[str, str]) -> str:
     """A cell of the label column with its labels in their commonest spelling."""
-    if patient.separator is None:
+    if dataset.separator is None:
         return variants.get(cell, cell)
-    return join_labels(sorted({variants.get(name, name) for name in patient.names_in(cell)}), patient.separator) if cell else ""
+    return join_labels(sorted({variants.get(name, name) for name in dataset.names_in(cell)}), dataset.separator) if cell else ""
 
 
 def _examine_labels(
-    patient: Patient,
+    dataset: LabelledDataset,
     labels: dict[int, str],
     groups: np.ndarray,
     fetched: FetchedEncoder,
@@ -139,16 +139,16 @@ def _examine_labels(
     progress: Progress,
 ) -> tuple[list[Finding], dict[int, str]]:
     """Label errors and overlapping labels, with suggestions; fills `suspicion`."""
-    places = {text: place for place, text in enumerate(patient.first_rows)}
-    of_row = np.array([places[patient.texts[row].strip()] for row in labels])
+    places = {text: place for place, text in enumerate(dataset.first_rows)}
+    of_row = np.array([places[dataset.texts[row].strip()] for row in labels])
     used, inverse = np.unique(of_row, return_inverse=True)
-    texts = list(patient.first_rows)
+    texts = list(dataset.first_rows)
     features = mean_embeddings(fetched, [texts[place] for place in used], progress)[inverse]
-    if patient.separator is not None:
-        sets = {row: patient.names_in(cell) for row, cell in labels.items()}
-        return examine_sets(patient, sets, features, groups[of_row], suspicion, progress)
+    if dataset.separator is not None:
+        sets = {row: dataset.names_in(cell) for row, cell in labels.items()}
+        return examine_sets(dataset, sets, features, groups[of_row], suspicion, progress)
     names = list(labels.values())
-    fold_of = assign_folds(groups[of_row].tolist(), names, [patient.texts[row] for row in labels], FOLDS)
+    fold_of = assign_folds(groups[of_row].tolist(), names, [dataset.texts[row] for row in labels], FOLDS)
     judged = out_of_fold(features, names, fold_of, progress)
     if judged is None:
         skipped.append("label errors: too few rows of each label for a model to learn from some and judge the others")
@@ -160,5 +160,5 @@ def _examine_labels(
     judged = replace(judged, rows=rows[judged.rows])
     suspicion[judged.rows] = 1 - given_probability(judged)
     errors = label_errors(judged)
-    found, better = check_label_errors(patient, judged, errors)
-    return found + check_overlap(patient, judged, errors), better
+    found, better = check_label_errors(dataset, judged, errors)
+    return found + check_overlap(dataset, judged, errors), better

@@ -28,7 +28,7 @@ _EXAMPLES = 4
 
 
 @dataclass(frozen=True)
-class Patient:
+class LabelledDataset:
     """A file in memory.
 
     Attributes:
@@ -73,9 +73,9 @@ class Patient:
         return [name for name in self.table.columns if name not in self.choice.text and name != self.choice.label]
 
 
-def read_patient(
+def read_dataset(
     path: Path, text: str | Sequence[str] | None, label: str | None, multi_label: str, rejects: Path | None, progress: Progress
-) -> Patient:
+) -> LabelledDataset:
     """Read a file as a whole.
 
     Args:
@@ -118,8 +118,8 @@ def read_patient(
         separator = column.separator
         labels = column.single if separator is None else [join_labels(names, separator) if names else "" for names in column.sets]
         _check_labels(labels, choice.label)
-    patient = Patient(table, choice, texts, labels, {}, rejected, separator)
-    return replace(patient, facts=_facts(reader, patient))
+    dataset = LabelledDataset(table, choice, texts, labels, {}, rejected, separator)
+    return replace(dataset, facts=_facts(reader, dataset))
 
 
 def _first_rejected(place: Path) -> list[tuple[str, str, str]]:
@@ -148,9 +148,9 @@ def _check_labels(labels: list[str], column: str) -> None:
         )
 
 
-def _facts(reader: TableReader, patient: Patient) -> dict[str, Any]:
-    choice, labels = patient.choice, patient.labels
-    counts = Counter(name for cell in labels or [] for name in patient.names_in(cell))
+def _facts(reader: TableReader, dataset: LabelledDataset) -> dict[str, Any]:
+    choice, labels = dataset.choice, dataset.labels
+    counts = Counter(name for cell in labels or [] for name in dataset.names_in(cell))
     return {
         "format": reader.format,
         "encoding": reader.encoding,
@@ -161,48 +161,48 @@ def _facts(reader: TableReader, patient: Patient) -> dict[str, Any]:
         "rows": reader.accepted,
         "rejected": reader.rejected,
         "labels": None if labels is None else dict(counts.most_common()),
-        "label_separator": patient.separator,
+        "label_separator": dataset.separator,
     }
 
 
-def check_rejected(patient: Patient) -> list[Finding]:
+def check_rejected(dataset: LabelledDataset) -> list[Finding]:
     """Rows that could not be read."""
-    if not patient.rejected:
+    if not dataset.rejected:
         return []
-    rejected, rows = patient.table.rejected, len(patient.table)
+    rejected, rows = dataset.table.rejected, len(dataset.table)
     return [
         Finding(
             "rejected_rows",
             "problem",
             f"{count(rejected, 'row')} of {rows + rejected:,} ({percent(rejected / (rows + rejected))}) could not be read",
             "Correct these lines; training and scoring leave them out too.",
-            examples=[Example(int(line), reason, shortened(start)) for line, reason, start in patient.rejected],
+            examples=[Example(int(line), reason, shortened(start)) for line, reason, start in dataset.rejected],
             figures={"rejected": rejected},
         )
     ]
 
 
-def check_short(patient: Patient) -> list[Finding]:
+def check_short(dataset: LabelledDataset) -> list[Finding]:
     """Rows whose last cells are missing."""
-    if not patient.table.padded:
+    if not dataset.table.padded:
         return []
     return [
         Finding(
             "short_rows",
             "note",
-            f"{count(patient.table.padded, 'row')} with fewer cells than the header: the missing ones are blank",
+            f"{count(dataset.table.padded, 'row')} with fewer cells than the header: the missing ones are blank",
             "Nothing, where the program that wrote the file leaves out blank cells at the end of a row.",
-            figures={"short": patient.table.padded},
+            figures={"short": dataset.table.padded},
         )
     ]
 
 
-def check_columns(patient: Patient) -> list[Finding]:
+def check_columns(dataset: LabelledDataset) -> list[Finding]:
     """Columns that say nothing: empty ones, and those with one value."""
     same = {}
-    for place, name in enumerate(patient.table.columns):
-        values = {row[place].strip() for row in patient.table.rows}
-        if len(values) == 1 and len(patient.table) > 1:
+    for place, name in enumerate(dataset.table.columns):
+        values = {row[place].strip() for row in dataset.table.rows}
+        if len(values) == 1 and len(dataset.table) > 1:
             same[name] = values.pop()
     if not same:
         return []
@@ -221,7 +221,7 @@ def check_columns(patient: Patient) -> list[Finding]:
     ]
 
 
-def judged_rows(patient: Patient) -> np.ndarray:
+def judged_rows(dataset: LabelledDataset) -> np.ndarray:
     """The rows with a text and a label, int64 ascending."""
-    labels = patient.labels or []
-    return np.array([row for row, (text, name) in enumerate(zip(patient.texts, labels, strict=False)) if text and name], np.int64)
+    labels = dataset.labels or []
+    return np.array([row for row, (text, name) in enumerate(zip(dataset.texts, labels, strict=False)) if text and name], np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from bertcnn.doctor.dataset import Patient
+from bertcnn.doctor.dataset import LabelledDataset
 from bertcnn.doctor.report import Finding
 from bertcnn.tables.columns import free_names
 from bertcnn.tables.formats import DELIMITED, kind_of
@@ -16,7 +16,7 @@ SUGGESTED, FINDING = "suggested_label", "finding"
 _BETWEEN = "; "
 
 
-def write_fixed(patient: Patient, findings: Iterable[Finding], suggestions: Mapping[int, str], target: Path, overwrite: bool) -> None:
+def write_fixed(dataset: LabelledDataset, findings: Iterable[Finding], suggestions: Mapping[int, str], target: Path, overwrite: bool) -> None:
     """Write every row, cell for cell and in its order, with the suggested label and what was found.
 
     From CSV to CSV or TSV no cell is quoted for spreadsheets, unlike in a scored file: the input's
@@ -26,13 +26,13 @@ def write_fixed(patient: Patient, findings: Iterable[Finding], suggestions: Mapp
     Raises:
         OutputError: the disk is full, or the format cannot hold the table.
     """
-    said: list[list[str]] = [[] for _ in patient.table.rows]
+    said: list[list[str]] = [[] for _ in dataset.table.rows]
     for finding in findings:
         for row, words in finding.rows.items():
             said[row].append(words)
-    table, kind = patient.table, kind_of(target)
-    raw = {patient.facts["format"], kind and kind.format} <= DELIMITED
-    plain = unescape_formula if patient.facts["format"] in DELIMITED and not raw else str
+    table, kind = dataset.table, kind_of(target)
+    raw = {dataset.facts["format"], kind and kind.format} <= DELIMITED
+    plain = unescape_formula if dataset.facts["format"] in DELIMITED and not raw else str
     columns = (*map(plain, table.header), *free_names((SUGGESTED, FINDING), (*table.columns, *table.header)))
     with TableWriter(target, columns, raw=raw, overwrite=overwrite) as writer:
         writer.write((*map(plain, cells), suggestions.get(row, ""), _BETWEEN.join(said[row])) for row, cells in enumerate(table.rows))

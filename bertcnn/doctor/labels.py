@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from bertcnn.data.label_names import similar_names
-from bertcnn.doctor.dataset import Patient
+from bertcnn.doctor.dataset import LabelledDataset
 from bertcnn.doctor.report import Example, Finding, examples_of, named
 from bertcnn.wording import count, percent
 
@@ -14,10 +14,10 @@ _EXAMPLES = 4
 _RARE = 5  # rows: as many as the folds that label errors are searched with
 
 
-def check_missing(patient: Patient) -> list[Finding]:
+def check_missing(dataset: LabelledDataset) -> list[Finding]:
     """Texts without a label."""
-    labels = patient.labels or []
-    rows = {row: "no label" for row, name in enumerate(labels) if not name and patient.texts[row]}
+    labels = dataset.labels or []
+    rows = {row: "no label" for row, name in enumerate(labels) if not name and dataset.texts[row]}
     if not rows:
         return []
     return [
@@ -28,28 +28,28 @@ def check_missing(patient: Patient) -> list[Finding]:
             "Label them or remove them; where rows have one label each, few-shot learns from them as what rows like them are called, "
             "other recipes leave them out.",
             rows,
-            examples_of(rows, patient.lines, patient.texts),
+            examples_of(rows, dataset.lines, dataset.texts),
         )
     ]
 
 
-def check_spellings(patient: Patient, variants: Mapping[str, str]) -> list[Finding]:
+def check_spellings(dataset: LabelledDataset, variants: Mapping[str, str]) -> list[Finding]:
     """Labels that differ in case, spaces, hyphens and underscores only.
 
     Args:
-        patient: the file.
+        dataset: the file.
         variants: of `spellings`.
     """
-    labels = patient.labels or []
+    labels = dataset.labels or []
     rows = {
         row: f"label is spelled {named(variants[name])} elsewhere"
         for row, cell in enumerate(labels)
-        for name in patient.names_in(cell)
+        for name in dataset.names_in(cell)
         if name in variants
     }
     if not rows:
         return []
-    counts = Counter(name for cell in labels for name in patient.names_in(cell))
+    counts = Counter(name for cell in labels for name in dataset.names_in(cell))
     return [
         Finding(
             "label_spellings",
@@ -67,9 +67,9 @@ def check_spellings(patient: Patient, variants: Mapping[str, str]) -> list[Findi
     ]
 
 
-def check_similar_names(patient: Patient) -> list[Finding]:
+def check_similar_names(dataset: LabelledDataset) -> list[Finding]:
     """Labels whose names differ in one letter, or as singular and plural."""
-    counts = Counter(name for cell in patient.labels or [] for name in patient.names_in(cell))
+    counts = Counter(name for cell in dataset.labels or [] for name in dataset.names_in(cell))
     pairs = similar_names(counts)
     if not pairs:
         return []
@@ -85,18 +85,18 @@ def check_similar_names(patient: Patient) -> list[Finding]:
     ]
 
 
-def check_rare(patient: Patient) -> list[Finding]:
+def check_rare(dataset: LabelledDataset) -> list[Finding]:
     """Labels with too few rows to learn from."""
-    labels = patient.labels or []
-    counts = Counter(name for cell, text in zip(labels, patient.texts, strict=True) if text for name in patient.names_in(cell))
+    labels = dataset.labels or []
+    counts = Counter(name for cell, text in zip(labels, dataset.texts, strict=True) if text for name in dataset.names_in(cell))
     rare = {name: number for name, number in sorted(counts.items(), key=lambda item: (item[1], item[0])) if number < _RARE}
     if not rare:
         return []
     rows = {
         row: f"rare label ({count(rare[name], 'row')})"
         for row, cell in enumerate(labels)
-        for name in patient.names_in(cell)
-        if name in rare and patient.texts[row]
+        for name in dataset.names_in(cell)
+        if name in rare and dataset.texts[row]
     }
     single = sum(number == 1 for number in rare.values())
     return [

@@ -6,7 +6,7 @@ from collections import Counter
 from functools import cache
 from typing import Any
 
-from bertcnn.doctor.dataset import Patient
+from bertcnn.doctor.dataset import LabelledDataset
 from bertcnn.doctor.report import Finding, examples_of
 from bertcnn.wording import percent
 
@@ -17,20 +17,20 @@ _FEWEST_FOREIGN = 10  # texts that are recognised, to speak of another main lang
 _LOOKED_AT = 400  # characters
 
 
-def check_languages(patient: Patient) -> list[Finding]:
+def check_languages(dataset: LabelledDataset) -> list[Finding]:
     """Texts in another language than most, as far as py3langid is sure (a naive Bayes model over bytes, Lui and Baldwin 2012).
 
     Texts of a few words are never sure enough, so short ones in another language are missed.
     """
     identifier = _identifier()
     known: dict[str, str] = {}
-    for text in patient.first_rows:
+    for text in dataset.first_rows:
         start = text[:_LOOKED_AT].encode("utf-8", "replace").decode()
         if sum(map(str.isalpha, start)) >= _FEWEST_LETTERS:
             language, probability = identifier.classify(start.lower() if start.isupper() else start)
             if probability >= _SURE:
                 known[text] = language
-    languages = {row: known[text.strip()] for row, text in enumerate(patient.texts) if text.strip() in known}
+    languages = {row: known[text.strip()] for row, text in enumerate(dataset.texts) if text.strip() in known}
     counts = Counter(languages.values())
     main = counts.most_common(1)[0][0] if counts else _ENCODERS
     foreign = main != _ENCODERS
@@ -41,7 +41,7 @@ def check_languages(patient: Patient) -> list[Finding]:
             Finding(
                 "languages",
                 "look",
-                f"the {counts[main]:,} of {len(patient.texts):,} texts whose language is recognised are in {main!r}",
+                f"the {counts[main]:,} of {len(dataset.texts):,} texts whose language is recognised are in {main!r}",
                 f"The default encoder knows English: train with one that knows {main!r} (--encoder).",
                 {},
                 (),
@@ -60,7 +60,7 @@ def check_languages(patient: Patient) -> list[Finding]:
             if foreign
             else "The default encoder knows English. Sort other languages out, or train on them with an encoder that knows them.",
             rows,
-            examples_of(rows, patient.lines, patient.texts),
+            examples_of(rows, dataset.lines, dataset.texts),
             {"languages": dict(counts.most_common())},
         )
     ]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bertcnn.data.label_names import plain_name
-from bertcnn.doctor.dataset import Patient
+from bertcnn.doctor.dataset import LabelledDataset
 from bertcnn.doctor.report import Example, Finding, named, shortened
 from bertcnn.wording import count, percent
 
@@ -40,25 +40,25 @@ class _Leak:
     share: float  # of the label's different texts
 
 
-def check_marks(patient: Patient, labels: Mapping[int, str]) -> list[Finding]:
+def check_spurious_tokens(dataset: LabelledDataset, labels: Mapping[int, str]) -> list[Finding]:
     """Words, lines and endings that stand in the texts of one label only.
 
     Args:
-        patient: the file.
+        dataset: the file.
         labels: of the rows that have both text and label.
     """
-    first_rows = [row for row in patient.first_rows.values() if row in labels]  # a text that comes again proves nothing new
+    first_rows = [row for row in dataset.first_rows.values() if row in labels]  # a text that comes again proves nothing new
     sizes = Counter(labels[row] for row in first_rows)
     seen: dict[tuple[str, str], list[int]] = defaultdict(list)
     for row in first_rows:
-        for mark in _marks(patient.texts[row]):
+        for mark in _marks(dataset.texts[row]):
             seen[mark].append(row)
     leaks = [leak for (kind, mark), rows in seen.items() if (leak := _leak(kind, mark, rows, labels, sizes))]
     leaks = _different(leaks)
     if not leaks:
         return []
     told = {row: f"{leak.kind} {named(leak.mark)} gives the label away" for leak in leaks for row in leak.rows}
-    first_of = {row: patient.first_rows[patient.texts[row].strip()] for row in labels}
+    first_of = {row: dataset.first_rows[dataset.texts[row].strip()] for row in labels}
     affected = {row: told[first] for row, first in first_of.items() if first in told and labels[row] == labels[first]}
     codes = any(leak.kind != "word" for leak in leaks)
     give = "gives" if len(leaks) == 1 else "give"
@@ -71,9 +71,9 @@ def check_marks(patient: Patient, labels: Mapping[int, str]) -> list[Finding]:
             dict(sorted(affected.items())),
             [
                 Example(
-                    patient.lines[leak.rows[0]],
+                    dataset.lines[leak.rows[0]],
                     f"{leak.kind} {named(leak.mark, 60)}: {count(len(leak.rows), 'text')}, {percent(leak.share)} of {named(leak.label)}",
-                    shortened(patient.texts[leak.rows[0]], 100),
+                    shortened(dataset.texts[leak.rows[0]], 100),
                 )
                 for leak in leaks[:_EXAMPLES]
             ],
@@ -118,19 +118,19 @@ def _different(leaks: list[_Leak]) -> list[_Leak]:
     return sorted(chosen.values(), key=lambda leak: (-len(leak.rows), leak.mark))
 
 
-def check_other_columns(patient: Patient, labels: Mapping[int, str]) -> list[Finding]:
+def check_other_columns(dataset: LabelledDataset, labels: Mapping[int, str]) -> list[Finding]:
     """Columns that foretell the label: a row's label is guessed from the other rows with the same value, digits of ids left out.
 
     Args:
-        patient: the file.
+        dataset: the file.
         labels: of the rows that have both text and label.
     """
-    if patient.labels is None:
+    if dataset.labels is None:
         return []
     main = max(Counter(labels.values()).values()) / len(labels)
     found = []
-    for name in patient.others:
-        cells = patient.table.column(name)
+    for name in dataset.others:
+        cells = dataset.table.column(name)
         for form, values in _forms(cells):
             right, guessed = _foretold(values, labels)
             if guessed >= max(10, len(labels) / 2) and right >= _COLUMN_SURE * guessed and right / guessed - main > (1 - main) / 2:
@@ -138,7 +138,7 @@ def check_other_columns(patient: Patient, labels: Mapping[int, str]) -> list[Fin
                 break
     if not found:
         return []
-    same = {name for name, *_ in found if _same_names(patient, name)}
+    same = {name for name, *_ in found if _same_names(dataset, name)}
     return [
         Finding(
             "leaks_in_columns",
@@ -182,7 +182,7 @@ def _foretold(values: list[str], labels: Mapping[int, str]) -> tuple[int, int]:
     return right, guessed
 
 
-def _same_names(patient: Patient, column: str) -> bool:
-    labels = patient.labels or []
-    cells = patient.table.column(column)
+def _same_names(dataset: LabelledDataset, column: str) -> bool:
+    labels = dataset.labels or []
+    cells = dataset.table.column(column)
     return sum(plain_name(cell) == plain_name(name) for cell, name in zip(cells, labels, strict=True)) > 0.9 * len(cells)

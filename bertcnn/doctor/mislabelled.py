@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
-from bertcnn.doctor.dataset import Patient
+from bertcnn.doctor.dataset import LabelledDataset
 from bertcnn.doctor.out_of_fold import OutOfFold
 from bertcnn.doctor.report import Example, Finding, named, shortened
 from bertcnn.wording import count, percent
@@ -34,7 +34,7 @@ def given_probability(judged: OutOfFold) -> np.ndarray:
     return judged.probabilities[np.arange(len(judged.rows)), judged.labels]
 
 
-def check_label_errors(patient: Patient, judged: OutOfFold, errors: np.ndarray) -> tuple[list[Finding], dict[int, str]]:
+def check_label_errors(dataset: LabelledDataset, judged: OutOfFold, errors: np.ndarray) -> tuple[list[Finding], dict[int, str]]:
     """The finding, and a better label for each row of it."""
     if not len(errors):
         return [], {}
@@ -51,7 +51,7 @@ def check_label_errors(patient: Patient, judged: OutOfFold, errors: np.ndarray) 
         affected[row] = f"label probably wrong: {named(better)} has {percent(share)}, this one {percent(probabilities[place])}"
         if len(examples) < _EXAMPLES:
             examples.append(
-                Example(patient.lines[row], f"{named(given)}, rather {named(better)} ({percent(share)})", shortened(patient.texts[row]))
+                Example(dataset.lines[row], f"{named(given)}, rather {named(better)} ({percent(share)})", shortened(dataset.texts[row]))
             )
     moves = Counter((judged.names[judged.labels[place]], judged.names[best[place]]) for place in errors.tolist())
     return [
@@ -67,7 +67,7 @@ def check_label_errors(patient: Patient, judged: OutOfFold, errors: np.ndarray) 
     ], suggestions
 
 
-def check_overlap(patient: Patient, judged: OutOfFold, errors: np.ndarray) -> list[Finding]:
+def check_overlap(dataset: LabelledDataset, judged: OutOfFold, errors: np.ndarray) -> list[Finding]:
     """Pairs of labels that take a good part of each other's rows, rows with a wrong label left out."""
     right = np.ones(len(judged.rows), np.bool_)
     right[errors] = False
@@ -89,7 +89,7 @@ def check_overlap(patient: Patient, judged: OutOfFold, errors: np.ndarray) -> li
     for share, one, two, places in pairs[:_EXAMPLES]:
         row = int(judged.rows[places[0]])
         says = f"{named(judged.names[one])} and {named(judged.names[two])}: {percent(share)} of their {sizes[one] + sizes[two]} rows"
-        examples.append(Example(patient.lines[row], says, shortened(patient.texts[row], 100)))
+        examples.append(Example(dataset.lines[row], says, shortened(dataset.texts[row], 100)))
     return [
         Finding(
             "overlapping_labels",

@@ -11,7 +11,7 @@ import numpy as np
 
 from bertcnn.data.label_sets import LabelSet, join_labels, rarest
 from bertcnn.data.splits import assign_folds
-from bertcnn.doctor.dataset import Patient
+from bertcnn.doctor.dataset import LabelledDataset
 from bertcnn.doctor.mislabelled import given_probability, label_errors
 from bertcnn.doctor.out_of_fold import FOLDS, out_of_fold
 from bertcnn.doctor.report import Example, Finding, named, shortened
@@ -23,12 +23,12 @@ _HAS, _HAS_NOT = "yes", "no"
 
 
 def examine_sets(
-    patient: Patient, sets: dict[int, LabelSet], features: np.ndarray, groups: np.ndarray, suspicion: np.ndarray, progress: Progress
+    dataset: LabelledDataset, sets: dict[int, LabelSet], features: np.ndarray, groups: np.ndarray, suspicion: np.ndarray, progress: Progress
 ) -> tuple[list[Finding], dict[int, str]]:
     """Labels that are probably wrong or missing, as `label_errors` finds them for one label; fills `suspicion`.
 
     Args:
-        patient: the file.
+        dataset: the file.
         sets: the labels of each row that has a text and a label.
         features: float32 [sets, D], of these rows.
         groups: int [sets]; texts with equal numbers are never on both sides.
@@ -38,7 +38,7 @@ def examine_sets(
     Returns:
         The finding, and better labels for each row of it.
     """
-    rows, texts = list(sets), [patient.texts[row] for row in sets]
+    rows, texts = list(sets), [dataset.texts[row] for row in sets]
     fold_of = assign_folds(groups.tolist(), rarest(list(sets.values())), texts, FOLDS)
     counts = Counter(name for own in sets.values() for name in own)
     names = [name for name, number in counts.items() if FOLDS <= number <= len(rows) - FOLDS]
@@ -55,11 +55,11 @@ def examine_sets(
         for place in label_errors(judged).tolist():
             row = int(of_file[place])
             doubts.setdefault(row, []).append((float(doubt[place]), name, name in sets[row]))
-    return _told(patient, sets, doubts)
+    return _told(dataset, sets, doubts)
 
 
 def _told(
-    patient: Patient, sets: dict[int, LabelSet], doubts: dict[int, list[tuple[float, str, bool]]]
+    dataset: LabelledDataset, sets: dict[int, LabelSet], doubts: dict[int, list[tuple[float, str, bool]]]
 ) -> tuple[list[Finding], dict[int, str]]:
     """The finding and the suggestions, from what is doubted in each row."""
     if not doubts:
@@ -71,14 +71,14 @@ def _told(
         wrong, missing = ({name for _, name, has in doubts[row] if has is given} for given in (True, False))
         better = sorted(set(sets[row]) - wrong | missing)
         if better:
-            suggestions[row] = join_labels(better, str(patient.separator))
+            suggestions[row] = join_labels(better, str(dataset.separator))
         said = [
             f"label probably {'wrong' if has else 'missing'}: {named(name)} has {percent(1 - doubt if has else doubt)}"
             for doubt, name, has in sorted(doubts[row], reverse=True)
         ]
         affected[row] = "; ".join(said)
         if len(examples) < _EXAMPLES:
-            examples.append(Example(patient.lines[row], affected[row], shortened(patient.texts[row])))
+            examples.append(Example(dataset.lines[row], affected[row], shortened(dataset.texts[row])))
     moves = Counter((name, "") if has else ("", name) for found in doubts.values() for _, name, has in found)
     finding = Finding(
         "label_errors",

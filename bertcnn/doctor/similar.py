@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from bertcnn.data.hashing import mixed
+from bertcnn.data.hashing import splitmix64
 from bertcnn.data.splits import duplicate_key
 
 _GRAM = 4
@@ -67,7 +67,7 @@ def _signatures(keys: Sequence[str]) -> np.ndarray:
             end += 1
         grams, starts = _grams(keys[start:end])
         for column, salt in enumerate(salts):
-            signatures[start:end, column] = np.minimum.reduceat(mixed(grams ^ salt), starts)
+            signatures[start:end, column] = np.minimum.reduceat(splitmix64(grams ^ salt), starts)
         start = end
     return signatures
 
@@ -96,7 +96,7 @@ def _grams(keys: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     windows = len(points) - _GRAM + 1
     grams = np.zeros(windows, np.uint64)
     for place in range(_GRAM):
-        grams = mixed(grams ^ points[place : place + windows])
+        grams = splitmix64(grams ^ points[place : place + windows])
     lengths = np.array([len(key) for key in padded], np.int64)
     ends = np.cumsum(lengths)
     kept = np.ones(windows, np.bool_)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bertcnn.doctor.dataset import Patient
+from bertcnn.doctor.dataset import LabelledDataset
 from bertcnn.doctor.report import Example, Finding, examples_of, named, shortened
 from bertcnn.wording import count, percent
 
@@ -21,28 +21,28 @@ _MARKUP = re.compile(
 _EXAMPLES = 4
 
 
-def check_blank(patient: Patient) -> list[Finding]:
+def check_blank(dataset: LabelledDataset) -> list[Finding]:
     """Rows without a text."""
-    rows = {row: "empty text" for row, text in enumerate(patient.texts) if not text}
+    rows = {row: "empty text" for row, text in enumerate(dataset.texts) if not text}
     if not rows:
         return []
     return [
         Finding(
             "empty_texts",
             "look",
-            f"{count(len(rows), 'row')} ({percent(len(rows) / len(patient.texts))}) without a text",
+            f"{count(len(rows), 'row')} ({percent(len(rows) / len(dataset.texts))}) without a text",
             "Training leaves them out. If the text is in another column, name it with --text.",
             rows,
-            [Example(patient.lines[row], says) for row, says in list(rows.items())[:_EXAMPLES]],
+            [Example(dataset.lines[row], says) for row, says in list(rows.items())[:_EXAMPLES]],
         )
     ]
 
 
-def check_characters(patient: Patient) -> list[Finding]:
+def check_characters(dataset: LabelledDataset) -> list[Finding]:
     """Texts whose encoding was damaged before they came here."""
     rows = {
         row: f"broken characters ({found[0]!r})"
-        for row, text in enumerate(patient.texts)
+        for row, text in enumerate(dataset.texts)
         if not text.isascii() and (found := _BROKEN.search(text))
     }
     if not rows:
@@ -54,41 +54,41 @@ def check_characters(patient: Patient) -> list[Finding]:
             f"{count(len(rows), 'text')} with characters that a wrong encoding has broken",
             "Export the file again as UTF-8; what is broken here was broken before.",
             rows,
-            examples_of(rows, patient.lines, patient.texts),
+            examples_of(rows, dataset.lines, dataset.texts),
         )
     ]
 
 
-def check_markup(patient: Patient) -> list[Finding]:
+def check_markup(dataset: LabelledDataset) -> list[Finding]:
     """Texts with HTML in them; of no row in particular, since it is the export that has to be mended."""
-    found = {row: mark[0] for row, text in enumerate(patient.texts) if (mark := _MARKUP.search(text))}
+    found = {row: mark[0] for row, text in enumerate(dataset.texts) if (mark := _MARKUP.search(text))}
     if not found:
         return []
     return [
         Finding(
             "markup",
             "look",
-            f"{count(len(found), 'text')} ({percent(len(found) / len(patient.texts))}) with HTML markup",
+            f"{count(len(found), 'text')} ({percent(len(found) / len(dataset.texts))}) with HTML markup",
             "Tags are read as words, and named as reasons. Export plain text, or strip them with an HTML parser, here and before scoring.",
-            examples=examples_of({row: named(mark) for row, mark in found.items()}, patient.lines, patient.texts),
+            examples=examples_of({row: named(mark) for row, mark in found.items()}, dataset.lines, dataset.texts),
             figures={"texts": len(found)},
         )
     ]
 
 
-def check_duplicates(patient: Patient, labels: Sequence[str] | None) -> tuple[list[Finding], dict[int, str]]:
+def check_duplicates(dataset: LabelledDataset, labels: Sequence[str] | None) -> tuple[list[Finding], dict[int, str]]:
     """Texts that come more than once, those with different labels apart; and the label of the majority, where there is one.
 
     Args:
-        patient: the file.
+        dataset: the file.
         labels: one a row, each in one spelling, "" where there is none.
     """
     groups: dict[str, list[int]] = defaultdict(list)
-    for row, text in enumerate(patient.texts):
+    for row, text in enumerate(dataset.texts):
         if text:
             groups[text.strip()].append(row)
     repeated = [rows for rows in groups.values() if len(rows) > 1]
-    findings = [] if labels is None else _conflicts(patient, repeated, labels)
+    findings = [] if labels is None else _conflicts(dataset, repeated, labels)
     suggestions: dict[int, str] = {}
     if labels is not None:
         for rows in repeated:
@@ -96,23 +96,23 @@ def check_duplicates(patient: Patient, labels: Sequence[str] | None) -> tuple[li
             if others and first[1] > others[0][1]:
                 suggestions |= {row: first[0] for row in rows if labels[row] not in ("", first[0])}
     if repeated:
-        again = {row: f"same text as line {patient.lines[rows[0]]}" for rows in repeated for row in rows[1:]}
+        again = {row: f"same text as line {dataset.lines[rows[0]]}" for rows in repeated for row in rows[1:]}
         most = sorted(repeated, key=lambda rows: (-len(rows), rows[0]))[:_EXAMPLES]
         findings.append(
             Finding(
                 "duplicate_texts",
                 "look",
-                f"{count(len(again), 'row')} ({percent(len(again) / len(patient.texts))}) repeat a text of another row",
+                f"{count(len(again), 'row')} ({percent(len(again) / len(dataset.texts))}) repeat a text of another row",
                 "Training and this check keep equal texts on one side of every split. Remove them if they are exports of one ticket.",
                 dict(sorted(again.items())),
-                [Example(patient.lines[rows[0]], f"{len(rows)} times", shortened(patient.texts[rows[0]])) for rows in most],
+                [Example(dataset.lines[rows[0]], f"{len(rows)} times", shortened(dataset.texts[rows[0]])) for rows in most],
                 {"texts": len(repeated)},
             )
         )
     return findings, suggestions
 
 
-def _conflicts(patient: Patient, repeated: Sequence[Sequence[int]], labels: Sequence[str]) -> list[Finding]:
+def _conflicts(dataset: LabelledDataset, repeated: Sequence[Sequence[int]], labels: Sequence[str]) -> list[Finding]:
     """Equal texts with different labels."""
     torn = [rows for rows in repeated if len({labels[row] for row in rows if labels[row]}) > 1]
     if not torn:
@@ -123,7 +123,7 @@ def _conflicts(patient: Patient, repeated: Sequence[Sequence[int]], labels: Sequ
         second = next(row for row in rows if labels[row] not in ("", labels[first]))
         for row in rows:
             other = second if labels[row] == labels[first] else first
-            affected[row] = f"same text as line {patient.lines[other]}, which is labelled {named(labels[other])}"
+            affected[row] = f"same text as line {dataset.lines[other]}, which is labelled {named(labels[other])}"
     return [
         Finding(
             "conflicting_labels",
@@ -133,11 +133,11 @@ def _conflicts(patient: Patient, repeated: Sequence[Sequence[int]], labels: Sequ
             dict(sorted(affected.items())),
             [
                 Example(
-                    patient.lines[rows[0]],
+                    dataset.lines[rows[0]],
                     " / ".join(
                         f"{named(name)} {number}x" for name, number in Counter(labels[row] for row in rows if labels[row]).most_common(3)
                     ),
-                    shortened(patient.texts[rows[0]]),
+                    shortened(dataset.texts[rows[0]]),
                 )
                 for rows in torn[:_EXAMPLES]
             ],
@@ -146,15 +146,15 @@ def _conflicts(patient: Patient, repeated: Sequence[Sequence[int]], labels: Sequ
     ]
 
 
-def check_near_duplicates(patient: Patient, groups: np.ndarray, labels: Sequence[str] | None) -> list[Finding]:
+def check_near_duplicates(dataset: LabelledDataset, groups: np.ndarray, labels: Sequence[str] | None) -> list[Finding]:
     """Different texts that are nearly the same.
 
     Args:
-        patient: the file.
+        dataset: the file.
         groups: of `similar_groups`, for the texts in `first_rows`.
         labels: one a row, each in one spelling, "" where there is none.
     """
-    first_rows = list(patient.first_rows.values())
+    first_rows = list(dataset.first_rows.values())
     members: dict[int, list[int]] = defaultdict(list)
     for place, group in enumerate(groups.tolist()):
         members[group].append(first_rows[place])
@@ -162,12 +162,12 @@ def check_near_duplicates(patient: Patient, groups: np.ndarray, labels: Sequence
     if not crowds:
         return []
     torn = [rows for rows in crowds if labels is not None and len({labels[row] for row in rows if labels[row]}) > 1]
-    affected = {row: f"nearly the text of line {patient.lines[rows[0]]}" for rows in crowds for row in rows[1:]}
+    affected = {row: f"nearly the text of line {dataset.lines[rows[0]]}" for rows in crowds for row in rows[1:]}
     shown = sorted(torn or crowds, key=lambda rows: (-len(rows), rows[0]))[: _EXAMPLES // 2]
     examples = [
-        Example(patient.lines[row], f"{named(labels[row]) if labels and labels[row] else 'no label'}{like}", shortened(patient.texts[row]))
+        Example(dataset.lines[row], f"{named(labels[row]) if labels and labels[row] else 'no label'}{like}", shortened(dataset.texts[row]))
         for rows in shown
-        for row, like in ((rows[0], ""), (_most_unlike(rows, labels), f", like line {patient.lines[rows[0]]}"))
+        for row, like in ((rows[0], ""), (_most_unlike(rows, labels), f", like line {dataset.lines[rows[0]]}"))
     ]
     differ = f"; {count(len(torn), 'group')} of them with different labels" if torn else ""
     return [
@@ -188,11 +188,11 @@ def _most_unlike(rows: Sequence[int], labels: Sequence[str] | None) -> int:
     return next((row for row in rows[1:] if labels is not None and labels[row] not in ("", labels[rows[0]])), rows[1])
 
 
-def check_lengths(patient: Patient, truncated: np.ndarray, limit: int) -> list[Finding]:
+def check_lengths(dataset: LabelledDataset, truncated: np.ndarray, limit: int) -> list[Finding]:
     """Texts of which a model reads a part only.
 
     Args:
-        patient: the file.
+        dataset: the file.
         truncated: bool [rows].
         limit: tokens a model reads.
     """
@@ -203,11 +203,11 @@ def check_lengths(patient: Patient, truncated: np.ndarray, limit: int) -> list[F
         Finding(
             "long_texts",
             "look",
-            f"{count(len(rows), 'text')} ({percent(len(rows) / len(patient.texts))}) longer than the {limit} tokens that a model reads",
+            f"{count(len(rows), 'text')} ({percent(len(rows) / len(dataset.texts))}) longer than the {limit} tokens that a model reads",
             "The middle of such a text is left out. Cut quoted mails and attachments off if what counts may be there.",
             rows,
             [
-                Example(patient.lines[row], f"{len(patient.texts[row]):,} characters", shortened(patient.texts[row], 80))
+                Example(dataset.lines[row], f"{len(dataset.texts[row]):,} characters", shortened(dataset.texts[row], 80))
                 for row in list(rows)[:_EXAMPLES]
             ],
             {"limit": limit},

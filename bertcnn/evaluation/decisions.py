@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import betainc
 
 from bertcnn.bundle.bundle import Decisions, HeldOut, HeldOutParents
-from bertcnn.bundle.scope import Scope
+from bertcnn.bundle.scope import OutOfScopeDetector
 from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.errors import SettingsError, one_line
 from bertcnn.evaluation.probabilities import exact_match_probability
@@ -257,7 +257,7 @@ def automation(decisions: Decisions) -> Automation:
     return Automation(rows, int(automatic.sum()), int(automatic.sum()) - labels, right, held_out.out_of_scope, asked)
 
 
-def scope_in_words(held_out: HeldOut, scope: Scope, *, several_labels: bool = False) -> str:
+def scope_in_words(held_out: HeldOut, scope: OutOfScopeDetector, *, several_labels: bool = False) -> str:
     """How much of the held-out rows is out of scope, in a sentence for a person.
 
     Args:

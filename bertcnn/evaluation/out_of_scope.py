@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bertcnn.bundle.scope import Readings, Scope, unit
+from bertcnn.bundle.scope import DetectorInputs, OutOfScopeDetector, unit
 
 _OUTSIDE = 0.02  # of texts like the validation rows
 _CENTRES, _ROWS_A_CENTRE, _FEWEST_ROWS = 12, 5, 3  # of a label at most; for each; without which a centre would give a row away
@@ -30,7 +30,7 @@ _DIRECTIONS, _WORDS = 0, 3  # of the parts
 
 
 def rows_to_know(token_ids: Sequence[np.ndarray], labels: np.ndarray) -> np.ndarray:
-    """Different rows of each label for `learn_scope`: 80, or more if that is fewer than 900 altogether; int [rows], ascending.
+    """Different rows of each label for `fit_detector`: 80, or more if that is fewer than 900 altogether; int [rows], ascending.
 
     Args:
         token_ids: of the training rows.
@@ -46,7 +46,7 @@ def rows_to_know(token_ids: Sequence[np.ndarray], labels: np.ndarray) -> np.ndar
     return np.sort(np.concatenate(chosen))
 
 
-def learn_scope(texts: Readings, labels: np.ndarray, valid: Readings, *, seed: int = 0) -> Scope:
+def fit_detector(texts: DetectorInputs, labels: np.ndarray, valid: DetectorInputs, *, seed: int = 0) -> OutOfScopeDetector:
     """The scope of a model.
 
     Args:
@@ -61,10 +61,10 @@ def learn_scope(texts: Readings, labels: np.ndarray, valid: Readings, *, seed: i
     """
     rank = math.ceil((len(valid.logits) + 1) * (1 - _OUTSIDE))
     if rank > len(valid.logits):
-        return Scope()
-    scope = _around(Scope(), texts, labels, seed)
+        return OutOfScopeDetector()
+    scope = _around(OutOfScopeDetector(), texts, labels, seed)
     if not len(scope.directions) or not len(scope.places):
-        return Scope()
+        return OutOfScopeDetector()
     parts = scope.features(valid)
     spread = parts.std(axis=0)
     weights = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1), 0).astype(np.float32)
@@ -72,7 +72,7 @@ def learn_scope(texts: Readings, labels: np.ndarray, valid: Readings, *, seed: i
     return replace(scope, weights=weights, limit=float(np.sort(parts @ weights)[rank - 1]))
 
 
-def moved_scope(scope: Scope, texts: Readings, labels: np.ndarray, *, seed: int = 0) -> Scope:
+def refit_detector(scope: OutOfScopeDetector, texts: DetectorInputs, labels: np.ndarray, *, seed: int = 0) -> OutOfScopeDetector:
     """The scope of a model that was trained as another one, on rows that taught that one's scope: its limit, around the new centres.
 
     Args:
@@ -84,19 +84,19 @@ def moved_scope(scope: Scope, texts: Readings, labels: np.ndarray, *, seed: int 
     return _around(scope, texts, labels, seed) if scope else scope
 
 
-def _around(scope: Scope, texts: Readings, labels: np.ndarray, seed: int) -> Scope:
+def _around(scope: OutOfScopeDetector, texts: DetectorInputs, labels: np.ndarray, seed: int) -> OutOfScopeDetector:
     """`scope` with these texts' centres and words; without centres if there are too many labels for them."""
     classes = texts.logits.shape[1]
     most = min(_CENTRES, _NUMBERS // (classes * (classes + texts.means.shape[1])))
     if not most:
-        return Scope()
+        return OutOfScopeDetector()
     directions, places = (_centres(unit(vectors), labels, most, seed) for vectors in (texts.logits, texts.means))
-    words, spoken = _words(texts.words, labels, classes)
-    return replace(scope, directions=directions, places=places, words=words, spoken=spoken)
+    words, log_odds = _words(texts.words, labels, classes)
+    return replace(scope, directions=directions, places=places, words=words, log_odds=log_odds)
 
 
 def _words(pairs: np.ndarray, labels: np.ndarray, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """The words that stand in at least 3 rows, as they give no row away, and what they speak for; see `Scope`."""
+    """The words that stand in at least 3 rows, as they give no row away, and what they speak for; see `OutOfScopeDetector`."""
     words, place, rows_with = np.unique(pairs[:, 1], return_inverse=True, return_counts=True)
     often = np.sort(np.argsort(-rows_with, kind="stable")[: _NUMBERS // 2 // classes])
     often = often[rows_with[often] >= _FEWEST_ROWS]

@@ -19,7 +19,7 @@ from bertcnn.evaluation.probabilities import calibrated_probabilities, chosen, e
 
 
 @dataclass(frozen=True, eq=False)
-class Truth:
+class GroundTruth:
     """The true labels of rows that were not trained on.
 
     Attributes:
@@ -44,7 +44,7 @@ class Truth:
 
 
 @dataclass(frozen=True, eq=False)
-class Judgement:
+class ScoredPredictions:
     """Answers beside the truth.
 
     Attributes:
@@ -53,7 +53,7 @@ class Judgement:
         calibration: of the model.
     """
 
-    truth: Truth
+    truth: GroundTruth
     logits: np.ndarray
     calibration: Calibration
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from bertcnn.bundle.bundle import Bundle, Decisions, read_bundle
 from bertcnn.bundle.engine import read_engine
-from bertcnn.bundle.scope import Readings
+from bertcnn.bundle.scope import DetectorInputs
 from bertcnn.data.label_sets import LabelSet, join_labels
 from bertcnn.errors import BundleError, SettingsError, one_line
 from bertcnn.evaluation.probabilities import calibrated_probabilities, chosen, exact_match_probability, names_of
@@ -210,9 +210,9 @@ class Predictor:
         )
         return Answers(labels, confidence, probabilities, because, decisions.astype(np.int32))
 
-    def readings(self, token_ids: Sequence[np.ndarray], logits: np.ndarray, means: np.ndarray) -> Readings:
+    def readings(self, token_ids: Sequence[np.ndarray], logits: np.ndarray, means: np.ndarray) -> DetectorInputs:
         """What says whether texts are in scope: their words, and what an engine made of them, float32 [rows, C] and [rows, D]."""
-        return Readings(logits, means, self._tokenizer.whole_words(token_ids))
+        return DetectorInputs(logits, means, self._tokenizer.whole_words(token_ids))
 
     def classify(self, texts: Sequence[str]) -> list[Prediction]:
         """Label, confidence, decision, phrases and all probabilities of each text; a blank text gets no label."""

@@ -30,7 +30,7 @@ _SMOOTHING = 0.75  # share of the activations' spread that goes over to the weig
 
 
 @dataclass(frozen=True)
-class Trial:
+class QuantizationData:
     """The rows that decide about an engine.
 
     Attributes:
@@ -83,14 +83,14 @@ def build_engine(
     tensors: Mapping[str, np.ndarray],
     encoder: EncoderSettings,
     head: HeadSettings,
-    trial: Trial,
+    quantization_data: QuantizationData,
     *,
     decided: EngineRecord | None = None,
     progress: Progress,
 ) -> BuiltEngine:
     """The model compiled to int8 where that changes nothing that matters, else to bfloat16 if this CPU has it, else to float32.
 
-    int8 is static, by NNCF: ranges of activations from `trial.calibration`, weights by output channel in 7 of 8 bits, so that the sum of
+    int8 is static, by NNCF: ranges of activations from `quantization_data.calibration`, weights by output channel in 7 of 8 bits, so that the sum of
     two products fits 16 bits (2 x 255 x 64 < 2^15) and CPUs without VNNI do not saturate either. Where that is not near enough, and this
     CPU has VNNI, weights of all 8 bits are tried, with which logits are a quarter nearer to float32's. A precision is kept if it gives the
     label of float32 on 99% of the validation rows and loses at most 0.3 points of macro-F1 there. Where rows may have several labels, each
@@ -100,7 +100,7 @@ def build_engine(
         tensors: weights by name, float32.
         encoder: shape of the encoder.
         head: shape of the head.
-        trial: the rows that decide.
+        quantization_data: the rows that decide.
         decided: of the engine of a model that had not learned from these rows yet; then its precision is taken, and its figures stand.
         progress: told what is done, and the outcome.
     """
@@ -113,7 +113,7 @@ def build_engine(
             tried = (decided.weight_bits,) if decided.precision == "int8" else ()
         for bits in tried:
             graph = classifier_graph(tensors, encoder, head, int8_tokens=True)
-            yield "int8", bits, _quantize(graph, trial.calibration, trial.pad_id, weight_bits=bits)
+            yield "int8", bits, _quantize(graph, quantization_data.calibration, quantization_data.pad_id, weight_bits=bits)
         if has_bfloat16() if decided is None else decided.precision == "bfloat16":
             yield "bfloat16", 7, plain
         yield "float32", 7, plain
@@ -122,16 +122,16 @@ def build_engine(
     for precision, weight_bits, graph in candidates():
         if precision == "int8" and not refused:
             progress.advance(1)
-        running = OpenVINOEngine.of_graph(graph, trial.pad_id, precision)
-        valid = running.run(trial.valid, evidence=True)
-        found = _compared(trial, "int8 with weights of 8 bits" if weight_bits == 8 else precision, valid.logits)
+        running = OpenVINOEngine.of_graph(graph, quantization_data.pad_id, precision)
+        valid = running.run(quantization_data.valid, evidence=True)
+        found = _compared(quantization_data, "int8 with weights of 8 bits" if weight_bits == 8 else precision, valid.logits)
         if decided is not None or found.fit or precision == "float32":
             break
         refused.append(found)
     progress.advance(1)
     if decided is not None:
         progress.note(f"engine: {precision}, as decided on rows that the model had not learned from")
-        return _built(graph, running, valid, decided.model_copy(update={"calibrated_on_rows": len(trial.calibration)}))
+        return _built(graph, running, valid, decided.model_copy(update={"calibrated_on_rows": len(quantization_data.calibration)}))
     told = [*refused, *([] if precision == "float32" else [found])]
     limits = f"; at least {_AGREEMENT:.0%} and at most {_MACRO_F1_LOSS} lower are wanted" if refused else ""
     judged = refused[0] if precision == "float32" else found
@@ -139,8 +139,8 @@ def build_engine(
         precision=precision,
         weight_bits=weight_bits,
         reason="; ".join(comparison.words for comparison in told) + limits,
-        calibrated_on_rows=len(trial.calibration),
-        compared_on_rows=len(trial.valid),
+        calibrated_on_rows=len(quantization_data.calibration),
+        compared_on_rows=len(quantization_data.valid),
         agreement=judged.agreement,
         macro_f1_loss=judged.macro_f1_loss,
         versions={name: version(name) for name in ("openvino", "nncf")},
@@ -167,10 +167,10 @@ class _Comparison:
         return self.agreement >= _AGREEMENT and self.macro_f1_loss <= _MACRO_F1_LOSS
 
 
-def _compared(trial: Trial, name: str, logits: np.ndarray) -> _Comparison:
+def _compared(quantization_data: QuantizationData, name: str, logits: np.ndarray) -> _Comparison:
     """What an engine answers on the validation rows, beside float32; it is called `name` then."""
-    reference, answers = trial.answers(trial.valid_logits), trial.answers(logits)
-    agreement, loss = float(np.mean(reference == answers)), trial.macro_f1(reference) - trial.macro_f1(answers)
+    reference, answers = quantization_data.answers(quantization_data.valid_logits), quantization_data.answers(logits)
+    agreement, loss = float(np.mean(reference == answers)), quantization_data.macro_f1(reference) - quantization_data.macro_f1(answers)
     compared = f"macro-F1 {abs(loss):.4f} {'lower' if loss > 0 else 'higher'}" if loss else "the same macro-F1"
     of_all = "" if answers.ndim == 1 else f"the {answers.shape[1]} labels of "
     words = f"{name} gives the label of float32 on {agreement:.1%} of {of_all}{len(answers):,} validation rows, with {compared}"

@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from bertcnn.data.prefetch import ahead
+from bertcnn.data.prefetch import prefetch
 from bertcnn.errors import TrainingError
 from bertcnn.models.pretraining import BertPretraining, pretraining_figures
 from bertcnn.pretraining.batches import PretrainingBatches
@@ -164,7 +164,7 @@ def run_steps(run: Run, *, save: Callable[[], None], seconds_between_saves: floa
     progress.stage("pretraining", steps, "steps")
     _heard(lambda: progress.advance(state.step), state, save)
     last_save = started = time.monotonic()
-    with closing(ahead(_made(run))) as made:
+    with closing(prefetch(_made(run))) as made:
         for batches, position in made:
             figures = step_on(_parts(batches, run.model))
             _check_finite(figures, state.step + 1)

@@ -40,7 +40,7 @@ from bertcnn.training.checkpoint import (
 
 
 @dataclass(frozen=True)
-class Keeping:
+class RunOptions:
     """What a run leaves on the disk, and when.
 
     Attributes:
@@ -93,7 +93,7 @@ def pretrain(  # noqa: PLR0913 - what a pretraining is made of
     training: Mapping[str, Any] | None = None,
     columns: str | Sequence[str] | None = None,
     seed: int = 0,
-    keeping: Keeping | None = None,
+    options: RunOptions | None = None,
     progress: Progress | None = None,
 ) -> PretrainingReport:
     """Pretrain an encoder with masked words and next sentences, and save it in Hugging Face layout with both heads.
@@ -109,7 +109,7 @@ def pretrain(  # noqa: PLR0913 - what a pretraining is made of
         training: settings by name, other than the defaults of `FROM_NOTHING` or `CONTINUED`.
         columns: text columns of tables; guessed by default.
         seed: of everything random.
-        keeping: what is left on the disk, and when.
+        options: what is left on the disk, and when.
         progress: told how far it is.
 
     Raises:
@@ -120,12 +120,12 @@ def pretrain(  # noqa: PLR0913 - what a pretraining is made of
         OutputError: something is at `out` already, or the disk is full; checkpoints saved before are still there.
         PretrainingInterrupted: Ctrl-C, after a checkpoint was saved.
     """
-    began, progress, keeping, start = time.monotonic(), progress or Silent(), keeping or Keeping(), start or NewEncoder()
+    began, progress, options, start = time.monotonic(), progress or Silent(), options or RunOptions(), start or NewEncoder()
     data_settings = PretrainingDataSettings(**(data or {}))
     defaults = FROM_NOTHING if isinstance(start, NewEncoder) else CONTINUED
     settings = PretrainingSettings(**{**defaults.model_dump(), **(training or {})})
     target = real_folder(out)
-    check_encoder_target(target, keeping.overwrite)
+    check_encoder_target(target, options.overwrite)
     files = DocumentFiles(texts, columns)
     asked = {
         **identify(start),
@@ -136,14 +136,14 @@ def pretrain(  # noqa: PLR0913 - what a pretraining is made of
         "backend": keras.backend.backend(),
     }
     with held_folder(checkpoint_folder(target), does="keeps its checkpoints in") as checkpoints:
-        if keeping.restart:
+        if options.restart:
             forget_checkpoints(checkpoints)
         earlier = newest_checkpoint(checkpoints, progress.note)
         if earlier is not None:
             check_same_settings(earlier.settings, asked, checkpoints)
         learned = None if earlier is None else earlier.progress.get("vocabulary")
         beginning = begin_new(start, files, learned, progress) if isinstance(start, NewEncoder) else begin_from(start, progress)
-        corpus = open_corpus(texts, beginning.tokenizer, columns=columns, cache=keeping.cache, progress=progress)
+        corpus = open_corpus(texts, beginning.tokenizer, columns=columns, cache=options.cache, progress=progress)
         identity = {**asked, "texts": corpus.key, "weights": beginning.sha256}
         if earlier is not None:
             check_same_settings(earlier.settings, identity, checkpoints)
@@ -160,14 +160,14 @@ def pretrain(  # noqa: PLR0913 - what a pretraining is made of
             tensors = training_state(run.model, run.optimizer)
             save_checkpoint(checkpoints, Checkpoint(run.state.step, identity, {**kept, "state": run.state.as_json()}, tensors))
 
-        with Board(keeping.logs) as board:
-            run_steps(run, save=save, seconds_between_saves=keeping.seconds_between_checkpoints, board=board, progress=progress)
+        with Board(options.logs) as board:
+            run_steps(run, save=save, seconds_between_saves=options.seconds_between_checkpoints, board=board, progress=progress)
         save_encoder(
             target,
             Published(beginning.settings, extract(run.model.weights)),
             beginning.tokenizer,
             story={"bertcnn": version("bertcnn"), "settings": identity, "steps": run.state.step, **run.state.as_json()},
-            overwrite=keeping.overwrite,
+            overwrite=options.overwrite,
         )
         forget_checkpoints(checkpoints)
     resumed_at = 0 if earlier is None else earlier.step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bertcnn.data.hashing import mixed
+from bertcnn.data.hashing import splitmix64
 
 _ROUNDS = 6
 
@@ -45,5 +45,5 @@ class Shuffle:
         low_bits = (np.uint64(1) << self._bits) - np.uint64(1)
         left, right = values >> self._bits, values & low_bits
         for key in self._keys:
-            left, right = right, left ^ (mixed(right + key) & low_bits)
+            left, right = right, left ^ (splitmix64(right + key) & low_bits)
         return (left << self._bits) | right

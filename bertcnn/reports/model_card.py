@@ -16,7 +16,7 @@ from bertcnn.wording import visible
 
 if TYPE_CHECKING:
     from bertcnn.bundle.bundle import BundleConfig, Decisions
-    from bertcnn.bundle.scope import Scope
+    from bertcnn.bundle.scope import OutOfScopeDetector
 
 # What a renderer acts on: HTML and entities, code, emphasis, links, mathematics, templates; addresses; and marks at the start of a line.
 _MARKUP = re.compile(
@@ -33,7 +33,7 @@ def model_card(
     temperature: float,
     calibration: CalibrationFigures,
     decisions: Decisions,
-    scope: Scope,
+    scope: OutOfScopeDetector,
     about: Sequence[tuple[str, str]] = (),
 ) -> str:
     """The card, in Markdown.
@@ -97,7 +97,7 @@ Texts over {config.tokenizer.max_tokens} tokens lose their middle.
 """
 
 
-def _scope(figures: Evaluation, decisions: Decisions, scope: Scope) -> str:
+def _scope(figures: Evaluation, decisions: Decisions, scope: OutOfScopeDetector) -> str:
     """What becomes of texts that look like none of the labels'."""
     held_out, unlabelled = decisions.held_out, "gets no label, or " if figures.several_labels else ""
     if not scope:

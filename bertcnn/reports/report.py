@@ -22,7 +22,7 @@ from bertcnn.reports.charts import BOTTOM as _BOTTOM
 from bertcnn.reports.charts import HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, Chart, Line, draw, nice_top
 from bertcnn.reports.profile import DataProfile
 from bertcnn.reports.slices import SliceFigures, wilson
-from bertcnn.reports.spurious_tokens import Mark
+from bertcnn.reports.spurious_tokens import SpuriousToken
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -117,7 +117,7 @@ class Report:
         epochs: the learning curves; none where they are not known.
         kept_epoch: whose weights were kept.
         trainings: the model has the mean of so many trainings' weights; the curves are the first one's.
-        marks: words of suspicious weight; None where they were not looked for.
+        spurious_tokens: words of suspicious weight; None where they were not looked for.
         examples: with texts; None in what must not quote any.
         several: whether a row may have several labels.
     """
@@ -135,7 +135,7 @@ class Report:
     epochs: tuple[Epoch, ...] = ()
     kept_epoch: int = 0
     trainings: int = 1
-    marks: tuple[Mark, ...] | None = None
+    spurious_tokens: tuple[SpuriousToken, ...] | None = None
     examples: Examples | None = None
     multi_label: bool = False
 
@@ -350,7 +350,7 @@ def _instead(figures: Evaluation) -> list[tuple[str, int] | None]:
 
 def _notable(report: Report) -> list[str]:
     """What a reader should not miss, in sentences; names in them are the user's own and are escaped like all others."""
-    profile, found = report.profile, [_of_labels(report.figures), _of_slices(report.slices), _of_marks(report.marks or ())]
+    profile, found = report.profile, [_of_labels(report.figures), _of_slices(report.slices), _of_spurious_tokens(report.spurious_tokens or ())]
     if profile.truncated > _MUCH_TRUNCATED * profile.rows:
         share = _percent(profile.truncated / profile.rows)
         found.append(f"{share} of the texts are longer than {profile.limit} tokens and lose their middle.")
@@ -377,8 +377,8 @@ def _of_slices(slices: Mapping[str, tuple[SliceFigures, ...]]) -> str:
     )
 
 
-def _of_marks(marks: Sequence[Mark]) -> str:
-    used = [mark for mark in marks if mark.used]
+def _of_spurious_tokens(spurious_tokens: Sequence[SpuriousToken]) -> str:
+    used = [mark for mark in spurious_tokens if mark.used]
     if not used:
         return ""
     them = "a word" if len(used) == 1 else f"{len(used)} words"

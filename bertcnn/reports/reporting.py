@@ -22,14 +22,14 @@ from bertcnn.evaluation.calibration import CalibrationFigures, compare_calibrati
 from bertcnn.evaluation.decisions import Automation, automation, in_words
 from bertcnn.evaluation.metrics import Evaluation, describe_unknown, find_unknown
 from bertcnn.evaluation.probabilities import names_of
-from bertcnn.evaluation.scored_predictions import Judgement, Truth
+from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
 from bertcnn.inference.engines import Engine
 from bertcnn.inference.predictor import Answers, Predictor
 from bertcnn.progress import Progress
 from bertcnn.reports.profile import profile_rows
 from bertcnn.reports.report import Epoch, ExampleRow, Examples, Operation, Reliability, Report, render, risk_coverage
 from bertcnn.reports.slices import Answered, SliceFigures, slice_by_length, slice_by_value
-from bertcnn.reports.spurious_tokens import find_marks
+from bertcnn.reports.spurious_tokens import find_spurious_tokens
 from bertcnn.settings import DECISIONS
 from bertcnn.storage.files import check_regular, output_error, write_whole
 from bertcnn.storage.folders import check_target
@@ -52,7 +52,7 @@ _CAUTION_LEARNED = (
 
 
 @dataclass(frozen=True)
-class Origin:
+class Provenance:
     """Where labelled rows came from, as far as it is known.
 
     Attributes:
@@ -79,7 +79,7 @@ class Origin:
         for name in ("command", "file"):
             object.__setattr__(self, name, getattr(self, name).encode("utf-8", "backslashreplace").decode())
 
-    def of_rows(self, rows: Sequence[int]) -> Origin:
+    def of_rows(self, rows: Sequence[int]) -> Provenance:
         """With the slices of some rows only.
 
         Raises:
@@ -134,7 +134,7 @@ class Measured:
         outside: bool [rows], which rows are out of scope; by default none.
     """
 
-    judgement: Judgement
+    judgement: ScoredPredictions
     figures: Evaluation
     calibration: CalibrationFigures
     epochs: tuple[Epoch, ...]
@@ -149,7 +149,7 @@ def sha256_of(path: str | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def about(config: BundleConfig, origin: Origin) -> tuple[tuple[str, str], ...]:
+def about(config: BundleConfig, origin: Provenance) -> tuple[tuple[str, str], ...]:
     """How a model came to be: names and values, those unknown left out."""
     facts = {
         "command": origin.command,
@@ -174,7 +174,7 @@ def about(config: BundleConfig, origin: Origin) -> tuple[tuple[str, str], ...]:
 # === A model just trained ===
 
 
-def training_report(bundle: Bundle, engine: Engine, learned: Rows, held_out: Rows, measured: Measured, origin: Origin) -> str:
+def training_report(bundle: Bundle, engine: Engine, learned: Rows, held_out: Rows, measured: Measured, origin: Provenance) -> str:
     """The page that is saved with a model; it quotes no text.
 
     Args:
@@ -215,12 +215,12 @@ def training_report(bundle: Bundle, engine: Engine, learned: Rows, held_out: Row
         epochs=measured.epochs,
         kept_epoch=measured.kept_epoch,
         trainings=measured.trainings,
-        marks=find_marks(learned.texts, learned.cells, lambda texts: Predictor(bundle, engine).answer(texts).because),
+        spurious_tokens=find_spurious_tokens(learned.texts, learned.cells, lambda texts: Predictor(bundle, engine).answer(texts).because),
     )
     return render(report)
 
 
-def certain_enough(decisions: Decisions, hierarchy: Hierarchy, judgement: Judgement) -> np.ndarray:
+def certain_enough(decisions: Decisions, hierarchy: Hierarchy, judgement: ScoredPredictions) -> np.ndarray:
     """Which answers are, a parent's too, bool [rows]."""
     sure: np.ndarray = judgement.confidence >= decisions.limits(len(hierarchy.labels))[judgement.first]
     if judgement.truth.multi_hot is not None:
@@ -246,7 +246,7 @@ def _slices(lengths: np.ndarray, columns: Mapping[str, Sequence[str]], answered:
 
 
 def evaluation_report(
-    predictor: Predictor, texts: Sequence[str], labels: Sequence[str] | Sequence[LabelSet], origin: Origin, progress: Progress
+    predictor: Predictor, texts: Sequence[str], labels: Sequence[str] | Sequence[LabelSet], origin: Provenance, progress: Progress
 ) -> tuple[Evaluation, str]:
     """The figures of a model on rows of the user's own, and the page about them, with examples.
 
@@ -267,13 +267,13 @@ def evaluation_report(
     answers, probabilities = _answers(predictor, texts, progress)
     if predictor.multi_label:
         multi_hot = indicators([tuple(own) for own in labels], every)
-        truth = Truth(names, multi_hot.argmax(axis=1), multi_hot, unknown)
+        truth = GroundTruth(names, multi_hot.argmax(axis=1), multi_hot, unknown)
         logits = np.log(np.maximum(probabilities, _TINY)) - np.log(np.maximum(1 - probabilities, _TINY))
     else:
         place = {name: place for place, name in enumerate(every)}
-        truth = Truth(names, np.array([place[str(label)] for label in labels]), unknown=unknown)
+        truth = GroundTruth(names, np.array([place[str(label)] for label in labels]), unknown=unknown)
         logits = np.log(np.maximum(probabilities, _TINY))
-    judged = Judgement(truth, logits * calibration.temperature, calibration)
+    judged = ScoredPredictions(truth, logits * calibration.temperature, calibration)
     figures, right, confidence = judged.figures(), judged.right, judged.confidence
     automatic = answers.decisions == DECISIONS.index("auto")
     found = _found(predictor, answers, judged)
@@ -291,7 +291,7 @@ def evaluation_report(
             ("data", origin.file),
             ("sha256 of the data", origin.sha256),
             ("model id", predictor.bundle.bundle_id),
-            *about(config, Origin()),
+            *about(config, Provenance()),
         ),
         profile=replace(
             profile_rows(texts, given.cells, lengths, truncated=int(encoded.truncated.sum()), limit=limit), labels=len(given.counts)
@@ -327,7 +327,7 @@ def _answers(predictor: Predictor, texts: Sequence[str], progress: Progress) -> 
     return answers, probabilities
 
 
-def _found(predictor: Predictor, answers: Answers, judged: Judgement) -> Automation:
+def _found(predictor: Predictor, answers: Answers, judged: ScoredPredictions) -> Automation:
     """What became of rows whose labels are known; a parent is right if the label is below it."""
     automatic, actual = answers.decisions == DECISIONS.index("auto"), judged.truth.labels
     parents = answers.labels - len(predictor.labels)
@@ -344,7 +344,7 @@ def _found(predictor: Predictor, answers: Answers, judged: Judgement) -> Automat
     )
 
 
-def _examples(texts: Sequence[str], answers: Answers, actual: list[str], judged: Judgement, figures: Evaluation) -> Examples:
+def _examples(texts: Sequence[str], answers: Answers, actual: list[str], judged: ScoredPredictions, figures: Evaluation) -> Examples:
     """The most confident errors, the rows the model is least sure of, and some of the pairs mixed up most often."""
     wrong, confidence, names = np.flatnonzero(~judged.right), judged.confidence, [*judged.truth.names, *judged.truth.unknown]
     truth, given = judged.indicators()

@@ -41,7 +41,7 @@ _DAYS = frozenset(
 
 
 @dataclass(frozen=True)
-class Mark:
+class SpuriousToken:
     """A word that may give a label away.
 
     Attributes:
@@ -76,7 +76,7 @@ class _Uses:
     shown: Counter[str] = field(default_factory=Counter)
 
 
-def find_marks(texts: Sequence[str], labels: Sequence[str], spans: Spans) -> tuple[Mark, ...]:
+def find_spurious_tokens(texts: Sequence[str], labels: Sequence[str], spans: Spans) -> tuple[SpuriousToken, ...]:
     """The most suspicious words, those that the model uses first.
 
     Args:
@@ -95,8 +95,8 @@ def find_marks(texts: Sequence[str], labels: Sequence[str], spans: Spans) -> tup
     looked_into = {key: [row for row in uses.places if named[row] == label][:_LOOKED_INTO] for key, uses, label, _ in suspects}
     rows = sorted({row for chosen in looked_into.values() for row in chosen})
     found = dict(zip(rows, spans([different[row] for row in rows]), strict=True)) if rows else {}
-    marks = [
-        Mark(
+    spurious_tokens = [
+        SpuriousToken(
             kind=key[0],
             word=uses.shown.most_common(1)[0][0],
             label=label,
@@ -107,7 +107,7 @@ def find_marks(texts: Sequence[str], labels: Sequence[str], spans: Spans) -> tup
         )
         for key, uses, label, hits in suspects
     ]
-    return tuple(sorted(marks, key=lambda mark: not mark.used)[:_SHOWN])
+    return tuple(sorted(spurious_tokens, key=lambda mark: not mark.used)[:_SHOWN])
 
 
 def _overlaps(spans: np.ndarray, place: tuple[int, int]) -> bool:

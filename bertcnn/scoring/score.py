@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from bertcnn.bundle.bundle import Bundle
-from bertcnn.data.prefetch import ahead
+from bertcnn.data.prefetch import prefetch
 from bertcnn.errors import TableError
 from bertcnn.inference.engines import EngineName, check_engine
 from bertcnn.inference.predictor import Predictor, loaded
@@ -340,7 +340,7 @@ def _scored(
     else:
         progress.stage("scoring", reader.total_bytes, "bytes")
     read, rows, started = 0, 0, time.perf_counter()
-    for question, output in ahead(answering.computed(ahead(asked()))):
+    for question, output in prefetch(answering.computed(prefetch(asked()))):
         yield question, answering.answer(question, output)
         rows += len(question.rows)
         if rows > on_record:

@@ -54,7 +54,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class SealedFormat:
+class FolderFormat:
     """A kind of sealed folder.
 
     Attributes:
@@ -186,7 +186,7 @@ def settings_of(name: str, schema: type[SettingsType], value: Any, newest: int) 
 # === The manifest ===
 
 
-def seal(form: SealedFormat, members: Mapping[str, bytes]) -> tuple[str, bytes]:
+def write_manifest(form: FolderFormat, members: Mapping[str, bytes]) -> tuple[str, bytes]:
     """The id of a folder with these members, and the manifest that says so."""
     records = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in members.items()}
     manifest: dict[str, Any] = {"format": form.name, "schema_version": form.schema_version, "members": records}
@@ -194,7 +194,7 @@ def seal(form: SealedFormat, members: Mapping[str, bytes]) -> tuple[str, bytes]:
     return manifest["bundle_id"], canonical_json(manifest)
 
 
-def claims_to_be(form: SealedFormat, place: Path) -> bool:
+def claims_to_be(form: FolderFormat, place: Path) -> bool:
     """Whether a folder's manifest names this format; the rest may be damaged."""
     try:
         manifest = json.loads(_read_file(place, MANIFEST, LARGEST_MANIFEST))
@@ -203,8 +203,8 @@ def claims_to_be(form: SealedFormat, place: Path) -> bool:
     return isinstance(manifest, dict) and manifest.get("format") == form.name
 
 
-def read_sealed(
-    target: Path, form: SealedFormat, wanted: Collection[str] | None = None, check: CheckBulk | None = None
+def read_members(
+    target: Path, form: FolderFormat, wanted: Collection[str] | None = None, check: CheckBulk | None = None
 ) -> tuple[str, dict[str, bytes]]:
     """The id of the folder and the bytes of its `wanted` members (of all), each exactly as it was saved.
 
@@ -248,7 +248,7 @@ def _identity(place: Path) -> tuple[int, int, int] | None:
 
 
 def _read_members(
-    target: Path, place: Path, form: SealedFormat, wanted: Collection[str] | None, check: CheckBulk | None
+    target: Path, place: Path, form: FolderFormat, wanted: Collection[str] | None, check: CheckBulk | None
 ) -> tuple[str, dict[str, bytes]]:
     names = _names(target, place)
     manifest = _parse_manifest(form, _read_file(place, MANIFEST, LARGEST_MANIFEST))
@@ -351,7 +351,7 @@ def _read_file(place: Path, name: str, largest: int, expected: int | None = None
     return data
 
 
-def _parse_manifest(form: SealedFormat, data: bytes) -> _Manifest:
+def _parse_manifest(form: FolderFormat, data: bytes) -> _Manifest:
     """The manifest, which must be the canonical form of itself and hash to the id it carries."""
     value = parse_json(MANIFEST, data)
     if not isinstance(value, dict) or value.get("format") != form.name:

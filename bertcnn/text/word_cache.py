@@ -14,7 +14,7 @@ _OF_A_LINE = 64  # words that the tokenizer is given at a time: alone, each woul
 
 
 @dataclass(frozen=True)
-class Pieces:
+class TokenizedWords:
     """The pieces of texts, one text after the other.
 
     Attributes:
@@ -32,14 +32,14 @@ class Pieces:
         """The first piece of each text, int64 [texts]."""
         return np.cumsum(self.lengths) - self.lengths
 
-    def without_middle(self, most: int, head: int) -> Pieces:
+    def without_middle(self, most: int, head: int) -> TokenizedWords:
         """Of texts with more than `most` pieces the first `head`, and as many from the end as fit."""
         place, length = ranges(np.zeros_like(self.lengths), self.lengths), np.repeat(self.lengths, self.lengths)
         kept = (length <= most) | (place < head) | (place >= length - (most - head))
-        return Pieces(self.ids[kept], self.places[kept], np.minimum(self.lengths, most))
+        return TokenizedWords(self.ids[kept], self.places[kept], np.minimum(self.lengths, most))
 
 
-def take_apart(tokenizer: Tokenizer, texts: Sequence[str]) -> Pieces:
+def tokenize_words(tokenizer: Tokenizer, texts: Sequence[str]) -> TokenizedWords:
     """The pieces of texts.
 
     A word, here what stands between white space, has the same pieces wherever it stands, and people use few words again and again.
@@ -50,7 +50,7 @@ def take_apart(tokenizer: Tokenizer, texts: Sequence[str]) -> Pieces:
     """
     words = [_words(text) for text in texts]  # of each at least one, maybe ""
     numbers = {word: number for number, word in enumerate(dict.fromkeys(chain.from_iterable(words)))}
-    different = _take_apart_words(tokenizer, list(numbers))
+    different = _tokenize_different_words(tokenizer, list(numbers))
     words_of = np.fromiter(map(len, words), np.int64, len(words))
     sequence = np.fromiter(map(numbers.__getitem__, chain.from_iterable(words)), np.int64)  # the words of all texts
     first, counts = np.cumsum(words_of) - words_of, different.lengths[sequence]
@@ -58,7 +58,7 @@ def take_apart(tokenizer: Tokenizer, texts: Sequence[str]) -> Pieces:
     begins -= np.repeat(begins[first], words_of)  # in the own text
     chosen = ranges(different.first[sequence], counts)
     places = different.places[chosen] + np.repeat(begins, counts)[:, None]
-    return Pieces(different.ids[chosen], places, np.add.reduceat(counts, first))
+    return TokenizedWords(different.ids[chosen], places, np.add.reduceat(counts, first))
 
 
 def ranges(first: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -84,7 +84,7 @@ def _begins(words: Iterable[str]) -> np.ndarray:
     return np.cumsum(sizes, dtype=np.int32) - sizes
 
 
-def _take_apart_words(tokenizer: Tokenizer, words: list[str]) -> Pieces:
+def _tokenize_different_words(tokenizer: Tokenizer, words: list[str]) -> TokenizedWords:
     """The pieces of each word."""
     begins = _begins(words)
     starts = range(0, len(words), _OF_A_LINE)
@@ -93,4 +93,4 @@ def _take_apart_words(tokenizer: Tokenizer, words: list[str]) -> Pieces:
     places = [np.array(line.offsets, np.int32).reshape(-1, 2) + begins[start] for start, line in zip(starts, lines, strict=True)]
     together = np.concatenate([np.empty((0, 2), np.int32), *places])
     word_of = np.searchsorted(begins, together[:, 0], side="right") - 1
-    return Pieces(ids, together - begins[word_of, None], np.bincount(word_of, minlength=len(words)))
+    return TokenizedWords(ids, together - begins[word_of, None], np.bincount(word_of, minlength=len(words)))

@@ -18,7 +18,7 @@ from bertcnn.settings import TokenizerSettings
 from bertcnn.storage.files import read_text
 from bertcnn.text.cleaning import clean_text, cleaned_positions
 from bertcnn.text.joining import join_words
-from bertcnn.text.word_cache import take_apart
+from bertcnn.text.word_cache import tokenize_words
 
 PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK)  # ids 0 to 4 of every vocabulary learned here
@@ -106,7 +106,7 @@ class WordPieceTokenizer:
         (Sun et al. 2019, section 4.1: with 128 + 382 the best of the truncations tried).
         """
         cleaned = [clean_text(text) for text in texts]
-        pieces, limit = take_apart(self._tokenizer, cleaned), self.settings.max_tokens - 2
+        pieces, limit = tokenize_words(self._tokenizer, cleaned), self.settings.max_tokens - 2
         truncated = pieces.lengths > limit
         if truncated.any():
             pieces = pieces.without_middle(limit, self.settings.head_tokens)

@@ -19,10 +19,20 @@ import safetensors.numpy
 from bertcnn.errors import BundleError, SettingsError, TrainingError, one_line
 from bertcnn.storage.files import output_error, write_new
 from bertcnn.storage.folders import clean_leftovers, put_in_place, work_folder
-from bertcnn.storage.manifest import MANIFEST, Member, SealedFormat, canonical_json, object_of, parse_json, read_sealed, refuse, seal
+from bertcnn.storage.manifest import (
+    MANIFEST,
+    FolderFormat,
+    Member,
+    canonical_json,
+    object_of,
+    parse_json,
+    read_members,
+    refuse,
+    write_manifest,
+)
 
 _ABOUT, _STATE = "checkpoint.json", "state.safetensors"
-FORMAT: Final = SealedFormat("bertcnn-checkpoint", 1, (Member(_ABOUT, 1 << 28), Member(_STATE, 1 << 36)))
+FORMAT: Final = FolderFormat("bertcnn-checkpoint", 1, (Member(_ABOUT, 1 << 28), Member(_STATE, 1 << 36)))
 _NAME = re.compile(r"step-(\d{9,})")
 _NEXT = "next"  # what a checkpoint is called until it is whole
 _KEPT = 2
@@ -61,7 +71,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
             )
     about = {"step": checkpoint.step, "settings": checkpoint.settings, "progress": checkpoint.progress}
     members = {_ABOUT: canonical_json(about), _STATE: safetensors.numpy.save(checkpoint.tensors)}
-    _, manifest = seal(FORMAT, members)
+    _, manifest = write_manifest(FORMAT, members)
     try:
         with work_folder(folder / _NEXT) as work:
             new = work / "new"
@@ -119,7 +129,7 @@ def _found(folder: Path) -> list[tuple[int, Path]]:
 
 
 def _read(place: Path) -> Checkpoint:
-    _, members = read_sealed(place, FORMAT)
+    _, members = read_members(place, FORMAT)
     about = object_of(_ABOUT, parse_json(_ABOUT, members[_ABOUT]), FORMAT.schema_version)
     try:
         found = Checkpoint(**about, tensors=safetensors.numpy.load(members[_STATE]))

@@ -19,7 +19,7 @@ from bertcnn.training.contrastive import tune_by_contrast
 from bertcnn.training.features import Embed, TokenizedRows
 from bertcnn.training.fit import FitResult, class_weights
 from bertcnn.training.head import train_head
-from bertcnn.training.label_spreading import Calls, call
+from bertcnn.training.label_spreading import PseudoLabels, call
 from bertcnn.training.linear_probe import regression
 from bertcnn.training.savepoints import Savepoints
 from bertcnn.wording import count
@@ -141,7 +141,7 @@ def with_called(
     return rows, np.concatenate([train.labels, _call(views, known, class_weight).labels[sure]])
 
 
-def _call(views: Sequence[np.ndarray], labels: np.ndarray, class_weight: ClassWeight | None) -> Calls:
+def _call(views: Sequence[np.ndarray], labels: np.ndarray, class_weight: ClassWeight | None) -> PseudoLabels:
     return call(views, labels, class_weights(labels, int(labels.max()) + 1, class_weight)[labels])
 
 

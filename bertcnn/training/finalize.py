@@ -8,23 +8,23 @@ import numpy as np
 
 from bertcnn.bundle.bundle import Bundle, BundleConfig, hierarchy_of
 from bertcnn.evaluation.decisions import automation, decide, in_words, scope_in_words
-from bertcnn.evaluation.out_of_scope import learn_scope, moved_scope
-from bertcnn.evaluation.scored_predictions import Judgement, Truth
+from bertcnn.evaluation.out_of_scope import fit_detector, refit_detector
+from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
 from bertcnn.inference.engines import Engine, EngineOutput
 from bertcnn.inference.keras_engine import KerasEngine
 from bertcnn.inference.predictor import Predictor
-from bertcnn.inference.quantize import Trial, build_engine
+from bertcnn.inference.quantize import QuantizationData, build_engine
 from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import extract
 from bertcnn.progress import Progress
 from bertcnn.reports.model_card import model_card
 from bertcnn.reports.report import Epoch
-from bertcnn.reports.reporting import Measured, Origin, Rows, about, training_report
+from bertcnn.reports.reporting import Measured, Provenance, Rows, about, training_report
 from bertcnn.settings import PrecisionTargets
 from bertcnn.text.wordpiece import WordPieceTokenizer
 from bertcnn.training.examples import KnownRows, TokenizedTexts
 from bertcnn.training.fit import FitResult
-from bertcnn.training.refit import Examined, trial_of
+from bertcnn.training.refit import Examined, quantization_data
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class TrainedModel:
     Attributes:
         bundle: the model, but for scope, card and report; its decisions are those of the Keras model.
         reference: the Keras model in use.
-        trial: the rows that decide about a compiled engine.
+        quantization_data: the rows that decide about a compiled engine.
         known: training rows by which the model knows what is in scope.
         examined: what it answered to held-out rows, compiled, before it was trained once more on them too, if it was.
         unlearned: the same in float32, logits [rows, C], of a model that learned from the held-out rows in the end.
@@ -46,14 +46,14 @@ class TrainedModel:
 
     bundle: Bundle
     reference: Predictor
-    trial: Trial
+    quantization_data: QuantizationData
     known: KnownRows
     examined: Examined | None
     unlearned: np.ndarray | None
     learned: Rows
     held_out: Rows
     measured: Measured
-    origin: Origin
+    origin: Provenance
 
     @classmethod
     def of(  # noqa: PLR0913 - where all that a training leaves comes together
@@ -69,7 +69,7 @@ class TrainedModel:
         config: BundleConfig,
         labels: tuple[str, ...],
         targets: PrecisionTargets,
-        origin: Origin,
+        origin: Provenance,
         progress: Progress,
     ) -> TrainedModel:
         """Calibrate, decide, measure and tell.
@@ -88,8 +88,8 @@ class TrainedModel:
             origin: of the rows.
             progress: told how far confidence is off.
         """
-        truth = Truth(labels, valid.rows.labels, valid.rows.multi_hot)
-        judged = Judgement(truth, result.valid_logits, truth.calibrate(result.valid_logits))
+        truth = GroundTruth(labels, valid.rows.labels, valid.rows.multi_hot)
+        judged = ScoredPredictions(truth, result.valid_logits, truth.calibrate(result.valid_logits))
         figures, calibration = judged.figures(), judged.calibration_figures()
         decisions = decide(judged.held_out(hierarchy=hierarchy_of(labels, config)), labels, targets)
         epochs = tuple(Epoch(one.epoch, one.loss, one.macro_f1, one.accuracy) for one in result.epochs)
@@ -116,7 +116,7 @@ class TrainedModel:
         return cls(
             bundle=bundle,
             reference=Predictor(bundle, KerasEngine(model, tokenizer.pad_id, bundle.tensors)),
-            trial=trial_of(train.rows, valid.rows, result.model_logits, tokenizer.pad_id),
+            quantization_data=quantization_data(train.rows, valid.rows, result.model_logits, tokenizer.pad_id),
             known=known,
             examined=examined,
             unlearned=None if result.refit_logits is None else result.valid_logits,
@@ -129,13 +129,13 @@ class TrainedModel:
     def compiled(self, progress: Progress) -> Bundle:
         """The model with a compiled engine, and judged by what that answers."""
         config, decided = self.bundle.config, None if self.examined is None else self.examined.record
-        built = build_engine(self.bundle.tensors, config.encoder, config.head, self.trial, decided=decided, progress=progress)
+        built = build_engine(self.bundle.tensors, config.encoder, config.head, self.quantization_data, decided=decided, progress=progress)
         return self._judged(replace(self.bundle, engine=built.saved), built.running, built.valid, progress)
 
     def uncompiled(self, progress: Progress) -> Bundle:
         """The model without a compiled engine, judged by what the Keras model answers."""
         engine = self.reference.engine
-        return self._judged(self.bundle, engine, engine.run(self.trial.valid, evidence=True), progress)
+        return self._judged(self.bundle, engine, engine.run(self.quantization_data.valid, evidence=True), progress)
 
     def _judged(self, bundle: Bundle, engine: Engine, valid: EngineOutput, progress: Progress) -> Bundle:
         """The model with its scope, and with decisions, by what an engine answers: thresholds of float32 are not quite those of int8.
@@ -147,13 +147,13 @@ class TrainedModel:
             answers = valid.logits if self.unlearned is None else self.unlearned
             examined = Examined((answers, valid.found.means), known.answers(engine))
         read = self.reference.readings
-        held_out_texts = read(self.trial.valid, *examined.valid)
-        scope = learn_scope(read(known.token_ids, *examined.known), known.labels, held_out_texts, seed=seed)
+        held_out_texts = read(self.quantization_data.valid, *examined.valid)
+        scope = fit_detector(read(known.token_ids, *examined.known), known.labels, held_out_texts, seed=seed)
         outside, answers = scope.outside(held_out_texts), examined.valid[0]
         if self.unlearned is not None:
             output = engine.run(known.token_ids, evidence=True)
-            scope = moved_scope(scope, read(known.token_ids, output.logits, output.found.means), known.labels, seed=seed)
-        judgement = Judgement(self.measured.judgement.truth, answers, bundle.calibration)
+            scope = refit_detector(scope, read(known.token_ids, output.logits, output.found.means), known.labels, seed=seed)
+        judgement = ScoredPredictions(self.measured.judgement.truth, answers, bundle.calibration)
         held_out = judgement.held_out(outside, bundle.hierarchy)
         decisions = decide(held_out, bundle.labels, bundle.decisions.auto_precision)
         metrics = {**bundle.metrics, "decisions": automation(decisions).to_json()}

@@ -17,7 +17,7 @@ import numpy as np
 
 from bertcnn.data.batches import choose_lengths, plan_training
 from bertcnn.data.packing import Packing
-from bertcnn.data.prefetch import ahead
+from bertcnn.data.prefetch import prefetch
 from bertcnn.errors import TrainingError
 from bertcnn.evaluation.macro_f1 import macro_f1_score
 from bertcnn.models.forward import Collate, Forward, Inputs, Plans
@@ -105,7 +105,7 @@ class FitResult:
 
 
 @dataclass
-class _Story:
+class TrainingState:
     """Where a training is, beside weights and optimizer."""
 
     epoch: int = 1
@@ -126,7 +126,7 @@ class _Story:
         return {**told, "history": [asdict(figures) for figures in self.history]}, {"kept_logits": self.kept_logits, **weights}
 
     @classmethod
-    def of_parts(cls, told: dict[str, Any], tensors: dict[str, np.ndarray]) -> _Story:
+    def of_parts(cls, told: dict[str, Any], tensors: dict[str, np.ndarray]) -> TrainingState:
         """What `parts` gave."""
         history = [EpochFigures(**figures) for figures in told.pop("history")]
         kept, mean = (
@@ -165,7 +165,7 @@ class _Story:
 
 
 @dataclass
-class Fit:
+class Trainer:
     """Trains `model` in place, by `run`; it ends with the weights of the last epoch that is not clearly worse than the best one.
 
     Of several trainings the first one finds that epoch, the others end with it, and the model gets the mean of their weights, unless that
@@ -219,7 +219,7 @@ class Fit:
             self.weights = np.ones(classes, np.float32)
         self.step = make_step(model, self.optimizer, loss)
         self.forward = Forward(model, self.padded_lengths)
-        self.story = _Story()
+        self.story = TrainingState()
 
     def run(self) -> FitResult:
         """Train, from the start or from where an interrupted training was saved.
@@ -232,7 +232,7 @@ class Fit:
         start = training_state(model, optimizer) if several else {}
         saved = None if self.savepoints is None else self.savepoints.restore(model, optimizer)
         if saved is not None:
-            self.story = _Story.of_parts(*saved)
+            self.story = TrainingState.of_parts(*saved)
         first = self.story.training
         for number in range(first, self.trainings + 1):
             self._train(number, goes_on=saved is not None and number == first)
@@ -267,7 +267,7 @@ class Fit:
             else packing.epoch(chance)
         )
         shown = {"macro_f1": story.history[-1].macro_f1} if story.history and self.like is None else {}
-        for inputs, targets, row_weights in ahead(labelled_batches(self.train, plans[len(story.losses) :], self.weights)):
+        for inputs, targets, row_weights in prefetch(labelled_batches(self.train, plans[len(story.losses) :], self.weights)):
             story.losses.append(_finite(self.step(inputs, targets, row_weights), len(story.losses) + 1))
             if self.savepoints is not None:
                 done = self.steps * (self.epochs * (story.training - 1) + story.epoch - 1) + len(story.losses)

@@ -16,7 +16,7 @@ from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
 from bertcnn.settings import TrainingSettings
 from bertcnn.training.features import Embed, Features, TokenizedRows
-from bertcnn.training.fit import Examples, Fit, FitResult, class_weights, positive_weights
+from bertcnn.training.fit import Examples, FitResult, Trainer, class_weights, positive_weights
 from bertcnn.training.linear_probe import start_from_probe
 from bertcnn.training.savepoints import Savepoints
 
@@ -40,10 +40,10 @@ def fit_head(
     savepoints: Savepoints | None = None,
     like: FitResult | None = None,
 ) -> FitResult:
-    """Train a head on token embeddings from `Features.collate`, as the recipe `frozen` does; see `Fit`."""
+    """Train a head on token embeddings from `Features.collate`, as the recipe `frozen` does; see `Trainer`."""
     packing, learning = packed_head(head, train.lengths, valid.lengths, settings)
     rows = replace(train, packing=packing), valid
-    result = Fit(learning, *rows, settings, layers=0, seed=seed, progress=progress, savepoints=savepoints, like=like).run()
+    result = Trainer(learning, *rows, settings, layers=0, seed=seed, progress=progress, savepoints=savepoints, like=like).run()
     assign(head.weights, extract(learning.weights), error=TrainingError)
     return result
 

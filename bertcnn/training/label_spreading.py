@@ -24,7 +24,7 @@ _CHANCE = 0.05  # how often rows that change nothing may be taken for harmful
 
 
 @dataclass(frozen=True, eq=False)
-class Calls:
+class PseudoLabels:
     """What rows without a label are called.
 
     Attributes:
@@ -49,7 +49,7 @@ class Calls:
         return lost > 0 and bool(binomtest(lost, lost + won, alternative="greater").pvalue <= _CHANCE)
 
 
-def call(views: Sequence[np.ndarray], labels: np.ndarray, row_weights: np.ndarray) -> Calls:
+def call(views: Sequence[np.ndarray], labels: np.ndarray, row_weights: np.ndarray) -> PseudoLabels:
     """Labels for rows that have none, from two witnesses.
 
     One is a logistic regression on the labelled rows. The other follows the rows themselves: each is joined to its nearest ones, and labels
@@ -76,7 +76,7 @@ def call(views: Sequence[np.ndarray], labels: np.ndarray, row_weights: np.ndarra
     reached = spreading.label_distributions_[len(labels) :] * row_weights[first]  # what spreads is linear in what it started from
     shares = np.sqrt(said) * (reached + _NOT_REACHED)
     shares /= shares.sum(axis=1, keepdims=True)
-    return Calls(classes[shares.argmax(axis=1)], shares.max(axis=1), classes[said.argmax(axis=1)])
+    return PseudoLabels(classes[shares.argmax(axis=1)], shares.max(axis=1), classes[said.argmax(axis=1)])
 
 
 def _joints(rows: np.ndarray) -> csr_matrix:

@@ -78,11 +78,11 @@ def choose_recipe(
         speed = product_speed()
         compiling, seconds = _COMPILED / speed, work / _TRAINED / speed
         device += f" ({speed / 1e9:.0f} GFLOP/s just now)"
-    return Reckoning(rows, classes, seconds, settings, device, compiling, fewest_epochs, multi_label, sentence_encoder).choice()
+    return CostEstimate(rows, classes, seconds, settings, device, compiling, fewest_epochs, multi_label, sentence_encoder).choice()
 
 
 @dataclass(frozen=True)
-class _Way:
+class TrainingPlan:
     """How `full` can be done: as often, for so many epochs, once more on all rows or not, and on how many rows."""
 
     trainings: int
@@ -92,7 +92,7 @@ class _Way:
 
 
 @dataclass(frozen=True)
-class Reckoning:
+class CostEstimate:
     """How long `full` takes, and what that allows.
 
     Attributes:
@@ -123,11 +123,11 @@ class Reckoning:
         if self.rows < self._few:
             rows = f"{per_label:.0f} rows a label" if per_label < _FEW_PER_LABEL else count(self.rows, "row")
             return RecipeChoice("few-shot", f"{rows} are few: all they tell is learned, names of labels too where they help")
-        ways = list(self._ways())
-        way = next(filter(self._is_in_time, ways), None)
-        if way is None and self._rows_in_time(_FROZEN) < self.rows and self.fewest_epochs is None:
-            way = self._on_a_part()
-        return self._frozen(ways) if way is None else self._full(way, per_label)
+        plans = list(self._plans())
+        plan = next(filter(self._is_in_time, plans), None)
+        if plan is None and self._rows_in_time(_FROZEN) < self.rows and self.fewest_epochs is None:
+            plan = self._on_a_part()
+        return self._frozen(plans) if plan is None else self._full(plan, per_label)
 
     @property
     def _few(self) -> int:
@@ -150,55 +150,55 @@ class Reckoning:
         """How many rows can be learned from if all of them take this share of an epoch's time."""
         return (self._allowed - compiling) / (share * self.seconds) * self.settings.epochs * self.rows
 
-    def _ways(self) -> Iterator[_Way]:
+    def _plans(self) -> Iterator[TrainingPlan]:
         """All that `full` may be cut down to, the best first."""
         settings = self.settings
         refits = [True, False] if settings.refit and settings.time_budget else [settings.refit]  # without a budget it is done as asked
         for refit in refits:
-            yield from (_Way(trainings, settings.epochs, refit) for trainings in range(settings.trainings, 0, -1))
+            yield from (TrainingPlan(trainings, settings.epochs, refit) for trainings in range(settings.trainings, 0, -1))
         for_labels, seen_once = self._rows_needed
         fewest = self.fewest_epochs or max(math.ceil(for_labels / self.rows), 1 if self.rows >= seen_once else 2)
-        yield from (_Way(1, epochs, refits[-1]) for epochs in range(settings.epochs - 1, fewest - 1, -1))
+        yield from (TrainingPlan(1, epochs, refits[-1]) for epochs in range(settings.epochs - 1, fewest - 1, -1))
 
-    def _on_a_part(self) -> _Way | None:
+    def _on_a_part(self) -> TrainingPlan | None:
         """An epoch on as many rows as there is time for, if these are enough."""
         part = _rounded_down(self._rows_in_time(1.0, self.compiling))
         again = self.settings.refit and self.settings.time_budget is None
-        return _Way(1, 1, again, part) if part >= max(self._rows_needed) else None
+        return TrainingPlan(1, 1, again, part) if part >= max(self._rows_needed) else None
 
-    def _seconds(self, way: _Way, *, refit: bool) -> float:
-        share = way.epochs / self.settings.epochs * (way.most_rows or self.rows) / self.rows
-        return way.trainings * (2 if refit else 1) * (self.compiling + self.seconds * share)
+    def _seconds(self, plan: TrainingPlan, *, refit: bool) -> float:
+        share = plan.epochs / self.settings.epochs * (plan.most_rows or self.rows) / self.rows
+        return plan.trainings * (2 if refit else 1) * (self.compiling + self.seconds * share)
 
-    def _is_in_time(self, way: _Way) -> bool:
-        return self._seconds(way, refit=way.refit and self.settings.time_budget is not None) <= self._allowed
+    def _is_in_time(self, plan: TrainingPlan) -> bool:
+        return self._seconds(plan, refit=plan.refit and self.settings.time_budget is not None) <= self._allowed
 
-    def _cost(self, way: _Way) -> str:
-        return f"about {max(1, round(self._seconds(way, refit=way.refit) / 60)):,} min"
+    def _cost(self, plan: TrainingPlan) -> str:
+        return f"about {max(1, round(self._seconds(plan, refit=plan.refit) / 60)):,} min"
 
-    def _full(self, way: _Way, per_label: float) -> RecipeChoice:
+    def _full(self, plan: TrainingPlan, per_label: float) -> RecipeChoice:
         settings = self.settings
         usual = {"training": settings.trainings, "epoch": settings.epochs, "row": self.rows}
-        taken = {"training": way.trainings, "epoch": way.epochs, "row": way.most_rows or self.rows}
+        taken = {"training": plan.trainings, "epoch": plan.epochs, "row": plan.most_rows or self.rows}
         less = [
             f"{taken[name]:,} {name}{'s' * (taken[name] > 1)} instead of {most:,}" for name, most in usual.items() if taken[name] < most
         ]
-        reason = ", ".join([f"full fine-tuning would take {self._cost(way)} on {self.device}", *less])
-        if way.refit:
+        reason = ", ".join([f"full fine-tuning would take {self._cost(plan)} on {self.device}", *less])
+        if plan.refit:
             reason += ", the second time on all rows included"
         elif settings.refit:
             reason += f"; of {settings.time_budget:g} that leaves none to train once more on all rows"
-        if way.most_rows is not None:
+        if plan.most_rows is not None:
             reason += _MORE_TIME
         return RecipeChoice(
             "full",
             f"{per_label:.0f} rows a label are enough to train the encoder too, and {reason}",
-            {name: value for name, value in asdict(way).items() if value != getattr(settings, name)},
+            {name: value for name, value in asdict(plan).items() if value != getattr(settings, name)},
         )
 
-    def _frozen(self, ways: list[_Way]) -> RecipeChoice:
-        """`frozen`, since none of these ways to do `full` is in time."""
-        costs, budget = [self._cost(way) for way in (ways[0], ways[-1])], self.settings.time_budget
+    def _frozen(self, plans: list[TrainingPlan]) -> RecipeChoice:
+        """`frozen`, since none of these plans to do `full` is in time."""
+        costs, budget = [self._cost(plan) for plan in (plans[0], plans[-1])], self.settings.time_budget
         reason = f"full fine-tuning would take {costs[0]} on {self.device}"
         if costs[1] != costs[0]:
             reason += f", {costs[1]} at the least"

@@ -18,7 +18,7 @@ from bertcnn.progress import Progress
 from bertcnn.settings import FEW_SHOT, FROZEN, FROZEN_MULTI_LABEL, FULL, HeadSettings, Recipe, TrainingSettings
 from bertcnn.training.features import Embed, TokenizedRows, keras_embed
 from bertcnn.training.few_shot import train_few_shot
-from bertcnn.training.fit import Examples, Fit, FitResult
+from bertcnn.training.fit import Examples, FitResult, Trainer
 from bertcnn.training.head import packed_head, train_head
 from bertcnn.training.savepoints import Savepoints
 from bertcnn.training.vocabulary_pruning import on_used_pieces, put_back, renumbered
@@ -103,7 +103,7 @@ def fit_everything(  # noqa: PLR0913 - what a training is made of
     savepoints: Savepoints | None = None,
     like: FitResult | None = None,
 ) -> FitResult:
-    """Train encoder and head, on the pieces that occur, as the recipe `full` does; both end with the trained weights; see `Fit`."""
+    """Train encoder and head, on the pieces that occur, as the recipe `full` does; both end with the trained weights; see `Trainer`."""
     small, used = on_used_pieces(encoder, [*train.token_ids, *valid.token_ids], settings, packed=settings.packed)
     packing, learning = packed_head(head, train.lengths, valid.lengths, settings)
 
@@ -117,7 +117,7 @@ def fit_everything(  # noqa: PLR0913 - what a training is made of
 
     model, layers = BertCnn(small, learning, name="classifier"), encoder.settings.layers
     rows = examples(train), examples(valid)
-    result = Fit(model, *rows, settings, layers=layers, seed=seed, progress=progress, savepoints=savepoints, like=like).run()
+    result = Trainer(model, *rows, settings, layers=layers, seed=seed, progress=progress, savepoints=savepoints, like=like).run()
     assign(head.weights, extract(learning.weights), error=TrainingError)
     put_back(encoder, small, used)
     return result

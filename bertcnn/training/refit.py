@@ -10,7 +10,7 @@ import numpy as np
 
 from bertcnn.bundle.engine import EngineRecord
 from bertcnn.errors import TrainingError
-from bertcnn.inference.quantize import CALIBRATION_ROWS, Trial, build_engine, spread
+from bertcnn.inference.quantize import CALIBRATION_ROWS, QuantizationData, build_engine, spread
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import assign, extract
@@ -37,7 +37,7 @@ class Examined:
     record: EngineRecord | None = None
 
 
-def trial_of(learning: TokenizedRows, held_out: TokenizedRows, logits: np.ndarray, pad_id: int) -> Trial:
+def quantization_data(learning: TokenizedRows, held_out: TokenizedRows, logits: np.ndarray, pad_id: int) -> QuantizationData:
     """The rows that decide about a model's engine.
 
     Args:
@@ -46,19 +46,19 @@ def trial_of(learning: TokenizedRows, held_out: TokenizedRows, logits: np.ndarra
         logits: float32 [rows, C], what the model answers to them in float32.
         pad_id: the id of [PAD].
     """
-    return Trial(spread(learning.token_ids, CALIBRATION_ROWS), held_out.token_ids, held_out.labels, logits, pad_id, held_out.multi_hot)
+    return QuantizationData(spread(learning.token_ids, CALIBRATION_ROWS), held_out.token_ids, held_out.labels, logits, pad_id, held_out.multi_hot)
 
 
-def examine(model: BertCnn, trial: Trial, known: Sequence[np.ndarray], *, progress: Progress) -> Examined:
+def examine(model: BertCnn, quantization_data: QuantizationData, known: Sequence[np.ndarray], *, progress: Progress) -> Examined:
     """Compile a model, as it would be saved, and ask it.
 
     Args:
         model: trained.
-        trial: the held-out rows.
+        quantization_data: the held-out rows.
         known: token ids of the training rows by which it knows what is in scope, per row int32 [T].
         progress: told what is done.
     """
-    built = build_engine(extract(model.weights), model.encoder_settings, model.head.settings, trial, progress=progress)
+    built = build_engine(extract(model.weights), model.encoder_settings, model.head.settings, quantization_data, progress=progress)
     answers = built.running.run(known, evidence=True)
     return Examined((built.valid.logits, built.valid.found.means), (answers.logits, answers.found.means), built.saved.record)
 

@@ -99,7 +99,7 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
         train_csv("tickets.csv", "models/triage", BertCNNClassifier(recipe="frozen"), label="team")
     """
     from bertcnn.classifier import BertCNNClassifier, Columns  # Keras, which evaluating does not need
-    from bertcnn.reports.reporting import Origin, sha256_of
+    from bertcnn.reports.reporting import Provenance, sha256_of
     from bertcnn.training.savepoints import savepoint_folder
 
     started = time.perf_counter()
@@ -139,7 +139,7 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
         texts_only = replace(choice, label=None)
         other = _read_like(texts_only, unlabelled, Path(f"{Path(out)}.unlabelled"), "the file without labels", progress)
         more = _texts(other, choice.text)
-    origin = Origin(command, Path(data).name, sha256_of(data), slices)
+    origin = Provenance(command, Path(data).name, sha256_of(data), slices)
     columns = Columns(choice.text, choice.label, separator, merged.merged, levels)
     with held_folder(savepoint_folder(real_folder(out)), does="keeps its training in") as savepoints:
         classifier.fit(texts, labels, valid=held_out, unlabelled=more, columns=columns, origin=origin, savepoints=savepoints)
@@ -215,11 +215,11 @@ def evaluate_csv(
         if config.label_separator is None:
             return evaluate(predictor.labels, single, predicted)
         return evaluate_sets(predictor.labels, actual, predicted)
-    from bertcnn.reports.reporting import Origin, evaluation_report, sha256_of, write_report
+    from bertcnn.reports.reporting import Provenance, evaluation_report, sha256_of, write_report
 
     slices = {name: [values[row] for row in places] for name, values in slice_columns(table, choice).items()}
     labels = single if config.label_separator is None else actual
-    figures, content = evaluation_report(predictor, texts, labels, Origin("", Path(data).name, sha256_of(data), slices), progress)
+    figures, content = evaluation_report(predictor, texts, labels, Provenance("", Path(data).name, sha256_of(data), slices), progress)
     write_report(page, content)
     return figures
 

@@ -21,7 +21,7 @@ from bertcnn.training.recipes import train
 
 
 @dataclass(frozen=True)
-class Attempt:
+class Trial:
     """One training.
 
     Attributes:
@@ -39,15 +39,15 @@ class Attempt:
     seed: int
 
 
-class Attempts(Protocol):
+class Trials(Protocol):
     """Runs attempts; can be pickled."""
 
-    def __call__(self, attempt: Attempt, progress: Progress) -> FitResult:
+    def __call__(self, attempt: Trial, progress: Progress) -> FitResult:
         """One training, as it would be alone."""
 
 
-class HeadAttempts:
-    """Attempts at the recipe `frozen`; the encoder's output for all rows is computed here.
+class HeadTrials:
+    """Trials at the recipe `frozen`; the encoder's output for all rows is computed here.
 
     Args:
         encoder: stays as it is.
@@ -62,7 +62,7 @@ class HeadAttempts:
         progress.stage("computing encoder features", len(rows.labels))
         self._features = Features(embed or keras_embed(encoder), self._width, rows.token_ids, path, progress)
 
-    def __call__(self, attempt: Attempt, progress: Progress) -> FitResult:
+    def __call__(self, attempt: Trial, progress: Progress) -> FitResult:
         """Train a head."""
         head = CnnHead(self._width, self._classes, attempt.head, seed=attempt.seed, name="head")
         parts = self._part(attempt.train), self._part(attempt.valid)
@@ -72,8 +72,8 @@ class HeadAttempts:
         return Examples(self._features.of(chosen).collate, self._rows.lengths[chosen], self._rows.labels[chosen])
 
 
-class FullAttempts:
-    """Attempts at the recipe `full`; each starts from the weights that `encoder` has now.
+class FullTrials:
+    """Trials at the recipe `full`; each starts from the weights that `encoder` has now.
 
     An attempt is one training: what is best for one is taken to be best for two, in half the time.
 
@@ -86,7 +86,7 @@ class FullAttempts:
         self._settings, self._seed, self._rows = encoder.settings, encoder.seed, rows
         self._weights = extract(encoder.weights)
 
-    def __call__(self, attempt: Attempt, progress: Progress) -> FitResult:
+    def __call__(self, attempt: Trial, progress: Progress) -> FitResult:
         """Train an encoder of its own and a head."""
         encoder = Bert(self._settings, seed=self._seed)
         assign(encoder.weights, self._weights, error=TrainingError)

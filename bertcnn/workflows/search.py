@@ -30,7 +30,7 @@ from bertcnn.training.savepoints import digest
 from bertcnn.training.start import Start, load_start
 from bertcnn.wording import count
 from bertcnn.workflows.folds import DividedRows, divided_rows
-from bertcnn.workflows.repeated import Attempt, Attempts, FullAttempts, HeadAttempts
+from bertcnn.workflows.repeated import FullTrials, HeadTrials, Trial, Trials
 from bertcnn.workflows.space import Parameters, Space
 from bertcnn.workflows.study import Record, Study, need_optuna, study_path
 from bertcnn.workflows.tuned import TrialFigures, TunedSettings, write_tuned
@@ -224,7 +224,7 @@ class _Search:
     def __init__(self, study: Study, space: Space, rows: DividedRows, labels: np.ndarray, seed: int, clock: _Clock) -> None:
         self._study, self._space, self._rows, self._labels, self._seed, self._clock = study, space, rows, labels, seed, clock
 
-    def run(self, prepare: Callable[[], AbstractContextManager[Attempts]], trials: int | None) -> bool:
+    def run(self, prepare: Callable[[], AbstractContextManager[Trials]], trials: int | None) -> bool:
         """Try settings until the time is up or there are so many trials; False if it was interrupted."""
         clock, before = self._clock, sum(record.seconds for record in self._study.records)
         clock.deadline -= before
@@ -253,7 +253,7 @@ class _Search:
         took = [record.seconds for record in self._study.finished if record.outcome == "complete"]
         return self._clock.left() > min(took, default=0.0)
 
-    def _try_next(self, attempts: Attempts) -> None:
+    def _try_next(self, attempts: Trials) -> None:
         """One trial, and what became of it."""
         number, started = len(self._study.finished), time.monotonic()
         trial = self._study.ask(self._space.defaults())
@@ -278,7 +278,7 @@ class _Search:
             )
         self._clock.tell_trial(number, record)
 
-    def _measure(self, attempts: Attempts, trial: optuna.Trial, told: _Told, *, may_stop: bool) -> tuple[float, list[int]]:
+    def _measure(self, attempts: Trials, trial: optuna.Trial, told: _Told, *, may_stop: bool) -> tuple[float, list[int]]:
         """Macro-F1 on all validated rows together, and their predicted labels."""
         changes, head = self._space.changes(told.point)
         predicted: list[np.ndarray] = []
@@ -291,7 +291,7 @@ class _Search:
 
         for fold, (train, valid) in enumerate(self._rows.parts):
             told.fold(fold)
-            attempt = Attempt(train, valid, head, self._space.settings(changes), (self._seed + fold) % _SEEDS)
+            attempt = Trial(train, valid, head, self._space.settings(changes), (self._seed + fold) % _SEEDS)
             predicted.append(attempts(attempt, _Epochs(self._clock, epoch_done)).valid_logits.argmax(axis=1))
         codes = np.concatenate(predicted)
         return macro_f1_score(self._labels[self._rows.validated], codes), codes.tolist()
@@ -402,12 +402,12 @@ def _recipe(recipe: Recipe, start: Start, rows: TokenizedRows, train: np.ndarray
     return "full" if recipe == "full" else "frozen"
 
 
-def _attempts(start: Start, rows: TokenizedRows, recipe: str, path: Path, clock: _Clock) -> AbstractContextManager[Attempts]:
-    attempts: Attempts
+def _attempts(start: Start, rows: TokenizedRows, recipe: str, path: Path, clock: _Clock) -> AbstractContextManager[Trials]:
+    attempts: Trials
     if recipe == "full":
-        attempts = FullAttempts(start.encoder, rows)
+        attempts = FullTrials(start.encoder, rows)
     else:
-        attempts = HeadAttempts(start.encoder, rows, embed_on_cpu(start.encoder, start.tokenizer.pad_id), path, clock)
+        attempts = HeadTrials(start.encoder, rows, embed_on_cpu(start.encoder, start.tokenizer.pad_id), path, clock)
     if on_gpu():  # whose memory this process has taken
         return nullcontext(attempts)
     return OwnProcess(attempts, trainings=_TRAININGS[recipe])

@@ -22,7 +22,7 @@ from bertcnn.progress import Progress
 
 if TYPE_CHECKING:
     from bertcnn.training.fit import FitResult
-    from bertcnn.workflows.repeated import Attempt, Attempts
+    from bertcnn.workflows.repeated import Trial, Trials
 
 _PROGRAM = "from bertcnn.workflows.worker import serve; serve()"
 _NEWS, _RESULT, _ERROR, _STOPPED = "news", "result", "error", "stopped"
@@ -38,12 +38,12 @@ class OwnProcess:
         trainings: after which a fresh process takes over; starting one takes seconds.
     """
 
-    def __init__(self, attempts: Attempts, *, trainings: int) -> None:
+    def __init__(self, attempts: Trials, *, trainings: int) -> None:
         self._attempts, self._trainings, self._left = attempts, trainings, 0
         self._process: subprocess.Popen[bytes] | None = None
         self._complaints: IO[bytes] | None = None
 
-    def __call__(self, attempt: Attempt, progress: Progress) -> FitResult:
+    def __call__(self, attempt: Trial, progress: Progress) -> FitResult:
         """One training.
 
         Raises:
@@ -175,7 +175,7 @@ def serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the other process
     wanted, told = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints would be taken for news
-    run: Attempts = pickle.load(wanted)  # noqa: S301 - of our own process
+    run: Trials = pickle.load(wanted)  # noqa: S301 - of our own process
     reporter = _Reporter(wanted, told)
     while True:
         try:

@@ -26,7 +26,7 @@ from bertcnn.bundle.bundle import (
     read_config,
     write_bundle,
 )
-from bertcnn.bundle.scope import Readings, Scope
+from bertcnn.bundle.scope import DetectorInputs, OutOfScopeDetector
 from bertcnn.errors import BundleError, LabelError, OutputError
 from bertcnn.storage.folders import work_folder
 from bertcnn.storage.manifest import MANIFEST, canonical_json
@@ -75,7 +75,7 @@ def forge(folder: Path, **members: bytes | None) -> None:
         name = key.replace("__", ".")
         (folder / name).write_bytes(data)
         manifest["members"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    seal(folder, manifest)
+    write_manifest(folder, manifest)
 
 
 def weights(bundle: Bundle, bias: np.ndarray) -> bytes:
@@ -83,7 +83,7 @@ def weights(bundle: Bundle, bias: np.ndarray) -> bytes:
     return safetensors.numpy.save({**bundle.tensors, "logits/bias": bias})
 
 
-def seal(folder: Path, manifest: dict) -> None:
+def write_manifest(folder: Path, manifest: dict) -> None:
     manifest.pop("bundle_id", None)
     manifest["bundle_id"] = hashlib.sha256(canonical_json(manifest)).hexdigest()
     (folder / MANIFEST).write_bytes(canonical_json(manifest))
@@ -159,7 +159,7 @@ def test_the_configuration_can_be_read_alone(bundle, folder):
 def test_labels_and_pieces_may_hold_any_text_but_line_breaks_in_pieces(bundle, tmp_path):
     odd = dataclasses.replace(bundle, labels=("NA", "null", "a\nb", "“ü”", "😀"), vocabulary=(*bundle.vocabulary[:4], "\u2028", "\x85"))
     widened = {name: np.zeros((*bundle.tensors[name].shape[:-1], 5), np.float32) for name in ("logits/kernel", "logits/bias")}
-    odd = dataclasses.replace(odd, decisions=Decisions(), scope=Scope(), tensors={**bundle.tensors, **widened})
+    odd = dataclasses.replace(odd, decisions=Decisions(), scope=OutOfScopeDetector(), tensors={**bundle.tensors, **widened})
     write_bundle(odd, tmp_path / "model")
     found = read_bundle(tmp_path / "model")
     assert (found.labels, found.vocabulary) == (odd.labels, odd.vocabulary)
@@ -180,21 +180,21 @@ _THIRD = ("out_of_scope.safetensors", "report.html")  # members that the third f
 @pytest.mark.parametrize(("version", "unknown"), [(2, _THIRD), (1, (*_THIRD, "decisions.json"))])
 def test_a_model_of_an_earlier_format_decides_nothing_that_it_did_not_know_of(bundle, folder, version, unknown):
     manifest = without(folder, *unknown)
-    seal(folder, manifest)
+    write_manifest(folder, manifest)
     assert "lists other members than a model has (" in refusal(folder)
-    seal(folder, manifest | {"schema_version": version})
+    write_manifest(folder, manifest | {"schema_version": version})
     assert bundle.decisions.thresholds
     assert bundle.scope
     found = read_bundle(folder)
     assert found.decisions == (bundle.decisions if version == 2 else Decisions())
     assert not found.scope
-    nothing = Readings(np.ones((3, 2), np.float32), np.ones((3, 4), np.float32), np.empty((0, 2), np.int64))
+    nothing = DetectorInputs(np.ones((3, 2), np.float32), np.ones((3, 4), np.float32), np.empty((0, 2), np.int64))
     assert not found.scope.outside(nothing).any()
     assert read_config(folder) == bundle.config
 
 
 def test_a_model_of_the_second_format_has_no_report_and_says_so_when_it_is_saved_again(folder, tmp_path):
-    seal(folder, without(folder, *_THIRD) | {"schema_version": 2})
+    write_manifest(folder, without(folder, *_THIRD) | {"schema_version": 2})
     old = read_bundle(folder)
     assert old.report == ""
     assert old.decisions.thresholds
@@ -365,7 +365,7 @@ def test_a_key_that_python_has_another_use_for_is_refused(folder):
 
 
 def test_an_unknown_key_in_the_manifest_is_refused_by_its_name(folder):
-    seal(folder, json.loads((folder / MANIFEST).read_bytes()) | {"signed_by": "nobody"})
+    write_manifest(folder, json.loads((folder / MANIFEST).read_bytes()) | {"signed_by": "nobody"})
     message = refusal(folder)
     assert MANIFEST in message
     assert "unknown key 'signed_by'" in message
@@ -400,7 +400,7 @@ def test_metrics_may_have_keys_of_later_versions(folder):
 def test_a_record_of_the_manifest_is_closed_too(folder):
     manifest = json.loads((folder / MANIFEST).read_bytes())
     manifest["members"]["labels.json"]["url"] = "http://example.org"
-    seal(folder, manifest)
+    write_manifest(folder, manifest)
     assert "manifest.json: FileRecord was given the unknown key 'url'" in refusal(folder)
 
 
@@ -413,7 +413,7 @@ def test_a_manifest_cannot_list_a_member_of_another_name(folder):
 def test_a_manifest_cannot_leave_a_member_out(folder):
     manifest = json.loads((folder / MANIFEST).read_bytes())
     del manifest["members"]["labels.json"]
-    seal(folder, manifest)
+    write_manifest(folder, manifest)
     (folder / "labels.json").unlink()
     assert "manifest.json lists other members than a model has ('labels.json')" in refusal(folder)
 
@@ -422,7 +422,7 @@ def test_a_manifest_cannot_leave_a_member_out(folder):
 def test_a_newer_schema_is_refused_as_such(folder, name):
     value = json.loads((folder / name).read_bytes()) | {"schema_version": SCHEMA_VERSION + 1, "something_new": 1}
     if name == MANIFEST:
-        seal(folder, value)
+        write_manifest(folder, value)
     else:
         forge(folder, **{name.replace(".", "__"): canonical_json(value)})
     assert f"{name} has schema version {SCHEMA_VERSION + 1}: the model was written by a newer bertcnn" in refusal(folder)
@@ -590,7 +590,7 @@ def test_each_kind_of_place_that_is_no_model_has_its_own_message(tmp_path):
         ({"tensors": {"a": np.array([np.nan], np.float32)}}, "holds 'a' with NaN"),
         ({"tensors": {"a": np.array([1.0])}}, "holds 'a' as float64; expected float32"),
         ({"tensors": {}}, "holds no tensor"),
-        ({"scope": Scope(*(np.eye(3, dtype=np.float32),) * 2, np.ones(4, np.float32))}, "directions of shape (3, 3)"),
+        ({"scope": OutOfScopeDetector(*(np.eye(3, dtype=np.float32),) * 2, np.ones(4, np.float32))}, "directions of shape (3, 3)"),
         ({"labels": ("a", "a")}, "2 labels, 1 of them different"),
         ({"labels": ("a", "\ud800")}, "cannot be saved"),
         ({"vocabulary": ("[PAD]",)}, "holds 1 WordPieces"),

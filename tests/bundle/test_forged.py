@@ -198,7 +198,7 @@ def test_what_is_no_safetensors_file_is_told_in_one_line(data):
         parse_tensors(WEIGHTS, data)
 
 
-@pytest.mark.parametrize("name", ["directions", "places", "weights", "limit", "words", "spoken"])
+@pytest.mark.parametrize("name", ["directions", "places", "weights", "limit", "words", "log_odds"])
 @pytest.mark.parametrize("shape", [[], [0], [1] * 200, [0, 1 << 62]], ids=str)
 def test_a_scope_of_odd_shapes_is_refused(encoder_folder, tmp_path, name, shape):
     folder = Path(shutil.copytree(saved(encoder_folder), tmp_path / "model"))

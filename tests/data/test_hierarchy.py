@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bertcnn import load, score_csv
 from bertcnn.bundle.bundle import Decisions, read_bundle
-from bertcnn.bundle.scope import Scope, unit
+from bertcnn.bundle.scope import OutOfScopeDetector, unit
 from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.errors import BundleError
 from bertcnn.evaluation.decisions import automation, decide, held_out_answers
@@ -128,7 +128,7 @@ def test_answers_fall_back_to_the_parent(folder):
 def test_out_of_scope_is_stronger_than_a_parent(folder):
     predictor = undecided(folder, 0.0)
     places = unit(np.ones((1, predictor.bundle.config.encoder.width), np.float32))
-    scope = Scope(np.eye(3, dtype=np.float32), places, np.ones(4, np.float32), limit=-99.0)  # every text is stranger than that
+    scope = OutOfScopeDetector(np.eye(3, dtype=np.float32), places, np.ones(4, np.float32), limit=-99.0)  # every text is stranger than that
     strange = Predictor(dataclasses.replace(predictor.bundle, scope=scope), predictor.engine, decisions=predictor.decisions)
     answer = strange.classify(["router cable"])[0]
     assert answer.decision == "review:out_of_scope"

@@ -1,11 +1,11 @@
-"""Items made one ahead of their use."""
+"""Items made one prefetch of their use."""
 
 import gc
 import threading
 
 import pytest
 
-from bertcnn.data.prefetch import ahead
+from bertcnn.data.prefetch import prefetch
 
 
 def test_the_next_item_is_made_while_this_one_is_in_use_and_no_other():
@@ -18,7 +18,7 @@ def test_the_next_item_is_made_while_this_one_is_in_use_and_no_other():
                 begun.set()
             yield number
 
-    series = ahead(items())
+    series = prefetch(items())
     assert next(series) == 0
     assert begun.wait(10)
     assert made == [0, 1]
@@ -26,17 +26,17 @@ def test_the_next_item_is_made_while_this_one_is_in_use_and_no_other():
 
 
 def test_an_error_comes_where_its_item_would_have_come():
-    series = ahead(10 // number for number in (5, 2, 0, 1))
+    series = prefetch(10 // number for number in (5, 2, 0, 1))
     assert [next(series), next(series)] == [2, 5]
     with pytest.raises(ZeroDivisionError):
         next(series)
 
 
 def test_leaving_early_ends_the_thread():
-    series = ahead(number for number in range(1000))
+    series = prefetch(number for number in range(1000))
     assert next(series) == 0
     series.close()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("ahead")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
 
 
 def test_a_series_ahead_of_another_ends_with_it():
@@ -48,13 +48,13 @@ def test_a_series_ahead_of_another_ends_with_it():
         finally:
             closed.append(True)
 
-    series = ahead(number + 1 for number in ahead(items()))
+    series = prefetch(number + 1 for number in prefetch(items()))
     assert [next(series), next(series)] == [1, 2]
     series.close()
     gc.collect()
     assert closed == [True]
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("ahead")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
 
 
 def test_nothing_gives_nothing():
-    assert list(ahead(number for number in ())) == []
+    assert list(prefetch(number for number in ())) == []

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 
 from bertcnn.bundle.bundle import HeldOut
-from bertcnn.bundle.scope import Scope
+from bertcnn.bundle.scope import OutOfScopeDetector
 from bertcnn.errors import SettingsError
 from bertcnn.evaluation.decisions import (
     ERROR_PROBABILITY,
@@ -190,8 +190,8 @@ def test_rows_out_of_scope_are_counted_and_decide_nothing():
     found = automation(decisions)
     assert (found.rows, found.out_of_scope) == (400, outside.sum())
     assert found.share == found.automatic / 400
-    assert scope_in_words(answers, Scope()) == "too few rows, or too many labels, to tell which texts are out of scope"
-    scope = Scope(directions=np.ones((1, 2), np.float32))
+    assert scope_in_words(answers, OutOfScopeDetector()) == "too few rows, or too many labels, to tell which texts are out of scope"
+    scope = OutOfScopeDetector(directions=np.ones((1, 2), np.float32))
     look = f"{outside.sum()} of 400 held-out rows ({outside.mean():.1%}) look unlike known texts and count as out of scope"
     assert scope_in_words(answers, scope) == look
     assert scope_in_words(answers, scope, several_labels=True) == look.replace("look", "get no label or look")

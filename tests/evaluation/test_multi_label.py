@@ -9,7 +9,7 @@ from bertcnn.bundle.bundle import Calibration
 from bertcnn.evaluation.decisions import decide, held_out_sets
 from bertcnn.evaluation.multi_label import choose_thresholds, confidences, fit_temperature
 from bertcnn.evaluation.probabilities import chosen, sigmoid
-from bertcnn.evaluation.scored_predictions import Judgement, Truth
+from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
 from bertcnn.settings import PrecisionTargets
 
 
@@ -88,7 +88,7 @@ def test_an_answer_is_right_if_all_its_labels_are_and_one_without_labels_goes_to
 def test_thresholds_of_automatic_answers_come_from_whole_answers():
     logits, multi_hot = rows(3000, sharpness=1.0)
     calibration = Calibration(temperature=1.0, fitted_on_rows=3000, label_thresholds=(0.5,) * 4)
-    judged = Judgement(Truth(list("abcd"), multi_hot.argmax(axis=1), multi_hot), logits, calibration)
+    judged = ScoredPredictions(GroundTruth(list("abcd"), multi_hot.argmax(axis=1), multi_hot), logits, calibration)
     decisions = decide(judged.held_out(), list("abcd"), PrecisionTargets(overall=0.6))
     automatic = (judged.confidence >= decisions.thresholds[0]) & judged.given.any(axis=1)
     assert 0.1 < automatic.mean() < 0.9

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bertcnn.bundle.scope import Readings, Scope, unit
+from bertcnn.bundle.scope import DetectorInputs, OutOfScopeDetector, unit
 from bertcnn.errors import BundleError
-from bertcnn.evaluation.out_of_scope import _words, learn_scope, moved_scope, rows_to_know
+from bertcnn.evaluation.out_of_scope import _words, fit_detector, refit_detector, rows_to_know
 
 LABELS, WIDTH = 4, 12
 COMMON, FIRST = 7, 20  # the word of all texts, and the first of the others
@@ -31,7 +31,7 @@ def foreign(generator, rows):
 def readings(logits, means, words):
     """Of words int [rows, words of a text]."""
     pairs = np.stack([np.repeat(np.arange(len(words)), words.shape[1]), words.ravel()], axis=1)
-    return Readings(logits.astype(np.float32), means.astype(np.float32), pairs)
+    return DetectorInputs(logits.astype(np.float32), means.astype(np.float32), pairs)
 
 
 def turned(text, axes):
@@ -42,7 +42,7 @@ def turned(text, axes):
 def learned(rows=400, valid=300, seed=0):
     generator = np.random.default_rng(seed)
     labels = generator.integers(0, LABELS, rows)
-    return learn_scope(texts(generator, labels), labels, texts(generator, generator.integers(0, LABELS, valid)))
+    return fit_detector(texts(generator, labels), labels, texts(generator, generator.integers(0, LABELS, valid)))
 
 
 def test_texts_about_something_else_are_found_and_of_the_others_one_in_fifty():
@@ -56,12 +56,12 @@ def test_another_model_of_the_same_rows_gets_the_limit_around_its_own_centres():
     scope, generator = learned(), np.random.default_rng(5)
     labels = generator.integers(0, LABELS, 400)
     axes = np.roll(np.eye(WIDTH, dtype=np.float32), 6, axis=0)
-    moved = moved_scope(scope, turned(texts(generator, labels), axes), labels)
+    moved = refit_detector(scope, turned(texts(generator, labels), axes), labels)
     assert (moved.limit, moved.weights.tolist()) == (scope.limit, scope.weights.tolist())
     others = turned(texts(generator, generator.integers(0, LABELS, 5000)), axes)
     assert moved.outside(others).mean() == pytest.approx(0.02, abs=0.02)
     assert scope.outside(others).mean() > 0.9
-    assert not moved_scope(Scope(), others, np.zeros(5000, int))
+    assert not refit_detector(OutOfScopeDetector(), others, np.zeros(5000, int))
 
 
 def test_the_share_of_known_texts_beyond_the_limit_is_a_fiftieth_on_average():
@@ -82,7 +82,7 @@ def test_no_centre_is_a_training_row():
     labels = np.concatenate([np.repeat(np.arange(LABELS - 1), 30), [LABELS - 1] * 2])  # a label with two rows gets none
     known = texts(generator, labels)
     known.logits[0], known.means[0] = -known.logits[0] * 9, -known.means[0] * 9  # k-means would give this row a centre of its own
-    scope = learn_scope(known, labels, texts(generator, labels))
+    scope = fit_detector(known, labels, texts(generator, labels))
     for centres, vectors in ((scope.directions, known.logits), (scope.places, known.means)):
         assert 0 < len(centres) <= 3 * 6
         assert (unit(vectors) @ centres.T).max() < 1 - 1e-6
@@ -103,12 +103,12 @@ def test_what_words_speak_for_is_naive_bayes_with_some_texts_like_all():
     labels = np.array([0, 0, 0, 1, 1, 1, 1, 1] * 10)
     words = np.where(np.arange(80) % 8 < 4, 30, 31)[:, None]  # 30 in all rows of label 0 and in one of five of label 1
     text = readings(np.eye(2)[labels] * 5, np.ones((80, 3)), words)
-    scope = learn_scope(text, labels, text)
+    scope = fit_detector(text, labels, text)
     share = 40.5 / 81
     expected = np.log((np.array([[30, 10], [0, 40]]) + 5 * share) / (np.array([30, 50]) + 5) / share)
     assert scope.words.tolist() == [30, 31]
-    np.testing.assert_allclose(scope.spoken, expected, rtol=1e-5)
-    asked = Readings(*np.float32([[[0, 9], [9, 0], [0, 9]], np.ones((3, 3))[:, :2]]), np.array([[0, 30], [0, 31], [0, 99], [1, 31]]))
+    np.testing.assert_allclose(scope.log_odds, expected, rtol=1e-5)
+    asked = DetectorInputs(*np.float32([[[0, 9], [9, 0], [0, 9]], np.ones((3, 3))[:, :2]]), np.array([[0, 30], [0, 31], [0, 99], [1, 31]]))
     np.testing.assert_allclose(scope._words_for(asked), [expected[:, 1].sum(), expected[1, 0], 0], rtol=1e-5)
 
 
@@ -117,7 +117,7 @@ def test_words_of_fewer_than_three_rows_are_not_kept():
     labels = generator.integers(0, LABELS, 200)
     known = texts(generator, labels)
     rare = np.array([[0, 900], [1, 900], [2, 901], [3, 901], [4, 901]])
-    scope = learn_scope(replace(known, words=np.concatenate([known.words, rare])), labels, texts(generator, labels))
+    scope = fit_detector(replace(known, words=np.concatenate([known.words, rare])), labels, texts(generator, labels))
     assert scope.words.tolist() == [COMMON, *range(FIRST, FIRST + 2 * LABELS), 901]
 
 
@@ -132,9 +132,9 @@ def test_with_few_labels_directions_and_words_count_less(monkeypatch):
 def test_the_commonest_words_are_kept_where_the_memory_does_not_hold_all(monkeypatch):
     monkeypatch.setattr("bertcnn.evaluation.out_of_scope._NUMBERS", 2 * LABELS * 3)
     text = texts(np.random.default_rng(0), np.repeat([0, 1, 2, 3], [5, 60, 10, 20]))
-    words, spoken = _words(text.words, np.repeat([0, 1, 2, 3], [5, 60, 10, 20]), LABELS)
+    words, log_odds = _words(text.words, np.repeat([0, 1, 2, 3], [5, 60, 10, 20]), LABELS)
     assert words.tolist() == [COMMON, FIRST + 2, FIRST + 3]
-    assert spoken.shape == (3, LABELS)
+    assert log_odds.shape == (3, LABELS)
 
 
 def test_the_many_words_of_one_row_cost_no_memory_for_each_label():
@@ -151,12 +151,12 @@ def test_the_many_words_of_one_row_cost_no_memory_for_each_label():
 
 def test_too_many_labels_for_the_memory_are_left_out():
     known, valid = (readings(np.zeros((rows, 3000)), np.ones((rows, WIDTH)), np.ones((rows, 1), int)) for rows in (6, 60))
-    assert not learn_scope(known, np.arange(6), valid)
+    assert not fit_detector(known, np.arange(6), valid)
 
 
 def test_rows_that_are_all_the_same_do_no_harm():
     same = readings(np.ones((60, 3)), np.ones((60, 5)), np.ones((60, 1), int))
-    scope = learn_scope(same, np.zeros(60, int), same)
+    scope = fit_detector(same, np.zeros(60, int), same)
     assert not scope.outside(same).any()
     assert np.isfinite(scope.outlier_score(readings(np.zeros((1, 3)), np.zeros((1, 5)), np.ones((1, 0), int)))).all()
 
@@ -171,17 +171,17 @@ def test_many_rows_and_none_are_looked_at_alike(monkeypatch):
 
 def test_a_scope_comes_back_from_its_tensors():
     scope, rows = learned(), foreign(np.random.default_rng(3), 50)
-    again = Scope.of_tensors(scope.tensors(), LABELS, WIDTH)
+    again = OutOfScopeDetector.of_tensors(scope.tensors(), LABELS, WIDTH)
     np.testing.assert_array_equal(again.outlier_score(rows), scope.outlier_score(rows))
     assert again.limit == pytest.approx(scope.limit)
     np.testing.assert_array_equal(again.words, scope.words)
-    assert not Scope.of_tensors(Scope().tensors(), LABELS, WIDTH)
+    assert not OutOfScopeDetector.of_tensors(OutOfScopeDetector().tensors(), LABELS, WIDTH)
 
 
 def test_a_scope_of_before_there_were_words_is_what_it_was():
     scope, rows = learned(), foreign(np.random.default_rng(3), 50)
-    old = {name: tensor for name, tensor in scope.tensors().items() if name not in ("words", "spoken")}
-    again = Scope.of_tensors({**old, "weights": scope.weights[:3]}, LABELS, WIDTH)
+    old = {name: tensor for name, tensor in scope.tensors().items() if name not in ("words", "log_odds")}
+    again = OutOfScopeDetector.of_tensors({**old, "weights": scope.weights[:3]}, LABELS, WIDTH)
     np.testing.assert_allclose(again.outlier_score(rows), scope.features(rows)[:, :3] @ scope.weights[:3], rtol=1e-5)
 
 
@@ -199,7 +199,7 @@ def test_a_scope_of_before_there_were_words_is_what_it_was():
         ({"words": None}, "lacks 'words'"),
         ({"weights": np.ones(3, np.float32)}, r"weights of shape \(3,\)"),
         ({"words": np.zeros((1, 2), np.float32)}, r"words of shape \(1, 2\)"),
-        ({"spoken": np.zeros((9, LABELS + 1), np.float32)}, r"spoken of shape \(9, 5\); expected \(words,\) and \(words, 4\)"),
+        ({"log_odds": np.zeros((9, LABELS + 1), np.float32)}, r"log_odds of shape \(9, 5\); expected \(words,\) and \(words, 4\)"),
         ({"words": np.arange(9, dtype=np.float32) + 0.5}, "words that are no ids"),
         ({"words": np.arange(9, dtype=np.float32)[::-1].copy()}, "words that are no ids, or not in order"),
         ({"words": np.arange(9, dtype=np.float32) - 1}, "words that are no ids"),
@@ -209,7 +209,7 @@ def test_a_scope_of_before_there_were_words_is_what_it_was():
 def test_a_scope_that_does_not_fit_the_model_is_refused(change, words):
     tensors = {name: tensor for name, tensor in {**learned().tensors(), **change}.items() if tensor is not None}
     with pytest.raises(BundleError, match=f"^out_of_scope.safetensors .*{words}"):
-        Scope.of_tensors(tensors, LABELS, WIDTH)
+        OutOfScopeDetector.of_tensors(tensors, LABELS, WIDTH)
 
 
 def test_rows_to_know_are_different_and_of_every_label():

@@ -17,7 +17,7 @@ from bertcnn.errors import BundleError
 from bertcnn.inference.openvino_engine import OpenVINOEngine, token_embeddings
 from bertcnn.inference.openvino_graph import encoder_graph, one_text_a_row, serialized
 from bertcnn.models.weights import extract
-from bertcnn.storage.manifest import Member, SealedFormat, canonical_json, seal
+from bertcnn.storage.manifest import FolderFormat, Member, canonical_json, write_manifest
 from bertcnn.training.features import keras_embed
 from tests.inference.test_openvino_graph import rows
 from tests.tiny import saved
@@ -109,8 +109,8 @@ def test_an_engine_of_the_first_format_is_still_read(encoder_folder, tmp_path):
     place = folder / "engine"
     members = {path.name: path.read_bytes() for path in place.iterdir() if path.name != "manifest.json"}
     members["engine.json"] = canonical_json({**json.loads(members["engine.json"]), "schema_version": 1})
-    form = SealedFormat("bertcnn engine", 1, tuple(Member(name, 1 << 30) for name in ("engine.json", "model.xml", "model.bin")))
-    members["manifest.json"] = seal(form, members)[1]
+    form = FolderFormat("bertcnn engine", 1, tuple(Member(name, 1 << 30) for name in ("engine.json", "model.xml", "model.bin")))
+    members["manifest.json"] = write_manifest(form, members)[1]
     for name, content in members.items():
         (place / name).write_bytes(content)
     assert load(folder).engine.name == load(saved(encoder_folder)).engine.name

@@ -11,7 +11,7 @@ import pytest
 
 import bertcnn
 from bertcnn.bundle.bundle import Decisions, read_bundle, write_bundle
-from bertcnn.bundle.scope import Scope
+from bertcnn.bundle.scope import OutOfScopeDetector
 from bertcnn.errors import SettingsError
 from bertcnn.evaluation.probabilities import softmax
 from bertcnn.inference.predictor import Predictor
@@ -196,7 +196,7 @@ def test_a_text_out_of_scope_is_not_answered_however_sure_the_model_is(encoder_f
     texts, told = ["refund money", "", "router cable"], []
     one = np.eye(1, 3, dtype=np.float32), np.eye(1, bundle.config.encoder.width, dtype=np.float32), np.ones(4, np.float32)
     for limit, decisions in ((-99, lenient.decisions), (99, lenient.decisions), (99, Decisions())):  # every text is stranger than -99
-        judged = Predictor(dataclasses.replace(bundle, scope=Scope(*one, limit), decisions=decisions), lenient.engine)
+        judged = Predictor(dataclasses.replace(bundle, scope=OutOfScopeDetector(*one, limit), decisions=decisions), lenient.engine)
         answers = judged.classify(texts)
         assert [answer.label for answer in answers] == ["billing", None, "hardware"]
         assert answers[1].decision == "review:empty"
@@ -207,10 +207,10 @@ def test_a_text_out_of_scope_is_not_answered_however_sure_the_model_is(encoder_f
 def test_a_text_in_words_of_another_label_is_out_of_scope(encoder_folder):
     bundle, engine = read_bundle(saved(encoder_folder)), bertcnn.load(saved(encoder_folder)).engine
     words = np.array(sorted(bundle.vocabulary.index(word) for word in ("refund", "router")), np.int32)
-    spoken = np.zeros((2, 3), np.float32)
-    spoken[words == bundle.vocabulary.index("refund"), bundle.labels.index("hardware")] = -5
+    log_odds = np.zeros((2, 3), np.float32)
+    log_odds[words == bundle.vocabulary.index("refund"), bundle.labels.index("hardware")] = -5
     one = np.eye(1, 3, dtype=np.float32), np.eye(1, bundle.config.encoder.width, dtype=np.float32)
-    scope = Scope(*one, np.array([0, 0, 0, 1], np.float32), 1.0, words, spoken)
+    scope = OutOfScopeDetector(*one, np.array([0, 0, 0, 1], np.float32), 1.0, words, log_odds)
     answers = Predictor(dataclasses.replace(bundle, scope=scope), engine).classify(["router cable", "router refund cable cable", "refund"])
     assert [answer.decision == "review:out_of_scope" for answer in answers] == [False, answers[1].label == "hardware", False]
     assert answers[1].label == "hardware"

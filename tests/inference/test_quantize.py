@@ -14,7 +14,7 @@ from bertcnn.inference.compiled import has_bfloat16, has_vnni
 from bertcnn.inference.keras_engine import KerasEngine
 from bertcnn.inference.openvino_engine import OpenVINOEngine
 from bertcnn.inference.openvino_graph import classifier_graph, serialized
-from bertcnn.inference.quantize import Trial, _quantize, build_engine, spread
+from bertcnn.inference.quantize import QuantizationData, _quantize, build_engine, spread
 from bertcnn.models.classifier import BertCnn, CnnHead
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
@@ -32,18 +32,18 @@ def model():
     return noisy(ENCODER, HEAD)
 
 
-def trial_of(model):
+def quantization_data(model):
     """Rows on which the answer is clear, as a trained model's are: a row between two labels says nothing about an engine."""
     valid = rows(seed=2, count=400)
     logits = KerasEngine(model, 0).run(valid).logits
     ordered = np.sort(logits, axis=1)
     clear = np.flatnonzero(ordered[:, -1] - ordered[:, -2] > 0.5)
-    return Trial(rows(seed=1), [valid[row] for row in clear], logits[clear].argmax(axis=1), logits[clear], 0)
+    return QuantizationData(rows(seed=1), [valid[row] for row in clear], logits[clear].argmax(axis=1), logits[clear], 0)
 
 
 @pytest.fixture(scope="module")
 def asked(model):
-    return trial_of(model)
+    return quantization_data(model)
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def products_with_weights(rounding):
 
 def test_float32_is_kept_when_int8_answers_otherwise_and_says_why(model, asked):
     other = np.roll(asked.valid_logits, 1, axis=1)  # a model that answers otherwise on every row
-    engine = build(model, Trial(asked.calibration, asked.valid, asked.valid_labels, other, 0))
+    engine = build(model, QuantizationData(asked.calibration, asked.valid, asked.valid_labels, other, 0))
     assert engine.record.precision == "float32"
     assert engine.record.reason.count("gives the label of float32 on 0.0%") == 1 + has_vnni() + has_bfloat16()
     assert engine.record.reason.endswith("; at least 99% and at most 0.003 lower are wanted")
@@ -129,7 +129,7 @@ def test_where_weights_of_7_bits_are_not_near_enough_8_bits_are_taken(model, int
     answers = logits.argmax(axis=1)
     hard = np.flatnonzero((narrow.argmax(axis=1) != answers) & (wide.argmax(axis=1) == answers))
     assert len(hard) >= 3
-    trial = Trial(rows(seed=1), [valid[row] for row in hard], answers[hard], logits[hard], 0)
+    trial = QuantizationData(rows(seed=1), [valid[row] for row in hard], answers[hard], logits[hard], 0)
     engine = build(model, trial)
     assert (engine.record.precision, engine.record.weight_bits, engine.record.agreement) == ("int8", 8, 1.0)
     assert "; int8 with weights of 8 bits gives the label of float32 on 100.0%" in engine.record.reason
@@ -150,7 +150,7 @@ def test_where_int8_is_not_good_enough_bfloat16_is_taken_if_the_cpu_has_it(model
     )
     hard = np.flatnonzero((by_int8 != answers) & (by_bfloat16 == answers))
     assert len(hard) >= 3
-    engine = build(model, Trial(rows(seed=1), [valid[row] for row in hard], answers[hard], logits[hard], 0))
+    engine = build(model, QuantizationData(rows(seed=1), [valid[row] for row in hard], answers[hard], logits[hard], 0))
     if not has_bfloat16():
         assert engine.record.precision == "float32"
         return
@@ -185,7 +185,7 @@ def test_rows_are_spread_evenly():
 
 
 def test_nothing_is_reported_to_anybody_and_nothing_printed(tmp_path):
-    code = "import numpy as np\nfrom tests.inference.test_quantize import *\nmodel = noisy(ENCODER, HEAD)\nbuild(model, trial_of(model))\n"
+    code = "import numpy as np\nfrom tests.inference.test_quantize import *\nmodel = noisy(ENCODER, HEAD)\nbuild(model, quantization_data(model))\n"
     environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(Path.cwd()), "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout == ""

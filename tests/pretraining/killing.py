@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from bertcnn.pretraining.initialization import NewEncoder
-from bertcnn.pretraining.pretrain import Keeping, PretrainingReport, pretrain
+from bertcnn.pretraining.pretrain import PretrainingReport, RunOptions, pretrain
 from bertcnn.settings import EncoderSettings
 from bertcnn.storage import files
 
@@ -52,9 +52,9 @@ def tiny_run(
 ) -> PretrainingReport:
     """A run of 9 steps, with a checkpoint after each."""
     training = {"steps": STEPS, "learning_rate": 0.01, **changes}
-    keeping = Keeping(seconds_between_checkpoints=seconds, cache=cache)
+    options = RunOptions(seconds_between_checkpoints=seconds, cache=cache)
     return pretrain(
-        [texts], out, start=NewEncoder(SHAPE), data={**DATA, "held_out": held_out}, training=training, keeping=keeping, progress=listener
+        [texts], out, start=NewEncoder(SHAPE), data={**DATA, "held_out": held_out}, training=training, options=options, progress=listener
     )
 
 

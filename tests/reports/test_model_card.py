@@ -8,7 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from bertcnn.bundle.bundle import BundleConfig, HeldOut
-from bertcnn.bundle.scope import Scope
+from bertcnn.bundle.scope import OutOfScopeDetector
 from bertcnn.evaluation.calibration import compare_calibration
 from bertcnn.evaluation.decisions import decide
 from bertcnn.evaluation.metrics import evaluate, evaluate_sets
@@ -17,7 +17,7 @@ from bertcnn.settings import EncoderSettings, HeadSettings, PrecisionTargets, To
 
 NAMES = ("a|b", "bills\nand invoices")
 ROWS = 100
-SCOPE = Scope(directions=np.ones((1, 2), np.float32))
+SCOPE = OutOfScopeDetector(directions=np.ones((1, 2), np.float32))
 
 
 ABOUT = (("command", "bertcnn train 'a`b|c.csv'"),)
@@ -82,7 +82,7 @@ def test_what_is_automatic_is_told_with_the_targets_of_labels():
         ),
         ({"several": True}, "may get one; one that gets no label, or looks unlike all it learned from goes to review"),
         (
-            {"scope": Scope(), "outside": 0},
+            {"scope": OutOfScopeDetector(), "outside": 0},
             "still gets one of them; too few rows, or too many labels, to tell which texts are out of scope.",
         ),
     ],

@@ -25,7 +25,7 @@ from bertcnn.reports.report import (
     risk_coverage,
 )
 from bertcnn.reports.slices import Answered, slice_by_length, slice_by_value
-from bertcnn.reports.spurious_tokens import Mark
+from bertcnn.reports.spurious_tokens import SpuriousToken
 from tests.pages import read_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -71,7 +71,7 @@ def made(names, rows=300, seed=0, **changes):
         "trained_on": dict.fromkeys(names, 9),
         "epochs": (Epoch(1, 2.0, 0.5, 0.6), Epoch(2, 1.0, 0.7, 0.8)),
         "kept_epoch": 2,
-        "marks": (Mark("code", "<b>INC####", names[0], 9, 8, 6, 5),),
+        "spurious_tokens": (SpuriousToken("code", "<b>INC####", names[0], 9, 8, 6, 5),),
     }
     return Report(**{**parts, **changes}), true, called, confidence, before
 
@@ -175,7 +175,7 @@ def test_what_is_not_known_is_not_shown():
         ["a", "b"],
         figures=perfect,
         epochs=(),
-        marks=None,
+        spurious_tokens=None,
         trained_on={},
         slices={"length": slice_by_length(np.array([3, 3, 3]), Answered(right, confidence, ~right))},
         operation=Operation(Automation(3, 0, 0, 0, 0, "0.95"), 0.95, "nothing is automatic", risk_coverage(confidence, right)),

@@ -13,8 +13,8 @@ from bertcnn.bundle.bundle import read_bundle
 from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.errors import OutputError, SettingsError
 from bertcnn.evaluation.decisions import automation, decide
-from bertcnn.evaluation.scored_predictions import Judgement, Truth
-from bertcnn.reports.reporting import Origin, certain_enough, marked, report_path, sha256_of
+from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
+from bertcnn.reports.reporting import Provenance, certain_enough, marked, report_path, sha256_of
 from bertcnn.settings import DECISIONS, PrecisionTargets
 from tests.pages import read_page
 from tests.test_classifier import QUICK, Notes, quick
@@ -149,7 +149,7 @@ def test_parents_count_among_the_automatic_answers_of_slices(encoder_folder, tmp
 
 
 def test_a_name_that_is_no_utf_8_is_spelt_out():
-    origin = Origin(command="bertcnn train 'caf\udce9.csv'", file="caf\udce9.csv")
+    origin = Provenance(command="bertcnn train 'caf\udce9.csv'", file="caf\udce9.csv")
     assert (origin.command, origin.file) == (r"bertcnn train 'caf\udce9.csv'", r"caf\udce9.csv")
 
 
@@ -167,8 +167,8 @@ def test_rows_without_a_label_are_not_automatic_in_slices():
     multi_hot = generator.random((400, 4)) < 0.15
     multi_hot[200:] = False
     logits = (np.where(multi_hot, 5.0, -5.0) + generator.normal(0, 1.2, multi_hot.shape)).astype(np.float32)
-    truth = Truth(names, multi_hot.argmax(axis=1), multi_hot)
-    judgement = Judgement(truth, logits, truth.calibrate(logits))
+    truth = GroundTruth(names, multi_hot.argmax(axis=1), multi_hot)
+    judgement = ScoredPredictions(truth, logits, truth.calibrate(logits))
     decisions = decide(judgement.held_out(np.zeros(400, bool)), names, PrecisionTargets())
     sure = certain_enough(decisions, Hierarchy.of(names), judgement)
     assert not sure[~judgement.given.any(axis=1)].any()
@@ -213,9 +213,9 @@ def test_places_where_no_report_may_go_are_refused(trained, tmp_path):
 
 
 def test_slices_need_a_value_for_each_row():
-    assert Origin(slices={"channel": ["a", "b", "c"]}).of_rows([2, 0]).slices == {"channel": ["c", "a"]}
+    assert Provenance(slices={"channel": ["a", "b", "c"]}).of_rows([2, 0]).slices == {"channel": ["c", "a"]}
     with pytest.raises(SettingsError, match="2 values of the slice 'channel'"):
-        Origin(slices={"channel": ["a", "b"]}).of_rows([2])
+        Provenance(slices={"channel": ["a", "b"]}).of_rows([2])
 
 
 def test_a_long_text_is_shown_around_its_first_mark():

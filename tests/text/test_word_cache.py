@@ -1,4 +1,4 @@
-"""Pieces of many texts: what the library says of each text as a whole, ids and places."""
+"""TokenizedWords of many texts: what the library says of each text as a whole, ids and places."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from bertcnn.text.word_cache import Pieces, ranges, take_apart
+from bertcnn.text.word_cache import TokenizedWords, ranges, tokenize_words
 
 PIECES = ["[UNK]", *"abcdeéßσ'.,-我각�\u0301", *(f"##{letter}" for letter in "abcdeéßσ\u0301"), "ab", "##cd"]
 LETTERS = "abcd eE  É\té\n\rß\u0301\u0327\u0130ΣσÅ我각\u00ad\u200b\ufffd\u2028\u00a0\u001c\u0085.,'-😀"
@@ -33,7 +33,7 @@ def tokenizers():
 @example(texts=[" ".join(map(chr, range(0x100, 0x200)))] * 2, lowercase=True)  # more different words than go in a line
 def test_a_texts_pieces_are_those_that_the_library_finds_in_all_of_it(tokenizers, texts, lowercase):
     texts = [text.replace("\0", "") for text in texts]
-    found = take_apart(tokenizers[lowercase], texts)
+    found = tokenize_words(tokenizers[lowercase], texts)
     wanted = [tokenizers[lowercase].encode(text, add_special_tokens=False) for text in texts]
     assert found.lengths.tolist() == [len(encoding.ids) for encoding in wanted]
     assert found.ids.tolist() == [number for encoding in wanted for number in encoding.ids]
@@ -45,7 +45,7 @@ def test_a_texts_pieces_are_those_that_the_library_finds_in_all_of_it(tokenizers
 def test_of_a_long_text_the_middle_is_left_out(lengths, most, head):
     head = min(head, most)
     numbers = ranges(np.zeros(len(lengths), np.int64), np.array(lengths, np.int64)).astype(np.int32)
-    left = Pieces(numbers, np.stack([numbers, numbers + 1], axis=1), np.array(lengths, np.int64)).without_middle(most, head)
+    left = TokenizedWords(numbers, np.stack([numbers, numbers + 1], axis=1), np.array(lengths, np.int64)).without_middle(most, head)
     kept = [list(range(length)) if length <= most else [*range(head), *range(length - most + head, length)] for length in lengths]
     assert left.ids.tolist() == [number for text in kept for number in text]
     assert left.places.tolist() == [[number, number + 1] for text in kept for number in text]

@@ -71,7 +71,7 @@ def test_where_all_are_damaged_nothing_begins_anew_by_itself(tmp_path):
         newest_checkpoint(tmp_path, [].append)
 
 
-def test_a_save_after_going_back_removes_what_was_ahead(tmp_path):
+def test_a_save_after_going_back_removes_what_was_prefetch(tmp_path):
     save(tmp_path, 1, 5, 9)
     (tmp_path / "step-000000009" / "manifest.json").unlink()
     save(tmp_path, 7)

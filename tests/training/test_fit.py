@@ -17,7 +17,16 @@ from bertcnn.models.forward import Forward
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Silent
 from bertcnn.settings import HeadSettings, TrainingSettings
-from bertcnn.training.fit import EpochFigures, Examples, Fit, FitResult, _Story, class_weights, labelled_batches, positive_weights
+from bertcnn.training.fit import (
+    EpochFigures,
+    Examples,
+    FitResult,
+    Trainer,
+    TrainingState,
+    class_weights,
+    labelled_batches,
+    positive_weights,
+)
 
 CLASSES = 3
 SETTINGS = TrainingSettings(epochs=12, batch_size=8, learning_rate=0.02, head_multiplier=1.0, compiled_shapes=2)
@@ -41,7 +50,7 @@ def head():
 
 def run(train, valid, settings=SETTINGS, seed=0, progress=None):
     model = head()
-    return model, Fit(model, train, valid, settings, layers=0, seed=seed, progress=progress or Silent()).run()
+    return model, Trainer(model, train, valid, settings, layers=0, seed=seed, progress=progress or Silent()).run()
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +115,7 @@ def test_the_last_epoch_is_kept_that_is_not_clearly_worse_than_the_best(noisy):
     ],
 )
 def test_which_epoch_is_kept(scores, kept):
-    story, found = _Story(), 0
+    story, found = TrainingState(), 0
     for epoch, score in enumerate(scores, start=1):
         if story.ends_epoch(EpochFigures(epoch, 1.0, score, score), 100):
             found = epoch
@@ -183,8 +192,8 @@ def test_the_validation_logits_are_those_of_the_mean(averaged):
 def test_a_mean_that_is_clearly_worse_than_the_first_training_is_not_kept(make_rows, vector_examples, monkeypatch):
     parts = vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1))
     once, expected = run(*parts)
-    ends = _Story.ends_training
-    monkeypatch.setattr(_Story, "ends_training", lambda story, weights: ends(story, {name: -value for name, value in weights.items()}))
+    ends = TrainingState.ends_training
+    monkeypatch.setattr(TrainingState, "ends_training", lambda story, weights: ends(story, {name: -value for name, value in weights.items()}))
     model, result = run(*parts, SETTINGS.model_copy(update={"trainings": 2}))
     np.testing.assert_array_equal(result.valid_logits, expected.valid_logits)
     for name, value in extract(once.weights).items():
@@ -196,7 +205,7 @@ def test_a_result_is_repeated_in_epoch_and_trainings_whatever_the_validation_row
     outcomes = []
     for trainings in (1, 2):
         like = FitResult((), 3, np.empty((0, 0)), (), trainings=trainings)
-        result = Fit(head(), *parts, SETTINGS.model_copy(update={"trainings": 4}), layers=0, seed=0, progress=Silent(), like=like).run()
+        result = Trainer(head(), *parts, SETTINGS.model_copy(update={"trainings": 4}), layers=0, seed=0, progress=Silent(), like=like).run()
         assert [epoch.epoch for epoch in result.epochs] == [result.kept_epoch] == [3]
         assert result.trainings == trainings
         outcomes.append(result.valid_logits)

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.datasets import make_moons
 from sklearn.semi_supervised import LabelSpreading
 
-from bertcnn.training.label_spreading import Calls, call
+from bertcnn.training.label_spreading import PseudoLabels, call
 
 
 def moons(rows=300, labelled=3):
@@ -75,7 +75,7 @@ def test_held_out_rows_speak_against_it_only_if_chance_does_not_explain_it():
     def harm(lost, won):
         before = np.array([0] * lost + [1] * won + [0] * (6 - lost - won))
         after = np.array([1] * lost + [0] * won + [0] * (6 - lost - won))
-        return Calls(after, np.ones(6), before).harm(truth)
+        return PseudoLabels(after, np.ones(6), before).harm(truth)
 
     assert not harm(0, 0)
     assert not harm(4, 0)  # once in 16

@@ -6,7 +6,7 @@ import pytest
 
 from bertcnn.models.bert import Bert
 from bertcnn.settings import FULL, EncoderSettings
-from bertcnn.training.recipe_choice import Reckoning, choose_recipe
+from bertcnn.training.recipe_choice import CostEstimate, choose_recipe
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_a_time_budget_is_held_against_this_machine(shape, minutes, recipe, endi
     ],
 )
 def test_trainings_are_repeated_as_far_as_there_is_time(seconds, changes, recipe, without, ending):
-    choice = Reckoning(
+    choice = CostEstimate(
         200, 2, seconds, FULL.model_copy(update={"trainings": 1, **changes}), fewest_epochs=FULL.epochs, sentence_encoder=False
     ).choice()
     assert (choice.recipe, choice.changes) == (recipe, without)
@@ -141,15 +141,15 @@ def test_trainings_are_repeated_as_far_as_there_is_time(seconds, changes, recipe
     ],
 )
 def test_epochs_become_fewer_where_time_lacks(seconds, changes, recipe, without, ending):
-    choice = Reckoning(200, 2, seconds, FULL.model_copy(update=changes), fewest_epochs=2, sentence_encoder=False).choice()
+    choice = CostEstimate(200, 2, seconds, FULL.model_copy(update=changes), fewest_epochs=2, sentence_encoder=False).choice()
     assert (choice.recipe, choice.changes) == (recipe, without)
     assert choice.reason.endswith(ending)
 
 
 def test_compiling_takes_as_long_for_few_epochs():
     limited = FULL.model_copy(update={"trainings": 1, "time_budget": 1})
-    assert Reckoning(200, 2, 100.0, limited, compiling=20.0, fewest_epochs=1, sentence_encoder=False).choice().changes == {"epochs": 2}
-    assert Reckoning(200, 2, 100.0, limited, compiling=41.0, fewest_epochs=1, sentence_encoder=False).choice().recipe == "frozen"
+    assert CostEstimate(200, 2, 100.0, limited, compiling=20.0, fewest_epochs=1, sentence_encoder=False).choice().changes == {"epochs": 2}
+    assert CostEstimate(200, 2, 100.0, limited, compiling=41.0, fewest_epochs=1, sentence_encoder=False).choice().recipe == "frozen"
 
 
 def test_epochs_become_no_fewer_than_the_labels_need_or_than_asked_for(shape):
@@ -199,24 +199,24 @@ MORE_TIME = "; --time-budget gives more time, a --recipe that is named takes all
     ],
 )
 def test_a_part_of_the_rows_is_learned_from_where_an_epoch_takes_too_long(seconds, classes, changes, recipe, without, ending):
-    choice = Reckoning(10**6, classes, seconds, FULL.model_copy(update=changes), sentence_encoder=False).choice()
+    choice = CostEstimate(10**6, classes, seconds, FULL.model_copy(update=changes), sentence_encoder=False).choice()
     assert (choice.recipe, choice.changes) == (recipe, without)
     assert choice.reason.endswith(ending + MORE_TIME)
 
 
 def test_all_rows_are_learned_from_where_frozen_is_in_time():
     for seconds in (5 * 16 * 60.0, 5 * 60 * 60.0):  # an epoch takes 16 minutes or 60, of which `frozen` takes 4 or 15
-        choice = Reckoning(10**6, 2, seconds, FULL).choice()
+        choice = CostEstimate(10**6, 2, seconds, FULL).choice()
         assert (choice.recipe, choice.changes) == ("frozen", {})
         assert choice.reason.endswith("--recipe full does it all the same")
-    assert Reckoning(10**6, 2, 5 * 61 * 60.0, FULL).choice().changes == {"trainings": 1, "epochs": 1, "most_rows": 240_000}
+    assert CostEstimate(10**6, 2, 5 * 61 * 60.0, FULL).choice().changes == {"trainings": 1, "epochs": 1, "most_rows": 240_000}
 
 
 def test_rows_that_are_seen_once_have_to_be_more():
     an_epoch = 15 * 60.0
-    assert Reckoning(16_000, 2, 5 * an_epoch, FULL).choice().changes == {"trainings": 1, "epochs": 1}
-    assert Reckoning(15_999, 2, 5 * an_epoch, FULL).choice().recipe == "frozen"
-    assert Reckoning(15_999, 2, 5 * an_epoch / 2, FULL).choice().changes == {"trainings": 1, "epochs": 2}
+    assert CostEstimate(16_000, 2, 5 * an_epoch, FULL).choice().changes == {"trainings": 1, "epochs": 1}
+    assert CostEstimate(15_999, 2, 5 * an_epoch, FULL).choice().recipe == "frozen"
+    assert CostEstimate(15_999, 2, 5 * an_epoch / 2, FULL).choice().changes == {"trainings": 1, "epochs": 2}
 
 
 def test_fewer_epochs_take_less_time(shape):

@@ -13,7 +13,7 @@ from bertcnn.models.forward import Forward
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT, FROZEN, FULL, EncoderSettings, HeadSettings
-from bertcnn.training.fit import Examples, Fit
+from bertcnn.training.fit import Examples, Trainer
 from bertcnn.training.recipes import recipe_settings, train
 
 CLASSES = 3
@@ -49,7 +49,7 @@ def test_full_training_gives_the_weights_that_the_whole_vocabulary_would(full, r
     whole = new_encoder(packed=True)
     model = BertCnn(whole, CnnHead(16, CLASSES, HEAD, documents=packing.documents, seed=0, name="head"))
     examples = [Examples(partial(lay_out, part.token_ids), part.lengths, part.labels, packing) for part in rows]
-    result = Fit(model, *examples, SETTINGS, layers=1, seed=0, progress=Silent()).run()
+    result = Trainer(model, *examples, SETTINGS, layers=1, seed=0, progress=Silent()).run()
     encoder, classifier, compact_result = full
     expected, untrained = extract(whole.weights), extract(new_encoder().weights)
     for name, value in extract(encoder.weights).items():

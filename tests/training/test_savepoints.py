@@ -8,7 +8,7 @@ import pytest
 
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
-from bertcnn.training.fit import Fit
+from bertcnn.training.fit import Trainer
 from bertcnn.training.savepoints import Savepoints, savepoint_folder
 from tests.training.test_fit import SETTINGS, head
 
@@ -41,7 +41,7 @@ def train(make_rows, vector_examples):
         model, listener = head(), Listener(batches)
         savepoints = Savepoints(folder, identity, listener, seconds)
         try:
-            result = Fit(model, *parts, settings, layers=0, seed=0, progress=listener, savepoints=savepoints).run()
+            result = Trainer(model, *parts, settings, layers=0, seed=0, progress=listener, savepoints=savepoints).run()
         except KeyboardInterrupt:
             return None
         return extract(model.weights), result, listener.notes

@@ -9,7 +9,7 @@ from bertcnn.progress import Silent
 from bertcnn.settings import HeadSettings, TrainingSettings
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.recipes import train
-from bertcnn.workflows.repeated import Attempt, FullAttempts, HeadAttempts
+from bertcnn.workflows.repeated import FullTrials, HeadTrials, Trial
 
 HEAD = HeadSettings(window_sizes=(2,), filters=8)
 SETTINGS = TrainingSettings(epochs=1, batch_size=8, compiled_shapes=1)
@@ -21,7 +21,7 @@ def rows(make_rows):
 
 
 def attempt(train_rows):
-    return Attempt(np.array(train_rows), np.arange(24, 30), HEAD, SETTINGS, seed=7)
+    return Trial(np.array(train_rows), np.arange(24, 30), HEAD, SETTINGS, seed=7)
 
 
 def part(rows, chosen):
@@ -32,7 +32,7 @@ def part(rows, chosen):
 def test_each_training_is_what_it_would_be_alone(rows, shallow_encoder_folder, tmp_path, recipe):
     encoder = load_encoder(shallow_encoder_folder, seed=7)
     before = {name: value.copy() for name, value in extract(encoder.weights).items()}
-    run = FullAttempts(encoder, rows) if recipe == "full" else HeadAttempts(encoder, rows, None, tmp_path / "features", Silent())
+    run = FullTrials(encoder, rows) if recipe == "full" else HeadTrials(encoder, rows, None, tmp_path / "features", Silent())
     run(attempt(range(12, 24)), Silent())
     second = run(attempt(range(3, 20)), Silent())
     fresh = load_encoder(shallow_encoder_folder, seed=7)

@@ -6,7 +6,7 @@ import pytest
 from bertcnn.models.classifier import CnnHead
 from bertcnn.progress import Silent
 from bertcnn.settings import FROZEN, FULL, HeadSettings
-from bertcnn.training.fit import Examples, Fit
+from bertcnn.training.fit import Examples, Trainer
 from bertcnn.training.head import packed_head
 from bertcnn.workflows.space import Space
 
@@ -58,7 +58,7 @@ def test_the_defaults_train_as_many_epochs_as_they_do_without_a_search(settings,
     lengths = np.random.default_rng(0).integers(6, 40, rows)
     packing, head = packed_head(CnnHead(8, 2, HeadSettings(filters=4)), lengths, lengths, settings)
     examples = Examples(lambda _: {}, lengths, np.arange(rows) % 2, packing)
-    training = Fit(head, examples, examples, settings, layers=0, seed=0, progress=Silent())
+    training = Trainer(head, examples, examples, settings, layers=0, seed=0, progress=Silent())
     assert Space.of("full" if settings is FULL else "frozen", LABELS, lengths).epochs == training.epochs
 
 

@@ -12,7 +12,7 @@ from bertcnn.errors import BertCNNError, SettingsError, TrainingError
 from bertcnn.progress import Silent
 from bertcnn.settings import HeadSettings, TrainingSettings
 from bertcnn.training.features import TokenizedRows
-from bertcnn.workflows.repeated import Attempt, FullAttempts, HeadAttempts
+from bertcnn.workflows.repeated import FullTrials, HeadTrials, Trial
 from bertcnn.workflows.worker import OwnProcess
 
 HEAD = HeadSettings(window_sizes=(2,), filters=8)
@@ -20,7 +20,7 @@ SETTINGS = TrainingSettings(epochs=2, batch_size=8, compiled_shapes=1)
 
 
 class Script:
-    """Attempts that do as they are told, and answer with their process."""
+    """Trials that do as they are told, and answer with their process."""
 
     def __call__(self, attempt, progress):
         if attempt == "fail":
@@ -58,8 +58,8 @@ def test_the_results_are_those_of_this_process(shallow_encoder_folder, tmp_path,
     generator = np.random.default_rng(1)
     token_ids = [np.array([2, *generator.integers(60, 120, generator.integers(4, 20)), 3], np.int32) for _ in range(30)]
     encoder, rows = load_encoder(shallow_encoder_folder, seed=7), TokenizedRows(token_ids, np.arange(30) % 3)
-    attempts = FullAttempts(encoder, rows) if recipe == "full" else HeadAttempts(encoder, rows, None, tmp_path / "features", Silent())
-    attempt = Attempt(np.arange(24), np.arange(24, 30), HEAD, SETTINGS, seed=7)
+    attempts = FullTrials(encoder, rows) if recipe == "full" else HeadTrials(encoder, rows, None, tmp_path / "features", Silent())
+    attempt = Trial(np.arange(24), np.arange(24, 30), HEAD, SETTINGS, seed=7)
     with OwnProcess(attempts, trainings=2) as apart:
         for one in (attempt, replace(attempt, seed=8)):
             there, here = apart(one, Silent()), attempts(one, Silent())
