@@ -2,8 +2,9 @@
 
     python -m benchmarks.baselines train.csv test.csv
 
-Nothing is tuned on the test rows: TF-IDF of words and pairs of words with a linear support vector machine at its defaults, and logistic
-regression (C = 10, as in `few_shot`) on mean token embeddings of length 1.
+Nothing is tuned on the test rows: TF-IDF of words and pairs of words with a linear support vector
+machine at its defaults, and logistic regression (C = 10, as in `few_shot`) on mean token embeddings
+of length 1.
 """
 
 from __future__ import annotations
@@ -21,14 +22,24 @@ from benchmarks.few_shot import INVERSE_REGULARIZATION, mean_embeddings, read
 
 def main() -> None:
     """Train both, and print their accuracy and how long learning and answering took."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("train")
     parser.add_argument("test")
     options = parser.parse_args()
     (texts, labels), (asked, truth) = read(options.train), read(options.test)
     for name, features, model in (
-        ("TF-IDF, linear SVM", list, make_pipeline(TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LinearSVC())),
-        ("frozen mean embedding, logistic regression", mean_embeddings, LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=2000)),
+        (
+            "TF-IDF, linear SVM",
+            list,
+            make_pipeline(TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LinearSVC()),
+        ),
+        (
+            "frozen mean embedding, logistic regression",
+            mean_embeddings,
+            LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=2000),
+        ),
     ):
         started = time.perf_counter()
         model.fit(features(texts), labels)

@@ -2,9 +2,10 @@
 
     python -m benchmarks.class_weights train.csv [--seeds 5] [--steepness 50]
 
-For each seed the labels are put into a random order, and from the first to the last each keeps fewer of its rows, in equal ratios,
-until the last keeps one in `--steepness` (3 at least): a long tail, as real label sets have. A fifth of the file is asked about, of
-which no row is taken away. Recipe `frozen`; the paired test is Student's over the seeds.
+For each seed the labels are put into a random order, and from the first to the last each keeps
+fewer of its rows, in equal ratios, until the last keeps one in `--steepness` (3 at least): a long
+tail, as real label sets have. A fifth of the file is asked about, of which no row is taken away.
+Recipe `frozen`; the paired test is Student's over the seeds.
 """
 
 from __future__ import annotations
@@ -35,13 +36,20 @@ ASKED, CHOOSING, FEWEST = 0.2, 0.1, 3
 def main() -> None:
     """Train with each rule on the same rows and print macro-F1, overall and of the rarest third of the labels, and accuracy.
 
-    Accuracy is printed twice: with all labels equally common among the rows asked about, and as it would be if they were as common there as
-    among the rows learned from.
+    Accuracy is printed twice: with all labels equally common among the rows asked about, and as it
+    would be if they were as common there as among the rows learned from.
     """
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--steepness", type=float, default=50.0, help="rows of the commonest label for one of the rarest")
+    parser.add_argument(
+        "--steepness",
+        type=float,
+        default=50.0,
+        help="rows of the commonest label for one of the rarest",
+    )
     options = parser.parse_args()
     texts, labels = read(options.data)
     found: dict[str, list[tuple[float, float, float, float]]] = {rule: [] for rule in RULES}
@@ -49,24 +57,51 @@ def main() -> None:
         features, lengths, targets, width = features_of(texts, labels, Path(folder))
         classes = int(targets.max()) + 1
         for seed in range(options.seeds):
-            rest, ask = train_test_split(np.arange(len(targets)), test_size=ASKED, stratify=targets, random_state=seed)
+            rest, ask = train_test_split(
+                np.arange(len(targets)), test_size=ASKED, stratify=targets, random_state=seed
+            )
             taken, rare = thinned(targets, rest, options.steepness, seed)
             learn, choose = train_test_split(taken, test_size=CHOOSING, random_state=seed)
             missing = np.setdiff1d(targets, targets[learn])
-            learn, choose = np.concatenate([learn, choose[np.isin(targets[choose], missing)]]), choose[~np.isin(targets[choose], missing)]
-            learned, chosen, asked = (Examples(features.of(rows).collate, lengths[rows], targets[rows]) for rows in (learn, choose, ask))
+            learn, choose = (
+                np.concatenate([learn, choose[np.isin(targets[choose], missing)]]),
+                choose[~np.isin(targets[choose], missing)],
+            )
+            learned, chosen, asked = (
+                Examples(features.of(rows).collate, lengths[rows], targets[rows])
+                for rows in (learn, choose, ask)
+            )
             for rule in RULES:
                 head = CnnHead(width, classes, FROZEN_HEAD, seed=seed, name="head")
-                settings = FROZEN.model_copy(update={"class_weight": rule, "max_tokens": MOST_TOKENS})
+                settings = FROZEN.model_copy(
+                    update={"class_weight": rule, "max_tokens": MOST_TOKENS}
+                )
                 fit_head(head, learned, chosen, settings, seed=seed, progress=Silent())
-                predicted = Forward(head, padded_up_to(MOST_TOKENS)).rows(asked.collate, asked.lengths).argmax(axis=1)
-                f1 = f1_score(targets[ask], predicted, average=None, labels=range(classes), zero_division=0.0)
-                recall = recall_score(targets[ask], predicted, average=None, labels=range(classes), zero_division=0.0)
+                predicted = (
+                    Forward(head, padded_up_to(MOST_TOKENS))
+                    .rows(asked.collate, asked.lengths)
+                    .argmax(axis=1)
+                )
+                f1 = f1_score(
+                    targets[ask], predicted, average=None, labels=range(classes), zero_division=0.0
+                )
+                recall = recall_score(
+                    targets[ask], predicted, average=None, labels=range(classes), zero_division=0.0
+                )
                 usual = np.average(recall, weights=np.bincount(targets[learn], minlength=classes))
-                found[rule].append((float(f1.mean()), float(f1[rare].mean()), float(recall.mean()), float(usual)))
+                found[rule].append(
+                    (float(f1.mean()), float(f1[rare].mean()), float(recall.mean()), float(usual))
+                )
                 shown = ", ".join(f"{figure:.2%}" for figure in found[rule][-1])
                 print(f"seed {seed}, {len(learn)} rows to learn from, {rule}: {shown}", flush=True)
-    for place, name in enumerate(("macro-F1", "macro-F1 of the rarest third", "accuracy, labels alike", "accuracy, labels as thinned")):
+    for place, name in enumerate(
+        (
+            "macro-F1",
+            "macro-F1 of the rarest third",
+            "accuracy, labels alike",
+            "accuracy, labels as thinned",
+        )
+    ):
         plain = [figures[place] for figures in found["none"]]
         for rule in RULES:
             own = [figures[place] for figures in found[rule]]
@@ -74,11 +109,16 @@ def main() -> None:
             print(
                 line
                 if rule == "none"
-                else f"{line}; {100 * np.mean(np.subtract(own, plain)):+.2f} points, p = {ttest_rel(own, plain).pvalue:.3f}"
+                else (
+                    f"{line}; {100 * np.mean(np.subtract(own, plain)):+.2f} points, p ="
+                    f" {ttest_rel(own, plain).pvalue:.3f}"
+                )
             )
 
 
-def thinned(targets: np.ndarray, rows: np.ndarray, steepness: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def thinned(
+    targets: np.ndarray, rows: np.ndarray, steepness: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Rows of which each label keeps fewer than the one before, int [kept], and the third of the labels with the fewest, int [labels]."""
     chance = np.random.default_rng(seed)
     order = chance.permutation(int(targets.max()) + 1)

@@ -16,7 +16,9 @@ from bertcnn.cli.startup import load_keras
 
 
 class Models:
-    """One saved model, in the form that each competitor reads; a form is made when it is first asked for.
+    """One saved model, in the form that each competitor reads.
+
+    A form is made when it is first asked for.
 
     Args:
         saved: our saved model.
@@ -57,9 +59,12 @@ class Competitor:
 
     Attributes:
         title: in the table.
-        run: scores (warm-up, source, target) as a process of its own, and gives its answer; see `measuring.measure`.
-        same_network: whether it computes our network, head and all; the accuracy of any other says nothing.
-        float32: the name of the competitor that computes the same network in float32 with the same program or, for float32 itself, none.
+        run: scores (warm-up, source, target) as a process of its own, and gives its answer; see
+            `measuring.measure`.
+        same_network: whether it computes our network, head and all; the accuracy of any other says
+            nothing.
+        float32: the name of the competitor that computes the same network in float32 with the same
+            program or, for float32 itself, none.
     """
 
     title: str
@@ -85,7 +90,9 @@ def _peer(module: str, *options: str) -> Run:
 
 def _onnx_runtime(precision: str) -> Run:
     def run(models: Models, files: list[Path], limit: float | None) -> dict[str, Any]:
-        return ask_peer("score_onnxruntime", models.onnx, *files, "--precision", precision, limit=limit)
+        return ask_peer(
+            "score_onnxruntime", models.onnx, *files, "--precision", precision, limit=limit
+        )
 
     return run
 
@@ -100,10 +107,20 @@ COMPETITORS = {
     OURS: Competitor("bertcnn, engine auto (int8)", _ours("auto"), float32=FLOAT32),
     FLOAT32: Competitor("bertcnn, float32", _ours("auto", with_engine=False)),
     "keras": Competitor("bertcnn, engine keras", _ours("keras"), float32=FLOAT32),
-    "onnx-int8": Competitor("ONNX Runtime, dynamic int8", _onnx_runtime("int8"), float32="onnx-float32"),
+    "onnx-int8": Competitor(
+        "ONNX Runtime, dynamic int8", _onnx_runtime("int8"), float32="onnx-float32"
+    ),
     "onnx-float32": Competitor("ONNX Runtime, float32", _onnx_runtime("float32"), float32=FLOAT32),
-    "pipeline-best": Competitor("transformers pipeline, sorted, batch 64", _peer("score_transformers", "--best"), same_network=False),
-    "pipeline": Competitor("transformers pipeline, default (batch 1)", _peer("score_transformers"), same_network=False),
-    "sentence-transformers": Competitor("sentence-transformers, default", _peer("score_sentence_transformers"), same_network=False),
+    "pipeline-best": Competitor(
+        "transformers pipeline, sorted, batch 64",
+        _peer("score_transformers", "--best"),
+        same_network=False,
+    ),
+    "pipeline": Competitor(
+        "transformers pipeline, default (batch 1)", _peer("score_transformers"), same_network=False
+    ),
+    "sentence-transformers": Competitor(
+        "sentence-transformers, default", _peer("score_sentence_transformers"), same_network=False
+    ),
     "keras-hub": Competitor("KerasHub BertTextClassifier", _keras_hub, same_network=False),
 }

@@ -4,8 +4,9 @@ Everything around the network is real.
 
     python -m benchmarks.constant_memory [--rows 5000000] [--new 0.2]
 
-`--new` is the share of rows whose text comes for the first time; the others repeat one of the latest 50,000 texts, as tickets do. Growth is
-counted from where the cache of answers is nearly full, after 131,072 texts, to the end. Linux only.
+`--new` is the share of rows whose text comes for the first time; the others repeat one of the
+latest 50,000 texts, as tickets do. Growth is counted from where the cache of answers is nearly
+full, after 131,072 texts, to the end. Linux only.
 """
 
 from __future__ import annotations
@@ -57,15 +58,17 @@ def write_input(path: Path, rows: int, new: float) -> None:
         for row in range(rows):
             known = int(row * new) + 1
             text = known if row * new % 1 < new else known - row * 7919 % min(known, 50_000)
-            stream.write(f"{row},the router is off since monday and the app is of no help {text},web\n")
+            stream.write(
+                f"{row},the router is off since monday and the app is of no help {text},web\n"
+            )
 
 
 def measure(rows: int, new: float, folder: Path) -> dict[str, float]:
     """Score a file of so many rows.
 
     Returns:
-        `rows_per_second`, `asked` (rows the model was asked for), `first`, `last` and `peak` (kB of resident memory), `growth` (kB for each
-        million rows).
+        `rows_per_second`, `asked` (rows the model was asked for), `first`, `last` and `peak` (kB of
+        resident memory), `growth` (kB for each million rows).
     """
     write_input(folder / "in.csv", rows, new)
     predictor = stub_predictor()
@@ -73,7 +76,9 @@ def measure(rows: int, new: float, folder: Path) -> dict[str, float]:
     watch = Watch(engine)
     report = score_csv(predictor, folder / "in.csv", folder / "scored.csv", progress=watch)
     if len(watch.samples) < 2:
-        raise SystemExit(f"{engine.asked:,} different texts do not fill the cache: more rows, or a larger --new")
+        raise SystemExit(
+            f"{engine.asked:,} different texts do not fill the cache: more rows, or a larger --new"
+        )
     return {
         "rows_per_second": report.rows / report.seconds,
         "asked": engine.asked,
@@ -92,9 +97,17 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         figures = measure(options.rows, options.new, Path(scratch))
-    print(f"{options.rows:,} rows, of which the model was asked for {figures['asked']:,}: {figures['rows_per_second']:,.0f} rows/s")
-    first, last, peak, growth = (figures[name] / 1e3 for name in ("first", "last", "peak", "growth"))
-    print(f"resident memory {first:.1f} MB early, {last:.1f} MB at the end, {peak:.1f} MB at most: {growth:+.2f} MB for each million rows")
+    print(
+        f"{options.rows:,} rows, of which the model was asked for {figures['asked']:,}:"
+        f" {figures['rows_per_second']:,.0f} rows/s"
+    )
+    first, last, peak, growth = (
+        figures[name] / 1e3 for name in ("first", "last", "peak", "growth")
+    )
+    print(
+        f"resident memory {first:.1f} MB early, {last:.1f} MB at the end, {peak:.1f} MB at most:"
+        f" {growth:+.2f} MB for each million rows"
+    )
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
     python -m benchmarks.deletion MODEL FILE [--rows 1000] [--draws 5] [--text COLUMN]
 
-For rows spread over FILE, the probability of the predicted label is asked for again without the named phrases, and without random runs of
-words that are as long, `draws` times, of which the mean counts. Prints the mean drop of both, and of their difference with a 95% interval
-by paired bootstrap over the rows (Efron and Tibshirani 1993, section 13.3). Rows in which no phrase is named, or nothing but phrases, are
-left out and counted. The test is the comprehensiveness of DeYoung et al. 2020, section 4.
+For rows spread over FILE, the probability of the predicted label is asked for again without the
+named phrases, and without random runs of words that are as long, `draws` times, of which the mean
+counts. Prints the mean drop of both, and of their difference with a 95% interval by paired
+bootstrap over the rows (Efron and Tibshirani 1993, section 13.3). Rows in which no phrase is named,
+or nothing but phrases, are left out and counted. The test is the comprehensiveness of DeYoung et
+al. 2020, section 4.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ class Removal:
     without_random: tuple[str, ...]
 
 
-def removal(text: str, spans: Sequence[Sequence[int]], draws: int, chance: np.random.Generator) -> Removal | None:
+def removal(
+    text: str, spans: Sequence[Sequence[int]], draws: int, chance: np.random.Generator
+) -> Removal | None:
     """What to ask for; None if no word, or every word, is named.
 
     Args:
@@ -51,10 +55,15 @@ def removal(text: str, spans: Sequence[Sequence[int]], draws: int, chance: np.ra
         chance: decides about them.
     """
     words = list(_WORD.finditer(text))
-    named = np.array([any(start < word.end() and word.start() < end for start, end in spans) for word in words], bool)
+    named = np.array(
+        [any(start < word.end() and word.start() < end for start, end in spans) for word in words],
+        bool,
+    )
     if not named.any() or named.all():
         return None
-    runs = np.diff(np.flatnonzero(np.diff(np.concatenate([[0], named, [0]]))))[::2]  # words of each run of named ones
+    runs = np.diff(np.flatnonzero(np.diff(np.concatenate([[0], named, [0]]))))[
+        ::2
+    ]  # words of each run of named ones
     drawn = tuple(_without(words, _random_runs(runs, len(words), chance)) for _ in range(draws))
     return Removal(text, _without(words, named), drawn)
 
@@ -75,10 +84,15 @@ def _without(words: Sequence[re.Match[str]], removed: np.ndarray) -> str:
     return " ".join(word[0] for word, gone in zip(words, removed.tolist(), strict=True) if not gone)
 
 
-def drops(predictor: Predictor, texts: Sequence[str], draws: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def drops(
+    predictor: Predictor, texts: Sequence[str], draws: int, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """By how much the probability of the predicted label falls without the named, and without random words, each float [rows]."""
     chance, answers = np.random.default_rng(seed), predictor.answer(texts)
-    removals = [removal(text, spans, draws, chance) for text, spans in zip(texts, answers.because.tolist(), strict=True)]
+    removals = [
+        removal(text, spans, draws, chance)
+        for text, spans in zip(texts, answers.because.tolist(), strict=True)
+    ]
     kept = [row for row, found in enumerate(removals) if found is not None]
     labels, before = answers.labels[kept], answers.confidence[kept]
 
@@ -93,7 +107,10 @@ def drops(predictor: Predictor, texts: Sequence[str], draws: int, seed: int = 0)
 def interval(differences: np.ndarray, seed: int = 0) -> tuple[float, float]:
     """The 95% bootstrap interval of a mean."""
     chance = np.random.default_rng(seed)
-    means = [differences[chance.integers(0, len(differences), len(differences))].mean() for _ in range(_RESAMPLES)]
+    means = [
+        differences[chance.integers(0, len(differences), len(differences))].mean()
+        for _ in range(_RESAMPLES)
+    ]
     low, high = np.percentile(means, [2.5, 97.5])
     return float(low), float(high)
 
@@ -108,11 +125,19 @@ def main() -> None:
     parser.add_argument("--text", help="the text column or columns")
     options = parser.parse_args()
     predictor = load(options.model)
-    texts = read_input(options.data, predictor.bundle.config, options.text).repeated(options.rows).texts
+    texts = (
+        read_input(options.data, predictor.bundle.config, options.text).repeated(options.rows).texts
+    )
     named, random = drops(predictor, texts, options.draws)
     low, high = interval(named - random)
-    print(f"{len(named):,} rows of {options.data}; {len(texts) - len(named):,} left out: no phrase, or nothing else")
-    print(f"mean drop of the probability: {named.mean():.3f} without the named phrases, {random.mean():.3f} without random ones as long")
+    print(
+        f"{len(named):,} rows of {options.data}; {len(texts) - len(named):,} left out: no phrase,"
+        " or nothing else"
+    )
+    print(
+        f"mean drop of the probability: {named.mean():.3f} without the named phrases,"
+        f" {random.mean():.3f} without random ones as long"
+    )
     print(f"difference {np.mean(named - random):.3f} (95% interval {low:.3f} to {high:.3f})")
 
 

@@ -2,7 +2,8 @@
 
 python -m benchmarks.encoder_parity [ENCODER ...]
 
-Without an encoder: minilm-l6, and one of size tiny with random weights and all heads. Ends with 1 where a number is more than 1e-5 off.
+Without an encoder: minilm-l6, and one of size tiny with random weights and all heads. Ends with 1
+where a number is more than 1e-5 off.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ TEXTS = (
 
 
 def random_encoder(folder: Path, vocabulary: tuple[str, ...]) -> Path:
-    """An encoder of size tiny with all heads; weights far from those at a start, so that every one matters."""
+    """An encoder of size tiny with all heads.
+
+    Weights far from those at a start, so that every one matters.
+    """
     settings, generator = EncoderSettings.of_size("tiny", len(vocabulary)), np.random.default_rng(0)
     tensors = {
         name: generator.normal(1 if name.endswith("gamma") else 0, 0.1, shape).astype(np.float32)
@@ -47,13 +51,17 @@ def random_encoder(folder: Path, vocabulary: tuple[str, ...]) -> Path:
 
 
 def our_answers(folder: Path) -> dict[str, np.ndarray]:
-    """What the encoder says here, under the names that `peers/load_encoder.py` uses; logits only where there is an MLM head."""
+    """What the encoder says here, under the names that `peers/load_encoder.py` uses.
+
+    Logits only where there is an MLM head.
+    """
     from bertcnn.models.bert import Bert
     from bertcnn.models.pretraining import BertPretraining
 
     checkpoint = read_checkpoint(folder)
     tokenizer = WordPieceTokenizer(
-        read_vocabulary(folder / "vocab.txt"), read_tokenizer_settings(folder, checkpoint.settings.max_positions)
+        read_vocabulary(folder / "vocab.txt"),
+        read_tokenizer_settings(folder, checkpoint.settings.max_positions),
     )
     model = BertPretraining(Bert(checkpoint.settings, name="bert"))
     for weight in model.weights:
@@ -61,7 +69,11 @@ def our_answers(folder: Path) -> dict[str, np.ndarray]:
             weight.assign(checkpoint.tensors[weight.path])
     found = {}
     for row, token_ids in enumerate(tokenizer.encode(TEXTS).token_ids):
-        inputs = {"token_ids": token_ids[None], "segment_ids": 0 * token_ids[None], "padding_mask": 0 * token_ids[None] + 1}
+        inputs = {
+            "token_ids": token_ids[None],
+            "segment_ids": 0 * token_ids[None],
+            "padding_mask": 0 * token_ids[None] + 1,
+        }
         outputs = model.encoder(inputs)
         found[f"{row}/token_ids"] = token_ids
         found[f"{row}/sequence"] = np.asarray(outputs["sequence_output"])[0]
@@ -70,7 +82,9 @@ def our_answers(folder: Path) -> dict[str, np.ndarray]:
             found[f"{row}/pooled"] = np.asarray(outputs["pooled_output"])[0]
         if "mlm" in checkpoint.heads:
             places = np.arange(len(token_ids), dtype=np.int32)[None]
-            found[f"{row}/mlm"] = np.asarray(model({**inputs, "masked_positions": places})["mlm_logits"])[0]
+            found[f"{row}/mlm"] = np.asarray(
+                model({**inputs, "masked_positions": places})["mlm_logits"]
+            )[0]
     return found
 
 
@@ -90,12 +104,22 @@ def compare(encoder: str | Path, place: Path) -> bool:
         if not names:
             print(f"| {report.name} | {kind} | no such head | |", flush=True)
             continue
-        worst = max(float(np.abs(ours[name] - theirs[name]).max()) if ours[name].shape == theirs[name].shape else np.inf for name in names)
+        worst = max(
+            (
+                float(np.abs(ours[name] - theirs[name]).max())
+                if ours[name].shape == theirs[name].shape
+                else np.inf
+            )
+            for name in names
+        )
         largest = max(float(np.abs(theirs[name]).max()) for name in names)
         good &= worst <= (0 if kind == "token_ids" else CLOSE)
         print(f"| {report.name} | {kind} | {worst:.1e} | {largest:.3g} |", flush=True)
     versions = ", ".join(f"{name} {version}" for name, version in said["versions"].items())
-    print(f"\n{versions}; heads {', '.join(report.heads) or 'none'} of {', '.join(HEADS)}\n", flush=True)
+    print(
+        f"\n{versions}; heads {', '.join(report.heads) or 'none'} of {', '.join(HEADS)}\n",
+        flush=True,
+    )
     return good
 
 
@@ -108,7 +132,10 @@ def main() -> None:
         if not encoders:
             vocabulary = read_vocabulary(fetch_encoder("minilm-l6").folder / "vocab.txt")
             encoders = ["minilm-l6", random_encoder(place / "random-tiny", vocabulary)]
-        print("| encoder | numbers | largest difference | largest number |\n|---|---|---|---|", flush=True)
+        print(
+            "| encoder | numbers | largest difference | largest number |\n|---|---|---|---|",
+            flush=True,
+        )
         results = []
         for number, encoder in enumerate(encoders):
             own = place / str(number)

@@ -26,14 +26,19 @@ class CompetitorError(Exception):
 def peers_python() -> Path:
     """The peers' interpreter.
 
-    The environment is made on the first call (torch is about 1 GB even without CUDA), and completed when the requirements have changed
-    since, or when making it was broken off: a copy of them is put in it last.
+    The environment is made on the first call (torch is about 1 GB even without CUDA), and completed
+    when the requirements have changed since, or when making it was broken off: a copy of them is
+    put in it last.
 
     Raises:
         CompetitorError: it cannot be made.
     """
     python, installed = PEERS / "bin" / "python", PEERS / "requirements.txt"
-    if python.exists() and installed.exists() and installed.read_bytes() == _REQUIREMENTS.read_bytes():
+    if (
+        python.exists()
+        and installed.exists()
+        and installed.read_bytes() == _REQUIREMENTS.read_bytes()
+    ):
         return python
     print(f"installing {_REQUIREMENTS} in {PEERS}", file=sys.stderr, flush=True)
     if not python.exists():
@@ -49,11 +54,15 @@ def ask_peer(module: str, *arguments: object, limit: float | None = None) -> dic
     Raises:
         CompetitorError: it has none.
     """
-    return answer_of([str(peers_python()), "-m", f"benchmarks.peers.{module}", *map(str, arguments)], limit)
+    return answer_of(
+        [str(peers_python()), "-m", f"benchmarks.peers.{module}", *map(str, arguments)], limit
+    )
 
 
 def ask_ours(module: str, *arguments: object, limit: float | None = None) -> dict[str, Any]:
-    """Run a module of `benchmarks/` as a process of our own environment; its answer is the last line it prints.
+    """Run a module of `benchmarks/` as a process of our own environment.
+
+    Its answer is the last line it prints.
 
     Raises:
         CompetitorError: it has none.
@@ -82,19 +91,33 @@ def run_quietly(command: Sequence[str], limit: float | None = None) -> str:
     """What a command prints.
 
     Raises:
-        CompetitorError: it fails or takes longer than `limit` seconds; with the last line of its complaints.
+        CompetitorError: it fails or takes longer than `limit` seconds; with the last line of its
+            complaints.
     """
     # No peer may ask a model hub: everything it needs is in the folder it is given
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, cwd=HERE.parent, env=environment, check=False)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=limit,
+            cwd=HERE.parent,
+            env=environment,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         raise CompetitorError(f"not done after {limit:g} s") from None
     except OSError as error:
         raise CompetitorError(str(error)) from None
     if done.returncode < 0:
-        raise CompetitorError(f"was ended by {signal.Signals(-done.returncode).name}")  # SIGKILL: mostly for want of memory
+        # SIGKILL: mostly for want of memory
+        raise CompetitorError(f"was ended by {signal.Signals(-done.returncode).name}")
     if done.returncode:
         complaints = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        raise CompetitorError(shorten(complaints[-1], _REASON, placeholder=" ...") if complaints else f"ended with {done.returncode}")
+        raise CompetitorError(
+            shorten(complaints[-1], _REASON, placeholder=" ...")
+            if complaints
+            else f"ended with {done.returncode}"
+        )
     return done.stdout

@@ -1,11 +1,13 @@
 """How many rows are few: `few-shot` beside `full` on the same rows.
 
-    python -m benchmarks.few_or_full banking77/train.csv [--sets tickets,groups,reviews,movies] [--rows 20,50,150,400] [--draws 2]
-    python -m benchmarks.few_or_full banking77/train.csv --sets banking77 --rows 20,30,50 --unlabelled
+    python -m benchmarks.few_or_full banking77/train.csv [--sets tickets,groups,reviews,movies]
+    [--rows 20,50,150,400] [--draws 2] python -m benchmarks.few_or_full banking77/train.csv --sets
+    banking77 --rows 20,30,50 --unlabelled
 
-So many rows of each label are learned from, seven tenths of a label's at most, and 3,000 others at most are asked about. With --unlabelled
-a third of the others are, and `few-shot` is also given the texts of the rest, without their labels. Sets: Banking77's labels, or these
-joined into groups; the sample tickets; sentences of product and of film reviews.
+So many rows of each label are learned from, seven tenths of a label's at most, and 3,000 others at
+most are asked about. With --unlabelled a third of the others are, and `few-shot` is also given the
+texts of the rest, without their labels. Sets: Banking77's labels, or these joined into groups; the
+sample tickets; sentences of product and of film reviews.
 """
 
 from __future__ import annotations
@@ -31,12 +33,18 @@ _FIRST_SEED = 300  # of the draws; other ones than elsewhere
 
 def main() -> None:
     """Draw, train each way, and print the accuracy and seconds of each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("banking77")
     parser.add_argument("--sets", default="tickets,groups,reviews,movies")
     parser.add_argument("--rows", default="20,50,150,400", help="of each label")
     parser.add_argument("--draws", type=int, default=2)
-    parser.add_argument("--unlabelled", action="store_true", help="few-shot with the texts of other rows too, besides")
+    parser.add_argument(
+        "--unlabelled",
+        action="store_true",
+        help="few-shot with the texts of other rows too, besides",
+    )
     options = parser.parse_args()
     sets: dict[str, Callable[[], tuple[list[str], np.ndarray]]] = {
         "banking77": partial(read, options.banking77),
@@ -50,25 +58,42 @@ def main() -> None:
         for rows in map(int, options.rows.split(",")):
             for draw in range(options.draws):
                 learned, asked, others = divided(labels, rows, draw, unlabelled=options.unlabelled)
-                ways: list[tuple[Recipe, np.ndarray]] = [("full", others[:0]), ("few-shot", others[:0])]
+                ways: list[tuple[Recipe, np.ndarray]] = [
+                    ("full", others[:0]),
+                    ("few-shot", others[:0]),
+                ]
                 if options.unlabelled:
                     ways.append(("few-shot", others))
                 for recipe, unlabelled in ways:
                     started = time.perf_counter()
                     classifier = BertCNNClassifier(recipe=recipe, seed=draw)
-                    classifier.fit(of(texts, learned), list(labels[learned]), unlabelled=of(texts, unlabelled))
+                    classifier.fit(
+                        of(texts, learned), list(labels[learned]), unlabelled=of(texts, unlabelled)
+                    )
                     right = np.mean(classifier.predict(of(texts, asked)) == labels[asked])
-                    way = f"{recipe} with {len(unlabelled):,} rows without a label" if len(unlabelled) else recipe
+                    way = (
+                        f"{recipe} with {len(unlabelled):,} rows without a label"
+                        if len(unlabelled)
+                        else recipe
+                    )
                     seconds = time.perf_counter() - started
-                    print(f"{name}: {rows} rows a label, draw {draw}, {way}: {right:.2%}, {seconds:.0f} s", flush=True)
+                    print(
+                        f"{name}: {rows} rows a label, draw {draw}, {way}: {right:.2%},"
+                        f" {seconds:.0f} s",
+                        flush=True,
+                    )
 
 
-def divided(labels: np.ndarray, rows: int, draw: int, *, unlabelled: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def divided(
+    labels: np.ndarray, rows: int, draw: int, *, unlabelled: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows to learn from, to be asked about, and the others."""
     chance = np.random.default_rng(_FIRST_SEED + draw)
     order = chance.permutation(len(labels))
     of_labels = [order[labels[order] == name] for name in np.unique(labels)]
-    learned = np.concatenate([own[: min(rows, int(_MOST_OF_A_LABEL * len(own)))] for own in of_labels])
+    learned = np.concatenate(
+        [own[: min(rows, int(_MOST_OF_A_LABEL * len(own)))] for own in of_labels]
+    )
     others = chance.permutation(np.setdiff1d(order, learned))
     asked = min(ASKED, len(others) // 3 if unlabelled else len(others))
     return learned, others[:asked], others[asked:]

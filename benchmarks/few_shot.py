@@ -1,11 +1,13 @@
 """A few rows of each label: a recipe beside logistic regression on the frozen encoder.
 
-    python -m benchmarks.few_shot train.csv [--rows 10] [--draws 5] [--recipe auto] [--encoder minilm-l6] [--test test.csv]
+    python -m benchmarks.few_shot train.csv [--rows 10] [--draws 5] [--recipe auto] [--encoder
+    minilm-l6] [--test test.csv]
         [--unlabelled]
 
-Both learn from the same rows, drawn anew each time. Without --test they are asked about 3,000 other rows of the file. With --unlabelled
-the classifier is given the texts of all rows that are neither learned from nor asked about, without their labels; of the file's other rows
-a third at most is asked about then.
+Both learn from the same rows, drawn anew each time. Without --test they are asked about 3,000 other
+rows of the file. With --unlabelled the classifier is given the texts of all rows that are neither
+learned from nor asked about, without their labels; of the file's other rows a third at most is
+asked about then.
 """
 
 from __future__ import annotations
@@ -32,14 +34,22 @@ INVERSE_REGULARIZATION = 10.0  # the best of 1, 10 and 100 on Banking77's traini
 
 def main() -> None:
     """Draw, train both, and print each draw and the means."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data")
     parser.add_argument("--rows", type=int, default=10, help="of each label")
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--recipe", default="auto")
-    parser.add_argument("--encoder", default=ENCODER, help="of the classifier; the regression stands on the published one")
+    parser.add_argument(
+        "--encoder",
+        default=ENCODER,
+        help="of the classifier; the regression stands on the published one",
+    )
     parser.add_argument("--test", help="rows to be asked about; by default others of the file")
-    parser.add_argument("--unlabelled", action="store_true", help="the file's other texts too, without labels")
+    parser.add_argument(
+        "--unlabelled", action="store_true", help="the file's other texts too, without labels"
+    )
     options = parser.parse_args()
     texts, labels = read(options.data)
     asked_texts, asked_labels = read(options.test) if options.test else ([], np.array([]))
@@ -47,22 +57,36 @@ def main() -> None:
     for draw in range(options.draws):
         chance = np.random.default_rng(draw)
         order = chance.permutation(len(texts))
-        learned = np.concatenate([order[labels[order] == name][: options.rows] for name in np.unique(labels)])
+        learned = np.concatenate(
+            [order[labels[order] == name][: options.rows] for name in np.unique(labels)]
+        )
         others = chance.permutation(np.setdiff1d(order, learned))
         if not options.test:
             most = min(ASKED, len(others) // 3) if options.unlabelled else ASKED
             asked_texts, asked_labels = [texts[row] for row in others[:most]], labels[others[:most]]
             others = others[most:]
-        known, unlabelled = [texts[row] for row in learned], [texts[row] for row in others] if options.unlabelled else []
+        known, unlabelled = (
+            [texts[row] for row in learned],
+            ([texts[row] for row in others] if options.unlabelled else []),
+        )
         classifier = BertCNNClassifier(options.encoder, recipe=options.recipe, seed=draw)
         classifier.fit(known, list(labels[learned]), unlabelled=unlabelled)
         ours.append(float(np.mean(classifier.predict(asked_texts) == asked_labels)))
         vectors, asked = mean_embeddings(known), mean_embeddings(asked_texts)
-        regression = LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=2000).fit(vectors, labels[learned])
+        regression = LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=2000).fit(
+            vectors, labels[learned]
+        )
         theirs.append(float(regression.score(asked, asked_labels)))
-        print(f"draw {draw}: {classifier.recipe_[0]} {ours[-1]:.2%}, logistic regression {theirs[-1]:.2%}", flush=True)
+        print(
+            f"draw {draw}: {classifier.recipe_[0]} {ours[-1]:.2%}, logistic regression"
+            f" {theirs[-1]:.2%}",
+            flush=True,
+        )
     for name, found in ((options.recipe, ours), ("logistic regression", theirs)):
-        print(f"{name}: {statistics.mean(found):.2%}, standard deviation {statistics.stdev(found) if len(found) > 1 else 0.0:.2%}")
+        print(
+            f"{name}: {statistics.mean(found):.2%}, standard deviation"
+            f" {statistics.stdev(found) if len(found) > 1 else 0.0:.2%}"
+        )
 
 
 def read(path: str) -> tuple[list[str], np.ndarray]:

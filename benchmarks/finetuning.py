@@ -2,7 +2,8 @@
 
     python -m benchmarks.finetuning train.csv
 
-Ours twice: on packed rows, as the recipe `full` trains, and on the very batches of padded rows that the loop gets.
+Ours twice: on packed rows, as the recipe `full` trains, and on the very batches of padded rows that
+the loop gets.
 """
 
 from __future__ import annotations
@@ -41,17 +42,26 @@ def main() -> None:
     lengths = np.array([len(ids) for ids in token_ids])
     padded = choose_lengths(lengths, FULL.compiled_shapes)
     plans = plan_training(lengths, padded, FULL.batch_size, np.random.default_rng(0))
-    first = [next(plan for plan in plans if plan.length == length) for length in padded if any(plan.length == length for plan in plans)]
+    first = [
+        next(plan for plan in plans if plan.length == length)
+        for length in padded
+        if any(plan.length == length for plan in plans)
+    ]
     plans = first + plans[: options.batches]
     dropout = read_settings(folder).dropout
     packing = Packing(lengths, FULL.batch_size)
     packed = packing.epoch(np.random.default_rng(0))
-    compiled = [next(plan for plan in packed if plan.length == length) for _, length in packing.shapes]
+    compiled = [
+        next(plan for plan in packed if plan.length == length) for _, length in packing.shapes
+    ]
     ours, ours_padded, theirs = [], [], []
     with tempfile.TemporaryDirectory() as scratch:
         batches = Path(scratch) / "batches.npz"
         store(batches, token_ids, labels, plans)
-        step, padded_step = our_step(folder, token_ids, labels, packing.documents), our_step(folder, token_ids, labels)
+        step, padded_step = (
+            our_step(folder, token_ids, labels, packing.documents),
+            our_step(folder, token_ids, labels),
+        )
         run(step, compiled)  # compile
         run(padded_step, first)
         for _ in range(options.rounds):
@@ -70,9 +80,18 @@ def main() -> None:
             )
             theirs.append(float(answer["rows_per_second"]))
             print(in_words(ours[-1], ours_padded[-1], theirs[-1]), flush=True)
-    print(f"median of {options.rounds}: {in_words(*map(statistics.median, (ours, ours_padded, theirs)))}")
-    print(f"dropout {dropout}, attention dropout {FULL.attention_dropout}, batch {FULL.batch_size}, padded lengths {padded}")
-    print(f"packed rows and tokens of a batch {packing.shapes}, at most {packing.documents} texts a row")
+    print(
+        f"median of {options.rounds}:"
+        f" {in_words(*map(statistics.median, (ours, ours_padded, theirs)))}"
+    )
+    print(
+        f"dropout {dropout}, attention dropout {FULL.attention_dropout}, batch {FULL.batch_size},"
+        f" padded lengths {padded}"
+    )
+    print(
+        f"packed rows and tokens of a batch {packing.shapes}, at most {packing.documents} texts"
+        " a row"
+    )
     print("compilation not counted")
 
 
@@ -92,23 +111,42 @@ def tokenized(data: str, folder: Path) -> tuple[list[np.ndarray], np.ndarray]:
     choice = guess_columns(table)
     names, labels = np.unique(table.column(str(choice.label)), return_inverse=True)
     del names
-    return WordPieceTokenizer(read_vocabulary(folder / "vocab.txt")).encode(table.column(choice.text[0])).token_ids, labels
+    return (
+        WordPieceTokenizer(read_vocabulary(folder / "vocab.txt"))
+        .encode(table.column(choice.text[0]))
+        .token_ids,
+        labels,
+    )
 
 
-def store(path: Path, token_ids: list[np.ndarray], labels: np.ndarray, plans: list[BatchPlan]) -> None:
+def store(
+    path: Path, token_ids: list[np.ndarray], labels: np.ndarray, plans: list[BatchPlan]
+) -> None:
     """The batches as arrays, for the peer."""
-    arrays: dict[str, np.ndarray] = {"count": np.array(len(plans)), "classes": np.array(labels.max() + 1)}
+    arrays: dict[str, np.ndarray] = {
+        "count": np.array(len(plans)),
+        "classes": np.array(labels.max() + 1),
+    }
     for index, plan in enumerate(plans):
         batch = pad(token_ids, plan)
-        arrays |= {f"ids_{index}": batch.token_ids, f"mask_{index}": batch.padding_mask, f"labels_{index}": labels[plan.rows]}
+        arrays |= {
+            f"ids_{index}": batch.token_ids,
+            f"mask_{index}": batch.padding_mask,
+            f"labels_{index}": labels[plan.rows],
+        }
     np.savez(path, **arrays)  # type: ignore[arg-type]
 
 
 Step = Callable[[BatchPlan | PackedPlan], float]
 
 
-def our_step(folder: Path, token_ids: list[np.ndarray], labels: np.ndarray, documents: int | None = None) -> Step:
-    """Our compiled training step on the published weights, as the recipe `full` makes it; on packed rows if `documents` are given."""
+def our_step(
+    folder: Path, token_ids: list[np.ndarray], labels: np.ndarray, documents: int | None = None
+) -> Step:
+    """Our compiled training step on the published weights, as the recipe `full` makes it.
+
+    On packed rows if `documents` are given.
+    """
     from bertcnn.encoders.convert import load_encoder
     from bertcnn.models.classifier import BertCnn, CnnHead
     from bertcnn.training.fit import Examples, labelled_batches
@@ -119,10 +157,14 @@ def our_step(folder: Path, token_ids: list[np.ndarray], labels: np.ndarray, docu
     encoder = load_encoder(folder)
     small, used = on_used_pieces(encoder, token_ids, FULL, packed=documents is not None)
     classes = int(labels.max()) + 1
-    head = CnnHead(encoder.settings.width, classes, HeadSettings(), documents=documents, name="head")
+    head = CnnHead(
+        encoder.settings.width, classes, HeadSettings(), documents=documents, name="head"
+    )
     model = BertCnn(small, head, name="classifier")
     share = layer_share(encoder.settings.layers, FULL)
-    optimizer = LayerwiseAdamW(FULL.learning_rate, share, weight_decay=FULL.weight_decay, clip_norm=FULL.gradient_clip)
+    optimizer = LayerwiseAdamW(
+        FULL.learning_rate, share, weight_decay=FULL.weight_decay, clip_norm=FULL.gradient_clip
+    )
     step = make_step(model, optimizer, smoothed_cross_entropy(FULL.label_smoothing))
     own = [np.searchsorted(used, ids).astype(np.int32) for ids in token_ids]
 
@@ -132,7 +174,9 @@ def our_step(folder: Path, token_ids: list[np.ndarray], labels: np.ndarray, docu
     examples = Examples(collate, np.array([len(ids) for ids in own]), labels)
 
     def on_batch(plan: BatchPlan | PackedPlan) -> float:
-        ((inputs, targets, weights),) = labelled_batches(examples, [plan], np.ones(classes, np.float32))
+        ((inputs, targets, weights),) = labelled_batches(
+            examples, [plan], np.ones(classes, np.float32)
+        )
         return step(inputs, targets, weights)
 
     return on_batch

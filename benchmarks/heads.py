@@ -1,15 +1,20 @@
 """Does the CNN head earn its place? Beside linear heads on [CLS] and on the mean.
 
-    python -m benchmarks.heads train.csv [tickets.csv ...] [--reviews] [--recipe frozen|full] [--seeds 15] [--rows 2000] [--out FILE]
+    python -m benchmarks.heads train.csv [tickets.csv ...] [--reviews] [--recipe frozen|full]
+    [--seeds 15] [--rows 2000] [--out FILE]
 
-All three start from the same encoder, see the same rows in the same order, and take the same number of steps. Each seed divides a file
-anew: a fifth is asked about at the end, a tenth of the rest chooses the epoch, the rest is learned from. Before that, with five divisions
-of their own, each head has its learning rate chosen from five, on rows that choose, not on those asked about (`full` keeps its own); with a
-single one it was chance that chose. With `frozen` there is a logistic regression on the mean embedding as well (scikit-learn, C chosen from
-five, fitted to the end), which has no steps. The paired test is Student's over the seeds. A finished run is kept in --out and not repeated.
+All three start from the same encoder, see the same rows in the same order, and take the same number
+of steps. Each seed divides a file anew: a fifth is asked about at the end, a tenth of the rest
+chooses the epoch, the rest is learned from. Before that, with five divisions of their own, each
+head has its learning rate chosen from five, on rows that choose, not on those asked about (`full`
+keeps its own); with a single one it was chance that chose. With `frozen` there is a logistic
+regression on the mean embedding as well (scikit-learn, C chosen from five, fitted to the end),
+which has no steps. The paired test is Student's over the seeds. A finished run is kept in --out and
+not repeated.
 
---reviews adds 3,708 sentences of product reviews, negative, neutral or positive by the mean of 20 people's ratings (Hutto and Gilbert 2014,
-"VADER", MIT licence), taken from the package vaderSentiment 0.5 of the Python package index.
+--reviews adds 3,708 sentences of product reviews, negative, neutral or positive by the mean of 20
+people's ratings (Hutto and Gilbert 2014, "VADER", MIT licence), taken from the package
+vaderSentiment 0.5 of the Python package index.
 """
 
 from __future__ import annotations
@@ -57,7 +62,13 @@ from bertcnn.training.start import load_start
 HEADS = ("cnn", "mean", "cls")
 REGRESSION = "regression"
 ASKED, CHOOSING = 0.2, 0.1
-SHARES_OF_THE_RATE = (1.0, 1 / 3, 3.0, 9.0, 27.0)  # of the learning rate of `frozen`, tried for each head
+SHARES_OF_THE_RATE = (
+    1.0,
+    1 / 3,
+    3.0,
+    9.0,
+    27.0,
+)  # of the learning rate of `frozen`, tried for each head
 CHOOSING_SEEDS = range(1000, 1005)
 MOST_TOKENS = 128
 NEUTRAL = 0.5  # a review sentence rated within this, on a scale from -4 to 4
@@ -65,23 +76,35 @@ NEUTRAL = 0.5  # a review sentence rated within this, on a scale from -4 to 4
 
 @keras.saving.register_keras_serializable(package="benchmarks")
 class FirstToken(keras.layers.Layer):
-    """The vector of each text's first token, [CLS]: of hidden [B, T, D] and a mask [B, T] gives [B, D], or with `documents` [B, K, D]."""
+    """The vector of each text's first token, [CLS].
 
-    def __init__(self, documents: int | None = None, **kwargs: Any) -> None:  # noqa: ANN401
+    Of hidden [B, T, D] and a mask [B, T] gives [B, D], or with `documents` [B, K, D].
+    """
+
+    def __init__(self, documents: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.documents = documents
 
-    def call(self, hidden: Any, mask: Any) -> Any:  # noqa: ANN401
+    def call(self, hidden: Any, mask: Any) -> Any:
         """Take it."""
         if self.documents is None:
             return hidden[:, 0]
-        members = ops.equal(mask[:, None], ops.arange(1, self.documents + 1, dtype=mask.dtype)[None, :, None])  # [B, K, T]
-        first = ops.argmax(ops.cast(members, "int32"), axis=2)  # [B, K]; 0 for documents that a row does not have
+        members = ops.equal(
+            mask[:, None], ops.arange(1, self.documents + 1, dtype=mask.dtype)[None, :, None]
+        )  # [B, K, T]
+        # [B, K]; 0 for documents that a row does not have
+        first = ops.argmax(ops.cast(members, "int32"), axis=2)
         return ops.take_along_axis(hidden, first[:, :, None], axis=1)
 
-    def compute_output_shape(self, hidden_shape: tuple[int | None, ...], *_: Any) -> tuple[int | None, ...]:  # noqa: ANN401
+    def compute_output_shape(
+        self, hidden_shape: tuple[int | None, ...], *_: Any
+    ) -> tuple[int | None, ...]:
         """[B, D] or [B, K, D]."""
-        return (hidden_shape[0], *([] if self.documents is None else [self.documents]), hidden_shape[-1])
+        return (
+            hidden_shape[0],
+            *([] if self.documents is None else [self.documents]),
+            hidden_shape[-1],
+        )
 
 
 class PooledHead(keras.Model):
@@ -96,21 +119,55 @@ class PooledHead(keras.Model):
         seed: of the initial weights and of dropout.
     """
 
-    def __init__(self, kind: str, width: int, classes: int, *, dropout: float, documents: int | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        kind: str,
+        width: int,
+        classes: int,
+        *,
+        dropout: float,
+        documents: int | None = None,
+        seed: int = 0,
+    ) -> None:
         whose = "padding_mask" if documents is None else "document_ids"
         inputs = {
             "sequence_output": keras.Input((None, width), name="sequence_output"),
             whose: keras.Input((None,), dtype="int32", name=whose),
         }
-        mean = MaskedMean(name="pooled") if documents is None else DocumentMean(documents, name="pooled")
-        pooled = (mean if kind == "mean" else FirstToken(documents, name="pooled"))(inputs["sequence_output"], inputs[whose])
-        linear = keras.layers.Dense(classes, kernel_initializer=keras.initializers.GlorotUniform(seed=seed), name="logits")
-        super().__init__(inputs=inputs, outputs=linear(HashDropout(dropout, seed=seed, name="head_dropout")(pooled)), name="head")
-        self.kind, self.width, self.classes, self.dropout, self.seed = kind, width, classes, dropout, seed
+        mean = (
+            MaskedMean(name="pooled")
+            if documents is None
+            else DocumentMean(documents, name="pooled")
+        )
+        pooled = (mean if kind == "mean" else FirstToken(documents, name="pooled"))(
+            inputs["sequence_output"], inputs[whose]
+        )
+        linear = keras.layers.Dense(
+            classes, kernel_initializer=keras.initializers.GlorotUniform(seed=seed), name="logits"
+        )
+        super().__init__(
+            inputs=inputs,
+            outputs=linear(HashDropout(dropout, seed=seed, name="head_dropout")(pooled)),
+            name="head",
+        )
+        self.kind, self.width, self.classes, self.dropout, self.seed = (
+            kind,
+            width,
+            classes,
+            dropout,
+            seed,
+        )
 
     def of_documents(self, documents: int) -> PooledHead:
         """The same head, with the same weights, for rows that hold up to so many documents each."""
-        other = PooledHead(self.kind, self.width, self.classes, dropout=self.dropout, documents=documents, seed=self.seed)
+        other = PooledHead(
+            self.kind,
+            self.width,
+            self.classes,
+            dropout=self.dropout,
+            documents=documents,
+            seed=self.seed,
+        )
         assign(other.weights, extract(self.weights), error=TrainingError)
         return other
 
@@ -130,10 +187,16 @@ class Division:
     @classmethod
     def of(cls, labels: np.ndarray, seed: int, most: int | None) -> Division:
         """A stratified one, with at most so many rows to learn from."""
-        rest, ask = train_test_split(np.arange(len(labels)), test_size=ASKED, stratify=labels, random_state=seed)
-        learn, choose = train_test_split(rest, test_size=CHOOSING, stratify=labels[rest], random_state=seed)
+        rest, ask = train_test_split(
+            np.arange(len(labels)), test_size=ASKED, stratify=labels, random_state=seed
+        )
+        learn, choose = train_test_split(
+            rest, test_size=CHOOSING, stratify=labels[rest], random_state=seed
+        )
         if most is not None and len(learn) > most:
-            learn, _ = train_test_split(learn, train_size=most, stratify=labels[learn], random_state=seed)
+            learn, _ = train_test_split(
+                learn, train_size=most, stratify=labels[learn], random_state=seed
+            )
         return cls(np.sort(learn), np.sort(choose), np.sort(ask))
 
 
@@ -150,14 +213,18 @@ Run = Callable[[str, float, int, Division], Outcome]  # head, share of the learn
 
 def main() -> None:
     """Train every head with every seed on every file and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", nargs="+")
     parser.add_argument("--reviews", action="store_true", help="the review sentences too")
     parser.add_argument("--recipe", choices=("frozen", "full"), default="frozen")
     parser.add_argument("--seeds", type=int, default=15)
     parser.add_argument("--rows", type=int, help="rows to learn from, at most; by default all")
     parser.add_argument("--epochs", type=int, help="by default the recipe's")
-    parser.add_argument("--out", type=Path, default=Path("heads.jsonl"), help="where finished runs are kept")
+    parser.add_argument(
+        "--out", type=Path, default=Path("heads.jsonl"), help="where finished runs are kept"
+    )
     options = parser.parse_args()
     files: dict[str, Callable[[], tuple[list[str], np.ndarray]]] = {
         Path(path).parent.name + "/" + Path(path).name: partial(read, path) for path in options.data
@@ -165,21 +232,45 @@ def main() -> None:
     if options.reviews:
         files["reviews"] = review_sentences
     settings = (FROZEN if options.recipe == "frozen" else FULL).model_copy(
-        update={"max_tokens": MOST_TOKENS, "trainings": 1, **({} if options.epochs is None else {"epochs": options.epochs})}
+        update={
+            "max_tokens": MOST_TOKENS,
+            "trainings": 1,
+            **({} if options.epochs is None else {"epochs": options.epochs}),
+        }
     )
-    print(f"recipe {options.recipe}, {settings.epochs} epochs, at most {options.rows or 'all'} rows to learn from\n", flush=True)
+    print(
+        f"recipe {options.recipe}, {settings.epochs} epochs, at most {options.rows or 'all'} rows"
+        " to learn from\n",
+        flush=True,
+    )
     for name, given in files.items():
         texts, labels = given()
         with tempfile.TemporaryDirectory(prefix="bertcnn-heads-") as folder:
-            run = (frozen if options.recipe == "frozen" else full)(texts, labels, settings, Path(folder))
+            run = (frozen if options.recipe == "frozen" else full)(
+                texts, labels, settings, Path(folder)
+            )
             key = [name, options.recipe, settings.epochs, options.rows]
             rates = SHARES_OF_THE_RATE if options.recipe == "frozen" else (1.0,)
             heads = (*HEADS, REGRESSION) if options.recipe == "frozen" else HEADS
-            compare(key, labels, remembered(run, options.out, key), options.seeds, options.rows, rates, heads)
+            compare(
+                key,
+                labels,
+                remembered(run, options.out, key),
+                options.seeds,
+                options.rows,
+                rates,
+                heads,
+            )
 
 
 def compare(
-    key: list[Any], labels: np.ndarray, run: Run, seeds: int, most: int | None, rates: Sequence[float], heads: Sequence[str]
+    key: list[Any],
+    labels: np.ndarray,
+    run: Run,
+    seeds: int,
+    most: int | None,
+    rates: Sequence[float],
+    heads: Sequence[str],
 ) -> None:
     """Choose each head's learning rate among `rates`, train with all seeds, and print one line for each head."""
     found: dict[str, list[float]] = {}
@@ -188,18 +279,34 @@ def compare(
     for head in heads:
         tried = dict.fromkeys(rates, 0.0)
         if len(rates) > 1:
-            tried = {share: sum(run(head, share, seed, division).chosen for seed, division in divisions.items()) for share in rates}
+            tried = {
+                share: sum(
+                    run(head, share, seed, division).chosen for seed, division in divisions.items()
+                )
+                for share in rates
+            }
         shares[head] = max(tried, key=lambda share: tried[share])
     for seed, head in product(range(seeds), heads):
-        found.setdefault(head, []).append(run(head, shares[head], seed, Division.of(labels, seed, most)).asked)
+        found.setdefault(head, []).append(
+            run(head, shares[head], seed, Division.of(labels, seed, most)).asked
+        )
     division = divisions[CHOOSING_SEEDS[0]]
-    print(f"{key[0]}: {len(division.learn)} rows to learn from, {len(division.choose)} to choose by, {len(division.ask)} asked about")
+    print(
+        f"{key[0]}: {len(division.learn)} rows to learn from, {len(division.choose)} to choose by,"
+        f" {len(division.ask)} asked about"
+    )
     for head in heads:
         mean, spread = statistics.mean(found[head]), statistics.stdev(found[head])
-        line = f"  {head:<10} x{shares[head]:.2f}  {mean:.2%} +- {spread:.2%}  ({', '.join(f'{share:.2%}' for share in found[head])})"
+        line = (
+            f"  {head:<10} x{shares[head]:.2f}  {mean:.2%} +- {spread:.2%} "
+            f" ({', '.join(f'{share:.2%}' for share in found[head])})"
+        )
         if head != "cnn":
             differences = np.subtract(found["cnn"], found[head])
-            line += f"; cnn better by {100 * differences.mean():.2f} points, p = {ttest_rel(found['cnn'], found[head]).pvalue:.3f}"
+            line += (
+                f"; cnn better by {100 * differences.mean():.2f} points, p ="
+                f" {ttest_rel(found['cnn'], found[head]).pvalue:.3f}"
+            )
         print(line, flush=True)
     print()
 
@@ -209,7 +316,9 @@ def remembered(run: Run, path: Path, key: list[Any]) -> Run:
 
     def once(head: str, share: float, seed: int, division: Division) -> Outcome:
         mine = [*key, head, round(share, 3), seed]
-        known = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        known = (
+            [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        )
         for entry in known:
             if entry["run"] == mine:
                 return Outcome(**entry["outcome"])
@@ -238,14 +347,21 @@ def frozen(texts: list[str], labels: np.ndarray, settings: TrainingSettings, fol
             model = LogisticRegression(C=INVERSE_REGULARIZATION * share, max_iter=2000).fit(
                 vectors[division.learn], targets[division.learn]
             )
-            return Outcome(*(float(model.score(vectors[rows], targets[rows])) for rows in (division.choose, division.ask)))
+            return Outcome(
+                *(
+                    float(model.score(vectors[rows], targets[rows]))
+                    for rows in (division.choose, division.ask)
+                )
+            )
         head = new_head(kind, width, classes, FROZEN_HEAD, seed)
 
         def part(rows: np.ndarray) -> Examples:
             return Examples(features.of(rows).collate, lengths[rows], targets[rows])
 
         changed = settings.model_copy(update={"learning_rate": settings.learning_rate * share})
-        result = fit_head(head, part(division.learn), part(division.choose), changed, seed=seed, progress=Silent())
+        result = fit_head(
+            head, part(division.learn), part(division.choose), changed, seed=seed, progress=Silent()
+        )
         asked = part(division.ask)
         logits = Forward(head, padded_up_to(MOST_TOKENS)).rows(asked.collate, asked.lengths)
         return _outcome(result.valid_logits, targets[division.choose], logits, asked.labels)
@@ -253,7 +369,9 @@ def frozen(texts: list[str], labels: np.ndarray, settings: TrainingSettings, fol
     return run
 
 
-def features_of(texts: list[str], labels: np.ndarray, folder: Path) -> tuple[Features, np.ndarray, np.ndarray, int]:
+def features_of(
+    texts: list[str], labels: np.ndarray, folder: Path
+) -> tuple[Features, np.ndarray, np.ndarray, int]:
     """What the default encoder makes of the texts, their lengths in tokens, their labels, int [rows], and its width."""
     start = load_start("minilm-l6", MOST_TOKENS, seed=0, progress=Silent())
     token_ids = start.tokenizer.encode(texts).token_ids
@@ -268,7 +386,10 @@ def features_of(texts: list[str], labels: np.ndarray, folder: Path) -> tuple[Fea
 
 
 def full(texts: list[str], labels: np.ndarray, settings: TrainingSettings, _: Path) -> Run:
-    """Heads trained together with the encoder; the share is of the head's learning rate, the encoder's stays."""
+    """Heads trained together with the encoder.
+
+    The share is of the head's learning rate, the encoder's stays.
+    """
     classes, targets = np.unique(labels, return_inverse=True)
 
     def run(kind: str, share: float, seed: int, division: Division) -> Outcome:
@@ -281,29 +402,50 @@ def full(texts: list[str], labels: np.ndarray, settings: TrainingSettings, _: Pa
         head = new_head(kind, start.encoder.settings.width, len(classes), HeadSettings(), seed)
         changed = settings.model_copy(update={"head_multiplier": settings.head_multiplier * share})
         learn, choose, ask = part(division.learn), part(division.choose), part(division.ask)
-        result = fit_everything(start.encoder, head, learn, choose, changed, seed=seed, progress=Silent())
+        result = fit_everything(
+            start.encoder, head, learn, choose, changed, seed=seed, progress=Silent()
+        )
         model = BertCnn(start.encoder, head)
-        logits = Forward(model, padded_up_to(MOST_TOKENS)).rows(lambda plan: pad(ask.token_ids, plan).inputs(), ask.lengths)
+        logits = Forward(model, padded_up_to(MOST_TOKENS)).rows(
+            lambda plan: pad(ask.token_ids, plan).inputs(), ask.lengths
+        )
         return _outcome(result.valid_logits, choose.labels, logits, ask.labels)
 
     return run
 
 
-def _outcome(chosen: np.ndarray, chosen_labels: np.ndarray, asked: np.ndarray, asked_labels: np.ndarray) -> Outcome:
-    right = [float(np.mean(logits.argmax(axis=1) == labels)) for logits, labels in ((chosen, chosen_labels), (asked, asked_labels))]
+def _outcome(
+    chosen: np.ndarray, chosen_labels: np.ndarray, asked: np.ndarray, asked_labels: np.ndarray
+) -> Outcome:
+    right = [
+        float(np.mean(logits.argmax(axis=1) == labels))
+        for logits, labels in ((chosen, chosen_labels), (asked, asked_labels))
+    ]
     return Outcome(*right)
 
 
 def review_sentences() -> tuple[list[str], np.ndarray]:
     """Texts and labels of the sentences of product reviews."""
     texts, ratings = rated_sentences("amazonReviewSnippets")
-    return texts, np.select([ratings <= -NEUTRAL, ratings >= NEUTRAL], ["negative", "positive"], "neutral")
+    return texts, np.select(
+        [ratings <= -NEUTRAL, ratings >= NEUTRAL], ["negative", "positive"], "neutral"
+    )
 
 
 def rated_sentences(name: str) -> tuple[list[str], np.ndarray]:
     """Texts and mean ratings, from -4 to 4, of one of the sets that came with vaderSentiment 0.5."""
     with tempfile.TemporaryDirectory() as folder:
-        fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", "--no-build-isolation"]
+        fetch = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--no-binary",
+            ":all:",
+            "--no-build-isolation",
+        ]
         subprocess.run([*fetch, "--dest", folder, "vaderSentiment==0.5"], check=True)
         (archive,) = Path(folder).glob("*.zip")
         with zipfile.ZipFile(archive) as package:

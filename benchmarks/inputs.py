@@ -31,10 +31,11 @@ class Rows:
     columns: str
 
     def repeated(self, rows: int) -> Rows:
-        """So many rows: fewer are evenly spread over these, which may be sorted by label; more begin again at the first.
+        """So many rows: fewer are evenly spread over these, which may be sorted by label.
 
-        From the second time on a text ends with the number of the time, so that no answer can be used twice. A word more changes an answer
-        now and then; compare accuracies of equally many rows only.
+        More begin again at the first. From the second time on a text ends with the number of the
+        time, so that no answer can be used twice. A word more changes an answer now and then;
+        compare accuracies of equally many rows only.
         """
         own = len(self.texts)
         if rows <= own:
@@ -42,12 +43,22 @@ class Rows:
             texts = tuple(self.texts[place] for place in places)
         else:
             places = [row % own for row in range(rows)]
-            texts = tuple(f"{self.texts[place]} {row // own + 1}" if row >= own else self.texts[place] for row, place in enumerate(places))
-        return Rows(texts, self.labels and tuple(self.labels[place] for place in places), self.columns)
+            texts = tuple(
+                f"{self.texts[place]} {row // own + 1}" if row >= own else self.texts[place]
+                for row, place in enumerate(places)
+            )
+        return Rows(
+            texts, self.labels and tuple(self.labels[place] for place in places), self.columns
+        )
 
 
-def read_input(path: str | Path, config: BundleConfig, text: str | None = None, label: str | None = None) -> Rows:
-    """The texts and labels of a file: from the columns named, else those the model was trained on, else guessed."""
+def read_input(
+    path: str | Path, config: BundleConfig, text: str | None = None, label: str | None = None
+) -> Rows:
+    """The texts and labels of a file.
+
+    From the columns named, else those the model was trained on, else guessed.
+    """
     table = read_table(path)
     if text is None and config.text_columns and set(config.text_columns) <= set(table.columns):
         text = ",".join(config.text_columns)
@@ -60,7 +71,11 @@ def read_input(path: str | Path, config: BundleConfig, text: str | None = None, 
             raise
         choice = guess_text_columns(table, text=text)
     columns = f"text {', '.join(choice.text)}; label {choice.label or 'none'}"
-    return Rows(_texts(table, choice.text), tuple(table.column(choice.label)) if choice.label else None, columns)
+    return Rows(
+        _texts(table, choice.text),
+        tuple(table.column(choice.label)) if choice.label else None,
+        columns,
+    )
 
 
 def _texts(table: Chunk, columns: Sequence[str]) -> tuple[str, ...]:
@@ -90,12 +105,17 @@ def check_complete(target: Path, rows: Rows) -> list[str]:
     if len(scored) != len(rows.texts):
         raise ValueError(f"wrote {len(scored):,} of {len(rows.texts):,} rows")
     for number, ((written, _), text) in enumerate(zip(scored, rows.texts, strict=True), 1):
-        if written.removeprefix("'") != text.removeprefix("'"):  # ours quotes what a spreadsheet would run as a formula
+        # ours quotes what a spreadsheet would run as a formula
+        if written.removeprefix("'") != text.removeprefix("'"):
             raise ValueError(f"wrote another text in row {number:,}")
     return [predicted for _, predicted in scored]
 
 
 def accuracy(rows: Rows, predicted: Sequence[str]) -> float:
     """Share of the labelled rows that got their label."""
-    pairs = [(actual, answer) for actual, answer in zip(rows.labels or (), predicted, strict=True) if actual.strip()]
+    pairs = [
+        (actual, answer)
+        for actual, answer in zip(rows.labels or (), predicted, strict=True)
+        if actual.strip()
+    ]
     return sum(actual == answer for actual, answer in pairs) / len(pairs)

@@ -2,9 +2,10 @@
 
     python -m benchmarks.int8_peak
 
-A chain of products, each from numbers of 8 bits to numbers of 8 bits, in MiniLM's shapes for a batch of 504 tokens and in a large
-square, on one core and on all. Two operations for each multiplication. Then what surrounds the products of a feed-forward net, a part more
-each time, on one core.
+A chain of products, each from numbers of 8 bits to numbers of 8 bits, in MiniLM's shapes for a
+batch of 504 tokens and in a large square, on one core and on all. Two operations for each
+multiplication. Then what surrounds the products of a feed-forward net, a part more each time, on
+one core.
 """
 
 from __future__ import annotations
@@ -17,9 +18,23 @@ import numpy as np
 import openvino as ov
 from openvino import opset13 as ops
 
-SHAPES = ((504, 384, 384), (504, 384, 1536), (504, 1536, 384), (2048, 2048, 2048))  # rows, width before and after the first product
-PRODUCTS, ROUNDS, OPERATIONS = 16, 5, 3e11  # in a chain, of which the best counts, of a round and core
-PARTS = ("a scale for each output", "a bias", "GELU", "a smoothing factor for each input of the way back")
+SHAPES = (
+    (504, 384, 384),
+    (504, 384, 1536),
+    (504, 1536, 384),
+    (2048, 2048, 2048),
+)  # rows, width before and after the first product
+PRODUCTS, ROUNDS, OPERATIONS = (
+    16,
+    5,
+    3e11,
+)  # in a chain, of which the best counts, of a round and core
+PARTS = (
+    "a scale for each output",
+    "a bias",
+    "GELU",
+    "a smoothing factor for each input of the way back",
+)
 
 
 def chain(rows: int, width: int, other: int, parts: int = 0) -> ov.Model:
@@ -36,8 +51,12 @@ def chain(rows: int, width: int, other: int, parts: int = 0) -> ov.Model:
         back = number % 2 == 1
         if back and parts >= 4:
             hidden = ops.multiply(hidden, ops.constant(near_one(before)))
-        rounded = ops.fake_quantize(hidden, np.float32(-1), np.float32(1), np.float32(-1), np.float32(1), 256)
-        weights = ops.convert(ops.constant(chance.integers(-63, 64, (before, behind)).astype(np.int8)), np.float32)
+        rounded = ops.fake_quantize(
+            hidden, np.float32(-1), np.float32(1), np.float32(-1), np.float32(1), 256
+        )
+        weights = ops.convert(
+            ops.constant(chance.integers(-63, 64, (before, behind)).astype(np.int8)), np.float32
+        )
         scale = np.float32(0.01 / before) * (near_one(behind) if parts >= 1 else np.float32(1))
         hidden = ops.matmul(rounded, ops.multiply(weights, ops.constant(scale)), False, False)
         if parts >= 2:
@@ -49,7 +68,9 @@ def chain(rows: int, width: int, other: int, parts: int = 0) -> ov.Model:
 
 def speed(shape: tuple[int, int, int], cores: int, parts: int = 0) -> float:
     """Operations a second, in 1e9, with a stream on each core."""
-    compiled = ov.Core().compile_model(chain(*shape, parts), "CPU", {"NUM_STREAMS": cores, "INFERENCE_NUM_THREADS": cores})
+    compiled = ov.Core().compile_model(
+        chain(*shape, parts), "CPU", {"NUM_STREAMS": cores, "INFERENCE_NUM_THREADS": cores}
+    )
     queue = ov.AsyncInferQueue(compiled, 2 * cores)
     given = np.random.default_rng(0).random(shape[:2]).astype(np.float32)
     operations = 2.0 * math.prod(shape) * PRODUCTS
@@ -65,14 +86,22 @@ def speed(shape: tuple[int, int, int], cores: int, parts: int = 0) -> float:
 
 def main() -> None:
     """Measure and print."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     for shape in SHAPES:
-        told = ", ".join(f"{speed(shape, used):,.0f} GOP/s on {used}" for used in sorted({1, cores}))
+        told = ", ".join(
+            f"{speed(shape, used):,.0f} GOP/s on {used}" for used in sorted({1, cores})
+        )
         print(f"{' x '.join(map(str, shape))}: {told} of {cores} cores", flush=True)
     shape = SHAPES[1]
     for parts in range(len(PARTS) + 1):
         milliseconds = 2 * 2.0 * math.prod(shape) / speed(shape, 1, parts) / 1e6
-        print(f"there and back, {milliseconds:.2f} ms, with {', '.join(PARTS[:parts]) or 'nothing else'}", flush=True)
+        print(
+            f"there and back, {milliseconds:.2f} ms, with"
+            f" {', '.join(PARTS[:parts]) or 'nothing else'}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

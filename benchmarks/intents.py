@@ -1,11 +1,13 @@
 """An encoder that has seen 960 intents of 16 trades: a better start for few rows?
 
-    python -m benchmarks.intents encoders/intents [--leave-out mobile_and_internet,it_helpdesk,software_product]
-    python -m benchmarks.few_shot data/isp_tickets.csv --rows 10 --encoder encoders/intents
+    python -m benchmarks.intents encoders/intents [--leave-out
+    mobile_and_internet,it_helpdesk,software_product] python -m benchmarks.few_shot
+    data/isp_tickets.csv --rows 10 --encoder encoders/intents
 
-The published encoder learns, as in `few-shot`, to put the messages of one intent of data/intents.csv together, and goes half of the way
-(Wortsman et al. 2022, "Robust fine-tuning of zero-shot models": weights between the start and the end are better elsewhere than either).
-No trade there is a bank's, so that Banking77 says what is true of trades it has not seen.
+The published encoder learns, as in `few-shot`, to put the messages of one intent of
+data/intents.csv together, and goes half of the way (Wortsman et al. 2022, "Robust fine-tuning of
+zero-shot models": weights between the start and the end are better elsewhere than either). No trade
+there is a bank's, so that Banking77 says what is true of trades it has not seen.
 """
 
 from __future__ import annotations
@@ -35,28 +37,46 @@ WAY = 0.5  # from the published weights to the tuned ones
 
 def main() -> None:
     """Tune the encoder and write it as a folder."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=Path, help="a new folder")
-    parser.add_argument("--leave-out", default="", help="trades not to be learned from, separated by commas")
+    parser.add_argument(
+        "--leave-out", default="", help="trades not to be learned from, separated by commas"
+    )
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     left_out = frozenset(filter(None, options.leave_out.split(",")))
     if unknown := left_out - trades():
-        parser.error(f"--leave-out {', '.join(sorted(unknown))}: no such trade; there are {', '.join(sorted(trades()))}")
+        parser.error(
+            f"--leave-out {', '.join(sorted(unknown))}: no such trade; there are"
+            f" {', '.join(sorted(trades()))}"
+        )
     texts, intents = read(left_out)
     names, labels = np.unique(intents, return_inverse=True)
     print(f"{len(texts):,} messages of {len(names)} intents")
     options.out.mkdir(parents=True)
     with show_progress() as progress:
         start = load_start(ENCODER, 512, seed=options.seed, progress=progress)
-        told = [name.split("/")[1].replace("_", " ") for name in names]  # an intent's name is one more message of it
-        rows = TokenizedRows(start.tokenizer.encode([*texts, *told]).token_ids, np.concatenate([labels, np.arange(len(names))]))
+        told = [
+            name.split("/")[1].replace("_", " ") for name in names
+        ]  # an intent's name is one more message of it
+        rows = TokenizedRows(
+            start.tokenizer.encode([*texts, *told]).token_ids,
+            np.concatenate([labels, np.arange(len(names))]),
+        )
         before = extract(start.encoder.weights)
         tune_by_contrast(start.encoder, rows, SETTINGS, seed=options.seed, progress=progress)
         after = extract(start.encoder.weights)
     published = read_checkpoint(fetch_encoder(ENCODER).folder)
-    tensors = {name: before[name] + np.float32(WAY) * (after[name] - before[name]) for name in before}
-    write_encoder(options.out, replace(published, tensors={**published.tensors, **tensors}), Pieces(start.tokenizer.vocabulary, True))
+    tensors = {
+        name: before[name] + np.float32(WAY) * (after[name] - before[name]) for name in before
+    }
+    write_encoder(
+        options.out,
+        replace(published, tensors={**published.tensors, **tensors}),
+        Pieces(start.tokenizer.vocabulary, True),
+    )
 
 
 def trades() -> frozenset[str]:
@@ -68,7 +88,9 @@ def read(left_out: frozenset[str]) -> tuple[list[str], np.ndarray]:
     """Messages, and trade and intent of each."""
     with MESSAGES.open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["domain"] not in left_out]
-    return [row["text"] for row in rows], np.array([f"{row['domain']}/{row['intent']}" for row in rows])
+    return [row["text"] for row in rows], np.array(
+        [f"{row['domain']}/{row['intent']}" for row in rows]
+    )
 
 
 if __name__ == "__main__":

@@ -2,9 +2,11 @@
 
     python -m benchmarks.kill_pretrain [--kills 20] [--steps 120] [--seed 0]
 
-Each run is `bertcnn pretrain` as a process of its own, a tiny encoder from nothing with a checkpoint after every step, and dies by SIGKILL:
-a quarter of them at any moment of the first seconds (imports, tokenising, compiling), half at any moment of their steps, a quarter while a
-checkpoint is being written. Epochs have several steps, so most die in the middle of one. Prints a line for each kill and a verdict.
+Each run is `bertcnn pretrain` as a process of its own, a tiny encoder from nothing with a
+checkpoint after every step, and dies by SIGKILL: a quarter of them at any moment of the first
+seconds (imports, tokenising, compiling), half at any moment of their steps, a quarter while a
+checkpoint is being written. Epochs have several steps, so most die in the middle of one. Prints a
+line for each kill and a verdict.
 """
 
 from __future__ import annotations
@@ -23,8 +25,22 @@ _OPTIONS = "--size tiny --batch-size 4 --sequence-length 64 --held-out 0.1 --che
 _MAIN = "from bertcnn.cli.main import main; main()"
 _LONGEST_START = 120.0  # seconds until the first new checkpoint
 _SUBJECTS = ("my router", "the modem", "your app", "the invoice", "my account", "the cable")
-_EVENTS = ("is broken again", "does not work", "was charged twice", "shows a red light", "crashed on monday", "is far too slow")
-_WISHES = ("please help me", "call me back", "i want a refund", "send a technician", "thank you", "i will cancel")
+_EVENTS = (
+    "is broken again",
+    "does not work",
+    "was charged twice",
+    "shows a red light",
+    "crashed on monday",
+    "is far too slow",
+)
+_WISHES = (
+    "please help me",
+    "call me back",
+    "i want a refund",
+    "send a technician",
+    "thank you",
+    "i will cancel",
+)
 
 
 def write_texts(path: Path, count: int = 60) -> None:
@@ -32,16 +48,22 @@ def write_texts(path: Path, count: int = 60) -> None:
     generator = np.random.default_rng(0)
 
     def sentence() -> str:
-        return " ".join(str(generator.choice(words)) for words in (_SUBJECTS, _EVENTS, _WISHES)) + "."
+        return (
+            " ".join(str(generator.choice(words)) for words in (_SUBJECTS, _EVENTS, _WISHES)) + "."
+        )
 
-    documents = ("\n".join(sentence() for _ in range(generator.integers(2, 5))) for _ in range(count))
+    documents = (
+        "\n".join(sentence() for _ in range(generator.integers(2, 5))) for _ in range(count)
+    )
     path.write_text("\n\n".join(documents), encoding="utf-8")
 
 
 def steps_saved(checkpoints: Path) -> int:
     """The newest checkpoint's step, or 0."""
     names = [path.name for path in checkpoints.iterdir()] if checkpoints.is_dir() else []
-    return max((int(name.removeprefix("step-")) for name in names if name.startswith("step-")), default=0)
+    return max(
+        (int(name.removeprefix("step-")) for name in names if name.startswith("step-")), default=0
+    )
 
 
 class Killer:
@@ -57,9 +79,23 @@ class Killer:
         self._folder, self._steps, self._chance = folder, steps, chance
 
     def run(self, out: Path, kind: str | None) -> bool:
-        """One run, killed at a moment of this kind if it lives long enough; says whether it was killed."""
+        """One run, killed at a moment of this kind if it lives long enough.
+
+        Says whether it was killed.
+        """
         texts = self._folder / "texts.txt"
-        command = [sys.executable, "-c", _MAIN, "pretrain", str(texts), "--out", str(out), "--steps", str(self._steps), *_OPTIONS]
+        command = [
+            sys.executable,
+            "-c",
+            _MAIN,
+            "pretrain",
+            str(texts),
+            "--out",
+            str(out),
+            "--steps",
+            str(self._steps),
+            *_OPTIONS,
+        ]
         log = self._folder / "log.txt"
         with log.open("wb") as stream, subprocess.Popen(command, stderr=stream) as running:
             if kind is not None:
@@ -75,10 +111,16 @@ class Killer:
             time.sleep(self._chance.uniform(0, 15))
             return
         before, end = steps_saved(checkpoints), time.monotonic() + _LONGEST_START
-        while steps_saved(checkpoints) <= before and running.poll() is None and time.monotonic() < end:
+        while (
+            steps_saved(checkpoints) <= before and running.poll() is None and time.monotonic() < end
+        ):
             time.sleep(0.02)
         time.sleep(self._chance.uniform(0, 3))
-        while kind == "write" and running.poll() is None and not any(checkpoints.glob(".next.saving-*/new/*")):
+        while (
+            kind == "write"
+            and running.poll() is None
+            and not any(checkpoints.glob(".next.saving-*/new/*"))
+        ):
             time.sleep(0.0002)
 
 
@@ -100,14 +142,24 @@ def main() -> None:
         while kills < options.kills:
             out = folder / f"broken-{finished}"
             while not out.exists():
-                kind = chance.choice(("start", "steps", "steps", "write")) if kills < options.kills else None
+                kind = (
+                    chance.choice(("start", "steps", "steps", "write"))
+                    if kills < options.kills
+                    else None
+                )
                 if killer.run(out, kind):
                     kills += 1
                     step = steps_saved(out.with_name(f"{out.name}.checkpoints"))
-                    print(f"  kill {kills} ({kind}): newest checkpoint of step {step} of {options.steps}", flush=True)
+                    print(
+                        f"  kill {kills} ({kind}): newest checkpoint of step {step} of"
+                        f" {options.steps}",
+                        flush=True,
+                    )
             same = (out / "model.safetensors").read_bytes() == whole
             finished, faults = finished + 1, faults + (not same)
-            print(f"  {out.name} finished: weights {'identical' if same else 'DIFFERENT'}", flush=True)
+            print(
+                f"  {out.name} finished: weights {'identical' if same else 'DIFFERENT'}", flush=True
+            )
     verdict = f"{faults} DIFFERENT" if faults else "all bit-identical to that of the unbroken run"
     print(f"{kills} kills, {finished} finished encoders: {verdict}")
     sys.exit(bool(faults))

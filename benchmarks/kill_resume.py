@@ -2,8 +2,9 @@
 
     python -m benchmarks.kill_resume [--kills 50] [--rows 40000] [--seed 0]
 
-The model is a stub, slow enough to be killed at work; everything around it is real. Each run is a process of its own and dies by SIGKILL:
-most at any moment of their lives, every fourth while it puts its files in place. Prints a line for each finished file and a verdict.
+The model is a stub, slow enough to be killed at work; everything around it is real. Each run is a
+process of its own and dies by SIGKILL: most at any moment of their lives, every fourth while it
+puts its files in place. Prints a line for each finished file and a verdict.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ def write_input(path: Path, rows: int) -> None:
     with path.open("w") as stream:
         stream.write("id,text\n")
         for row in range(rows):
-            stream.write(f'{row},"router is {row if row % 2 else row % 500}, =1+1"\n' if row % 1000 else f"{row}\n")
+            stream.write(
+                f'{row},"router is {row if row % 2 else row % 500}, =1+1"\n'
+                if row % 1000
+                else f"{row}\n"
+            )
 
 
 class Killer:
@@ -41,12 +46,25 @@ class Killer:
     """
 
     def __init__(self, folder: Path, chance: random.Random, seconds: float) -> None:
-        self._source, self._folder, self._chance, self._seconds = folder / "in.csv", folder, chance, seconds
+        self._source, self._folder, self._chance, self._seconds = (
+            folder / "in.csv",
+            folder,
+            chance,
+            seconds,
+        )
         self.kills = 0
 
     def run(self, target: Path, *, kill: bool) -> None:
         """One run, killed before its end if it lives long enough."""
-        command = [sys.executable, "-m", "benchmarks.stub_engine", str(self._source), str(target), "--seconds-a-row", str(_SECONDS_A_ROW)]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.stub_engine",
+            str(self._source),
+            str(target),
+            "--seconds-a-row",
+            str(_SECONDS_A_ROW),
+        ]
         with subprocess.Popen(command) as running:
             if kill:
                 self._wait(running, target)
@@ -60,7 +78,9 @@ class Killer:
         """Until the moment to kill has come, or the run has ended."""
         rejects = target.with_name(target.name + ".rejects.csv")
         at_the_end = self._chance.random() < 0.25
-        end = time.monotonic() + (60 if at_the_end else self._chance.uniform(0, 0.9 * self._seconds))
+        end = time.monotonic() + (
+            60 if at_the_end else self._chance.uniform(0, 0.9 * self._seconds)
+        )
         while time.monotonic() < end and running.poll() is None:
             if at_the_end and rejects.exists():
                 time.sleep(self._chance.uniform(0, 0.01))
@@ -74,15 +94,27 @@ def finished(target: Path, killer: Killer, most_kills: int) -> str:
     while not target.exists():
         killer.run(target, kill=killer.kills < most_kills)
         runs += 1
-    leftovers = {path.name for path in target.parent.iterdir()} - {target.name, target.name + ".rejects.csv"}
-    if leftovers and killer.kills == before + runs:  # killed after its file was in place: the next run of this output cleans up
+    leftovers = {path.name for path in target.parent.iterdir()} - {
+        target.name,
+        target.name + ".rejects.csv",
+    }
+    # killed after its file was in place: the next run of this output cleans up
+    if leftovers and killer.kills == before + runs:
         leftovers -= {name for name in leftovers if name.endswith((".journal", ".tmp.d"))}
     same = all(
         (target.parent / name).read_bytes() == (target.parents[1] / "whole" / name).read_bytes()
         for name in (target.name, target.name + ".rejects.csv")
     )
-    print(f"  {target.name}: {runs} runs, {killer.kills - before} killed, {'identical' if same else 'DIFFERENT'}", flush=True)
-    return "" if same and not leftovers else f"{target.name}: {'left ' + ', '.join(leftovers) if same else 'another file'}"
+    print(
+        f"  {target.name}: {runs} runs, {killer.kills - before} killed,"
+        f" {'identical' if same else 'DIFFERENT'}",
+        flush=True,
+    )
+    return (
+        ""
+        if same and not leftovers
+        else f"{target.name}: {'left ' + ', '.join(leftovers) if same else 'another file'}"
+    )
 
 
 def main() -> None:
@@ -101,10 +133,14 @@ def main() -> None:
         started = time.monotonic()
         for name in _FORMATS:
             Killer(folder, random.Random(), 0).run(folder / "whole" / name, kill=False)
-        killer = Killer(folder, random.Random(options.seed), (time.monotonic() - started) / len(_FORMATS))
+        killer = Killer(
+            folder, random.Random(options.seed), (time.monotonic() - started) / len(_FORMATS)
+        )
         while killer.kills < options.kills:
             (folder / f"broken-{files}").mkdir()
-            fault = finished(folder / f"broken-{files}" / _FORMATS[files % len(_FORMATS)], killer, options.kills)
+            fault = finished(
+                folder / f"broken-{files}" / _FORMATS[files % len(_FORMATS)], killer, options.kills
+            )
             faults += [fault] if fault else []
             files += 1
     verdict = "; ".join(faults) or "all identical to those of unbroken runs, nothing left behind"

@@ -25,14 +25,19 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--flipped", type=float, default=0.05, help="share of the labels")
-    parser.add_argument("--top", type=float, default=0.07, help="share of the rows that somebody would read")
+    parser.add_argument(
+        "--top", type=float, default=0.07, help="share of the rows that somebody would read"
+    )
     options = parser.parse_args()
     load_keras()
     from bertcnn.doctor.check import check_csv
 
     table = read_table(options.data)
     choice = guess_columns(table)
-    print("| seed | flipped rows found in the top | precision there | flagged | found | precision | right label suggested | seconds |")
+    print(
+        "| seed | flipped rows found in the top | precision there | flagged | found | precision |"
+        " right label suggested | seconds |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     for seed in range(options.seeds):
         labels, flipped = flip(table.column(str(choice.label)), options.flipped, seed)
@@ -43,27 +48,35 @@ def main() -> None:
             with show_progress() as progress:
                 report = check_csv(path, text=choice.text, label=choice.label, progress=progress)
             seconds = time.perf_counter() - started
-        top = np.argsort(-np.nan_to_num(report.suspicion, nan=-1.0), kind="stable")[: round(options.top * len(labels))]
+        top = np.argsort(-np.nan_to_num(report.suspicion, nan=-1.0), kind="stable")[
+            : round(options.top * len(labels))
+        ]
         errors = report.finding("label_errors")
         flagged = set() if errors is None else set(errors.rows)
         hits = flagged & set(flipped)
         right = sum(report.suggestions[row] == flipped[row] for row in hits)
         in_top = len(set(top.tolist()) & set(flipped))
         print(
-            f"| {seed} | {in_top / len(flipped):.1%} | {in_top / len(top):.1%} | {len(flagged)} | {len(hits) / len(flipped):.1%} "
-            f"| {len(hits) / max(1, len(flagged)):.1%} | {right / max(1, len(hits)):.1%} | {seconds:.0f} |",
+            f"| {seed} | {in_top / len(flipped):.1%} | {in_top / len(top):.1%} | {len(flagged)} |"
+            f" {len(hits) / len(flipped):.1%} | {len(hits) / max(1, len(flagged)):.1%} |"
+            f" {right / max(1, len(hits)):.1%} | {seconds:.0f} |",
             flush=True,
         )
 
 
 def flip(labels: list[str], share: float, seed: int) -> tuple[list[str], dict[int, str]]:
-    """The labels with a share of them replaced by another one each, all equally likely; and the right ones of these rows."""
+    """The labels with a share of them replaced by another one each, all equally likely.
+
+    And the right ones of these rows.
+    """
     generator = np.random.default_rng(seed)
     names = sorted(set(labels))
     rows = sorted(generator.choice(len(labels), round(share * len(labels)), replace=False).tolist())
     changed = list(labels)
     for row in rows:
-        changed[row] = names[(names.index(labels[row]) + int(generator.integers(1, len(names)))) % len(names)]
+        changed[row] = names[
+            (names.index(labels[row]) + int(generator.integers(1, len(names)))) % len(names)
+        ]
     return changed, {row: labels[row] for row in rows}
 
 
@@ -73,7 +86,10 @@ def write(path: Path, table: Table, column: str, labels: list[str]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(table.columns)
-        writer.writerows((*row[:place], label, *row[place + 1 :]) for row, label in zip(table.rows, labels, strict=True))
+        writer.writerows(
+            (*row[:place], label, *row[place + 1 :])
+            for row, label in zip(table.rows, labels, strict=True)
+        )
 
 
 if __name__ == "__main__":

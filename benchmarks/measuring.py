@@ -28,7 +28,9 @@ def parser(model: str) -> argparse.ArgumentParser:
 
 
 def measure(score: Callable[[Path, Path], object], options: argparse.Namespace, name: str) -> None:
-    """Score the warm-up, then the source by the clock; prints one line of JSON with `name`, `seconds` and `peak` (bytes).
+    """Score the warm-up, then the source by the clock.
+
+    Prints one line of JSON with `name`, `seconds` and `peak` (bytes).
 
     Args:
         score: scores a file into another.
@@ -46,7 +48,8 @@ def measure(score: Callable[[Path, Path], object], options: argparse.Namespace, 
 def peak_memory() -> int:
     """The most memory this process had resident, in bytes.
 
-    On Linux from /proc: `ru_maxrss` of a started process begins with that of the process that started it.
+    On Linux from /proc: `ru_maxrss` of a started process begins with that of the process that
+    started it.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -62,7 +65,9 @@ def read_rows(source: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def write_scored(target: Path, rows: Sequence[dict[str, str]], labels: Sequence[str], confidence: Sequence[float]) -> None:
+def write_scored(
+    target: Path, rows: Sequence[dict[str, str]], labels: Sequence[str], confidence: Sequence[float]
+) -> None:
     """The rows with their labels and how sure they are, as our own scored file has them."""
     with target.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)

@@ -2,12 +2,14 @@
 
 Also how precise automatic answers are.
 
-    python -m benchmarks.out_of_scope train.csv --other data/isp_tickets.csv [--draws 3] [--first 0] [--held-out 0.34] [--recipe frozen]
+    python -m benchmarks.out_of_scope train.csv --other data/isp_tickets.csv [--draws 3] [--first 0]
+    [--held-out 0.34] [--recipe frozen]
 
-For each draw a third of the labels is held out and a model trained, saved and loaded as users do, on five sixths of the other labels'
-rows. Strangeness, the highest probability, energy (Liu et al. 2020) and the nearest training row, by logits and by means of token
-embeddings, then say of the last sixth, of the held-out labels' rows and of the other file's how strange each row is. Prints AUROC, the
-share of rows called out of scope, and the precision of automatic answers on the last sixth.
+For each draw a third of the labels is held out and a model trained, saved and loaded as users do,
+on five sixths of the other labels' rows. Strangeness, the highest probability, energy (Liu et al.
+2020) and the nearest training row, by logits and by means of token embeddings, then say of the last
+sixth, of the held-out labels' rows and of the other file's how strange each row is. Prints AUROC,
+the share of rows called out of scope, and the precision of automatic answers on the last sixth.
 """
 
 from __future__ import annotations
@@ -35,7 +37,10 @@ def labelled(path: Path) -> tuple[list[str], list[str]]:
     """Texts and labels of a file, whose columns are guessed."""
     table = read_table(path)
     choice = guess_columns(table)
-    texts = [join_texts(parts) for parts in zip(*(table.column(name) for name in choice.text), strict=True)]
+    texts = [
+        join_texts(parts)
+        for parts in zip(*(table.column(name) for name in choice.text), strict=True)
+    ]
     return texts, table.column(str(choice.label))
 
 
@@ -46,7 +51,9 @@ def read(predictor: Predictor, texts: list[str]) -> DetectorInputs:
     return predictor.readings(encoded.token_ids, output.logits, output.found.means)
 
 
-def scores(predictor: Predictor, texts: DetectorInputs, train: DetectorInputs) -> dict[str, np.ndarray]:
+def scores(
+    predictor: Predictor, texts: DetectorInputs, train: DetectorInputs
+) -> dict[str, np.ndarray]:
     """How strange each row is, by each rule."""
     logits, means = texts.logits, texts.means
     scope = predictor.bundle.scope
@@ -77,39 +84,65 @@ def main() -> None:
     foreign, names = labelled(options.other)[0], sorted(set(labels))
     for draw in range(options.first, options.first + options.draws):
         chance = np.random.default_rng(draw)
-        out = {names[place] for place in chance.permutation(len(names))[: round(options.held_out * len(names))]}
+        out = {
+            names[place]
+            for place in chance.permutation(len(names))[: round(options.held_out * len(names))]
+        }
         rows = chance.permutation([row for row, label in enumerate(labels) if label not in out])
         tested, learned = rows[: len(rows) // 6], rows[len(rows) // 6 :]
         unknown = [text for text, label in zip(texts, labels, strict=True) if label in out]
         with tempfile.TemporaryDirectory() as folder, show_progress() as progress:
             classifier = BertCNNClassifier(recipe=options.recipe, seed=draw, progress=progress)
-            classifier.fit([texts[row] for row in learned], [labels[row] for row in learned]).save(Path(folder) / "model")
+            classifier.fit([texts[row] for row in learned], [labels[row] for row in learned]).save(
+                Path(folder) / "model"
+            )
             predictor = load(Path(folder) / "model")
         train = read(predictor, [texts[row] for row in learned])
-        parts = {"known": [texts[row] for row in tested], "held-out labels": unknown, "another domain": foreign}
-        found = {name: scores(predictor, read(predictor, part), train) for name, part in parts.items()}
+        parts = {
+            "known": [texts[row] for row in tested],
+            "held-out labels": unknown,
+            "another domain": foreign,
+        }
+        found = {
+            name: scores(predictor, read(predictor, part), train) for name, part in parts.items()
+        }
         print(
             f"draw {draw}: {len(out)} of {len(names)} labels held out; "
             + ", ".join(f"{len(part):,} {name}" for name, part in parts.items())
         )
         for rule, known in found["known"].items():
-            areas = [auroc(known, found[name][rule]) for name in ("held-out labels", "another domain")]
+            areas = [
+                auroc(known, found[name][rule]) for name in ("held-out labels", "another domain")
+            ]
             print(f"| {draw} | {rule} | {areas[0]:.4f} | {areas[1]:.4f} |")
         truth = np.array([labels[row] for row in tested])
         outside = {name: outside_share(predictor, part) for name, part in parts.items()}
-        print("called out of scope: " + ", ".join(f"{share:.1%} {name}" for name, share in outside.items()))
+        print(
+            "called out of scope: "
+            + ", ".join(f"{share:.1%} {name}" for name, share in outside.items())
+        )
         for target in _TARGETS:
-            print(f"asked for {target:.0%}: {automatic(load_again(predictor, target), parts['known'], truth)}", flush=True)
+            print(
+                f"asked for {target:.0%}:"
+                f" {automatic(load_again(predictor, target), parts['known'], truth)}",
+                flush=True,
+            )
 
 
 def auroc(known: np.ndarray, strange: np.ndarray) -> float:
     """The chance that a strange row gets the higher score of the two."""
-    return float(roc_auc_score(np.repeat([0, 1], [len(known), len(strange)]), np.concatenate([known, strange])))
+    return float(
+        roc_auc_score(
+            np.repeat([0, 1], [len(known), len(strange)]), np.concatenate([known, strange])
+        )
+    )
 
 
 def outside_share(predictor: Predictor, texts: list[str]) -> float:
     """Share of the texts that are called out of scope."""
-    return float(np.mean(predictor.answer(texts).decisions == DECISIONS.index("review:out_of_scope")))
+    return float(
+        np.mean(predictor.answer(texts).decisions == DECISIONS.index("review:out_of_scope"))
+    )
 
 
 def load_again(predictor: Predictor, target: float) -> Predictor:
@@ -117,7 +150,9 @@ def load_again(predictor: Predictor, target: float) -> Predictor:
     from bertcnn.evaluation.decisions import decide
     from bertcnn.settings import PrecisionTargets
 
-    decisions = decide(predictor.bundle.decisions.held_out, predictor.labels, PrecisionTargets.of(target))
+    decisions = decide(
+        predictor.bundle.decisions.held_out, predictor.labels, PrecisionTargets.of(target)
+    )
     return Predictor(predictor.bundle, predictor.engine, predictor.last_layer, decisions=decisions)
 
 
@@ -126,7 +161,10 @@ def automatic(predictor: Predictor, texts: list[str], truth: np.ndarray) -> str:
     answers = predictor.answer(texts)
     chosen = answers.decisions == DECISIONS.index("auto")
     right = np.array(predictor.labels, object)[answers.labels] == truth
-    return f"{chosen.mean():.1%} automatic, {right[chosen].mean() if chosen.any() else float('nan'):.1%} of them right"
+    return (
+        f"{chosen.mean():.1%} automatic,"
+        f" {right[chosen].mean() if chosen.any() else float('nan'):.1%} of them right"
+    )
 
 
 if __name__ == "__main__":

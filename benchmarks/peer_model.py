@@ -18,19 +18,26 @@ _HEAD = ("convolution_", "logits/")
 def write_peer_model(bundle: Bundle, folder: Path) -> Path:
     """Write `config.json`, `model.safetensors`, the tokenizer's files, `labels.json` and `head.safetensors` (the head, by our names).
 
-    Our network has no pooler, the dense layer on [CLS]. The heads of transformers and KerasHub need one, and get one that changes nothing
-    but the time.
+    Our network has no pooler, the dense layer on [CLS]. The heads of transformers and KerasHub need
+    one, and get one that changes nothing but the time.
     """
     folder.mkdir()
     head = {name: value for name, value in bundle.tensors.items() if name.startswith(_HEAD)}
     width = bundle.config.encoder.width
     encoder = {name: value for name, value in bundle.tensors.items() if name not in head}
-    encoder |= {"pooler/kernel": np.eye(width, dtype=np.float32), "pooler/bias": np.zeros(width, np.float32)}
+    encoder |= {
+        "pooler/kernel": np.eye(width, dtype=np.float32),
+        "pooler/bias": np.zeros(width, np.float32),
+    }
     published = {
-        published_name(name): np.ascontiguousarray(value.T if name.endswith("/kernel") else value) for name, value in encoder.items()
+        published_name(name): np.ascontiguousarray(value.T if name.endswith("/kernel") else value)
+        for name, value in encoder.items()
     }
     save_file(published, folder / "model.safetensors", metadata={"format": "pt"})
-    save_file({name: np.ascontiguousarray(value) for name, value in head.items()}, folder / "head.safetensors")
+    save_file(
+        {name: np.ascontiguousarray(value) for name, value in head.items()},
+        folder / "head.safetensors",
+    )
     tokenizer = bundle.config.tokenizer
     files = {
         "config.json": published_config(bundle.config.encoder),

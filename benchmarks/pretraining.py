@@ -5,9 +5,10 @@ Also model FLOP utilisation (Chowdhery et al. 2022, appendix B).
 python -m benchmarks.pretraining [TEXTS] --size mini --length 128
 KERAS_BACKEND=jax python -m benchmarks.pretraining TEXTS --size base --precision bfloat16 --batch 0 --no-peer   # on a GPU
 
-Tokens are real ones, without padding. FLOPs are the formula's, of real tokens and of real masked words: what is computed on padding, and
-at places that no loss looks at, is waste and does not count. The peak is the best that this machine gives in a single matrix product,
-of several sizes, through the backend, NumPy or PyTorch.
+Tokens are real ones, without padding. FLOPs are the formula's, of real tokens and of real masked
+words: what is computed on padding, and at places that no loss looks at, is waste and does not
+count. The peak is the best that this machine gives in a single matrix product, of several sizes,
+through the backend, NumPy or PyTorch.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ from bertcnn.settings import EncoderSettings, PretrainingDataSettings
 _TEXTS = Path(__file__).parents[1] / "data" / "isp_tickets.csv"
 _PEAK_SIZES = ((4096, 1024, 1024), (2048, 2048, 2048), (8192, 8192, 8192))
 _CPU_LARGEST = 10e9  # products; a larger matrix product would take seconds on a CPU
-_FIRST_BATCH, _GAIN = 8, 1.03  # the search for a batch: from here it doubles as long as that is faster by this much
+_FIRST_BATCH, _GAIN = (
+    8,
+    1.03,
+)  # the search for a batch: from here it doubles as long as that is faster by this much
 Batch = dict[str, np.ndarray]
 TARGETS = ("masked_labels", "masked_weights", "next_labels", "next_weights")
 
@@ -60,12 +64,23 @@ def main() -> None:
         packed = batches_of(size, True)
         stored = Path(scratch) / "batches.npz"
         store(stored, encoder, plain)
-        peaks = {f"{keras.backend.backend()} {options.precision}": backend_peak(options.precision), "NumPy": numpy_peak()}
+        peaks = {
+            f"{keras.backend.backend()} {options.precision}": backend_peak(options.precision),
+            "NumPy": numpy_peak(),
+        }
         if options.peer:
             peaks["PyTorch"] = float(ask_peer("pretrain_torch", "--peak")["flops_per_second"])
         peak = max(peaks.values())
-        print("peak: " + ", ".join(f"{name} {value / 1e9:,.0f} GFLOP/s" for name, value in peaks.items()), flush=True)
-        print(f"{encoder.layers} layers, width {encoder.width}, batch {size} x {options.length}, {options.precision}", flush=True)
+        print(
+            "peak: "
+            + ", ".join(f"{name} {value / 1e9:,.0f} GFLOP/s" for name, value in peaks.items()),
+            flush=True,
+        )
+        print(
+            f"{encoder.layers} layers, width {encoder.width}, batch {size} x {options.length},"
+            f" {options.precision}",
+            flush=True,
+        )
         competitors: dict[str, Callable[[], Speed]] = {
             "bertcnn": Ours(encoder, plain).run,
             "bertcnn, packed": Ours(encoder, packed).run,
@@ -77,26 +92,48 @@ def main() -> None:
             for name, run in competitors.items():
                 with profiled(options.profile if name == "bertcnn" and number == 0 else None):
                     rounds[name].append(run())
-                print(f"round {number + 1}, {name}: {rounds[name][-1].tokens_per_second:,.0f} tokens/s", flush=True)
-    show(rounds, peak, {"bertcnn": filled(plain), "bertcnn, packed": filled(packed), "Hugging Face, PyTorch": filled(plain)})
+                print(
+                    f"round {number + 1}, {name}: {rounds[name][-1].tokens_per_second:,.0f}"
+                    " tokens/s",
+                    flush=True,
+                )
+    show(
+        rounds,
+        peak,
+        {
+            "bertcnn": filled(plain),
+            "bertcnn, packed": filled(packed),
+            "Hugging Face, PyTorch": filled(plain),
+        },
+    )
 
 
 def parse() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("texts", nargs="*", type=Path, default=[_TEXTS], help="documents (the sample tickets)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "texts", nargs="*", type=Path, default=[_TEXTS], help="documents (the sample tickets)"
+    )
     parser.add_argument("--size", default="mini", help="tiny, mini, small, medium, base or large")
     parser.add_argument("--length", type=int, default=128, help="T, tokens of a row")
-    parser.add_argument("--batch", type=int, default=32, help="B, rows of a batch; 0: the fastest that fits")
+    parser.add_argument(
+        "--batch", type=int, default=32, help="B, rows of a batch; 0: the fastest that fits"
+    )
     parser.add_argument("--batches", type=int, default=8, help="timed ones in a round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--no-peer", dest="peer", action="store_false", help="without PyTorch")
-    parser.add_argument("--profile", type=Path, help="a folder for the first round's trace, for TensorBoard")
+    parser.add_argument(
+        "--profile", type=Path, help="a folder for the first round's trace, for TensorBoard"
+    )
     return parser.parse_args()
 
 
-def prepared(options: argparse.Namespace) -> tuple[EncoderSettings, Callable[[int, bool], list[Batch]]]:
+def prepared(
+    options: argparse.Namespace,
+) -> tuple[EncoderSettings, Callable[[int, bool], list[Batch]]]:
     """The encoder's shape, and a function of batch size and packing that gives batches of the texts."""
     from bertcnn.encoders.download import fetch_encoder
     from bertcnn.pretraining.batches import PretrainingBatches
@@ -105,10 +142,16 @@ def prepared(options: argparse.Namespace) -> tuple[EncoderSettings, Callable[[in
 
     tokenizer = WordPieceTokenizer(read_vocabulary(fetch_encoder("minilm-l6").folder / "vocab.txt"))
     corpus = open_corpus(options.texts, tokenizer)
-    encoder = EncoderSettings.of_size(options.size, vocabulary_size=len(tokenizer.vocabulary), max_positions=max(512, options.length))
+    encoder = EncoderSettings.of_size(
+        options.size,
+        vocabulary_size=len(tokenizer.vocabulary),
+        max_positions=max(512, options.length),
+    )
 
     def batches_of(size: int, pack: bool) -> list[Batch]:
-        settings = PretrainingDataSettings(sequence_length=options.length, batch_size=size, pack=pack, held_out=0.0)
+        settings = PretrainingDataSettings(
+            sequence_length=options.length, batch_size=size, pack=pack, held_out=0.0
+        )
         source = PretrainingBatches(corpus, settings)
         steps = source.steps_per_epoch(0)
         return [source.batch(number // steps, number % steps) for number in range(options.batches)]
@@ -137,10 +180,12 @@ def find_batch(encoder: EncoderSettings, batches_of: Callable[[int, bool], list[
 
 
 def training_flops(encoder: EncoderSettings, batches: list[Batch]) -> float:
-    """Of forward and backward pass, by formula: two for a multiplication with its addition, the backward pass twice the forward one.
+    """Of forward and backward pass, by formula.
 
-    A block's products are 4 D^2 + 2 D F a token, its attention 2 D for each pair of tokens that see each other; a masked word costs
-    D^2 + D V in the head. Normalisations, activations and the optimizer are left out, as is usual (Chowdhery et al. 2022, appendix B).
+    Two for a multiplication with its addition, the backward pass twice the forward one. A block's
+    products are 4 D^2 + 2 D F a token, its attention 2 D for each pair of tokens that see each
+    other; a masked word costs D^2 + D V in the head. Normalisations, activations and the optimizer
+    are left out, as is usual (Chowdhery et al. 2022, appendix B).
     """
     width, inner = encoder.width, encoder.feed_forward_width
     tokens = sum(int(batch["padding_mask"].sum()) for batch in batches)
@@ -161,7 +206,9 @@ def documents(batch: Batch) -> np.ndarray:
 
 def filled(batches: list[Batch]) -> float:
     """Share of the places that are no padding."""
-    return sum(int(batch["padding_mask"].sum()) for batch in batches) / sum(batch["padding_mask"].size for batch in batches)
+    return sum(int(batch["padding_mask"].sum()) for batch in batches) / sum(
+        batch["padding_mask"].size for batch in batches
+    )
 
 
 def backend_peak(precision: str) -> float:
@@ -174,7 +221,7 @@ def backend_peak(precision: str) -> float:
         import jax
         from jax import numpy
 
-        def products(left: Any, right: Any) -> Any:  # noqa: ANN401
+        def products(left: Any, right: Any) -> Any:
             for _ in range(4):
                 left = left @ right
             return left
@@ -182,8 +229,12 @@ def backend_peak(precision: str) -> float:
         compiled = jax.jit(products)
 
         def timed(rows: int, inner: int) -> float:
-            left, right = numpy.ones((rows, inner), precision), numpy.ones((inner, inner), precision)
+            left, right = (
+                numpy.ones((rows, inner), precision),
+                numpy.ones((inner, inner), precision),
+            )
             return best_of(lambda: compiled(left, right).block_until_ready()) / 4
+
     else:
         import tensorflow as tf
 
@@ -221,7 +272,10 @@ def best_of(work: Callable[[], object], times: int = 8) -> float:
 
 
 class Ours:
-    """Our compiled step on batches of one shape; the first run compiles, before its clock starts."""
+    """Our compiled step on batches of one shape.
+
+    The first run compiles, before its clock starts.
+    """
 
     def __init__(self, encoder: EncoderSettings, batches: list[Batch]) -> None:
         from bertcnn.models.bert import Bert
@@ -253,21 +307,39 @@ class Ours:
     def _part(self, batch: Batch) -> tuple[Batch, Batch]:
         targets = {name: batch[name] for name in TARGETS}
         for name in ("masked_weights", "next_weights"):
-            targets[name] = (targets[name] / max(1.0, float(targets[name].sum()))).astype(np.float32)
+            targets[name] = (targets[name] / max(1.0, float(targets[name].sum()))).astype(
+                np.float32
+            )
         return {name: batch[name] for name in self._inputs}, targets
 
 
 def theirs(stored: Path, encoder: EncoderSettings, batches: list[Batch]) -> Speed:
     """The peer on the same batches."""
     seconds = float(ask_peer("pretrain_torch", "--batches", stored)["seconds"])
-    return Speed(sum(int(batch["padding_mask"].sum()) for batch in batches) / seconds, training_flops(encoder, batches) / seconds)
+    return Speed(
+        sum(int(batch["padding_mask"].sum()) for batch in batches) / seconds,
+        training_flops(encoder, batches) / seconds,
+    )
 
 
 def store(path: Path, encoder: EncoderSettings, batches: list[Batch]) -> None:
     """The batches and the encoder's shape as arrays, for the peer."""
-    shape = {name: np.array(getattr(encoder, name)) for name in ("vocabulary_size", "width", "layers", "heads", "feed_forward_width")}
-    arrays = {f"{name}_{number}": values for number, batch in enumerate(batches) for name, values in batch.items()}
-    np.savez(path, count=np.array(len(batches)), max_positions=np.array(encoder.max_positions), **shape, **arrays)  # type: ignore[arg-type]
+    shape = {
+        name: np.array(getattr(encoder, name))
+        for name in ("vocabulary_size", "width", "layers", "heads", "feed_forward_width")
+    }
+    arrays = {
+        f"{name}_{number}": values
+        for number, batch in enumerate(batches)
+        for name, values in batch.items()
+    }
+    np.savez(
+        path,
+        count=np.array(len(batches)),
+        max_positions=np.array(encoder.max_positions),
+        **shape,  # type: ignore[arg-type]
+        **arrays,  # type: ignore[arg-type]
+    )
 
 
 @contextmanager
@@ -291,15 +363,24 @@ def profiled(folder: Path | None) -> Iterator[None]:
 
 def show(rounds: dict[str, list[Speed]], peak: float, real: dict[str, float]) -> None:
     """A Markdown table of the medians."""
-    middle = {name: statistics.median(speed.tokens_per_second for speed in speeds) for name, speeds in rounds.items()}
-    print("\n| competitor | no padding | real tokens/s | bertcnn is faster by | model FLOP utilisation |\n|---|---|---|---|---|")
+    middle = {
+        name: statistics.median(speed.tokens_per_second for speed in speeds)
+        for name, speeds in rounds.items()
+    }
+    print(
+        "\n| competitor | no padding | real tokens/s | bertcnn is faster by | model FLOP"
+        " utilisation |\n|---|---|---|---|---|"
+    )
     for name, speeds in rounds.items():
         ratio = "" if name.startswith("bertcnn") else f"{middle['bertcnn'] / middle[name]:.2f}"
         used = statistics.median(speed.flops_per_second for speed in speeds) / peak
         print(f"| {name} | {real[name]:.1%} | {middle[name]:,.0f} | {ratio} | {used:.1%} |")
     if len(rounds) > 2:
         packed, peer = middle["bertcnn, packed"], middle["Hugging Face, PyTorch"]
-        print(f"\nPacked, {packed / peer:.2f} times the real tokens/s of Hugging Face's rows of one pair each.")
+        print(
+            f"\nPacked, {packed / peer:.2f} times the real tokens/s of Hugging Face's rows of one"
+            " pair each."
+        )
     print("Compilation not counted.")
 
 

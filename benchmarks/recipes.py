@@ -2,8 +2,9 @@
 
     python -m benchmarks.recipes banking77/train.csv [--sets groups,movies] [--seeds 2]
 
-Two tasks: Banking77's labels joined into nine groups, and 10,605 sentences of film reviews, negative or positive by the mean of 20 people's
-ratings (from the same source as those of `benchmarks.heads`, whose divisions and trainings these are).
+Two tasks: Banking77's labels joined into nine groups, and 10,605 sentences of film reviews,
+negative or positive by the mean of 20 people's ratings (from the same source as those of
+`benchmarks.heads`, whose divisions and trainings these are).
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ WAYS: dict[str, list[tuple[int | None, int]]] = {  # rows to learn from, all if 
 
 def main() -> None:
     """Train each way with each seed and print its accuracy and seconds."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data")
     parser.add_argument("--sets", default=",".join(WAYS))
     parser.add_argument("--seeds", type=int, default=2)
@@ -50,7 +53,9 @@ def main() -> None:
                 division, started = Division.of(labels, seed, most), time.perf_counter()
                 with tempfile.TemporaryDirectory() as folder:
                     if epochs:
-                        settings = FULL.model_copy(update={"max_tokens": MOST_TOKENS, "trainings": 1, "epochs": epochs})
+                        settings = FULL.model_copy(
+                            update={"max_tokens": MOST_TOKENS, "trainings": 1, "epochs": epochs}
+                        )
                     else:
                         settings = FROZEN.model_copy(update={"max_tokens": MOST_TOKENS})
                     run = (full if epochs else frozen)(texts, labels, settings, Path(folder))
@@ -58,8 +63,9 @@ def main() -> None:
                 way = f"full, {epochs} epochs" if epochs else "frozen"
                 steps = epochs * len(division.learn) // settings.batch_size
                 print(
-                    f"{name}: {way}, {len(division.learn):,} rows, {steps or settings.epochs} {'steps' if epochs else 'epochs'}, "
-                    f"seed {seed}: {asked:.2%}, {time.perf_counter() - started:.0f} s",
+                    f"{name}: {way}, {len(division.learn):,} rows, {steps or settings.epochs}"
+                    f" {'steps' if epochs else 'epochs'}, seed {seed}: {asked:.2%},"
+                    f" {time.perf_counter() - started:.0f} s",
                     flush=True,
                 )
 
@@ -68,7 +74,10 @@ def grouped(path: str) -> tuple[list[str], np.ndarray]:
     """Banking77's texts, and the group of each label."""
     texts, labels = read(path)
     group = {
-        str(label): next(name for name, words in GROUPS.items() if any(word in label for word in words)) for label in np.unique(labels)
+        str(label): next(
+            name for name, words in GROUPS.items() if any(word in label for word in words)
+        )
+        for label in np.unique(labels)
     }
     return texts, np.array([group[str(label)] for label in labels])
 

@@ -2,9 +2,10 @@
 
     python -m benchmarks.refit train.csv [--rows 2000] [--recipe full] [--seeds 4] [--asked 4000]
 
-For each seed rows are drawn, a tenth of which is held out; both classifiers are saved and loaded as users do, and asked about other rows.
-Prints the accuracy of both, and of the second one the expected calibration error and the share and precision of automatic answers, which
-rest on what the first one answered to the held-out rows. The paired test is Student's over the seeds.
+For each seed rows are drawn, a tenth of which is held out; both classifiers are saved and loaded as
+users do, and asked about other rows. Prints the accuracy of both, and of the second one the
+expected calibration error and the share and precision of automatic answers, which rest on what the
+first one answered to the held-out rows. The paired test is Student's over the seeds.
 """
 
 from __future__ import annotations
@@ -27,9 +28,13 @@ from bertcnn.settings import DECISIONS
 
 def main() -> None:
     """Draw, train both, ask and print, once for each seed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data")
-    parser.add_argument("--rows", type=int, default=2000, help="to learn from, those held out among them")
+    parser.add_argument(
+        "--rows", type=int, default=2000, help="to learn from, those held out among them"
+    )
     parser.add_argument("--recipe", default="full")
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--asked", type=int, default=4000)
@@ -40,12 +45,19 @@ def main() -> None:
     texts, labels = read(options.data)
     found: dict[bool, list[float]] = {False: [], True: []}
     for seed in range(options.seeds):
-        rest, asked = train_test_split(np.arange(len(labels)), test_size=options.asked, stratify=labels, random_state=seed)
-        rest, _ = train_test_split(rest, train_size=options.rows, stratify=labels[rest], random_state=seed)
+        rest, asked = train_test_split(
+            np.arange(len(labels)), test_size=options.asked, stratify=labels, random_state=seed
+        )
+        rest, _ = train_test_split(
+            rest, train_size=options.rows, stratify=labels[rest], random_state=seed
+        )
         for refit in found:
             with tempfile.TemporaryDirectory() as folder, show_progress() as progress:
                 classifier = BertCNNClassifier(
-                    recipe=options.recipe, seed=seed, training={"refit": refit, "trainings": 1}, progress=progress
+                    recipe=options.recipe,
+                    seed=seed,
+                    training={"refit": refit, "trainings": 1},
+                    progress=progress,
                 )
                 classifier.fit([texts[row] for row in rest], [str(labels[row]) for row in rest])
                 classifier.save(Path(folder) / "model")
@@ -55,14 +67,18 @@ def main() -> None:
             automatic = answers.decisions == DECISIONS.index("auto")
             found[refit].append(float(right.mean()))
             print(
-                f"seed {seed}, {'on all rows' if refit else 'without those held out'}: {right.mean():.2%} right, "
-                f"calibration error {calibration_error(answers.confidence, right):.1%}, {automatic.mean():.1%} automatic, of these "
-                f"{right[automatic].mean() if automatic.any() else 0:.1%} right",
+                f"seed {seed}, {'on all rows' if refit else 'without those held out'}:"
+                f" {right.mean():.2%} right, calibration error"
+                f" {calibration_error(answers.confidence, right):.1%}, {automatic.mean():.1%}"
+                f" automatic, of these {right[automatic].mean() if automatic.any() else 0:.1%}"
+                " right",
                 flush=True,
             )
     gain = np.subtract(found[True], found[False])
     line = f"on all rows {100 * gain.mean():+.2f} points"
-    print(line if len(gain) < 2 else f"{line}, p = {ttest_rel(found[True], found[False]).pvalue:.3f}")
+    print(
+        line if len(gain) < 2 else f"{line}, p = {ttest_rel(found[True], found[False]).pvalue:.3f}"
+    )
 
 
 if __name__ == "__main__":

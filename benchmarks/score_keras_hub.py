@@ -2,8 +2,9 @@
 
 It has our encoder's weights, and is a process of its own.
 
-Its preprocessor pads every text to one length: 512 tokens by default. Here it is the longest text's, the best that can be set; batches are
-of 64. It computes GELU by its tanh approximation, which takes as long as the exact one, or less.
+Its preprocessor pads every text to one length: 512 tokens by default. Here it is the longest
+text's, the best that can be set; batches are of 64. It computes GELU by its tanh approximation,
+which takes as long as the exact one, or less.
 """
 
 from __future__ import annotations
@@ -27,20 +28,37 @@ def main() -> None:
 
     hub = keras_hub.models
     labels = json.loads((options.model / "labels.json").read_text(encoding="utf-8"))
-    lowercase = json.loads((options.model / "tokenizer_config.json").read_text(encoding="utf-8"))["do_lower_case"]
+    lowercase = json.loads((options.model / "tokenizer_config.json").read_text(encoding="utf-8"))[
+        "do_lower_case"
+    ]
     tokenizer = hub.BertTokenizer(str(options.model / "vocab.txt"), lowercase=lowercase)
     backbone = hub.BertBackbone.from_preset(str(options.model))
-    longest = max(len(tokenizer(row[TEXT])) for path in (options.source, options.warm_up) for row in read_rows(path)) + 2
-    preprocessor = hub.BertTextClassifierPreprocessor(tokenizer, sequence_length=min(longest, backbone.max_sequence_length))
-    classifier = hub.BertTextClassifier(backbone=backbone, num_classes=len(labels), preprocessor=preprocessor, activation="softmax")
+    longest = (
+        max(
+            len(tokenizer(row[TEXT]))
+            for path in (options.source, options.warm_up)
+            for row in read_rows(path)
+        )
+        + 2
+    )
+    preprocessor = hub.BertTextClassifierPreprocessor(
+        tokenizer, sequence_length=min(longest, backbone.max_sequence_length)
+    )
+    classifier = hub.BertTextClassifier(
+        backbone=backbone, num_classes=len(labels), preprocessor=preprocessor, activation="softmax"
+    )
 
     def score(source: Path, target: Path) -> None:
         rows = read_rows(source)
         shares = classifier.predict([row[TEXT] for row in rows], batch_size=_BATCH_ROWS, verbose=0)
         places = np.argmax(shares, axis=1)
-        write_scored(target, rows, [labels[place] for place in places], np.max(shares, axis=1).tolist())
+        write_scored(
+            target, rows, [labels[place] for place in places], np.max(shares, axis=1).tolist()
+        )
 
-    measure(score, options, f"KerasHub {keras_hub.__version__}, {preprocessor.sequence_length} tokens")
+    measure(
+        score, options, f"KerasHub {keras_hub.__version__}, {preprocessor.sequence_length} tokens"
+    )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 """Rows/s from CSV on disk to CSV on disk, beside the peers with the same weights.
 
-    python -m benchmarks.scoring MODEL test.csv [--rows N] [--rounds 3] [--only NAME,...] [--limit SECONDS]
+    python -m benchmarks.scoring MODEL test.csv [--rows N] [--rounds 3] [--only NAME,...] [--limit
+    SECONDS]
 
-Every competitor is a process of its own in every round. Imports, loading and one warm-up on 64 rows are not counted; compiling for shapes
-that the warm-up did not have is. The peers get the tensors of MODEL: ONNX Runtime computes our network, head and all. The others have
-another head (transformers and KerasHub a linear layer on [CLS], sentence-transformers one on the mean; our CNN head is 4% more work). It
-is not trained, so their row tells the speed and no accuracy. Peak memory is that of the process, loading and libraries included.
+Every competitor is a process of its own in every round. Imports, loading and one warm-up on 64 rows
+are not counted; compiling for shapes that the warm-up did not have is. The peers get the tensors of
+MODEL: ONNX Runtime computes our network, head and all. The others have another head (transformers
+and KerasHub a linear layer on [CLS], sentence-transformers one on the mean; our CNN head is 4% more
+work). It is not trained, so their row tells the speed and no accuracy. Peak memory is that of the
+process, loading and libraries included.
 """
 
 from __future__ import annotations
@@ -70,7 +73,9 @@ class Contest:
         results: by the competitor's name.
     """
 
-    def __init__(self, rows: Rows, models: Models, scratch: Path, limit: float | None = None) -> None:
+    def __init__(
+        self, rows: Rows, models: Models, scratch: Path, limit: float | None = None
+    ) -> None:
         self._rows, self._models, self._limit = rows, models, limit
         self._target = scratch / "scored.csv"
         self._files = [
@@ -96,14 +101,21 @@ class Contest:
                 result.computed_by = str(answer["name"])
                 if competitor.same_network and self._rows.labels is not None:
                     result.accuracy = accuracy(self._rows, predicted)
-        return f"failed ({result.failure})" if result.failure else f"{result.speeds[-1]:,.0f} rows/s"
+        return (
+            f"failed ({result.failure})" if result.failure else f"{result.speeds[-1]:,.0f} rows/s"
+        )
 
 
 def table_of(results: dict[str, Result], rounds: int) -> Table:
     """A row for each competitor: speed, ratio, memory, accuracy, or why there is none."""
     table = Table(box=box.MARKDOWN)
     table.add_column("competitor")
-    for heading in (*(f"round {number + 1}" for number in range(rounds)), "median rows/s", "int8 is faster by", "peak memory"):
+    for heading in (
+        *(f"round {number + 1}" for number in range(rounds)),
+        "median rows/s",
+        "int8 is faster by",
+        "peak memory",
+    ):
         table.add_column(heading, justify="right")
     for heading in ("accuracy", "lost to float32"):
         table.add_column(heading, justify="right")
@@ -129,7 +141,11 @@ def _cells(name: str, result: Result, results: dict[str, Result], rounds: int) -
 def _lost(competitor: Competitor, result: Result, results: dict[str, Result]) -> str:
     """Points of accuracy that float32 of the same network has more."""
     reference = results.get(competitor.float32 or "", Result()).accuracy
-    return f"{100 * (reference - result.accuracy):+.2f}" if reference is not None and result.accuracy is not None else ""
+    return (
+        f"{100 * (reference - result.accuracy):+.2f}"
+        if reference is not None and result.accuracy is not None
+        else ""
+    )
 
 
 def chosen(only: str | None) -> list[str]:
@@ -141,7 +157,9 @@ def chosen(only: str | None) -> list[str]:
     names = [name.strip() for name in only.split(",")] if only else list(COMPETITORS)
     unknown = [name for name in names if name not in COMPETITORS]
     if unknown:
-        raise SystemExit(f"unknown competitor {', '.join(unknown)}; there are {', '.join(COMPETITORS)}")
+        raise SystemExit(
+            f"unknown competitor {', '.join(unknown)}; there are {', '.join(COMPETITORS)}"
+        )
     return names
 
 
@@ -155,10 +173,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("model", type=Path)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--rows", type=int, help="so many rows: fewer are spread over the file, more repeat it with a number in every text")
+    parser.add_argument(
+        "--rows",
+        type=int,
+        help=(
+            "so many rows: fewer are spread over the file, more repeat it with a number in every"
+            " text"
+        ),
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", help=f"some of {', '.join(COMPETITORS)}, separated by commas")
-    parser.add_argument("--limit", type=float, help="seconds, loading included, for one run of one competitor")
+    parser.add_argument(
+        "--limit", type=float, help="seconds, loading included, for one run of one competitor"
+    )
     parser.add_argument("--text", help="the text column or columns")
     parser.add_argument("--label", help="the label column")
     options = parser.parse_args(arguments)
@@ -168,7 +195,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BertCNNError as error:
         raise SystemExit(str(error)) from None
     rows = rows.repeated(options.rows) if options.rows else rows
-    print(f"{len(rows.texts):,} rows of {options.data} ({rows.columns}), model {options.model}", flush=True)
+    print(
+        f"{len(rows.texts):,} rows of {options.data} ({rows.columns}), model {options.model}",
+        flush=True,
+    )
     with tempfile.TemporaryDirectory() as scratch:
         contest = Contest(rows, Models(options.model, Path(scratch)), Path(scratch), options.limit)
         for number in range(options.rounds):

@@ -2,8 +2,9 @@
 
     python -m benchmarks.scoring_growth MODEL test.csv [--most 1000000] [--only int8,float32]
 
-Every figure is from a process of its own; loading and a warm-up are not counted in the time. The rows are those of the file, repeated with
-a number in every text, so that no answer can be used twice. Texts of a certain length are words of the file, as many as make it.
+Every figure is from a process of its own; loading and a warm-up are not counted in the time. The
+rows are those of the file, repeated with a number in every text, so that no answer can be used
+twice. Texts of a certain length are words of the file, as many as make it.
 """
 
 from __future__ import annotations
@@ -30,13 +31,17 @@ LENGTHS = (16, 32, 64, 128, 256, 512)
 _FRAME = 2  # [CLS] and [SEP]
 
 
-def texts_of_length(tokens: int, rows: int, sample: Sequence[str], tokenizer: WordPieceTokenizer) -> tuple[str, ...]:
+def texts_of_length(
+    tokens: int, rows: int, sample: Sequence[str], tokenizer: WordPieceTokenizer
+) -> tuple[str, ...]:
     """Different texts of exactly `tokens` tokens, [CLS] and [SEP] included, made of the sample's words in random order."""
     words = sorted({word for text in sample for word in text.split()})
     lengths = (tokenizer.encode(words).lengths - _FRAME).tolist()
     short = [word for word, length in zip(words, lengths, strict=True) if length == 1]
     if not short:
-        raise SystemExit("no word of the file is a single token: no texts of an exact length can be made of it")
+        raise SystemExit(
+            "no word of the file is a single token: no texts of an exact length can be made of it"
+        )
     known, chance = list(zip(words, lengths, strict=True)), random.Random(0)
     made: dict[str, None] = {}
     while len(made) < rows:
@@ -70,20 +75,31 @@ def table_of(first: str, figures: dict[str, dict[str, Result]]) -> Table:
         table.add_column(f"{name}, peak memory", justify="right")
     for key, results in figures.items():
         cells = [
-            [f"{result.speed:,.0f}", f"{result.peak / 1e6:,.0f} MB"] if result.speed else [escape(f"failed: {result.failure}"), ""]
+            (
+                [f"{result.speed:,.0f}", f"{result.peak / 1e6:,.0f} MB"]
+                if result.speed
+                else [escape(f"failed: {result.failure}"), ""]
+            )
             for result in results.values()
         ]
         table.add_row(key, *(cell for pair in cells for cell in pair))
     return table
 
 
-def by_length(options: argparse.Namespace, rows: Rows, models: Models, bundle: Bundle) -> dict[str, dict[str, Result]]:
-    """Results by tokens in a text, as far as the model goes; about as many tokens in all at every length."""
+def by_length(
+    options: argparse.Namespace, rows: Rows, models: Models, bundle: Bundle
+) -> dict[str, dict[str, Result]]:
+    """Results by tokens in a text, as far as the model goes.
+
+    About as many tokens in all at every length.
+    """
     tokenizer, figures = WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer), {}
     for tokens in (length for length in LENGTHS if length <= bundle.config.tokenizer.max_tokens):
         texts = texts_of_length(tokens, max(1, options.tokens // tokens), rows.texts, tokenizer)
         print(f"texts of {tokens} tokens", flush=True)
-        figures[f"{tokens}"] = measured(Rows(texts, None, ""), models, options.names, options.rounds)
+        figures[f"{tokens}"] = measured(
+            Rows(texts, None, ""), models, options.names, options.rounds
+        )
     return figures
 
 
@@ -92,10 +108,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("model", type=Path)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--most", type=int, default=100_000, help=f"no more rows than this, of {', '.join(f'{size:,}' for size in SIZES)}")
-    parser.add_argument("--tokens", type=int, default=65_536, help="in all texts of one length together")
+    parser.add_argument(
+        "--most",
+        type=int,
+        default=100_000,
+        help=f"no more rows than this, of {', '.join(f'{size:,}' for size in SIZES)}",
+    )
+    parser.add_argument(
+        "--tokens", type=int, default=65_536, help="in all texts of one length together"
+    )
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--only", default=f"{OURS},{FLOAT32}", help="competitors of scoring.py, separated by commas")
+    parser.add_argument(
+        "--only", default=f"{OURS},{FLOAT32}", help="competitors of scoring.py, separated by commas"
+    )
     options = parser.parse_args(arguments)
     options.names = chosen(options.only)
     try:
@@ -106,7 +131,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     out, sizes = console(), [size for size in SIZES if size <= options.most] or [options.most]
     with tempfile.TemporaryDirectory() as scratch:
         models = Models(options.model, Path(scratch))
-        grown = {f"{size:,}": measured(rows.repeated(size), models, options.names, options.rounds) for size in sizes}
+        grown = {
+            f"{size:,}": measured(rows.repeated(size), models, options.names, options.rounds)
+            for size in sizes
+        }
         lengths = by_length(options, rows, models, bundle)
     out.print(table_of("rows", grown))
     out.print(table_of("tokens in a text", lengths))

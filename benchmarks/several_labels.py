@@ -2,9 +2,10 @@
 
     python -m benchmarks.several_labels train.csv [--recipe frozen] [--seeds 3] [--labels 30]
 
-No public set with several labels is at hand, so rows of a file with one label each are made into such: of the file's commonest labels, a
-third of the rows are two texts of different labels, one behind the other, and some are three. Both learn from the same rows. The
-regression gives a label from one half on, and with thresholds of the validation rows as the classifier has them.
+No public set with several labels is at hand, so rows of a file with one label each are made into
+such: of the file's commonest labels, a third of the rows are two texts of different labels, one
+behind the other, and some are three. Both learn from the same rows. The regression gives a label
+from one half on, and with thresholds of the validation rows as the classifier has them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ ASKED = 700
 
 def main() -> None:
     """Train both with each seed and print F1 and the share of rows that are right in every label."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data")
     parser.add_argument("--recipe", default="frozen")
     parser.add_argument("--seeds", type=int, default=3)
@@ -39,28 +42,48 @@ def main() -> None:
     names = sorted(name for name, _ in Counter(labels.tolist()).most_common(options.labels))
     found: dict[str, list[tuple[float, ...]]] = {}
     for seed in range(options.seeds):
-        rows = joined([text for text, label in zip(texts, labels, strict=True) if label in names], labels[np.isin(labels, names)], seed)
+        rows = joined(
+            [text for text, label in zip(texts, labels, strict=True) if label in names],
+            labels[np.isin(labels, names)],
+            seed,
+        )
         learned, chosen, asked = rows[: -2 * ASKED], rows[-2 * ASKED : -ASKED], rows[-ASKED:]
         classifier = BertCNNClassifier(recipe=options.recipe, seed=seed)
         classifier.fit(*columns(learned), valid=columns(chosen))
         truth = [indicators([own for _, own in part], names) for part in (learned, chosen, asked)]
         answers = {"classifier": indicators(classifier.predict(columns(asked)[0]).tolist(), names)}
         vectors = [mean_embeddings(columns(part)[0]) for part in (learned, chosen, asked)]
-        regression = OneVsRestClassifier(LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=2000)).fit(vectors[0], truth[0])
+        regression = OneVsRestClassifier(
+            LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=2000)
+        ).fit(vectors[0], truth[0])
         shares = [regression.predict_proba(part) for part in vectors]
         answers["regressions, from 1/2 on"] = shares[2] >= 0.5
         answers["regressions, own thresholds"] = shares[2] >= choose_thresholds(shares[1], truth[1])
         for name, given in answers.items():
-            figures = [float(f1_score(truth[2], given, average=average, zero_division=0.0)) for average in ("micro", "macro")]
-            found.setdefault(name, []).append((*figures, float((truth[2] == given).all(axis=1).mean())))
-            print(f"seed {seed}, {name}: {', '.join(f'{figure:.2%}' for figure in found[name][-1])}", flush=True)
+            figures = [
+                float(f1_score(truth[2], given, average=average, zero_division=0.0))
+                for average in ("micro", "macro")
+            ]
+            found.setdefault(name, []).append(
+                (*figures, float((truth[2] == given).all(axis=1).mean()))
+            )
+            print(
+                f"seed {seed}, {name}: {', '.join(f'{figure:.2%}' for figure in found[name][-1])}",
+                flush=True,
+            )
     for name, every in found.items():
-        shown = (f"{statistics.mean(figures):.2%} +- {statistics.stdev(figures):.2%}" for figures in zip(*every, strict=True))
+        shown = (
+            f"{statistics.mean(figures):.2%} +- {statistics.stdev(figures):.2%}"
+            for figures in zip(*every, strict=True)
+        )
         print(f"{name}: micro-F1, macro-F1, all labels right: {', '.join(shown)}")
 
 
 def joined(texts: list[str], labels: np.ndarray, seed: int) -> list[tuple[str, LabelSet]]:
-    """Rows of one to three of the texts, each text in one row at most; learned, chosen and asked ones have no text in common."""
+    """Rows of one to three of the texts, each text in one row at most.
+
+    Learned, chosen and asked ones have no text in common.
+    """
     chance = np.random.default_rng(seed)
     order, made = chance.permutation(len(texts)).tolist(), []
     while order:
@@ -68,7 +91,12 @@ def joined(texts: list[str], labels: np.ndarray, seed: int) -> list[tuple[str, L
         if len(order) < parts:
             break
         taken = [order.pop() for _ in range(parts)]
-        made.append((" ".join(texts[row] for row in taken), tuple(sorted({str(labels[row]) for row in taken}))))
+        made.append(
+            (
+                " ".join(texts[row] for row in taken),
+                tuple(sorted({str(labels[row]) for row in taken})),
+            )
+        )
     return made
 
 

@@ -40,8 +40,9 @@ _WIDTH, _FILTERS = 4, 2
 class StubEngine:
     """Logits from arithmetic on the ids.
 
-    The answers of a real network depend in their last digits on the rows that share its batch. These depend on it in their first ones, so
-    that a run that asks for the same texts in other batches gives itself away.
+    The answers of a real network depend in their last digits on the rows that share its batch.
+    These depend on it in their first ones, so that a run that asks for the same texts in other
+    batches gives itself away.
 
     Attributes:
         seconds_a_row: how long a row takes.
@@ -59,20 +60,38 @@ class StubEngine:
         time.sleep(self.seconds_a_row * len(token_ids))
         if not len(token_ids):
             nothing = Evidence.empty(0, _FILTERS, 0)
-            return EngineOutput(np.empty((0, len(LABELS)), np.float32), nothing if evidence else None)
+            return EngineOutput(
+                np.empty((0, len(LABELS)), np.float32), nothing if evidence else None
+            )
         lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
         starts = np.cumsum(lengths) - lengths
-        sums = np.add.reduceat(np.concatenate(token_ids).astype(np.float64) ** 1.5, starts) + 0.01 * len(token_ids)
+        sums = np.add.reduceat(
+            np.concatenate(token_ids).astype(np.float64) ** 1.5, starts
+        ) + 0.01 * len(token_ids)
         activations = np.abs(np.sin(sums[:, None] * np.arange(1, _FILTERS + 1))).astype(np.float32)
         windows = (sums[:, None] * np.arange(1, _FILTERS + 1) % lengths[:, None]).astype(np.int32)
         logits = (3 * np.sin(sums[:, None] * np.arange(1, len(LABELS) + 1))).astype(np.float32)
-        return EngineOutput(logits, Evidence(activations, windows, np.empty((len(windows), 0), np.float32)) if evidence else None)
+        return EngineOutput(
+            logits,
+            (
+                Evidence(activations, windows, np.empty((len(windows), 0), np.float32))
+                if evidence
+                else None
+            ),
+        )
 
 
 def stub_predictor(seconds_a_row: float = 0.0) -> Predictor:
     """A model with that engine and the real tokenizer."""
     config = BundleConfig(
-        encoder=EncoderSettings(vocabulary_size=len(_VOCABULARY), width=_WIDTH, layers=1, heads=2, feed_forward_width=8, max_positions=32),
+        encoder=EncoderSettings(
+            vocabulary_size=len(_VOCABULARY),
+            width=_WIDTH,
+            layers=1,
+            heads=2,
+            feed_forward_width=8,
+            max_positions=32,
+        ),
         encoder_name="stub",
         head=HeadSettings(window_sizes=(2,), filters=_FILTERS),
         tokenizer=TokenizerSettings(max_tokens=32, head_tokens=8),
@@ -83,9 +102,14 @@ def stub_predictor(seconds_a_row: float = 0.0) -> Predictor:
         versions={},
         created_at="2026-11-21T00:00:00+00:00",
     )
-    kernel = np.sin(np.arange((_FILTERS + _WIDTH) * len(LABELS), dtype=np.float32)).reshape(-1, len(LABELS))
+    kernel = np.sin(np.arange((_FILTERS + _WIDTH) * len(LABELS), dtype=np.float32)).reshape(
+        -1, len(LABELS)
+    )
     tensors = {"logits/kernel": kernel, "logits/bias": np.zeros(len(LABELS), np.float32)}
-    calibration, decisions = Calibration(temperature=1.0, fitted_on_rows=1), Decisions(thresholds=(0.6,) * len(LABELS))
+    calibration, decisions = (
+        Calibration(temperature=1.0, fitted_on_rows=1),
+        Decisions(thresholds=(0.6,) * len(LABELS)),
+    )
     bundle = Bundle(config, LABELS, _VOCABULARY, tensors, calibration, {}, "", decisions)
     return Predictor(bundle, StubEngine(seconds_a_row))
 
@@ -97,7 +121,9 @@ def main() -> None:
     parser.add_argument("target", type=Path)
     parser.add_argument("--seconds-a-row", type=float, default=0.0)
     options = parser.parse_args()
-    score_csv(stub_predictor(options.seconds_a_row), options.source, options.target, probabilities=True)
+    score_csv(
+        stub_predictor(options.seconds_a_row), options.source, options.target, probabilities=True
+    )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
-from bertcnn.bundle.bundle import BundleConfig, check_bundle_target, check_room_for_labels, read_bundle, write_bundle
+from bertcnn.bundle.bundle import (
+    BundleConfig,
+    check_bundle_target,
+    check_room_for_labels,
+    read_bundle,
+    write_bundle,
+)
 from bertcnn.bundle.engine import engine_in_memory
 from bertcnn.data.hierarchy import check_levels, describe_levels
 from bertcnn.data.label_names import label_text
@@ -40,11 +46,23 @@ from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import extract
 from bertcnn.progress import Progress, Silent
 from bertcnn.reports.reporting import Provenance
-from bertcnn.settings import FEW_SHOT_HEAD, FROZEN_HEAD, HeadSettings, PrecisionTargets, Recipe, TrainingSettings
+from bertcnn.settings import (
+    FEW_SHOT_HEAD,
+    FROZEN_HEAD,
+    HeadSettings,
+    PrecisionTargets,
+    Recipe,
+    TrainingSettings,
+)
 from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import WordPieceTokenizer
 from bertcnn.training.accuracy import accuracy
-from bertcnn.training.examples import KnownRows, LabelledTexts, different_texts, learning_and_validation
+from bertcnn.training.examples import (
+    KnownRows,
+    LabelledTexts,
+    different_texts,
+    learning_and_validation,
+)
 from bertcnn.training.features import Embed, TokenizedRows, keras_embed
 from bertcnn.training.finalize import TrainedModel
 from bertcnn.training.fit import FitResult
@@ -79,21 +97,25 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         encoder: name of a published encoder, or a folder that holds one.
-        recipe: "full" trains everything, "frozen" only the head on features computed once, "few-shot" makes the most of few
-            rows a label: it tunes the encoder by contrast and in the end learns from the rows held out too; "auto" chooses.
+        recipe: "full" trains everything, "frozen" only the head on features computed once,
+            "few-shot" makes the most of few rows a label: it tunes the encoder by contrast and in
+            the end learns from the rows held out too; "auto" chooses.
         seed: makes a run repeat exactly on the same machine.
-        training: changes to the recipe's `TrainingSettings`, such as `{"epochs": 3, "class_weight": "balanced"}`.
-        auto_precision: how often automatic answers have to be right: a share such as 0.95, or "0.95,billing=0.99" for single labels.
+        training: changes to the recipe's `TrainingSettings`, such as `{"epochs": 3, "class_weight":
+            "balanced"}`.
+        auto_precision: how often automatic answers have to be right: a share such as 0.95, or
+            "0.95,billing=0.99" for single labels.
         levels: what stands between the levels of a label, as in "network > wifi": texts that no
             label is certain enough for may be answered with a parent. "no" takes labels as they
             are; "auto" finds " > " by itself, where the labels form a tree.
-        head: shape of the CNN head; by default windows of 2, 3 and 4 tokens with 128 filters each, or with 64 and more dropout where only
-            the head is trained.
+        head: shape of the CNN head; by default windows of 2, 3 and 4 tokens with 128 filters each,
+            or with 64 and more dropout where only the head is trained.
         progress: is told how far long work is; by default nobody is.
 
     Attributes:
         classes_: the labels, sorted, with the type they were given in.
-        metrics_: figures on the validation rows, a JSON object; `save` gives it the decisions of the engine that it saves.
+        metrics_: figures on the validation rows, a JSON object; `save` gives it the decisions of
+            the engine that it saves.
         history_: what each epoch gave; not saved, and so not there in a loaded classifier.
         recipe_: the recipe used, with its reason.
 
@@ -144,18 +166,22 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 those in `unlabelled`. Strings that differ only in what nobody sees, or are one
                 number, boolean or date in two spellings, are one label. Lists of one are single
                 labels.
-            valid: texts and labels that choose epoch and thresholds; by default a tenth of the rows, 10,000 at most, stratified, duplicates
-                kept together, from which `few-shot` learns too in the end, and other recipes with `training={"refit": True}`.
-            unlabelled: texts that have no label yet. `few-shot` learns from them too, as what rows like them are called, where texts have
-                one label each; other recipes leave them out. Messages that say the same over and over, such as automatic replies, do not
-                belong here: they would be learned as if they were sure.
+            valid: texts and labels that choose epoch and thresholds; by default a tenth of the
+                rows, 10,000 at most, stratified, duplicates kept together, from which `few-shot`
+                learns too in the end, and other recipes with `training={"refit": True}`.
+            unlabelled: texts that have no label yet. `few-shot` learns from them too, as what rows
+                like them are called, where texts have one label each; other recipes leave them out.
+                Messages that say the same over and over, such as automatic replies, do not belong
+                here: they would be learned as if they were sure.
             columns: where the texts came from, to be saved with the model.
             origin: the command and the file they came from, for the report and the card.
-            savepoints: a folder in which the training is saved every minute. A call with the same rows and settings goes on from there
-                after a kill, to the same weights. The folder stays, to be removed when the model is saved.
+            savepoints: a folder in which the training is saved every minute. A call with the same
+                rows and settings goes on from there after a kill, to the same weights. The folder
+                stays, to be removed when the model is saved.
 
         Raises:
-            LabelError: fewer than two labels, a label with a single row, a missing one, texts and labels of different length.
+            LabelError: fewer than two labels, a label with a single row, a missing one, texts and
+                labels of different length.
             EncoderError: the encoder is unknown or cannot be fetched.
             SettingsError: a setting or a text is not what it should be.
             OutputError: a savepoint cannot be written.
@@ -178,31 +204,51 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         check_room_for_labels([str(name) for name in classes])
         usable, learning = len(learning.texts), learning.of(learning.part(given.most_rows, seed))
         columns = columns or Columns()
-        columns = replace(columns, separator=(columns.separator or separator_for(classes)) if learning.multi_label else None)
+        columns = replace(
+            columns,
+            separator=(
+                (columns.separator or separator_for(classes)) if learning.multi_label else None
+            ),
+        )
         check_targets(PrecisionTargets.of(self.auto_precision), [str(name) for name in classes])
         if not learning.multi_label:
-            for remark in describe_levels([str(name) for name in classes], columns.levels or self.levels):
+            for remark in describe_levels(
+                [str(name) for name in classes], columns.levels or self.levels
+            ):
                 progress.note(remark)
 
         start = load_start(self.encoder, given.max_tokens, seed=seed, progress=progress)
         encoder, tokenizer = start.encoder, start.tokenizer
-        train_part, valid_part = (rows.tokenized(tokenizer, classes, progress) for rows in (learning, held_out))
+        train_part, valid_part = (
+            rows.tokenized(tokenizer, classes, progress) for rows in (learning, held_out)
+        )
 
         recipe, reason, changes = self._choose(start, train_part.rows, len(classes), changes)
         progress.note(f"recipe {recipe}: {reason}")
         settings = recipe_settings(recipe, changes, multi_label=learning.multi_label)
         train_part = train_part.of(learning.part(settings.most_rows, seed))
         parts = train_part.rows, valid_part.rows
-        head = self.head or {"full": HeadSettings(), "few-shot": FEW_SHOT_HEAD}.get(recipe, FROZEN_HEAD)
+        head = self.head or {"full": HeadSettings(), "few-shot": FEW_SHOT_HEAD}.get(
+            recipe, FROZEN_HEAD
+        )
         texts_to_call = self._to_call(without_label, learning, held_out, recipe, settings)
         spread = tokenizer.encode(texts_to_call).token_ids if texts_to_call else []
-        arrays = [array for rows in parts for array in rows.arrays()] + ([np.concatenate(spread)] if spread else [])
+        arrays = [array for rows in parts for array in rows.arrays()] + (
+            [np.concatenate(spread)] if spread else []
+        )
         label_names = tokenizer.encode([label_text(str(name)) for name in classes]).token_ids
-        kept = self._savepoints(savepoints, (recipe, settings, head), encoder, [*arrays, *label_names])
+        kept = self._savepoints(
+            savepoints, (recipe, settings, head), encoder, [*arrays, *label_names]
+        )
         known = rows_to_know(parts[0].token_ids, parts[0].labels)
-        known_ids, refit = [parts[0].token_ids[row] for row in known], settings.refit and valid is None
+        known_ids, refit = (
+            [parts[0].token_ids[row] for row in known],
+            settings.refit and valid is None,
+        )
         if changes.get("refit") and not refit:
-            progress.note("given validation rows are never learned from, so nothing is trained once more")
+            progress.note(
+                "given validation rows are never learned from, so nothing is trained once more"
+            )
         train_once = partial(
             train,
             head=head,
@@ -210,18 +256,27 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             settings=settings,
             seed=seed,
             progress=progress,
-            embed_with=lambda encoder: embed_on_cpu(encoder, tokenizer.pad_id) or keras_embed(encoder),
+            embed_with=lambda encoder: (
+                embed_on_cpu(encoder, tokenizer.pad_id) or keras_embed(encoder)
+            ),
             known=known,
             unlabelled=spread,
             label_names=None if learning.multi_label else label_names,
         )
 
         def ask(model: BertCnn, result: FitResult) -> Examined:
-            return examine(model, quantization_data(*parts, result.valid_logits, tokenizer.pad_id), known_ids, progress=progress)
+            return examine(
+                model,
+                quantization_data(*parts, result.valid_logits, tokenizer.pad_id),
+                known_ids,
+                progress=progress,
+            )
 
         examined: Examined | None = None
         if refit and recipe == "full":
-            model, result, examined = train_and_refit(train_once, encoder, *parts, ask, savepoints=kept, progress=progress)
+            model, result, examined = train_and_refit(
+                train_once, encoder, *parts, ask, savepoints=kept, progress=progress
+            )
         else:
             model, result = train_once(encoder, *parts, savepoints=kept, refit=refit)
         trained = TrainedModel.of(
@@ -232,7 +287,9 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             valid_part,
             known=KnownRows(known_ids, parts[0].labels[known], result.known),
             examined=examined,
-            config=self._config(model, tokenizer, start.name, recipe, columns, kind=np.array(classes).dtype.kind),
+            config=self._config(
+                model, tokenizer, start.name, recipe, columns, kind=np.array(classes).dtype.kind
+            ),
             labels=tuple(str(name) for name in classes),
             targets=PrecisionTargets.of(self.auto_precision),
             origin=replace(
@@ -249,7 +306,9 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         self.history_, self.recipe_ = result.epochs, (recipe, reason)
         return self
 
-    def _choose(self, start: Start, rows: TokenizedRows, classes: int, changes: dict[str, Any]) -> tuple[Recipe, str, dict[str, Any]]:
+    def _choose(
+        self, start: Start, rows: TokenizedRows, classes: int, changes: dict[str, Any]
+    ) -> tuple[Recipe, str, dict[str, Any]]:
         """The recipe, why, and the changes to its settings."""
         if self.recipe != "auto":
             return self.recipe, "as asked", changes
@@ -265,25 +324,40 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             multi_label=rows.multi_hot is not None,
             sentence_encoder=start.sentence_encoder,
         )
-        if choice.recipe == "frozen" and "fewest_steps" not in changes:  # epochs were asked for `full`, for which there is no time
+        # epochs were asked for `full`, for which there is no time
+        if choice.recipe == "frozen" and "fewest_steps" not in changes:
             changes = {name: value for name, value in changes.items() if name != "epochs"}
         return choice.recipe, choice.reason, {**changes, **choice.changes}
 
     def _to_call(
-        self, texts: list[str], learning: LabelledTexts, held_out: LabelledTexts, recipe: Recipe, settings: TrainingSettings
+        self,
+        texts: list[str],
+        learning: LabelledTexts,
+        held_out: LabelledTexts,
+        recipe: Recipe,
+        settings: TrainingSettings,
     ) -> list[str]:
         """Of texts without a label those that the recipe learns from."""
         found: list[str] = []
         if recipe == "few-shot" and not learning.multi_label:
-            found = different_texts(texts, [*learning.texts, *held_out.texts], settings.unlabelled_rows, int(self.seed))
+            found = different_texts(
+                texts, [*learning.texts, *held_out.texts], settings.unlabelled_rows, int(self.seed)
+            )
         if texts and not found:
             why = "few-shot alone learns from such rows, where each has one label"
             if recipe == "few-shot" and not learning.multi_label:
                 why = "all are known" if settings.unlabelled_rows else "as asked"
-            (self.progress or Silent()).note(f"left out: {count(len(texts), 'row')} without a label; {why}")
+            (self.progress or Silent()).note(
+                f"left out: {count(len(texts), 'row')} without a label; {why}"
+            )
         elif len(texts) > len(found):
-            told = f"{len(found):,} of {count(len(texts), 'row')} without a label are learned from at most"
-            (self.progress or Silent()).note(f"{told}; the others are known, repeated, or more than {settings.unlabelled_rows:,}")
+            told = (
+                f"{len(found):,} of {count(len(texts), 'row')} without a label are learned from at"
+                " most"
+            )
+            (self.progress or Silent()).note(
+                f"{told}; the others are known, repeated, or more than {settings.unlabelled_rows:,}"
+            )
         return found
 
     def _savepoints(
@@ -293,7 +367,10 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         encoder: Bert,
         rows: list[np.ndarray],
     ) -> Savepoints | None:
-        """Where the training is kept, if it is, by all that it depends on: recipe, settings, head, encoder, rows and names of labels."""
+        """Where the training is kept, if it is, by all that it depends on.
+
+        Recipe, settings, head, encoder, rows and names of labels.
+        """
         if folder is None:
             return None
         recipe, settings, head = how
@@ -310,17 +387,40 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         return Savepoints(Path(folder), story, self.progress or Silent())
 
     def _check_settings(self) -> dict[str, Any]:
-        """Refuse, before any work, what was given to the constructor and cannot be; returns the changes to the recipe."""
+        """Refuse, before any work, what was given to the constructor and cannot be.
+
+        Returns the changes to the recipe.
+        """
         if self.recipe not in get_args(Recipe):
-            raise SettingsError(f"recipe {self.recipe!r}", expected="'auto', 'full', 'frozen' or 'few-shot'", fix="choose one of them")
+            raise SettingsError(
+                f"recipe {self.recipe!r}",
+                expected="'auto', 'full', 'frozen' or 'few-shot'",
+                fix="choose one of them",
+            )
         if not isinstance(self.encoder, str | os.PathLike):
-            raise SettingsError(f"encoder {self.encoder!r}", expected="a name or a folder", fix="see `bertcnn encoder list`")
+            raise SettingsError(
+                f"encoder {self.encoder!r}",
+                expected="a name or a folder",
+                fix="see `bertcnn encoder list`",
+            )
         if not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < _SEEDS:
-            raise SettingsError(f"seed {self.seed!r}", expected=f"a whole number from 0 to {_SEEDS - 1}", fix="choose one")
+            raise SettingsError(
+                f"seed {self.seed!r}",
+                expected=f"a whole number from 0 to {_SEEDS - 1}",
+                fix="choose one",
+            )
         if not isinstance(self.head, HeadSettings | None):
-            raise SettingsError(f"head {one_line(self.head)}", expected="HeadSettings", fix="pass for example HeadSettings(filters=64)")
+            raise SettingsError(
+                f"head {one_line(self.head)}",
+                expected="HeadSettings",
+                fix="pass for example HeadSettings(filters=64)",
+            )
         if not isinstance(self.training, Mapping | None):
-            raise SettingsError(f"training {one_line(self.training)}", expected="a dictionary", fix='pass for example {"epochs": 3}')
+            raise SettingsError(
+                f"training {one_line(self.training)}",
+                expected="a dictionary",
+                fix='pass for example {"epochs": 3}',
+            )
         PrecisionTargets.of(self.auto_precision)
         check_levels(self.levels)
         changes = dict(self.training or {})
@@ -328,7 +428,14 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         return changes
 
     def _config(
-        self, model: BertCnn, tokenizer: WordPieceTokenizer, encoder_name: str, recipe: Recipe, columns: Columns, *, kind: str
+        self,
+        model: BertCnn,
+        tokenizer: WordPieceTokenizer,
+        encoder_name: str,
+        recipe: Recipe,
+        columns: Columns,
+        *,
+        kind: str,
     ) -> BundleConfig:
         return BundleConfig(
             encoder=model.encoder_settings,
@@ -349,7 +456,9 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
-        """Probabilities, float32 [rows, C], columns in the order of `classes_`; each for itself if a text may have several labels.
+        """Probabilities, float32 [rows, C], columns in the order of `classes_`.
+
+        Each for itself if a text may have several labels.
 
         Raises:
             NotFittedError: before `fit`.
@@ -358,7 +467,9 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         return self._fitted().predict_proba(texts)
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
-        """The most probable label of each text, with the type of `classes_`; or a tuple of its labels, where there may be several.
+        """The most probable label of each text, with the type of `classes_`.
+
+        Or a tuple of its labels, where there may be several.
 
         Raises:
             NotFittedError: before `fit`.
@@ -369,16 +480,29 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         probabilities = self.predict_proba(texts)
         return self.classes_[probabilities.argmax(axis=1)]
 
-    def score(self, X: Sequence[str], y: Sequence[Any], sample_weight: Sequence[float] | None = None) -> float:  # noqa: N803 - scikit-learn's
-        """Accuracy, as scikit-learn has it; where a text may have several labels, the share of texts with all of them and no other.
+    def score(
+        self,
+        X: Sequence[str],  # noqa: N803
+        y: Sequence[Any],
+        sample_weight: Sequence[float] | None = None,
+    ) -> float:
+        """Accuracy, as scikit-learn has it.
 
+        Where a text may have several labels, the share of texts with all of them and no other.
         Rows without a label do not count; those with a label that the model does not know count as
         wrong.
 
         Raises:
             LabelError: there are no rows with a label, or not as many labels as texts.
         """
-        return accuracy(self._fitted(), X, y, sample_weight, kind=self.classes_.dtype.kind, progress=self.progress or Silent())
+        return accuracy(
+            self._fitted(),
+            X,
+            y,
+            sample_weight,
+            kind=self.classes_.dtype.kind,
+            progress=self.progress or Silent(),
+        )
 
     def explain(
         self,
@@ -393,28 +517,44 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         Args:
             texts: strings.
             label: the label to explain; by default each text's most probable one.
-            method: "windows" is the CNN head's exact account, as `Predictor.explain` gives it; "integrated_gradients" looks through the
-                encoder at single tokens, with an error that shrinks with more steps, at the cost of as many passes.
+            method: "windows" is the CNN head's exact account, as `Predictor.explain` gives it;
+                "integrated_gradients" looks through the encoder at single tokens, with an error
+                that shrinks with more steps, at the cost of as many passes.
             steps: of integrated gradients.
 
         Returns:
-            For each text its windows and their shares, or with integrated gradients those of its tokens.
+            For each text its windows and their shares, or with integrated gradients those of its
+            tokens.
 
         Raises:
             NotFittedError: before `fit`.
-            SettingsError: an unknown label or method, fewer than one step, or `texts` is not a list of strings.
+            SettingsError: an unknown label or method, fewer than one step, or `texts` is not a list
+                of strings.
         """
         predictor, name = self._fitted(), None if label is None else str(label)
         if method == "windows":
             return predictor.explain(texts, label=name)
         if method != "integrated_gradients":
-            raise SettingsError(f"method {one_line(method)}", expected="'windows' or 'integrated_gradients'", fix="choose one of them")
+            raise SettingsError(
+                f"method {one_line(method)}",
+                expected="'windows' or 'integrated_gradients'",
+                fix="choose one of them",
+            )
         checked = check_texts(texts)
         places = (
-            predictor.predict_proba(checked).argmax(axis=1) if name is None else [place_of_label(name, predictor.labels)] * len(checked)
+            predictor.predict_proba(checked).argmax(axis=1)
+            if name is None
+            else [place_of_label(name, predictor.labels)] * len(checked)
         )
         return [
-            attribute(self._network(), self._tokenizer(), text, int(place), name=predictor.labels[place], steps=steps)
+            attribute(
+                self._network(),
+                self._tokenizer(),
+                text,
+                int(place),
+                name=predictor.labels[place],
+                steps=steps,
+            )
             for text, place in zip(checked, places, strict=True)
         ]
 
@@ -427,7 +567,12 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         self._fitted()
         network, tokenizer = self._network(), self._tokenizer()
         rows = tokenizer.encode(check_texts(texts)).token_ids
-        return [AttentionMaps(tuple(tokenizer.vocabulary[token] for token in row), attention_weights(network, row)) for row in rows]
+        return [
+            AttentionMaps(
+                tuple(tokenizer.vocabulary[token] for token in row), attention_weights(network, row)
+            )
+            for row in rows
+        ]
 
     def _network(self) -> BertCnn:
         """The Keras model, built when it is first looked into."""
@@ -439,18 +584,22 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
     def _tokenizer(self) -> WordPieceTokenizer:
         return WordPieceTokenizer(self._bundle.vocabulary, self._bundle.config.tokenizer)
 
-    def save(self, folder: str | Path, *, overwrite: bool = False, engine: EngineName = "auto") -> str:
+    def save(
+        self, folder: str | Path, *, overwrite: bool = False, engine: EngineName = "auto"
+    ) -> str:
         """Write the model to `folder`, atomically; returns the bundle's id.
 
         Args:
             folder: where to.
             overwrite: replace a model that is there.
-            engine: "auto" and "openvino" compile the model for fast scoring, some seconds of work, at the first save after `fit`;
-                "keras" leaves that out. The first save also learns which texts are out of scope, and takes the thresholds of automatic
-                answers from what the saved engine answers on the validation rows.
+            engine: "auto" and "openvino" compile the model for fast scoring, some seconds of work,
+                at the first save after `fit`; "keras" leaves that out. The first save also learns
+                which texts are out of scope, and takes the thresholds of automatic answers from
+                what the saved engine answers on the validation rows.
 
         Raises:
-            OutputError: the folder exists and `overwrite` is False, is something else than a model, or cannot be written.
+            OutputError: the folder exists and `overwrite` is False, is something else than a model,
+                or cannot be written.
             SettingsError: an unknown engine.
         """
         self._fitted()
@@ -458,7 +607,11 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         check_bundle_target(Path(folder), overwrite)
         if self._bundle.engine is None and self._trained is not None:
             progress = self.progress or Silent()
-            self._bundle = self._trained.uncompiled(progress) if engine == "keras" else self._trained.compiled(progress)
+            self._bundle = (
+                self._trained.uncompiled(progress)
+                if engine == "keras"
+                else self._trained.compiled(progress)
+            )
             self.metrics_ = dict(self._bundle.metrics)
         bundle = replace(self._bundle, engine=None) if engine == "keras" else self._bundle
         return write_bundle(bundle, Path(folder), overwrite=overwrite)
@@ -469,25 +622,41 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         predictor, bundle = load(folder), read_bundle(folder)
         config = bundle.config
         classifier = cls(
-            config.encoder_name, recipe=config.recipe, seed=config.seed, auto_precision=bundle.decisions.auto_precision, head=config.head
+            config.encoder_name,
+            recipe=config.recipe,
+            seed=config.seed,
+            auto_precision=bundle.decisions.auto_precision,
+            head=config.head,
         )
         classifier.levels = config.label_levels
         names = np.array(predictor.labels)
-        classifier.classes_ = names == "True" if config.boolean_labels else names.astype(int if config.integer_labels else str)
+        classifier.classes_ = (
+            names == "True"
+            if config.boolean_labels
+            else names.astype(int if config.integer_labels else str)
+        )
         classifier.metrics_, classifier.recipe_ = dict(bundle.metrics), (config.recipe, "as saved")
-        classifier._bundle = replace(bundle, engine=engine_in_memory(Path(folder), bundle.bundle_id))
+        classifier._bundle = replace(
+            bundle, engine=engine_in_memory(Path(folder), bundle.bundle_id)
+        )
         classifier._predictor, classifier._trained = predictor, None
         return classifier
 
     def _fitted(self) -> Predictor:
         if not hasattr(self, "_predictor"):
-            raise NotFittedError("This BertCNNClassifier is not fitted; expected a call of fit first. What to do: call fit(texts, labels).")
+            raise NotFittedError(
+                "This BertCNNClassifier is not fitted; expected a call of fit first. What to do:"
+                " call fit(texts, labels)."
+            )
         return self._predictor
 
     def __getstate__(self) -> dict[str, Any]:
         """What pickle takes, of one that is not fitted."""
         if hasattr(self, "_predictor"):
-            raise not_pickled("classifier", "save it with classifier.save(folder), and use BertCNNClassifier.load(folder)")
+            raise not_pickled(
+                "classifier",
+                "save it with classifier.save(folder), and use BertCNNClassifier.load(folder)",
+            )
         return dict(super().__getstate__())
 
     def __copy__(self) -> Self:
@@ -508,7 +677,10 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
 
 def embed_on_cpu(encoder: Bert, pad_id: int) -> Embed | None:
-    """The frozen encoder's output by OpenVINO, which computes it half as fast again as TensorFlow; None on a GPU."""
+    """The frozen encoder's output by OpenVINO, which computes it half as fast again as TensorFlow.
+
+    None on a GPU.
+    """
     if on_gpu():
         return None
     graph = encoder_graph(extract(encoder.weights), encoder.settings)

@@ -24,12 +24,18 @@ class BertCNNError(Exception):
 
     def __init__(self, given: str, *, expected: str, fix: str) -> None:
         self.given, self.expected, self.fix = given, expected, fix
-        message = visible(" ".join(f"{given}; expected {expected}. What to do: {fix}{'' if fix.endswith('?') else '.'}".split()))
+        message = visible(
+            " ".join(
+                f"{given}; expected {expected}. What to do: {fix}{'' if fix.endswith('?') else '.'}".split()
+            )
+        )
         if len(message) > _LONGEST_MESSAGE:
             message = message[: _LONGEST_MESSAGE - 3] + "..."
         super().__init__(message)
 
-    def __reduce__(self) -> tuple[Callable[..., BertCNNError], tuple[type[BertCNNError], str, str, str]]:
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[..., BertCNNError], tuple[type[BertCNNError], str, str, str]]:
         """For pickle, by which an error comes out of another process."""
         return _rebuilt, (type(self), self.given, self.expected, self.fix)
 
@@ -71,7 +77,10 @@ class TrainingError(BertCNNError):
 
 
 class ExportError(BertCNNError):
-    """A model that cannot be exported: a package is missing, or the exported one answers otherwise."""
+    """A model that cannot be exported.
+
+    A package is missing, or the exported one answers otherwise.
+    """
 
 
 def one_line(value: object, longest: int = 80) -> str:

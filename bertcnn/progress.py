@@ -8,14 +8,18 @@ from typing import Protocol
 class Progress(Protocol):
     """Receives the news of long-running work.
 
-    One stage at a time: `stage` opens it, `advance` moves it, the next `stage` (or the end) closes it.
+    One stage at a time: `stage` opens it, `advance` moves it, the next `stage` (or the end) closes
+    it.
     """
 
     def stage(self, name: str, total: int, unit: str = "rows") -> None:
         """A new stage named `name` starts, of `total` `unit`s (0 when nobody can know)."""
 
     def advance(self, done: int, **figures: float) -> None:
-        """`done` units of the stage are finished; `figures` are named values to show beside it, such as loss."""
+        """`done` units of the stage are finished.
+
+        `figures` are named values to show beside it, such as loss.
+        """
 
     def note(self, message: str) -> None:
         """One finding in a sentence, kept on the screen."""

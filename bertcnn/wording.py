@@ -21,7 +21,13 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        character if character.isprintable() or unicodedata.category(character) == "Zs" or _joins(text, place) else _HIDDEN
+        (
+            character
+            if character.isprintable()
+            or unicodedata.category(character) == "Zs"
+            or _joins(text, place)
+            else _HIDDEN
+        )
         for place, character in enumerate(text)
     )
 
@@ -31,7 +37,9 @@ def _joins(text: str, place: int) -> bool:
     if text[place] not in _JOINERS or place == 0:
         return False
     neighbours = text[place - 1] + text[place + 1 : place + 2]
-    return len(neighbours) == 2 and neighbours.isprintable() and not any(map(str.isascii, neighbours))
+    return (
+        len(neighbours) == 2 and neighbours.isprintable() and not any(map(str.isascii, neighbours))
+    )
 
 
 def count(number: int, noun: str) -> str:

@@ -30,7 +30,12 @@ SIGNS = {
     annotated_types.Le: {"≤": "le"},
     annotated_types.Lt: {"<": "lt"},
 }
-ONE_DEFAULT = (settings.HeadSettings, settings.PrecisionTargets, settings.TokenizerSettings, settings.PretrainingDataSettings)
+ONE_DEFAULT = (
+    settings.HeadSettings,
+    settings.PrecisionTargets,
+    settings.TokenizerSettings,
+    settings.PretrainingDataSettings,
+)
 
 
 def main() -> None:
@@ -41,7 +46,10 @@ def main() -> None:
 
 def pages() -> dict[str, str]:
     """Both pages as they should be now, by file name."""
-    return {"commands.md": "\n".join(commands_page()) + "\n", "settings.md": "\n".join(settings_page()) + "\n"}
+    return {
+        "commands.md": "\n".join(commands_page()) + "\n",
+        "settings.md": "\n".join(settings_page()) + "\n",
+    }
 
 
 def commands_page() -> Iterator[str]:
@@ -49,10 +57,22 @@ def commands_page() -> Iterator[str]:
     yield from (NOTE, "", "# Commands", "")
     yield from ("Every command accepts `--help`. `bertcnn --version` shows the version.", "")
     yield from ("| exit code | meaning |", "|---|---|")
-    yield from ("| 0 | done |", "| 2 | wrong input: one line says what was given, what was expected and what to do |")
+    yield from (
+        "| 0 | done |",
+        "| 2 | wrong input: one line says what was given, what was expected and what to do |",
+    )
     yield from ("| 130 | interrupted with Ctrl-C; the same command resumes or starts again |", "")
     for path, command in _commands(typer.main.get_command(app), "bertcnn"):
-        yield from (f"## {path}", "", *_wrapped(_help(command)), "", "```text", _usage(path, command), "```", "")
+        yield from (
+            f"## {path}",
+            "",
+            *_wrapped(_help(command)),
+            "",
+            "```text",
+            _usage(path, command),
+            "```",
+            "",
+        )
         options = [param for param in command.params if param.param_type_name == "option"]
         arguments = [param for param in command.params if param.param_type_name == "argument"]
         if arguments:
@@ -127,7 +147,13 @@ def _cell(text: object) -> str:
 def settings_page() -> Iterator[str]:
     """The page of settings, line by line."""
     yield from (NOTE, "", "# Settings", "")
-    yield from ("Each setting is declared once, checked on entry and saved with the model. Unknown names are refused.", "")
+    yield from (
+        (
+            "Each setting is declared once, checked on entry and saved with the model. Unknown"
+            " names are refused."
+        ),
+        "",
+    )
     yield from ("## Training a classifier", "")
     yield from ('Change one by name: `BertCNNClassifier(training={"epochs": 3})`.', "")
     yield from _table(settings.TrainingSettings, RECIPES)
@@ -137,7 +163,12 @@ def settings_page() -> Iterator[str]:
     for group in ONE_DEFAULT:
         yield from (f"## `{group.__name__}`", "", *_wrapped(str(group.__doc__)), "")
         yield from _table(group, {"default": None})
-    yield from (f"## `{settings.EncoderSettings.__name__}`", "", *_wrapped(str(settings.EncoderSettings.__doc__).splitlines()[0]), "")
+    yield from (
+        f"## `{settings.EncoderSettings.__name__}`",
+        "",
+        *_wrapped(str(settings.EncoderSettings.__doc__).splitlines()[0]),
+        "",
+    )
     yield from _table(settings.EncoderSettings, {"default": None})
 
 
@@ -146,8 +177,14 @@ def _table(group: type[settings.Settings], defaults: dict[str, Any]) -> Iterator
     yield f"| setting | values | {' | '.join(defaults)} | meaning |"
     yield "|---|---|" + "---|" * len(defaults) + "---|"
     for name, field in group.model_fields.items():
-        shown = [_value(field.get_default() if chosen is None else getattr(chosen, name), field) for chosen in defaults.values()]
-        yield f"| `{name}` | {_cell(_values(field))} | {' | '.join(shown)} | {_cell(field.description)} |"
+        shown = [
+            _value(field.get_default() if chosen is None else getattr(chosen, name), field)
+            for chosen in defaults.values()
+        ]
+        yield (
+            f"| `{name}` | {_cell(_values(field))} | {' | '.join(shown)} |"
+            f" {_cell(field.description)} |"
+        )
     yield ""
 
 

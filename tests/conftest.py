@@ -11,14 +11,17 @@ from pathlib import Path
 
 import pytest
 
-# A tiny model costs nothing to compute and much to compile, here and in the programs under test, which inherit this.
+# A tiny model costs nothing to compute and much to compile, here and in the programs under test,
+# which inherit this.
 QUICK_COMPILING = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-os.environ.setdefault("XLA_FLAGS", QUICK_COMPILING)  # read when TensorFlow or JAX is imported, which comes later
+# read when TensorFlow or JAX is imported, which comes later
+os.environ.setdefault("XLA_FLAGS", QUICK_COMPILING)
 
 collect_ignore_glob = ["golden/*"]  # scripts for other environments, no modules of the tests
 
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background of a shell, of which the programs under test know nothing
+# started in the background of a shell, of which the programs under test know nothing
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -29,7 +32,10 @@ def largest_file():
     @contextmanager
     def limited(size):
         before, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-        writes_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # Python would keep the first bytes of a module's code
+        writes_none, sys.dont_write_bytecode = (
+            sys.dont_write_bytecode,
+            True,
+        )  # Python would keep the first bytes of a module's code
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
         try:
             yield
@@ -40,7 +46,9 @@ def largest_file():
     return limited
 
 
-_LONGEST = (  # by their seconds; `make test` deals files out in this order, so that no process is left alone with a long one at the end
+# by their seconds; `make test` deals files out in this order, so that no process is left alone with
+# a long one at the end
+_LONGEST = (
     "test_jax.py",
     "scoring/test_resume.py",
     "test_classifier.py",
@@ -58,20 +66,31 @@ def pytest_collection_modifyitems(items):
     """The longest files come first."""
 
     def place(item):
-        return next((number for number, name in enumerate(_LONGEST) if item.path.as_posix().endswith(f"/{name}")), len(_LONGEST))
+        return next(
+            (
+                number
+                for number, name in enumerate(_LONGEST)
+                if item.path.as_posix().endswith(f"/{name}")
+            ),
+            len(_LONGEST),
+        )
 
     items.sort(key=place)
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "on_jax: tests/test_jax.py runs this test a second time, with JAX as Keras' backend")
+    config.addinivalue_line(
+        "markers",
+        "on_jax: tests/test_jax.py runs this test a second time, with JAX as Keras' backend",
+    )
 
 
 _WORDS = (  # noqa: SIM905
-    "the a i my your is are was not no and it to of for on in with that this you me he she they have has had will can please help call "
-    "again still since today internet router wifi cable modem light led red green slow down dead lost app login password error update "
-    "crash screen page email bill billed charge charged refund invoice price pay paid money month fee twice account plan technician "
-    "box socket power tried nothing working signal tv new old"
+    "the a i my your is are was not no and it to of for on in with that this you me he she they"
+    " have has had will can please help call again still since today internet router wifi cable"
+    " modem light led red green slow down dead lost app login password error update crash screen"
+    " page email bill billed charge charged refund invoice price pay paid money month fee twice"
+    " account plan technician box socket power tried nothing working signal tv new old"
 ).split()
 TINY_VOCABULARY = (
     "[PAD]",
@@ -102,10 +121,17 @@ def write_encoder(folder: Path, layers: int) -> Path:
     from bertcnn.models.weights import extract
     from bertcnn.settings import EncoderSettings
 
-    shape = {"width": 16, "layers": layers, "heads": 2, "feed_forward_width": 32, "max_positions": 64}
+    shape = {
+        "width": 16,
+        "layers": layers,
+        "heads": 2,
+        "feed_forward_width": 32,
+        "max_positions": 64,
+    }
     encoder = Bert(EncoderSettings(vocabulary_size=len(TINY_VOCABULARY), **shape), seed=5)
     tensors = {
-        published_name(name): (value.T if name.endswith("/kernel") else value).copy() for name, value in extract(encoder.weights).items()
+        published_name(name): (value.T if name.endswith("/kernel") else value).copy()
+        for name, value in extract(encoder.weights).items()
     }
     config = {
         "model_type": "bert",
@@ -124,20 +150,28 @@ def write_encoder(folder: Path, layers: int) -> Path:
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (folder / "vocab.txt").write_text("\n".join(TINY_VOCABULARY) + "\n", encoding="utf-8")
-    (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True}), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({"do_lower_case": True}), encoding="utf-8"
+    )
     save_file(tensors, folder / "model.safetensors")
     return folder
 
 
 @pytest.fixture(scope="session")
 def encoder_folder(tmp_path_factory) -> Path:
-    """An encoder in Hugging Face layout, 2 layers of width 16, with random weights; do not write in it."""
+    """An encoder in Hugging Face layout, 2 layers of width 16, with random weights.
+
+    Do not write in it.
+    """
     return write_encoder(tmp_path_factory.mktemp("encoders") / "tiny", layers=2)
 
 
 @pytest.fixture(scope="session")
 def shallow_encoder_folder(tmp_path_factory) -> Path:
-    """The same with 1 layer, for trainings of the encoder, which take half as long to compile; do not write in it."""
+    """The same with 1 layer, for trainings of the encoder, which take half as long to compile.
+
+    Do not write in it.
+    """
     return write_encoder(tmp_path_factory.mktemp("encoders") / "shallow", layers=1)
 
 

@@ -1,10 +1,12 @@
-"""Ends a process at its n-th step of input and output, as kill -9 or a power button would; run by the crash tests.
+"""Ends a process at its n-th step of input and output, as kill -9 or a power button would.
+
+Run by the crash tests.
 
     python failpoints.py SCENARIO FOLDER
 
-Each scenario does its work again and again in forked processes, dying one step later each time, until it gets through.
-What was found at the place afterwards is printed as one JSON list, an entry per death.
-"""
+Each scenario does its work again and again in forked processes, dying one step later each time,
+until it gets through. What was found at the place afterwards is printed as one JSON list, an entry
+per death."""
 
 import functools
 import json
@@ -17,7 +19,15 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.bundle.bundle import Bundle, BundleConfig, Calibration, Decisions, HeldOut, read_bundle, write_bundle
+from bertcnn.bundle.bundle import (
+    Bundle,
+    BundleConfig,
+    Calibration,
+    Decisions,
+    HeldOut,
+    read_bundle,
+    write_bundle,
+)
 from bertcnn.bundle.scope import OutOfScopeDetector
 from bertcnn.errors import BertCNNError
 from bertcnn.models.shapes import classifier_shapes
@@ -25,15 +35,31 @@ from bertcnn.pretraining.corpus import open_corpus
 from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer
 
-AUDITED = ("open", "os.", "shutil.", "fcntl.", "bertcnn.")  # events whose name starts so touch the disk
+AUDITED = (
+    "open",
+    "os.",
+    "shutil.",
+    "fcntl.",
+    "bertcnn.",
+)  # events whose name starts so touch the disk
 NOT_AUDITED = ("write", "fsync", "close")
 DIED = 77  # exit status
 VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "router", "##s")
 
 
 def tiny_bundle(fill: float = 0.5, size: int = 3) -> Bundle:
-    """A bundle of a few hundred bytes a member; the weights are a little larger, and grow with `size`."""
-    encoder = EncoderSettings(vocabulary_size=len(VOCABULARY), width=4, layers=1, heads=2, feed_forward_width=8, max_positions=16)
+    """A bundle of a few hundred bytes a member.
+
+    The weights are a little larger, and grow with `size`.
+    """
+    encoder = EncoderSettings(
+        vocabulary_size=len(VOCABULARY),
+        width=4,
+        layers=1,
+        heads=2,
+        feed_forward_width=8,
+        max_positions=16,
+    )
     head = HeadSettings(window_sizes=(2,), filters=size)
     return Bundle(
         config=BundleConfig(
@@ -50,7 +76,10 @@ def tiny_bundle(fill: float = 0.5, size: int = 3) -> Bundle:
         ),
         labels=("billing", "hardware"),
         vocabulary=VOCABULARY,
-        tensors={name: np.full(shape, fill, np.float32) for name, shape in classifier_shapes(encoder, head, 2).items()},
+        tensors={
+            name: np.full(shape, fill, np.float32)
+            for name, shape in classifier_shapes(encoder, head, 2).items()
+        },
         calibration=Calibration(temperature=1.25, fitted_on_rows=40),
         metrics={"accuracy": 0.9, "labels": ["billing"]},
         model_card="# Größe\n",
@@ -63,14 +92,18 @@ def tiny_bundle(fill: float = 0.5, size: int = 3) -> Bundle:
             np.array([[0.5, -0.5]], np.float32),
         ),
         report="<!DOCTYPE html><p>Größe</p>\n",
-        decisions=Decisions(thresholds=(0.5, None), held_out=HeldOut(confidence=(0.75,), predicted=(1,), right=(True,))),
+        decisions=Decisions(
+            thresholds=(0.5, None),
+            held_out=HeldOut(confidence=(0.75,), predicted=(1,), right=(True,)),
+        ),
     )
 
 
 def die_at(step: int) -> None:
-    """From here on count the calls that touch the disk; the `step`-th does not happen, or only half if it is a write.
+    """From here on count the calls that touch the disk.
 
-    Python tells an audit hook of every call that opens, names, moves or removes something, whichever way the library comes to it.
+    The `step`-th does not happen, or only half if it is a write. Python tells an audit hook of
+    every call that opens, names, moves or removes something, whichever way the library comes to it.
     """
     left = step
 
@@ -140,7 +173,9 @@ def save(place: Path, over: bool) -> list[dict[str, object]]:
     for step in deaths(lambda: write_bundle(tiny_bundle(0.75), target, overwrite=over), prepare):
         first = found(target)
         write_bundle(tiny_bundle(0.75), target, overwrite=True)
-        outcomes.append({"step": step, "found": first, "after": found(target), "left": names(place)})
+        outcomes.append(
+            {"step": step, "found": first, "after": found(target), "left": names(place)}
+        )
     return outcomes
 
 
@@ -155,7 +190,13 @@ def small_disk(place: Path) -> list[dict[str, object]]:
         try:
             write_bundle(tiny_bundle(0.75, size=1 << 16), place / name, overwrite=True)
         except BertCNNError as error:
-            outcomes.append({"error": f"{type(error).__name__}: {error}", "found": found(target), "left": names(place)})
+            outcomes.append(
+                {
+                    "error": f"{type(error).__name__}: {error}",
+                    "found": found(target),
+                    "left": names(place),
+                }
+            )
     return outcomes
 
 
@@ -186,17 +227,30 @@ def corpus_of(place: Path, sentences: int = 40) -> list[int]:
     if not texts.exists():
         place.mkdir(exist_ok=True)
         texts.write_text("router routers. router\n\n" * (sentences // 2))
-    tokenizer = WordPieceTokenizer([*VOCABULARY, "[MASK]"], TokenizerSettings(max_tokens=16, head_tokens=4))
+    tokenizer = WordPieceTokenizer(
+        [*VOCABULARY, "[MASK]"], TokenizerSettings(max_tokens=16, head_tokens=4)
+    )
     return open_corpus([texts], tokenizer, cache=place / "cache").tokens.tolist()
 
 
 def corpus(place: Path) -> list[dict[str, object]]:
     """Deaths while a corpus is tokenised."""
     whole, outcomes = corpus_of(place), []
-    for step in deaths(lambda: corpus_of(place), lambda: shutil.rmtree(place / "cache", ignore_errors=True)):
-        before = [name for name in names(place / "cache" / "corpora") if name[0] != "."] if (place / "cache" / "corpora").exists() else []
+    for step in deaths(
+        lambda: corpus_of(place), lambda: shutil.rmtree(place / "cache", ignore_errors=True)
+    ):
+        before = (
+            [name for name in names(place / "cache" / "corpora") if name[0] != "."]
+            if (place / "cache" / "corpora").exists()
+            else []
+        )
         outcomes.append(
-            {"step": step, "found": len(before), "equal": corpus_of(place) == whole, "left": names(place / "cache" / "corpora")}
+            {
+                "step": step,
+                "found": len(before),
+                "equal": corpus_of(place) == whole,
+                "left": names(place / "cache" / "corpora"),
+            }
         )
     return outcomes
 
@@ -210,7 +264,12 @@ def full_corpus(place: Path) -> list[dict[str, object]]:
     try:
         corpus_of(place)
     except BertCNNError as error:
-        return [{"error": f"{type(error).__name__}: {error}", "left": names(place / "cache" / "corpora")}]
+        return [
+            {
+                "error": f"{type(error).__name__}: {error}",
+                "left": names(place / "cache" / "corpora"),
+            }
+        ]
     return []
 
 

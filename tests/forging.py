@@ -34,7 +34,10 @@ print(json.dumps({{**told, "mb": int(re.search(r"VmHWM:\\s*(\\d+)", pathlib.Path
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of loading a model and asking it: an error in one line, or numbers; and the memory it took at most."""
+    """What came of loading a model and asking it: an error in one line, or numbers.
+
+    And the memory it took at most.
+    """
 
     error: str
     kind: str
@@ -46,7 +49,9 @@ class Outcome:
 
 def reseal(folder: Path) -> None:
     """Make the manifests fit what lies in a model's folder."""
-    members = {name: (folder / name).read_bytes() for name in FORMAT.largest if (folder / name).exists()}
+    members = {
+        name: (folder / name).read_bytes() for name in FORMAT.largest if (folder / name).exists()
+    }
     bundle_id, manifest = write_manifest(FORMAT, members)
     (folder / MANIFEST).write_bytes(manifest)
     place = folder / ENGINE
@@ -54,7 +59,9 @@ def reseal(folder: Path) -> None:
         record = json.loads((place / "engine.json").read_bytes())
         (place / "engine.json").write_bytes(canonical_json({**record, "bundle_id": bundle_id}))
         parts = {path.name: path.read_bytes() for path in place.iterdir() if path.name != MANIFEST}
-        (place / MANIFEST).write_bytes(write_manifest(FolderFormat("bertcnn engine", ENGINE_SCHEMA_VERSION, ()), parts)[1])
+        (place / MANIFEST).write_bytes(
+            write_manifest(FolderFormat("bertcnn engine", ENGINE_SCHEMA_VERSION, ()), parts)[1]
+        )
 
 
 def change_json(folder: Path, name: str, change: Callable[[Any], Any]) -> None:
@@ -68,9 +75,20 @@ def change_json(folder: Path, name: str, change: Callable[[Any], Any]) -> None:
 def ask(folder: Path, engine: str = "auto") -> Outcome:
     """Load a model in a process of its own, and ask it."""
     script = _ASK.format(address_space=_ADDRESS_SPACE)
-    finished = subprocess.run([sys.executable, "-c", script, folder, engine], capture_output=True, text=True, timeout=_SECONDS, check=False)
+    finished = subprocess.run(
+        [sys.executable, "-c", script, folder, engine],
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+    )
     assert finished.returncode == 0, finished.stderr[-2000:]
     told = json.loads(finished.stdout)
     return Outcome(
-        told.get("error", ""), told.get("kind", ""), told.get("engine", ""), told.get("numbers", []), finished.stderr, told["mb"]
+        told.get("error", ""),
+        told.get("kind", ""),
+        told.get("engine", ""),
+        told.get("numbers", []),
+        finished.stderr,
+        told["mb"],
     )

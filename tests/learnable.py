@@ -33,7 +33,13 @@ def tiny_encoder():
 
     def make(*, packed=False):
         shape = EncoderSettings(
-            vocabulary_size=150, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=24, attention_dropout=0.0
+            vocabulary_size=150,
+            width=16,
+            layers=1,
+            heads=2,
+            feed_forward_width=32,
+            max_positions=24,
+            attention_dropout=0.0,
         )
         return Bert(shape, packed=packed, seed=3, name="bert")
 

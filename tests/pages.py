@@ -26,7 +26,9 @@ class Element:
         """Elements below this one, in the page's order."""
         for child in self.children:
             if not isinstance(child, str):
-                if (tag in (None, child.tag)) and all(child.attributes.get(name) == value for name, value in attributes.items()):
+                if (tag in (None, child.tag)) and all(
+                    child.attributes.get(name) == value for name, value in attributes.items()
+                ):
                     yield child
                 yield from child.all(tag, **attributes)
 
@@ -36,7 +38,9 @@ class Element:
     def table(self, name):
         """The cells of a table's body, row by row."""
         body = next(self.one(id=name).all("tbody"))
-        return [[cell for cell in row.children if not isinstance(cell, str)] for row in body.all("tr")]
+        return [
+            [cell for cell in row.children if not isinstance(cell, str)] for row in body.all("tr")
+        ]
 
 
 class _Reader(HTMLParser):

@@ -1,11 +1,13 @@
-"""Kills a scoring run at each of its steps of input and output in turn; run by the tests of resuming.
+"""Kills a scoring run at each of its steps of input and output in turn.
+
+Run by the tests of resuming.
 
     python -m tests.resuming FOLDER NAME
 
-scores FOLDER/in.csv to FOLDER/NAME again and again in forked processes, dying one step later each time. After each death one more run
-goes on to the end. Prints a JSON list of what it found: what the death left, how many rows were taken from the journal, and whether the
-files are those of an unbroken run.
-"""
+scores FOLDER/in.csv to FOLDER/NAME again and again in forked processes, dying one step later each
+time. After each death one more run goes on to the end. Prints a JSON list of what it found: what
+the death left, how many rows were taken from the journal, and whether the files are those of an
+unbroken run."""
 
 import json
 import re
@@ -39,7 +41,9 @@ class Notes:
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file of a folder."""
-    return {path.name: path.read_bytes() if path.is_file() else b"a folder" for path in folder.iterdir()}
+    return {
+        path.name: path.read_bytes() if path.is_file() else b"a folder" for path in folder.iterdir()
+    }
 
 
 def main() -> None:
@@ -49,7 +53,14 @@ def main() -> None:
     place = home / "place"
 
     def work(notes: Notes | None = None) -> None:
-        score.score_csv(stub_predictor(), home / "in.csv", place / name, probabilities=True, overwrite=True, progress=notes)
+        score.score_csv(
+            stub_predictor(),
+            home / "in.csv",
+            place / name,
+            probabilities=True,
+            overwrite=True,
+            progress=notes,
+        )
 
     def prepare() -> None:
         shutil.rmtree(place, ignore_errors=True)
@@ -69,7 +80,9 @@ def main() -> None:
         outcomes.append(
             {
                 "step": step,
-                "found": "old" if found == b"old" else "new" if found == unbroken[name] else "broken",
+                "found": (
+                    "old" if found == b"old" else "new" if found == unbroken[name] else "broken"
+                ),
                 "left": left,
                 "answered": sum(int(match[1]) for match in answered if match),
                 "same": contents(place) == unbroken,

@@ -20,7 +20,14 @@ from bertcnn.errors import LabelError, SettingsError
 from bertcnn.settings import DECISIONS, HeadSettings
 from tests.tickets import tickets
 
-QUICK = {"epochs": 20, "fewest_steps": 0, "compiled_shapes": 1, "batch_size": 16, "learning_rate": 0.01, "patience": 20}
+QUICK = {
+    "epochs": 20,
+    "fewest_steps": 0,
+    "compiled_shapes": 1,
+    "batch_size": 16,
+    "learning_rate": 0.01,
+    "patience": 20,
+}
 
 
 class Notes:
@@ -40,7 +47,10 @@ class Notes:
 
 
 def quick(encoder_folder, **changes):
-    return BertCNNClassifier(encoder_folder, **{"recipe": "frozen", "training": QUICK, "head": HeadSettings(filters=16), **changes})
+    return BertCNNClassifier(
+        encoder_folder,
+        **{"recipe": "frozen", "training": QUICK, "head": HeadSettings(filters=16), **changes},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -70,13 +80,17 @@ def test_it_learns(fitted):
     assert fitted.score(texts, labels) > 0.9
     half = [label if row % 2 else " " for row, label in enumerate(labels)]
     weights = np.arange(len(texts)) + 1.0
-    assert fitted.score(texts, half, weights) == fitted.score(texts[1::2], labels[1::2], weights[1::2])  # blank ones do not count
+    assert fitted.score(texts, half, weights) == fitted.score(
+        texts[1::2], labels[1::2], weights[1::2]
+    )  # blank ones do not count
     assert fitted.score(iter(texts), iter(labels)) == fitted.score(texts, labels)
     assert list(fitted.classes_) == ["billing", "hardware", "software"]
 
 
 def test_probabilities_are_finite_and_sum_to_one(fitted):
-    probabilities = fitted.predict_proba(["router", "", "\ud83d\x00", "☃ 你好 مرحبا", "=1+1", "x" * 5000, "\u200b", "a\u0301" * 200])
+    probabilities = fitted.predict_proba(
+        ["router", "", "\ud83d\x00", "☃ 你好 مرحبا", "=1+1", "x" * 5000, "\u200b", "a\u0301" * 200]
+    )
     assert np.isfinite(probabilities).all()
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-6)
 
@@ -94,7 +108,9 @@ def test_saved_and_loaded_it_answers_the_same(fitted, saved):
     texts = tickets()[0]
     predictor, again = bertcnn.load(saved, engine="keras"), BertCNNClassifier.load(saved)
     np.testing.assert_array_equal(predictor.predict_proba(texts), fitted.predict_proba(texts))
-    np.testing.assert_array_equal(again.predict_proba(texts), bertcnn.load(saved).predict_proba(texts))
+    np.testing.assert_array_equal(
+        again.predict_proba(texts), bertcnn.load(saved).predict_proba(texts)
+    )
     assert list(again.predict(texts)) == list(fitted.predict(texts))
 
 
@@ -109,8 +125,12 @@ def test_the_saved_decisions_rest_on_what_the_saved_engine_answers(fitted, tmp_p
         held_out = bundle.decisions.held_out
         assert bundle.scope
         assert held_out.out_of_scope == 0  # of 54 rows the limit is the strangest one
-        assert (answers.decisions == DECISIONS.index("review:out_of_scope")).sum() <= 1  # that one, by rounding
-        np.testing.assert_allclose(np.sort(answers.confidence)[::-1], held_out.confidence, atol=1e-5)
+        assert (
+            answers.decisions == DECISIONS.index("review:out_of_scope")
+        ).sum() <= 1  # that one, by rounding
+        np.testing.assert_allclose(
+            np.sort(answers.confidence)[::-1], held_out.confidence, atol=1e-5
+        )
         assert bundle.metrics["decisions"] == classifier.metrics_["decisions"]
         assert classifier.metrics_["decisions"]["rows"] == 54
 
@@ -131,7 +151,10 @@ def test_params_clone_and_unfitted_errors(encoder_folder):
 
 
 def test_a_fitted_one_is_saved_not_pickled(fitted, encoder_folder):
-    told = r"a classifier to be pickled or copied deeply that holds a compiled network; expected a saved folder\. What to do: save it"
+    told = (
+        r"a classifier to be pickled or copied deeply that holds a compiled network; expected a"
+        r" saved folder\. What to do: save it"
+    )
     for use in (pickle.dumps, copy.deepcopy):
         with pytest.raises(SettingsError, match=told):
             use(fitted)
@@ -145,14 +168,27 @@ def test_labels_may_come_from_a_generator(encoder_folder):
     training = {**QUICK, "epochs": 1}
     given, listed = (quick(encoder_folder, training=training) for _ in range(2))
     given.fit((text for text in texts), (label for label in labels))
-    np.testing.assert_array_equal(given.predict_proba(texts), listed.fit(texts, labels).predict_proba(texts))
+    np.testing.assert_array_equal(
+        given.predict_proba(texts), listed.fit(texts, labels).predict_proba(texts)
+    )
 
 
-def test_integer_labels_come_back_as_integers_through_cross_validation_and_a_pipeline(encoder_folder):
+def test_integer_labels_come_back_as_integers_through_cross_validation_and_a_pipeline(
+    encoder_folder,
+):
     texts, labels = tickets(12)
-    numbers = pd.Series([{"billing": 10, "hardware": 20, "software": 30}[label] for label in labels])
-    pipeline = Pipeline([("strip", FunctionTransformer(lambda rows: [row.strip() for row in rows])), ("model", quick(encoder_folder))])
-    found = cross_validate(pipeline, pd.Series(texts), numbers, cv=2, return_estimator=True, error_score="raise")
+    numbers = pd.Series(
+        [{"billing": 10, "hardware": 20, "software": 30}[label] for label in labels]
+    )
+    pipeline = Pipeline(
+        [
+            ("strip", FunctionTransformer(lambda rows: [row.strip() for row in rows])),
+            ("model", quick(encoder_folder)),
+        ]
+    )
+    found = cross_validate(
+        pipeline, pd.Series(texts), numbers, cv=2, return_estimator=True, error_score="raise"
+    )
     assert found["test_score"].shape == (2,)
     assert ((found["test_score"] >= 0) & (found["test_score"] <= 1)).all()
     for fold in found["estimator"]:
@@ -163,7 +199,11 @@ def test_integer_labels_come_back_as_integers_through_cross_validation_and_a_pip
 @pytest.mark.parametrize("kind", [int, np.int32, bool, str])
 def test_labels_have_their_type_again_after_loading(encoder_folder, tmp_path, kind):
     texts, names = tickets(6)
-    numbers = {"billing": kind(0), "hardware": kind(2), "software": kind(10)}  # in another order than their digits; True twice
+    numbers = {
+        "billing": kind(0),
+        "hardware": kind(2),
+        "software": kind(10),
+    }  # in another order than their digits; True twice
     labels = [numbers[name] for name in names]
     fitted = quick(encoder_folder, training={**QUICK, "epochs": 1}).fit(texts, labels)
     fitted.save(tmp_path / "model", engine="keras")
@@ -171,9 +211,18 @@ def test_labels_have_their_type_again_after_loading(encoder_folder, tmp_path, ki
     assert loaded.classes_.tolist() == fitted.classes_.tolist() == sorted(set(numbers.values()))
     assert loaded.classes_.dtype.kind == fitted.classes_.dtype.kind
     assert loaded.predict(texts).dtype.kind == fitted.predict(texts).dtype.kind
-    same = [str(label) for label in labels] if kind is bool else pd.Series(labels, dtype=None if kind is str else float)
+    same = (
+        [str(label) for label in labels]
+        if kind is bool
+        else pd.Series(labels, dtype=None if kind is str else float)
+    )
     column = np.array(labels)
-    assert loaded.score(texts, labels) == fitted.score(texts, labels) == loaded.score(texts, same) == fitted.score(texts, column)
+    assert (
+        loaded.score(texts, labels)
+        == fitted.score(texts, labels)
+        == loaded.score(texts, same)
+        == fitted.score(texts, column)
+    )
     with pytest.warns(DataConversionWarning):
         assert loaded.score(texts, column[:, None]) == fitted.score(texts, labels)
     if kind is bool:
@@ -182,17 +231,30 @@ def test_labels_have_their_type_again_after_loading(encoder_folder, tmp_path, ki
 
 def test_a_seed_repeats_the_run_exactly_and_another_does_not(fitted, encoder_folder):
     texts = tickets()[0]
-    same, other = (quick(encoder_folder, seed=seed).fit(*tickets(), valid=tickets(18)) for seed in (fitted.seed, fitted.seed + 2))
+    same, other = (
+        quick(encoder_folder, seed=seed).fit(*tickets(), valid=tickets(18))
+        for seed in (fitted.seed, fitted.seed + 2)
+    )
     np.testing.assert_array_equal(same.predict_proba(texts), fitted.predict_proba(texts))
-    found, again, another = (classifier._bundle.tensors["logits/kernel"] for classifier in (fitted, same, other))
+    found, again, another = (
+        classifier._bundle.tensors["logits/kernel"] for classifier in (fitted, same, other)
+    )
     np.testing.assert_array_equal(again, found)
     assert np.abs(another - found).max() > 0.01
 
 
-def test_full_changes_the_encoder_and_frozen_does_not(full, fitted, shallow_encoder_folder, encoder_folder):
+def test_full_changes_the_encoder_and_frozen_does_not(
+    full, fitted, shallow_encoder_folder, encoder_folder
+):
     name = "layer_0/expand/kernel"
-    for classifier, folder, same in ((full, shallow_encoder_folder, False), (fitted, encoder_folder, True)):
-        assert np.array_equal(classifier._bundle.tensors[name], read_checkpoint(folder).tensors[name]) == same
+    for classifier, folder, same in (
+        (full, shallow_encoder_folder, False),
+        (fitted, encoder_folder, True),
+    ):
+        assert (
+            np.array_equal(classifier._bundle.tensors[name], read_checkpoint(folder).tensors[name])
+            == same
+        )
 
 
 def test_long_and_blank_rows_are_told_and_auto_says_why(encoder_folder):
@@ -203,22 +265,46 @@ def test_long_and_blank_rows_are_told_and_auto_says_why(encoder_folder):
     assert any("1 row left out" in note for note in notes.notes)
     assert any("longer than 64 tokens" in note for note in notes.notes)
     assert classifier.recipe_[0] == "few-shot"
-    assert any(note.startswith("recipe few-shot: ") and "rows a label are few" in note for note in notes.notes)
+    assert any(
+        note.startswith("recipe few-shot: ") and "rows a label are few" in note
+        for note in notes.notes
+    )
 
 
-def test_rows_without_a_label_are_learned_from_by_few_shot_and_left_out_by_others(encoder_folder, tmp_path):
+def test_rows_without_a_label_are_learned_from_by_few_shot_and_left_out_by_others(
+    encoder_folder, tmp_path
+):
     few = {"recipe": "few-shot", "training": {**QUICK, "epochs": 1, "contrast_steps": 1}}
     texts, labels = tickets(8)
-    notes, others = Notes(), ["router socket", "a bill", "A BILL!", "app crash", " ", texts[0].upper()]
-    classifier = quick(encoder_folder, progress=notes, **few).fit([*texts, "red cable"], [*labels, " "], unlabelled=others)
+    notes, others = (
+        Notes(),
+        [
+            "router socket",
+            "a bill",
+            "A BILL!",
+            "app crash",
+            " ",
+            texts[0].upper(),
+        ],
+    )
+    classifier = quick(encoder_folder, progress=notes, **few).fit(
+        [*texts, "red cable"], [*labels, " "], unlabelled=others
+    )
     assert sum("without a label" in note for note in notes.notes) == 2
-    cut = "4 of 6 rows without a label are learned from at most; the others are known, repeated, or more than 10,000"
+    cut = (
+        "4 of 6 rows without a label are learned from at most; the others are known, repeated, or"
+        " more than 10,000"
+    )
     assert cut in notes.notes
-    assert any(note.startswith("4 rows without a label: of ") for note in notes.notes)  # blank, known and repeated ones do not count
+    # blank, known and repeated ones do not count
+    assert any(note.startswith("4 rows without a label: of ") for note in notes.notes)
     assert classifier.classes_.tolist() == sorted(set(labels))
     classifier.save(tmp_path / "model", engine="keras")
     for page in ("MODEL_CARD.md", "report.html"):
-        assert "4 different texts, called what rows like them are called" in (tmp_path / "model" / page).read_text()
+        assert (
+            "4 different texts, called what rows like them are called"
+            in (tmp_path / "model" / page).read_text()
+        )
     again = quick(encoder_folder, **few).fit(texts, labels, unlabelled=["red cable", *others])
     np.testing.assert_array_equal(again.predict_proba(texts), classifier.predict_proba(texts))
     for training, recipe, why in (
@@ -226,7 +312,9 @@ def test_rows_without_a_label_are_learned_from_by_few_shot_and_left_out_by_other
         (QUICK, "frozen", "few-shot alone learns from such rows, where each has one label"),
     ):
         notes = Notes()
-        quick(encoder_folder, recipe=recipe, training={**training, "epochs": 1}, progress=notes).fit(texts, labels, unlabelled=others)
+        quick(
+            encoder_folder, recipe=recipe, training={**training, "epochs": 1}, progress=notes
+        ).fit(texts, labels, unlabelled=others)
         told = [note for note in notes.notes if "rows without a label" in note]
         assert told == [f"left out: 5 rows without a label; {why}"]
 
@@ -235,40 +323,63 @@ def test_epochs_asked_for_hold_but_not_where_auto_has_no_time_for_full(encoder_f
     training = {"epochs": 2, "batch_size": 16, "compiled_shapes": 1}
     asked = quick(encoder_folder, training=training).fit(*tickets(24))
     assert len(asked.history_) == 2
-    chosen = quick(encoder_folder, recipe="auto", training={**training, "epochs": "2", "time_budget": 1e-9}).fit(*tickets(24))
+    chosen = quick(
+        encoder_folder, recipe="auto", training={**training, "epochs": "2", "time_budget": 1e-9}
+    ).fit(*tickets(24))
     assert chosen.recipe_[0] == "frozen"
     assert len(chosen.history_) > 2
 
 
-def test_a_part_of_the_rows_is_learned_from_where_that_is_asked_for_or_time_lacks(encoder_folder, tmp_path):
+def test_a_part_of_the_rows_is_learned_from_where_that_is_asked_for_or_time_lacks(
+    encoder_folder, tmp_path
+):
     texts, labels = tickets(60)
     notes = Notes()
     training = {**QUICK, "epochs": 1, "validation_rows": 12}
-    asked = quick(encoder_folder, training={**training, "most_rows": 30}, progress=notes).fit(texts, labels)
-    assert "168 rows to learn from, 12 held out to choose the epoch and the thresholds" in notes.notes
+    asked = quick(encoder_folder, training={**training, "most_rows": 30}, progress=notes).fit(
+        texts, labels
+    )
+    assert (
+        "168 rows to learn from, 12 held out to choose the epoch and the thresholds" in notes.notes
+    )
     asked.save(tmp_path / "model")
     for page in ("MODEL_CARD.md", "report.html"):
         told = (tmp_path / "model" / page).read_text()
         assert "138, for lack of time or as asked" in told
     notes = Notes()
     hurried = {name: value for name, value in training.items() if name != "epochs"}
-    chosen = quick(encoder_folder, recipe="auto", training={**hurried, "time_budget": 1e-9, "trainings": 1}, progress=notes)
+    chosen = quick(
+        encoder_folder,
+        recipe="auto",
+        training={**hurried, "time_budget": 1e-9, "trainings": 1},
+        progress=notes,
+    )
     chosen.fit([*texts, "router " * 200], [*labels, "hardware"])
-    assert "60 rows instead of 169 are learned from; --time-budget gives more time" in chosen.recipe_[1]
+    assert (
+        "60 rows instead of 169 are learned from; --time-budget gives more time"
+        in chosen.recipe_[1]
+    )
     assert sum("longer than 64 tokens" in note for note in notes.notes) == 1
     chosen.save(tmp_path / "hurried")
-    assert "109, for lack of time or as asked" in (tmp_path / "hurried" / "MODEL_CARD.md").read_text()
+    assert (
+        "109, for lack of time or as asked" in (tmp_path / "hurried" / "MODEL_CARD.md").read_text()
+    )
     whole = quick(encoder_folder, training=training).fit(texts, labels)
     whole.save(tmp_path / "whole")
     assert "rows left out" not in (tmp_path / "whole" / "MODEL_CARD.md").read_text()
 
 
-def test_with_few_rows_those_held_out_are_learned_from_once_they_have_been_measured_on(encoder_folder, tmp_path):
+def test_with_few_rows_those_held_out_are_learned_from_once_they_have_been_measured_on(
+    encoder_folder, tmp_path
+):
     few = {"recipe": "few-shot", "training": {**QUICK, "epochs": 2, "contrast_steps": 1}}
     texts, labels = tickets(8)
     notes = Notes()
     classifier = quick(encoder_folder, **few, progress=notes).fit(texts, labels)
-    assert any(note.startswith("training once more from the start, with the 3 held-out rows too") for note in notes.notes)
+    assert any(
+        note.startswith("training once more from the start, with the 3 held-out rows too")
+        for note in notes.notes
+    )
     assert notes.stages.count("training") == 2
     classifier.save(tmp_path / "model")
     told = "measured on first, then learned from as well"
@@ -277,8 +388,11 @@ def test_with_few_rows_those_held_out_are_learned_from_once_they_have_been_measu
     assert told in report
     assert "before the model learned from them as well" in report
     loaded = bertcnn.load(tmp_path / "model", engine="keras")
-    np.testing.assert_allclose(loaded.predict_proba(texts), classifier.predict_proba(texts), rtol=0, atol=1e-5)
-    again = quick(encoder_folder, **few).fit(texts, labels, valid=(texts[:6], labels[:6]))  # rows of the user's own stay apart
+    np.testing.assert_allclose(
+        loaded.predict_proba(texts), classifier.predict_proba(texts), rtol=0, atol=1e-5
+    )
+    # rows of the user's own stay apart
+    again = quick(encoder_folder, **few).fit(texts, labels, valid=(texts[:6], labels[:6]))
     again.save(tmp_path / "given")
     assert told not in (tmp_path / "given" / "MODEL_CARD.md").read_text()
     assert len(again.history_) == len(classifier.history_) == 2
@@ -286,8 +400,14 @@ def test_with_few_rows_those_held_out_are_learned_from_once_they_have_been_measu
 
 def test_decisions_are_from_before_the_held_out_rows_were_learned_from(encoder_folder, tmp_path):
     texts = tickets(30)[0]
-    labels = [f"team {place}" for place in np.random.default_rng(0).integers(0, 3, len(texts))]  # which nothing can tell
-    few = {"recipe": "few-shot", "training": {**QUICK, "epochs": 60, "contrast_steps": 0}, "auto_precision": 0.7}
+    labels = [
+        f"team {place}" for place in np.random.default_rng(0).integers(0, 3, len(texts))
+    ]  # which nothing can tell
+    few = {
+        "recipe": "few-shot",
+        "training": {**QUICK, "epochs": 60, "contrast_steps": 0},
+        "auto_precision": 0.7,
+    }
     classifier = quick(encoder_folder, **few).fit(texts, labels)
     classifier.save(tmp_path / "model", engine="keras")
     assert classifier.score(texts, labels) > 0.8  # learned by heart, those held out too
@@ -305,7 +425,9 @@ def test_rows_with_several_labels_get_more_steps(encoder_folder):
     texts, labels = tickets(8)
     for given, fewest in ((labels, 300), ([[label, "all"] for label in labels], 600)):
         with pytest.raises(KeyboardInterrupt) as stopped:
-            BertCNNClassifier(encoder_folder, recipe="frozen", progress=Stopping()).fit(texts, given)
+            BertCNNClassifier(encoder_folder, recipe="frozen", progress=Stopping()).fit(
+                texts, given
+            )
         assert fewest <= stopped.value.args[0] < fewest + 10
 
 
@@ -324,10 +446,17 @@ def test_given_validation_rows_are_used(fitted, encoder_folder):
         (np.zeros((2, 2)), ["a", "b"], SettingsError, "one dimension"),
         (["router", "bill"], ["a"], LabelError, "2 texts and 1 labels"),
         (["router", "bill"], ["a", "a"], LabelError, r"1 label \('a'\); expected at least 2"),
-        (["router", "bill", "app"], ["a", "a", "b"], LabelError, "1 of 2 labels with a single row: 'b'"),
+        (
+            ["router", "bill", "app"],
+            ["a", "a", "b"],
+            LabelError,
+            "1 of 2 labels with a single row: 'b'",
+        ),
     ],
 )
-def test_rows_that_cannot_be_learned_from_are_told_in_one_line(encoder_folder, texts, labels, error, message):
+def test_rows_that_cannot_be_learned_from_are_told_in_one_line(
+    encoder_folder, texts, labels, error, message
+):
     with pytest.raises(error, match=message) as raised:
         quick(encoder_folder).fit(texts, labels)
     assert "\n" not in str(raised.value)
@@ -368,14 +497,18 @@ def test_missing_and_mixed_labels_are_refused_and_not_learned(encoder_folder):
     with pytest.raises(LabelError, match="'nan' of type float as label number 1"):
         quick(encoder_folder).fit(texts, [float("nan"), float("nan"), *labels[2:]])
     with pytest.raises(LabelError, match="labels of the types integer and string"):
-        quick(encoder_folder).fit(texts, [len(label) for label in labels], valid=(texts[:2], ["7", "8"]))
+        quick(encoder_folder).fit(
+            texts, [len(label) for label in labels], valid=(texts[:2], ["7", "8"])
+        )
     with pytest.raises(SettingsError, match="expected two lists: texts and labels"):
         quick(encoder_folder).fit(texts, labels, valid=texts)
 
 
 def test_texts_that_are_all_copies_leave_nothing_to_hold_out_and_are_told(encoder_folder):
     with pytest.raises(LabelError, match="4 rows of which none can be held out"):
-        quick(encoder_folder).fit(["my router 1", "My router 2!", "the app", "the app"], ["a", "a", "b", "b"])
+        quick(encoder_folder).fit(
+            ["my router 1", "My router 2!", "the app", "the app"], ["a", "a", "b", "b"]
+        )
 
 
 def test_balanced_weights_make_rare_labels_likelier(encoder_folder):
@@ -384,7 +517,9 @@ def test_balanced_weights_make_rare_labels_likelier(encoder_folder):
     few, given = [texts[row] for row in rows], [labels[row] for row in rows]
     probabilities = {}
     for weight in ("none", "balanced"):
-        classifier = quick(encoder_folder, training={**QUICK, "epochs": 3, "class_weight": weight}).fit(few, given, valid=(few, given))
+        classifier = quick(
+            encoder_folder, training={**QUICK, "epochs": 3, "class_weight": weight}
+        ).fit(few, given, valid=(few, given))
         probabilities[weight] = classifier.predict_proba(["hello there"])[0, 2]
     assert probabilities["balanced"] > probabilities["none"]
 
@@ -401,5 +536,7 @@ def test_a_loaded_classifier_can_learn_again(fitted, saved, encoder_folder):
     again = BertCNNClassifier.load(saved)
     assert again.recipe_ == ("frozen", "as saved")
     assert again.metrics_["macro_f1"] == fitted.metrics_["macro_f1"]
-    again.set_params(encoder=encoder_folder, training={**QUICK, "epochs": 1}).fit(["router", "cable", "a bill", "refund"], [1, 1, 2, 2])
+    again.set_params(encoder=encoder_folder, training={**QUICK, "epochs": 1}).fit(
+        ["router", "cable", "a bill", "refund"], [1, 1, 2, 2]
+    )
     assert list(again.classes_) == [1, 2]

@@ -19,11 +19,17 @@ from tests.tickets import tickets
 from tests.tiny import saved
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "benchmarks" / "README.md"])
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "benchmarks" / "README.md"]
+)
 ARCHITECTURE = ROOT / "docs" / "how" / "architecture.md"
 LONGEST_LINE, LONGEST_README = 100, 200
 QUICK = {"epochs": 2, "fewest_steps": 0}  # of a training
-FENCE = re.compile(r"(?P<not_run><!-- not run: [^>]+ -->\n)?^(?P<mark> *)```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^ *```$", re.S | re.M)
+FENCE = re.compile(
+    r"(?P<not_run><!-- not run: [^>]+ -->\n)?^(?P<mark>"
+    r" *)```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^ *```$",
+    re.S | re.M,
+)
 
 
 @dataclass(frozen=True)
@@ -37,12 +43,20 @@ class Block:
 
 def blocks(page: Path, language: str) -> list[Block]:
     found = FENCE.finditer(page.read_text(encoding="utf-8"))
-    return [Block(one["language"], one["code"], not one["not_run"]) for one in found if one["language"] == language]
+    return [
+        Block(one["language"], one["code"], not one["not_run"])
+        for one in found
+        if one["language"] == language
+    ]
 
 
 def lines(block: Block) -> list[list[str]]:
     """The words of each command."""
-    return [words for line in block.code.replace("\\\n", " ").splitlines() if (words := shlex.split(line, comments=True))]
+    return [
+        words
+        for line in block.code.replace("\\\n", " ").splitlines()
+        if (words := shlex.split(line, comments=True))
+    ]
 
 
 def named(page: Path) -> str:
@@ -57,15 +71,31 @@ def with_blocks(language: str) -> list[Path]:
 def workplace(tmp_path, encoder_folder, monkeypatch):
     """A folder with the files and the model that the pages speak of."""
     texts, labels = tickets(12)
-    as_rows = [f'{row},ticket {row},"{text}",{label}' for row, (text, label) in enumerate(zip(texts, labels, strict=True))]
+    as_rows = [
+        f'{row},ticket {row},"{text}",{label}'
+        for row, (text, label) in enumerate(zip(texts, labels, strict=True))
+    ]
     for name in ("tickets.csv", "checked.csv"):
-        (tmp_path / name).write_text("\n".join(["id,subject,body,team", *as_rows]) + "\n", encoding="utf-8")
-    (tmp_path / "inbox.csv").write_text("id,subject,body\n" + "".join(f"{row},hello,router {row}\n" for row in range(9)), encoding="utf-8")
-    pairs = [f"{label}; {'hardware' if label == 'billing' else 'billing'}" if row % 3 == 0 else label for row, label in enumerate(labels)]
-    levels = ["network > wifi", "network > cable", "account"]
-    for name, column in (("several.csv", pairs), ("levels.csv", [levels[row % 3] for row in range(len(texts))])):
         (tmp_path / name).write_text(
-            "body,team\n" + "".join(f'"{text}",{label}\n' for text, label in zip(texts, column, strict=True)), encoding="utf-8"
+            "\n".join(["id,subject,body,team", *as_rows]) + "\n", encoding="utf-8"
+        )
+    (tmp_path / "inbox.csv").write_text(
+        "id,subject,body\n" + "".join(f"{row},hello,router {row}\n" for row in range(9)),
+        encoding="utf-8",
+    )
+    pairs = [
+        f"{label}; {'hardware' if label == 'billing' else 'billing'}" if row % 3 == 0 else label
+        for row, label in enumerate(labels)
+    ]
+    levels = ["network > wifi", "network > cable", "account"]
+    for name, column in (
+        ("several.csv", pairs),
+        ("levels.csv", [levels[row % 3] for row in range(len(texts))]),
+    ):
+        (tmp_path / name).write_text(
+            "body,team\n"
+            + "".join(f'"{text}",{label}\n' for text, label in zip(texts, column, strict=True)),
+            encoding="utf-8",
         )
     shutil.copytree(saved(encoder_folder), tmp_path / "models" / "triage")
     monkeypatch.chdir(tmp_path)
@@ -78,7 +108,9 @@ def test_the_python_of_a_page_runs(page, workplace, shallow_encoder_folder):
     names = {
         "texts": texts,
         "labels": labels,
-        "label_lists": [[label, "urgent"] if row % 3 == 0 else [label] for row, label in enumerate(labels)],
+        "label_lists": [
+            [label, "urgent"] if row % 3 == 0 else [label] for row, label in enumerate(labels)
+        ],
         "others": texts[:5],
         "TINY": shallow_encoder_folder,
         "QUICK": QUICK,
@@ -96,18 +128,28 @@ def with_the_tiny_encoder(code: str) -> str:
 
 
 @pytest.mark.parametrize("page", with_blocks("bash"), ids=named)
-def test_the_commands_of_a_page_run(page, workplace, encoder_folder, trained_on, monkeypatch, capsys):
+def test_the_commands_of_a_page_run(
+    page, workplace, encoder_folder, trained_on, monkeypatch, capsys
+):
     for block in blocks(page, "bash"):
         for words in lines(block):
             CHECKS[words[0]](words)
-            if words[0] == "bertcnn" and block.runs and "benchmarks" not in page.parts and is_news(words, trained_on):
+            if (
+                words[0] == "bertcnn"
+                and block.runs
+                and "benchmarks" not in page.parts
+                and is_news(words, trained_on)
+            ):
                 monkeypatch.setattr(sys, "argv", quickly(words, str(encoder_folder)))
                 assert ended(main) == 0, (words, capsys.readouterr().err)
 
 
 @pytest.fixture(scope="module")
 def trained_on() -> set[str]:
-    """What trainings have been given so far: each takes five seconds, so those that read nothing new are only parsed."""
+    """What trainings have been given so far.
+
+    Each takes five seconds, so those that read nothing new are only parsed.
+    """
     return set()
 
 
@@ -134,7 +176,13 @@ def quickly(words: list[str], encoder: str) -> list[str]:
     words = [{"minilm-l6": encoder, "full": "frozen"}.get(word, word) for word in words]
     known = {option for param in command_of(words)[0].params for option in param.opts}
     given = [("--encoder", encoder), ("--recipe", "frozen"), ("--epochs", "2"), ("--force", None)]
-    more = [part for name, value in given if name in known and name not in words for part in (name, value) if part]
+    more = [
+        part
+        for name, value in given
+        if name in known and name not in words
+        for part in (name, value)
+        if part
+    ]
     return [*words, *more]
 
 
@@ -155,7 +203,9 @@ def names_a_benchmark(words: list[str]) -> None:
     """Options of a benchmark stand in its source, or in that of the module whose options it takes over."""
     assert words[1] == "-m"
     source = ROOT / f"{words[2].replace('.', '/')}.py"
-    said = source.read_text(encoding="utf-8") + (ROOT / "benchmarks" / "inputs.py").read_text(encoding="utf-8")
+    said = source.read_text(encoding="utf-8") + (ROOT / "benchmarks" / "inputs.py").read_text(
+        encoding="utf-8"
+    )
     for word in words[3:]:
         assert not word.startswith("--") or f'"{word}"' in said, (words, word)
 
@@ -189,21 +239,29 @@ CHECKS = {
 def test_the_notebook_runs(monkeypatch):
     monkeypatch.delenv("XLA_FLAGS")  # as people run it
     notebook = nbformat.read(ROOT / "notebooks" / "first_steps.ipynb", as_version=4)
-    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(ROOT / "notebooks")}}).execute()
+    NotebookClient(
+        notebook, timeout=300, resources={"metadata": {"path": str(ROOT / "notebooks")}}
+    ).execute()
     assert "software" in str(notebook.cells[-1].outputs)
 
 
 @pytest.mark.parametrize("name", ["commands.md", "settings.md"])
 def test_the_reference_says_what_the_program_says(name):
-    assert (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8") == pages()[name], "run: make reference"
+    assert (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8") == pages()[name], (
+        "run: make reference"
+    )
 
 
 def test_the_architecture_page_shows_the_rows_of_the_contract():
-    contract = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"][0]
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+        "importlinter"
+    ]["contracts"][0]
     rows = [set(re.findall(r"bertcnn\.(\w+)", row)) for row in reversed(contract["layers"])]
     shown: dict[str, set[str]] = {}
     for number, names in re.findall(
-        r"^\| (\d+) \| ((?:`\w+`(?:, )?)+) \|", ARCHITECTURE.read_text(encoding="utf-8").partition("## The rows")[2], re.M
+        r"^\| (\d+) \| ((?:`\w+`(?:, )?)+) \|",
+        ARCHITECTURE.read_text(encoding="utf-8").partition("## The rows")[2],
+        re.M,
     ):
         shown.setdefault(number, set()).update(re.findall(r"`(\w+)`", names))
     assert list(shown.values()) == rows
@@ -216,11 +274,17 @@ def test_the_readme_is_short():
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_prose_has_short_lines(page):
     prose = FENCE.sub("", page.read_text(encoding="utf-8"))
-    long = [line for line in prose.splitlines() if len(line) > LONGEST_LINE and " " in line.strip() and not line.startswith("|")]
+    long = [
+        line
+        for line in prose.splitlines()
+        if len(line) > LONGEST_LINE and " " in line.strip() and not line.startswith("|")
+    ]
     assert not long
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if "docs" not in page.parts], ids=named)
 def test_links_lead_to_files(page):  # those of docs/ are checked when they are built
     targets = re.findall(r"\]\(([^)#\s]+)", FENCE.sub("", page.read_text(encoding="utf-8")))
-    assert not [target for target in targets if "://" not in target and not (page.parent / target).exists()]
+    assert not [
+        target for target in targets if "://" not in target and not (page.parent / target).exists()
+    ]

@@ -7,7 +7,11 @@ import pytest
 from bertcnn import errors
 from bertcnn.scoring.score import ScoringInterrupted
 
-KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.BertCNNError)]
+KINDS = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, errors.BertCNNError)
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -15,7 +19,12 @@ def test_an_error_survives_pickle_by_which_it_leaves_a_process(kind):
     error = kind("0 rows in a.csv", expected="at least 1 row", fix="check the file")
     again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
     assert type(again) is kind
-    assert (again.given, again.expected, again.fix, str(again)) == (error.given, error.expected, error.fix, str(error))
+    assert (again.given, again.expected, again.fix, str(again)) == (
+        error.given,
+        error.expected,
+        error.fix,
+        str(error),
+    )
 
 
 def test_an_interruption_does_too():

@@ -8,8 +8,31 @@ from pathlib import Path
 
 def test_what_is_marked_on_jax_passes_there_too():
     root = Path(__file__).parent.parent
-    places = ("encoders/test_convert.py", "layers", "models", "pretraining/test_pretrain.py", "inference/test_attribution.py", "training")
-    command = [sys.executable, "-m", "pytest", "-m", "on_jax", "-p", "no:cacheprovider", *(f"tests/{place}" for place in places)]
-    finished = subprocess.run(command, env={**os.environ, "KERAS_BACKEND": "jax"}, cwd=root, capture_output=True, text=True, check=False)
+    places = (
+        "encoders/test_convert.py",
+        "layers",
+        "models",
+        "pretraining/test_pretrain.py",
+        "inference/test_attribution.py",
+        "training",
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-m",
+        "on_jax",
+        "-p",
+        "no:cacheprovider",
+        *(f"tests/{place}" for place in places),
+    ]
+    finished = subprocess.run(
+        command,
+        env={**os.environ, "KERAS_BACKEND": "jax"},
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert "skipped" not in finished.stdout

@@ -8,12 +8,24 @@ import pytest
 
 import bertcnn
 
-HEAVY = ("keras", "tensorflow", "jax", "pandas", "sklearn", "streamlit", "torch", "transformers", "jinja2", "altair")
+HEAVY = (
+    "keras",
+    "tensorflow",
+    "jax",
+    "pandas",
+    "sklearn",
+    "streamlit",
+    "torch",
+    "transformers",
+    "jinja2",
+    "altair",
+)
 LIGHT_MODULES = (
-    "bertcnn.errors, bertcnn.settings, bertcnn.progress, bertcnn.storage.files, bertcnn.storage.folders, bertcnn.text.wordpiece, "
-    "bertcnn.text.cleaning, bertcnn.tables.tables, bertcnn.tables.writing, bertcnn.tables.columns, bertcnn.data.splits, "
-    "bertcnn.data.batches, bertcnn.data.labels, bertcnn.storage.manifest, bertcnn.bundle.bundle, bertcnn.inference.predictor, "
-    "bertcnn.scoring.score, bertcnn.cli.main"
+    "bertcnn.errors, bertcnn.settings, bertcnn.progress, bertcnn.storage.files,"
+    " bertcnn.storage.folders, bertcnn.text.wordpiece, bertcnn.text.cleaning,"
+    " bertcnn.tables.tables, bertcnn.tables.writing, bertcnn.tables.columns, bertcnn.data.splits,"
+    " bertcnn.data.batches, bertcnn.data.labels, bertcnn.storage.manifest, bertcnn.bundle.bundle,"
+    " bertcnn.inference.predictor, bertcnn.scoring.score, bertcnn.cli.main"
 )
 
 
@@ -23,23 +35,31 @@ def python(code):
 
 
 def test_importing_changes_no_environment_log_level_filter_or_seed():
-    state = "(dict(os.environ), logging.root.level, logging.root.handlers[:], warnings.filters[:], random.getstate(), sys.excepthook)"
-    code = f"import json, logging, os, random, sys, warnings; before = {state}; import bertcnn; print(json.dumps(before == {state}))"
+    state = (
+        "(dict(os.environ), logging.root.level, logging.root.handlers[:], warnings.filters[:],"
+        " random.getstate(), sys.excepthook)"
+    )
+    code = (
+        f"import json, logging, os, random, sys, warnings; before = {state}; import bertcnn;"
+        f" print(json.dumps(before == {state}))"
+    )
     assert python(code) is True
 
 
 def test_the_way_to_a_prediction_imports_no_heavy_library():
-    code = f"import json, sys; import {LIGHT_MODULES}; print(json.dumps([name for name in {HEAVY} if name in sys.modules]))"
+    code = (
+        f"import json, sys; import {LIGHT_MODULES}; print(json.dumps([name for name in {HEAVY} if"
+        " name in sys.modules]))"
+    )
     assert python(code) == []
 
 
 def test_help_comes_within_a_second():
     code = (
-        "import json, sys, time; started = time.process_time(); sys.argv = ['bertcnn', '--help']\n"
-        "from bertcnn.cli.main import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        f"print(json.dumps([time.process_time() - started, [name for name in {HEAVY} if name in sys.modules]]))"
+        "import json, sys, time; started = time.process_time(); sys.argv = ['bertcnn',"
+        " '--help']\nfrom bertcnn.cli.main import main\ntry: main()\nexcept SystemExit:"
+        f" pass\nprint(json.dumps([time.process_time() - started, [name for name in {HEAVY} if name"
+        " in sys.modules]]))"
     )
     seconds, heavy = python(code)
     assert heavy == []
@@ -47,6 +67,10 @@ def test_help_comes_within_a_second():
 
 
 def test_every_public_name_is_there_and_no_other():
-    assert {name for name in bertcnn.__all__ if getattr(bertcnn, name) is not None} == set(bertcnn.__all__) <= set(dir(bertcnn))
+    assert (
+        {name for name in bertcnn.__all__ if getattr(bertcnn, name) is not None}
+        == set(bertcnn.__all__)
+        <= set(dir(bertcnn))
+    )
     with pytest.raises(AttributeError, match="no attribute 'Classifier'"):
         _ = bertcnn.Classifier

@@ -53,7 +53,10 @@ def near_duplicate_pairs(texts: list[str]) -> list[tuple[str, str]]:
     shared = presence @ presence.T
     sizes = presence.sum(axis=1)
     similarity = shared / (sizes[:, None] + sizes - shared)
-    return [(texts[first], texts[second]) for first, second in np.argwhere(np.triu(similarity > 0.5, k=1))]
+    return [
+        (texts[first], texts[second])
+        for first, second in np.argwhere(np.triu(similarity > 0.5, k=1))
+    ]
 
 
 def word_counts(rows: list[Row]) -> list[int]:
@@ -61,16 +64,24 @@ def word_counts(rows: list[Row]) -> list[int]:
 
 
 def accuracy_of_guess_by(clue: Callable[[Row], str], rows: list[Row]) -> float:
-    """Learn the commonest label for each value of the clue on every other row; return the accuracy on the remaining rows."""
+    """Learn the commonest label for each value of the clue on every other row.
+
+    Return the accuracy on the remaining rows.
+    """
     seen: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for row in rows[::2]:
         seen[clue(row)][row["label"]] += 1
     default = Counter(row["label"] for row in rows[::2]).most_common(1)[0][0]
-    hits = sum(row["label"] == (seen[clue(row)].most_common(1)[0][0] if clue(row) in seen else default) for row in rows[1::2])
+    hits = sum(
+        row["label"] == (seen[clue(row)].most_common(1)[0][0] if clue(row) in seen else default)
+        for row in rows[1::2]
+    )
     return hits / len(rows[1::2])
 
 
-def test_the_files_have_the_documented_rows_and_columns(tickets: list[Row], inbox: list[Row], truth: list[Row]) -> None:
+def test_the_files_have_the_documented_rows_and_columns(
+    tickets: list[Row], inbox: list[Row], truth: list[Row]
+) -> None:
     assert len(tickets) == 1040
     assert len(inbox) == len(truth) == 200
     assert list(tickets[0]) == ["ticket_id", "created_at", "channel", "text", "label"]
@@ -89,14 +100,19 @@ def test_the_bytes_are_plain_utf8_with_lf_and_minimal_quoting(name: str, tmp_pat
     assert again.read_bytes() == (DATA / name).read_bytes()
 
 
-def test_every_label_and_channel_is_known_and_every_label_comes_through_every_channel(tickets: list[Row], inbox: list[Row]) -> None:
+def test_every_label_and_channel_is_known_and_every_label_comes_through_every_channel(
+    tickets: list[Row], inbox: list[Row]
+) -> None:
     assert {row["label"] for row in tickets} == LABELS
     assert {row["channel"] for row in tickets + inbox} == CHANNELS
     assert min(Counter((row["label"], row["channel"]) for row in tickets).values()) >= 30
 
 
 def test_no_label_is_rare(tickets: list[Row]) -> None:
-    assert all(0.28 <= count / len(tickets) <= 0.40 for count in Counter(row["label"] for row in tickets).values())
+    assert all(
+        0.28 <= count / len(tickets) <= 0.40
+        for count in Counter(row["label"] for row in tickets).values()
+    )
 
 
 def test_ids_are_unique_and_the_inbox_shares_none(tickets: list[Row], inbox: list[Row]) -> None:
@@ -105,22 +121,30 @@ def test_ids_are_unique_and_the_inbox_shares_none(tickets: list[Row], inbox: lis
     assert all(re.fullmatch(r"T-1\d{4}", ticket_id) for ticket_id in ids)
 
 
-def test_times_ascend_over_nine_months_and_the_inbox_is_the_month_after(tickets: list[Row], inbox: list[Row]) -> None:
+def test_times_ascend_over_nine_months_and_the_inbox_is_the_month_after(
+    tickets: list[Row], inbox: list[Row]
+) -> None:
     times = [datetime.fromisoformat(row["created_at"]) for row in tickets]
     inbox_times = [datetime.fromisoformat(row["created_at"]) for row in inbox]
     assert times == sorted(times)
     assert inbox_times == sorted(inbox_times)
-    assert {(time.year, time.month) for time in times} == {(2025, month) for month in range(7, 13)} | {(2026, month) for month in (1, 2, 3)}
+    assert {(time.year, time.month) for time in times} == {
+        (2025, month) for month in range(7, 13)
+    } | {(2026, month) for month in (1, 2, 3)}
     assert {(time.year, time.month) for time in inbox_times} == {(2026, 4)}
 
 
-def test_texts_are_not_blank_and_carry_no_loose_white_space(tickets: list[Row], inbox: list[Row]) -> None:
+def test_texts_are_not_blank_and_carry_no_loose_white_space(
+    tickets: list[Row], inbox: list[Row]
+) -> None:
     for row in tickets + inbox:
         assert row["text"] == row["text"].strip() != ""
         assert not re.search(r"[\t\r\x00]", row["text"])
 
 
-def test_at_most_two_percent_are_near_duplicates_within_and_across_the_files(tickets: list[Row], inbox: list[Row]) -> None:
+def test_at_most_two_percent_are_near_duplicates_within_and_across_the_files(
+    tickets: list[Row], inbox: list[Row]
+) -> None:
     texts = [row["text"] for row in tickets + inbox]
     involved = {text for pair in near_duplicate_pairs(texts) for text in pair}
     assert len(involved) / len(texts) <= 0.02, sorted(involved)
@@ -129,11 +153,15 @@ def test_at_most_two_percent_are_near_duplicates_within_and_across_the_files(tic
 def test_the_near_duplicate_measure_finds_a_reworded_copy() -> None:
     original = "My router has no light at all since Monday, please send somebody."
     reworded = "my router has no light at all since Tuesday, please send somebody"
-    assert near_duplicate_pairs([original, "Why was I charged twice in May?", reworded]) == [(original, reworded)]
+    assert near_duplicate_pairs([original, "Why was I charged twice in May?", reworded]) == [
+        (original, reworded)
+    ]
 
 
 def test_openings_are_not_a_habit(tickets: list[Row], inbox: list[Row]) -> None:
-    openings = Counter(" ".join(re.findall(r"[\w']+", row["text"].lower())[:4]) for row in tickets + inbox)
+    openings = Counter(
+        " ".join(re.findall(r"[\w']+", row["text"].lower())[:4]) for row in tickets + inbox
+    )
     assert openings.most_common(1)[0][1] <= 2
 
 
@@ -163,12 +191,16 @@ def test_a_tenth_of_the_inbox_is_out_of_scope(truth: list[Row]) -> None:
         pytest.param(lambda row: row["channel"], id="channel"),
         pytest.param(lambda row: row["created_at"][11:13], id="hour"),
         pytest.param(lambda row: row["created_at"][:7], id="month"),
-        pytest.param(lambda row: str(datetime.fromisoformat(row["created_at"]).weekday()), id="weekday"),
+        pytest.param(
+            lambda row: str(datetime.fromisoformat(row["created_at"]).weekday()), id="weekday"
+        ),
         pytest.param(lambda row: row["ticket_id"][-1], id="last digit of the id"),
         pytest.param(lambda row: row["ticket_id"][:5], id="block of the id"),
     ],
 )
-def test_nothing_but_the_text_gives_the_label_away(clue: Callable[[Row], str], tickets: list[Row]) -> None:
+def test_nothing_but_the_text_gives_the_label_away(
+    clue: Callable[[Row], str], tickets: list[Row]
+) -> None:
     always_the_commonest = accuracy_of_guess_by(lambda _: "", tickets)
     assert accuracy_of_guess_by(clue, tickets) < always_the_commonest + 0.05
 
@@ -183,7 +215,9 @@ def test_no_text_holds_an_address_or_a_phone_number(tickets: list[Row], inbox: l
         assert not re.search(r"(?<![\d.])\+?\d(?:[ /-]?\d){6,}", row["text"]), row["ticket_id"]
 
 
-def test_the_hard_cases_quoted_in_the_readme_are_in_the_data_with_that_label(tickets: list[Row]) -> None:
+def test_the_hard_cases_quoted_in_the_readme_are_in_the_data_with_that_label(
+    tickets: list[Row],
+) -> None:
     by_id = {row["ticket_id"]: row for row in tickets}
     readme = (DATA / "README.md").read_text(encoding="utf-8")
     quoted = re.findall(r"^\| (T-\d{5}) \| (.+?) \| `(\w+)` \| .+ \|$", readme, flags=re.MULTILINE)
@@ -195,7 +229,9 @@ def test_the_hard_cases_quoted_in_the_readme_are_in_the_data_with_that_label(tic
             assert piece in " ".join(row["text"].split()), ticket_id
 
 
-def test_the_counts_in_the_readme_are_those_of_the_files(tickets: list[Row], inbox: list[Row], truth: list[Row]) -> None:
+def test_the_counts_in_the_readme_are_those_of_the_files(
+    tickets: list[Row], inbox: list[Row], truth: list[Row]
+) -> None:
     readme = (DATA / "README.md").read_text(encoding="utf-8")
     labels = ["hardware", "software", "billing"]
     labelled_inbox = [row | answer for row, answer in zip(inbox, truth, strict=True)]
@@ -215,7 +251,11 @@ def test_every_intent_has_14_different_messages_and_none_is_about_banking() -> N
     assert {len(texts) for texts in messages.values()} == {14}
     assert set(Counter(domain for domain, _ in messages).values()) == {60}
     assert len({domain for domain, _ in messages}) == 16
-    banking = re.compile(r"\b(my bank|bank account|bank card|debit card|credit card|atm|cash machine|exchange rate)s?\b", re.IGNORECASE)
+    banking = re.compile(
+        r"\b(my bank|bank account|bank card|debit card|credit card|atm|cash machine|exchange"
+        r" rate)s?\b",
+        re.IGNORECASE,
+    )
     assert not [row["text"] for row in rows if banking.search(row["text"])]
 
 

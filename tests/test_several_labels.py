@@ -30,7 +30,10 @@ def pairs(each=18):
     texts, labels = tickets(each)
     rows = [(text, (label,)) for text, label in zip(texts, labels, strict=True)]
     rows += [
-        (f"{texts[row]} and {texts[(row + each) % len(texts)]}", tuple(sorted({labels[row], labels[(row + each) % len(texts)]})))
+        (
+            f"{texts[row]} and {texts[(row + each) % len(texts)]}",
+            tuple(sorted({labels[row], labels[(row + each) % len(texts)]})),
+        )
         for row in range(0, len(texts), 3)
     ]
     return [text for text, _ in rows], [label for _, label in rows]
@@ -39,7 +42,13 @@ def pairs(each=18):
 def write(path, texts, labels, separator=";"):
     with path.open("w", newline="") as file:
         csv.writer(file).writerows(
-            [["text", "label"], *([text, join_labels(own, separator)] for text, own in zip(texts, labels, strict=True))]
+            [
+                ["text", "label"],
+                *(
+                    [text, join_labels(own, separator)]
+                    for text, own in zip(texts, labels, strict=True)
+                ),
+            ]
         )
     return path
 
@@ -52,18 +61,25 @@ def trained(encoder_folder, tmp_path_factory):
     classifier = quick(encoder_folder, progress=notes, training={**QUICK, "epochs": 40})
     train_csv(data, folder / "model", classifier, valid=data)
     bundle = read_bundle(folder / "model")
-    calibration = bundle.calibration.model_copy(update={"temperature": 3.0})  # far from 0 and 1, where much would look alike
+    # far from 0 and 1, where much would look alike
+    calibration = bundle.calibration.model_copy(update={"temperature": 3.0})
     engine = engine_in_memory(folder / "model", bundle.bundle_id)
-    write_bundle(replace(bundle, calibration=calibration, engine=engine), folder / "model", overwrite=True)
+    write_bundle(
+        replace(bundle, calibration=calibration, engine=engine), folder / "model", overwrite=True
+    )
     return folder, notes.notes, classifier
 
 
 def test_it_is_found_told_and_learned(trained):
     _, notes, classifier = trained
-    assert any(note.startswith("18 of 72 rows have several labels (';' between labels)") for note in notes)
+    assert any(
+        note.startswith("18 of 72 rows have several labels (';' between labels)") for note in notes
+    )
     assert classifier.classes_.tolist() == list(LABELS)
     texts, labels = pairs()
-    right = [set(found) == set(own) for found, own in zip(classifier.predict(texts), labels, strict=True)]
+    right = [
+        set(found) == set(own) for found, own in zip(classifier.predict(texts), labels, strict=True)
+    ]
     assert classifier.score(texts, labels) == np.mean(right)
     assert classifier.score(texts, labels) > 0.9
     assert classifier.metrics_["several_labels"] is True
@@ -79,7 +95,11 @@ def test_the_saved_model_gives_each_label_its_own_probability_and_threshold(trai
     found = predictor.predict(texts)
     for row, own in enumerate(found):
         assert set(own) == {
-            label for label, share, limit in zip(LABELS, probabilities[row], calibration.label_thresholds, strict=True) if share >= limit
+            label
+            for label, share, limit in zip(
+                LABELS, probabilities[row], calibration.label_thresholds, strict=True
+            )
+            if share >= limit
         }
         assert list(own) == sorted(own, key=lambda label: -probabilities[row][LABELS.index(label)])
     assert max(map(len, found)) == 2
@@ -88,10 +108,17 @@ def test_the_saved_model_gives_each_label_its_own_probability_and_threshold(trai
 
 def test_an_answer_names_all_labels_and_how_sure_they_are_together(trained):
     predictor = load(trained[0] / "model")
-    text = next(text for text, found in zip(pairs()[0], predictor.predict(pairs()[0]), strict=True) if len(found) == 2)
+    text = next(
+        text
+        for text, found in zip(pairs()[0], predictor.predict(pairs()[0]), strict=True)
+        if len(found) == 2
+    )
     answer = predictor.classify([text, " "])
     assert (len(answer[0].labels), answer[0].label) == (2, "; ".join(answer[0].labels))
-    probabilities = [share if label in answer[0].labels else 1 - share for label, share in answer[0].probabilities.items()]
+    probabilities = [
+        share if label in answer[0].labels else 1 - share
+        for label, share in answer[0].probabilities.items()
+    ]
     assert answer[0].confidence == pytest.approx(np.prod(probabilities), rel=1e-5)
     assert answer[0].confidence < min(probabilities) < 0.95
     assert answer[0].because
@@ -113,11 +140,17 @@ def test_a_scored_file_is_what_the_predictor_says(trained, tmp_path, probabiliti
     report = score_csv(folder / "model", source, tmp_path / "out.csv", probabilities=probabilities)
     rows = list(csv.DictReader((tmp_path / "out.csv").open()))
     assert list(rows[0])[2:6] == ["predicted_label", "confidence", "decision", "because"]
-    assert [name for name in rows[0] if name.startswith("p_")] == ([f"p_{label}" for label in LABELS] if probabilities else [])
+    assert [name for name in rows[0] if name.startswith("p_")] == (
+        [f"p_{label}" for label in LABELS] if probabilities else []
+    )
     answers = load(folder / "model").classify([row["text"] for row in rows])
     assert [row["predicted_label"] for row in rows] == [answer.label or "" for answer in answers]
     assert any("; " in row["predicted_label"] for row in rows)
-    assert report.labels == {label: count for label in LABELS if (count := sum(label in answer.labels for answer in answers))}
+    assert report.labels == {
+        label: count
+        for label in LABELS
+        if (count := sum(label in answer.labels for answer in answers))
+    }
     assert (report.blank, report.rows) == (1, len(rows))
 
 
@@ -150,7 +183,9 @@ def test_evaluating_parts_the_cells_of_the_file(trained, tmp_path):
     page = (tmp_path / "report.html").read_text()
     assert "a row is right if all its labels are found and no other is given" in page
     with pytest.raises(LabelError, match="a label the model does not know, first of all 'sales'"):
-        evaluate_csv(folder / "model", write(tmp_path / "other.csv", ["invoice"] * 3, [("sales",)] * 3))
+        evaluate_csv(
+            folder / "model", write(tmp_path / "other.csv", ["invoice"] * 3, [("sales",)] * 3)
+        )
 
 
 def test_rows_with_a_label_that_the_model_does_not_know_count_as_wrong(trained, tmp_path):
@@ -160,33 +195,68 @@ def test_rows_with_a_label_that_the_model_does_not_know_count_as_wrong(trained, 
     data = write(tmp_path / "data.csv", texts, labels)
     figures = evaluate_csv(folder / "model", data, report=tmp_path / "report.html", progress=notes)
     assert figures.unknown_labels == ("sales",)
-    assert figures.accuracy == np.mean([set(a) == set(b) for a, b in zip(load(folder / "model").predict(texts), labels, strict=True)])
-    assert "36 of 72 rows have a label that the model does not know and count as wrong: 'sales' (36)" in notes.notes
-    assert "36 of 72 rows have a label that the model does not know" in (tmp_path / "report.html").read_text()
+    assert figures.accuracy == np.mean(
+        [
+            set(a) == set(b)
+            for a, b in zip(load(folder / "model").predict(texts), labels, strict=True)
+        ]
+    )
+    assert (
+        "36 of 72 rows have a label that the model does not know and count as wrong: 'sales' (36)"
+        in notes.notes
+    )
+    assert (
+        "36 of 72 rows have a label that the model does not know"
+        in (tmp_path / "report.html").read_text()
+    )
     assert evaluate_csv(folder / "model", data).to_json() == figures.to_json()
     assert classifier.score(texts, labels) == figures.accuracy
 
 
-@pytest.mark.parametrize("form", [str, lambda own: str(tuple(own)), lambda own: str(np.array(own)), lambda own: "{" + ",".join(own) + "}"])
-def test_lists_in_the_forms_of_other_programs_are_evaluated_as_json_lists_are(trained, tmp_path, form):
+@pytest.mark.parametrize(
+    "form",
+    [
+        str,
+        lambda own: str(tuple(own)),
+        lambda own: str(np.array(own)),
+        lambda own: "{" + ",".join(own) + "}",
+    ],
+)
+def test_lists_in_the_forms_of_other_programs_are_evaluated_as_json_lists_are(
+    trained, tmp_path, form
+):
     texts, labels = pairs()
     data = tmp_path / "data.csv"
     with data.open("w", newline="") as file:
-        csv.writer(file).writerows([["text", "label"], *([text, form(list(own))] for text, own in zip(texts, labels, strict=True))])
+        csv.writer(file).writerows(
+            [
+                ["text", "label"],
+                *([text, form(list(own))] for text, own in zip(texts, labels, strict=True)),
+            ]
+        )
     predictor = load(trained[0] / "model")
     config = predictor.bundle.config.model_copy(update={"label_separator": "[]"})
-    as_lists = Predictor(replace(predictor.bundle, config=config), predictor.engine, predictor.last_layer)
-    assert evaluate_csv(as_lists, data).to_json() == evaluate_csv(predictor, trained[0] / "data.csv").to_json()
+    as_lists = Predictor(
+        replace(predictor.bundle, config=config), predictor.engine, predictor.last_layer
+    )
+    assert (
+        evaluate_csv(as_lists, data).to_json()
+        == evaluate_csv(predictor, trained[0] / "data.csv").to_json()
+    )
 
 
 def test_lists_of_one_are_single_labels_and_scikit_learns_warning_is_given(encoder_folder):
     texts, labels = tickets(4)
     training = {**QUICK, "epochs": 1}
     with pytest.warns(DataConversionWarning, match="are single labels"):
-        classifier = quick(encoder_folder, training=training).fit(texts, [[label] for label in labels])
+        classifier = quick(encoder_folder, training=training).fit(
+            texts, [[label] for label in labels]
+        )
     assert classifier.predict(texts[:1])[0] in LABELS
     assert not classifier._fitted().multi_label
-    several = quick(encoder_folder, training=training).fit(texts, [[label] for label in labels], columns=Columns(separator=";"))
+    several = quick(encoder_folder, training=training).fit(
+        texts, [[label] for label in labels], columns=Columns(separator=";")
+    )
     assert several._fitted().multi_label
 
 
@@ -194,7 +264,9 @@ def test_it_is_saved_again_and_loaded_as_it_was(trained, tmp_path):
     classifier = BertCNNClassifier.load(trained[0] / "model")
     classifier.save(tmp_path / "again")
     texts, _ = pairs()
-    assert list(load(tmp_path / "again").predict(texts)) == list(load(trained[0] / "model").predict(texts))
+    assert list(load(tmp_path / "again").predict(texts)) == list(
+        load(trained[0] / "model").predict(texts)
+    )
     assert classifier.explain(texts[:1], label="billing")[0].label == "billing"
 
 
@@ -218,7 +290,9 @@ def test_an_export_gives_the_same_labels(trained, tmp_path, form):
 
 def test_the_door_for_one_label_a_row_says_that_these_are_several(trained, capsys):
     with pytest.raises(SystemExit):
-        main_with("encoder", "compare", str(trained[0]), str(trained[0]), str(trained[0] / "data.csv"))
+        main_with(
+            "encoder", "compare", str(trained[0]), str(trained[0]), str(trained[0] / "data.csv")
+        )
     assert "rows with several labels in column 'label'" in capsys.readouterr().err
 
 
@@ -238,10 +312,16 @@ def test_cells_are_single_labels_if_that_is_asked_for(encoder_folder, tmp_path):
 
 def test_rare_labels_are_merged_label_by_label(encoder_folder, tmp_path):
     texts, labels = pairs(8)
-    labels[0], labels[1], labels[2] = ("billing", "rare one"), ("rare two",), ("billing", "rare two")
+    labels[0], labels[1], labels[2] = (
+        ("billing", "rare one"),
+        ("rare two",),
+        ("billing", "rare two"),
+    )
     notes = Notes()
     classifier = quick(encoder_folder, training={**QUICK, "epochs": 1}, progress=notes)
-    train_csv(write(tmp_path / "data.csv", texts, labels), tmp_path / "model", classifier, min_rows=3)
+    train_csv(
+        write(tmp_path / "data.csv", texts, labels), tmp_path / "model", classifier, min_rows=3
+    )
     assert classifier.classes_.tolist() == ["billing", "hardware", "other", "software"]
     assert any("2 rare labels, 3 rows, merged" in note for note in notes.notes)
 
@@ -252,7 +332,9 @@ def test_other_recipes_and_class_weights(shallow_encoder_folder, recipe, rule):
     settings = {**QUICK, "epochs": 2, "class_weight": rule}
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        classifier = quick(shallow_encoder_folder, recipe=recipe, training=settings).fit(texts, labels)
+        classifier = quick(shallow_encoder_folder, recipe=recipe, training=settings).fit(
+            texts, labels
+        )
     assert classifier.predict_proba(texts).shape == (len(texts), 3)
 
 
@@ -270,7 +352,9 @@ def test_rows_without_a_label_are_left_out_and_every_label_is_learned(encoder_fo
     texts, labels = pairs(6)
     notes = Notes()
     labels[3], labels[5], labels[20] = (), ("billing", "seldom"), ("seldom", "software")
-    classifier = quick(encoder_folder, training={**QUICK, "epochs": 1}, progress=notes).fit(texts, labels)
+    classifier = quick(encoder_folder, training={**QUICK, "epochs": 1}, progress=notes).fit(
+        texts, labels
+    )
     assert any("left out: 1 row without a label" in note for note in notes.notes)
     assert "seldom" in classifier.classes_
 
@@ -288,5 +372,7 @@ def test_texts_with_equally_many_labels_get_tuples_too(trained):
 
 
 def test_a_separator_without_several_labels_is_forgotten(encoder_folder):
-    classifier = quick(encoder_folder, training={**QUICK, "epochs": 1}).fit(*tickets(4), columns=Columns(separator=";"))
+    classifier = quick(encoder_folder, training={**QUICK, "epochs": 1}).fit(
+        *tickets(4), columns=Columns(separator=";")
+    )
     assert classifier.predict(["invoice"])[0] in LABELS

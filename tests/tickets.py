@@ -12,11 +12,16 @@ def tickets(each: int = 20) -> tuple[list[str], list[str]]:
     texts, labels = [], []
     for label, words in WORDS.items():
         for index in range(each):
-            texts.append(f"{words[index % len(words)]} {words[(index // 6 + 1) % len(words)]} {index}")
+            texts.append(
+                f"{words[index % len(words)]} {words[(index // 6 + 1) % len(words)]} {index}"
+            )
             labels.append(label)
     return texts, labels
 
 
 def as_csv(texts: list[str], labels: list[str]) -> str:
     """The set as a CSV file's content."""
-    return "id,text,label\n" + "".join(f'{row},"{text}",{label}\n' for row, (text, label) in enumerate(zip(texts, labels, strict=True)))
+    return "id,text,label\n" + "".join(
+        f'{row},"{text}",{label}\n'
+        for row, (text, label) in enumerate(zip(texts, labels, strict=True))
+    )

@@ -55,7 +55,11 @@ class BarProgress:
         """Part of the stage is done."""
         self._done += done
         share = min(1.0, self._done / max(1, self._total))
-        speed = f", {figures['rows_per_second']:,.0f} rows a second" if "rows_per_second" in figures else ""
+        speed = (
+            f", {figures['rows_per_second']:,.0f} rows a second"
+            if "rows_per_second" in figures
+            else ""
+        )
         self._bar.progress(share, f"{self._name}: {share:.0%}{speed}")
 
     def note(self, message: str) -> None:
@@ -71,7 +75,10 @@ def main() -> None:
     st.set_page_config(page_title="Ticket classifier", page_icon="📥", layout="wide")
     with st.container(horizontal_alignment="center"), st.container(width=1040):
         st.title("Ticket classifier", anchor=False)
-        st.markdown("Where a complaint belongs, and how sure the model is: for one text, or for a whole file.")
+        st.markdown(
+            "Where a complaint belongs, and how sure the model is: for one text, or for a whole"
+            " file."
+        )
         with one_line_errors():
             folder = choose_model()
             if folder is None:
@@ -88,22 +95,33 @@ def main() -> None:
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Show an error the user can act on as what it is: one line, without the folder only we know of."""
+    """Show an error the user can act on as what it is.
+
+    One line, without the folder only we know of.
+    """
     try:
         yield
     except BertCNNError as error:
-        st.error(plain(str(error).replace(f"{session_folder()}{os.sep}", "")), icon=":material/error:")
+        st.error(
+            plain(str(error).replace(f"{session_folder()}{os.sep}", "")), icon=":material/error:"
+        )
     except MemoryError:
-        st.error("Out of memory: give a smaller file, or score it with bertcnn score.", icon=":material/error:")
+        st.error(
+            "Out of memory: give a smaller file, or score it with bertcnn score.",
+            icon=":material/error:",
+        )
 
 
 def plain(text: str) -> str:
     """`text` on one line, with nothing left that Markdown or Streamlit would act on.
 
-    What they act on behind Markdown's back is broken by a joiner nobody sees: addresses, names of icons and emoji, arrows.
+    What they act on behind Markdown's back is broken by a joiner nobody sees: addresses, names of
+    icons and emoji, arrows.
     """
     text = visible(" ".join(text.split()))
-    text = re.sub(r"(?i)(?<=[a-z]:)(?=//)|(?<=www)(?=\.)|(?<=\w)(?=@)|(?<=:)(?=[\w/+-]+:)", "\u2060", text)
+    text = re.sub(
+        r"(?i)(?<=[a-z]:)(?=//)|(?<=www)(?=\.)|(?<=\w)(?=@)|(?<=:)(?=[\w/+-]+:)", "\u2060", text
+    )
     text = re.sub(r"(?<!\S)(?=(?:<->|->|<-|--|>=|<=|~=)(?:\s|$))", "\u2060", text)
     return re.sub(r"([\\`*_{}\[\]()<>#+\-.!|~$:&])", r"\\\1", text)
 
@@ -113,14 +131,15 @@ def badge(text: str) -> str:
     return plain(text).replace(r"\[", "[").replace(r"\]", "]")
 
 
-# --- the model ---------------------------------------------------------------------------------------------------------
+# --- the model ------------------------------------------------------------------------------------
 
 
 def choose_model() -> tuple[str, int] | None:
     """The chosen model folder and when it was saved; None while nothing is chosen.
 
-    What was chosen stays, whatever folders come and go, also when the page is loaded again: nobody is answered by another model than the
-    one on the screen. If its folder is gone, that is told, and nothing is answered.
+    What was chosen stays, whatever folders come and go, also when the page is loaded again: nobody
+    is answered by another model than the one on the screen. If its folder is gone, that is told,
+    and nothing is answered.
 
     Raises:
         BundleError: the chosen folder is no model below the folders for models, or not any more.
@@ -129,18 +148,31 @@ def choose_model() -> tuple[str, int] | None:
     found = [str(folder) for folder in saved_models(roots)]
     if not found:
         looked = " or ".join(str(root) for root in roots)
-        st.info(plain(f"No saved model in {looked} yet. Run: make demo. Or: bertcnn train tickets.csv --out models/triage"))
+        st.info(
+            plain(
+                f"No saved model in {looked} yet. Run: make demo. Or: bertcnn train tickets.csv"
+                " --out models/triage"
+            )
+        )
     offered = [*found, ANOTHER]
     state = st.session_state
     state["model"] = state.get("chosen model") or st.query_params.get("model") or offered[0]
     if state["model"] not in offered:
         offered.insert(0, state["model"])
-    chosen = st.selectbox("Model", offered, key="model", on_change=remember_model, help="Folders written by bertcnn train.")
+    chosen = st.selectbox(
+        "Model",
+        offered,
+        key="model",
+        on_change=remember_model,
+        help="Folders written by bertcnn train.",
+    )
     if chosen != ANOTHER:  # which is no choice while there is nothing else
         remember_model()
     else:
         below = " or ".join(str(root) for root in roots)
-        chosen = st.text_input("Model folder", placeholder=f"a folder below {below}, written by bertcnn train --out").strip()
+        chosen = st.text_input(
+            "Model folder", placeholder=f"a folder below {below}, written by bertcnn train --out"
+        ).strip()
     if not chosen:
         return None
     folder, saved_at = model_folder(chosen, roots)
@@ -163,10 +195,26 @@ def describe(predictor: Predictor) -> None:
     config, metrics = predictor.bundle.config, predictor.bundle.metrics
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         if isinstance(metrics.get("macro_f1"), float):
-            rows = f" on {metrics['rows']:,} validation rows" if isinstance(metrics.get("rows"), int) else ""
-            st.badge(badge(f"macro-F1 {metrics['macro_f1']:.3f}{rows}"), icon=":material/target:", color="green")
-        st.badge(badge(f"encoder {Path(config.encoder_name).name}"), icon=":material/neurology:", color="gray")
-        st.badge(badge(f"trained {config.created_at[:10]}"), icon=":material/calendar_today:", color="gray")
+            rows = (
+                f" on {metrics['rows']:,} validation rows"
+                if isinstance(metrics.get("rows"), int)
+                else ""
+            )
+            st.badge(
+                badge(f"macro-F1 {metrics['macro_f1']:.3f}{rows}"),
+                icon=":material/target:",
+                color="green",
+            )
+        st.badge(
+            badge(f"encoder {Path(config.encoder_name).name}"),
+            icon=":material/neurology:",
+            color="gray",
+        )
+        st.badge(
+            badge(f"trained {config.created_at[:10]}"),
+            icon=":material/calendar_today:",
+            color="gray",
+        )
         if report := predictor.bundle.report:
             st.download_button(
                 "Report",
@@ -179,11 +227,18 @@ def describe(predictor: Predictor) -> None:
                 help="Figures, curves and slices of the training, one page to open in a browser.",
             )
     names = ", ".join(predictor.labels[:MOST_NAMES])
-    more = f" and {len(predictor.labels) - MOST_NAMES} more" if len(predictor.labels) > MOST_NAMES else ""
+    more = (
+        f" and {len(predictor.labels) - MOST_NAMES} more"
+        if len(predictor.labels) > MOST_NAMES
+        else ""
+    )
     st.caption(plain(f"{len(predictor.labels)} labels: {names}{more}"))
     if answers_nothing(predictor):
         st.info(
-            plain(f"This model answers nothing by itself yet: {in_words(predictor.decisions, predictor.labels)}.")
+            plain(
+                "This model answers nothing by itself yet:"
+                f" {in_words(predictor.decisions, predictor.labels)}."
+            )
             + " More labelled rows would help, or asking for a lower precision when it is trained.",
             icon=":material/person_search:",
         )
@@ -195,14 +250,16 @@ def answers_nothing(predictor: Predictor) -> bool:
     return bool(decisions.held_out.right) and not automation(decisions).automatic
 
 
-# --- one complaint -----------------------------------------------------------------------------------------------------
+# --- one complaint --------------------------------------------------------------------------------
 
 
 def classify_one(predictor: Predictor) -> None:
     """A text, its label, and how sure the model is."""
     left, right = st.columns(2, gap="large")
     with left, st.form("one", border=False):
-        text = st.text_area("Complaint", EXAMPLE, height=150, help="Ctrl+Enter in the text classifies it.")
+        text = st.text_area(
+            "Complaint", EXAMPLE, height=150, help="Ctrl+Enter in the text classifies it."
+        )
         if st.form_submit_button("Classify", type="primary", icon=":material/send:"):
             st.session_state["asked"] = text
     with right:
@@ -219,9 +276,15 @@ def answer_one(predictor: Predictor, text: str) -> None:
     """Label, confidence and bars, or a friendly line."""
     answer = predictor.classify([text])[0]
     if answer.label is None or answer.confidence is None:
-        st.info("There is no text to classify yet. Write a complaint, then press Classify.", icon=":material/edit:")
+        st.info(
+            "There is no text to classify yet. Write a complaint, then press Classify.",
+            icon=":material/edit:",
+        )
         return
-    title, sure = "Labels" if predictor.multi_label else "Label", f"{in_percent(answer.confidence)} confidence"
+    title, sure = (
+        ("Labels" if predictor.multi_label else "Label"),
+        f"{in_percent(answer.confidence)} confidence",
+    )
     if len(answer.label) > LONG_LABEL:
         st.caption(title)
         st.subheader(plain(answer.label), anchor=False)
@@ -231,21 +294,46 @@ def answer_one(predictor: Predictor, text: str) -> None:
     if answer.decision == "auto":
         st.badge("can be handled automatically", icon=":material/bolt:", color="green")
     elif answer.decision == "review:out_of_scope":
-        reason = "unlike anything the model has learned from" if answer.label else "no label is probable enough"
+        reason = (
+            "unlike anything the model has learned from"
+            if answer.label
+            else "no label is probable enough"
+        )
         st.badge(f"for review: {reason}", icon=":material/help:", color="orange")
     elif answers_nothing(predictor):
-        st.badge("for review, as all texts are with this model", icon=":material/person_search:", color="orange")
+        st.badge(
+            "for review, as all texts are with this model",
+            icon=":material/person_search:",
+            color="orange",
+        )
     else:
-        st.badge(badge(f"for review: {answer.runner_up} comes into question too"), icon=":material/person_search:", color="orange")
+        st.badge(
+            badge(f"for review: {answer.runner_up} comes into question too"),
+            icon=":material/person_search:",
+            color="orange",
+        )
     if answer.because:
         st.markdown(highlighted(text, answer.because))
         st.caption("Marked: the words that moved the answer most.")
-    st.altair_chart(confidence_bars({label: answer.probabilities[label] for label in predictor.labels}), width="stretch")
+    st.altair_chart(
+        confidence_bars({label: answer.probabilities[label] for label in predictor.labels}),
+        width="stretch",
+    )
     if predictor.multi_label:
-        st.caption("Each label has a probability and a threshold of its own: a text may have several labels, or none.")
+        st.caption(
+            "Each label has a probability and a threshold of its own: a text may have several"
+            " labels, or none."
+        )
         return
-    shown = f"The {MOST_BARS} most probable of {len(predictor.labels)} labels. " if len(predictor.labels) > MOST_BARS else ""
-    st.caption(f"{shown}A text that belongs to none of the labels still gets one, but goes to review if it is unlike all known texts.")
+    shown = (
+        f"The {MOST_BARS} most probable of {len(predictor.labels)} labels. "
+        if len(predictor.labels) > MOST_BARS
+        else ""
+    )
+    st.caption(
+        f"{shown}A text that belongs to none of the labels still gets one, but goes to review if it"
+        " is unlike all known texts."
+    )
 
 
 def highlighted(text: str, phrases: Sequence[Phrase]) -> str:
@@ -269,19 +357,25 @@ def spaced(text: str) -> str:
     return f"{' ' * text[:1].isspace()}{plain(text)}{' ' * (len(text) > 1 and text[-1:].isspace())}"
 
 
-# --- a file ------------------------------------------------------------------------------------------------------------
+# --- a file ---------------------------------------------------------------------------------------
 
 
 def score_file(predictor: Predictor) -> None:
     """Upload, check the text column, score, look, download."""
-    uploaded = st.file_uploader("File of complaints: CSV, TSV, JSONL or JSON (each also .gz), Parquet or Excel", type=FORMATS)
+    uploaded = st.file_uploader(
+        "File of complaints: CSV, TSV, JSONL or JSON (each also .gz), Parquet or Excel",
+        type=FORMATS,
+    )
     if uploaded is None:
         if st.session_state.pop("upload", None):
             discard()
         return
     upload = received(uploaded, predictor.bundle.config.text_columns)
     if upload.remark:
-        st.warning(plain(upload.remark.replace(f"{session_folder()}{os.sep}", "")), icon=":material/warning:")
+        st.warning(
+            plain(upload.remark.replace(f"{session_folder()}{os.sep}", "")),
+            icon=":material/warning:",
+        )
     chosen = st.multiselect(
         "Text column",
         upload.columns,
@@ -306,12 +400,21 @@ def score_file(predictor: Predictor) -> None:
         disabled=working or not chosen,
         on_click=lambda: state.update({"asked to score": True}),
     )
-    if working:  # also after something else on the page was pressed, which ends the script: then it goes on where it was
+    # also after something else on the page was pressed, which ends the script: then it goes on
+    # where it was
+    if working:
         restart, state["restart"] = state["restart"], False
         progress = BarProgress()
         try:
             report = score_csv(
-                predictor, upload.path, target, text=chosen, probabilities=probabilities, overwrite=True, restart=restart, progress=progress
+                predictor,
+                upload.path,
+                target,
+                text=chosen,
+                probabilities=probabilities,
+                overwrite=True,
+                restart=restart,
+                progress=progress,
             )
         except BertCNNError:
             del state["scoring"]
@@ -340,7 +443,10 @@ def received(uploaded: Any, trained_on: tuple[str, ...]) -> Upload:  # noqa: ANN
 def show_scored(target: Path, report: ScoringReport) -> None:
     """What became of the rows, the download, and the first rows."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.success(f"{count(report.rows, 'row')} scored in {report.seconds:.1f} s.", icon=":material/check:")
+        st.success(
+            f"{count(report.rows, 'row')} scored in {report.seconds:.1f} s.",
+            icon=":material/check:",
+        )
         st.download_button(
             "Download",
             data=target.read_bytes,  # read when asked for
@@ -353,10 +459,15 @@ def show_scored(target: Path, report: ScoringReport) -> None:
     tell_findings(report)
     automatic = report.decisions.get("auto", 0)
     if report.rows:
-        reasons = [f"{rows:,} {DECIDED[name].removeprefix('review: ')}" for name, rows in report.decisions.items() if name != "auto"]
+        reasons = [
+            f"{rows:,} {DECIDED[name].removeprefix('review: ')}"
+            for name, rows in report.decisions.items()
+            if name != "auto"
+        ]
         shares = (
-            f"{count(automatic, 'row')} ({automatic / report.rows:.0%}) can be handled automatically, "
-            f"{report.rows - automatic:,} for review{': ' * bool(reasons)}{', '.join(reasons)}."
+            f"{count(automatic, 'row')} ({automatic / report.rows:.0%}) can be handled"
+            f" automatically, {report.rows - automatic:,} for"
+            f" review{': ' * bool(reasons)}{', '.join(reasons)}."
         )
         st.info(shares, icon=":material/bolt:")
     if report.labels:
@@ -378,18 +489,36 @@ def tell_findings(report: ScoringReport) -> None:
     if report.rejected and report.rejects is not None:
         st.warning(f"{count(report.rejected, 'row')} could not be read: not in the scored file.")
         with st.expander("Rows that could not be read"):
-            st.dataframe(first_rows(report.rejects, report.rejects.stat().st_mtime_ns, ()), hide_index=True)
-            st.download_button("Download these rows", report.rejects.read_bytes, "rejected-rows.csv", "text/csv", on_click="ignore")
+            st.dataframe(
+                first_rows(report.rejects, report.rejects.stat().st_mtime_ns, ()), hide_index=True
+            )
+            st.download_button(
+                "Download these rows",
+                report.rejects.read_bytes,
+                "rejected-rows.csv",
+                "text/csv",
+                on_click="ignore",
+            )
 
 
 def show_rows(target: Path, report: ScoringReport) -> None:
     """The first scored rows: all, or those with some labels and some decisions."""
-    ours = [report.renamed.get(name, name) for name in ("predicted_label", "confidence", "decision", "because")]
+    ours = [
+        report.renamed.get(name, name)
+        for name in ("predicted_label", "confidence", "decision", "because")
+    ]
     label, confidence, decision = ours[:3]
     several = report.label_separator is not None
     offered = [*report.labels, *([""] if report.blank or several else [])]
-    wanted = st.multiselect("Show only", offered, format_func=lambda name: name or "no label", placeholder="all labels")
-    decided = st.multiselect("Decided", list(report.decisions), format_func=DECIDED.__getitem__, placeholder="all decisions")
+    wanted = st.multiselect(
+        "Show only", offered, format_func=lambda name: name or "no label", placeholder="all labels"
+    )
+    decided = st.multiselect(
+        "Decided",
+        list(report.decisions),
+        format_func=DECIDED.__getitem__,
+        placeholder="all decisions",
+    )
     filters = ((label, tuple(wanted), report.label_separator), (decision, tuple(decided), None))
     table = first_rows(target, target.stat().st_mtime_ns, filters)
     table[decision] = table[decision].map(lambda name: DECIDED.get(name, name))
@@ -399,7 +528,9 @@ def show_rows(target: Path, report: ScoringReport) -> None:
         table[list(dict.fromkeys([*front, *table.columns]))],
         hide_index=True,
         column_config={
-            confidence: st.column_config.ProgressColumn(confidence, format="percent", min_value=0.0, max_value=1.0, width="medium")
+            confidence: st.column_config.ProgressColumn(
+                confidence, format="percent", min_value=0.0, max_value=1.0, width="medium"
+            )
         },
     )
     if len(table) < ROWS_SHOWN:
@@ -407,10 +538,14 @@ def show_rows(target: Path, report: ScoringReport) -> None:
     if (wanted and decided) or (wanted and several):
         st.caption(f"The first {ROWS_SHOWN:,} of these rows; the download has all {report.rows:,}.")
         return
-    matching = sum(report.labels.get(name, report.blank) for name in wanted) if wanted else report.rows
+    matching = (
+        sum(report.labels.get(name, report.blank) for name in wanted) if wanted else report.rows
+    )
     matching = sum(report.decisions[name] for name in decided) if decided else matching
     if matching > ROWS_SHOWN:
-        st.caption(f"The first {ROWS_SHOWN:,} of {matching:,} rows; the download has all {report.rows:,}.")
+        st.caption(
+            f"The first {ROWS_SHOWN:,} of {matching:,} rows; the download has all {report.rows:,}."
+        )
 
 
 main()

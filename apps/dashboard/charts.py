@@ -8,8 +8,15 @@ import altair as alt
 import pandas as pd
 
 MOST_BARS = 10
-_LEAF = "indexof(datum.label, ' > ') > 0 && length(datum.label) > 30 ? '…' + slice(datum.label, -29) : datum.label"  # its end tells it
-_FIRST, _OTHERS, _FIGURES = "#3b82f6", "#94a9c9", "#7f8794"  # each with enough contrast on white and on near-black
+_LEAF = (  # its end tells it
+    "indexof(datum.label, ' > ') > 0 && length(datum.label) > 30 ? '…' + slice(datum.label, -29) :"
+    " datum.label"
+)
+_FIRST, _OTHERS, _FIGURES = (
+    "#3b82f6",
+    "#94a9c9",
+    "#7f8794",
+)  # each with enough contrast on white and on near-black
 
 
 def confidence_bars(probabilities: Mapping[str, float]) -> alt.LayerChart:
@@ -18,8 +25,15 @@ def confidence_bars(probabilities: Mapping[str, float]) -> alt.LayerChart:
     Args:
         probabilities: of each label, 0 to 1.
     """
-    figures = {label: "over 99%" if share > 0.99 else f"{share:.1%}" for label, share in probabilities.items()}
-    return _bars(probabilities, figures, alt.X("value:Q", title="confidence", axis=_axis("%"), scale=alt.Scale(domain=[0, 1])))
+    figures = {
+        label: "over 99%" if share > 0.99 else f"{share:.1%}"
+        for label, share in probabilities.items()
+    }
+    return _bars(
+        probabilities,
+        figures,
+        alt.X("value:Q", title="confidence", axis=_axis("%"), scale=alt.Scale(domain=[0, 1])),
+    )
 
 
 def count_bars(counts: Mapping[str, int], rows: int) -> alt.LayerChart:
@@ -30,8 +44,13 @@ def count_bars(counts: Mapping[str, int], rows: int) -> alt.LayerChart:
         rows: all that there are, which shares are of; one may have several labels, or none.
     """
     figures = {label: f"{count:,} ({count / rows:.0%})" for label, count in counts.items()}
-    scale = alt.Scale(domain=[0, max(counts.values()) * 1.15], nice=False)  # room for the figure behind the longest bar
-    return _bars(counts, figures, alt.X("value:Q", title="rows", axis=_axis(",d", tickMinStep=1), scale=scale))
+    # room for the figure behind the longest bar
+    scale = alt.Scale(domain=[0, max(counts.values()) * 1.15], nice=False)
+    return _bars(
+        counts,
+        figures,
+        alt.X("value:Q", title="rows", axis=_axis(",d", tickMinStep=1), scale=scale),
+    )
 
 
 def _axis(form: str, **options: float) -> alt.Axis:
@@ -58,4 +77,6 @@ def _bars(values: Mapping[str, float], figures: Mapping[str, str], x: alt.X) -> 
     bars = base.mark_bar(cornerRadiusEnd=3, height=18).encode(
         color=alt.condition(alt.datum.place == 0, alt.value(_FIRST), alt.value(_OTHERS)),
     )
-    return bars + base.mark_text(align="left", dx=5, fontSize=13).encode(text="figure:N", color=alt.value(_FIGURES))
+    return bars + base.mark_text(align="left", dx=5, fontSize=13).encode(
+        text="figure:N", color=alt.value(_FIGURES)
+    )

@@ -1,4 +1,7 @@
-"""Which folders of this machine the dashboard may load: saved models below the folder for models, and no others."""
+"""Which folders of this machine the dashboard may load.
+
+Saved models below the folder for models, and no others.
+"""
 
 from __future__ import annotations
 
@@ -13,28 +16,47 @@ from bertcnn.storage.files import expanded
 
 
 def models_roots() -> list[Path]:
-    """Where models are looked for: --models, $BERTCNN_MODELS, or `demo` and `models` in the working folder."""
+    """Where models are looked for.
+
+    --models, $BERTCNN_MODELS, or `demo` and `models` in the working folder.
+    """
     parser = argparse.ArgumentParser(exit_on_error=False, add_help=False, allow_abbrev=False)
     parser.add_argument("--models", default=os.environ.get("BERTCNN_MODELS"))
     try:
         given = parser.parse_known_args(sys.argv[1:])[0].models
     except argparse.ArgumentError:
-        raise SettingsError("--models without a value", expected="a folder", fix="start again with -- --models FOLDER") from None
+        raise SettingsError(
+            "--models without a value",
+            expected="a folder",
+            fix="start again with -- --models FOLDER",
+        ) from None
     return [expanded(given)] if given else [Path("demo"), Path("models")]
 
 
 def saved_models(roots: Sequence[Path]) -> list[Path]:
     """The folders that hold a saved model: `roots` themselves, and up to two levels below them."""
-    manifests = [path for root in roots for depth in ("", "*/", "*/*/") for path in sorted(root.glob(f"{depth}manifest.json"))]
-    folders = [path.parent for path in manifests if path.with_name("labels.json").exists()]  # a model's engine has a manifest as well
-    return [folder for folder in folders if not any(part.startswith(".bertcnn") for part in folder.parts)]
+    manifests = [
+        path
+        for root in roots
+        for depth in ("", "*/", "*/*/")
+        for path in sorted(root.glob(f"{depth}manifest.json"))
+    ]
+    folders = [
+        path.parent for path in manifests if path.with_name("labels.json").exists()
+    ]  # a model's engine has a manifest as well
+    return [
+        folder
+        for folder in folders
+        if not any(part.startswith(".bertcnn") for part in folder.parts)
+    ]
 
 
 def model_folder(given: str, roots: Sequence[Path]) -> tuple[Path, int]:
     """The folder that somebody has chosen, typed or put into the address, and when the model in it was saved.
 
-    It must be one of `saved_models`, also if that is a link, since whoever runs the dashboard has put it there; or lie below `roots`, with
-    all links followed. Everything else gets the same refusal, whether it exists or not, and nothing outside `roots` is looked at.
+    It must be one of `saved_models`, also if that is a link, since whoever runs the dashboard has
+    put it there; or lie below `roots`, with all links followed. Everything else gets the same
+    refusal, whether it exists or not, and nothing outside `roots` is looked at.
 
     Args:
         given: a path from the working folder or from one of `roots`, or an absolute one.
@@ -46,7 +68,10 @@ def model_folder(given: str, roots: Sequence[Path]) -> tuple[Path, int]:
     try:
         listed = {_absolute(folder) for folder in saved_models(roots)}
         for place in _places(given, roots):
-            if place in listed or any(Path(os.path.realpath(place)).is_relative_to(os.path.realpath(root)) for root in roots):
+            if place in listed or any(
+                Path(os.path.realpath(place)).is_relative_to(os.path.realpath(root))
+                for root in roots
+            ):
                 manifest = Path(place, "manifest.json")
                 if manifest.is_file():
                     return Path(place), manifest.stat().st_mtime_ns
@@ -60,7 +85,10 @@ def model_folder(given: str, roots: Sequence[Path]) -> tuple[Path, int]:
 
 
 def _places(given: str, roots: Sequence[Path]) -> Iterator[str]:
-    """The absolute paths that may be meant, each below one of `roots` as it is written; `..` is resolved before."""
+    """The absolute paths that may be meant, each below one of `roots` as it is written.
+
+    `..` is resolved before.
+    """
     tops = [top for root in roots for top in (_absolute(root), os.path.realpath(root))]
     for start in (Path(), *roots):
         place = _absolute(start / expanded(given))
@@ -69,5 +97,8 @@ def _places(given: str, roots: Sequence[Path]) -> Iterator[str]:
 
 
 def _absolute(path: Path) -> str:
-    """The path from the root, by its text alone: `..` takes a name away, and no link is followed."""
+    """The path from the root, by its text alone.
+
+    `..` takes a name away, and no link is followed.
+    """
     return os.path.abspath(path)  # noqa: PTH100 - Path has no such method

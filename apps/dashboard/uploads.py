@@ -35,7 +35,8 @@ class Upload:
         columns: its header.
         guessed: the columns that seem to hold the text; none if none does.
         preview: its first rows, cells cut.
-        remark: which part of the file is not read, such as other sheets of a workbook; mostly empty.
+        remark: which part of the file is not read, such as other sheets of a workbook; mostly
+            empty.
     """
 
     path: Path
@@ -45,7 +46,9 @@ class Upload:
     remark: str = ""
 
 
-@st.cache_resource(scope="session", show_spinner=False, on_release=tempfile.TemporaryDirectory.cleanup)
+@st.cache_resource(
+    scope="session", show_spinner=False, on_release=tempfile.TemporaryDirectory.cleanup
+)
 def _session_folder() -> tempfile.TemporaryDirectory[str]:
     """Readable by this user only, removed when the session ends."""
     return tempfile.TemporaryDirectory(prefix="bertcnn-dashboard-")
@@ -90,9 +93,18 @@ def _safe_name(name: str) -> str:
         ('my inbox _1_.csv.gz', 'upload.csv')
     """
     last = re.split(r"[/\\]", name)[-1]
-    stem, dot, extensions = last.partition(".") if last.lower().endswith(".gz") else last.rpartition(".")
-    clean = re.sub(r"[^\w \-.]", "_", stem).strip(" .")[:_LONGEST_NAME].encode()[:_LONGEST_BYTES].decode(errors="ignore")
-    return f"{clean or 'upload'}{dot}{re.sub(r'[^A-Za-z0-9.]', '', extensions)[-_LONGEST_EXTENSIONS:]}"
+    stem, dot, extensions = (
+        last.partition(".") if last.lower().endswith(".gz") else last.rpartition(".")
+    )
+    clean = (
+        re.sub(r"[^\w \-.]", "_", stem)
+        .strip(" .")[:_LONGEST_NAME]
+        .encode()[:_LONGEST_BYTES]
+        .decode(errors="ignore")
+    )
+    return (
+        f"{clean or 'upload'}{dot}{re.sub(r'[^A-Za-z0-9.]', '', extensions)[-_LONGEST_EXTENSIONS:]}"
+    )
 
 
 def look_into(path: Path, trained_on: Sequence[str]) -> Upload:
@@ -111,7 +123,9 @@ def look_into(path: Path, trained_on: Sequence[str]) -> Upload:
         guessed = guess_text_columns(sample, trained_on=trained_on).text
     except ColumnError:  # nothing looks like text: the person decides
         guessed = ()
-    return Upload(path, sample.columns, guessed, _frame(sample.rows[:_PREVIEW_ROWS], sample.columns), remark)
+    return Upload(
+        path, sample.columns, guessed, _frame(sample.rows[:_PREVIEW_ROWS], sample.columns), remark
+    )
 
 
 @st.cache_data(scope="session", max_entries=8, show_spinner="Reading the scored rows ...")
@@ -125,27 +139,47 @@ def first_rows(
     Args:
         path: the file.
         written_at: its time of writing; a file written again is read again.
-        filters: columns with the values to show, "" for an empty cell; all without any. Third, what stands between several in a cell.
+        filters: columns with the values to show, "" for an empty cell; all without any. Third, what
+            stands between several in a cell.
     """
 
     def matches(cell: str, wanted: Collection[str], separator: str | None) -> bool:
-        return cell in wanted if separator is None or not cell else not set(split_cell(cell, separator)).isdisjoint(wanted)
+        return (
+            cell in wanted
+            if separator is None or not cell
+            else not set(split_cell(cell, separator)).isdisjoint(wanted)
+        )
 
     rows: list[tuple[str, ...]] = []
     with open_table(path) as reader:
-        chosen = [(reader.columns.index(column), wanted, separator) for column, wanted, separator in filters if wanted]
+        chosen = [
+            (reader.columns.index(column), wanted, separator)
+            for column, wanted, separator in filters
+            if wanted
+        ]
         for chunk in reader.chunks():
-            rows += [row for row in chunk.rows if all(matches(row[place], wanted, separator) for place, wanted, separator in chosen)]
+            rows += [
+                row
+                for row in chunk.rows
+                if all(
+                    matches(row[place], wanted, separator) for place, wanted, separator in chosen
+                )
+            ]
             if len(rows) >= ROWS_SHOWN:
                 break
         return _frame(rows[:ROWS_SHOWN], reader.columns)
 
 
 def _frame(rows: Sequence[tuple[str, ...]], columns: tuple[str, ...]) -> pd.DataFrame:
-    return pd.DataFrame([[_shown(cell) for cell in row] for row in rows], columns=list(columns), dtype=object)
+    return pd.DataFrame(
+        [[_shown(cell) for cell in row] for row in rows], columns=list(columns), dtype=object
+    )
 
 
 def _shown(cell: str) -> str:
-    """What the browser gets of a cell: cut, and Unicode that can be sent (a JSON file may hold half a character)."""
+    """What the browser gets of a cell.
+
+    Cut, and Unicode that can be sent (a JSON file may hold half a character).
+    """
     cut = cell if len(cell) <= _LONGEST_CELL else cell[: _LONGEST_CELL - 3] + "..."
     return cut.encode("utf-8", "replace").decode("utf-8")

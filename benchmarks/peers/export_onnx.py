@@ -4,8 +4,9 @@ Answers on standard output with one JSON line.
 
     python -m benchmarks.peers.export_onnx FOLDER   # of peer_model.py; network-float32.onnx and network-int8.onnx are put in it
 
-ONNX Runtime's optimizer for BERT comes between the two: with it int8 took 1.3 s of processor time for 300 short rows, without it 2.1 s. The
-older exporter (TorchScript) gives it more to fuse, attention included, and came out slower, at 1.7 s.
+ONNX Runtime's optimizer for BERT comes between the two: with it int8 took 1.3 s of processor time
+for 300 short rows, without it 2.1 s. The older exporter (TorchScript) gives it more to fuse,
+attention included, and came out slower, at 1.7 s.
 """
 
 from __future__ import annotations
@@ -44,14 +45,31 @@ def main() -> None:
         verbose=False,
     )
     config = model.bert.config
-    optimized = optimize_model(str(whole), "bert", num_heads=config.num_attention_heads, hidden_size=config.hidden_size, opt_level=0)
+    optimized = optimize_model(
+        str(whole),
+        "bert",
+        num_heads=config.num_attention_heads,
+        hidden_size=config.hidden_size,
+        opt_level=0,
+    )
     optimized.save_model_to_file(str(whole))
     network = onnx.load(whole)
-    del network.graph.value_info[:]  # quantization turns weights round, and then stumbles over the shapes noted here
-    unknown = {"DefaultTensorType": onnx.TensorProto.FLOAT}  # what the shapes are not known of, behind the optimizer's own operators
+    del network.graph.value_info[
+        :
+    ]  # quantization turns weights round, and then stumbles over the shapes noted here
+    unknown = {
+        "DefaultTensorType": onnx.TensorProto.FLOAT
+    }  # what the shapes are not known of, behind the optimizer's own operators
     quantize_dynamic(network, small, weight_type=QuantType.QInt8, extra_options=unknown)
     kinds = [node.op_type for node in onnx.load(small).graph.node]
-    print(json.dumps({"int8": kinds.count("MatMulInteger"), "float32": kinds.count("MatMul") + kinds.count("Gemm")}))
+    print(
+        json.dumps(
+            {
+                "int8": kinds.count("MatMulInteger"),
+                "float32": kinds.count("MatMul") + kinds.count("Gemm"),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

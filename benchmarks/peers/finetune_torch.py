@@ -39,14 +39,24 @@ def main() -> None:
     for index in range(count):
         if index == options.warmup:
             rows, started = 0, time.perf_counter()
-        token_ids, mask, labels = (torch.from_numpy(stored[f"{name}_{index}"].astype(np.int64)) for name in ("ids", "mask", "labels"))
+        token_ids, mask, labels = (
+            torch.from_numpy(stored[f"{name}_{index}"].astype(np.int64))
+            for name in ("ids", "mask", "labels")
+        )
         optimizer.zero_grad(set_to_none=True)
         loss = loss_function(model(token_ids, mask), labels)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         rows += len(labels)
-    print(json.dumps({"rows_per_second": rows / (time.perf_counter() - started), "loss": float(loss.detach())}))
+    print(
+        json.dumps(
+            {
+                "rows_per_second": rows / (time.perf_counter() - started),
+                "loss": float(loss.detach()),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -15,11 +15,16 @@ import transformers  # type: ignore[import-not-found,import-untyped]
 
 @torch.inference_mode()
 def main(folder: Path, texts_file: Path, answers: Path) -> None:
-    """Save as `answers` what they make of the texts: ids, vectors of tokens and texts, and the MLM head's logits at every token."""
+    """Save as `answers` what they make of the texts.
+
+    Ids, vectors of tokens and texts, and the MLM head's logits at every token.
+    """
     texts = json.loads(texts_file.read_text(encoding="utf-8"))
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     encoder, missing = transformers.AutoModel.from_pretrained(folder, output_loading_info=True)
-    masked, missing_head = transformers.AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
+    masked, missing_head = transformers.AutoModelForMaskedLM.from_pretrained(
+        folder, output_loading_info=True
+    )
     sentences = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
     found: dict[str, Any] = {}
     for row, text in enumerate(texts):
@@ -31,8 +36,18 @@ def main(folder: Path, texts_file: Path, answers: Path) -> None:
         found[f"{row}/mlm"] = masked.eval()(**inputs).logits[0].numpy()
         found[f"{row}/mean"] = sentences.encode([text])[0]
     np.savez(answers, **found)
-    versions = {module.__name__: module.__version__ for module in (torch, transformers, sentence_transformers)}
-    print(json.dumps({"versions": versions, "started_anew": [sorted(info["missing_keys"]) for info in (missing, missing_head)]}))
+    versions = {
+        module.__name__: module.__version__
+        for module in (torch, transformers, sentence_transformers)
+    }
+    print(
+        json.dumps(
+            {
+                "versions": versions,
+                "started_anew": [sorted(info["missing_keys"]) for info in (missing, missing_head)],
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

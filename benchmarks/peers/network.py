@@ -34,7 +34,10 @@ class BertCnn(nn.Module):
     ) -> None:
         super().__init__()
         self.bert = BertModel.from_pretrained(
-            checkpoint, add_pooling_layer=False, hidden_dropout_prob=dropout, attention_probs_dropout_prob=attention_dropout
+            checkpoint,
+            add_pooling_layer=False,
+            hidden_dropout_prob=dropout,
+            attention_probs_dropout_prob=attention_dropout,
         )
         width = self.bert.config.hidden_size
         self.branches = nn.ModuleList(nn.Conv1d(width, filters, window) for window in windows)
@@ -48,7 +51,9 @@ class BertCnn(nn.Module):
         channels = (hidden * real).transpose(1, 2)  # [B, D, T]
         pooled = []
         for branch in self.branches:
-            activations = torch.relu(branch(nn.functional.pad(channels, (0, branch.kernel_size[0] - 1))))
+            activations = torch.relu(
+                branch(nn.functional.pad(channels, (0, branch.kernel_size[0] - 1)))
+            )
             pooled.append((activations * real.transpose(1, 2)).amax(dim=2))
         pooled.append((hidden * real).sum(1) / real.sum(1).clamp(min=1))
         return self.linear(self.dropout(torch.cat(pooled, dim=1)))
@@ -57,12 +62,19 @@ class BertCnn(nn.Module):
 def trained(folder: Path) -> BertCnn:
     """The trained network in a folder of `peer_model.write_peer_model`, ready to answer."""
     head = load_file(folder / "head.safetensors")
-    windows = tuple(sorted(int(name.split("_")[1].split("/")[0]) for name in head if name.endswith("/kernel") and "_" in name))
+    windows = tuple(
+        sorted(
+            int(name.split("_")[1].split("/")[0])
+            for name in head
+            if name.endswith("/kernel") and "_" in name
+        )
+    )
     filters = head[f"convolution_{windows[0]}/bias"].shape[0]
     model = BertCnn(folder, head["logits/bias"].shape[0], windows=windows, filters=filters)
     with torch.no_grad():
         for window, branch in zip(windows, model.branches, strict=True):
-            branch.weight.copy_(head[f"convolution_{window}/kernel"].permute(2, 1, 0))  # ours is [W, D, N], theirs [N, D, W]
+            # ours is [W, D, N], theirs [N, D, W]
+            branch.weight.copy_(head[f"convolution_{window}/kernel"].permute(2, 1, 0))
             branch.bias.copy_(head[f"convolution_{window}/bias"])
         model.linear.weight.copy_(head["logits/kernel"].T)
         model.linear.bias.copy_(head["logits/bias"])

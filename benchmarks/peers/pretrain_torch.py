@@ -23,7 +23,11 @@ def main() -> None:
     parser.add_argument("--batches")
     parser.add_argument("--peak", action="store_true")
     options = parser.parse_args()
-    print(json.dumps({"flops_per_second": peak()} if options.peak else {"seconds": seconds(options.batches)}))
+    print(
+        json.dumps(
+            {"flops_per_second": peak()} if options.peak else {"seconds": seconds(options.batches)}
+        )
+    )
 
 
 def peak() -> float:
@@ -66,11 +70,17 @@ def seconds(path: str) -> float:
 
 def inputs(stored: dict[str, np.ndarray], number: int) -> dict[str, torch.Tensor]:
     """One batch as the model takes it."""
-    found = {name: stored[f"{name}_{number}"] for name in ("token_ids", "segment_ids", "padding_mask")}
+    found = {
+        name: stored[f"{name}_{number}"] for name in ("token_ids", "segment_ids", "padding_mask")
+    }
     labels = np.full(found["token_ids"].shape, _IGNORED)
     rows, places = np.nonzero(stored[f"masked_weights_{number}"])
-    labels[rows, stored[f"masked_positions_{number}"][rows, places]] = stored[f"masked_labels_{number}"][rows, places]
-    following = np.where(stored[f"next_weights_{number}"] > 0, stored[f"next_labels_{number}"], _IGNORED)
+    labels[rows, stored[f"masked_positions_{number}"][rows, places]] = stored[
+        f"masked_labels_{number}"
+    ][rows, places]
+    following = np.where(
+        stored[f"next_weights_{number}"] > 0, stored[f"next_labels_{number}"], _IGNORED
+    )
     arrays = {
         "input_ids": found["token_ids"],
         "token_type_ids": found["segment_ids"],

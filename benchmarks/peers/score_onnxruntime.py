@@ -21,7 +21,9 @@ def main() -> None:
     options = arguments.parse_args()
     labels = json.loads((options.model / "labels.json").read_text(encoding="utf-8"))
     tokenizer = AutoTokenizer.from_pretrained(options.model)
-    session = onnxruntime.InferenceSession(options.model / f"network-{options.precision}.onnx", providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        options.model / f"network-{options.precision}.onnx", providers=["CPUExecutionProvider"]
+    )
 
     def score(source: Path, target: Path) -> None:
         rows = read_rows(source)
@@ -30,7 +32,9 @@ def main() -> None:
         logits = np.empty((len(rows), len(labels)), np.float32)
         for start in range(0, len(order), _BATCH_ROWS):
             batch = order[start : start + _BATCH_ROWS]
-            padded = np.full((len(batch), len(token_ids[batch[-1]])), tokenizer.pad_token_id, np.int64)
+            padded = np.full(
+                (len(batch), len(token_ids[batch[-1]])), tokenizer.pad_token_id, np.int64
+            )
             mask = np.zeros_like(padded)
             for place, row in enumerate(batch):
                 padded[place, : len(token_ids[row])] = token_ids[row]
@@ -38,7 +42,12 @@ def main() -> None:
             logits[batch] = session.run(["logits"], {"token_ids": padded, "mask": mask})[0]
         shares = np.exp(logits - logits.max(axis=1, keepdims=True))
         shares /= shares.sum(axis=1, keepdims=True)
-        write_scored(target, rows, [labels[place] for place in shares.argmax(axis=1)], shares.max(axis=1).tolist())
+        write_scored(
+            target,
+            rows,
+            [labels[place] for place in shares.argmax(axis=1)],
+            shares.max(axis=1).tolist(),
+        )
 
     measure(score, options, f"ONNX Runtime {onnxruntime.__version__}")
 

@@ -29,11 +29,19 @@ def main() -> None:
     @torch.inference_mode()
     def score(source: Path, target: Path) -> None:
         rows = read_rows(source)
-        embeddings = encoder.encode([row[TEXT] for row in rows], convert_to_tensor=True, show_progress_bar=False)
+        embeddings = encoder.encode(
+            [row[TEXT] for row in rows], convert_to_tensor=True, show_progress_bar=False
+        )
         confidence, places = linear(embeddings).softmax(dim=1).max(dim=1)
-        write_scored(target, rows, [labels[place] for place in places.tolist()], confidence.tolist())
+        write_scored(
+            target, rows, [labels[place] for place in places.tolist()], confidence.tolist()
+        )
 
-    measure(score, options, f"sentence-transformers {sentence_transformers.__version__}, PyTorch {torch.__version__}")
+    measure(
+        score,
+        options,
+        f"sentence-transformers {sentence_transformers.__version__}, PyTorch {torch.__version__}",
+    )
 
 
 if __name__ == "__main__":

@@ -19,13 +19,32 @@ from pydantic import Field
 from bertcnn.bundle.engine import ENGINE, SavedEngine
 from bertcnn.bundle.scope import FILE as SCOPE
 from bertcnn.bundle.scope import OutOfScopeDetector
-from bertcnn.bundle.tensors import LARGEST_HEADER, LENGTH_BYTES, check_shapes, check_tensors, parse_tensors
+from bertcnn.bundle.tensors import (
+    LARGEST_HEADER,
+    LENGTH_BYTES,
+    check_shapes,
+    check_tensors,
+    parse_tensors,
+)
 from bertcnn.data.hierarchy import AUTO, LEVELS, LONGEST_SEPARATOR, MOST_LEVELS, Hierarchy
 from bertcnn.errors import BundleError, LabelError, one_line
 from bertcnn.models.shapes import Shapes, classifier_shapes, parameters_of
-from bertcnn.settings import EncoderSettings, HeadSettings, PrecisionTargets, Recipe, Settings, TokenizerSettings
+from bertcnn.settings import (
+    EncoderSettings,
+    HeadSettings,
+    PrecisionTargets,
+    Recipe,
+    Settings,
+    TokenizerSettings,
+)
 from bertcnn.storage.files import sync_folder, write_new
-from bertcnn.storage.folders import check_replaceable, check_target, is_debris, new_folder, real_folder
+from bertcnn.storage.folders import (
+    check_replaceable,
+    check_target,
+    is_debris,
+    new_folder,
+    real_folder,
+)
 from bertcnn.storage.manifest import (
     MANIFEST,
     FolderFormat,
@@ -40,9 +59,9 @@ from bertcnn.storage.manifest import (
     write_manifest,
 )
 
-# 1 had no decisions.json, 2 no out_of_scope.safetensors and no report.html, 3 one label a row, 4 a scope without words, 5 no merged labels,
-# 6 no labels that are parents as well, 7 no labels that are integers, 8 none that are booleans, and
-# levels wherever a label has " > "
+# 1 had no decisions.json, 2 no out_of_scope.safetensors and no report.html, 3 one label a row, 4 a
+# scope without words, 5 no merged labels, 6 no labels that are parents as well, 7 no labels that
+# are integers, 8 none that are booleans, and levels wherever a label has " > "
 SCHEMA_VERSION: Final = 9
 _LABELS_MAY_BE_PARENTS, _LEVELS_ARE_SAID = 7, 9
 CONFIG: Final = "config.json"
@@ -53,7 +72,10 @@ _MOST_LABELS, _LONGEST_LABEL = 100_000, 1 << 16  # of which the second is in cha
 _MOST_MEMBERSHIPS = 1 << 26  # places in the table of labels and parents
 _MOST_HELD_OUT = 1 << 17
 _LONGEST_NAME = 1 << 16  # characters of a path
-_NO_REPORT = "<!DOCTYPE html><title>No report</title><p>This model was saved without a report. bertcnn evaluate --report makes one.\n"
+_NO_REPORT = (
+    "<!DOCTYPE html><title>No report</title><p>This model was saved without a report. bertcnn"
+    " evaluate --report makes one.\n"
+)
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 _CONTROL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
@@ -82,17 +104,32 @@ class BundleConfig(Settings):
 
     schema_version: int = Field(SCHEMA_VERSION, ge=1, le=SCHEMA_VERSION, description="of this file")
     encoder: EncoderSettings
-    encoder_name: str = Field(min_length=1, max_length=_LONGEST_NAME, description="catalogue name or folder the training started from")
+    encoder_name: str = Field(
+        min_length=1,
+        max_length=_LONGEST_NAME,
+        description="catalogue name or folder the training started from",
+    )
     head: HeadSettings
     tokenizer: TokenizerSettings
     text_columns: tuple[str, ...] = Field(
-        (), max_length=1 << 14, description="columns joined into one text, in this order; none for lists of texts"
+        (),
+        max_length=1 << 14,
+        description="columns joined into one text, in this order; none for lists of texts",
     )
     label_column: str | None = None
     label_separator: str | None = Field(
-        None, description="between the labels of a row, '[]' for lists, if a row may have several; null where each has one"
+        None,
+        description=(
+            "between the labels of a row, '[]' for lists, if a row may have several; null where"
+            " each has one"
+        ),
     )
-    integer_labels: bool = Field(False, description="whether the labels were integers, as which a loaded classifier gives them again")
+    integer_labels: bool = Field(
+        False,
+        description=(
+            "whether the labels were integers, as which a loaded classifier gives them again"
+        ),
+    )
     boolean_labels: bool = Field(False, description="whether they were booleans, likewise")
     label_levels: str = Field(
         AUTO,
@@ -101,35 +138,53 @@ class BundleConfig(Settings):
         description="between a label's levels; 'no' for none, 'auto' as in `Hierarchy.of`",
     )
     merged_labels: dict[str, str] = Field(
-        {}, max_length=_MOST_LABELS, description="labels of the training file that were too rare, and what they became part of"
+        {},
+        max_length=_MOST_LABELS,
+        description="labels of the training file that were too rare, and what they became part of",
     )
     recipe: Recipe
     seed: Annotated[int, Field(ge=0)]
-    versions: dict[str, str] = Field(max_length=64, description="of bertcnn, keras, its backend and python at training")
+    versions: dict[str, str] = Field(
+        max_length=64, description="of bertcnn, keras, its backend and python at training"
+    )
     created_at: str = Field(max_length=64, description="ISO 8601")
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> Self:
         if self.tokenizer.max_tokens > self.encoder.max_positions:
-            raise ValueError(f"max_tokens of at most the encoder's {self.encoder.max_positions} positions, not {self.tokenizer.max_tokens}")
+            raise ValueError(
+                f"max_tokens of at most the encoder's {self.encoder.max_positions} positions, not"
+                f" {self.tokenizer.max_tokens}"
+            )
         if not self.label_levels.strip():
             raise ValueError(f"label_levels that are not blank, not {self.label_levels!r}")
         try:
             datetime.fromisoformat(self.created_at)
         except ValueError:
-            raise ValueError(f"created_at as an ISO 8601 time, not {one_line(self.created_at)}") from None
+            raise ValueError(
+                f"created_at as an ISO 8601 time, not {one_line(self.created_at)}"
+            ) from None
         return self
 
 
 class Calibration(Settings):
     """`calibration.json`: how logits become probabilities that can be believed (Guo et al. 2017, section 4.2)."""
 
-    temperature: float = Field(ge=0.001, le=100, description="the logits are divided by it; one that was fitted is within 0.05 and 20")
-    fitted_on_rows: Annotated[int, Field(ge=0)] = Field(description="held-out rows it was fitted on")
+    temperature: float = Field(
+        ge=0.001,
+        le=100,
+        description="the logits are divided by it; one that was fitted is within 0.05 and 20",
+    )
+    fitted_on_rows: Annotated[int, Field(ge=0)] = Field(
+        description="held-out rows it was fitted on"
+    )
     label_thresholds: tuple[Share, ...] = Field(
         (),
         max_length=_MOST_LABELS,
-        description="where a row may have several labels: from which probability on each is given, in the model's order",
+        description=(
+            "where a row may have several labels: from which probability on each is given, in the"
+            " model's order"
+        ),
     )
 
 
@@ -141,46 +196,82 @@ class HeldOutParents(Settings):
 
 
 class HeldOut(Settings):
-    """What the model answered on the held-out rows, the most confident answer first: numbers, and nothing of their texts."""
+    """What the model answered on the held-out rows, the most confident answer first.
+
+    Numbers, and nothing of their texts.
+    """
 
     confidence: tuple[Share, ...] = OfRows
     predicted: tuple[Annotated[int, Field(ge=0, lt=_MOST_LABELS)], ...] = Field(
         (), max_length=_MOST_HELD_OUT, description="places in the model's labels"
     )
     right: tuple[bool, ...] = OfRows
-    out_of_scope: int = Field(0, ge=0, description="further held-out rows, out of scope or without a label, and so never automatic")
+    out_of_scope: int = Field(
+        0,
+        ge=0,
+        description=(
+            "further held-out rows, out of scope or without a label, and so never automatic"
+        ),
+    )
     parents: tuple[HeldOutParents, ...] = Field(
-        (), max_length=MOST_LEVELS, description="of labels with levels: each level's answers, the deepest first"
+        (),
+        max_length=MOST_LEVELS,
+        description="of labels with levels: each level's answers, the deepest first",
     )
 
     @pydantic.model_validator(mode="after")
     def _same_rows(self) -> Self:
         if not len(self.confidence) == len(self.predicted) == len(self.right):
             raise ValueError("confidence, predicted and right of the same rows")
-        if any(not len(level.confidence) == len(level.right) == len(self.right) for level in self.parents):
+        if any(
+            not len(level.confidence) == len(level.right) == len(self.right)
+            for level in self.parents
+        ):
             raise ValueError("parents of the same rows")
         return self
 
 
 class Decisions(Settings):
-    """`decisions.json`: from which confidence on an answer is automatic. Without thresholds nothing is."""
+    """`decisions.json`: from which confidence on an answer is automatic.
+
+    Without thresholds nothing is.
+    """
 
     auto_precision: PrecisionTargets = PrecisionTargets()
-    error_probability: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(0.1, description="with which a threshold misses its target")
-    thresholds: tuple[Share | None, ...] = Field(
-        (), max_length=_MOST_LABELS, description="of each label, in the model's order; null where no confidence is enough"
+    error_probability: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+        0.1, description="with which a threshold misses its target"
     )
-    own_rows: tuple[str, ...] = Field((), max_length=_MOST_LABELS, description="labels whose threshold rests on their own rows, not on all")
+    thresholds: tuple[Share | None, ...] = Field(
+        (),
+        max_length=_MOST_LABELS,
+        description="of each label, in the model's order; null where no confidence is enough",
+    )
+    own_rows: tuple[str, ...] = Field(
+        (),
+        max_length=_MOST_LABELS,
+        description="labels whose threshold rests on their own rows, not on all",
+    )
     parent_thresholds: tuple[Share | None, ...] = Field(
-        (), max_length=MOST_LEVELS, description="of each level of parents, the deepest first: for texts whose label is not certain enough"
+        (),
+        max_length=MOST_LEVELS,
+        description=(
+            "of each level of parents, the deepest first: for texts whose label is not certain"
+            " enough"
+        ),
     )
     reachable: float | None = Field(
-        None, description="the highest precision that the held-out rows can show, where that is below the target"
+        None,
+        description=(
+            "the highest precision that the held-out rows can show, where that is below the target"
+        ),
     )
     held_out: HeldOut = HeldOut()
 
     def limits(self, labels: int) -> np.ndarray:
-        """The confidence from which on an answer is automatic, float32 [labels]; infinite where none is."""
+        """The confidence from which on an answer is automatic, float32 [labels].
+
+        Infinite where none is.
+        """
         given = [np.inf if threshold is None else threshold for threshold in self.thresholds]
         return np.array(given or [np.inf] * labels, np.float32)
 
@@ -197,9 +288,12 @@ class Bundle:
         calibration: of its probabilities.
         metrics: JSON object written by the evaluation.
         model_card: Markdown.
-        decisions: which answers are automatic; none in a model saved by a version that did not know of decisions.
-        scope: which texts are out of scope; none in a model saved by a version that did not know of it.
-        report: HTML; none in a model saved without one, or by a version that did not know of reports.
+        decisions: which answers are automatic; none in a model saved by a version that did not know
+            of decisions.
+        scope: which texts are out of scope; none in a model saved by a version that did not know of
+            it.
+        report: HTML; none in a model saved without one, or by a version that did not know of
+            reports.
         bundle_id: names this exact model; set by `read_bundle`.
         engine: the same model compiled, to be saved with it; not read by `read_bundle`.
     """
@@ -239,7 +333,10 @@ def hierarchy_of(labels: tuple[str, ...], config: BundleConfig) -> Hierarchy:
     levels = config.label_levels if version >= _LEVELS_ARE_SAID else LEVELS
     found = Hierarchy.of(labels, levels, labels_may_be_parents=version >= _LABELS_MAY_BE_PARENTS)
     if len(found.labels) * len(found.parents) > _MOST_MEMBERSHIPS:
-        refuse(f"labels.json holds {len(found.labels):,} labels with {len(found.parents):,} parents", "fewer labels with levels")
+        refuse(
+            f"labels.json holds {len(found.labels):,} labels with {len(found.parents):,} parents",
+            "fewer labels with levels",
+        )
     return found
 
 
@@ -247,14 +344,23 @@ def hierarchy_of(labels: tuple[str, ...], config: BundleConfig) -> Hierarchy:
 
 
 def _checked_labels(value: Any, config: BundleConfig) -> tuple[str, ...]:  # noqa: ANN401 - any JSON value
-    if not isinstance(value, list | tuple) or not all(isinstance(label, str) and label.strip() for label in value):
-        refuse("labels.json holds something other than labels", "a list of texts that are not blank")
+    if not isinstance(value, list | tuple) or not all(
+        isinstance(label, str) and label.strip() for label in value
+    ):
+        refuse(
+            "labels.json holds something other than labels", "a list of texts that are not blank"
+        )
     if len(value) < 2 or len(set(value)) != len(value):
-        refuse(f"labels.json holds {len(value)} labels, {len(set(value))} of them different", "at least 2 labels, all different")
+        refuse(
+            f"labels.json holds {len(value)} labels, {len(set(value))} of them different",
+            "at least 2 labels, all different",
+        )
     if config.integer_labels and not all(_INTEGER.fullmatch(label) for label in value):
         refuse("labels.json holds labels that are no integers", "integers, by config.json")
     if config.boolean_labels and (config.integer_labels or set(value) != {"False", "True"}):
-        refuse("labels.json holds labels that are no booleans", "'False' and 'True', by config.json")
+        refuse(
+            "labels.json holds labels that are no booleans", "'False' and 'True', by config.json"
+        )
     if len(value) > _MOST_LABELS or max(map(len, value)) > _LONGEST_LABEL:
         refuse(
             f"labels.json holds {len(value):,} labels of up to {max(map(len, value)):,} characters",
@@ -263,32 +369,56 @@ def _checked_labels(value: Any, config: BundleConfig) -> tuple[str, ...]:  # noq
     return tuple(value)
 
 
-def _checked_calibration(calibration: Calibration, config: BundleConfig, labels: tuple[str, ...]) -> Calibration:
+def _checked_calibration(
+    calibration: Calibration, config: BundleConfig, labels: tuple[str, ...]
+) -> Calibration:
     wanted = 0 if config.label_separator is None else len(labels)
     if len(calibration.label_thresholds) != wanted:
-        refuse(f"calibration.json holds {len(calibration.label_thresholds)} label_thresholds", f"{wanted}, by config.json")
+        refuse(
+            f"calibration.json holds {len(calibration.label_thresholds)} label_thresholds",
+            f"{wanted}, by config.json",
+        )
     return calibration
 
 
-def _checked_decisions(decisions: Decisions, config: BundleConfig, labels: tuple[str, ...]) -> Decisions:
+def _checked_decisions(
+    decisions: Decisions, config: BundleConfig, labels: tuple[str, ...]
+) -> Decisions:
     if len(decisions.thresholds) not in (0, len(labels)):
-        refuse(f"decisions.json holds {len(decisions.thresholds)} thresholds", f"one for each of the {len(labels)} labels")
+        refuse(
+            f"decisions.json holds {len(decisions.thresholds)} thresholds",
+            f"one for each of the {len(labels)} labels",
+        )
     levels = len(hierarchy_of(labels, config).levels)
-    for name, given in (("parent_thresholds", decisions.parent_thresholds), ("held_out.parents", decisions.held_out.parents)):
+    for name, given in (
+        ("parent_thresholds", decisions.parent_thresholds),
+        ("held_out.parents", decisions.held_out.parents),
+    ):
         if len(given) not in (0, levels):
-            refuse(f"decisions.json holds {len(given)} {name}", f"one for each of the {levels} levels of parents that the labels have")
+            refuse(
+                f"decisions.json holds {len(given)} {name}",
+                f"one for each of the {levels} levels of parents that the labels have",
+            )
     if max(decisions.held_out.predicted, default=0) >= len(labels):
-        refuse("decisions.json names a label that the model does not have", f"places in its {len(labels)} labels")
+        refuse(
+            "decisions.json names a label that the model does not have",
+            f"places in its {len(labels)} labels",
+        )
     return decisions
 
 
 def _checked_vocabulary(pieces: tuple[str, ...], size: int) -> tuple[str, ...]:
     if len(pieces) != size:
-        refuse(f"vocab.txt holds {len(pieces):,} WordPieces", f"the encoder's vocabulary size of {size:,}")
+        refuse(
+            f"vocab.txt holds {len(pieces):,} WordPieces",
+            f"the encoder's vocabulary size of {size:,}",
+        )
     if len(set(pieces)) != len(pieces):
         refuse("vocab.txt holds a WordPiece twice", "all WordPieces different")
     if any(not piece or "\n" in piece for piece in pieces):
-        refuse("vocab.txt holds an empty WordPiece or one with a line break", "one WordPiece a line")
+        refuse(
+            "vocab.txt holds an empty WordPiece or one with a line break", "one WordPiece a line"
+        )
     missing = [token for token in _CONTROL_TOKENS if token not in pieces]
     if missing:
         refuse(f"vocab.txt lacks {', '.join(missing)}", f"{', '.join(_CONTROL_TOKENS)}")
@@ -300,8 +430,12 @@ def _shapes(config: BundleConfig, labels: tuple[str, ...]) -> Shapes:
     return classifier_shapes(config.encoder, config.head, len(labels))
 
 
-def _checked_scope(tensors: Mapping[str, np.ndarray], config: BundleConfig, labels: tuple[str, ...]) -> OutOfScopeDetector:
-    return OutOfScopeDetector.of_tensors(check_tensors(SCOPE, tensors), len(labels), config.encoder.width)
+def _checked_scope(
+    tensors: Mapping[str, np.ndarray], config: BundleConfig, labels: tuple[str, ...]
+) -> OutOfScopeDetector:
+    return OutOfScopeDetector.of_tensors(
+        check_tensors(SCOPE, tensors), len(labels), config.encoder.width
+    )
 
 
 # === Parts to bytes and back ===
@@ -316,25 +450,45 @@ def _members(bundle: Bundle) -> dict[str, bytes]:
     try:
         members = {
             CONFIG: canonical_json(bundle.config.model_dump(mode="json")),
-            "vocab.txt": "".join(
-                f"{piece}\n" for piece in _checked_vocabulary(tuple(bundle.vocabulary), bundle.config.encoder.vocabulary_size)
-            ).encode("utf-8"),
+            "vocab.txt": (
+                "".join(
+                    f"{piece}\n"
+                    for piece in _checked_vocabulary(
+                        tuple(bundle.vocabulary), bundle.config.encoder.vocabulary_size
+                    )
+                ).encode("utf-8")
+            ),
             "labels.json": canonical_json(list(_checked_labels(bundle.labels, bundle.config))),
-            _WEIGHTS: _tensor_bytes(_WEIGHTS, bundle.tensors, _shapes(bundle.config, tuple(bundle.labels))),
-            SCOPE: _tensor_bytes(SCOPE, _checked_scope(bundle.scope.tensors(), bundle.config, tuple(bundle.labels)).tensors()),
+            _WEIGHTS: _tensor_bytes(
+                _WEIGHTS, bundle.tensors, _shapes(bundle.config, tuple(bundle.labels))
+            ),
+            SCOPE: _tensor_bytes(
+                SCOPE,
+                _checked_scope(
+                    bundle.scope.tensors(), bundle.config, tuple(bundle.labels)
+                ).tensors(),
+            ),
             "calibration.json": canonical_json(
-                _checked_calibration(bundle.calibration, bundle.config, tuple(bundle.labels)).model_dump(mode="json")
+                _checked_calibration(
+                    bundle.calibration, bundle.config, tuple(bundle.labels)
+                ).model_dump(mode="json")
             ),
             "decisions.json": canonical_json(
-                _checked_decisions(bundle.decisions, bundle.config, tuple(bundle.labels)).model_dump(mode="json")
+                _checked_decisions(
+                    bundle.decisions, bundle.config, tuple(bundle.labels)
+                ).model_dump(mode="json")
             ),
-            "metrics.json": canonical_json(object_of("metrics.json", dict(bundle.metrics), SCHEMA_VERSION)),
+            "metrics.json": canonical_json(
+                object_of("metrics.json", dict(bundle.metrics), SCHEMA_VERSION)
+            ),
             "MODEL_CARD.md": bundle.model_card.encode("utf-8"),
             "report.html": (bundle.report or _NO_REPORT).encode("utf-8"),
         }
     except (ValueError, TypeError) as error:
         raise BundleError(
-            f"a part of the model cannot be saved ({error})", expected="Unicode text and finite numbers", fix="correct it"
+            f"a part of the model cannot be saved ({error})",
+            expected="Unicode text and finite numbers",
+            fix="correct it",
         ) from None
     for name, data in members.items():
         if len(data) > FORMAT.largest[name]:
@@ -347,10 +501,16 @@ def _members(bundle: Bundle) -> dict[str, bytes]:
 
 
 def _assemble(members: dict[str, bytes], bundle_id: str) -> Bundle:
-    """The parts from members whose hashes are right; a forger could have made those, so every part is checked again."""
+    """The parts from members whose hashes are right.
+
+    A forger could have made those, so every part is checked again.
+    """
     config = _config(members)
     if (count := members["vocab.txt"].count(b"\n")) > config.encoder.vocabulary_size:
-        refuse(f"vocab.txt holds {count:,} WordPieces", f"the encoder's vocabulary size of {config.encoder.vocabulary_size:,}")
+        refuse(
+            f"vocab.txt holds {count:,} WordPieces",
+            f"the encoder's vocabulary size of {config.encoder.vocabulary_size:,}",
+        )
     lines = _text("vocab.txt", members["vocab.txt"]).split("\n")
     if lines.pop() != "":
         refuse("vocab.txt does not end with a line break", "one WordPiece a line")
@@ -359,12 +519,22 @@ def _assemble(members: dict[str, bytes], bundle_id: str) -> Bundle:
         config=config,
         labels=labels,
         vocabulary=_checked_vocabulary(tuple(lines), config.encoder.vocabulary_size),
-        tensors=parse_tensors(_WEIGHTS, members[_WEIGHTS], _shapes(config, labels)) if _WEIGHTS in members else {},
+        tensors=(
+            parse_tensors(_WEIGHTS, members[_WEIGHTS], _shapes(config, labels))
+            if _WEIGHTS in members
+            else {}
+        ),
         calibration=_checked_calibration(_calibration(members), config, labels),
-        metrics=object_of("metrics.json", parse_json("metrics.json", members["metrics.json"]), SCHEMA_VERSION),
+        metrics=object_of(
+            "metrics.json", parse_json("metrics.json", members["metrics.json"]), SCHEMA_VERSION
+        ),
         model_card=_text("MODEL_CARD.md", members["MODEL_CARD.md"]),
         decisions=_checked_decisions(_decisions(members), config, labels),
-        scope=_checked_scope(parse_tensors(SCOPE, members[SCOPE]), config, labels) if SCOPE in members else OutOfScopeDetector(),
+        scope=(
+            _checked_scope(parse_tensors(SCOPE, members[SCOPE]), config, labels)
+            if SCOPE in members
+            else OutOfScopeDetector()
+        ),
         report=_text("report.html", members.get("report.html", b"")).removeprefix(_NO_REPORT),
         bundle_id=bundle_id,
     )
@@ -379,13 +549,23 @@ def _config(members: Mapping[str, bytes]) -> BundleConfig:
 
 
 def _calibration(members: dict[str, bytes]) -> Calibration:
-    return settings_of("calibration.json", Calibration, parse_json("calibration.json", members["calibration.json"]), SCHEMA_VERSION)
+    return settings_of(
+        "calibration.json",
+        Calibration,
+        parse_json("calibration.json", members["calibration.json"]),
+        SCHEMA_VERSION,
+    )
 
 
 def _decisions(members: dict[str, bytes]) -> Decisions:
     if "decisions.json" not in members:
         return Decisions()
-    return settings_of("decisions.json", Decisions, parse_json("decisions.json", members["decisions.json"]), SCHEMA_VERSION)
+    return settings_of(
+        "decisions.json",
+        Decisions,
+        parse_json("decisions.json", members["decisions.json"]),
+        SCHEMA_VERSION,
+    )
 
 
 def _text(name: str, data: bytes) -> str:
@@ -395,11 +575,15 @@ def _text(name: str, data: bytes) -> str:
         refuse(f"{name} is not UTF-8 text (byte {error.start})", "the text that was saved")
 
 
-def _tensor_bytes(member: str, tensors: Mapping[str, np.ndarray], wanted: Shapes | None = None) -> bytes:
+def _tensor_bytes(
+    member: str, tensors: Mapping[str, np.ndarray], wanted: Shapes | None = None
+) -> bytes:
     checked = check_tensors(member, tensors)
     if wanted is not None:
         check_shapes(member, {name: tensor.shape for name, tensor in checked.items()}, wanted)
-    return safetensors.numpy.save({name: np.asarray(tensor, order="C") for name, tensor in checked.items()})
+    return safetensors.numpy.save(
+        {name: np.asarray(tensor, order="C") for name, tensor in checked.items()}
+    )
 
 
 # === Writing ===
@@ -419,7 +603,10 @@ def check_room_for_labels(labels: Sequence[str]) -> None:
             expected=f"at most {_MOST_LABELS:,} labels of {_LONGEST_LABEL:,} characters",
             fix="train with fewer or shorter labels; is it the column of the labels?",
         )
-    size = sum(len(json.dumps(label, ensure_ascii=False).encode("utf-8", "replace")) + len(",\n  ") for label in labels)
+    size = sum(
+        len(json.dumps(label, ensure_ascii=False).encode("utf-8", "replace")) + len(",\n  ")
+        for label in labels
+    )
     if size + len("[\n\n]\n") > largest:
         raise LabelError(
             f"{len(labels):,} labels whose names take {size:,} bytes",
@@ -436,13 +623,20 @@ def check_bundle_target(folder: str | os.PathLike[str], overwrite: bool) -> None
         overwrite: whether an older model there may be replaced.
 
     Raises:
-        OutputError: a file or a folder with something else is there, a model is there and `overwrite` is off, or the place is not writable.
+        OutputError: a file or a folder with something else is there, a model is there and
+            `overwrite` is off, or the place is not writable.
     """
     check_target(folder, lambda target: _check_replaceable(target, overwrite))
 
 
 def _check_replaceable(target: Path, overwrite: bool) -> None:
-    check_replaceable(target, overwrite, holds="a saved model", expected="a model saved by bertcnn", stranger=_stranger)
+    check_replaceable(
+        target,
+        overwrite,
+        holds="a saved model",
+        expected="a model saved by bertcnn",
+        stranger=_stranger,
+    )
 
 
 def _stranger(place: Path) -> str | None:
@@ -490,11 +684,13 @@ def write_bundle(bundle: Bundle, folder: str | os.PathLike[str], *, overwrite: b
 def read_bundle(folder: str | os.PathLike[str], *, weights: bool = True) -> Bundle:
     """Load a saved model, or say what is wrong with it. No code of the folder ever runs.
 
-    What is read is compared with its hash. Weights that are not read only have the right length then, by the manifest and by `config.json`.
+    What is read is compared with its hash. Weights that are not read only have the right length
+    then, by the manifest and by `config.json`.
 
     Args:
         folder: as given to `write_bundle`.
-        weights: whether to read and check the weights too; an engine that was saved with the model does not need them.
+        weights: whether to read and check the weights too; an engine that was saved with the model
+            does not need them.
 
     Raises:
         BundleError: not a model folder, written by a newer version, or not exactly what was saved.
@@ -512,12 +708,20 @@ def with_weights(bundle: Bundle, folder: str | os.PathLike[str]) -> Bundle:
         folder: from which it was read.
 
     Raises:
-        BundleError: the weights are not exactly what was saved, or another model was saved there since.
+        BundleError: the weights are not exactly what was saved, or another model was saved there
+            since.
     """
     bundle_id, members = read_members(Path(folder), FORMAT, {_WEIGHTS})
     if bundle_id != bundle.bundle_id:
-        raise BundleError(f"another model was saved in {folder} meanwhile", expected="the same model", fix="load it again")
-    return replace(bundle, tensors=parse_tensors(_WEIGHTS, members[_WEIGHTS], _shapes(bundle.config, bundle.labels)))
+        raise BundleError(
+            f"another model was saved in {folder} meanwhile",
+            expected="the same model",
+            fix="load it again",
+        )
+    return replace(
+        bundle,
+        tensors=parse_tensors(_WEIGHTS, members[_WEIGHTS], _shapes(bundle.config, bundle.labels)),
+    )
 
 
 def _check_size(members: Mapping[str, bytes], size: int) -> None:
@@ -526,11 +730,16 @@ def _check_size(members: Mapping[str, bytes], size: int) -> None:
     labels = _labels(members, config)
     least = 4 * parameters_of(_shapes(config, labels))
     if not least <= size <= least + LENGTH_BYTES + LARGEST_HEADER:
-        refuse(f"{_WEIGHTS} has {size:,} bytes", f"the {least:,} of the weights that {CONFIG} and labels.json describe, and a header")
+        refuse(
+            f"{_WEIGHTS} has {size:,} bytes",
+            f"the {least:,} of the weights that {CONFIG} and labels.json describe, and a header",
+        )
 
 
 def read_config(folder: str | os.PathLike[str]) -> BundleConfig:
-    """The configuration alone of a saved model, in milliseconds; the other members are not looked at.
+    """The configuration alone of a saved model, in milliseconds.
+
+    The other members are not looked at.
 
     Args:
         folder: as given to `write_bundle`.

@@ -27,7 +27,9 @@ from bertcnn.storage.manifest import (
 ENGINE: Final = "engine"
 ENGINE_SCHEMA_VERSION: Final = 4  # 1 had no bfloat16, 2 one text in a row, 3 weights of 7 bits only
 _RECORD, _GRAPH, _WEIGHTS = "engine.json", "model.xml", "model.bin"
-_MODEL_WEIGHTS = "model.safetensors"  # of which those of the engine are another form, of the same size or smaller
+_MODEL_WEIGHTS = (  # of which those of the engine are another form, of the same size or smaller
+    "model.safetensors"
+)
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 _MEMBERS = (Member(_RECORD, 64 * _KIB), Member(_GRAPH, 64 * _MIB), Member(_WEIGHTS, 8 * _GIB))
 _FORMAT = FolderFormat("bertcnn engine", ENGINE_SCHEMA_VERSION, _MEMBERS, bulk=_WEIGHTS)
@@ -40,17 +42,37 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 class EngineRecord(Settings):
     """`engine.json`: what the engine is, and by which figures it was let in."""
 
-    schema_version: int = Field(ENGINE_SCHEMA_VERSION, ge=1, le=ENGINE_SCHEMA_VERSION, description="of this file")
-    bundle_id: str = Field("", description="of the model it computes; set when the model is saved")
-    precision: Precision = Field(description="of the matrix products; bfloat16 is float32 on a CPU without it")
-    weight_bits: WeightBits = Field(7, description="of the weights if it is int8; with 8, products would saturate on a CPU without VNNI")
-    reason: str = Field(description="why this precision, in words")
-    calibrated_on_rows: int = Field(0, ge=0, description="training rows whose activations set the ranges of int8")
-    compared_on_rows: Count = Field(description="validation rows on which it was compared with float32")
-    agreement: Share = Field(
-        description="share of these on which it gave the label of float32 (of several: of their labels); where it is float32, of int8"
+    schema_version: int = Field(
+        ENGINE_SCHEMA_VERSION, ge=1, le=ENGINE_SCHEMA_VERSION, description="of this file"
     )
-    macro_f1_loss: float = Field(description="macro-F1 of float32 less its own, on these; where it is float32, less that of int8")
+    bundle_id: str = Field("", description="of the model it computes; set when the model is saved")
+    precision: Precision = Field(
+        description="of the matrix products; bfloat16 is float32 on a CPU without it"
+    )
+    weight_bits: WeightBits = Field(
+        7,
+        description=(
+            "of the weights if it is int8; with 8, products would saturate on a CPU without VNNI"
+        ),
+    )
+    reason: str = Field(description="why this precision, in words")
+    calibrated_on_rows: int = Field(
+        0, ge=0, description="training rows whose activations set the ranges of int8"
+    )
+    compared_on_rows: Count = Field(
+        description="validation rows on which it was compared with float32"
+    )
+    agreement: Share = Field(
+        description=(
+            "share of these on which it gave the label of float32 (of several: of their labels);"
+            " where it is float32, of int8"
+        )
+    )
+    macro_f1_loss: float = Field(
+        description=(
+            "macro-F1 of float32 less its own, on these; where it is float32, less that of int8"
+        )
+    )
     versions: dict[str, str] = Field(description="of openvino and nncf")
 
 
@@ -60,7 +82,8 @@ class SavedEngine:
 
     Attributes:
         record: what it is.
-        read: gives the model's XML and its constants; from a folder only now, since a compiled copy in the cache makes them needless.
+        read: gives the model's XML and its constants; from a folder only now, since a compiled copy
+            in the cache makes them needless.
         engine_id: names this exact engine; set by `read_engine`.
     """
 
@@ -72,7 +95,11 @@ class SavedEngine:
         """The files of the folder `engine/` of a bundle, by name."""
         record = self.record.model_copy(update={"bundle_id": bundle_id})
         graph, weights = self.read()
-        members = {_RECORD: canonical_json(record.model_dump(mode="json")), _GRAPH: graph, _WEIGHTS: weights}
+        members = {
+            _RECORD: canonical_json(record.model_dump(mode="json")),
+            _GRAPH: graph,
+            _WEIGHTS: weights,
+        }
         return {**members, MANIFEST: write_manifest(_FORMAT, members)[1]}
 
 
@@ -84,9 +111,10 @@ def read_engine(folder: Path, bundle_id: str) -> SavedEngine | None:
         bundle_id: the model's.
 
     Returns:
-        The engine. Its `read` compares graph and constants with their hashes, and raises a BundleError if they were changed after they
-        were saved; until then, and where a compiled copy in the cache is used instead, they only have the right lengths. What the graph
-        computes is checked by `bertcnn.inference.openvino_engine.checked`.
+        The engine. Its `read` compares graph and constants with their hashes, and raises a
+        BundleError if they were changed after they were saved; until then, and where a compiled
+        copy in the cache is used instead, they only have the right lengths. What the graph computes
+        is checked by `bertcnn.inference.openvino_engine.checked`.
 
     Raises:
         BundleError: the record was changed after it was saved, or belongs to another model.
@@ -95,12 +123,19 @@ def read_engine(folder: Path, bundle_id: str) -> SavedEngine | None:
     if not os.path.lexists(place):  # a link that leads nowhere is no model without an engine
         return None
     engine_id, members = read_members(place, _FORMAT, {_RECORD})
-    record = settings_of(_RECORD, EngineRecord, parse_json(_RECORD, members[_RECORD]), ENGINE_SCHEMA_VERSION)
+    record = settings_of(
+        _RECORD, EngineRecord, parse_json(_RECORD, members[_RECORD]), ENGINE_SCHEMA_VERSION
+    )
     if record.bundle_id != bundle_id:
         raise _not_of_this_model(record.bundle_id, bundle_id)
 
     def read() -> tuple[bytes, bytes]:
-        found, parts = read_members(place, _FORMAT, {_GRAPH, _WEIGHTS}, lambda _, size: _check_size(size, folder / _MODEL_WEIGHTS))
+        found, parts = read_members(
+            place,
+            _FORMAT,
+            {_GRAPH, _WEIGHTS},
+            lambda _, size: _check_size(size, folder / _MODEL_WEIGHTS),
+        )
         if found != engine_id:  # another model was saved over it meanwhile
             raise _not_of_this_model("saved since", bundle_id)
         return parts[_GRAPH], parts[_WEIGHTS]
@@ -109,7 +144,10 @@ def read_engine(folder: Path, bundle_id: str) -> SavedEngine | None:
 
 
 def engine_in_memory(folder: Path, bundle_id: str) -> SavedEngine | None:
-    """The engine saved with a model, to be saved again; None if there is none or it was changed, of which `load` has told."""
+    """The engine saved with a model, to be saved again.
+
+    None if there is none or it was changed, of which `load` has told.
+    """
     try:
         saved = read_engine(folder, bundle_id)
         if saved is None:
@@ -127,7 +165,10 @@ def _check_size(size: int, weights: Path) -> None:
     except OSError as error:
         refuse(f"{weights.name} cannot be read ({error.strerror})", "a file you may read")
     if size > most:
-        refuse(f"{ENGINE}/{_WEIGHTS} has {size:,} bytes", f"at most {most:,}, by the size of {weights.name}")
+        refuse(
+            f"{ENGINE}/{_WEIGHTS} has {size:,} bytes",
+            f"at most {most:,}, by the size of {weights.name}",
+        )
 
 
 def _not_of_this_model(found: str, bundle_id: str) -> BundleError:

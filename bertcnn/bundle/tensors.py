@@ -1,4 +1,7 @@
-"""Safetensors files of unknown origin: every figure of the header is checked before anything is made of it."""
+"""Safetensors files of unknown origin.
+
+Every figure of the header is checked before anything is made of it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ _Length = Annotated[int, Field(ge=0, le=1 << 40)]
 
 
 class TensorRecord(Settings):
-    """What a header says of a tensor: its type, its shape, and where its bytes begin and end behind the header."""
+    """What a header says of a tensor.
+
+    Its type, its shape, and where its bytes begin and end behind the header.
+    """
 
     dtype: str
     shape: tuple[_Length, ...] = Field(max_length=8)
@@ -105,7 +111,8 @@ def parse_tensors(member: str, data: bytes, wanted: Shapes | None = None) -> dic
         wanted: the shapes by name; by default any.
 
     Raises:
-        BundleError: it is not a safetensors file, or holds other tensors, or numbers that are not finite.
+        BundleError: it is not a safetensors file, or holds other tensors, or numbers that are not
+            finite.
     """
     length = int.from_bytes(data[:LENGTH_BYTES], "little")
     begin = LENGTH_BYTES + length
@@ -116,7 +123,8 @@ def parse_tensors(member: str, data: bytes, wanted: Shapes | None = None) -> dic
     except ValueError as error:
         refuse(
             f"{member} is not a safetensors file ({error})",
-            "tensors as the safetensors library writes them; other kinds of model files are never opened",
+            "tensors as the safetensors library writes them; other kinds of model files are never"
+            " opened",
         )
     if header.has_metadata:
         refuse(f"{member} holds the unknown key {_METADATA!r}", "tensors and nothing else")
@@ -124,9 +132,17 @@ def parse_tensors(member: str, data: bytes, wanted: Shapes | None = None) -> dic
         if record.dtype != "F32":
             refuse(f"{member} holds {one_line(name)} as {record.dtype}", "F32")
     if wanted is not None:
-        check_shapes(member, {name: record.shape for name, record in header.tensors.items()}, wanted)
-    views = {name: (record.shape, begin + record.data_offsets[0]) for name, record in header.tensors.items()}
-    tensors = {name: np.frombuffer(data, "<f4", math.prod(shape), offset).reshape(shape) for name, (shape, offset) in views.items()}
+        check_shapes(
+            member, {name: record.shape for name, record in header.tensors.items()}, wanted
+        )
+    views = {
+        name: (record.shape, begin + record.data_offsets[0])
+        for name, record in header.tensors.items()
+    }
+    tensors = {
+        name: np.frombuffer(data, "<f4", math.prod(shape), offset).reshape(shape)
+        for name, (shape, offset) in views.items()
+    }
     return check_tensors(member, tensors)
 
 
@@ -138,9 +154,15 @@ def check_shapes(member: str, found: Shapes, wanted: Shapes) -> None:
     """
     if found == wanted:
         return
-    name = next(name for name in sorted(found.keys() | wanted.keys()) if found.get(name) != wanted.get(name))
+    name = next(
+        name for name in sorted(found.keys() | wanted.keys()) if found.get(name) != wanted.get(name)
+    )
     refuse(
-        f"{member} holds {one_line(name)} of shape {found[name]}" if name in found else f"{member} lacks {one_line(name)}",
+        (
+            f"{member} holds {one_line(name)} of shape {found[name]}"
+            if name in found
+            else f"{member} lacks {one_line(name)}"
+        ),
         f"the shape {wanted[name]}" if name in wanted else "no tensor of that name",
     )
 

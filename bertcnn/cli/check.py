@@ -24,19 +24,35 @@ _WIDEST = 100  # columns, on a wide terminal
 
 
 def check(
-    data: Annotated[Path, typer.Argument(help="File of texts, with or without labels: .csv .tsv .jsonl .json (.gz) .parquet .xlsx")],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help=(
+                "File of texts, with or without labels: .csv .tsv .jsonl .json (.gz) .parquet .xlsx"
+            )
+        ),
+    ],
     text: Text = None,
     label: Label = None,
     multi_label: MultiLabel = "auto",
     fix: Annotated[
         Path | None,
-        typer.Option("--fix", help="Write all rows here, with the columns suggested_label and finding added.", show_default=False),
+        typer.Option(
+            "--fix",
+            help="Write all rows here, with the columns suggested_label and finding added.",
+            show_default=False,
+        ),
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Also write the report to this file.", show_default=False)] = None,
-    encoder: Annotated[str, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.")] = "minilm-l6",
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", help="Also write the report to this file.", show_default=False),
+    ] = None,
+    encoder: Annotated[
+        str, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.")
+    ] = "minilm-l6",
     force: Force = False,
 ) -> None:
-    """Find what is wrong with a file before training on it: label errors, duplicates, leaks and more."""
+    """Find label errors, duplicates, leaks and other faults of a file before training on it."""
     from bertcnn.cli.progress import show_progress
     from bertcnn.tables.formats import check_input
     from bertcnn.tables.tables import check_outcome
@@ -44,13 +60,24 @@ def check(
     check_input(data)
     if fix is not None:
         check_outcome(data, fix, overwrite=force, option="--fix")
-    json_target = None if json_file is None else check_file_target(json_file, force, others=[data, fix], option="--json")
+    json_target = (
+        None
+        if json_file is None
+        else check_file_target(json_file, force, others=[data, fix], option="--json")
+    )
     load_keras()
     from bertcnn.doctor.check import check_csv
 
     with show_progress() as progress:
         report = check_csv(
-            data, text=text, label=label, multi_label=multi_label, fix=fix, encoder=encoder, overwrite=force, progress=progress
+            data,
+            text=text,
+            label=label,
+            multi_label=multi_label,
+            fix=fix,
+            encoder=encoder,
+            overwrite=force,
+            progress=progress,
         )
     if json_target is not None:
         write_whole(json_target, as_json(report.to_json()), overwrite=force)
@@ -85,7 +112,9 @@ def _show_facts(console: Screen, report: CheckReport) -> None:
     if facts["encoding"]:
         how.append(str(facts["encoding"]))
     if facts["delimiter"]:
-        how.append("separated by " + {"\t": "tabs"}.get(facts["delimiter"], repr(facts["delimiter"])))
+        how.append(
+            "separated by " + {"\t": "tabs"}.get(facts["delimiter"], repr(facts["delimiter"]))
+        )
     size = f"{count(facts['rows'], 'row')}, {count(len(facts['columns']), 'column')}"
     _print(console, f"{report.path}: {size} ({', '.join(how)})", style="bold")
     _print(console, f"text: {', '.join(facts['text_columns'])}")
@@ -102,7 +131,10 @@ def _show_finding(console: Screen, finding: Finding) -> None:
     from rich.text import Text
 
     console.print()
-    title = Text.assemble((_WORDS[finding.severity], _STYLES[finding.severity]), ("  " + visible(finding.title), "bold"))
+    title = Text.assemble(
+        (_WORDS[finding.severity], _STYLES[finding.severity]),
+        ("  " + visible(finding.title), "bold"),
+    )
     for part in title.wrap(console, console.width):
         part.rstrip()
         console.print(part)
@@ -128,11 +160,17 @@ def _next_steps(report: CheckReport) -> list[str]:
     rows = {row for finding in report.findings for row in finding.rows}
     if report.fixed is not None:
         marked = "the row" if len(rows) == 1 else f"the {len(rows):,} rows"
-        return [f"Next: go through {marked} with a finding in {report.fixed}, and correct the labels that are wrong."]
+        return [
+            f"Next: go through {marked} with a finding in {report.fixed}, and correct the labels"
+            " that are wrong."
+        ]
     if rows:
         out = report.path.with_name(report.path.name.split(".")[0] + "_checked.csv").name
         marked = "this row" if len(rows) == 1 else f"these {len(rows):,} rows"
-        return [f"Next: the same command with --fix {shlex.quote(out)} marks {marked} in a copy and changes nothing else."]
+        return [
+            f"Next: the same command with --fix {shlex.quote(out)} marks {marked} in a copy and"
+            " changes nothing else."
+        ]
     if report.facts["labels"] is None:
         return ["Next: label the texts, then: bertcnn train DATA --out MODEL"]
     return [f"Next: {command_line('train', report.path, '--out', 'MODEL')}"]

@@ -17,14 +17,22 @@ from bertcnn.tables.lines import undecodable
 
 def classify(
     model: Model,
-    texts: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts; without any, each line of standard input.")] = None,
-    probabilities: Annotated[bool, typer.Option("--probabilities", help="Also show every label's probability.")] = False,
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TEXT]...", help="Texts; without any, each line of standard input."
+        ),
+    ] = None,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Also show every label's probability.")
+    ] = False,
     auto_precision: AutoPrecision = None,
     engine: Engine = "auto",
 ) -> None:
     """Classify single texts: label, confidence, decision, because (the phrases that moved the answer most) and text, with tabs between.
 
-    The decision is auto, or review: for a person, with the second most probable label in brackets if two come into question.
+    The decision is auto, or review: for a person, with the second most probable label in brackets
+    if two come into question.
     """
     from bertcnn.bundle.bundle import read_config
 
@@ -48,7 +56,10 @@ def classify(
 
 
 def _as_typed(text: str) -> str:
-    """A text of the command line: UTF-8, also where Python took it for another encoding since the locale says so."""
+    """A text of the command line.
+
+    UTF-8, also where Python took it for another encoding since the locale says so.
+    """
     return os.fsencode(text).decode("utf-8", "replace") if undecodable(text) else text
 
 

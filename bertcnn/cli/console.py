@@ -1,6 +1,7 @@
 """Sentences for people.
 
-On a terminal, in a pipe and in a log alike, no text of a file or of a model can act on the terminal that shows them.
+On a terminal, in a pipe and in a log alike, no text of a file or of a model can act on the terminal
+that shows them.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from bertcnn.wording import visible
 def tell(line: str) -> None:
     """Print a line on standard error, where it cannot get among the answers on standard output.
 
-    If nobody can read it, nothing happens: a log on a full disk, or a closed one, is no reason to lose hours of work.
+    If nobody can read it, nothing happens: a log on a full disk, or a closed one, is no reason to
+    lose hours of work.
 
     Args:
-        line: what to print; line breaks at its start stay, any other control characters are replaced.
+        line: what to print; line breaks at its start stay, any other control characters are
+            replaced.
     """
     line = line[: len(line) - len(line.lstrip("\n"))] + visible(line.lstrip("\n"))
     try:
@@ -38,5 +41,8 @@ def show(line: str) -> None:
 
 
 def answer(*cells: str) -> None:
-    """Print cells with tabs between on standard output: as they are for a program, with control characters replaced on a terminal."""
+    """Print cells with tabs between on standard output.
+
+    As they are for a program, with control characters replaced on a terminal.
+    """
     print("\t".join(map(visible, cells) if sys.stdout.isatty() else cells), flush=True)

@@ -10,9 +10,16 @@ import typer
 from bertcnn.cli.console import answer, show, tell
 from bertcnn.cli.options import Force, Label, Text
 
-encoder_app = typer.Typer(help="Pretrained encoders: list them, fetch one, look at one, export one.", no_args_is_help=True)
+encoder_app = typer.Typer(
+    help="Pretrained encoders: list them, fetch one, look at one, export one.", no_args_is_help=True
+)
 
-Name = Annotated[str, typer.Argument(help="Name from `bertcnn encoder list`, keras_hub:NAME, or a folder.", show_default=False)]
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="Name from `bertcnn encoder list`, keras_hub:NAME, or a folder.", show_default=False
+    ),
+]
 
 
 @encoder_app.command("list")
@@ -32,7 +39,11 @@ def list_() -> None:
     table.add_column("description")
     for info in list_encoders():
         table.add_row(
-            info.name, f"{info.parameters / 1e6:.1f} M", info.licence or "unknown", "yes" if info.cached else "no", info.description
+            info.name,
+            f"{info.parameters / 1e6:.1f} M",
+            info.licence or "unknown",
+            "yes" if info.cached else "no",
+            info.description,
         )
     Screen().print(table)
 
@@ -59,14 +70,21 @@ def info(name: Name) -> None:
         "name": found.name,
         "description": found.description,
         "weights": f"{found.parameters:,}",
-        "layers": f"{shape.layers} of width {shape.width}, {shape.heads} heads, feed-forward {shape.feed_forward_width}",
+        "layers": (
+            f"{shape.layers} of width {shape.width}, {shape.heads} heads, feed-forward"
+            f" {shape.feed_forward_width}"
+        ),
         "vocabulary": f"{shape.vocabulary_size:,} pieces",
         "longest text": f"{shape.max_positions} tokens",
         "activation": shape.activation,
         "licence": found.licence or "unknown",
         "revision": found.revision or "not pinned",
         "sha256": found.sha256 or "as the source announces",
-        "here": str(found.folder) if found.cached else "no: fetched when first used, or with `bertcnn encoder pull`",
+        "here": (
+            str(found.folder)
+            if found.cached
+            else "no: fetched when first used, or with `bertcnn encoder pull`"
+        ),
     }
     for key, value in rows.items():
         show(f"{key:<13} {value}")
@@ -85,7 +103,10 @@ def export(
     check_encoder_target(to, force)
     with show_progress() as progress:
         report = export_encoder(name, to, overwrite=force, progress=progress)
-    heads = " and ".join({"pooler": "the pooler", "mlm": "the MLM head", "nsp": "the NSP head"}[head] for head in report.heads)
+    heads = " and ".join(
+        {"pooler": "the pooler", "mlm": "the MLM head", "nsp": "the NSP head"}[head]
+        for head in report.heads
+    )
     tell(f"Exported {to} ({report.name}, with {heads or 'no head'}).")
     if "mlm" not in report.heads:
         tell("It has no MLM head: AutoModelForMaskedLM will start one anew.")
@@ -96,12 +117,20 @@ def compare(
     old: Name,
     new: Name,
     data: Annotated[Path, typer.Argument(help="Labelled file.", show_default=False)],
-    test: Annotated[Path | None, typer.Option(help="Labelled file to test on.", show_default="three tenths of DATA")] = None,
-    rows: Annotated[int | None, typer.Option(help="Rows of each label to learn from.", show_default="all")] = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(help="Labelled file to test on.", show_default="three tenths of DATA"),
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(help="Rows of each label to learn from.", show_default="all")
+    ] = None,
     seeds: Annotated[int, typer.Option(help="Classifiers trained from each encoder.")] = 5,
     text: Text = None,
     label: Label = None,
-    multi_label: Annotated[str, typer.Option(help="no: a cell is one label, whatever is in it.", show_default="found out")] = "auto",
+    multi_label: Annotated[
+        str,
+        typer.Option(help="no: a cell is one label, whatever is in it.", show_default="found out"),
+    ] = "auto",
 ) -> None:
     """Say whether classifiers from NEW are better than those from OLD, with several seeds and an interval."""
     from bertcnn.cli.pretrain import check_verdict, tell_verdict
@@ -114,7 +143,12 @@ def compare(
 
 def fill_mask(
     encoder: Name,
-    text: Annotated[str, typer.Argument(help='With one or more [MASK]: "Rome is the [MASK] of Italy."', show_default=False)],
+    text: Annotated[
+        str,
+        typer.Argument(
+            help='With one or more [MASK]: "Rome is the [MASK] of Italy."', show_default=False
+        ),
+    ],
     best: Annotated[int, typer.Option(help="Guesses for each [MASK].")] = 5,
 ) -> None:
     """Guess the words behind [MASK]: number of the gap, word and probability, with tabs between."""

@@ -16,13 +16,23 @@ from bertcnn.storage.files import as_json, check_file_target, write_whole
 
 def evaluate(
     model: Model,
-    data: Annotated[Path, typer.Argument(help="Labelled file the model has not learned from.", show_default=False)],
+    data: Annotated[
+        Path,
+        typer.Argument(help="Labelled file the model has not learned from.", show_default=False),
+    ],
     text: Text = None,
     label: Label = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.", show_default=False)] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", help="Also write the figures to this file.", show_default=False),
+    ] = None,
     report: Annotated[
         Path | None,
-        typer.Option("--report", help="Also write a report with examples: a folder, or an .html file.", show_default=False),
+        typer.Option(
+            "--report",
+            help="Also write a report with examples: a folder, or an .html file.",
+            show_default=False,
+        ),
     ] = None,
     engine: Engine = "auto",
     force: Force = False,
@@ -35,7 +45,11 @@ def evaluate(
 
     check_input(data)
     read_config(model)
-    json_target = None if json_file is None else check_file_target(json_file, force, others=[data], option="--json")
+    json_target = (
+        None
+        if json_file is None
+        else check_file_target(json_file, force, others=[data], option="--json")
+    )
     prepare_engine(engine)
     page = None
     if report is not None:
@@ -43,7 +57,11 @@ def evaluate(
 
         page = report_path(report, model=model, data=data, overwrite=force)
         if json_target is not None and page.resolve() == json_target.resolve():
-            raise OutputError(f"{page} for --report and for --json", expected="two different files", fix="choose another name for one")
+            raise OutputError(
+                f"{page} for --report and for --json",
+                expected="two different files",
+                fix="choose another name for one",
+            )
     from bertcnn.workflows.labelled import evaluate_csv
 
     with show_progress() as progress:

@@ -17,7 +17,10 @@ def show_evaluation(figures: Evaluation) -> None:
     """Print the figures on standard output, at most 80 columns wide in a pipe."""
     console = Screen()
     rows = count(figures.rows, "row")
-    console.print(f"{rows}: accuracy {figures.accuracy:.4f}, macro-F1 {figures.macro_f1:.4f}, weighted F1 {figures.weighted_f1:.4f}")
+    console.print(
+        f"{rows}: accuracy {figures.accuracy:.4f}, macro-F1 {figures.macro_f1:.4f}, weighted F1"
+        f" {figures.weighted_f1:.4f}"
+    )
     if figures.several_labels:
         console.print("A row is right if all of its labels are found and no other is given.")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -25,12 +28,22 @@ def show_evaluation(figures: Evaluation) -> None:
     for name in ("precision", "recall", "F1", "rows"):
         table.add_column(name, justify="right", no_wrap=True)
     for label in figures.labels:
-        table.add_row(Text(visible(label.name)), f"{label.precision:.3f}", f"{label.recall:.3f}", f"{label.f1:.3f}", f"{label.support:,}")
+        table.add_row(
+            Text(visible(label.name)),
+            f"{label.precision:.3f}",
+            f"{label.recall:.3f}",
+            f"{label.f1:.3f}",
+            f"{label.support:,}",
+        )
     console.print(table)
     if len(figures.labels) <= _LARGEST_MATRIX and not figures.several_labels:
         console.print(_matrix(figures))
     if figures.most_confused:
-        console.print("Most confused, missed and given instead:" if figures.several_labels else "Most confused:")
+        console.print(
+            "Most confused, missed and given instead:"
+            if figures.several_labels
+            else "Most confused:"
+        )
         console.print(_confused(figures))
 
 
@@ -41,7 +54,12 @@ def _confused(figures: Evaluation) -> Table:
     table.add_column("rows", justify="right", no_wrap=True)
     table.add_column("of label", justify="right", no_wrap=True)
     for pair in figures.most_confused:
-        table.add_row(Text(visible(pair.actual)), Text(visible(pair.predicted)), f"{pair.count:,}", f"{pair.share:.1%}")
+        table.add_row(
+            Text(visible(pair.actual)),
+            Text(visible(pair.predicted)),
+            f"{pair.count:,}",
+            f"{pair.share:.1%}",
+        )
     return table
 
 

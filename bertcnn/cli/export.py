@@ -13,7 +13,10 @@ from bertcnn.cli.startup import load_keras
 
 _NEXT = {
     "openvino": "the example in {folder}/README.md runs it with OpenVINO alone.",
-    "savedmodel": "the example in {folder}/README.md runs it with TensorFlow, or serves it with TensorFlow Serving.",
+    "savedmodel": (
+        "the example in {folder}/README.md runs it with TensorFlow, or serves it with TensorFlow"
+        " Serving."
+    ),
     "onnx": "the example in {folder}/README.md runs it with ONNX Runtime.",
     "keras": "the example in {folder}/README.md opens it in Keras.",
 }
@@ -25,12 +28,17 @@ def export(
         str,
         typer.Option(
             "--format",
-            help="openvino: for CPUs, int8 if the model has it. savedmodel: TensorFlow, takes raw texts. onnx. keras.",
+            help=(
+                "openvino: for CPUs, int8 if the model has it. savedmodel: TensorFlow, takes raw"
+                " texts. onnx. keras."
+            ),
             show_default=False,
         ),
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder for the export.", show_default=False)],
-    force: Annotated[bool, typer.Option("--force", help="Replace an export that is there.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an export that is there.")
+    ] = False,
 ) -> None:
     """Write a model in another format, after comparing its answers with the model's own."""
     from bertcnn.cli.progress import show_progress
@@ -40,6 +48,8 @@ def export(
     load_keras()
     with show_progress() as progress:
         report = export_model(model, form, out, overwrite=force, progress=progress)  # type: ignore[arg-type]
-    tell(f"Exported {out} ({form}, {report.record.precision}, model {report.record.bundle_id[:12]}).")
+    tell(
+        f"Exported {out} ({form}, {report.record.precision}, model {report.record.bundle_id[:12]})."
+    )
     tell(f"Compared with the model: {report.record.parity.in_words()}.")
     tell(f"Next: {_NEXT[form].format(folder=out)}")

@@ -19,8 +19,9 @@ class Told(SystemExit):
 class Interrupts:
     """Turns Ctrl-C into a stop at the next sign of progress; pressed again, it stops at once.
 
-    Python would raise `KeyboardInterrupt` wherever it happens to be. If that is in a callback of a library, such as a finalizer while
-    TensorFlow traces, the exception is printed and dropped, and the program goes on.
+    Python would raise `KeyboardInterrupt` wherever it happens to be. If that is in a callback of a
+    library, such as a finalizer while TensorFlow traces, the exception is printed and dropped, and
+    the program goes on.
     """
 
     def __init__(self) -> None:
@@ -29,7 +30,10 @@ class Interrupts:
 
     def start(self) -> None:
         """Begin to watch, where Ctrl-C means what it usually means."""
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        if (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        ):
             self._before = signal.signal(signal.SIGINT, self._remember)
 
     def stop(self) -> None:

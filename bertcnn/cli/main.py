@@ -49,7 +49,12 @@ app = typer.Typer(
 
 @app.callback()
 def bertcnn(
-    version: Annotated[bool, typer.Option("--version", help="Tell the version and end.", callback=_tell_version, is_eager=True)] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Tell the version and end.", callback=_tell_version, is_eager=True
+        ),
+    ] = False,
 ) -> None:
     """From a CSV of labelled tickets to a text classifier a support team can trust."""
 
@@ -77,11 +82,14 @@ def main() -> None:
     """Run a command; every error a user can act on is one line, and the exit code is 2 (130 after Ctrl-C)."""
     _replace_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a text that the terminal or pipe cannot show is no reason to stop
+        # a text that the terminal or pipe cannot show is no reason to stop
+        sys.stdout.reconfigure(errors="replace")
     try:
         app(prog_name="bertcnn")  # whatever the name of the file is
     except BertCNNError as error:
-        lacks_memory = isinstance(error.__context__, RuntimeError | MemoryError) and is_out_of_memory(error.__context__)
+        lacks_memory = isinstance(
+            error.__context__, RuntimeError | MemoryError
+        ) and is_out_of_memory(error.__context__)
         tell(f"bertcnn: {out_of_memory() if lacks_memory else error}")
         sys.exit(2)
     except Told:
@@ -89,7 +97,9 @@ def main() -> None:
     except (KeyboardInterrupt, SystemExit) as stop:
         if isinstance(stop, SystemExit) and stop.code != INTERRUPTED:
             raise
-        tell("\nbertcnn: interrupted; nothing was half-written. Run the same command to start again.")
+        tell(
+            "\nbertcnn: interrupted; nothing was half-written. Run the same command to start again."
+        )
         sys.exit(INTERRUPTED)
     except (MemoryError, ImportError, OSError, RuntimeError, SystemError, ValueError) as error:
         told = _for_want_of_room(error)
@@ -100,14 +110,19 @@ def main() -> None:
 
 
 def _for_want_of_room(error: BaseException) -> BertCNNError | None:
-    """What to say of an error that comes from a lack of room: memory, a disk, a name; None for others."""
+    """What to say of an error that comes from a lack of room: memory, a disk, a name.
+
+    None for others.
+    """
     if is_out_of_memory(error):
         return out_of_memory()
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG and error.filename:
         return output_error(Path(os.fsdecode(error.filename)), error)
     if isinstance(error, OSError) and error.errno in DISK_FULL:
         where = f" ({error.filename})" if error.filename else ""
-        return OutputError(f"no space left on a disk{where}", expected="room for what is written", fix=MORE_ROOM)
+        return OutputError(
+            f"no space left on a disk{where}", expected="room for what is written", fix=MORE_ROOM
+        )
     return None
 
 

@@ -1,7 +1,8 @@
 """Running out of memory, told in one line.
 
-Below a limit such as `ulimit -v`, libraries fail in many ways: they raise errors of any type, print pages and exit, or abort. So a command
-runs in a child process there, and this one tells how it has ended.
+Below a limit such as `ulimit -v`, libraries fail in many ways: they raise errors of any type, print
+pages and exit, or abort. So a command runs in a child process there, and this one tells how it has
+ended.
 """
 
 from __future__ import annotations
@@ -17,9 +18,19 @@ from bertcnn.cli.console import tell
 from bertcnn.errors import BertCNNError, one_line
 from bertcnn.wording import memory_size
 
-_SMALL = 4_000_000_000  # bytes; below such a limit any error that nobody has foreseen is for want of memory
-_TINY = 1_000_000_000  # bytes; below such a limit OpenBLAS gets no threads, and sends its process the signal of Ctrl-C
-_WORDS = ("bad_alloc", "allocat", "failed to map segment", "can't start new thread", "out of memory", "OOM when", "Resource temporarily")
+# bytes; below such a limit any error that nobody has foreseen is for want of memory
+_SMALL = 4_000_000_000
+# bytes; below such a limit OpenBLAS gets no threads, and sends its process the signal of Ctrl-C
+_TINY = 1_000_000_000
+_WORDS = (
+    "bad_alloc",
+    "allocat",
+    "failed to map segment",
+    "can't start new thread",
+    "out of memory",
+    "OOM when",
+    "Resource temporarily",
+)
 _FORWARDED = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -27,7 +38,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error, or one that it came from, is of memory or of threads that cannot be had."""
     found: BaseException | None = error
     while found is not None:
-        if isinstance(found, MemoryError) or (isinstance(found, OSError) and found.errno == errno.ENOMEM):
+        if isinstance(found, MemoryError) or (
+            isinstance(found, OSError) and found.errno == errno.ENOMEM
+        ):
             return True
         if any(word in str(found) for word in _WORDS):
             return True
@@ -36,18 +49,33 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def out_of_memory(detail: str = "") -> BertCNNError:
-    """The error for a command that does not get the memory it needs; `detail` is what a library said."""
+    """The error for a command that does not get the memory it needs.
+
+    `detail` is what a library said.
+    """
     limit = _limit()
-    given = f"out of memory: this process may use {memory_size(limit)}, a limit set by ulimit or prlimit" if limit else "out of memory"
+    given = (
+        f"out of memory: this process may use {memory_size(limit)}, a limit set by ulimit or"
+        " prlimit"
+        if limit
+        else "out of memory"
+    )
     return BertCNNError(
         given + (f" ({one_line(detail, 160)})" if detail else ""),
         expected="room for the libraries, the rows and what is computed of them",
-        fix="raise the limit, or give fewer rows" if limit else "end other programs, or give fewer rows",
+        fix=(
+            "raise the limit, or give fewer rows"
+            if limit
+            else "end other programs, or give fewer rows"
+        ),
     )
 
 
 def supervise() -> None:
-    """Where memory is limited, go on in a child process, whose end this one tells; elsewhere do nothing."""
+    """Where memory is limited, go on in a child process, whose end this one tells.
+
+    Elsewhere do nothing.
+    """
     if _limit() is None or sys.platform == "win32" or not hasattr(signal, "sigwaitinfo"):
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (*_FORWARDED, signal.SIGCHLD))
@@ -79,11 +107,22 @@ def _wait_for(child: int) -> int:
         if ended:
             break
         found = signal.sigwaitinfo((*_FORWARDED, signal.SIGCHLD))
-        if found.si_signo in _FORWARDED and found.si_pid:  # those of the terminal reach the child anyway
+        # those of the terminal reach the child anyway
+        if found.si_signo in _FORWARDED and found.si_pid:
             os.kill(child, found.si_signo)
     code = os.waitstatus_to_exitcode(status)
-    if code == 1 or -code in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGKILL, signal.SIGILL, signal.SIGFPE):
-        tell(f"bertcnn: {out_of_memory('' if code == 1 else f'ended by {signal.Signals(-code).name}')}")
+    if code == 1 or -code in (
+        signal.SIGABRT,
+        signal.SIGSEGV,
+        signal.SIGBUS,
+        signal.SIGKILL,
+        signal.SIGILL,
+        signal.SIGFPE,
+    ):
+        tell(
+            "bertcnn:"
+            f" {out_of_memory('' if code == 1 else f'ended by {signal.Signals(-code).name}')}"
+        )
         return 2
     return code if code >= 0 else 128 - code
 
@@ -93,7 +132,9 @@ def _hide_complaints() -> None:
     if sys.stderr is not None:
         kept = os.dup(2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        sys.stderr = open(kept, "w", buffering=1, encoding=sys.stderr.encoding, errors="backslashreplace")  # noqa: SIM115, PTH123
+        sys.stderr = open(  # noqa: PTH123, SIM115 - of a descriptor, for the process's life
+            kept, "w", buffering=1, encoding=sys.stderr.encoding, errors="backslashreplace"
+        )
     if (_limit() or _SMALL) < _TINY:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.excepthook = _tell_error
@@ -101,7 +142,9 @@ def _hide_complaints() -> None:
     threading.excepthook = lambda _: None
 
 
-def _tell_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _tell_error(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
     limit = _limit()
     if (limit is None or limit >= _SMALL) and not is_out_of_memory(error):
         sys.__excepthook__(kind, error, trace)

@@ -8,15 +8,32 @@ from typing import Annotated
 import typer
 
 Model = Annotated[Path, typer.Argument(help="Folder of a trained model.", show_default=False)]
-Text = Annotated[str | None, typer.Option("--text", help="Text column, or several with commas between.", show_default="guessed")]
+Text = Annotated[
+    str | None,
+    typer.Option(
+        "--text", help="Text column, or several with commas between.", show_default="guessed"
+    ),
+]
 Label = Annotated[str | None, typer.Option("--label", help="Label column.", show_default="guessed")]
-Engine = Annotated[str, typer.Option("--engine", help="openvino: compiled, fast. keras: the reference.", show_default="openvino")]
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine", help="openvino: compiled, fast. keras: the reference.", show_default="openvino"
+    ),
+]
 AutoPrecision = Annotated[
     str | None,
-    typer.Option("--auto-precision", help="How often automatic answers have to be right, as for train.", show_default="as at training"),
+    typer.Option(
+        "--auto-precision",
+        help="How often automatic answers have to be right, as for train.",
+        show_default="as at training",
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 MultiLabel = Annotated[
     str,
-    typer.Option(help="Separator of several labels in a cell, such as ','. no: a cell is one label.", show_default="; | or lists"),
+    typer.Option(
+        help="Separator of several labels in a cell, such as ','. no: a cell is one label.",
+        show_default="; | or lists",
+    ),
 ]

@@ -17,48 +17,107 @@ from bertcnn.wording import duration
 def pretrain(
     texts: Annotated[
         list[Path],
-        typer.Argument(help="Text files with blank lines between documents, or tables with one in each row.", show_default=False),
+        typer.Argument(
+            help="Text files with blank lines between documents, or tables with one in each row.",
+            show_default=False,
+        ),
     ],
-    out: Annotated[Path, typer.Option("--out", help="Folder to save the encoder in.", show_default=False)],
-    start: Annotated[str | None, typer.Option("--from", help="Encoder to continue from: name or folder.", show_default="nothing")] = None,
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder to save the encoder in.", show_default=False)
+    ],
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from", help="Encoder to continue from: name or folder.", show_default="nothing"
+        ),
+    ] = None,
     size: Annotated[
-        str | None, typer.Option(help="Size of a new encoder: tiny, mini, small, medium, base or large.", show_default="mini")
+        str | None,
+        typer.Option(
+            help="Size of a new encoder: tiny, mini, small, medium, base or large.",
+            show_default="mini",
+        ),
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Updates of the weights.", show_default="by epochs")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the texts.", show_default="10; with --from, 3")] = None,
-    text: Annotated[str | None, typer.Option("--text", help="Text column of tables, or several.", show_default="guessed")] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Updates of the weights.", show_default="by epochs")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the texts.", show_default="10; with --from, 3")
+    ] = None,
+    text: Annotated[
+        str | None,
+        typer.Option("--text", help="Text column of tables, or several.", show_default="guessed"),
+    ] = None,
     vocabulary: Annotated[
-        int | None, typer.Option(help="Pieces to learn for a new encoder.", show_default="30,522 or what the texts support")
+        int | None,
+        typer.Option(
+            help="Pieces to learn for a new encoder.",
+            show_default="30,522 or what the texts support",
+        ),
     ] = None,
-    cased: Annotated[bool, typer.Option("--cased", help="A new encoder tells upper from lower case.")] = False,
-    batch_size: Annotated[int | None, typer.Option(help="Rows of a batch.", show_default="32")] = None,
-    accumulate: Annotated[int | None, typer.Option(help="Batches added up for one step.", show_default="1")] = None,
-    sequence_length: Annotated[int | None, typer.Option(help="Tokens of a row.", show_default="128")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default="5e-4; with --from, 5e-5")] = None,
-    precision: Annotated[str | None, typer.Option(help="float32 or bfloat16.", show_default="float32")] = None,
-    whole_words: Annotated[bool, typer.Option("--whole-words", help="Mask all pieces of a word together.")] = False,
-    no_next_sentence: Annotated[bool, typer.Option("--no-next-sentence", help="Do not learn whether B follows A.")] = False,
-    no_pack: Annotated[bool, typer.Option("--no-pack", help="One document in a row, however short.")] = False,
-    held_out: Annotated[float | None, typer.Option(help="Share of documents kept for evaluation.", show_default="0.05")] = None,
+    cased: Annotated[
+        bool, typer.Option("--cased", help="A new encoder tells upper from lower case.")
+    ] = False,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Rows of a batch.", show_default="32")
+    ] = None,
+    accumulate: Annotated[
+        int | None, typer.Option(help="Batches added up for one step.", show_default="1")
+    ] = None,
+    sequence_length: Annotated[
+        int | None, typer.Option(help="Tokens of a row.", show_default="128")
+    ] = None,
+    learning_rate: Annotated[
+        float | None,
+        typer.Option(help="Peak learning rate.", show_default="5e-4; with --from, 5e-5"),
+    ] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="float32 or bfloat16.", show_default="float32")
+    ] = None,
+    whole_words: Annotated[
+        bool, typer.Option("--whole-words", help="Mask all pieces of a word together.")
+    ] = False,
+    no_next_sentence: Annotated[
+        bool, typer.Option("--no-next-sentence", help="Do not learn whether B follows A.")
+    ] = False,
+    no_pack: Annotated[
+        bool, typer.Option("--no-pack", help="One document in a row, however short.")
+    ] = False,
+    held_out: Annotated[
+        float | None,
+        typer.Option(help="Share of documents kept for evaluation.", show_default="0.05"),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Makes a run repeat exactly.")] = 0,
     checkpoint_minutes: Annotated[float, typer.Option(help="How much work a kill may cost.")] = 5.0,
-    logs: Annotated[Path | None, typer.Option(help="Folder for TensorBoard.", show_default="none")] = None,
+    logs: Annotated[
+        Path | None, typer.Option(help="Folder for TensorBoard.", show_default="none")
+    ] = None,
     verdict: Annotated[
         Path | None,
-        typer.Option(help="Labelled file: are classifiers from the new encoder better than from --from?", show_default="none"),
+        typer.Option(
+            help="Labelled file: are classifiers from the new encoder better than from --from?",
+            show_default="none",
+        ),
     ] = None,
     verdict_test: Annotated[
-        Path | None, typer.Option(help="Labelled file to test them on.", show_default="three tenths of --verdict")
+        Path | None,
+        typer.Option(
+            help="Labelled file to test them on.", show_default="three tenths of --verdict"
+        ),
     ] = None,
-    verdict_rows: Annotated[int | None, typer.Option(help="Rows of each label to learn from.", show_default="all")] = None,
+    verdict_rows: Annotated[
+        int | None, typer.Option(help="Rows of each label to learn from.", show_default="all")
+    ] = None,
     verdict_seeds: Annotated[int, typer.Option(help="Classifiers trained from each encoder.")] = 5,
     force: Annotated[bool, typer.Option("--force", help="Replace an encoder at OUT.")] = False,
-    restart: Annotated[bool, typer.Option("--restart", help="Forget the checkpoints of an interrupted run.")] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Forget the checkpoints of an interrupted run.")
+    ] = False,
 ) -> None:
     """Pretrain an encoder on texts without labels: masked words and next sentences.
 
-    After an interruption, even a kill or a full disk, the same command picks up where it stopped. Checkpoints lie in OUT.checkpoints until
-    the encoder is finished.
+    After an interruption, even a kill or a full disk, the same command picks up where it stopped.
+    Checkpoints lie in OUT.checkpoints until the encoder is finished.
     """
     from bertcnn.cli.progress import show_progress
 
@@ -66,10 +125,16 @@ def pretrain(
     surplus = next((name for name, value in new.items() if value is not None), None)
     if start is not None and surplus is not None:
         raise SettingsError(
-            f"both --from and {surplus}", expected="an encoder to continue from, or one to make from nothing", fix="leave one of them out"
+            f"both --from and {surplus}",
+            expected="an encoder to continue from, or one to make from nothing",
+            fix="leave one of them out",
         )
     if not checkpoint_minutes >= 0:
-        raise SettingsError(f"--checkpoint-minutes {checkpoint_minutes}", expected="0 or more", fix="give for example 5")
+        raise SettingsError(
+            f"--checkpoint-minutes {checkpoint_minutes}",
+            expected="0 or more",
+            fix="give for example 5",
+        )
     if verdict is not None:
         check_verdict(start, verdict, verdict_test, verdict_seeds)
     load_keras()
@@ -79,33 +144,72 @@ def pretrain(
     from bertcnn.pretraining.pretrain import pretrain as run
 
     data = {"batch_size": batch_size, "sequence_length": sequence_length, "held_out": held_out}
-    switches = {"whole_words": whole_words, "next_sentence": not no_next_sentence, "pack": not no_pack}
-    training = {"steps": steps, "epochs": epochs, "accumulate": accumulate, "learning_rate": learning_rate, "precision": precision}
+    switches = {
+        "whole_words": whole_words,
+        "next_sentence": not no_next_sentence,
+        "pack": not no_pack,
+    }
+    training = {
+        "steps": steps,
+        "epochs": epochs,
+        "accumulate": accumulate,
+        "learning_rate": learning_rate,
+        "precision": precision,
+    }
     try:
         with show_progress() as progress:
             report = run(
                 texts,
                 out,
-                start=start if start is not None else NewEncoder(size or "mini", vocabulary, not cased),
-                data={**{name: value for name, value in data.items() if value is not None}, **switches},
+                start=(
+                    start
+                    if start is not None
+                    else NewEncoder(size or "mini", vocabulary, not cased)
+                ),
+                data={
+                    **{name: value for name, value in data.items() if value is not None},
+                    **switches,
+                },
                 training={name: value for name, value in training.items() if value is not None},
                 columns=text,
                 seed=seed,
-                options=RunOptions(overwrite=force, restart=restart, seconds_between_checkpoints=60 * checkpoint_minutes, logs=logs),
+                options=RunOptions(
+                    overwrite=force,
+                    restart=restart,
+                    seconds_between_checkpoints=60 * checkpoint_minutes,
+                    logs=logs,
+                ),
                 progress=progress,
             )
     except PretrainingInterrupted as stop:
         again = "The same command without --restart" if restart else "The same command"
-        tell(f"\nbertcnn: interrupted after {stop.step:,} steps; a checkpoint is saved. {again} continues from there.")
+        tell(
+            f"\nbertcnn: interrupted after {stop.step:,} steps; a checkpoint is saved. {again}"
+            " continues from there."
+        )
         raise Told(INTERRUPTED) from None
-    outcome = f", perplexity {report.held_out[-1].perplexity:,.2f} on held-out documents" if report.held_out else ""
-    tell(f"Saved {out} after {duration(report.seconds)}: {report.steps:,} steps, {report.tokens:,} tokens{outcome}.")
+    outcome = (
+        f", perplexity {report.held_out[-1].perplexity:,.2f} on held-out documents"
+        if report.held_out
+        else ""
+    )
+    tell(
+        f"Saved {out} after {duration(report.seconds)}: {report.steps:,} steps, {report.tokens:,}"
+        f" tokens{outcome}."
+    )
     if verdict is not None and start is not None:
         tell_verdict(verdict, start, out, verdict_test, verdict_rows, verdict_seeds)
     tell(f"Next: {command_line('train', 'LABELLED.csv', '--encoder', out, '--out', 'MODEL')}")
 
 
-def check_verdict(start: str | None, verdict: Path, test: Path | None, seeds: int, *, option: str = "--verdict-seeds") -> None:
+def check_verdict(
+    start: str | None,
+    verdict: Path,
+    test: Path | None,
+    seeds: int,
+    *,
+    option: str = "--verdict-seeds",
+) -> None:
     """Refuse, before hours of pretraining, what could not be judged.
 
     Raises:
@@ -115,20 +219,48 @@ def check_verdict(start: str | None, verdict: Path, test: Path | None, seeds: in
     from bertcnn.tables.formats import check_input
 
     if start is None:
-        raise SettingsError("--verdict without --from", expected="an encoder that the new one is compared with", fix="give --from")
+        raise SettingsError(
+            "--verdict without --from",
+            expected="an encoder that the new one is compared with",
+            fix="give --from",
+        )
     if seeds < 2:
-        raise SettingsError(f"{option} {seeds}", expected="at least 2, since chance is measured by their differences", fix="give 5")
+        raise SettingsError(
+            f"{option} {seeds}",
+            expected="at least 2, since chance is measured by their differences",
+            fix="give 5",
+        )
     for path in (verdict, test):
         if path is not None:
             check_input(path)
 
 
-def tell_verdict(data: Path, old: str, new: str | Path, test: Path | None, rows: int | None, seeds: int, **columns: str | None) -> None:
-    """Train classifiers from both encoders and say which are better, on standard output; `columns` as for `compare_encoders`."""
+def tell_verdict(
+    data: Path,
+    old: str,
+    new: str | Path,
+    test: Path | None,
+    rows: int | None,
+    seeds: int,
+    **columns: str | None,
+) -> None:
+    """Train classifiers from both encoders and say which are better, on standard output.
+
+    `columns` as for `compare_encoders`.
+    """
     from bertcnn.cli.progress import show_progress
     from bertcnn.workflows.compare_encoders import compare_encoders
 
     tell(f"Verdict: {2 * seeds} classifiers, {seeds} from {old} and {seeds} from {new}")
     with show_progress() as progress:
-        found = compare_encoders(data, old, new, test=test, seeds=seeds, rows_per_label=rows, progress=progress, **columns)  # type: ignore[arg-type]
+        found = compare_encoders(
+            data,
+            old,
+            new,
+            test=test,
+            seeds=seeds,
+            rows_per_label=rows,
+            progress=progress,
+            **columns,  # type: ignore[arg-type]
+        )
     show(found.in_words())

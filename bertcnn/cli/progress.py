@@ -7,7 +7,15 @@ import time
 from types import TracebackType
 from typing import Self
 
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from bertcnn.cli.console import tell
 from bertcnn.cli.interrupts import Interrupts
@@ -51,7 +59,11 @@ class PlainProgress:
         if now - self._last >= _SECONDS_BETWEEN_LINES and self._done < self._total:
             self._last = now
             share = self._done / self._total
-            left = f", about {duration((now - self._started) * (1 / share - 1))} left" if share >= _SHARE_THAT_TELLS else ""
+            left = (
+                f", about {duration((now - self._started) * (1 / share - 1))} left"
+                if share >= _SHARE_THAT_TELLS
+                else ""
+            )
             tell(f"  {share:.0%}{figures_text(figures)}{left}")
 
     def note(self, message: str) -> None:
@@ -60,14 +72,22 @@ class PlainProgress:
 
     def _close(self) -> None:
         if self._name:
-            tell(f"  done in {duration(time.monotonic() - self._started)}{figures_text(self._figures)}")
+            tell(
+                "  done in"
+                f" {duration(time.monotonic() - self._started)}{figures_text(self._figures)}"
+            )
         self._name = ""
 
     def __enter__(self) -> Self:
         self._interrupts.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._interrupts.stop()
         if kind is None:
             self._close()
@@ -106,7 +126,9 @@ class RichProgress:
         """Part of the stage is done."""
         self._interrupts.check()
         if self._task is not None:
-            self._bars.update(self._task, advance=done, figures=figures_text(figures).removeprefix(", "))
+            self._bars.update(
+                self._task, advance=done, figures=figures_text(figures).removeprefix(", ")
+            )
 
     def note(self, message: str) -> None:
         """A finding."""
@@ -123,7 +145,12 @@ class RichProgress:
         self._bars.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._interrupts.stop()
         if kind is None:
             self._close()
@@ -148,7 +175,11 @@ def figures_text(figures: dict[str, float]) -> str:
         "nsp_accuracy": "accuracy",
     }
     parts = [
-        f"{value:,.0f} {unit}/s" if (unit := name.removesuffix("_per_second")) != name else f"{names.get(name, name)} {value:.3f}"
+        (
+            f"{value:,.0f} {unit}/s"
+            if (unit := name.removesuffix("_per_second")) != name
+            else f"{names.get(name, name)} {value:.3f}"
+        )
         for name, value in figures.items()
     ]
     return "".join(f", {part}" for part in parts)

@@ -17,17 +17,38 @@ from bertcnn.wording import count, duration
 def score(
     model: Model,
     source: Annotated[
-        Path, typer.Argument(metavar="IN", help="File of texts: .csv .tsv .jsonl .json (.gz) .parquet .xlsx", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="IN",
+            help="File of texts: .csv .tsv .jsonl .json (.gz) .parquet .xlsx",
+            show_default=False,
+        ),
     ],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="File to write, in the format of its extension.", show_default=False)],
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUT", help="File to write, in the format of its extension.", show_default=False
+        ),
+    ],
     text: Text = None,
-    probabilities: Annotated[bool, typer.Option("--probabilities", help="Also write a p_LABEL column for every label.")] = False,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Also write a p_LABEL column for every label.")
+    ] = False,
     auto_precision: AutoPrecision = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Do not quote cells that a spreadsheet would run as a formula.")] = False,
+    raw: Annotated[
+        bool,
+        typer.Option("--raw", help="Do not quote cells that a spreadsheet would run as a formula."),
+    ] = False,
     force: Force = False,
-    restart: Annotated[bool, typer.Option("--restart", help="Discard the progress of an interrupted run.")] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Discard the progress of an interrupted run.")
+    ] = False,
     allow_rejects: Annotated[
-        bool, typer.Option("--allow-rejects", help="Write OUT even if most rows cannot be read; they are in OUT.rejects.csv.")
+        bool,
+        typer.Option(
+            "--allow-rejects",
+            help="Write OUT even if most rows cannot be read; they are in OUT.rejects.csv.",
+        ),
     ] = False,
     engine: Engine = "auto",
 ) -> None:
@@ -64,14 +85,22 @@ def score(
             )
     except ScoringInterrupted as stop:
         again = "The same command without --restart" if restart else "The same command"
-        tell(f"\nbertcnn: interrupted; {stop.rows:,} rows are answered and kept, nothing was half-written. {again} continues from there.")
+        tell(
+            f"\nbertcnn: interrupted; {stop.rows:,} rows are answered and kept, nothing was"
+            f" half-written. {again} continues from there."
+        )
         raise Told(INTERRUPTED) from None
     if not report.rows and not report.rejected:
         tell(f"{source} has no rows: {target} has a header only.")
         return
-    found = ", ".join(f"{name} {rows:,}" for name, rows in list(report.labels.items())[:8]) or "no labels"
+    found = (
+        ", ".join(f"{name} {rows:,}" for name, rows in list(report.labels.items())[:8])
+        or "no labels"
+    )
     tell(f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)} ({found}).")
-    decided = ", ".join(f"{name} {rows:,} ({rows / report.rows:.0%})" for name, rows in report.decisions.items())
+    decided = ", ".join(
+        f"{name} {rows:,} ({rows / report.rows:.0%})" for name, rows in report.decisions.items()
+    )
     if decided:
         tell(f"Decisions: {decided}.")
     if report.blank:
@@ -79,7 +108,10 @@ def score(
     if report.padded:
         tell(f"{count(report.padded, 'row')} lacked the last cells, which are blank.")
     if report.repeated_headers:
-        tell(f"{count(report.repeated_headers, 'row')} repeating the header left out; see {report.rejects}.")
+        tell(
+            f"{count(report.repeated_headers, 'row')} repeating the header left out; see"
+            f" {report.rejects}."
+        )
     unread = report.rejected - report.repeated_headers
     if unread:
         tell(f"{count(unread, 'row')} could not be read; the reasons are in {report.rejects}.")

@@ -11,7 +11,9 @@ from bertcnn.wording import visible
 
 
 class Screen(Console):
-    """Rich's console, on which only rich itself can move the cursor, set colours or make links; no text can.
+    """Rich's console, on which only rich itself can move the cursor, set colours or make links.
+
+    No text can.
 
     Args:
         stderr: whether it is standard error.
@@ -23,7 +25,13 @@ class Screen(Console):
         if widest is not None:
             self.width = min(self.width, widest)
 
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
         """As rich does, with control characters in texts replaced."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text="\n".join(map(visible, segment.text.split("\n"))))
+            yield (
+                segment
+                if segment.control
+                else segment._replace(text="\n".join(map(visible, segment.text.split("\n"))))
+            )

@@ -24,7 +24,11 @@ def main() -> None:
 
 def _classifies(arguments: list[str]) -> bool:
     """Whether these ask for answers of a model that has an engine, and not for another engine or for help."""
-    if len(arguments) < 2 or arguments[0] != "classify" or any(given in arguments for given in ("--help", "keras", "--engine=keras")):
+    if (
+        len(arguments) < 2
+        or arguments[0] != "classify"
+        or any(given in arguments for given in ("--help", "keras", "--engine=keras"))
+    ):
         return False
     try:
         return (Path(arguments[1]) / "engine").is_dir()

@@ -10,7 +10,8 @@ import sys
 def load_keras() -> None:
     """Import Keras and its backend, some seconds of work, without what they print before their own log levels hold.
 
-    Only the process-wide standard error is turned away, and only for the import; an import that fails raises as usual.
+    Only the process-wide standard error is turned away, and only for the import; an import that
+    fails raises as usual.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     logging.getLogger("tensorflow").setLevel(logging.ERROR)

@@ -17,58 +17,107 @@ from bertcnn.wording import duration
 
 
 def train(
-    data: Annotated[Path, typer.Argument(help="Labelled file: .csv .tsv .jsonl .json (each also .gz) .parquet .xlsx", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", help="Folder to save the model in.", show_default=False)],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="Labelled file: .csv .tsv .jsonl .json (each also .gz) .parquet .xlsx",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder to save the model in.", show_default=False)
+    ],
     text: Text = None,
     label: Label = None,
     encoder: Annotated[
-        str | None, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.", show_default="minilm-l6")
+        str | None,
+        typer.Option(
+            help="Published encoder (`bertcnn encoder list`) or a folder.", show_default="minilm-l6"
+        ),
     ] = None,
     valid: Annotated[
-        Path | None, typer.Option(help="Labelled file that chooses epoch and thresholds.", show_default="a tenth of DATA, 10,000 at most")
+        Path | None,
+        typer.Option(
+            help="Labelled file that chooses epoch and thresholds.",
+            show_default="a tenth of DATA, 10,000 at most",
+        ),
     ] = None,
     unlabelled: Annotated[
-        Path | None, typer.Option(help="File of texts without a label, from which few-shot learns too.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="File of texts without a label, from which few-shot learns too.",
+            show_default=False,
+        ),
     ] = None,
     recipe: Annotated[
         str | None,
         typer.Option(
-            help="full: train everything. frozen: the head only. few-shot: for few rows a label. auto: choose.",
+            help=(
+                "full: train everything. frozen: the head only. few-shot: for few rows a label."
+                " auto: choose."
+            ),
             show_default="auto",
         ),
     ] = None,
-    settings: Annotated[Path | None, typer.Option(help="File that `bertcnn tune` wrote; other options win.", show_default=False)] = None,
+    settings: Annotated[
+        Path | None,
+        typer.Option(help="File that `bertcnn tune` wrote; other options win.", show_default=False),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Makes a run repeat exactly.")] = 0,
     epochs: Annotated[
         int | None,
-        typer.Option(help="Passes over the rows, at most; if auto takes frozen, its own number.", show_default="by recipe"),
+        typer.Option(
+            help="Passes over the rows, at most; if auto takes frozen, its own number.",
+            show_default="by recipe",
+        ),
     ] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default="by recipe")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Rows of a batch.", show_default="by recipe")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Peak learning rate.", show_default="by recipe")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Rows of a batch.", show_default="by recipe")
+    ] = None,
     class_weight: Annotated[
-        str | None, typer.Option(help="none, sqrt or balanced: rare labels count more.", show_default="sqrt; none for several a row")
+        str | None,
+        typer.Option(
+            help="none, sqrt or balanced: rare labels count more.",
+            show_default="sqrt; none for several a row",
+        ),
     ] = None,
     min_rows: Annotated[
-        int, typer.Option(help="Merge labels with fewer rows: A > B > C into A > B, others into 'other'.", show_default="none are merged")
+        int,
+        typer.Option(
+            help="Merge labels with fewer rows: A > B > C into A > B, others into 'other'.",
+            show_default="none are merged",
+        ),
     ] = 0,
     multi_label: MultiLabel = "auto",
     levels: Annotated[
         str,
         typer.Option(
-            help="Separator of a label's levels, whose parents may be answered: ' > '. no: labels as they are.",
+            help=(
+                "Separator of a label's levels, whose parents may be answered: ' > '. no: labels as"
+                " they are."
+            ),
             show_default="' > ' in a tree of labels",
         ),
     ] = "auto",
     time_budget: Annotated[
         float | None,
         typer.Option(
-            help="Minutes: auto measures this machine and keeps within them, on a part of the rows if need be.",
+            help=(
+                "Minutes: auto measures this machine and keeps within them, on a part of the rows"
+                " if need be."
+            ),
             show_default="15, on a usual machine",
         ),
     ] = None,
     trainings: Annotated[
         int | None,
-        typer.Option(help="Trainings from the same start, whose weights are averaged.", show_default="2 with full, else 1"),
+        typer.Option(
+            help="Trainings from the same start, whose weights are averaged.",
+            show_default="2 with full, else 1",
+        ),
     ] = None,
     refit: Annotated[
         bool | None,
@@ -79,7 +128,10 @@ def train(
         ),
     ] = None,
     auto_precision: Annotated[
-        str, typer.Option(help="How often automatic answers have to be right; also by label: 0.95,billing=0.99")
+        str,
+        typer.Option(
+            help="How often automatic answers have to be right; also by label: 0.95,billing=0.99"
+        ),
     ] = "0.95",
     force: Force = False,
 ) -> None:
@@ -112,7 +164,10 @@ def train(
         "trainings": trainings,
         "refit": refit,
     }
-    changes = {**plan.training, **{name: value for name, value in given.items() if value is not None}}
+    changes = {
+        **plan.training,
+        **{name: value for name, value in given.items() if value is not None},
+    }
     with show_progress() as progress:
         classifier = BertCNNClassifier(
             plan.encoder,
@@ -141,11 +196,18 @@ def train(
         except KeyboardInterrupt:
             if not savepoint_folder(real_folder(out)).is_dir():
                 raise
-            tell("\nbertcnn: interrupted; nothing was half-written. The same command resumes from the last save, a minute ago at most.")
+            tell(
+                "\nbertcnn: interrupted; nothing was half-written. The same command resumes from"
+                " the last save, a minute ago at most."
+            )
             raise Told(INTERRUPTED) from None
     figures = report.metrics
     tell(
-        f"Saved {out} (model {report.bundle_id[:12]}) after {duration(report.seconds)}: on {figures['rows']:,} validation rows "
-        f"accuracy {figures['accuracy']:.1%}, macro-F1 {figures['macro_f1']:.3f}."
+        f"Saved {out} (model {report.bundle_id[:12]}) after {duration(report.seconds)}: on"
+        f" {figures['rows']:,} validation rows accuracy {figures['accuracy']:.1%}, macro-F1"
+        f" {figures['macro_f1']:.3f}."
     )
-    tell(f"Report: {out / 'report.html'}. Next: {command_line('score', out, 'INBOX.csv', 'SCORED.csv')}")
+    tell(
+        f"Report: {out / 'report.html'}. Next:"
+        f" {command_line('score', out, 'INBOX.csv', 'SCORED.csv')}"
+    )

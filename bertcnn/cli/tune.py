@@ -23,24 +23,45 @@ _ENCODER = "minilm-l6"
 
 
 def tune(
-    data: Annotated[Path, typer.Argument(help="Labelled file, without the rows kept for testing.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", help="File for the settings found (.json).", show_default=False)],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="Labelled file, without the rows kept for testing.", show_default=False
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", help="File for the settings found (.json).", show_default=False)
+    ],
     minutes: Annotated[float, typer.Option(help="Time limit.")] = 30.0,
-    trials: Annotated[int | None, typer.Option(help="Stop after this many trials.", show_default="by time only")] = None,
-    recipe: Annotated[str, typer.Option(help="Whose settings: frozen, full, or auto: choose.")] = "auto",
+    trials: Annotated[
+        int | None, typer.Option(help="Stop after this many trials.", show_default="by time only")
+    ] = None,
+    recipe: Annotated[
+        str, typer.Option(help="Whose settings: frozen, full, or auto: choose.")
+    ] = "auto",
     text: Text = None,
     label: Label = None,
-    valid: Annotated[Path | None, typer.Option(help="Labelled file of validation rows.", show_default="rows of DATA")] = None,
+    valid: Annotated[
+        Path | None,
+        typer.Option(help="Labelled file of validation rows.", show_default="rows of DATA"),
+    ] = None,
     multi_label: Annotated[
-        str, typer.Option(help="no: a cell is one label, also with ; or | in it.", show_default="rows with several are refused")
+        str,
+        typer.Option(
+            help="no: a cell is one label, also with ; or | in it.",
+            show_default="rows with several are refused",
+        ),
     ] = "auto",
-    encoder: Annotated[str, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.")] = _ENCODER,
+    encoder: Annotated[
+        str, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.")
+    ] = _ENCODER,
     seed: Annotated[int, typer.Option(help="Makes a search with --trials repeat exactly.")] = 0,
     force: Force = False,
 ) -> None:
     """Search better settings for `bertcnn train --settings`, by macro-F1 on validation rows, within a time limit.
 
-    The defaults are kept where nothing is better by more than luck. After Ctrl-C or a kill, the same command continues.
+    The defaults are kept where nothing is better by more than luck. After Ctrl-C or a kill, the
+    same command continues.
     """
     from bertcnn.cli.progress import show_progress
     from bertcnn.storage.files import check_file_target
@@ -85,12 +106,18 @@ def _show(tuned: TunedSettings, out: Path) -> None:
     """The outcome, for a person."""
     complete = sum(trial.outcome == "complete" for trial in tuned.trials)
     tell(
-        f"Wrote {out}: {count(len(tuned.trials), 'trial')} ({complete} complete) in {duration(tuned.seconds)}. "
-        f"{tuned.verdict[0].upper()}{tuned.verdict[1:]}."
+        f"Wrote {out}: {count(len(tuned.trials), 'trial')} ({complete} complete) in"
+        f" {duration(tuned.seconds)}. {tuned.verdict[0].upper()}{tuned.verdict[1:]}."
     )
     if tuned.head is not None:
-        chosen = {**tuned.training, **{f"head {name}": value for name, value in tuned.head.model_dump().items()}}
-        told = ", ".join(f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in chosen.items())
+        chosen = {
+            **tuned.training,
+            **{f"head {name}": value for name, value in tuned.head.model_dump().items()},
+        }
+        told = ", ".join(
+            f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
+            for name, value in chosen.items()
+        )
         tell(f"Settings: {told}")
 
 

@@ -12,8 +12,24 @@ from functools import cache
 import numpy as np
 
 _STEP = 4  # lengths are rounded up to a multiple of this many tokens
-_FULL = (480, 512, 384, 448, 320)  # tokens of a full batch of a compiled engine, the best first; divisors are the lengths it sees,
-_STEP_OF_ATTENTION, _SHORTER = 16, (8, 10, 12, 20, 24, 40)  # multiples of the former, and of those below the ones that cost the least
+_FULL = (
+    480,
+    512,
+    384,
+    448,
+    320,
+)  # tokens of a full batch of a compiled engine, the best first; divisors are the lengths it sees,
+_STEP_OF_ATTENTION, _SHORTER = (
+    16,
+    (
+        8,
+        10,
+        12,
+        20,
+        24,
+        40,
+    ),
+)  # multiples of the former, and of those below the ones that cost the least
 MANY = 8  # batches, of which none is cheaper filled up than in a shape of its own
 _MOST_PADDED = 4 / 3  # times its length, for the sake of a full batch
 _LONG_STEP = 128  # between lengths over 512
@@ -57,13 +73,18 @@ class Batch:
 
     def inputs(self) -> dict[str, np.ndarray]:
         """What the network is called with, by name."""
-        return {"token_ids": self.token_ids, "segment_ids": self.segment_ids, "padding_mask": self.padding_mask}
+        return {
+            "token_ids": self.token_ids,
+            "segment_ids": self.segment_ids,
+            "padding_mask": self.padding_mask,
+        }
 
 
 def pad(token_ids: Sequence[np.ndarray], plan: BatchPlan, pad_id: int = 0) -> Batch:
     """The rows of `plan` as one padded batch.
 
-    A filler row holds one unmasked padding token, so that its attention is well defined; its output is thrown away.
+    A filler row holds one unmasked padding token, so that its attention is well defined; its output
+    is thrown away.
     """
     padded = np.full((plan.size, plan.length), pad_id, np.int32)
     mask = np.zeros((plan.size, plan.length), np.int32)
@@ -78,8 +99,9 @@ def pad(token_ids: Sequence[np.ndarray], plan: BatchPlan, pad_id: int = 0) -> Ba
 def choose_lengths(lengths: np.ndarray, most: int = 6) -> tuple[int, ...]:
     """The padded lengths, at most `most`, that waste the fewest tokens on rows of these `lengths`.
 
-    Each distinct length is one more program for XLA to compile, so few are wanted; which few is found exactly, by dynamic
-    programming over the lengths rounded up to a multiple of 4 (but not past the longest row: the encoder may have no more positions).
+    Each distinct length is one more program for XLA to compile, so few are wanted; which few is
+    found exactly, by dynamic programming over the lengths rounded up to a multiple of 4 (but not
+    past the longest row: the encoder may have no more positions).
 
     Args:
         lengths: int [rows], tokens of each row, at least one row.
@@ -104,7 +126,9 @@ def choose_lengths(lengths: np.ndarray, most: int = 6) -> tuple[int, ...]:
     for groups in range(most):
         for end in range(1, len(edges) + 1):
             group_cost = (rows_up_to[end] - rows_up_to[:end]) * edges[end - 1]
-            before = cost[groups - 1, :end] if groups else np.where(np.arange(end) == 0, 0.0, np.inf)
+            before = (
+                cost[groups - 1, :end] if groups else np.where(np.arange(end) == 0, 0.0, np.inf)
+            )
             total = before + group_cost
             cut[groups, end] = np.argmin(total)
             cost[groups, end] = total[cut[groups, end]]
@@ -117,10 +141,16 @@ def choose_lengths(lengths: np.ndarray, most: int = 6) -> tuple[int, ...]:
     return tuple(sorted(chosen))
 
 
-def plan_training(lengths: np.ndarray, padded_lengths: Sequence[int], batch_size: int, generator: np.random.Generator) -> list[BatchPlan]:
+def plan_training(
+    lengths: np.ndarray,
+    padded_lengths: Sequence[int],
+    batch_size: int,
+    generator: np.random.Generator,
+) -> list[BatchPlan]:
     """One epoch: every row once, in random company of similar length, every batch full but at most one.
 
-    Rows left over in one padded length move up to the next longer one, so that shapes stay static without many fillers.
+    Rows left over in one padded length move up to the next longer one, so that shapes stay static
+    without many fillers.
 
     Args:
         lengths: int [rows], tokens of each row.
@@ -134,21 +164,25 @@ def plan_training(lengths: np.ndarray, padded_lengths: Sequence[int], batch_size
     for index, length in enumerate(padded_lengths):
         rows = np.concatenate([carried, order[bucket == index]])
         full = len(rows) // batch_size * batch_size
-        plans += [BatchPlan(part, length, batch_size) for part in rows[:full].reshape(-1, batch_size)]
+        plans += [
+            BatchPlan(part, length, batch_size) for part in rows[:full].reshape(-1, batch_size)
+        ]
         carried = rows[full:]
     if len(carried):
         plans.append(BatchPlan(carried, padded_lengths[-1], batch_size))
     return [plans[index] for index in generator.permutation(len(plans))]
 
 
-def plan_scoring(lengths: np.ndarray, token_budget: int = 2048, padded_lengths: Sequence[int] | None = None) -> list[BatchPlan]:
+def plan_scoring(
+    lengths: np.ndarray, token_budget: int = 2048, padded_lengths: Sequence[int] | None = None
+) -> list[BatchPlan]:
     """Rows sorted by length and cut into batches of at most `token_budget` padded tokens (one row at least).
 
     Args:
         lengths: int [rows], tokens of each row.
         token_budget: B x T of a batch at most.
-        padded_lengths: use only these lengths, and only full batches, so that a compiled engine sees few shapes; by default each batch
-            is as long as its longest row and has no fillers.
+        padded_lengths: use only these lengths, and only full batches, so that a compiled engine
+            sees few shapes; by default each batch is as long as its longest row and has no fillers.
     """
     order = np.argsort(lengths, kind="stable")
     ordered = lengths[order]
@@ -156,7 +190,9 @@ def plan_scoring(lengths: np.ndarray, token_budget: int = 2048, padded_lengths: 
     start = 0
     while start < len(order):
         if padded_lengths is None:
-            next_rows = ordered[start : start + token_budget]  # no batch has more, since each row has a token at least
+            next_rows = ordered[
+                start : start + token_budget
+            ]  # no batch has more, since each row has a token at least
             reach = next_rows * np.arange(1, len(next_rows) + 1)
             rows = max(1, int(np.searchsorted(reach, token_budget, side="right")))
             part = order[start : start + rows]
@@ -174,45 +210,73 @@ def plan_scoring(lengths: np.ndarray, token_budget: int = 2048, padded_lengths: 
 def plan_compiled(lengths: np.ndarray, longest: int | None = None) -> list[BatchPlan]:
     """Rows of one text each, sorted by length and cut into batches of about 500 tokens, nearly all of them 480 exactly.
 
-    For long texts (`bertcnn.data.packing` puts short ones together), and for engines saved before there were rows of several texts.
-    A compiled engine makes new kernels for every number of tokens that it has not met yet, which takes each of its streams longer than
-    computing two batches. So rows are padded to the divisors of a few numbers, and batches are full. Of these lengths there are the
-    multiples of 16, for which a CPU has its fastest attention, and a few between them, of which those engines take several through
-    attention together. Rows left over in one length move up to the next if that is not much longer; else, if there are many
-    batches, theirs is filled up with empty rows. A text alone is padded to a multiple of 16 as well, since going over to another number of
-    tokens, even one seen before, costs half as much as the answer.
+    For long texts (`bertcnn.data.packing` puts short ones together), and for engines saved before
+    there were rows of several texts. A compiled engine makes new kernels for every number of tokens
+    that it has not met yet, which takes each of its streams longer than computing two batches. So
+    rows are padded to the divisors of a few numbers, and batches are full. Of these lengths there
+    are the multiples of 16, for which a CPU has its fastest attention, and a few between them, of
+    which those engines take several through attention together. Rows left over in one length move
+    up to the next if that is not much longer; else, if there are many batches, theirs is filled up
+    with empty rows. A text alone is padded to a multiple of 16 as well, since going over to another
+    number of tokens, even one seen before, costs half as much as the answer.
 
     Args:
         lengths: int [rows], tokens of each row.
-        longest: no row is padded further, since an encoder has no more positions; by default the longest of these.
+        longest: no row is padded further, since an encoder has no more positions; by default the
+            longest of these.
     """
     if not len(lengths):
         return []
     longest = int(max(lengths)) if longest is None else longest
     if len(lengths) == 1 and lengths[0] <= max(_FULL):
-        return [BatchPlan(np.zeros(1, int), min(-(-int(lengths[0]) // _STEP_OF_ATTENTION) * _STEP_OF_ATTENTION, longest), 1)]
+        return [
+            BatchPlan(
+                np.zeros(1, int),
+                min(-(-int(lengths[0]) // _STEP_OF_ATTENTION) * _STEP_OF_ATTENTION, longest),
+                1,
+            )
+        ]
     sizes = _full_batches(longest)
     steps = np.array(list(sizes))
     order = np.argsort(lengths, kind="stable")
-    reached = np.searchsorted(steps, lengths[order])  # of each row, ascending, the place of its padded length in `steps`
+    # of each row, ascending, the place of its padded length in `steps`
+    reached = np.searchsorted(steps, lengths[order])
     plans: list[BatchPlan] = []
     start = 0
     while start < len(order):
         step = int(reached[start])
-        while (needed := int(reached[min(start + sizes[steps[step]], len(order)) - 1])) > step:  # too few rows of this length
+        while (
+            needed := int(reached[min(start + sizes[steps[step]], len(order)) - 1])
+        ) > step:  # too few rows of this length
             step += 1
         rows = order[start : start + sizes[steps[step]]]
-        if steps[step] > _MOST_PADDED * steps[needed]:  # the rows that are next are much longer: a batch that is not full is cheaper
+        # the rows that are next are much longer: a batch that is not full is cheaper
+        if steps[step] > _MOST_PADDED * steps[needed]:
             step, rows = needed, order[start : np.searchsorted(reached, needed, side="right")]
         plans.append(BatchPlan(rows, int(steps[step]), len(rows)))
         start += len(rows)
-    return plans if len(plans) < MANY else [replace(plan, size=sizes[plan.length]) for plan in plans]
+    return (
+        plans if len(plans) < MANY else [replace(plan, size=sizes[plan.length]) for plan in plans]
+    )
 
 
 @cache
 def _full_batches(longest: int) -> dict[int, int]:
     """The lengths a row may be padded to, ascending, and how many rows of each fill a batch."""
-    lengths = [length for length in (*_SHORTER, *range(_STEP_OF_ATTENTION, max(_FULL) + 1, _STEP_OF_ATTENTION)) if length <= longest]
-    sizes = {length: full // length for full in reversed(_FULL) for length in lengths if full % length == 0}
+    lengths = [
+        length
+        for length in (*_SHORTER, *range(_STEP_OF_ATTENTION, max(_FULL) + 1, _STEP_OF_ATTENTION))
+        if length <= longest
+    ]
+    sizes = {
+        length: full // length
+        for full in reversed(_FULL)
+        for length in lengths
+        if full % length == 0
+    }
     beyond = range(max(_FULL) + _LONG_STEP, longest, _LONG_STEP)
-    return dict(sorted({longest: max(1, max(_FULL) // longest), **dict.fromkeys(beyond, 1), **sizes}.items()))
+    return dict(
+        sorted(
+            {longest: max(1, max(_FULL) // longest), **dict.fromkeys(beyond, 1), **sizes}.items()
+        )
+    )

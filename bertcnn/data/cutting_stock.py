@@ -11,9 +11,10 @@ _MOST_STEPS = 500  # of the simplex method; when it is stopped, what it has is a
 def best_patterns(counts: np.ndarray, capacity: int, most: int) -> tuple[np.ndarray, np.ndarray]:
     """How items can share as few rows as possible, if rows may be cut into parts.
 
-    A pattern is what one row holds: how many items of each size. Which patterns to use, and how often, is a linear program with very many
-    columns, of which the simplex method needs the one that is worth the most at the present prices of the sizes: a knapsack problem
-    (Gilmore and Gomory 1961, "A Linear Programming Approach to the Cutting-Stock Problem").
+    A pattern is what one row holds: how many items of each size. Which patterns to use, and how
+    often, is a linear program with very many columns, of which the simplex method needs the one
+    that is worth the most at the present prices of the sizes: a knapsack problem (Gilmore and
+    Gomory 1961, "A Linear Programming Approach to the Cutting-Stock Problem").
 
     Args:
         counts: int [capacity + 1], the items of each size; none of size 0.
@@ -21,7 +22,8 @@ def best_patterns(counts: np.ndarray, capacity: int, most: int) -> tuple[np.ndar
         most: items of a row.
 
     Returns:
-        Patterns, int64 [P, capacity + 1], and how many rows each has, float64 [P]; together they hold exactly these items.
+        Patterns, int64 [P, capacity + 1], and how many rows each has, float64 [P]; together they
+        hold exactly these items.
 
     Example:
         >>> patterns, rows = best_patterns(np.bincount([6, 6, 4, 4, 5, 5, 5, 5], minlength=11), capacity=10, most=2)
@@ -29,7 +31,8 @@ def best_patterns(counts: np.ndarray, capacity: int, most: int) -> tuple[np.ndar
         4.0
     """
     sizes = np.flatnonzero(counts)
-    alone = np.minimum(most, capacity // sizes)  # rows of items of one size each are what it begins with
+    # rows of items of one size each are what it begins with
+    alone = np.minimum(most, capacity // sizes)
     patterns, inverse, rows = np.diag(alone), np.diag(1 / alone), counts[sizes] / alone
     knapsack = _Knapsack(sizes, capacity, most)
     for _ in range(_MOST_STEPS):
@@ -54,7 +57,8 @@ class _Knapsack:
 
     def __init__(self, sizes: np.ndarray, capacity: int, most: int) -> None:
         self._sizes, self._capacity, self._most = sizes, capacity, most
-        room_left = np.arange(capacity + 1)[:, None] - np.append(0, sizes)  # [room, choice]; the first choice is no item
+        # [room, choice]; the first choice is no item
+        room_left = np.arange(capacity + 1)[:, None] - np.append(0, sizes)
         self._fits, self._room_left = room_left >= 0, np.maximum(room_left, 0)
 
     def fill(self, prices: np.ndarray) -> tuple[float, np.ndarray]:

@@ -6,8 +6,9 @@ import numpy as np
 
 
 def splitmix64(values: np.ndarray) -> np.ndarray:
-    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014): each bit of the result depends on each bit given; uint64, of any shape.
+    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014).
 
+    Each bit of the result depends on each bit given; uint64, of any shape.
     Different values stay different.
 
     Example:

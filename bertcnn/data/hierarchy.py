@@ -55,7 +55,9 @@ class Hierarchy:
     separator: str = LEVELS
 
     @classmethod
-    def of(cls, labels: Sequence[str], levels: str = LEVELS, *, labels_may_be_parents: bool = True) -> Hierarchy:
+    def of(
+        cls, labels: Sequence[str], levels: str = LEVELS, *, labels_may_be_parents: bool = True
+    ) -> Hierarchy:
         """The hierarchy that the labels' names tell; of plain names, one without parents.
 
         Args:
@@ -74,12 +76,20 @@ class Hierarchy:
         separator = LEVELS if levels == AUTO else levels
         below = _labels_below([] if levels == NO else labels, separator)
         known = set(labels)
-        parents = {name for name, own in below.items() if (labels_may_be_parents if name in known else len(own) > 1)}
+        parents = {
+            name
+            for name, own in below.items()
+            if (labels_may_be_parents if name in known else len(own) > 1)
+        }
         if levels == AUTO:
             parents -= comparisons(labels)
             inside = known & parents | {label for name in parents for label in below[name]}
             parents = parents if 2 * len(inside) >= len(labels) else set()
-        return cls(tuple(labels), tuple(sorted(parents, key=lambda name: (-len(ancestors(name, separator)), name))), separator)
+        return cls(
+            tuple(labels),
+            tuple(sorted(parents, key=lambda name: (-len(ancestors(name, separator)), name))),
+            separator,
+        )
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -88,15 +98,24 @@ class Hierarchy:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The same, each only once, as columns and keys need it: "A > *" is A with all that is below it, where A is a label as well."""
+        """The same, each only once, as columns and keys need it.
+
+        "A > *" is A with all that is below it, where A is a label as well.
+        """
         labels = frozenset(self.labels)
-        return (*self.labels, *(f"{name}{self.separator}*" if name in labels else name for name in self.parents))
+        return (
+            *self.labels,
+            *(f"{name}{self.separator}*" if name in labels else name for name in self.parents),
+        )
 
     @cached_property
     def levels(self) -> tuple[np.ndarray, ...]:
         """The places of each level's parents in `answers`, int64, the deepest level first."""
         depths = np.array([len(ancestors(name, self.separator)) for name in self.parents], np.int64)
-        return tuple(len(self.labels) + np.flatnonzero(depths == depth) for depth in sorted(set(depths.tolist()), reverse=True))
+        return tuple(
+            len(self.labels) + np.flatnonzero(depths == depth)
+            for depth in sorted(set(depths.tolist()), reverse=True)
+        )
 
     @cached_property
     def members(self) -> np.ndarray:
@@ -104,13 +123,25 @@ class Hierarchy:
         place = {parent: column for column, parent in enumerate(self.parents)}
         found = np.zeros((len(self.labels), len(self.parents)), np.float32)
         for row, label in enumerate(self.labels):
-            found[row, [place[name] for name in (label, *ancestors(label, self.separator)) if name in place]] = 1
+            found[
+                row,
+                [
+                    place[name]
+                    for name in (label, *ancestors(label, self.separator))
+                    if name in place
+                ],
+            ] = 1
         return found
 
     def with_parents(self, probabilities: np.ndarray) -> np.ndarray:
-        """Probabilities of all names, float32 [rows, C + P], from the labels' [rows, C]: a parent's is the sum of its children's."""
+        """Probabilities of all names, float32 [rows, C + P], from the labels' [rows, C].
+
+        A parent's is the sum of its children's.
+        """
         return (
-            np.concatenate([probabilities, np.minimum(probabilities @ self.members, np.float32(1))], axis=1)
+            np.concatenate(
+                [probabilities, np.minimum(probabilities @ self.members, np.float32(1))], axis=1
+            )
             if self.parents
             else probabilities
         )
@@ -129,7 +160,9 @@ class Hierarchy:
         best = places[probabilities[:, places].argmax(axis=1)]
         return best, probabilities[np.arange(len(probabilities)), best]
 
-    def fall_back(self, probabilities: np.ndarray, unsure: np.ndarray, thresholds: Sequence[float | None]) -> tuple[np.ndarray, np.ndarray]:
+    def fall_back(
+        self, probabilities: np.ndarray, unsure: np.ndarray, thresholds: Sequence[float | None]
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The deepest parent that is certain enough, for rows that no label is certain enough for.
 
         Args:
@@ -138,12 +171,17 @@ class Hierarchy:
             thresholds: of each level, or fewer; None where no probability is enough.
 
         Returns:
-            Places in `answers`, int64 [rows], -1 where there is no such parent, and the parents' probabilities, float32 [rows].
+            Places in `answers`, int64 [rows], -1 where there is no such parent, and the parents'
+            probabilities, float32 [rows].
         """
         places, certain = np.full(len(probabilities), -1), np.zeros(len(probabilities), np.float32)
         for level, threshold in enumerate(thresholds):
             best, share = self.best_parents(probabilities, level)
-            found = unsure & (places < 0) & (share >= np.float32(np.inf if threshold is None else threshold))
+            found = (
+                unsure
+                & (places < 0)
+                & (share >= np.float32(np.inf if threshold is None else threshold))
+            )
             places, certain = np.where(found, best, places), np.where(found, share, certain)
         return places, certain
 
@@ -201,15 +239,28 @@ def describe_levels(labels: Sequence[str], levels: str) -> list[str]:
         )
     hierarchy = Hierarchy.of(labels, levels)
     if hierarchy.parents:
-        sizes = zip(reversed(hierarchy.parents), hierarchy.members.sum(axis=0)[::-1].astype(int).tolist(), strict=True)
+        sizes = zip(
+            reversed(hierarchy.parents),
+            hierarchy.members.sum(axis=0)[::-1].astype(int).tolist(),
+            strict=True,
+        )
         shown = [f"{one_line(name, 40)} of {count(size, 'label')}" for name, size in sizes]
         more = f" and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
-        told = f"{count(len(shown), 'parent')} of labels with levels ({hierarchy.separator!r}): {', '.join(shown[:_NAMED])}{more}"
-        return [f"{told}; a text that no label is certain enough for may be answered with a parent; --levels no takes labels as they are"]
+        told = (
+            f"{count(len(shown), 'parent')} of labels with levels ({hierarchy.separator!r}):"
+            f" {', '.join(shown[:_NAMED])}{more}"
+        )
+        return [
+            f"{told}; a text that no label is certain enough for may be answered with a parent;"
+            " --levels no takes labels as they are"
+        ]
     parents = Hierarchy.of(labels).parents if levels == AUTO else ()
     if not parents:
         return []
-    told = f"labels with {LEVELS!r} in them are taken as they are, without {one_line(parents[0], 40)} as a parent"
+    told = (
+        f"labels with {LEVELS!r} in them are taken as they are, without {one_line(parents[0], 40)}"
+        " as a parent"
+    )
     return [f"{told}; --levels {LEVELS!r} makes levels of them"]
 
 
@@ -224,9 +275,14 @@ def comparisons(labels: Sequence[str]) -> set[str]:
     """
     found, ordered = set(), sorted(labels)
     for parent, below in _labels_below(labels, LEVELS).items():
-        amounts = sum(_AMOUNT.fullmatch(label[len(parent) :].strip().removeprefix(">").strip()) is not None for label in below)
+        amounts = sum(
+            _AMOUNT.fullmatch(label[len(parent) :].strip().removeprefix(">").strip()) is not None
+            for label in below
+        )
         beginning = ordered[bisect_left(ordered, parent) : bisect_left(ordered, parent + _LAST)]
-        if 2 * amounts >= len(below) or any(_OTHER_SIGN.match(label, len(parent)) for label in beginning):
+        if 2 * amounts >= len(below) or any(
+            _OTHER_SIGN.match(label, len(parent)) for label in beginning
+        ):
             found.add(parent)
     return found
 

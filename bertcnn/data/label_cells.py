@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bertcnn.data.label_sets import AUTO, LISTS, NO, LabelSet, choose_separator, names_in, split_cell
+from bertcnn.data.label_sets import (
+    AUTO,
+    LISTS,
+    NO,
+    LabelSet,
+    choose_separator,
+    names_in,
+    split_cell,
+)
 from bertcnn.data.list_cells import bare_list_in_cell, list_in_cell
 from bertcnn.data.same_labels import KnownLabels, describe_spellings, one_spelling
 from bertcnn.wording import count
@@ -52,7 +60,8 @@ def read_label_column(cells: Sequence[str], asked: str = AUTO) -> LabelColumn:
         cells, unwrapped = _without_brackets(cells)
         if unwrapped:
             remarks.append(
-                f"{count(unwrapped, 'label')} in brackets, lists of one: taken as single labels; --multi-label '{LISTS}' learns lists"
+                f"{count(unwrapped, 'label')} in brackets, lists of one: taken as single labels;"
+                f" --multi-label '{LISTS}' learns lists"
             )
     sets = [names_in(cell, separator) for cell in cells]
     names = [name for own in sets for name in own]
@@ -74,7 +83,8 @@ def known_sets(cells: Sequence[str], separator: str | None, known: KnownLabels) 
     sets = []
     for cell in cells:
         names = names_in(cell, separator)
-        if separator is None and names and known.find(cell) is None:  # a list of one, unless a label looks like that
+        # a list of one, unless a label looks like that
+        if separator is None and names and known.find(cell) is None:
             listed = bare_list_in_cell(cell)
             names = names if listed is None or len(listed) > 1 else tuple(listed)
         sets.append(tuple(sorted({known.spelled(name) for name in names if name.strip()})))
@@ -83,7 +93,11 @@ def known_sets(cells: Sequence[str], separator: str | None, known: KnownLabels) 
 
 def _without_brackets(cells: Sequence[str]) -> tuple[list[str], int]:
     """Cells without the brackets of lists of one, and how many labels lost brackets."""
-    parse = bare_list_in_cell if all(bare_list_in_cell(cell) is not None for cell in cells if cell.strip()) else list_in_cell
+    parse = (
+        bare_list_in_cell
+        if all(bare_list_in_cell(cell) is not None for cell in cells if cell.strip())
+        else list_in_cell
+    )
     found, unwrapped = [], 0
     for cell in cells:
         listed = parse(cell)
@@ -99,4 +113,11 @@ def _describe_sets(cells: Sequence[str], separator: str, asked: str) -> str:
     several, labelled = sum(len(names) > 1 for names in sets), sum(map(bool, sets))
     between = "lists" if separator == LISTS else f"{separator!r} between labels"
     found = f"{several:,} of {labelled:,} rows have several labels ({between})"
-    return found if asked != AUTO else f"{found}: each label is learned for itself; --multi-label no takes a cell for one label"
+    return (
+        found
+        if asked != AUTO
+        else (
+            f"{found}: each label is learned for itself; --multi-label no takes a cell for one"
+            " label"
+        )
+    )

@@ -24,7 +24,9 @@ def plain_name(name: str) -> str:
         >>> plain_name(" Card_Arrival ") == plain_name("card arrival")
         True
     """
-    return " ".join(re.split(r"[\s_\-]+", unicodedata.normalize("NFKC", name).casefold().strip(" _-\t\r\n")))
+    return " ".join(
+        re.split(r"[\s_\-]+", unicodedata.normalize("NFKC", name).casefold().strip(" _-\t\r\n"))
+    )
 
 
 def label_text(name: str) -> str:
@@ -38,7 +40,10 @@ def label_text(name: str) -> str:
 
 
 def spellings(labels: Iterable[str]) -> dict[str, str]:
-    """For each label that is spelled in several ways, its commonest spelling; of two, the first in the alphabet."""
+    """For each label that is spelled in several ways, its commonest spelling.
+
+    Of two, the first in the alphabet.
+    """
     counts = Counter(name for name in labels if name)
     ways: dict[str, list[str]] = defaultdict(list)
     for name in sorted(counts, key=lambda name: (-counts[name], name)):
@@ -47,31 +52,48 @@ def spellings(labels: Iterable[str]) -> dict[str, str]:
 
 
 def look_alikes(labels: Iterable[str]) -> list[str]:
-    """A sentence for each kind of labels that may be meant to be the same; none if all names differ well.
+    """A sentence for each kind of labels that may be meant to be the same.
+
+    None if all names differ well.
 
     Example:
         >>> look_alikes(["billing"] * 3 + ["Billing", "hardware", "hardwares"])
-        ["1 label in another spelling, learned as labels of their own: 'Billing' 1x beside 'billing' 3x", \
+        ["1 label in another spelling, learned as labels of their own: 'Billing' 1x beside 'billing'
+        3x", \
 "1 pair of labels with nearly the same name: 'hardware' 1x and 'hardwares' 1x"]
     """
     counts = Counter(name for name in labels if name.strip())
     found, variants, pairs = [], spellings(counts.elements()), similar_names(counts)
     if variants:
-        shown = [f"{name!r} {counts[name]:,}x beside {usual!r} {counts[usual]:,}x" for name, usual in variants.items()]
-        kind = "1 label in another spelling" if len(shown) == 1 else f"{len(shown)} labels in other spellings"
+        shown = [
+            f"{name!r} {counts[name]:,}x beside {usual!r} {counts[usual]:,}x"
+            for name, usual in variants.items()
+        ]
+        kind = (
+            "1 label in another spelling"
+            if len(shown) == 1
+            else f"{len(shown)} labels in other spellings"
+        )
         found.append(f"{kind}, learned as labels of their own: {_few(shown)}")
     if pairs:
         shown = [f"{one!r} {counts[one]:,}x and {two!r} {counts[two]:,}x" for one, two in pairs]
-        found.append(f"{count(len(shown), 'pair')} of labels with nearly the same name: {_few(shown)}")
+        found.append(
+            f"{count(len(shown), 'pair')} of labels with nearly the same name: {_few(shown)}"
+        )
     return found
 
 
 def _few(shown: list[str]) -> str:
-    return "; ".join(shown[:_SHOWN]) + (f"; and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else "")
+    return "; ".join(shown[:_SHOWN]) + (
+        f"; and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+    )
 
 
 def similar_names(counts: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Pairs that meet with one letter left out of either, or without a plural's ending; the commonest first."""
+    """Pairs that meet with one letter left out of either, or without a plural's ending.
+
+    The commonest first.
+    """
     meeting: dict[str, set[str]] = defaultdict(set)
     for name in counts:
         for form in _forms(plain_name(name)):

@@ -16,7 +16,10 @@ from bertcnn.errors import LabelError, SettingsError, one_line
 
 LabelSet = tuple[str, ...]  # a row's labels, sorted, each once
 
-DETECTED = (";", "|")  # between labels; a comma is part of too many names to be taken for a separator unasked
+DETECTED = (
+    ";",
+    "|",
+)  # between labels; a comma is part of too many names to be taken for a separator unasked
 AUTO, NO = "auto", "no"
 LISTS = "[]"  # cells that are lists
 _SHARE = 0.02  # of the labelled rows that have to hold several labels
@@ -25,9 +28,10 @@ _SHARE = 0.02  # of the labelled rows that have to hold several labels
 def choose_separator(cells: Sequence[str], asked: str = AUTO) -> str | None:
     """What stands between the labels of a row, or None if each row has one.
 
-    A separator is found by itself if it stands in a fiftieth of the cells at least and the cells are combinations: they do not all have as
-    many parts, they are made of fewer different parts than there are different cells, and most joined cells have only parts that occur in
-    other cells too. A name that happens to hold a separator is not.
+    A separator is found by itself if it stands in a fiftieth of the cells at least and the cells
+    are combinations: they do not all have as many parts, they are made of fewer different parts
+    than there are different cells, and most joined cells have only parts that occur in other cells
+    too. A name that happens to hold a separator is not.
 
     Cells that are lists have several labels if some have more than one element; lists of one are
     single labels.
@@ -52,7 +56,11 @@ def choose_separator(cells: Sequence[str], asked: str = AUTO) -> str | None:
         return LISTS
     if asked != AUTO:
         if not asked.strip():
-            raise SettingsError("a blank separator of labels", expected="a character, 'auto' or 'no'", fix="give for example ';'")
+            raise SettingsError(
+                "a blank separator of labels",
+                expected="a character, 'auto' or 'no'",
+                fix="give for example ';'",
+            )
         if not any(asked in cell for cell in filled):
             raise SettingsError(
                 f"{asked!r} between the labels of a row",
@@ -64,7 +72,11 @@ def choose_separator(cells: Sequence[str], asked: str = AUTO) -> str | None:
     if None not in lists:
         return LISTS if any(len(set(found or ())) > 1 for found in lists) else None
     found = next((separator for separator in DETECTED if _combined(filled, separator)), None)
-    several = sum(len(list_in_cell(cell) or ()) > 1 for cell, own in zip(filled, lists, strict=True) if own is not None)
+    several = sum(
+        len(list_in_cell(cell) or ()) > 1
+        for cell, own in zip(filled, lists, strict=True)
+        if own is not None
+    )
     return LISTS if found is None and several >= max(2, _SHARE * len(filled)) else found
 
 
@@ -81,7 +93,9 @@ def _combined(cells: list[str], separator: str) -> bool:
     different = {split_cell(cell, separator) for cell in cells}
     if len(set(map(len, different))) < 2:  # always two, as in "EU|billing": the levels of one label
         return False
-    reused = sum(all(len(inside[label]) > 1 for label in split_cell(cell, separator)) for cell in joined)
+    reused = sum(
+        all(len(inside[label]) > 1 for label in split_cell(cell, separator)) for cell in joined
+    )
     return len(inside) < len(different) and 2 * reused > len(joined)
 
 
@@ -120,13 +134,17 @@ def join_labels(labels: Iterable[str], separator: str) -> str:
 
 
 def between(separator: str) -> str:
-    """What stands between labels in one string; of labels that are JSON lists in files, a semicolon and a space.
+    """What stands between labels in one string.
+
+    Of labels that are JSON lists in files, a semicolon and a space.
 
     Example:
         >>> between("|"), between(",")
         ('|', ', ')
     """
-    return separator if separator in ("|", "\n") else "; " if separator == LISTS else f"{separator} "
+    return (
+        separator if separator in ("|", "\n") else "; " if separator == LISTS else f"{separator} "
+    )
 
 
 def is_set(label: object) -> bool:
@@ -142,11 +160,18 @@ def check_sets(labels: Iterable[object]) -> list[LabelSet]:
     """
     found: list[LabelSet] = []
     for row, given in enumerate(labels):
-        if not isinstance(given, Collection) or not is_set(given) or not all(isinstance(label, str) for label in given):
+        if (
+            not isinstance(given, Collection)
+            or not is_set(given)
+            or not all(isinstance(label, str) for label in given)
+        ):
             raise LabelError(
                 f"{one_line(given)} of type {type(given).__name__} as label number {row + 1}",
                 expected="a list of strings, as the other rows have",
-                fix="give each row a list of its labels, also if it is only one; an empty one is a row without a label",
+                fix=(
+                    "give each row a list of its labels, also if it is only one; an empty one is a"
+                    " row without a label"
+                ),
             )
         found.append(tuple(sorted({str(label).strip() for label in given} - {""})))
     return found
@@ -162,13 +187,18 @@ def separator_for(labels: Iterable[str]) -> str:
     for separator in (*DETECTED, ",", "\n"):
         if not any(separator in name for name in names):
             return separator
-    raise LabelError("labels with all of ; | , and line breaks in them", expected="one of these free to part labels", fix="rename some")
+    raise LabelError(
+        "labels with all of ; | , and line breaks in them",
+        expected="one of these free to part labels",
+        fix="rename some",
+    )
 
 
 def numbered(labels: Sequence[str]) -> tuple[list[str], np.ndarray]:
     """The different labels in alphabetical order, and where each row's is among them, int64 [rows].
 
-    As `np.unique` with the inverse, which would take as much memory for each row as the longest label.
+    As `np.unique` with the inverse, which would take as much memory for each row as the longest
+    label.
 
     Example:
         >>> names, places = numbered(["network", "billing", "network"])
@@ -181,9 +211,14 @@ def numbered(labels: Sequence[str]) -> tuple[list[str], np.ndarray]:
 
 
 def rarest(sets: Sequence[LabelSet]) -> list[str]:
-    """Each row's label with the fewest rows, by which rows are divided; "" for a row without a label."""
+    """Each row's label with the fewest rows, by which rows are divided.
+
+    "" for a row without a label.
+    """
     counts = Counter(label for labels in sets for label in labels)
-    return [min(labels, key=lambda label: (counts[label], label)) if labels else "" for labels in sets]
+    return [
+        min(labels, key=lambda label: (counts[label], label)) if labels else "" for labels in sets
+    ]
 
 
 def indicators(sets: Sequence[LabelSet], labels: Sequence[str]) -> np.ndarray:

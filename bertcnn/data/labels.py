@@ -30,10 +30,15 @@ def checked_labels(labels: Sequence[Any], *, several: bool = False) -> list[Any]
     if any(is_set(label) for label in given):
         if several or not all(is_set(label) and len(label) < 2 for label in given):
             return list(check_sets(given))
-        from sklearn.exceptions import DataConversionWarning  # only here: scoring does without scikit-learn
+        # only here: scoring does without scikit-learn
+        from sklearn.exceptions import DataConversionWarning
 
-        told = "labels as a column of one, or as lists of one, are single labels: pass one dimension"
-        warnings.warn(f"{told}, such as y.ravel() or table['label']", DataConversionWarning, stacklevel=3)
+        told = (
+            "labels as a column of one, or as lists of one, are single labels: pass one dimension"
+        )
+        warnings.warn(
+            f"{told}, such as y.ravel() or table['label']", DataConversionWarning, stacklevel=3
+        )
         given = [next(iter(label), "") for label in given]
     return check_label_types(given)
 
@@ -43,13 +48,22 @@ def _as_list(labels: Any) -> list[Any]:  # noqa: ANN401 - lists, arrays, columns
     columns = getattr(labels, "columns", None)
     if columns is not None and hasattr(labels, "to_numpy"):
         values = labels.to_numpy()
-        return _one_column(values) if values.shape[1] == 1 else _indicated(values, [str(name) for name in columns])
+        return (
+            _one_column(values)
+            if values.shape[1] == 1
+            else _indicated(values, [str(name) for name in columns])
+        )
     if hasattr(labels, "to_pylist"):  # PyArrow, whose items are no strings
         return list(labels.to_pylist())
     axes = getattr(labels, "ndim", 1)
     if isinstance(labels, str) or not isinstance(labels, Iterable) or axes not in (1, 2):
         return check_label_types(labels)  # type: ignore[arg-type]
-    if isinstance(labels, np.ndarray) and axes == 2 and labels.shape[1] > 1 and labels.dtype.kind in "biuf":
+    if (
+        isinstance(labels, np.ndarray)
+        and axes == 2
+        and labels.shape[1] > 1
+        and labels.dtype.kind in "biuf"
+    ):
         raise LabelError(
             f"labels of shape {labels.shape} and type {labels.dtype}",
             expected="a label for each text, or a list of the names of its labels",
@@ -75,18 +89,27 @@ def _indicated(values: np.ndarray, names: list[str]) -> list[LabelSet]:
             expected="one column, or columns of 1 and 0, one for each label",
             fix="pass one column, such as table['label']",
         )
-    return [tuple(sorted(name for name, own in zip(names, row, strict=True) if own)) for row in numbers]
+    return [
+        tuple(sorted(name for name, own in zip(names, row, strict=True) if own)) for row in numbers
+    ]
 
 
 def check_label_types(labels: Sequence[Any]) -> list[Any]:
-    """`labels` as a list, if it is a sequence of strings or of integers; a missing label is none of them.
+    """`labels` as a list, if it is a sequence of strings or of integers.
+
+    A missing label is none of them.
 
     Raises:
         LabelError: it is not; the first value that is no label is named.
     """
-    if isinstance(labels, str) or not isinstance(labels, Iterable) or getattr(labels, "ndim", 1) != 1:
+    if (
+        isinstance(labels, str)
+        or not isinstance(labels, Iterable)
+        or getattr(labels, "ndim", 1) != 1
+    ):
         raise LabelError(
-            f"labels of type {type(labels).__name__}" + (f" and shape {labels.shape}" if hasattr(labels, "shape") else ""),
+            f"labels of type {type(labels).__name__}"
+            + (f" and shape {labels.shape}" if hasattr(labels, "shape") else ""),
             expected="one dimension: a label for each text",
             fix="pass a list, or one column such as table['label']",
         )
@@ -98,7 +121,10 @@ def check_label_types(labels: Sequence[Any]) -> list[Any]:
             raise LabelError(
                 f"{one_line(label)} of type {type(label).__name__} as label number {row + 1}",
                 expected="a string or an integer",
-                fix="give texts without a label as `unlabelled`, or drop them, and make other labels strings with str(label)",
+                fix=(
+                    "give texts without a label as `unlabelled`, or drop them, and make other"
+                    " labels strings with str(label)"
+                ),
             )
     check_one_type(given)
     return given
@@ -106,7 +132,11 @@ def check_label_types(labels: Sequence[Any]) -> list[Any]:
 
 def _is_whole(label: object) -> bool:
     """Whether a label is a whole number that is a float, as pandas has it in columns with gaps."""
-    return isinstance(label, float | np.floating) and bool(np.isfinite(label)) and float(label).is_integer()
+    return (
+        isinstance(label, float | np.floating)
+        and bool(np.isfinite(label))
+        and float(label).is_integer()
+    )
 
 
 def check_one_type(labels: list[Any]) -> None:
@@ -115,9 +145,22 @@ def check_one_type(labels: list[Any]) -> None:
     Raises:
         LabelError: there are both.
     """
-    kinds = {"string" if isinstance(label, str) else "bool" if isinstance(label, bool | np.bool_) else "integer" for label in labels}
+    kinds = {
+        (
+            "string"
+            if isinstance(label, str)
+            else "bool"
+            if isinstance(label, bool | np.bool_)
+            else "integer"
+        )
+        for label in labels
+    }
     if len(kinds) > 1:
-        raise LabelError(f"labels of the types {' and '.join(sorted(kinds))}", expected="one type", fix="make all of them strings")
+        raise LabelError(
+            f"labels of the types {' and '.join(sorted(kinds))}",
+            expected="one type",
+            fix="make all of them strings",
+        )
 
 
 def check_labels(labels: Sequence[Any]) -> None:
@@ -130,12 +173,18 @@ def check_labels(labels: Sequence[Any]) -> None:
     if len(counts) < 2:
         found = f"1 label ({one_line(next(iter(counts)))})" if counts else "0 labelled rows"
         raise LabelError(
-            found, expected="at least 2 different labels", fix="add rows of another label, or name another column with --label"
+            found,
+            expected="at least 2 different labels",
+            fix="add rows of another label, or name another column with --label",
         )
     singles = [name for name, count in counts.items() if count < 2]
     if singles:
         raise LabelError(
-            f"{len(singles)} of {len(counts)} labels with a single row: {one_line(', '.join(sorted(singles)))}",
+            f"{len(singles)} of {len(counts)} labels with a single row:"
+            f" {one_line(', '.join(sorted(singles)))}",
             expected="at least 2 rows of every label, one to learn from and one to check with",
-            fix="add rows of these labels, merge them into others (for a file: --min-rows 2), or remove them",
+            fix=(
+                "add rows of these labels, merge them into others (for a file: --min-rows 2), or"
+                " remove them"
+            ),
         )

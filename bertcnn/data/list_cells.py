@@ -9,14 +9,23 @@ from collections.abc import Iterable
 from bertcnn.tables.cells import plain_text
 
 _DEEPEST = 8
-_HOLDERS = ("choices", "labels", "label", "name", "value")  # keys of objects that stand for a label or several
+_HOLDERS = (
+    "choices",
+    "labels",
+    "label",
+    "name",
+    "value",
+)  # keys of objects that stand for a label or several
 _ENDS = {"[": "]", "(": ")", "{": "}"}
 _QUOTED = r"'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\""
-_ITEM = re.compile(rf"{_QUOTED}|(?<![\w.])(?:-?[0-9]+(?:\.[0-9]+)?|None|nan|True|False)(?![\w.])", re.DOTALL)
+_ITEM = re.compile(
+    rf"{_QUOTED}|(?<![\w.])(?:-?[0-9]+(?:\.[0-9]+)?|None|nan|True|False)(?![\w.])", re.DOTALL
+)
 _ITEMS = re.compile(rf"(?:{_ITEM.pattern}|[, \t\r\n])*+", re.DOTALL)
 _BARE_ITEM = re.compile(r'"(?:[^"\\]|\\.)*+"|[^,"]+', re.DOTALL)
 _BARE_ITEMS = re.compile(rf"(?:{_BARE_ITEM.pattern}|,)*+", re.DOTALL)
-_HELD = re.compile(rf"\{{\s*'(?:{'|'.join(_HOLDERS)})'\s*:\s*(\[[^{{}}]*\])\s*\}}")  # an object as Python shows it
+# an object as Python shows it
+_HELD = re.compile(rf"\{{\s*'(?:{'|'.join(_HOLDERS)})'\s*:\s*(\[[^{{}}]*\])\s*\}}")
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _NOTHING = ("", "None", "nan", "NULL")  # without quotes
 

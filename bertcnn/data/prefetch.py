@@ -12,10 +12,11 @@ _END = object()
 
 
 def prefetch(items: Generator[T, None, None]) -> Generator[T, None, None]:
-    """The same items in the same order, each made in a thread while its predecessor is in use; at most one is waiting.
+    """The same items in the same order, each made in a thread while its predecessor is in use.
 
-    An error in the making is raised where the item would have come. Leaving early, by `break` or Ctrl-C, ends the thread and closes
-    `items`, so that one series may be made ahead of another.
+    At most one is waiting. An error in the making is raised where the item would have come. Leaving
+    early, by `break` or Ctrl-C, ends the thread and closes `items`, so that one series may be made
+    ahead of another.
 
     Example:
         >>> list(prefetch(number**2 for number in range(4)))

@@ -34,17 +34,22 @@ class MergedLabels:
 
     def in_words(self) -> str:
         """What was merged, in one line."""
-        shown = [f"{name} ({self.rows[name]}) into {self.merged[name]}" for name in sorted(self.merged, key=lambda name: -self.rows[name])]
+        shown = [
+            f"{name} ({self.rows[name]}) into {self.merged[name]}"
+            for name in sorted(self.merged, key=lambda name: -self.rows[name])
+        ]
         more = f" and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
         size = f"{count(len(shown), 'rare label')}, {count(sum(self.rows.values()), 'row')}"
         return f"{size}, merged: {one_line(', '.join(shown[:_NAMED]), 300)}{more}"
 
 
-def merge_rare(labels: Sequence[str], fewest: int, into: str = OTHER, levels: str = LEVELS) -> MergedLabels:
+def merge_rare(
+    labels: Sequence[str], fewest: int, into: str = OTHER, levels: str = LEVELS
+) -> MergedLabels:
     """Merge labels with fewer than `fewest` rows; no row is dropped.
 
-    "A > B > C" becomes part of "A > B", and that of "A" if it is still rare; a label without a parent, or whose parents are rare too,
-    becomes part of `into`.
+    "A > B > C" becomes part of "A > B", and that of "A" if it is still rare; a label without a
+    parent, or whose parents are rare too, becomes part of `into`.
 
     Args:
         labels: one for each row; blank ones stay as they are and do not count.
@@ -64,21 +69,34 @@ def merge_rare(labels: Sequence[str], fewest: int, into: str = OTHER, levels: st
     counts, becomes = Counter(rows), {}
     compared = comparisons(list(counts)) if levels == AUTO else set()
     separator = LEVELS if levels == AUTO else levels
-    above = {name: [] if levels == NO else [up for up in ancestors(name, separator) if up not in compared] for name in counts}
-    for level in range(max(map(len, above.values()), default=0), -1, -1):  # the deepest first: a parent then has all its rare children
-        for name in sorted(name for name, number in counts.items() if number < fewest and len(above[name]) == level and name != into):
+    above = {
+        name: (
+            [] if levels == NO else [up for up in ancestors(name, separator) if up not in compared]
+        )
+        for name in counts
+    }
+    # the deepest first: a parent then has all its rare children
+    for level in range(max(map(len, above.values()), default=0), -1, -1):
+        for name in sorted(
+            name
+            for name, number in counts.items()
+            if number < fewest and len(above[name]) == level and name != into
+        ):
             becomes[name] = above[name][-1] if above[name] else into
             counts[becomes[name]] += counts.pop(name)
             above.setdefault(becomes[name], above[name][:-1])
     if 0 < counts[into] < fewest:
         gathered = sorted(name for name in rows if _end(name, becomes) == into)
         raise LabelError(
-            f"{counts[into]} rows of all labels with fewer than {fewest} rows together ({one_line(', '.join(gathered), 200)})",
+            f"{counts[into]} rows of all labels with fewer than {fewest} rows together"
+            f" ({one_line(', '.join(gathered), 200)})",
             expected=f"at least {fewest}, to be learned as {into!r}",
             fix="ask for fewer rows with --min-rows, add rows of these labels, or rename them",
         )
     merged = {name: _end(name, becomes) for name in sorted(rows) if name in becomes}
-    return MergedLabels([merged.get(name, name) for name in labels], merged, {name: rows[name] for name in merged})
+    return MergedLabels(
+        [merged.get(name, name) for name in labels], merged, {name: rows[name] for name in merged}
+    )
 
 
 def _end(name: str, becomes: Mapping[str, str]) -> str:

@@ -29,7 +29,11 @@ _EMOJI_OR_TEXT = re.compile("[\ufe0e\ufe0f]")  # after an emoji: two looks of on
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?(e\+[0-9]{1,2})?", re.IGNORECASE)
 _CLOCK = r"([0-9]{2}:[0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?(Z|[+-][0-9]{2}:?[0-9]{2})?"
 _DATE = re.compile(rf"([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})(?:[T ]{_CLOCK})?")
-_BOOLEANS = {spelling: spelling.lower() for word in ("true", "false") for spelling in (word, word.title(), word.upper())}
+_BOOLEANS = {
+    spelling: spelling.lower()
+    for word in ("true", "false")
+    for spelling in (word, word.title(), word.upper())
+}
 
 
 def clean_label(name: str) -> str:
@@ -68,10 +72,15 @@ def _whole(number: str) -> str:
     return str(int(value))
 
 
-def _moment(day: str, time: str | None, seconds: str | None, fraction: str | None, zone: str | None) -> str:
+def _moment(
+    day: str, time: str | None, seconds: str | None, fraction: str | None, zone: str | None
+) -> str:
     """A date, with its time unless that is midnight."""
     clock = f"{time or '00:00'}:{seconds or '00'}"
-    fraction, zone = (fraction or "").rstrip("0"), "" if zone in (None, "Z", "+00:00", "+0000") else f"{zone}"
+    fraction, zone = (
+        (fraction or "").rstrip("0"),
+        ("" if zone in (None, "Z", "+00:00", "+0000") else f"{zone}"),
+    )
     if clock == "00:00:00" and not fraction and not zone:
         return day
     return f"{day} {clock}{'.' if fraction else ''}{fraction}{zone}"
@@ -100,7 +109,10 @@ def one_spelling(names: Iterable[str], *, values: bool = True) -> dict[str, str]
     for name, number in counts.items():
         ways[label_key(name)][clean_label(name) if values else name] += number
     usual = _usual(ways) if values else set()
-    shown = {key: key if key in usual else min(found, key=lambda name: (-found[name], name)) for key, found in ways.items()}
+    shown = {
+        key: key if key in usual else min(found, key=lambda name: (-found[name], name))
+        for key, found in ways.items()
+    }
     return {name: shown[key] for name in counts if shown[key := label_key(name)] != name}
 
 
@@ -125,7 +137,10 @@ def describe_spellings(names: Iterable[str], spelled: Mapping[str, str]) -> str:
     order = sorted(spelled, key=lambda name: (-counts[name], name))
     shown = "; ".join(f"{name!r} {counts[name]:,}x is {spelled[name]!r}" for name in order[:_SHOWN])
     more = f"; and {len(order) - _SHOWN} more" if len(order) > _SHOWN else ""
-    return f"{count(len(order), 'spelling')} of a label that means the same as another or is a value in another format: {shown}{more}"
+    return (
+        f"{count(len(order), 'spelling')} of a label that means the same as another or is a value"
+        f" in another format: {shown}{more}"
+    )
 
 
 class KnownLabels:
@@ -143,7 +158,10 @@ class KnownLabels:
 
     def __init__(self, labels: Iterable[str], merged: Mapping[str, str] | None = None) -> None:
         exact = {**(merged or {}), **{name: name for name in labels}}
-        self._by_key = {label_key(name): own for name, own in sorted(exact.items(), key=lambda pair: pair[0] == pair[1])}
+        self._by_key = {
+            label_key(name): own
+            for name, own in sorted(exact.items(), key=lambda pair: pair[0] == pair[1])
+        }
         self._found: dict[str, str | None] = {**exact}
 
     def find(self, name: str) -> str | None:

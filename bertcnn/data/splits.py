@@ -15,13 +15,15 @@ import numpy as np
 
 from bertcnn.errors import SettingsError
 
-_COMPARED_CHARACTERS = 20_000  # more than any model reads; the time of NFKC grows with the square of combining marks in a row
+# more than any model reads; the time of NFKC grows with the square of combining marks in a row
+_COMPARED_CHARACTERS = 20_000
 _NOT_LETTERS = re.compile(r"[\W\d_]+")
 
 
 def duplicate_key(text: str) -> str:
-    """What is left of a text when case, spaces, punctuation and digits do not count; a text of nothing else stays as it is.
+    """What is left of a text when case, spaces, punctuation and digits do not count.
 
+    A text of nothing else stays as it is.
     Of a longer text, its first 20,000 characters count.
 
     Example:
@@ -33,19 +35,24 @@ def duplicate_key(text: str) -> str:
     return plain or " ".join(text.split())
 
 
-def split_validation(texts: Sequence[str], labels: Sequence[str], fraction: float) -> tuple[np.ndarray, np.ndarray]:
+def split_validation(
+    texts: Sequence[str], labels: Sequence[str], fraction: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Row numbers for training and for validation.
 
-    Texts that are equal but for case, spaces, punctuation and digits form a group, which is never divided. The groups of each label are
-    ordered by a hash of their text, and those that come first are validated, so the choice depends on nothing but the texts and labels:
-    not on the order of rows, nor on chance, and rows added later move few of the old ones. A label with two groups or more has one on each
-    side at least; a label with one group is trained on. A group with several labels counts for the commonest of them, and is kept for
-    training if no other training group has one of its labels, so that every label is learned.
+    Texts that are equal but for case, spaces, punctuation and digits form a group, which is never
+    divided. The groups of each label are ordered by a hash of their text, and those that come first
+    are validated, so the choice depends on nothing but the texts and labels: not on the order of
+    rows, nor on chance, and rows added later move few of the old ones. A label with two groups or
+    more has one on each side at least; a label with one group is trained on. A group with several
+    labels counts for the commonest of them, and is kept for training if no other training group has
+    one of its labels, so that every label is learned.
 
     Args:
         texts: one text a row.
         labels: one label a row.
-        fraction: share of rows to validate on, at least 0 and less than 1. With 0, all rows are for training.
+        fraction: share of rows to validate on, at least 0 and less than 1. With 0, all rows are for
+            training.
 
     Returns:
         int64 [training rows] and int64 [validation rows], both ascending.
@@ -60,9 +67,17 @@ def split_validation(texts: Sequence[str], labels: Sequence[str], fraction: floa
         (3, 1)
     """
     if not 0 <= fraction < 1:
-        raise SettingsError(f"the validation fraction was {fraction}", expected="at least 0 and less than 1", fix="give such a share")
+        raise SettingsError(
+            f"the validation fraction was {fraction}",
+            expected="at least 0 and less than 1",
+            fix="give such a share",
+        )
     if len(texts) != len(labels):
-        raise SettingsError(f"{len(texts):,} texts and {len(labels):,} labels", expected="one label for each text", fix="check both lists")
+        raise SettingsError(
+            f"{len(texts):,} texts and {len(labels):,} labels",
+            expected="one label for each text",
+            fix="check both lists",
+        )
     keys = [duplicate_key(text) for text in texts]
     by_label = _by_label(keys, labels, keys)
     is_valid = np.zeros(len(texts), np.bool_)
@@ -76,11 +91,13 @@ def split_validation(texts: Sequence[str], labels: Sequence[str], fraction: floa
     return np.flatnonzero(~is_valid), np.flatnonzero(is_valid)
 
 
-def assign_folds(groups: Sequence[Hashable], labels: Sequence[str], texts: Sequence[str], folds: int) -> np.ndarray:
+def assign_folds(
+    groups: Sequence[Hashable], labels: Sequence[str], texts: Sequence[str], folds: int
+) -> np.ndarray:
     """The fold of each row, int64 [rows]: groups stay together, and each label is spread evenly.
 
-    The groups of each label are dealt out in the order of a hash of their first text, so that folds depend neither on chance nor on the
-    order of labels in the file.
+    The groups of each label are dealt out in the order of a hash of their first text, so that folds
+    depend neither on chance nor on the order of labels in the file.
 
     Args:
         groups: rows of equal groups must not be divided.
@@ -128,8 +145,13 @@ def stratified_part(labels: np.ndarray, most: int, generator: np.random.Generato
     return np.sort(grouped[rank < np.repeat(wanted, counts)])
 
 
-def _by_label(groups: Sequence[Hashable], labels: Sequence[str], texts: Sequence[str]) -> dict[str, list[tuple[bytes, list[int]]]]:
-    """The groups of each label, a group with several counting for the commonest: a hash of the first text, and the rows."""
+def _by_label(
+    groups: Sequence[Hashable], labels: Sequence[str], texts: Sequence[str]
+) -> dict[str, list[tuple[bytes, list[int]]]]:
+    """The groups of each label, a group with several counting for the commonest.
+
+    A hash of the first text, and the rows.
+    """
     members: dict[Hashable, list[int]] = defaultdict(list)
     for row, group in enumerate(groups):
         members[group].append(row)
@@ -149,7 +171,10 @@ def _main_label(labels: list[str]) -> str:
 
 
 def _first_groups(groups: list[tuple[bytes, list[int]]], fraction: float) -> list[list[int]]:
-    """Groups in their order until they hold `fraction` of the rows; at least one and never all, if there are two."""
+    """Groups in their order until they hold `fraction` of the rows.
+
+    At least one and never all, if there are two.
+    """
     if fraction == 0 or len(groups) < 2:
         return []
     wanted = fraction * sum(len(rows) for _, rows in groups)

@@ -12,17 +12,36 @@ import numpy as np
 from bertcnn.data.label_names import spellings
 from bertcnn.data.label_sets import AUTO, join_labels
 from bertcnn.data.splits import assign_folds
-from bertcnn.doctor.dataset import LabelledDataset, check_columns, check_rejected, check_short, judged_rows, read_dataset
+from bertcnn.doctor.dataset import (
+    LabelledDataset,
+    check_columns,
+    check_rejected,
+    check_short,
+    judged_rows,
+    read_dataset,
+)
 from bertcnn.doctor.fixing import write_fixed
 from bertcnn.doctor.labels import check_missing, check_rare, check_similar_names, check_spellings
 from bertcnn.doctor.languages import check_languages
 from bertcnn.doctor.leaks import check_other_columns, check_spurious_tokens
-from bertcnn.doctor.mislabelled import check_label_errors, check_overlap, given_probability, label_errors
+from bertcnn.doctor.mislabelled import (
+    check_label_errors,
+    check_overlap,
+    given_probability,
+    label_errors,
+)
 from bertcnn.doctor.multi_label import examine_sets
 from bertcnn.doctor.out_of_fold import FOLDS, mean_embeddings, out_of_fold, truncated_texts
 from bertcnn.doctor.report import CheckReport, Finding, by_weight
 from bertcnn.doctor.similar import similar_groups
-from bertcnn.doctor.texts import check_blank, check_characters, check_duplicates, check_lengths, check_markup, check_near_duplicates
+from bertcnn.doctor.texts import (
+    check_blank,
+    check_characters,
+    check_duplicates,
+    check_lengths,
+    check_markup,
+    check_near_duplicates,
+)
 from bertcnn.encoders.download import FetchedEncoder, fetch_encoder
 from bertcnn.progress import Progress, Silent
 from bertcnn.tables.formats import check_input
@@ -43,17 +62,19 @@ def check_csv(
 ) -> CheckReport:
     """Find what is wrong with a file of texts, with or without labels, before anybody trains on it.
 
-    Label errors and labels that overlap are found with probabilities that a logistic regression on the frozen encoder's mean embedding
-    gives each row when it has learned from other rows only; equal and nearly equal texts are never on both sides. The same file gives the
-    same report on the same machine.
+    Label errors and labels that overlap are found with probabilities that a logistic regression on
+    the frozen encoder's mean embedding gives each row when it has learned from other rows only;
+    equal and nearly equal texts are never on both sides. The same file gives the same report on the
+    same machine.
 
     Args:
         data: .csv, .tsv, .jsonl (each also .gz), .parquet or .xlsx.
         text: the text column or columns; guessed by default.
         label: the label column; guessed by default. Without one only the texts are checked.
-        multi_label: what stands between the labels of a row that has several, such as ","; "auto" finds ; and | and JSON lists by itself,
-            "no" takes every cell for one label.
-        fix: a file to write: the input's columns and rows as they are, then `suggested_label` (empty where the label stands) and `finding`.
+        multi_label: what stands between the labels of a row that has several, such as ","; "auto"
+            finds ; and | and JSON lists by itself, "no" takes every cell for one label.
+        fix: a file to write: the input's columns and rows as they are, then `suggested_label`
+            (empty where the label stands) and `finding`.
         encoder: reads the texts, and its limit of tokens is the one that texts are held against.
         overwrite: replace an existing `fix`.
         progress: told how far it is.
@@ -71,7 +92,9 @@ def check_csv(
     check_input(path)
     if target is not None:
         check_outcome(path, target, overwrite=overwrite, option="--fix")
-    dataset = read_dataset(path, text, label, multi_label, None if target is None else rejects_of(target), progress)
+    dataset = read_dataset(
+        path, text, label, multi_label, None if target is None else rejects_of(target), progress
+    )
     fetched = fetch_encoder(encoder, progress=progress)
     findings, suggestions, suspicion, skipped = _examine(dataset, fetched, progress)
     findings = by_weight(findings)
@@ -91,12 +114,18 @@ def check_csv(
     )
 
 
-def _examine(dataset: LabelledDataset, fetched: FetchedEncoder, progress: Progress) -> tuple[list[Finding], dict[int, str], np.ndarray, list[str]]:
+def _examine(
+    dataset: LabelledDataset, fetched: FetchedEncoder, progress: Progress
+) -> tuple[list[Finding], dict[int, str], np.ndarray, list[str]]:
     """Findings, suggestions, suspicion of each row, and checks left out."""
     progress.stage("comparing texts", 0)
     findings = [*check_rejected(dataset), *check_short(dataset)]
     variants = spellings(name for cell in dataset.labels or [] for name in dataset.names_in(cell))
-    names = None if dataset.labels is None else [_respelled(dataset, cell, variants) for cell in dataset.labels]
+    names = (
+        None
+        if dataset.labels is None
+        else [_respelled(dataset, cell, variants) for cell in dataset.labels]
+    )
     repeated, suggestions = check_duplicates(dataset, names)
     groups = similar_groups(list(dataset.first_rows))
     near = check_near_duplicates(dataset, groups, names)
@@ -109,7 +138,9 @@ def _examine(dataset: LabelledDataset, fetched: FetchedEncoder, progress: Progre
         findings += check_spellings(dataset, variants)
         if labels:
             findings += check_spurious_tokens(dataset, labels)
-            errors, better = _examine_labels(dataset, labels, groups, fetched, suspicion, skipped, progress)
+            errors, better = _examine_labels(
+                dataset, labels, groups, fetched, suspicion, skipped, progress
+            )
             findings += [*errors, *check_other_columns(dataset, labels)]
             suggestions |= better
         for row, (given, usual) in enumerate(zip(dataset.labels, names, strict=True)):
@@ -117,8 +148,18 @@ def _examine(dataset: LabelledDataset, fetched: FetchedEncoder, progress: Progre
                 suggestions.setdefault(row, usual)
         findings += [*check_rare(dataset), *check_similar_names(dataset), *check_missing(dataset)]
     progress.stage("telling languages apart", 0)
-    findings += [*repeated, *near, *check_languages(dataset), *check_blank(dataset), *check_characters(dataset), *check_markup(dataset)]
-    findings += [*check_lengths(dataset, *truncated_texts(fetched, dataset.texts)), *check_columns(dataset)]
+    findings += [
+        *repeated,
+        *near,
+        *check_languages(dataset),
+        *check_blank(dataset),
+        *check_characters(dataset),
+        *check_markup(dataset),
+    ]
+    findings += [
+        *check_lengths(dataset, *truncated_texts(fetched, dataset.texts)),
+        *check_columns(dataset),
+    ]
     return findings, suggestions, suspicion, skipped
 
 
@@ -126,7 +167,13 @@ def _respelled(dataset: LabelledDataset, cell: str, variants: Mapping[str, str])
     """A cell of the label column with its labels in their commonest spelling."""
     if dataset.separator is None:
         return variants.get(cell, cell)
-    return join_labels(sorted({variants.get(name, name) for name in dataset.names_in(cell)}), dataset.separator) if cell else ""
+    return (
+        join_labels(
+            sorted({variants.get(name, name) for name in dataset.names_in(cell)}), dataset.separator
+        )
+        if cell
+        else ""
+    )
 
 
 def _examine_labels(
@@ -148,10 +195,15 @@ def _examine_labels(
         sets = {row: dataset.names_in(cell) for row, cell in labels.items()}
         return examine_sets(dataset, sets, features, groups[of_row], suspicion, progress)
     names = list(labels.values())
-    fold_of = assign_folds(groups[of_row].tolist(), names, [dataset.texts[row] for row in labels], FOLDS)
+    fold_of = assign_folds(
+        groups[of_row].tolist(), names, [dataset.texts[row] for row in labels], FOLDS
+    )
     judged = out_of_fold(features, names, fold_of, progress)
     if judged is None:
-        skipped.append("label errors: too few rows of each label for a model to learn from some and judge the others")
+        skipped.append(
+            "label errors: too few rows of each label for a model to learn from some and judge the"
+            " others"
+        )
         return [], {}
     rows = np.fromiter(labels, np.int64, len(labels))
     left_out = len(rows) - len(judged.rows)

@@ -60,7 +60,10 @@ class LabelledDataset:
 
     @cached_property
     def first_rows(self) -> dict[str, int]:
-        """The first row of each different text that is not blank; spaces at the ends do not count."""
+        """The first row of each different text that is not blank.
+
+        Spaces at the ends do not count.
+        """
         first: dict[str, int] = {}
         for row, text in enumerate(self.texts):
             if text:
@@ -70,11 +73,20 @@ class LabelledDataset:
     @cached_property
     def others(self) -> list[str]:
         """The columns that hold neither the text nor the label."""
-        return [name for name in self.table.columns if name not in self.choice.text and name != self.choice.label]
+        return [
+            name
+            for name in self.table.columns
+            if name not in self.choice.text and name != self.choice.label
+        ]
 
 
 def read_dataset(
-    path: Path, text: str | Sequence[str] | None, label: str | None, multi_label: str, rejects: Path | None, progress: Progress
+    path: Path,
+    text: str | Sequence[str] | None,
+    label: str | None,
+    multi_label: str,
+    rejects: Path | None,
+    progress: Progress,
 ) -> LabelledDataset:
     """Read a file as a whole.
 
@@ -83,7 +95,8 @@ def read_dataset(
         text: the text column or columns; guessed by default.
         label: the label column; guessed by default, and a file without one is fine.
         multi_label: what stands between the labels of a row that has several, "no", or "auto".
-        rejects: where rows go that cannot be read; None to keep no more of them than a few examples.
+        rejects: where rows go that cannot be read; None to keep no more of them than a few
+            examples.
         progress: told how far it is.
 
     Raises:
@@ -112,11 +125,18 @@ def read_dataset(
     texts = ["" if is_blank(one) else one for one in texts]
     labels, separator = None, None
     if choice.label is not None:
-        column = read_label_column(["" if is_blank(name) else name for name in map(plain, table.column(choice.label))], multi_label)
+        column = read_label_column(
+            ["" if is_blank(name) else name for name in map(plain, table.column(choice.label))],
+            multi_label,
+        )
         for remark in column.remarks:
             progress.note(remark)
         separator = column.separator
-        labels = column.single if separator is None else [join_labels(names, separator) if names else "" for names in column.sets]
+        labels = (
+            column.single
+            if separator is None
+            else [join_labels(names, separator) if names else "" for names in column.sets]
+        )
         _check_labels(labels, choice.label)
     dataset = LabelledDataset(table, choice, texts, labels, {}, rejected, separator)
     return replace(dataset, facts=_facts(reader, dataset))
@@ -174,9 +194,13 @@ def check_rejected(dataset: LabelledDataset) -> list[Finding]:
         Finding(
             "rejected_rows",
             "problem",
-            f"{count(rejected, 'row')} of {rows + rejected:,} ({percent(rejected / (rows + rejected))}) could not be read",
+            f"{count(rejected, 'row')} of {rows + rejected:,}"
+            f" ({percent(rejected / (rows + rejected))}) could not be read",
             "Correct these lines; training and scoring leave them out too.",
-            examples=[Example(int(line), reason, shortened(start)) for line, reason, start in dataset.rejected],
+            examples=[
+                Example(int(line), reason, shortened(start))
+                for line, reason, start in dataset.rejected
+            ],
             figures={"rejected": rejected},
         )
     ]
@@ -190,8 +214,10 @@ def check_short(dataset: LabelledDataset) -> list[Finding]:
         Finding(
             "short_rows",
             "note",
-            f"{count(dataset.table.padded, 'row')} with fewer cells than the header: the missing ones are blank",
-            "Nothing, where the program that wrote the file leaves out blank cells at the end of a row.",
+            f"{count(dataset.table.padded, 'row')} with fewer cells than the header: the missing"
+            " ones are blank",
+            "Nothing, where the program that wrote the file leaves out blank cells at the end of a"
+            " row.",
             figures={"short": dataset.table.padded},
         )
     ]
@@ -224,4 +250,11 @@ def check_columns(dataset: LabelledDataset) -> list[Finding]:
 def judged_rows(dataset: LabelledDataset) -> np.ndarray:
     """The rows with a text and a label, int64 ascending."""
     labels = dataset.labels or []
-    return np.array([row for row, (text, name) in enumerate(zip(dataset.texts, labels, strict=False)) if text and name], np.int64)
+    return np.array(
+        [
+            row
+            for row, (text, name) in enumerate(zip(dataset.texts, labels, strict=False))
+            if text and name
+        ],
+        np.int64,
+    )

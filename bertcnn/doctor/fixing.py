@@ -16,7 +16,13 @@ SUGGESTED, FINDING = "suggested_label", "finding"
 _BETWEEN = "; "
 
 
-def write_fixed(dataset: LabelledDataset, findings: Iterable[Finding], suggestions: Mapping[int, str], target: Path, overwrite: bool) -> None:
+def write_fixed(
+    dataset: LabelledDataset,
+    findings: Iterable[Finding],
+    suggestions: Mapping[int, str],
+    target: Path,
+    overwrite: bool,
+) -> None:
     """Write every row, cell for cell and in its order, with the suggested label and what was found.
 
     From CSV to CSV or TSV no cell is quoted for spreadsheets, unlike in a scored file: the input's
@@ -33,6 +39,12 @@ def write_fixed(dataset: LabelledDataset, findings: Iterable[Finding], suggestio
     table, kind = dataset.table, kind_of(target)
     raw = {dataset.facts["format"], kind and kind.format} <= DELIMITED
     plain = unescape_formula if dataset.facts["format"] in DELIMITED and not raw else str
-    columns = (*map(plain, table.header), *free_names((SUGGESTED, FINDING), (*table.columns, *table.header)))
+    columns = (
+        *map(plain, table.header),
+        *free_names((SUGGESTED, FINDING), (*table.columns, *table.header)),
+    )
     with TableWriter(target, columns, raw=raw, overwrite=overwrite) as writer:
-        writer.write((*map(plain, cells), suggestions.get(row, ""), _BETWEEN.join(said[row])) for row, cells in enumerate(table.rows))
+        writer.write(
+            (*map(plain, cells), suggestions.get(row, ""), _BETWEEN.join(said[row]))
+            for row, cells in enumerate(table.rows)
+        )

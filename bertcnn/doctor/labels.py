@@ -25,8 +25,8 @@ def check_missing(dataset: LabelledDataset) -> list[Finding]:
             "missing_labels",
             "look",
             f"{count(len(rows), 'text')} ({percent(len(rows) / len(labels))}) without a label",
-            "Label them or remove them; where rows have one label each, few-shot learns from them as what rows like them are called, "
-            "other recipes leave them out.",
+            "Label them or remove them; where rows have one label each, few-shot learns from them"
+            " as what rows like them are called, other recipes leave them out.",
             rows,
             examples_of(rows, dataset.lines, dataset.texts),
         )
@@ -54,13 +54,19 @@ def check_spellings(dataset: LabelledDataset, variants: Mapping[str, str]) -> li
         Finding(
             "label_spellings",
             "problem",
-            f"{count(len(variants), 'label')} that {'is another' if len(variants) == 1 else 'are others'} in a different spelling, "
-            f"in {count(len(rows), 'row')}",
-            "A model would take them for different labels. Give each one spelling; --fix suggests the commonest.",
+            f"{count(len(variants), 'label')} that"
+            f" {'is another' if len(variants) == 1 else 'are others'} in a different spelling, in"
+            f" {count(len(rows), 'row')}",
+            "A model would take them for different labels. Give each one spelling; --fix suggests"
+            " the commonest.",
             rows,
             [
-                Example(None, f"{named(name)} {counts[name]:,}x is {named(usual)} {counts[usual]:,}x")
-                for name, usual in sorted(variants.items(), key=lambda pair: -counts[pair[0]])[:_EXAMPLES]
+                Example(
+                    None, f"{named(name)} {counts[name]:,}x is {named(usual)} {counts[usual]:,}x"
+                )
+                for name, usual in sorted(variants.items(), key=lambda pair: -counts[pair[0]])[
+                    :_EXAMPLES
+                ]
             ],
             {"spellings": dict(variants)},
         )
@@ -79,7 +85,10 @@ def check_similar_names(dataset: LabelledDataset) -> list[Finding]:
             "look",
             f"{count(len(pairs), 'pair')} of labels with nearly the same name",
             "If both mean the same, choose one.",
-            examples=[Example(None, f"{named(one)} {counts[one]:,}x and {named(two)} {counts[two]:,}x") for one, two in pairs[:_EXAMPLES]],
+            examples=[
+                Example(None, f"{named(one)} {counts[one]:,}x and {named(two)} {counts[two]:,}x")
+                for one, two in pairs[:_EXAMPLES]
+            ],
             figures={"pairs": [list(pair) for pair in pairs]},
         )
     ]
@@ -88,8 +97,17 @@ def check_similar_names(dataset: LabelledDataset) -> list[Finding]:
 def check_rare(dataset: LabelledDataset) -> list[Finding]:
     """Labels with too few rows to learn from."""
     labels = dataset.labels or []
-    counts = Counter(name for cell, text in zip(labels, dataset.texts, strict=True) if text for name in dataset.names_in(cell))
-    rare = {name: number for name, number in sorted(counts.items(), key=lambda item: (item[1], item[0])) if number < _RARE}
+    counts = Counter(
+        name
+        for cell, text in zip(labels, dataset.texts, strict=True)
+        if text
+        for name in dataset.names_in(cell)
+    )
+    rare = {
+        name: number
+        for name, number in sorted(counts.items(), key=lambda item: (item[1], item[0]))
+        if number < _RARE
+    }
     if not rare:
         return []
     rows = {
@@ -107,7 +125,10 @@ def check_rare(dataset: LabelledDataset) -> list[Finding]:
             + (f", {single} with a single one: `bertcnn train` refuses those" if single else ""),
             "Label more of these, merge them into another label, or remove them.",
             rows,
-            [Example(None, f"{named(name)}: {count(number, 'row')}") for name, number in list(rare.items())[:_EXAMPLES]],
+            [
+                Example(None, f"{named(name)}: {count(number, 'row')}")
+                for name, number in list(rare.items())[:_EXAMPLES]
+            ],
             {"labels": rare},
         )
     ]

@@ -30,7 +30,9 @@ def check_languages(dataset: LabelledDataset) -> list[Finding]:
             language, probability = identifier.classify(start.lower() if start.isupper() else start)
             if probability >= _SURE:
                 known[text] = language
-    languages = {row: known[text.strip()] for row, text in enumerate(dataset.texts) if text.strip() in known}
+    languages = {
+        row: known[text.strip()] for row, text in enumerate(dataset.texts) if text.strip() in known
+    }
     counts = Counter(languages.values())
     main = counts.most_common(1)[0][0] if counts else _ENCODERS
     foreign = main != _ENCODERS
@@ -41,24 +43,35 @@ def check_languages(dataset: LabelledDataset) -> list[Finding]:
             Finding(
                 "languages",
                 "look",
-                f"the {counts[main]:,} of {len(dataset.texts):,} texts whose language is recognised are in {main!r}",
-                f"The default encoder knows English: train with one that knows {main!r} (--encoder).",
+                f"the {counts[main]:,} of {len(dataset.texts):,} texts whose language is recognised"
+                f" are in {main!r}",
+                f"The default encoder knows English: train with one that knows {main!r}"
+                " (--encoder).",
                 {},
                 (),
                 {"languages": dict(counts)},
             )
         ]
-    rows = {row: f"language {language!r}" for row, language in languages.items() if language != main}
+    rows = {
+        row: f"language {language!r}" for row, language in languages.items() if language != main
+    }
     names = ", ".join(f"{language} {number:,}" for language, number in counts.most_common(6))
     return [
         Finding(
             "languages",
             "look",
-            f"{len(rows):,} of {len(languages):,} recognised texts ({percent(len(rows) / len(languages))}) are not in the main "
-            f"language, {main!r} ({names})",
-            f"The default encoder knows English: train with one that knows {main!r} and the others (--encoder)."
-            if foreign
-            else "The default encoder knows English. Sort other languages out, or train on them with an encoder that knows them.",
+            f"{len(rows):,} of {len(languages):,} recognised texts"
+            f" ({percent(len(rows) / len(languages))}) are not in the main language, {main!r}"
+            f" ({names})",
+            (
+                f"The default encoder knows English: train with one that knows {main!r} and the"
+                " others (--encoder)."
+                if foreign
+                else (
+                    "The default encoder knows English. Sort other languages out, or train on them"
+                    " with an encoder that knows them."
+                )
+            ),
             rows,
             examples_of(rows, dataset.lines, dataset.texts),
             {"languages": dict(counts.most_common())},

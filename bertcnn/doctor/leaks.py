@@ -16,18 +16,23 @@ from bertcnn.doctor.report import Example, Finding, named, shortened
 from bertcnn.wording import count, percent
 
 _EXAMPLES = 5
-_PURE = 0.95  # share of the rows with a mark that have its label; of the others, the label may be wrong
+# share of the rows with a mark that have its label; of the others, the label may be wrong
+_PURE = 0.95
 _CHANCE = 1e-6  # how probable it may be that a mark meets one label only by accident
 _CODE_SHARE = 0.05  # of the label's rows, in which a code or a line stands that is called a leak
-_ENDING_SHARE = 0.4  # the same for the last words of a text; in Banking77 people end up to 22% of a label's texts alike
+# the same for the last words of a text; in Banking77 people end up to 22% of a label's texts alike
+_ENDING_SHARE = 0.4
 _WORD_SHARE = 0.9  # the same for an ordinary word, which may well be what the label is about
 _COLUMN_SURE = 0.95  # share of rows whose label another column foretells
 _LONGEST = 2000  # characters of a text that are looked at, from either end
 _LONGEST_LINE = 100
 _SIGNED_WORDS = 3  # words at the end of a text, as of a signature
 _EDGES = "\"'`.,;:!?()<>{}*"
-# an address, a link, #tag, [tag], words_with_underscores, UPPER-CASE or letters with digits behind a hyphen, as in queue names and ids
-_CODE = re.compile(r"\S+@\S+\.\w+|https?://\S+|www\.\S+|#\w+|\[\S+\]|\w+_\w+|[^\W\d_]{2,}[-:/]\d+\S*|[A-Z]{2,}[-_:/][A-Z]{2,}\S*")
+# an address, a link, #tag, [tag], words_with_underscores, UPPER-CASE or letters with digits behind
+# a hyphen, as in queue names and ids
+_CODE = re.compile(
+    r"\S+@\S+\.\w+|https?://\S+|www\.\S+|#\w+|\[\S+\]|\w+_\w+|[^\W\d_]{2,}[-:/]\d+\S*|[A-Z]{2,}[-_:/][A-Z]{2,}\S*"
+)
 _DIGITS = re.compile(r"\d+")
 
 
@@ -47,56 +52,95 @@ def check_spurious_tokens(dataset: LabelledDataset, labels: Mapping[int, str]) -
         dataset: the file.
         labels: of the rows that have both text and label.
     """
-    first_rows = [row for row in dataset.first_rows.values() if row in labels]  # a text that comes again proves nothing new
+    first_rows = [
+        row for row in dataset.first_rows.values() if row in labels
+    ]  # a text that comes again proves nothing new
     sizes = Counter(labels[row] for row in first_rows)
     seen: dict[tuple[str, str], list[int]] = defaultdict(list)
     for row in first_rows:
         for mark in _marks(dataset.texts[row]):
             seen[mark].append(row)
-    leaks = [leak for (kind, mark), rows in seen.items() if (leak := _leak(kind, mark, rows, labels, sizes))]
+    leaks = [
+        leak
+        for (kind, mark), rows in seen.items()
+        if (leak := _leak(kind, mark, rows, labels, sizes))
+    ]
     leaks = _different(leaks)
     if not leaks:
         return []
-    told = {row: f"{leak.kind} {named(leak.mark)} gives the label away" for leak in leaks for row in leak.rows}
+    told = {
+        row: f"{leak.kind} {named(leak.mark)} gives the label away"
+        for leak in leaks
+        for row in leak.rows
+    }
     first_of = {row: dataset.first_rows[dataset.texts[row].strip()] for row in labels}
-    affected = {row: told[first] for row, first in first_of.items() if first in told and labels[row] == labels[first]}
+    affected = {
+        row: told[first]
+        for row, first in first_of.items()
+        if first in told and labels[row] == labels[first]
+    }
     codes = any(leak.kind != "word" for leak in leaks)
     give = "gives" if len(leaks) == 1 else "give"
     return [
         Finding(
             "leaks_in_text",
             "problem" if codes else "look",
-            f"{count(len(leaks), 'mark')} in the texts of {count(len(affected), 'row')} that {give} the label away",
-            "If such a mark was added after the decision, new texts will not have it: take it out of the texts before training.",
+            f"{count(len(leaks), 'mark')} in the texts of {count(len(affected), 'row')} that {give}"
+            " the label away",
+            "If such a mark was added after the decision, new texts will not have it: take it out"
+            " of the texts before training.",
             dict(sorted(affected.items())),
             [
                 Example(
                     dataset.lines[leak.rows[0]],
-                    f"{leak.kind} {named(leak.mark, 60)}: {count(len(leak.rows), 'text')}, {percent(leak.share)} of {named(leak.label)}",
+                    f"{leak.kind} {named(leak.mark, 60)}: {count(len(leak.rows), 'text')},"
+                    f" {percent(leak.share)} of {named(leak.label)}",
                     shortened(dataset.texts[leak.rows[0]], 100),
                 )
                 for leak in leaks[:_EXAMPLES]
             ],
-            {"marks": [{"kind": leak.kind, "mark": leak.mark, "label": leak.label, "texts": len(leak.rows)} for leak in leaks]},
+            {
+                "marks": [
+                    {
+                        "kind": leak.kind,
+                        "mark": leak.mark,
+                        "label": leak.label,
+                        "texts": len(leak.rows),
+                    }
+                    for leak in leaks
+                ]
+            },
         )
     ]
 
 
 def _marks(text: str) -> set[tuple[str, str]]:
-    """What may give a label away in a text: its words and codes, digits as 0, its short lines, its last words."""
+    """What may give a label away in a text.
+
+    Its words and codes, digits as 0, its short lines, its last words.
+    """
     if len(text) > 2 * _LONGEST:
         text = text[:_LONGEST] + "\n" + text[-_LONGEST:]
     words = [word for part in text.split() if (word := part.strip(_EDGES))]
-    marks = {("code" if _CODE.fullmatch(word) else "word", _DIGITS.sub("0", word).casefold()) for word in words}
+    marks = {
+        ("code" if _CODE.fullmatch(word) else "word", _DIGITS.sub("0", word).casefold())
+        for word in words
+    }
     lines = [" ".join(line.split()) for line in text.splitlines()]
     if len(lines) > 1:
-        marks |= {("line", _DIGITS.sub("0", line)) for line in lines if 3 <= len(line) <= _LONGEST_LINE and " " in line}
+        marks |= {
+            ("line", _DIGITS.sub("0", line))
+            for line in lines
+            if 3 <= len(line) <= _LONGEST_LINE and " " in line
+        }
     if len(words) >= 2 * _SIGNED_WORDS:
         marks.add(("ending", _DIGITS.sub("0", " ".join(words[-_SIGNED_WORDS:]))))
     return marks
 
 
-def _leak(kind: str, mark: str, rows: list[int], labels: Mapping[int, str], sizes: Mapping[str, int]) -> _Leak | None:
+def _leak(
+    kind: str, mark: str, rows: list[int], labels: Mapping[int, str], sizes: Mapping[str, int]
+) -> _Leak | None:
     """The leak that a mark is, if it is one."""
     if len(rows) < 3:
         return None
@@ -113,13 +157,17 @@ def _different(leaks: list[_Leak]) -> list[_Leak]:
     """Of marks that stand in the same rows, the one that says most; the widest first."""
     kinds = ("code", "line", "ending", "word")
     chosen: dict[tuple[int, ...], _Leak] = {}
-    for leak in sorted(leaks, key=lambda leak: (kinds.index(leak.kind), -len(leak.mark), leak.mark)):
+    for leak in sorted(
+        leaks, key=lambda leak: (kinds.index(leak.kind), -len(leak.mark), leak.mark)
+    ):
         chosen.setdefault(leak.rows, leak)
     return sorted(chosen.values(), key=lambda leak: (-len(leak.rows), leak.mark))
 
 
 def check_other_columns(dataset: LabelledDataset, labels: Mapping[int, str]) -> list[Finding]:
-    """Columns that foretell the label: a row's label is guessed from the other rows with the same value, digits of ids left out.
+    """Columns that foretell the label.
+
+    A row's label is guessed from the other rows with the same value, digits of ids left out.
 
     Args:
         dataset: the file.
@@ -133,7 +181,11 @@ def check_other_columns(dataset: LabelledDataset, labels: Mapping[int, str]) -> 
         cells = dataset.table.column(name)
         for form, values in _forms(cells):
             right, guessed = _foretold(values, labels)
-            if guessed >= max(10, len(labels) / 2) and right >= _COLUMN_SURE * guessed and right / guessed - main > (1 - main) / 2:
+            if (
+                guessed >= max(10, len(labels) / 2)
+                and right >= _COLUMN_SURE * guessed
+                and right / guessed - main > (1 - main) / 2
+            ):
                 found.append((name, form, right, guessed))
                 break
     if not found:
@@ -143,13 +195,15 @@ def check_other_columns(dataset: LabelledDataset, labels: Mapping[int, str]) -> 
         Finding(
             "leaks_in_columns",
             "look",
-            f"{count(len(found), 'column')} that almost alone {'tells' if len(found) == 1 else 'tell'} the label",
-            "Do not add such a column with --text if it is filled in after the decision. It may also be a finer label: see --label.",
+            f"{count(len(found), 'column')} that almost alone"
+            f" {'tells' if len(found) == 1 else 'tell'} the label",
+            "Do not add such a column with --text if it is filled in after the decision. It may"
+            " also be a finer label: see --label.",
             examples=[
                 Example(
                     None,
-                    f"column {named(name)}{form}: right for {percent(right / guessed)} of {guessed:,} rows"
-                    + ("; it repeats the labels" if name in same else ""),
+                    f"column {named(name)}{form}: right for {percent(right / guessed)} of"
+                    f" {guessed:,} rows" + ("; it repeats the labels" if name in same else ""),
                 )
                 for name, form, right, guessed in found[:_EXAMPLES]
             ],
@@ -162,7 +216,10 @@ def _forms(cells: list[str]) -> Iterator[tuple[str, list[str]]]:
     """A column as it is, and as the pattern of its ids."""
     plain = [cell.strip() for cell in cells]
     yield "", plain
-    yield " by the pattern of its ids", [re.sub(r"\d+", "0", cell) if len(cell) <= 40 else "" for cell in plain]
+    yield (
+        " by the pattern of its ids",
+        [re.sub(r"\d+", "0", cell) if len(cell) <= 40 else "" for cell in plain],
+    )
 
 
 def _foretold(values: list[str], labels: Mapping[int, str]) -> tuple[int, int]:
@@ -185,4 +242,6 @@ def _foretold(values: list[str], labels: Mapping[int, str]) -> tuple[int, int]:
 def _same_names(dataset: LabelledDataset, column: str) -> bool:
     labels = dataset.labels or []
     cells = dataset.table.column(column)
-    return sum(plain_name(cell) == plain_name(name) for cell, name in zip(cells, labels, strict=True)) > 0.9 * len(cells)
+    return sum(
+        plain_name(cell) == plain_name(name) for cell, name in zip(cells, labels, strict=True)
+    ) > 0.9 * len(cells)

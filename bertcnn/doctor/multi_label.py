@@ -23,9 +23,16 @@ _HAS, _HAS_NOT = "yes", "no"
 
 
 def examine_sets(
-    dataset: LabelledDataset, sets: dict[int, LabelSet], features: np.ndarray, groups: np.ndarray, suspicion: np.ndarray, progress: Progress
+    dataset: LabelledDataset,
+    sets: dict[int, LabelSet],
+    features: np.ndarray,
+    groups: np.ndarray,
+    suspicion: np.ndarray,
+    progress: Progress,
 ) -> tuple[list[Finding], dict[int, str]]:
-    """Labels that are probably wrong or missing, as `label_errors` finds them for one label; fills `suspicion`.
+    """Labels that are probably wrong or missing, as `label_errors` finds them for one label.
+
+    Fills `suspicion`.
 
     Args:
         dataset: the file.
@@ -42,10 +49,17 @@ def examine_sets(
     fold_of = assign_folds(groups.tolist(), rarest(list(sets.values())), texts, FOLDS)
     counts = Counter(name for own in sets.values() for name in own)
     names = [name for name, number in counts.items() if FOLDS <= number <= len(rows) - FOLDS]
-    doubts: dict[int, list[tuple[float, str, bool]]] = {}  # row -> share of the other answer, label, whether the row has it
+    doubts: dict[
+        int, list[tuple[float, str, bool]]
+    ] = {}  # row -> share of the other answer, label, whether the row has it
     progress.stage("looking for label errors", len(names), "labels")
     for name in sorted(names):
-        judged = out_of_fold(features, [_HAS if name in own else _HAS_NOT for own in sets.values()], fold_of, Silent())
+        judged = out_of_fold(
+            features,
+            [_HAS if name in own else _HAS_NOT for own in sets.values()],
+            fold_of,
+            Silent(),
+        )
         progress.advance(1)
         if judged is None:
             continue
@@ -59,7 +73,9 @@ def examine_sets(
 
 
 def _told(
-    dataset: LabelledDataset, sets: dict[int, LabelSet], doubts: dict[int, list[tuple[float, str, bool]]]
+    dataset: LabelledDataset,
+    sets: dict[int, LabelSet],
+    doubts: dict[int, list[tuple[float, str, bool]]],
 ) -> tuple[list[Finding], dict[int, str]]:
     """The finding and the suggestions, from what is doubted in each row."""
     if not doubts:
@@ -68,25 +84,37 @@ def _told(
     suggestions: dict[int, str] = {}
     examples: list[Example] = []
     for row in sorted(doubts, key=lambda row: -max(doubts[row])[0]):
-        wrong, missing = ({name for _, name, has in doubts[row] if has is given} for given in (True, False))
+        wrong, missing = (
+            {name for _, name, has in doubts[row] if has is given} for given in (True, False)
+        )
         better = sorted(set(sets[row]) - wrong | missing)
         if better:
             suggestions[row] = join_labels(better, str(dataset.separator))
         said = [
-            f"label probably {'wrong' if has else 'missing'}: {named(name)} has {percent(1 - doubt if has else doubt)}"
+            f"label probably {'wrong' if has else 'missing'}: {named(name)} has"
+            f" {percent(1 - doubt if has else doubt)}"
             for doubt, name, has in sorted(doubts[row], reverse=True)
         ]
         affected[row] = "; ".join(said)
         if len(examples) < _EXAMPLES:
-            examples.append(Example(dataset.lines[row], affected[row], shortened(dataset.texts[row])))
-    moves = Counter((name, "") if has else ("", name) for found in doubts.values() for _, name, has in found)
+            examples.append(
+                Example(dataset.lines[row], affected[row], shortened(dataset.texts[row]))
+            )
+    moves = Counter(
+        (name, "") if has else ("", name) for found in doubts.values() for _, name, has in found
+    )
     finding = Finding(
         "label_errors",
         "problem",
-        f"{count(len(doubts), 'row')} of {len(sets):,} ({percent(len(doubts) / len(sets))}) with labels that are probably wrong or missing",
-        "Read them, the most suspicious first; --fix writes them down with better labels. Not every one is an error.",
+        f"{count(len(doubts), 'row')} of {len(sets):,} ({percent(len(doubts) / len(sets))}) with"
+        " labels that are probably wrong or missing",
+        "Read them, the most suspicious first; --fix writes them down with better labels. Not every"
+        " one is an error.",
         affected,
         examples,
-        {"judged": len(sets), "moves": [[given, better, number] for (given, better), number in moves.most_common(10)]},
+        {
+            "judged": len(sets),
+            "moves": [[given, better, number] for (given, better), number in moves.most_common(10)],
+        },
     )
     return [finding], suggestions

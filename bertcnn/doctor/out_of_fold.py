@@ -20,8 +20,11 @@ from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
 
 FOLDS = 5
 _EMBEDDED_TOKENS = 256  # of a longer text, the first quarter of these and the rest from its end
-_STRENGTH = 5.0  # inverse of the regularisation; chosen on Banking77 and the sample tickets with 5% of the labels flipped
-_ITERATIONS = 25  # the ranking on Banking77 stays the same with 100, and takes a fraction of the time
+# inverse of the regularisation; chosen on Banking77 and the sample tickets with 5% of the labels
+# flipped
+_STRENGTH = 5.0
+# the ranking on Banking77 stays the same with 100, and takes a fraction of the time
+_ITERATIONS = 25
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,8 @@ class OutOfFold:
     """What models say of rows they have not learned from.
 
     Attributes:
-        rows: int64 [judged], the rows whose label could be judged: those whose label other rows teach too.
+        rows: int64 [judged], the rows whose label could be judged: those whose label other rows
+            teach too.
         names: the labels that these rows have, ascending.
         labels: int64 [judged], places in `names`.
         probabilities: float64 [judged, C], each row sums to 1.
@@ -47,9 +51,12 @@ def truncated_texts(fetched: FetchedEncoder, texts: Sequence[str]) -> tuple[np.n
     return tokenizer.encode(texts).truncated, tokenizer.settings.max_tokens
 
 
-def mean_embeddings(fetched: FetchedEncoder, texts: Sequence[str], progress: Progress) -> np.ndarray:
+def mean_embeddings(
+    fetched: FetchedEncoder, texts: Sequence[str], progress: Progress
+) -> np.ndarray:
     """The mean of each text's token embeddings, of length 1, float32 [texts, D], computed by OpenVINO."""
-    from bertcnn.encoders.convert import load_encoder  # Keras, which checks of texts alone do not need
+    # Keras, which checks of texts alone do not need
+    from bertcnn.encoders.convert import load_encoder
     from bertcnn.inference.openvino_engine import token_embeddings
     from bertcnn.inference.openvino_graph import encoder_graph
     from bertcnn.models.weights import extract
@@ -65,21 +72,36 @@ def mean_embeddings(fetched: FetchedEncoder, texts: Sequence[str], progress: Pro
         progress.advance(len(rows))
 
     progress.stage("reading the texts with the encoder", len(texts), "texts")
-    token_embeddings(encoder_graph(extract(encoder.weights), encoder.settings), token_ids, tokenizer.pad_id, store)
+    token_embeddings(
+        encoder_graph(extract(encoder.weights), encoder.settings),
+        token_ids,
+        tokenizer.pad_id,
+        store,
+    )
     return means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
 
 
 def _tokenizer(folder: Path, most: int) -> WordPieceTokenizer:
     limits = read_tokenizer_settings(folder, read_settings(folder).max_positions)
     tokens = min(most, limits.max_tokens)
-    settings = TokenizerSettings(lowercase=limits.lowercase, max_tokens=tokens, head_tokens=min(limits.head_tokens, (tokens - 2) // 4 + 1))
+    settings = TokenizerSettings(
+        lowercase=limits.lowercase,
+        max_tokens=tokens,
+        head_tokens=min(limits.head_tokens, (tokens - 2) // 4 + 1),
+    )
     return WordPieceTokenizer(read_vocabulary(folder / "vocab.txt"), settings)
 
 
 def out_of_fold(
-    features: np.ndarray, labels: Sequence[str], fold_of: np.ndarray, progress: Progress, folds: int = FOLDS
+    features: np.ndarray,
+    labels: Sequence[str],
+    fold_of: np.ndarray,
+    progress: Progress,
+    folds: int = FOLDS,
 ) -> OutOfFold | None:
-    """Each row's probabilities by a model trained on the other folds; None if fewer than two labels could be judged.
+    """Each row's probabilities by a model trained on the other folds.
+
+    None if fewer than two labels could be judged.
 
     Args:
         features: float32 [rows, D].
@@ -109,11 +131,16 @@ def out_of_fold(
         return None
     of_kept = probabilities[np.ix_(rows, kept)]
     of_kept = of_kept / np.maximum(of_kept.sum(axis=1, keepdims=True), 1e-12)
-    return OutOfFold(rows, tuple(names[place] for place in kept), np.searchsorted(kept, codes[rows]), of_kept)
+    return OutOfFold(
+        rows, tuple(names[place] for place in kept), np.searchsorted(kept, codes[rows]), of_kept
+    )
 
 
 def _fit_quietly(model: object, features: np.ndarray, codes: np.ndarray) -> None:
-    """Fit, with the warning about the limit of iterations left out: stopping early is a choice here."""
+    """Fit, with the warning about the limit of iterations left out.
+
+    Stopping early is a choice here.
+    """
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning

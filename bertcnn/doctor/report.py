@@ -59,7 +59,8 @@ class Finding:
 
     Attributes:
         kind: its name for programs, such as "label_errors".
-        severity: "problem" spoils a model or a measurement; "look" asks for a person's judgement; "note" is good to know.
+        severity: "problem" spoils a model or a measurement; "look" asks for a person's judgement;
+            "note" is good to know.
         title: what was found, with counts, as a sentence without a full stop.
         advice: what to do about it.
         rows: positions of the rows it is about, and what the `finding` column says of each.
@@ -82,11 +83,12 @@ class CheckReport:
 
     Attributes:
         path: the file.
-        facts: how it was read: format, encoding, columns, rows, rejected, labels ... in the order to show them.
+        facts: how it was read: format, encoding, columns, rows, rejected, labels ... in the order
+            to show them.
         findings: the weightiest first.
         suggestions: a better label, by position of the row.
-        suspicion: float64 [rows], how improbable a row's label is to a model that has not seen the row, from 0 to 1; NaN where that
-            could not be judged.
+        suspicion: float64 [rows], how improbable a row's label is to a model that has not seen the
+            row, from 0 to 1; NaN where that could not be judged.
         lines: where each row starts in the file.
         skipped: checks that could not be made, and why.
         fixed: the file written for `fix`.
@@ -122,13 +124,20 @@ class CheckReport:
                     "advice": finding.advice,
                     "rows": len(finding.rows),
                     **finding.figures,
-                    "examples": [{"line": one.line, "says": one.says, "text": one.text} for one in finding.examples],
+                    "examples": [
+                        {"line": one.line, "says": one.says, "text": one.text}
+                        for one in finding.examples
+                    ],
                     "lines": [self.lines[row] for row in finding.rows],
                 }
                 for finding in self.findings
             ],
             "suggestions": [
-                {"line": self.lines[row], "label": label, "suspicion": None if np.isnan(doubt) else round(float(doubt), 6)}
+                {
+                    "line": self.lines[row],
+                    "label": label,
+                    "suspicion": None if np.isnan(doubt) else round(float(doubt), 6),
+                }
                 for row, label in self.suggestions.items()
                 for doubt in [self.suspicion[row]]
             ],
@@ -139,7 +148,10 @@ class CheckReport:
 
 def by_weight(findings: Sequence[Finding]) -> list[Finding]:
     """Problems first, then what to look at, then notes."""
-    return sorted(findings, key=lambda finding: (_SEVERITIES.index(finding.severity), _KINDS.index(finding.kind)))
+    return sorted(
+        findings,
+        key=lambda finding: (_SEVERITIES.index(finding.severity), _KINDS.index(finding.kind)),
+    )
 
 
 def shortened(text: str, longest: int = _LONGEST_TEXT) -> str:
@@ -153,9 +165,13 @@ def shortened(text: str, longest: int = _LONGEST_TEXT) -> str:
     return line if len(line) <= longest else line[: longest - 3].rstrip() + "..."
 
 
-def examples_of(rows: Mapping[int, str], lines: Sequence[int], texts: Sequence[str], most: int = _EXAMPLES) -> list[Example]:
+def examples_of(
+    rows: Mapping[int, str], lines: Sequence[int], texts: Sequence[str], most: int = _EXAMPLES
+) -> list[Example]:
     """The first rows of a finding as examples."""
-    return [Example(lines[row], says, shortened(texts[row])) for row, says in list(rows.items())[:most]]
+    return [
+        Example(lines[row], says, shortened(texts[row])) for row, says in list(rows.items())[:most]
+    ]
 
 
 def named(name: str, longest: int = 40) -> str:

@@ -1,7 +1,8 @@
 """Texts that are nearly the same, found without comparing every pair.
 
-MinHash signatures over character 4-grams, cut into bands: texts that agree in a band are compared, all others never meet (Broder 1997;
-Leskovec, Rajaraman and Ullman, Mining of Massive Datasets, sections 3.3 and 3.4).
+MinHash signatures over character 4-grams, cut into bands: texts that agree in a band are compared,
+all others never meet (Broder 1997; Leskovec, Rajaraman and Ullman, Mining of Massive Datasets,
+sections 3.3 and 3.4).
 """
 
 from __future__ import annotations
@@ -14,21 +15,30 @@ from bertcnn.data.hashing import splitmix64
 from bertcnn.data.splits import duplicate_key
 
 _GRAM = 4
-_BANDS, _ROWS = 16, 4  # a pair of similarity s meets with probability 1 - (1 - s^4)^16: 0.9998 at 0.8, 0.64 at 0.5, 0.12 at 0.3
+_BANDS, _ROWS = (
+    16,
+    4,
+    # a pair of similarity s meets with probability 1 - (1 - s^4)^16: 0.9998 at 0.8, 0.64 at 0.5, 0.12
+    # at 0.3
+)
 _LONGEST = 2000  # characters that are compared
 _BLOCK_CHARACTERS = 2_000_000
 _BLOCK_PAIRS = 50_000
-_COMPARED = 8  # earlier texts with the same band that a text is compared with: keeps thousands of one template linear
-_LIKELY = 0.6  # share of the signature in which a pair agrees; four standard errors below what a pair at 0.8 does
+# earlier texts with the same band that a text is compared with: keeps thousands of one template
+# linear
+_COMPARED = 8
+# share of the signature in which a pair agrees; four standard errors below what a pair at 0.8 does
+_LIKELY = 0.6
 SIMILAR = 0.8  # Jaccard index of the sets of 4-grams
 
 
 def similar_groups(texts: Sequence[str], threshold: float = SIMILAR) -> np.ndarray:
     """Groups of texts that are nearly the same.
 
-    Two texts are nearly the same if they differ only in case, spaces, punctuation and digits, or if the sets of their character 4-grams
-    have a Jaccard index of at least `threshold`; a group is what such pairs connect. Time and memory grow with the characters, not with the
-    pairs. A pair of 0.8 is missed with a probability of 0.0003, or where crowds of other texts share its bands.
+    Two texts are nearly the same if they differ only in case, spaces, punctuation and digits, or if
+    the sets of their character 4-grams have a Jaccard index of at least `threshold`; a group is
+    what such pairs connect. Time and memory grow with the characters, not with the pairs. A pair of
+    0.8 is missed with a probability of 0.0003, or where crowds of other texts share its bands.
 
     Args:
         texts: different texts.
@@ -49,9 +59,14 @@ def similar_groups(texts: Sequence[str], threshold: float = SIMILAR) -> np.ndarr
     parents = list(range(len(distinct)))
     for band in range(_BANDS):
         for one, other in _pairs_of_band(signatures, band):
-            if _root(parents, one) != _root(parents, other) and _similarity(keys[distinct[one]], keys[distinct[other]]) >= threshold:
+            if (
+                _root(parents, one) != _root(parents, other)
+                and _similarity(keys[distinct[one]], keys[distinct[other]]) >= threshold
+            ):
                 _join(parents, one, other)
-    root_of = {int(start): int(distinct[_root(parents, place)]) for place, start in enumerate(distinct)}
+    root_of = {
+        int(start): int(distinct[_root(parents, place)]) for place, start in enumerate(distinct)
+    }
     return np.array([root_of[int(start)] for start in groups], np.int64)
 
 
@@ -62,7 +77,9 @@ def _signatures(keys: Sequence[str]) -> np.ndarray:
     start = 0
     while start < len(keys):
         end, characters = start, 0
-        while end < len(keys) and (end == start or characters + len(keys[end]) <= _BLOCK_CHARACTERS):
+        while end < len(keys) and (
+            end == start or characters + len(keys[end]) <= _BLOCK_CHARACTERS
+        ):
             characters += len(keys[end])
             end += 1
         grams, starts = _grams(keys[start:end])
@@ -75,7 +92,9 @@ def _signatures(keys: Sequence[str]) -> np.ndarray:
 def _pairs_of_band(signatures: np.ndarray, band: int) -> Iterator[tuple[int, int]]:
     """Pairs that agree in a band, and in so much of the whole signature that they may be similar enough; each with its neighbours only."""
     part = np.ascontiguousarray(signatures[:, band * _ROWS : (band + 1) * _ROWS])
-    _, bucket = np.unique(part.view(np.dtype((np.void, part.itemsize * _ROWS))).ravel(), return_inverse=True)
+    _, bucket = np.unique(
+        part.view(np.dtype((np.void, part.itemsize * _ROWS))).ravel(), return_inverse=True
+    )
     order = np.argsort(bucket, kind="stable")
     for apart in range(1, _COMPARED + 1):
         ones, others = order[:-apart], order[apart:]
@@ -86,13 +105,20 @@ def _pairs_of_band(signatures: np.ndarray, band: int) -> Iterator[tuple[int, int
         for start in range(0, len(ones), _BLOCK_PAIRS):
             block = slice(start, start + _BLOCK_PAIRS)
             likely = (signatures[ones[block]] == signatures[others[block]]).mean(axis=1) >= _LIKELY
-            yield from zip(ones[block][likely].tolist(), others[block][likely].tolist(), strict=True)
+            yield from zip(
+                ones[block][likely].tolist(), others[block][likely].tolist(), strict=True
+            )
 
 
 def _grams(keys: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The hashed 4-grams of all keys one after the other, uint64, and where each key's begin; a short key counts as one gram."""
+    """The hashed 4-grams of all keys one after the other, uint64, and where each key's begin.
+
+    A short key counts as one gram.
+    """
     padded = [key + " " * max(0, _GRAM - len(key)) for key in keys]
-    points = np.frombuffer("".join(padded).encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
+    points = np.frombuffer("".join(padded).encode("utf-32-le", "surrogatepass"), np.uint32).astype(
+        np.uint64
+    )
     windows = len(points) - _GRAM + 1
     grams = np.zeros(windows, np.uint64)
     for place in range(_GRAM):
@@ -109,7 +135,10 @@ def _grams(keys: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 def _similarity(one: str, other: str) -> float:
     """The Jaccard index of their sets of 4-grams."""
-    first, second = (frozenset(key[place : place + _GRAM] for place in range(max(1, len(key) - _GRAM + 1))) for key in (one, other))
+    first, second = (
+        frozenset(key[place : place + _GRAM] for place in range(max(1, len(key) - _GRAM + 1)))
+        for key in (one, other)
+    )
     return len(first & second) / len(first | second)
 
 

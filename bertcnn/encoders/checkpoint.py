@@ -23,7 +23,8 @@ from bertcnn.errors import EncoderError, one_line
 from bertcnn.models.shapes import pretraining_shapes
 from bertcnn.settings import EncoderSettings
 
-# Our weight's name -> Hugging Face's (transformers/models/bert/modeling_bert.py); a layer's names stand behind its number
+# Our weight's name -> Hugging Face's (transformers/models/bert/modeling_bert.py); a layer's names
+# stand behind its number
 _OUTSIDE_LAYERS = {
     "embeddings/tokens": "embeddings.word_embeddings.weight",
     "embeddings/positions": "embeddings.position_embeddings.weight",
@@ -51,8 +52,14 @@ _INSIDE_LAYER = {
     "output_norm": "output.LayerNorm",
 }
 _PARAMETERS = {"kernel": "weight", "bias": "bias", "gamma": "weight", "beta": "bias"}
-_OLD_PARAMETERS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}  # checkpoints made before 2019
-_DECODER, _DECODER_BIAS = "cls.predictions.decoder.weight", "cls.predictions.decoder.bias"  # BERT's are the token embeddings and `mlm/bias`
+_OLD_PARAMETERS = {
+    "LayerNorm.gamma": "LayerNorm.weight",
+    "LayerNorm.beta": "LayerNorm.bias",
+}  # checkpoints made before 2019
+_DECODER, _DECODER_BIAS = (
+    "cls.predictions.decoder.weight",
+    "cls.predictions.decoder.bias",
+)  # BERT's are the token embeddings and `mlm/bias`
 
 Head = Literal["pooler", "mlm", "nsp"]
 HEADS: tuple[Head, ...] = get_args(Head)
@@ -64,7 +71,8 @@ class Checkpoint:
 
     Attributes:
         settings: its shape.
-        tensors: float32 arrays by our names, such as `layer_0/attention/query/kernel` or `mlm/bias`.
+        tensors: float32 arrays by our names, such as `layer_0/attention/query/kernel` or
+            `mlm/bias`.
     """
 
     settings: EncoderSettings
@@ -135,8 +143,14 @@ def read_tensors(path: Path) -> dict[str, np.ndarray]:
         with safe_open(path, "np") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
     except (OSError, ValueError, SafetensorError) as error:
-        raise EncoderError(f"{path} could not be read ({error})", expected="a safetensors file", fix="fetch the encoder again") from None
-    return {_plain_name(name): tensor.astype(np.float32, copy=False) for name, tensor in tensors.items()}
+        raise EncoderError(
+            f"{path} could not be read ({error})",
+            expected="a safetensors file",
+            fix="fetch the encoder again",
+        ) from None
+    return {
+        _plain_name(name): tensor.astype(np.float32, copy=False) for name, tensor in tensors.items()
+    }
 
 
 def _plain_name(name: str) -> str:
@@ -146,14 +160,18 @@ def _plain_name(name: str) -> str:
     return name
 
 
-def checkpoint_of(settings: EncoderSettings, published: Mapping[str, np.ndarray], heads: Collection[Head] = HEADS) -> Checkpoint:
-    """Tensors by Hugging Face's names, checked and by ours; dense kernels are stored transposed there.
+def checkpoint_of(
+    settings: EncoderSettings, published: Mapping[str, np.ndarray], heads: Collection[Head] = HEADS
+) -> Checkpoint:
+    """Tensors by Hugging Face's names, checked and by ours.
+
+    Dense kernels are stored transposed there.
 
     Args:
         settings: the encoder's shape.
         published: what there is; more than BERT's weights may be.
-        heads: those of interest. They are optional; an MLM head with a decoder of its own, not tied to the token embeddings, is no head of
-            BERT's and is left out.
+        heads: those of interest. They are optional; an MLM head with a decoder of its own, not tied
+            to the token embeddings, is no head of BERT's and is left out.
 
     Raises:
         EncoderError: a tensor is missing or has another shape, or a head is there in part.
@@ -172,7 +190,9 @@ def checkpoint_of(settings: EncoderSettings, published: Mapping[str, np.ndarray]
         values = published[theirs].T if name.endswith("/kernel") else published[theirs]
         if values.shape != shape:
             raise EncoderError(
-                f"weight {name!r} has the shape {values.shape}", expected=f"{shape}", fix="use weights and settings that belong together"
+                f"weight {name!r} has the shape {values.shape}",
+                expected=f"{shape}",
+                fix="use weights and settings that belong together",
             )
         tensors[name] = values
     present = {None, *map(head_of, tensors)}
@@ -182,8 +202,13 @@ def checkpoint_of(settings: EncoderSettings, published: Mapping[str, np.ndarray]
             raise EncoderError(
                 f"a checkpoint without {published_name(name)!r} (it starts with {found})",
                 expected="every weight of BERT, and heads that are whole",
-                fix="use a checkpoint of Hugging Face's BertModel, BertForPreTraining or BertForMaskedLM that fits its config.json",
+                fix=(
+                    "use a checkpoint of Hugging Face's BertModel, BertForPreTraining or"
+                    " BertForMaskedLM that fits its config.json"
+                ),
             )
-    if "mlm" in present and not np.array_equal(published.get(_DECODER, tensors["embeddings/tokens"]), tensors["embeddings/tokens"]):
+    if "mlm" in present and not np.array_equal(
+        published.get(_DECODER, tensors["embeddings/tokens"]), tensors["embeddings/tokens"]
+    ):
         tensors = {name: values for name, values in tensors.items() if head_of(name) != "mlm"}
     return Checkpoint(settings, tensors)

@@ -42,13 +42,17 @@ def read_settings(folder: Path) -> EncoderSettings:
     """The encoder's shape from the `config.json` in `folder`.
 
     Raises:
-        EncoderError: the file is missing, is not JSON, or describes something other than BERT with learned absolute positions.
+        EncoderError: the file is missing, is not JSON, or describes something other than BERT with
+            learned absolute positions.
     """
     return settings_of(folder / "config.json")
 
 
 def settings_of(path: Path) -> EncoderSettings:
-    """The encoder's shape from a file with the keys of Hugging Face's `config.json`; see `read_settings`."""
+    """The encoder's shape from a file with the keys of Hugging Face's `config.json`.
+
+    See `read_settings`.
+    """
     config = _read_json(path, expected="a BERT checkpoint's config.json")
     if "encoder_name" in config and "head" in config:
         raise EncoderError(
@@ -56,12 +60,18 @@ def settings_of(path: Path) -> EncoderSettings:
             expected="an encoder",
             fix="name the encoder that the classifier was trained from",
         )
-    kind, positions = config.get("model_type", "bert"), config.get("position_embedding_type", "absolute")
+    kind, positions = (
+        config.get("model_type", "bert"),
+        config.get("position_embedding_type", "absolute"),
+    )
     activation = str(config.get("hidden_act", "gelu"))
     if kind != "bert" or positions != "absolute" or activation not in _ACTIVATIONS:
         raise EncoderError(
-            f"{path} describes model_type {kind!r}, position_embedding_type {positions!r}, hidden_act {activation!r}",
-            expected=f"model_type 'bert' with absolute positions and one of {', '.join(_ACTIVATIONS)}",
+            f"{path} describes model_type {kind!r}, position_embedding_type {positions!r},"
+            f" hidden_act {activation!r}",
+            expected=(
+                f"model_type 'bert' with absolute positions and one of {', '.join(_ACTIVATIONS)}"
+            ),
             fix="choose an encoder of BERT's architecture (`bertcnn encoder list`)",
         )
     values = {ours: config[theirs] for theirs, ours in _SETTINGS.items() if theirs in config}
@@ -72,19 +82,35 @@ def settings_of(path: Path) -> EncoderSettings:
             expected=f"format {FORMAT}",
             fix="read it with the version of bertcnn that wrote it",
         )
-    return EncoderSettings(**values, activation=_ACTIVATIONS[activation], positions=ours_only.get("positions", "learned"))
+    return EncoderSettings(
+        **values,
+        activation=_ACTIVATIONS[activation],
+        positions=ours_only.get("positions", "learned"),
+    )
 
 
 def published_config(settings: EncoderSettings) -> dict[str, Any]:
     """The `config.json` from which `read_settings` makes these settings again."""
     activation = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}[settings.activation]
     values = {theirs: getattr(settings, ours) for theirs, ours in _SETTINGS.items()}
-    ours_only = {"format": FORMAT, "positions": settings.positions}  # sinusoids are stored as if learned, so that others can read them
-    return {"model_type": "bert", "architectures": ["BertModel"], **values, "hidden_act": activation, _OURS: ours_only}
+    ours_only = {
+        "format": FORMAT,
+        "positions": settings.positions,
+    }  # sinusoids are stored as if learned, so that others can read them
+    return {
+        "model_type": "bert",
+        "architectures": ["BertModel"],
+        **values,
+        "hidden_act": activation,
+        _OURS: ours_only,
+    }
 
 
 def read_tokenizer_settings(folder: Path, max_positions: int) -> TokenizerSettings:
-    """Casing from `tokenizer_config.json` (uncased where the file is missing); the limit is the encoder's number of positions."""
+    """Casing from `tokenizer_config.json` (uncased where the file is missing).
+
+    The limit is the encoder's number of positions.
+    """
     path = folder / "tokenizer_config.json"
     config = _read_json(path, expected="JSON with do_lower_case") if path.exists() else {}
     lowercase = bool(config.get("do_lower_case", True))
@@ -101,5 +127,7 @@ def _read_json(path: Path, *, expected: str) -> dict[str, Any]:
         if not isinstance(config, dict):
             raise ValueError("not a JSON object")
     except (OSError, ValueError, RecursionError) as error:
-        raise EncoderError(f"{path} could not be read ({error})", expected=expected, fix="fetch the encoder again") from None
+        raise EncoderError(
+            f"{path} could not be read ({error})", expected=expected, fix="fetch the encoder again"
+        ) from None
     return config

@@ -14,17 +14,21 @@ from bertcnn.models.pretraining import BertPretraining
 from bertcnn.models.weights import assign
 
 
-def load_published(encoder: Bert | BertPretraining, tensors: Mapping[str, np.ndarray]) -> tuple[str, ...]:
+def load_published(
+    encoder: Bert | BertPretraining, tensors: Mapping[str, np.ndarray]
+) -> tuple[str, ...]:
     """Give `encoder` the published weights, each by its name; all or nothing.
 
-    A checkpoint without a pooler or a head of pretraining, which are optional there, leaves ours as they are.
+    A checkpoint without a pooler or a head of pretraining, which are optional there, leaves ours as
+    they are.
 
     Args:
         encoder: ours, alone or with the heads of pretraining.
         tensors: by Hugging Face's names, as `read_tensors` returns them.
 
     Returns:
-        The names of our weights that the checkpoint does not have: none, or the pooler's and the heads'.
+        The names of our weights that the checkpoint does not have: none, or the pooler's and the
+        heads'.
 
     Raises:
         EncoderError: a tensor is missing or has another shape.

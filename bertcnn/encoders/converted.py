@@ -23,7 +23,8 @@ class OtherLayout:
         prefix: of the names of the copies in the cache.
         read_as: raised when the same files would be read differently.
         files: those of a folder that are read.
-        convert: writes the encoder in the first folder into the second, an empty one, in Hugging Face layout.
+        convert: writes the encoder in the first folder into the second, an empty one, in Hugging
+            Face layout.
     """
 
     title: str
@@ -34,32 +35,56 @@ class OtherLayout:
 
 
 def use_other_layout(layout: OtherLayout, folder: Path, cache: Path, progress: Progress) -> Path:
-    """The folder in our cache that has this encoder in Hugging Face layout; made anew whenever its files change.
+    """The folder in our cache that has this encoder in Hugging Face layout.
+
+    Made anew whenever its files change.
 
     Raises:
         EncoderError: the folder is not sound.
         OSError: the cache cannot be written.
     """
     try:
-        hashes = layout.read_as + "".join(f"{path.name} {sha256_of(path)}\n" for path in layout.files(folder))
+        hashes = layout.read_as + "".join(
+            f"{path.name} {sha256_of(path)}\n" for path in layout.files(folder)
+        )
     except OSError as error:
-        raise EncoderError(f"{folder} could not be read ({error})", expected="files you may read", fix="ask for the right to") from None
-    target = cache / "encoders" / f"{layout.prefix}{hashlib.sha256(hashes.encode()).hexdigest()[:16]}"
+        raise EncoderError(
+            f"{folder} could not be read ({error})",
+            expected="files you may read",
+            fix="ask for the right to",
+        ) from None
+    target = (
+        cache / "encoders" / f"{layout.prefix}{hashlib.sha256(hashes.encode()).hexdigest()[:16]}"
+    )
     found = sound_copy(target)
     if found is None:
         with work_folder(target) as work:
-            keep_copy(lambda new: layout.convert(folder, new), target, work, source=f"the folder {folder}")
+            keep_copy(
+                lambda new: layout.convert(folder, new), target, work, source=f"the folder {folder}"
+            )
         found = kept_copy(target)
-        progress.note(f"{folder} is {layout.title}; it was checked and is kept in Hugging Face layout in {found[0]}")
+        progress.note(
+            f"{folder} is {layout.title}; it was checked and is kept in Hugging Face layout in"
+            f" {found[0]}"
+        )
     return found[0]
 
 
-def keep_copy(convert: Callable[[Path], None], target: Path, work: Path, *, source: str, repository: str = "") -> None:
+def keep_copy(
+    convert: Callable[[Path], None], target: Path, work: Path, *, source: str, repository: str = ""
+) -> None:
     """Have a copy written and put it into the cache, with a record of every file's hash."""
     new = work / "new"
     new.mkdir()
     convert(new)
-    write_origin(new, name=target.name, source=source, repository=repository, revision=None, files=record_files(new))
+    write_origin(
+        new,
+        name=target.name,
+        source=source,
+        repository=repository,
+        revision=None,
+        files=record_files(new),
+    )
     if sound_copy(target) is None:  # otherwise another process was faster
         put_in_place(new, target, work, replace=True)
 
@@ -72,14 +97,25 @@ def kept_copy(target: Path) -> tuple[Path, Origin]:
     """
     found = sound_copy(target)
     if found is None:
-        raise EncoderError(f"{target} changed while it was written", expected="a cache nobody else changes", fix="try again")
+        raise EncoderError(
+            f"{target} changed while it was written",
+            expected="a cache nobody else changes",
+            fix="try again",
+        )
     return found
 
 
 def sound_copy(target: Path) -> tuple[Path, Origin] | None:
-    """A copy in the cache with its record; None where there is none or it is not what was put there."""
+    """A copy in the cache with its record.
+
+    None where there is none or it is not what was put there.
+    """
     folder = resting_place(target)
     origin = read_origin(folder)
     if origin is None or any(name not in origin.files for name in REQUIRED):
         return None
-    return (folder, origin) if all(is_sound(folder / name, record) for name, record in origin.files.items()) else None
+    return (
+        (folder, origin)
+        if all(is_sound(folder / name, record) for name, record in origin.files.items())
+        else None
+    )

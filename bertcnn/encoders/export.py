@@ -13,7 +13,13 @@ from bertcnn.encoders.folder import FILES, Pieces, write_encoder, write_sentence
 from bertcnn.encoders.layout import CONFIG, VOCABULARY, WEIGHTS
 from bertcnn.errors import one_line
 from bertcnn.progress import Progress
-from bertcnn.storage.folders import check_replaceable, check_target, is_debris, new_folder, real_folder
+from bertcnn.storage.folders import (
+    check_replaceable,
+    check_target,
+    is_debris,
+    new_folder,
+    real_folder,
+)
 from bertcnn.text.wordpiece import read_vocabulary
 
 
@@ -51,7 +57,8 @@ def export_encoder(
 ) -> EncoderExport:
     """Write an encoder as a folder for `transformers.AutoModel`, `AutoModelForMaskedLM` and `sentence-transformers`.
 
-    The vector of a text there is the mean of its tokens' vectors. Heads are written as far as the encoder has them.
+    The vector of a text there is the mean of its tokens' vectors. Heads are written as far as the
+    encoder has them.
 
     Args:
         name_or_path: anything `fetch_encoder` takes.
@@ -76,7 +83,13 @@ def export_encoder(
 
 
 def _check_replaceable(target: Path, overwrite: bool) -> None:
-    check_replaceable(target, overwrite, holds="an encoder", expected="an encoder as it was exported", stranger=_stranger)
+    check_replaceable(
+        target,
+        overwrite,
+        holds="an encoder",
+        expected="an encoder as it was exported",
+        stranger=_stranger,
+    )
 
 
 def _stranger(place: Path) -> str | None:

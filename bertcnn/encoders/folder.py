@@ -19,7 +19,9 @@ from bertcnn.text.wordpiece import CLASSIFY, MASK, PAD, SEPARATE, UNKNOWN
 
 _MODULES, _POOLING = "modules.json", "1_Pooling"
 STORY: Final = "pretraining.json"  # how our own pretraining made it
-FILES: Final = frozenset({CONFIG, VOCABULARY, TOKENIZER_CONFIG, WEIGHTS, STORY, _MODULES, f"{_POOLING}/{CONFIG}"})  # all we ever write
+FILES: Final = frozenset(
+    {CONFIG, VOCABULARY, TOKENIZER_CONFIG, WEIGHTS, STORY, _MODULES, f"{_POOLING}/{CONFIG}"}
+)  # all we ever write
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,10 @@ class Pieces:
 
 
 def write_encoder(folder: Path, checkpoint: Checkpoint, pieces: Pieces) -> None:
-    """Write an encoder into an empty folder, down to the disk; `transformers` loads it, and so do we.
+    """Write an encoder into an empty folder, down to the disk.
 
-    Weights have Hugging Face's names: those of BertForPreTraining or BertForMaskedLM where there are such heads, else those of BertModel.
+    `transformers` loads it, and so do we. Weights have Hugging Face's names: those of
+    BertForPreTraining or BertForMaskedLM where there are such heads, else those of BertModel.
 
     Raises:
         OSError: it cannot be written.
@@ -45,9 +48,18 @@ def write_encoder(folder: Path, checkpoint: Checkpoint, pieces: Pieces) -> None:
     for name, values in checkpoint.tensors.items():
         theirs = published_name(name)
         stored = values.T if name.endswith("/kernel") else values
-        tensors[theirs if theirs.startswith("cls.") else prefix + theirs] = np.ascontiguousarray(stored, np.float32)
+        tensors[theirs if theirs.startswith("cls.") else prefix + theirs] = np.ascontiguousarray(
+            stored, np.float32
+        )
     settings = checkpoint.settings
-    _write_json(folder / CONFIG, {**published_config(settings), "architectures": [architecture], "pad_token_id": _pad_id(pieces)})
+    _write_json(
+        folder / CONFIG,
+        {
+            **published_config(settings),
+            "architectures": [architecture],
+            "pad_token_id": _pad_id(pieces),
+        },
+    )
     write_new(folder / VOCABULARY, "".join(f"{piece}\n" for piece in pieces.vocabulary).encode())
     _write_json(folder / TOKENIZER_CONFIG, _tokenizer_config(pieces, settings.max_positions))
     write_new(folder / WEIGHTS, save(tensors, metadata={"format": "pt"}))
@@ -55,14 +67,19 @@ def write_encoder(folder: Path, checkpoint: Checkpoint, pieces: Pieces) -> None:
 
 
 def write_sentence_modules(folder: Path, settings: EncoderSettings) -> None:
-    """Add to an encoder's folder what sentence-transformers asks for; the vector of a text is the mean of its tokens' vectors.
+    """Add to an encoder's folder what sentence-transformers asks for.
+
+    The vector of a text is the mean of its tokens' vectors.
 
     Raises:
         OSError: it cannot be written.
     """
     _write_json(folder / _MODULES, _SENTENCE_MODULES)
     (folder / _POOLING).mkdir()
-    _write_json(folder / _POOLING / CONFIG, {"word_embedding_dimension": settings.width, "pooling_mode_mean_tokens": True})
+    _write_json(
+        folder / _POOLING / CONFIG,
+        {"word_embedding_dimension": settings.width, "pooling_mode_mean_tokens": True},
+    )
     sync_folder(folder / _POOLING)
     sync_folder(folder)
 
@@ -70,7 +87,9 @@ def write_sentence_modules(folder: Path, settings: EncoderSettings) -> None:
 def _architecture(checkpoint: Checkpoint) -> tuple[str, str]:
     """Hugging Face's class for these weights, and what stands there in front of the encoder's names."""
     if "nsp" in checkpoint.heads:
-        return ("BertForPreTraining" if "mlm" in checkpoint.heads else "BertForNextSentencePrediction"), "bert."
+        return (
+            "BertForPreTraining" if "mlm" in checkpoint.heads else "BertForNextSentencePrediction"
+        ), "bert."
     return ("BertForMaskedLM", "bert.") if "mlm" in checkpoint.heads else ("BertModel", "")
 
 
@@ -79,7 +98,13 @@ def _pad_id(pieces: Pieces) -> int:
 
 
 def _tokenizer_config(pieces: Pieces, max_positions: int) -> dict[str, Any]:
-    special = {"pad_token": PAD, "unk_token": UNKNOWN, "cls_token": CLASSIFY, "sep_token": SEPARATE, "mask_token": MASK}
+    special = {
+        "pad_token": PAD,
+        "unk_token": UNKNOWN,
+        "cls_token": CLASSIFY,
+        "sep_token": SEPARATE,
+        "mask_token": MASK,
+    }
     return {
         "tokenizer_class": "BertTokenizer",
         "do_lower_case": pieces.lowercase,

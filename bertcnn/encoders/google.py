@@ -18,9 +18,12 @@ from bertcnn.settings import EncoderSettings
 from bertcnn.text.wordpiece import read_vocabulary
 
 CONFIG: Final = "bert_config.json"
-_INDEX = ".index"  # of the two or more files of a TensorFlow checkpoint, the one that lists the tensors
+_INDEX = (  # of the two or more files of a TensorFlow checkpoint, the one that lists the tensors
+    ".index"
+)
 _FETCH_AGAIN = "download and unpack Google's archive again, for example uncased_L-12_H-768_A-12.zip"
-# Heads: our weight's name -> Google's (google-research/bert, run_pretraining.py); the encoder's follow from Hugging Face's
+# Heads: our weight's name -> Google's (google-research/bert, run_pretraining.py); the encoder's
+# follow from Hugging Face's
 _HEADS = {
     "mlm/transform/kernel": "cls/predictions/transform/dense/kernel",
     "mlm/transform/bias": "cls/predictions/transform/dense/bias",
@@ -49,12 +52,17 @@ def google_name(name: str) -> str:
 
 
 def is_google_checkpoint(folder: Path) -> bool:
-    """Whether `folder` is as Google's archives unpack: with a bert_config.json and without Hugging Face's files."""
+    """Whether `folder` is as Google's archives unpack.
+
+    With a bert_config.json and without Hugging Face's files.
+    """
     return (folder / CONFIG).is_file() and not (folder / "config.json").exists()
 
 
 def google_files(folder: Path) -> tuple[Path, ...]:
-    """The files that are read, in this order: settings, vocabulary, the weights' index, and the weights.
+    """The files that are read, in this order.
+
+    Settings, vocabulary, the weights' index, and the weights.
 
     Raises:
         EncoderError: one of them is missing, or there are several checkpoints.
@@ -63,9 +71,15 @@ def google_files(folder: Path) -> tuple[Path, ...]:
     if not (folder / VOCABULARY).is_file() or len(indices) != 1:
         found = one_line(", ".join(sorted(path.name for path in folder.iterdir())))
         raise EncoderError(
-            f"{folder} holds {found}", expected=f"{CONFIG}, {VOCABULARY} and one checkpoint, bert_model.ckpt{_INDEX}", fix=_FETCH_AGAIN
+            f"{folder} holds {found}",
+            expected=f"{CONFIG}, {VOCABULARY} and one checkpoint, bert_model.ckpt{_INDEX}",
+            fix=_FETCH_AGAIN,
         )
-    data = sorted(path for path in folder.glob(f"{indices[0].name.removesuffix(_INDEX)}.data-*") if path.is_file())
+    data = sorted(
+        path
+        for path in folder.glob(f"{indices[0].name.removesuffix(_INDEX)}.data-*")
+        if path.is_file()
+    )
     return (folder / CONFIG, folder / VOCABULARY, indices[0], *data)
 
 
@@ -81,13 +95,18 @@ def read_google_settings(folder: Path) -> EncoderSettings:
 def read_google_vocabulary(folder: Path) -> tuple[tuple[str, ...], bool]:
     """The pieces in the order of their ids, and whether texts are to be lower-cased.
 
-    No file of Google's says the latter; but an uncased vocabulary has no piece with a capital letter, and a cased one has thousands.
+    No file of Google's says the latter; but an uncased vocabulary has no piece with a capital
+    letter, and a cased one has thousands.
 
     Raises:
         EncoderError: the file cannot be read.
     """
     vocabulary = read_vocabulary(folder / VOCABULARY)
-    cased = any(piece != piece.lower() for piece in vocabulary if not (piece.startswith("[") and piece.endswith("]")))
+    cased = any(
+        piece != piece.lower()
+        for piece in vocabulary
+        if not (piece.startswith("[") and piece.endswith("]"))
+    )
     return vocabulary, not cased
 
 
@@ -105,11 +124,17 @@ def read_google_checkpoint(folder: Path) -> Checkpoint:
     for name, shape in pretraining_shapes(settings).items():
         theirs = google_name(name)
         there = shape[::-1] if name in _TRANSPOSED else shape
-        if theirs not in stored and head_of(name) is not None and not any(_head_there(stored, name)):
+        if (
+            theirs not in stored
+            and head_of(name) is not None
+            and not any(_head_there(stored, name))
+        ):
             continue
         if stored.get(theirs) != there:
             raise EncoderError(
-                f"{folder} has {theirs!r} of the shape {stored.get(theirs, 'none, it is missing')}", expected=f"{there}", fix=_FETCH_AGAIN
+                f"{folder} has {theirs!r} of the shape {stored.get(theirs, 'none, it is missing')}",
+                expected=f"{there}",
+                fix=_FETCH_AGAIN,
             )
         values = _tensor(reader, folder, theirs)
         tensors[name] = np.ascontiguousarray(values.T if name in _TRANSPOSED else values)
@@ -128,18 +153,26 @@ def write_google_published(origin: Path, folder: Path) -> None:
     wanted = checkpoint.settings.vocabulary_size
     if len(vocabulary) != wanted:
         raise EncoderError(
-            f"{origin / VOCABULARY} holds {len(vocabulary):,} pieces", expected=f"the {wanted:,} of {CONFIG}", fix=_FETCH_AGAIN
+            f"{origin / VOCABULARY} holds {len(vocabulary):,} pieces",
+            expected=f"the {wanted:,} of {CONFIG}",
+            fix=_FETCH_AGAIN,
         )
     write_encoder(folder, checkpoint, Pieces(vocabulary, lowercase))
 
 
-GOOGLE_LAYOUT: Final = OtherLayout("a checkpoint of Google's", "google-folder-", "1", google_files, write_google_published)
+GOOGLE_LAYOUT: Final = OtherLayout(
+    "a checkpoint of Google's", "google-folder-", "1", google_files, write_google_published
+)
 
 
 def _head_there(stored: dict[str, tuple[int, ...]], name: str) -> list[bool]:
     """Of the weights of one head, which the checkpoint has."""
     pooler = ("pooler/kernel", "pooler/bias")
-    return [google_name(other) in stored for other in (*_HEADS, *pooler) if head_of(other) == head_of(name)]
+    return [
+        google_name(other) in stored
+        for other in (*_HEADS, *pooler)
+        if head_of(other) == head_of(name)
+    ]
 
 
 def _open(folder: Path) -> tuple[Any, dict[str, tuple[int, ...]]]:
@@ -149,7 +182,9 @@ def _open(folder: Path) -> tuple[Any, dict[str, tuple[int, ...]]]:
     prefix = str(google_files(folder)[2]).removesuffix(_INDEX)
     try:
         reader = tf.train.load_checkpoint(prefix)
-        return reader, {name: tuple(shape) for name, shape in reader.get_variable_to_shape_map().items()}
+        return reader, {
+            name: tuple(shape) for name, shape in reader.get_variable_to_shape_map().items()
+        }
     except (OSError, ValueError, RuntimeError, tf.errors.OpError) as error:
         raise _broken(prefix, error) from None
 
@@ -162,9 +197,17 @@ def _tensor(reader: Any, folder: Path, name: str) -> np.ndarray:  # noqa: ANN401
     except (OSError, ValueError, RuntimeError, tf.errors.OpError) as error:
         raise _broken(str(folder), error) from None
     if not np.isfinite(values).all():
-        raise EncoderError(f"{folder} has {name!r} with NaN or infinity in it", expected="finite numbers", fix=_FETCH_AGAIN)
+        raise EncoderError(
+            f"{folder} has {name!r} with NaN or infinity in it",
+            expected="finite numbers",
+            fix=_FETCH_AGAIN,
+        )
     return values
 
 
 def _broken(path: str, error: Exception) -> EncoderError:
-    return EncoderError(f"{path} could not be read ({one_line(error)})", expected="a checkpoint of TensorFlow", fix=_FETCH_AGAIN)
+    return EncoderError(
+        f"{path} could not be read ({one_line(error)})",
+        expected="a checkpoint of TensorFlow",
+        fix=_FETCH_AGAIN,
+    )

@@ -13,7 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from bertcnn.encoders.catalogue import CatalogueEntry
-from bertcnn.encoders.layout import CONFIG, LARGEST, PICKLED, TOKENIZER_CONFIG, VOCABULARY, WEIGHTS, SourceError, sha256_of
+from bertcnn.encoders.layout import (
+    CONFIG,
+    LARGEST,
+    PICKLED,
+    TOKENIZER_CONFIG,
+    VOCABULARY,
+    WEIGHTS,
+    SourceError,
+    sha256_of,
+)
 from bertcnn.encoders.pace import Pace, SlowError, in_pace
 from bertcnn.progress import Progress
 from bertcnn.storage.files import try_lock, write_new
@@ -21,8 +30,12 @@ from bertcnn.storage.files import try_lock, write_new
 if TYPE_CHECKING:
     from huggingface_hub import HfFileMetadata
 
-_ANSWER_SECONDS, _READ_SECONDS = 5.0, 15.0  # to answer at all, looking up its address included; between two pieces of a file
-_WINDOW = 4  # times as long as may pass between two pieces: in each such window the download keeps its pace
+_ANSWER_SECONDS, _READ_SECONDS = (
+    5.0,
+    15.0,
+)  # to answer at all, looking up its address included; between two pieces of a file
+# times as long as may pass between two pieces: in each such window the download keeps its pace
+_WINDOW = 4
 _ATTEMPTS = 4  # at one file, counted anew whenever bytes have arrived
 _FORGOTTEN_AFTER = 7 * 24 * 3600.0  # seconds a half download waits to be continued
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -37,26 +50,34 @@ class HubFiles:
     announced: str
 
 
-def fetch_from_hub(entry: CatalogueEntry, folder: Path, partials: Path, progress: Progress) -> HubFiles:
+def fetch_from_hub(
+    entry: CatalogueEntry, folder: Path, partials: Path, progress: Progress
+) -> HubFiles:
     """Download an encoder's files, all of one commit, into `folder`.
 
-    `HF_ENDPOINT`, `HF_HUB_OFFLINE`, `HF_TOKEN`, `HF_HUB_ETAG_TIMEOUT` and `HF_HUB_DOWNLOAD_TIMEOUT` are honoured; within four times the
-    seconds of the last one, 1 kB a second has to arrive on average.
+    `HF_ENDPOINT`, `HF_HUB_OFFLINE`, `HF_TOKEN`, `HF_HUB_ETAG_TIMEOUT` and `HF_HUB_DOWNLOAD_TIMEOUT`
+    are honoured; within four times the seconds of the last one, 1 kB a second has to arrive on
+    average.
 
     Args:
         entry: which encoder.
         folder: an empty folder.
-        partials: where half downloads wait, named by the sha256 they must get; a killed process's one is continued.
+        partials: where half downloads wait, named by the sha256 they must get; a killed process's
+            one is continued.
         progress: hears of the bytes.
 
     Raises:
-        SourceError: the hub cannot be reached, is too slow, does not have it, or sends something else than it should.
+        SourceError: the hub cannot be reached, is too slow, does not have it, or sends something
+            else than it should.
     """
     import httpx2
-    from huggingface_hub import get_hf_file_metadata, get_session  # noqa: F401 - a slow import must not count as the hub's time
+    from huggingface_hub import (
+        get_session,
+    )
     from huggingface_hub.errors import OfflineModeIsEnabled
 
-    if os.environ.get("HF_HUB_OFFLINE", "").lower() in _YES:  # the library reads it only once, when it is imported
+    # the library reads it only once, when it is imported
+    if os.environ.get("HF_HUB_OFFLINE", "").lower() in _YES:
         raise SourceError("HF_HUB_OFFLINE is set")
     with _quiet_library():
         try:
@@ -67,12 +88,20 @@ def fetch_from_hub(entry: CatalogueEntry, folder: Path, partials: Path, progress
             if revision is None or announced is None or weights.size is None:
                 raise SourceError("what answers there is no hub: it announces no sha256")
             if entry.sha256 not in (None, announced):
-                raise SourceError(f"it announces other weights (sha256 {announced[:12]}..., not {entry.sha256[:12]}...)")
+                raise SourceError(
+                    f"it announces other weights (sha256 {announced[:12]}..., not"
+                    f" {entry.sha256[:12]}...)"
+                )
             for name in (CONFIG, VOCABULARY, TOKENIZER_CONFIG):
                 _fetch_small(entry, name, revision, folder)
             progress.stage(f"fetching {entry.name} from the hub", weights.size, "bytes")
             with _partial_file(partials, announced, folder / WEIGHTS) as (path, file):
-                _fetch_large(_Download(_url(entry, WEIGHTS, revision), weights.size, announced), path, file, progress)
+                _fetch_large(
+                    _Download(_url(entry, WEIGHTS, revision), weights.size, announced),
+                    path,
+                    file,
+                    progress,
+                )
                 path.replace(folder / WEIGHTS)
         except OfflineModeIsEnabled:
             raise SourceError("HF_HUB_OFFLINE is set") from None
@@ -119,7 +148,10 @@ def _seconds(variable: str, default: float) -> float:
 
 
 def _in_time(ask: Callable[[], HfFileMetadata]) -> HfFileMetadata:
-    """What `ask` returns, within seconds whatever hangs; no timeout of a socket covers looking up its address."""
+    """What `ask` returns, within seconds whatever hangs.
+
+    No timeout of a socket covers looking up its address.
+    """
     answers: list[HfFileMetadata] = []
     errors: list[Exception] = []
 
@@ -169,7 +201,9 @@ def _about(entry: CatalogueEntry, name: str, revision: str) -> HfFileMetadata:
             ask(PICKLED[0])
         except RemoteEntryNotFoundError:
             raise SourceError(f"{entry.repository} has no {name}") from None
-        raise SourceError(f"{entry.repository} has only pickled weights ({PICKLED[0]}), which are never opened") from None
+        raise SourceError(
+            f"{entry.repository} has only pickled weights ({PICKLED[0]}), which are never opened"
+        ) from None
 
 
 def _in_few_words(error: Exception) -> str:
@@ -207,7 +241,10 @@ def _pieces(url: str, offset: int, pace: Pace) -> Iterator[tuple[int, bytes]]:
 
 
 def _answer(url: str, offset: int) -> Iterator[tuple[int, bytes]]:
-    """The file's bytes from `offset` on, each piece with its place; a server that cannot skip starts again at 0."""
+    """The file's bytes from `offset` on, each piece with its place.
+
+    A server that cannot skip starts again at 0.
+    """
     import httpx2
     from huggingface_hub import get_session
     from huggingface_hub.utils import build_hf_headers, hf_raise_for_status  # type: ignore[attr-defined]
@@ -215,11 +252,17 @@ def _answer(url: str, offset: int) -> Iterator[tuple[int, bytes]]:
     headers = build_hf_headers(library_name="bertcnn") | {"Accept-Encoding": "identity"}
     if offset:
         headers["Range"] = f"bytes={offset}-"
-    timeout = httpx2.Timeout(_seconds("HF_HUB_DOWNLOAD_TIMEOUT", _READ_SECONDS), connect=_seconds("HF_HUB_ETAG_TIMEOUT", _ANSWER_SECONDS))
-    with get_session().stream("GET", url, headers=headers, timeout=timeout, follow_redirects=True) as response:
+    timeout = httpx2.Timeout(
+        _seconds("HF_HUB_DOWNLOAD_TIMEOUT", _READ_SECONDS),
+        connect=_seconds("HF_HUB_ETAG_TIMEOUT", _ANSWER_SECONDS),
+    )
+    with get_session().stream(
+        "GET", url, headers=headers, timeout=timeout, follow_redirects=True
+    ) as response:
         hf_raise_for_status(response)
         place = offset if response.status_code == httpx2.codes.PARTIAL_CONTENT else 0
-        for piece in response.iter_bytes():  # as they arrive: collecting them would lose some when the connection breaks
+        # as they arrive: collecting them would lose some when the connection breaks
+        for piece in response.iter_bytes():
             yield place, piece
             place += len(piece)
 
@@ -257,7 +300,10 @@ class _Download:
 
 
 def _fetch_large(download: _Download, path: Path, file: BinaryIO, progress: Progress) -> None:
-    """Fill `file` up to its size, going on where it ends; a continued file with the wrong hash is fetched once more from the start."""
+    """Fill `file` up to its size, going on where it ends.
+
+    A continued file with the wrong hash is fetched once more from the start.
+    """
     if download.size > LARGEST[WEIGHTS]:
         raise SourceError(f"{WEIGHTS} is larger than {LARGEST[WEIGHTS]:,} bytes")
     continued = file.seek(0, os.SEEK_END) > 0
@@ -271,7 +317,10 @@ def _fetch_large(download: _Download, path: Path, file: BinaryIO, progress: Prog
         found = sha256_of(path)
     if found != download.sha256:
         path.unlink()
-        raise SourceError(f"it sent other weights than it announced (sha256 {found[:12]}..., not {download.sha256[:12]}...)")
+        raise SourceError(
+            f"it sent other weights than it announced (sha256 {found[:12]}..., not"
+            f" {download.sha256[:12]}...)"
+        )
 
 
 def _fill(download: _Download, file: BinaryIO, progress: Progress) -> None:
@@ -291,12 +340,20 @@ def _fill(download: _Download, file: BinaryIO, progress: Progress) -> None:
                     break
             failure: Exception | None = None
         except SlowError as error:
-            raise SourceError(f"{error}; it broke off at {file.tell():,} of {download.size:,} bytes and can be continued") from None
+            raise SourceError(
+                f"{error}; it broke off at {file.tell():,} of {download.size:,} bytes and can be"
+                " continued"
+            ) from None
         except (httpx2.TimeoutException, httpx2.NetworkError, httpx2.RemoteProtocolError) as error:
             failure = error
         failures = 1 if file.seek(0, os.SEEK_END) > have else failures + 1
-        if failures == _ATTEMPTS or isinstance(failure, httpx2.TimeoutException | httpx2.ConnectError):
-            raise SourceError(f"the download broke off at {file.tell():,} of {download.size:,} bytes and can be continued") from None
+        if failures == _ATTEMPTS or isinstance(
+            failure, httpx2.TimeoutException | httpx2.ConnectError
+        ):
+            raise SourceError(
+                f"the download broke off at {file.tell():,} of {download.size:,} bytes and can be"
+                " continued"
+            ) from None
     if file.tell() > download.size:
         file.truncate(0)
         raise SourceError(f"it sent more than the {download.size:,} bytes it announced")
@@ -316,7 +373,8 @@ def _partial_file(partials: Path, sha256: str, spare: Path) -> Iterator[tuple[Pa
         if not mine:
             file.close()
             path, file = spare, spare.open("xb+", buffering=0)
-        elif not _still_there(path, file):  # its last owner has just finished it and moved it to the cache
+        # its last owner has just finished it and moved it to the cache
+        elif not _still_there(path, file):
             file.close()
             continue
         break

@@ -33,9 +33,17 @@ _SETTINGS = {
     "dropout": "dropout",
 }
 _WITHOUT_MEANING = {"name", "trainable", "dtype"}
-_BACKBONES = ("keras_hub>BertBackbone", "keras_nlp>BertBackbone")  # keras_nlp is the library's former name
+_BACKBONES = (
+    "keras_hub>BertBackbone",
+    "keras_nlp>BertBackbone",
+)  # keras_nlp is the library's former name
 _TOKENIZERS = ("keras_hub>BertTokenizer", "keras_nlp>BertTokenizer")
-_TOKENIZER_OPTIONS = {"split": True, "split_on_cjk": True, "suffix_indicator": "##", "oov_token": "[UNK]"}  # what BERT's WordPiece does
+_TOKENIZER_OPTIONS = {
+    "split": True,
+    "split_on_cjk": True,
+    "suffix_indicator": "##",
+    "oov_token": "[UNK]",
+}  # what BERT's WordPiece does
 _LARGEST_JSON = 1 << 22  # bytes
 _SHARD = re.compile(r"\w+\.weights\.h5")
 
@@ -53,7 +61,9 @@ def is_preset(folder: Path) -> bool:
         config = None
     if isinstance(config, dict):
         return "registered_name" in config
-    return not (folder / "model.safetensors").exists() and any((folder / name).exists() for name in (WEIGHTS, SHARDS))
+    return not (folder / "model.safetensors").exists() and any(
+        (folder / name).exists() for name in (WEIGHTS, SHARDS)
+    )
 
 
 def preset_files(folder: Path) -> tuple[Path, ...]:
@@ -69,7 +79,10 @@ def preset_files(folder: Path) -> tuple[Path, ...]:
         raise EncoderError(
             f"the KerasHub preset {folder} has no {' and no '.join(missing)}",
             expected=f"{CONFIG}, {TOKENIZER}, {VOCABULARY} and {WEIGHTS}",
-            fix="save both the backbone and the tokenizer with save_to_preset, or give another folder",
+            fix=(
+                "save both the backbone and the tokenizer with save_to_preset, or give another"
+                " folder"
+            ),
         )
     return (folder / CONFIG, folder / TOKENIZER, folder / VOCABULARY, *weight_files(folder))
 
@@ -85,12 +98,20 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
     path = folder / SHARDS
     places = _read_json(path).get("weight_map")
     listed = (
-        [name for value in places.values() for name in (value if isinstance(value, list) else [value])] if isinstance(places, dict) else []
+        [
+            name
+            for value in places.values()
+            for name in (value if isinstance(value, list) else [value])
+        ]
+        if isinstance(places, dict)
+        else []
     )
     names = sorted({str(name) for name in listed})
     for name in names or ["nothing"]:
         if not _SHARD.fullmatch(name) or not (folder / name).is_file():
-            raise EncoderError(f"{path} names {one_line(name)}", expected="weight files beside it", fix=FETCH_AGAIN)
+            raise EncoderError(
+                f"{path} names {one_line(name)}", expected="weight files beside it", fix=FETCH_AGAIN
+            )
     return (path, *(folder / name for name in names))
 
 
@@ -98,18 +119,27 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
 
 
 def read_preset_settings(folder: Path) -> EncoderSettings:
-    """The encoder's shape from the preset's `config.json`; KerasHub's BERT always uses the tanh form of GELU.
+    """The encoder's shape from the preset's `config.json`.
+
+    KerasHub's BERT always uses the tanh form of GELU.
 
     Raises:
-        EncoderError: the file cannot be read, is of another model than BERT, or has a setting we do not know.
+        EncoderError: the file cannot be read, is of another model than BERT, or has a setting we do
+            not know.
         SettingsError: a setting is missing or has a value that cannot work.
     """
     path = folder / CONFIG
-    config = _config_of(path, _BACKBONES, fix="give a preset of KerasHub's BertBackbone, or choose from `bertcnn encoder list`")
+    config = _config_of(
+        path,
+        _BACKBONES,
+        fix="give a preset of KerasHub's BertBackbone, or choose from `bertcnn encoder list`",
+    )
     unknown = sorted(config.keys() - _SETTINGS.keys() - _WITHOUT_MEANING)
     if unknown:
         raise EncoderError(
-            f"{path} has the setting {one_line(unknown[0])}", expected=f"those of BertBackbone: {', '.join(_SETTINGS)}", fix=FETCH_AGAIN
+            f"{path} has the setting {one_line(unknown[0])}",
+            expected=f"those of BertBackbone: {', '.join(_SETTINGS)}",
+            fix=FETCH_AGAIN,
         )
     values = {ours: config[theirs] for theirs, ours in _SETTINGS.items() if theirs in config}
     if "dropout" in values:
@@ -126,7 +156,9 @@ def read_preset_lowercase(folder: Path) -> bool:
     path = folder / TOKENIZER
     config = _config_of(path, _TOKENIZERS, fix="give a preset with a BertTokenizer")
     lowercase = config.get("lowercase", False)
-    strange = [name for name, usual in _TOKENIZER_OPTIONS.items() if config.get(name, usual) != usual]
+    strange = [
+        name for name, usual in _TOKENIZER_OPTIONS.items() if config.get(name, usual) != usual
+    ]
     if strange or not isinstance(lowercase, bool):
         name = strange[0] if strange else "lowercase"
         raise EncoderError(
@@ -146,12 +178,19 @@ def read_preset_vocabulary(folder: Path, size: int) -> tuple[str, ...]:
     path = folder / VOCABULARY
     vocabulary = read_vocabulary(path)
     if len(vocabulary) != size:
-        raise EncoderError(f"{path} holds {len(vocabulary):,} pieces", expected=f"the {size:,} of {CONFIG}", fix=FETCH_AGAIN)
+        raise EncoderError(
+            f"{path} holds {len(vocabulary):,} pieces",
+            expected=f"the {size:,} of {CONFIG}",
+            fix=FETCH_AGAIN,
+        )
     return vocabulary
 
 
 def _config_of(path: Path, names: tuple[str, ...], *, fix: str) -> dict[str, Any]:
-    """The `config` part of a serialised Keras object, which must be of one of these classes; it is never deserialised."""
+    """The `config` part of a serialised Keras object, which must be of one of these classes.
+
+    It is never deserialised.
+    """
     record = _read_json(path)
     name, config = record.get("registered_name"), record.get("config")
     if name not in names or not isinstance(config, dict):
@@ -167,5 +206,9 @@ def _read_json(path: Path) -> dict[str, Any]:
         if not isinstance(record, dict):
             raise ValueError("not a JSON object")
     except (OSError, ValueError, RecursionError) as error:
-        raise EncoderError(f"{path} could not be read ({error})", expected="a JSON file of a KerasHub preset", fix=FETCH_AGAIN) from None
+        raise EncoderError(
+            f"{path} could not be read ({error})",
+            expected="a JSON file of a KerasHub preset",
+            fix=FETCH_AGAIN,
+        ) from None
     return record

@@ -41,7 +41,8 @@ _KAGGLE = "kaggle://"
 _PATIENCE = 20.0  # seconds without a byte; KerasHub's own download has no time limit for an answer
 _FLOAT32 = 4  # bytes
 _READ_AS = "3"  # raised when the same preset would be read differently
-# What `keras_hub.src.utils.preset_utils.get_file` does for each file, in a process of its own: it prints, and it can hang
+# What `keras_hub.src.utils.preset_utils.get_file` does for each file, in a process of its own: it
+# prints, and it can hang
 _DOWNLOAD = """
 import sys
 handle, *names = sys.argv[1:]
@@ -56,7 +57,10 @@ except Exception as error:
 
 @dataclass(frozen=True)
 class Preset:
-    """One of KerasHub's own presets: its name there, what it is, where it is published, and how many numbers it has."""
+    """One of KerasHub's own presets.
+
+    Its name there, what it is, where it is published, and how many numbers it has.
+    """
 
     name: str
     description: str
@@ -83,13 +87,16 @@ def find_preset(name: str) -> Preset:
     """The preset that KerasHub lists for BERT under this name.
 
     Raises:
-        EncoderError: it lists none, the message says the closest names; or it keeps it where we cannot fetch.
+        EncoderError: it lists none, the message says the closest names; or it keeps it where we
+            cannot fetch.
     """
     from keras_hub.models import BertBackbone
 
     presets: Mapping[str, Any] = BertBackbone.presets
     if name not in presets:
-        close = difflib.get_close_matches(name.lower(), presets, n=3, cutoff=0.4) or sorted(presets)[:3]
+        close = (
+            difflib.get_close_matches(name.lower(), presets, n=3, cutoff=0.4) or sorted(presets)[:3]
+        )
         raise EncoderError(
             f"KerasHub has no BERT preset {one_line(name)}",
             expected=f"one of its {len(presets)}, such as {', '.join(close)}",
@@ -123,12 +130,21 @@ def use_named_preset(name: str, cache: Path, progress: Progress) -> tuple[Path, 
             folder = _download(preset, work, progress)
         except SourceError as error:
             raise _unreachable(name, str(error)) from None
-        keep_copy(lambda new: write_published(folder, new), target, work, source=f"the KerasHub preset {name}", repository=preset.handle)
+        keep_copy(
+            lambda new: write_published(folder, new),
+            target,
+            work,
+            source=f"the KerasHub preset {name}",
+            repository=preset.handle,
+        )
     return kept_copy(target)
 
 
 def cached_preset(name: str, cache: Path) -> tuple[Path, Origin] | None:
-    """A preset's folder in our cache, with its record; None where there is none or it is not what was put there."""
+    """A preset's folder in our cache, with its record.
+
+    None where there is none or it is not what was put there.
+    """
     return sound_copy(_named_folder(name, cache)) if _NAME.fullmatch(name) else None
 
 
@@ -136,16 +152,23 @@ def write_published(preset: Path, folder: Path) -> None:
     """Write the preset's encoder into the empty `folder`, in Hugging Face layout.
 
     Raises:
-        EncoderError: the preset is not sound; see the readers in `keras_hub.py` and `keras_hub_weights.py`.
+        EncoderError: the preset is not sound; see the readers in `keras_hub.py` and
+            `keras_hub_weights.py`.
         OSError: the folder cannot be written.
     """
     preset_files(preset)
     settings, lowercase = read_preset_settings(preset), read_preset_lowercase(preset)
     vocabulary = read_preset_vocabulary(preset, settings.vocabulary_size)
-    write_encoder(folder, checkpoint_of(settings, read_preset_tensors(preset, settings)), Pieces(vocabulary, lowercase))
+    write_encoder(
+        folder,
+        checkpoint_of(settings, read_preset_tensors(preset, settings)),
+        Pieces(vocabulary, lowercase),
+    )
 
 
-PRESET_LAYOUT: Final = OtherLayout("a KerasHub preset", "keras_hub-folder-", _READ_AS, preset_files, write_published)
+PRESET_LAYOUT: Final = OtherLayout(
+    "a KerasHub preset", "keras_hub-folder-", _READ_AS, preset_files, write_published
+)
 
 
 # === The cache ===
@@ -159,25 +182,49 @@ def _named_folder(name: str, cache: Path) -> Path:
 
 
 def _download(preset: Preset, work: Path, progress: Progress) -> Path:
-    """Have Kaggle's client fetch the files into its own cache, or find them there; returns the preset's folder."""
+    """Have Kaggle's client fetch the files into its own cache, or find them there.
+
+    Returns the preset's folder.
+    """
     handle = preset.handle.removeprefix(_KAGGLE)
     root = Path(os.environ.get("KAGGLEHUB_CACHE") or Path.home() / ".cache" / "kagglehub")
     watched = Watched(work, root / "models" / handle, _FLOAT32 * preset.parameters, _PATIENCE)
     progress.stage(f"fetching {PREFIX}{preset.name} from Kaggle", watched.total, "bytes")
     # -P: a kagglehub.py in the current folder is not the library
-    command = [sys.executable, "-P", "-c", _DOWNLOAD, handle, CONFIG, TOKENIZER, VOCABULARY, WEIGHTS]
+    command = [
+        sys.executable,
+        "-P",
+        "-c",
+        _DOWNLOAD,
+        handle,
+        CONFIG,
+        TOKENIZER,
+        VOCABULARY,
+        WEIGHTS,
+    ]
     run_watched(command, watched, progress, explain=_complaint)
-    places = [line.removeprefix("at ") for line in (work / "output").read_text(encoding="utf-8").splitlines() if line.startswith("at ")]
+    places = [
+        line.removeprefix("at ")
+        for line in (work / "output").read_text(encoding="utf-8").splitlines()
+        if line.startswith("at ")
+    ]
     return Path(places[0]).parent
 
 
 def _complaint(output: str) -> str:
     """Why the client failed, in few words."""
-    if "NameResolutionError" in output or "ConnectionError" in output or "ProxyError" in output or "Timeout" in output:
+    if (
+        "NameResolutionError" in output
+        or "ConnectionError" in output
+        or "ProxyError" in output
+        or "Timeout" in output
+    ):
         return "Kaggle cannot be reached"
     if "404 Client Error" in output:
         return f"Kaggle has no such preset, or it lacks {TOKENIZER}, {VOCABULARY} or {WEIGHTS}"
-    lines = [line.strip() for line in output.splitlines() if line.startswith("error ")] or ["Kaggle's client failed"]
+    lines = [line.strip() for line in output.splitlines() if line.startswith("error ")] or [
+        "Kaggle's client failed"
+    ]
     return shortened(lines[-1].removeprefix("error "))
 
 
@@ -185,5 +232,8 @@ def _unreachable(name: str, reason: str) -> EncoderError:
     return EncoderError(
         f"the KerasHub preset {name!r} could not be fetched ({reason})",
         expected="an answer from Kaggle, or the preset in its client's cache",
-        fix=f"on a machine that reaches it run `bertcnn encoder pull {PREFIX}{name}` or kagglehub.model_download, and give the folder here",
+        fix=(
+            f"on a machine that reaches it run `bertcnn encoder pull {PREFIX}{name}` or"
+            " kagglehub.model_download, and give the folder here"
+        ),
     )

@@ -17,16 +17,42 @@ WEIGHTS: Final = "model.safetensors"
 
 REQUIRED: Final = (CONFIG, VOCABULARY, WEIGHTS)
 OPTIONAL: Final = (TOKENIZER_CONFIG,)
-LARGEST: Final = {CONFIG: 1 << 20, VOCABULARY: 1 << 26, TOKENIZER_CONFIG: 1 << 20, WEIGHTS: 1 << 33}  # bytes we are ready to take
-PICKLES: Final = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".joblib", ".ckpt")  # endings of files that can run code when they are opened
-PICKLED: Final = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack", "model.pt", "model.ckpt")
+LARGEST: Final = {
+    CONFIG: 1 << 20,
+    VOCABULARY: 1 << 26,
+    TOKENIZER_CONFIG: 1 << 20,
+    WEIGHTS: 1 << 33,
+}  # bytes we are ready to take
+PICKLES: Final = (
+    ".bin",
+    ".pt",
+    ".pth",
+    ".pkl",
+    ".pickle",
+    ".joblib",
+    ".ckpt",
+)  # endings of files that can run code when they are opened
+PICKLED: Final = (
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+    "tf_model.h5",
+    "flax_model.msgpack",
+    "model.pt",
+    "model.ckpt",
+)
 
-_CONVERT = "convert it where transformers is installed: AutoModelForPreTraining.from_pretrained(FOLDER).save_pretrained(NEW)"
+_CONVERT = (
+    "convert it where transformers is installed:"
+    " AutoModelForPreTraining.from_pretrained(FOLDER).save_pretrained(NEW)"
+)
 _PIECE = 1 << 20  # bytes
 
 
 class SourceError(Exception):
-    """A source that could not give the encoder, its reason in a few words; the next source is tried."""
+    """A source that could not give the encoder, its reason in a few words.
+
+    The next source is tried.
+    """
 
 
 class NotCarriedError(SourceError):
@@ -42,7 +68,8 @@ def sha256_of(path: Path) -> str:
 def copy_capped(origin: IO[bytes], path: Path, largest: int) -> None:
     """Copy an open file to the new file `path`, piece by piece and down to the disk.
 
-    Sizes that an archive or a server declares are not believed: more than `largest` bytes are refused as they come.
+    Sizes that an archive or a server declares are not believed: more than `largest` bytes are
+    refused as they come.
 
     Raises:
         SourceError: there are more than `largest` bytes.
@@ -62,20 +89,36 @@ def check_layout(folder: Path) -> None:
     """Refuse a folder that is not an encoder.
 
     Raises:
-        EncoderError: the folder is missing or lacks a file; one that has only pickled weights gets advice of its own.
+        EncoderError: the folder is missing or lacks a file; one that has only pickled weights gets
+            advice of its own.
     """
-    expected, fix = f"a folder with {', '.join(REQUIRED)}", "give such a folder, or a name from `bertcnn encoder list`"
+    expected, fix = (
+        f"a folder with {', '.join(REQUIRED)}",
+        "give such a folder, or a name from `bertcnn encoder list`",
+    )
     if not folder.exists():
         raise EncoderError(f"{folder} does not exist", expected=expected, fix=fix)
     if not folder.is_dir():
         if folder.suffix in PICKLES:
-            raise EncoderError(f"{folder} is a pickle file, which can run code when it is opened", expected=expected, fix=_CONVERT)
+            raise EncoderError(
+                f"{folder} is a pickle file, which can run code when it is opened",
+                expected=expected,
+                fix=_CONVERT,
+            )
         raise EncoderError(f"{folder} is a file", expected=expected, fix=fix)
     missing = [name for name in REQUIRED if not (folder / name).is_file()]
-    pickled = [path.name for path in sorted(folder.iterdir()) if path.name in PICKLED or path.suffix in PICKLES]
+    pickled = [
+        path.name
+        for path in sorted(folder.iterdir())
+        if path.name in PICKLED or path.suffix in PICKLES
+    ]
     if WEIGHTS in missing and pickled:
         raise EncoderError(
-            f"{folder} has its weights only as {pickled[0]}, which can run code when it is opened", expected=WEIGHTS, fix=_CONVERT
+            f"{folder} has its weights only as {pickled[0]}, which can run code when it is opened",
+            expected=WEIGHTS,
+            fix=_CONVERT,
         )
     if missing:
-        raise EncoderError(f"{folder} has no {' and no '.join(missing)}", expected=expected, fix=fix)
+        raise EncoderError(
+            f"{folder} has no {' and no '.join(missing)}", expected=expected, fix=fix
+        )

@@ -28,13 +28,31 @@ class Origin(Settings):
 
 def record_files(folder: Path) -> dict[str, FileRecord]:
     """Hash everything in a folder."""
-    return {path.name: FileRecord(sha256=sha256_of(path), bytes=path.stat().st_size) for path in sorted(folder.iterdir())}
+    return {
+        path.name: FileRecord(sha256=sha256_of(path), bytes=path.stat().st_size)
+        for path in sorted(folder.iterdir())
+    }
 
 
-def write_origin(folder: Path, *, name: str, source: str, repository: str, revision: str | None, files: dict[str, FileRecord]) -> None:
+def write_origin(
+    folder: Path,
+    *,
+    name: str,
+    source: str,
+    repository: str,
+    revision: str | None,
+    files: dict[str, FileRecord],
+) -> None:
     """Write the record of a finished cache entry into it."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    origin = Origin(name=name, source=source, repository=repository, revision=revision, fetched_at=now, files=files)
+    origin = Origin(
+        name=name,
+        source=source,
+        repository=repository,
+        revision=revision,
+        fetched_at=now,
+        files=files,
+    )
     write_new(folder / ORIGIN, origin.model_dump_json(indent=2).encode())
 
 

@@ -12,7 +12,8 @@ from typing import Any, Final, TypeVar
 
 from bertcnn.encoders.layout import SourceError
 
-SLOWEST: Final = 1000  # bytes a second on average, below which curl's and git's manuals call a transfer too slow as well
+# bytes a second on average, below which curl's and git's manuals call a transfer too slow as well
+SLOWEST: Final = 1000
 
 Piece = TypeVar("Piece")
 
@@ -49,20 +50,26 @@ class Pace:
         left = self._ends - time.monotonic()
         if left > 0:
             return left
-        if left < -self._seconds:  # we were held up ourselves, by a terminal that was stopped for example
+        # we were held up ourselves, by a terminal that was stopped for example
+        if left < -self._seconds:
             self._arrived = math.inf
         if not self._arrived:
             raise SlowError(f"the download stalled for {self._seconds:.0f} s")
         if self._arrived < SLOWEST * self._seconds:
-            raise SlowError(f"the download is too slow: {self._arrived:,.0f} bytes in {self._seconds:.0f} s")
+            raise SlowError(
+                f"the download is too slow: {self._arrived:,.0f} bytes in {self._seconds:.0f} s"
+            )
         self._arrived, self._ends = 0.0, time.monotonic() + self._seconds
         return self._seconds
 
 
-def in_pace(fetch: Callable[[], Iterator[Piece]], pace: Pace, size: Callable[[Piece], int]) -> Iterator[Piece]:
+def in_pace(
+    fetch: Callable[[], Iterator[Piece]], pace: Pace, size: Callable[[Piece], int]
+) -> Iterator[Piece]:
     """What `fetch` gives, while it comes fast enough.
 
-    It runs in a thread of its own: a server can send one byte at a time, also of its headers, and so keep a library from ever giving up.
+    It runs in a thread of its own: a server can send one byte at a time, also of its headers, and
+    so keep a library from ever giving up.
 
     Args:
         fetch: gives the pieces of a download.
@@ -101,6 +108,7 @@ def in_pace(fetch: Callable[[], Iterator[Piece]], pace: Pace, size: Callable[[Pi
             yield found
     finally:
         unwanted.set()
-        with suppress(queue.Empty):  # room for what the thread is about to put there, after which it ends
+        # room for what the thread is about to put there, after which it ends
+        with suppress(queue.Empty):
             while True:
                 arrived.get_nowait()

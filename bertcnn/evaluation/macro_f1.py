@@ -8,13 +8,17 @@ import numpy as np
 from sklearn.metrics import f1_score
 
 
-def macro_f1_score(actual: np.ndarray | Sequence[str], predicted: np.ndarray | Sequence[str]) -> float:
+def macro_f1_score(
+    actual: np.ndarray | Sequence[str], predicted: np.ndarray | Sequence[str]
+) -> float:
     """The mean F1 of the labels that occur, true or predicted, whether a row has one label or several.
 
-    scikit-learn leaves labels that do not occur out where a row has one label, and counts them as 0 where it may have several.
+    scikit-learn leaves labels that do not occur out where a row has one label, and counts them as 0
+    where it may have several.
 
     Args:
-        actual: the true label of each row, int or str [rows], or which row has which label, bool [rows, C].
+        actual: the true label of each row, int or str [rows], or which row has which label, bool
+            [rows, C].
         predicted: the predicted ones, likewise.
 
     Returns:

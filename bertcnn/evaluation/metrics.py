@@ -15,10 +15,12 @@ from bertcnn.data.label_sets import LabelSet, indicators
 from bertcnn.errors import LabelError, one_line
 from bertcnn.evaluation.macro_f1 import macro_f1_score
 
-LARGEST_MATRIX: Final = 100  # labels, whose confusion is written as a matrix; of more, only the pairs that occur are written
+# labels, whose confusion is written as a matrix; of more, only the pairs that occur are written
+LARGEST_MATRIX: Final = 100
 _MOST_CONFUSED = 10
 _NAMED = 5
-_MOST_UNKNOWN = 1000  # labels that a model does not know; with more of them the column is another one
+# labels that a model does not know; with more of them the column is another one
+_MOST_UNKNOWN = 1000
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,9 @@ class Evaluation:
         macro_f1: mean F1 of the labels that occur, true or predicted (as scikit-learn has it).
         weighted_f1: the same, weighted by support.
         labels: figures of each of the model's labels, in its order, then of `unknown_labels`.
-        confusion_pairs: int [N, 3], in order: places of a true label and of a predicted one, and how many rows have these two; pairs of no
-            row are left out, since labels squared are many.
+        confusion_pairs: int [N, 3], in order: places of a true label and of a predicted one, and
+            how many rows have these two; pairs of no row are left out, since labels squared are
+            many.
         most_confused: the pairs mixed up most often, most frequent first.
         several_labels: whether a row may have several; see `evaluate_sets`.
         unknown_labels: of rows; the model does not have them, and so never finds them.
@@ -71,25 +74,33 @@ class Evaluation:
 
     @property
     def confusion(self) -> np.ndarray:
-        """The confusion matrix, int [C, C]: rows are true labels, columns predicted ones, in the labels' order."""
+        """The confusion matrix, int [C, C].
+
+        Rows are true labels, columns predicted ones, in the labels' order.
+        """
         matrix = np.zeros((len(self.labels), len(self.labels)), int)
         actual, predicted, rows = self.confusion_pairs.T
         matrix[actual, predicted] = rows
         return matrix
 
     def to_json(self) -> dict[str, Any]:
-        """The figures as a JSON object; `several_labels` and `unknown_labels` only if there are any.
+        """The figures as a JSON object.
 
-        With more than `LARGEST_MATRIX` labels, `confusion` is None, and `confusion_pairs` is there in its place.
+        `several_labels` and `unknown_labels` only if there are any. With more than `LARGEST_MATRIX`
+        labels, `confusion` is None, and `confusion_pairs` is there in its place.
         """
         found = asdict(replace(self, confusion_pairs=np.empty((0, 3), int)))
         del found["confusion_pairs"]
-        last = {name: found.pop(name) for name in ("most_confused", "several_labels", "unknown_labels")}
+        last = {
+            name: found.pop(name) for name in ("most_confused", "several_labels", "unknown_labels")
+        }
         if len(self.labels) <= LARGEST_MATRIX:
             found["confusion"] = self.confusion.tolist()
         else:
             found |= {"confusion": None, "confusion_pairs": self.confusion_pairs.tolist()}
-        return found | {name: value for name, value in last.items() if value or name == "most_confused"}
+        return found | {
+            name: value for name, value in last.items() if value or name == "most_confused"
+        }
 
 
 def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[str]) -> Evaluation:
@@ -105,7 +116,9 @@ def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[st
     """
     unknown = find_unknown(names, actual, len(actual))
     order = [*names, *unknown]
-    precision, recall, f1, support = precision_recall_fscore_support(actual, predicted, labels=order, zero_division=0.0)
+    precision, recall, f1, support = precision_recall_fscore_support(
+        actual, predicted, labels=order, zero_division=0.0
+    )
     pairs = _pairs(order, actual, predicted)
     return Evaluation(
         rows=len(actual),
@@ -122,11 +135,14 @@ def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[st
     )
 
 
-def evaluate_sets(names: Sequence[str], actual: Sequence[LabelSet], predicted: Sequence[LabelSet]) -> Evaluation:
+def evaluate_sets(
+    names: Sequence[str], actual: Sequence[LabelSet], predicted: Sequence[LabelSet]
+) -> Evaluation:
     """Compare predictions with the truth where a row may have several labels.
 
-    Accuracy is the share of rows with all their labels and no other (subset accuracy). In the confusion matrix a row counts on the diagonal
-    for each label that was found, and beside it for each pair of a label that was missed and one that was given without reason.
+    Accuracy is the share of rows with all their labels and no other (subset accuracy). In the
+    confusion matrix a row counts on the diagonal for each label that was found, and beside it for
+    each pair of a label that was missed and one that was given without reason.
 
     Args:
         names: the model's labels, in its order.
@@ -139,9 +155,12 @@ def evaluate_sets(names: Sequence[str], actual: Sequence[LabelSet], predicted: S
     unknown = find_unknown(names, [label for labels in actual for label in labels], len(actual))
     order = [*names, *unknown]
     truth, given = indicators(actual, order), indicators(predicted, order)
-    precision, recall, f1, support = precision_recall_fscore_support(truth, given, zero_division=0.0)
+    precision, recall, f1, support = precision_recall_fscore_support(
+        truth, given, zero_division=0.0
+    )
     missed, wrong = truth & ~given, given & ~truth
-    matrix = csr_array(missed, dtype=int).T @ csr_array(wrong, dtype=int)  # of no row on the diagonal
+    # of no row on the diagonal
+    matrix = csr_array(missed, dtype=int).T @ csr_array(wrong, dtype=int)
     matrix = coo_array(matrix + diags_array((truth & given).sum(axis=0), dtype=int))
     pairs = _in_order(np.stack([*matrix.coords, matrix.data], axis=1))
     return Evaluation(
@@ -173,15 +192,23 @@ def find_unknown(names: Sequence[str], actual: Sequence[str], rows: int) -> tupl
             column can hardly be that of the labels.
     """
     if not rows:
-        raise LabelError("0 rows to evaluate on", expected="at least 1 row with a label", fix="check the file and its label column")
+        raise LabelError(
+            "0 rows to evaluate on",
+            expected="at least 1 row with a label",
+            fix="check the file and its label column",
+        )
     known = set(names)
     unknown = Counter(label for label in actual if label not in known)
     if unknown and (unknown.total() == len(actual) or len(unknown) > _MOST_UNKNOWN):
         name, count = unknown.most_common(1)[0]
         raise LabelError(
-            f"{unknown.total()} of {rows} rows have a label the model does not know, first of all {one_line(name)} ({count} rows)",
+            f"{unknown.total()} of {rows} rows have a label the model does not know, first of all"
+            f" {one_line(name)} ({count} rows)",
             expected="one of " + one_line(", ".join(names), 200),
-            fix="correct the labels, name another column with --label, or train again with the new label",
+            fix=(
+                "correct the labels, name another column with --label, or train again with the new"
+                " label"
+            ),
         )
     return tuple(sorted(unknown))
 
@@ -198,15 +225,24 @@ def describe_unknown(names: Sequence[str], actual: Sequence[LabelSet]) -> str:
     if not counts:
         return ""
     rows = sum(not known.issuperset(labels) for labels in actual)
-    shown = ", ".join(f"{one_line(name, 40)} ({number:,})" for name, number in counts.most_common(_NAMED))
+    shown = ", ".join(
+        f"{one_line(name, 40)} ({number:,})" for name, number in counts.most_common(_NAMED)
+    )
     more = f" and {len(counts) - _NAMED} more" if len(counts) > _NAMED else ""
-    return f"{rows:,} of {len(actual):,} rows have a label that the model does not know and count as wrong: {shown}{more}"
+    return (
+        f"{rows:,} of {len(actual):,} rows have a label that the model does not know and count as"
+        f" wrong: {shown}{more}"
+    )
 
 
 def _pairs(names: Sequence[str], actual: Sequence[str], predicted: Sequence[str]) -> np.ndarray:
     """Places of true and predicted labels and their rows, int [N, 3]."""
     places = {name: place for place, name in enumerate(names)}
-    counts = Counter((places[one], places[other]) for one, other in zip(actual, predicted, strict=True) if other in places)
+    counts = Counter(
+        (places[one], places[other])
+        for one, other in zip(actual, predicted, strict=True)
+        if other in places
+    )
     return _in_order(np.array([(*pair, rows) for pair, rows in counts.items()], int).reshape(-1, 3))
 
 
@@ -215,10 +251,16 @@ def _in_order(pairs: np.ndarray) -> np.ndarray:
     return kept[np.lexsort((kept[:, 1], kept[:, 0]))]
 
 
-def _most_confused(names: list[str], pairs: np.ndarray, support: np.ndarray) -> tuple[Confusion, ...]:
+def _most_confused(
+    names: list[str], pairs: np.ndarray, support: np.ndarray
+) -> tuple[Confusion, ...]:
     found = [
         Confusion(names[actual], names[predicted], rows, float(rows / support[actual]))
         for actual, predicted, rows in pairs.tolist()
         if actual != predicted
     ]
-    return tuple(sorted(found, key=lambda pair: (-pair.count, -pair.share, pair.actual, pair.predicted))[:_MOST_CONFUSED])
+    return tuple(
+        sorted(found, key=lambda pair: (-pair.count, -pair.share, pair.actual, pair.predicted))[
+            :_MOST_CONFUSED
+        ]
+    )

@@ -42,9 +42,10 @@ def fit_temperature(logits: np.ndarray, multi_hot: np.ndarray) -> float:
 def choose_thresholds(probabilities: np.ndarray, multi_hot: np.ndarray) -> np.ndarray:
     """From which probability on a label is given, for the best F1 of each label.
 
-    With calibrated probabilities that threshold is half of the best F1 there is (Lipton, Elkan and Naryanaswamy 2014, "Optimal
-    Thresholding of Classifiers to Maximize F1 Measure"), and from few rows the best F1 is known better than the place where it is reached.
-    A label with fewer than 20 held-out rows gets the threshold of all labels together.
+    With calibrated probabilities that threshold is half of the best F1 there is (Lipton, Elkan and
+    Naryanaswamy 2014, "Optimal Thresholding of Classifiers to Maximize F1 Measure"), and from few
+    rows the best F1 is known better than the place where it is reached. A label with fewer than 20
+    held-out rows gets the threshold of all labels together.
 
     Args:
         probabilities: float32 [rows, C], calibrated probabilities of rows not trained on.
@@ -74,12 +75,15 @@ def _half_of_best_f1(probabilities: np.ndarray, has: np.ndarray) -> float:
         return _USUAL
     order = np.argsort(-probabilities, kind="stable")
     descending, found = probabilities[order], np.cumsum(has[order])
-    possible = np.append(descending[1:] < descending[:-1], True)  # rows that are equally probable cannot be divided
+    # rows that are equally probable cannot be divided
+    possible = np.append(descending[1:] < descending[:-1], True)
     f1 = 2 * found / (np.arange(1, len(order) + 1) + has.sum())
     return float(f1[possible].max() / 2)
 
 
-def measure_calibration(logits: np.ndarray, multi_hot: np.ndarray, thresholds: np.ndarray) -> CalibrationFigures:
+def measure_calibration(
+    logits: np.ndarray, multi_hot: np.ndarray, thresholds: np.ndarray
+) -> CalibrationFigures:
     """How far the probability of a whole answer is from the share of answers that are right in every label, before and after calibration.
 
     Args:
@@ -90,7 +94,9 @@ def measure_calibration(logits: np.ndarray, multi_hot: np.ndarray, thresholds: n
     return compare_calibration(*confidences(logits, multi_hot, thresholds))
 
 
-def confidences(logits: np.ndarray, multi_hot: np.ndarray, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def confidences(
+    logits: np.ndarray, multi_hot: np.ndarray, thresholds: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The confidence of each row's answer before and after calibration, float64 [rows], and whether the answer is right, bool [rows].
 
     The rows go into five parts, and each part gets the temperature that the others give.
@@ -100,5 +106,8 @@ def confidences(logits: np.ndarray, multi_hot: np.ndarray, thresholds: np.ndarra
         scaled[part == fold] /= fit_temperature(logits[part != fold], multi_hot[part != fold])
     probabilities = sigmoid(scaled)
     given = chosen(probabilities, thresholds)
-    before, after = (exact_match_probability(values, given).astype(float) for values in (sigmoid(logits), probabilities))
+    before, after = (
+        exact_match_probability(values, given).astype(float)
+        for values in (sigmoid(logits), probabilities)
+    )
     return before, after, (given == multi_hot).all(axis=1)

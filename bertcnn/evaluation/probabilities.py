@@ -32,13 +32,19 @@ def sigmoid(logits: np.ndarray) -> np.ndarray:
 
 
 def calibrated_probabilities(logits: np.ndarray, calibration: Calibration) -> np.ndarray:
-    """Calibrated probabilities, float32 [rows, C]; they sum to 1 in each row unless a row may have several labels."""
+    """Calibrated probabilities, float32 [rows, C].
+
+    They sum to 1 in each row unless a row may have several labels.
+    """
     scaled = logits / calibration.temperature
     return sigmoid(scaled) if calibration.label_thresholds else softmax(scaled)
 
 
 def chosen(probabilities: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """The labels that are given, bool [rows, C]: those whose probability [rows, C] reaches its threshold [C]."""
+    """The labels that are given, bool [rows, C].
+
+    Those whose probability [rows, C] reaches its threshold [C].
+    """
     return probabilities >= thresholds
 
 
@@ -69,4 +75,7 @@ def names_of(given: np.ndarray, probabilities: np.ndarray, labels: Sequence[str]
         [('c', 'a')]
     """
     order = np.argsort(-probabilities, axis=1, kind="stable")
-    return [tuple(labels[place] for place in places if own[place]) for own, places in zip(given, order.tolist(), strict=True)]
+    return [
+        tuple(labels[place] for place in places if own[place])
+        for own, places in zip(given, order.tolist(), strict=True)
+    ]

@@ -10,12 +10,15 @@ _DRAWS = 2000
 _DRAWS_AT_ONCE = 250
 
 
-def chance_of_best(labels: np.ndarray, predictions: Sequence[np.ndarray], groups: np.ndarray, *, seed: int = 0) -> float:
+def chance_of_best(
+    labels: np.ndarray, predictions: Sequence[np.ndarray], groups: np.ndarray, *, seed: int = 0
+) -> float:
     """How often the best of the predictions would exceed the first by as much as it does, if none were better than it.
 
-    The rows are drawn again, with replacement, and each time it is asked by how much the luckiest of the predictions gains more on the
-    first than it really does. This allows for the choice among many, for rows that all of them get right, and for rows that belong
-    together (White 2000, A Reality Check for Data Snooping, section 2).
+    The rows are drawn again, with replacement, and each time it is asked by how much the luckiest
+    of the predictions gains more on the first than it really does. This allows for the choice among
+    many, for rows that all of them get right, and for rows that belong together (White 2000, A
+    Reality Check for Data Snooping, section 2).
 
     Args:
         labels: int [rows].
@@ -34,25 +37,31 @@ def chance_of_best(labels: np.ndarray, predictions: Sequence[np.ndarray], groups
     """
     classes = _classes(labels, predictions)
     members = int(groups.max()) + 1
-    real = _macro_f1(labels, predictions, np.ones((1, len(labels)), np.float32), classes)  # [candidates, 1]
+    # [candidates, 1]
+    real = _macro_f1(labels, predictions, np.ones((1, len(labels)), np.float32), classes)
     gain = float((real - real[0]).max())
     if gain <= 0:
         return 1.0
     generator = np.random.default_rng(seed)
     luckier = 0
     for _ in range(_DRAWS // _DRAWS_AT_ONCE):
-        drawn = generator.multinomial(members, np.full(members, 1 / members), _DRAWS_AT_ONCE)  # [draws, groups]
-        figures = _macro_f1(labels, predictions, drawn[:, groups].astype(np.float32), classes)  # [candidates, draws]
+        # [draws, groups]
+        drawn = generator.multinomial(members, np.full(members, 1 / members), _DRAWS_AT_ONCE)
+        # [candidates, draws]
+        figures = _macro_f1(labels, predictions, drawn[:, groups].astype(np.float32), classes)
         lucky = (figures - figures[0]) - (real - real[0])
         luckier += int((lucky.max(axis=0) >= gain).sum())
-    return (1 + luckier) / (1 + _DRAWS)  # never 0 (Phipson and Smyth 2010, "Permutation P-values Should Never Be Zero")
+    # never 0 (Phipson and Smyth 2010, "Permutation P-values Should Never Be Zero")
+    return (1 + luckier) / (1 + _DRAWS)
 
 
 def _classes(labels: np.ndarray, predictions: Sequence[np.ndarray]) -> int:
     return int(max(labels.max(), *(predicted.max() for predicted in predictions))) + 1
 
 
-def _macro_f1(labels: np.ndarray, predictions: Sequence[np.ndarray], weights: np.ndarray, classes: int) -> np.ndarray:
+def _macro_f1(
+    labels: np.ndarray, predictions: Sequence[np.ndarray], weights: np.ndarray, classes: int
+) -> np.ndarray:
     """The macro-F1 of each candidate under each weighting of the rows, float64 [candidates, weightings].
 
     Args:

@@ -12,10 +12,20 @@ import numpy as np
 from bertcnn.bundle.bundle import Calibration, HeldOut
 from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.evaluation import multi_label
-from bertcnn.evaluation.calibration import CalibrationFigures, confidences, fit_temperature, measure_calibration
+from bertcnn.evaluation.calibration import (
+    CalibrationFigures,
+    confidences,
+    fit_temperature,
+    measure_calibration,
+)
 from bertcnn.evaluation.decisions import held_out_answers, held_out_sets
 from bertcnn.evaluation.metrics import Evaluation, evaluate, evaluate_sets
-from bertcnn.evaluation.probabilities import calibrated_probabilities, chosen, exact_match_probability, sigmoid
+from bertcnn.evaluation.probabilities import (
+    calibrated_probabilities,
+    chosen,
+    exact_match_probability,
+    sigmoid,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +47,21 @@ class GroundTruth:
     def calibrate(self, logits: np.ndarray) -> Calibration:
         """What makes logits [rows, C] of these rows into probabilities, and where there may be several labels, their thresholds."""
         if self.multi_hot is None:
-            return Calibration(temperature=fit_temperature(logits, self.labels), fitted_on_rows=len(self.labels))
-        found = Calibration(temperature=multi_label.fit_temperature(logits, self.multi_hot), fitted_on_rows=len(self.labels))
+            return Calibration(
+                temperature=fit_temperature(logits, self.labels), fitted_on_rows=len(self.labels)
+            )
+        found = Calibration(
+            temperature=multi_label.fit_temperature(logits, self.multi_hot),
+            fitted_on_rows=len(self.labels),
+        )
         probabilities = sigmoid(logits / found.temperature)
-        return found.model_copy(update={"label_thresholds": tuple(multi_label.choose_thresholds(probabilities, self.multi_hot).tolist())})
+        return found.model_copy(
+            update={
+                "label_thresholds": tuple(
+                    multi_label.choose_thresholds(probabilities, self.multi_hot).tolist()
+                )
+            }
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +96,11 @@ class ScoredPredictions:
     @property
     def confidence(self) -> np.ndarray:
         """The probability that the answer is right, float32 [rows]."""
-        return self.probabilities.max(axis=1) if self.truth.multi_hot is None else exact_match_probability(self.probabilities, self.given)
+        return (
+            self.probabilities.max(axis=1)
+            if self.truth.multi_hot is None
+            else exact_match_probability(self.probabilities, self.given)
+        )
 
     @property
     def right(self) -> np.ndarray:
@@ -96,30 +121,46 @@ class ScoredPredictions:
         """The confidence of the same answers before calibration, float32 [rows]."""
         plain = self.calibration.model_copy(update={"temperature": 1.0})
         probabilities = calibrated_probabilities(self.logits, plain)
-        return probabilities.max(axis=1) if self.truth.multi_hot is None else exact_match_probability(probabilities, self.given)
+        return (
+            probabilities.max(axis=1)
+            if self.truth.multi_hot is None
+            else exact_match_probability(probabilities, self.given)
+        )
 
     def figures(self) -> Evaluation:
         """By label and overall."""
         names = list(self.truth.names)
         every = [*names, *self.truth.unknown]
         if self.truth.multi_hot is None:
-            return evaluate(names, [every[place] for place in self.truth.labels], [names[place] for place in self.first])
-        actual, predicted = ([tuple(compress(every, row)) for row in rows] for rows in self.indicators())
+            return evaluate(
+                names,
+                [every[place] for place in self.truth.labels],
+                [names[place] for place in self.first],
+            )
+        actual, predicted = (
+            [tuple(compress(every, row)) for row in rows] for rows in self.indicators()
+        )
         return evaluate_sets(names, actual, predicted)
 
     def calibration_figures(self) -> CalibrationFigures:
         """How far confidence is off."""
         if self.truth.multi_hot is None:
             return measure_calibration(self.logits, self.truth.labels)
-        return multi_label.measure_calibration(self.logits, self.truth.multi_hot, np.array(self.calibration.label_thresholds))
+        return multi_label.measure_calibration(
+            self.logits, self.truth.multi_hot, np.array(self.calibration.label_thresholds)
+        )
 
     def confidences(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The confidence of each row before and after calibration, float64 [rows], and whether the answer is right, bool [rows]."""
         if self.truth.multi_hot is None:
             return *confidences(self.logits, self.truth.labels), self.right
-        return multi_label.confidences(self.logits, self.truth.multi_hot, np.array(self.calibration.label_thresholds))
+        return multi_label.confidences(
+            self.logits, self.truth.multi_hot, np.array(self.calibration.label_thresholds)
+        )
 
-    def held_out(self, outside: np.ndarray | None = None, hierarchy: Hierarchy | None = None) -> HeldOut:
+    def held_out(
+        self, outside: np.ndarray | None = None, hierarchy: Hierarchy | None = None
+    ) -> HeldOut:
         """What thresholds of automatic answers are taken from.
 
         Args:

@@ -17,7 +17,8 @@ CODE_POINTS: Final = 0x110000
 ITSELF: Final = -1  # in a replacement: the character that is replaced
 _BLOCK = 256
 _SURROGATES = range(0xD800, 0xE000)  # halves of UTF-16 pairs, no characters
-_BETWEEN = "0"  # the normaliser leaves it alone, makes it of no other character, and moves no accent past it
+# the normaliser leaves it alone, makes it of no other character, and moves no accent past it
+_BETWEEN = "0"
 _SPACE = ord(" ")
 
 
@@ -27,7 +28,8 @@ class CharacterTable:
 
     Attributes:
         kinds: int16 [0x110000], by code point, which replacement.
-        replacements: code points, `ITSELF` for the character; a punctuation mark comes with spaces around it.
+        replacements: code points, `ITSELF` for the character; a punctuation mark comes with spaces
+            around it.
     """
 
     kinds: np.ndarray
@@ -37,8 +39,9 @@ class CharacterTable:
 def character_table(tokenizer: WordPieceTokenizer) -> CharacterTable:
     """The table of a tokenizer, asked of its own normaliser, so that the two cannot drift apart.
 
-    The normaliser treats each character alone, with one exception: it puts several combining marks on one letter in a fixed order, which
-    is seen only where two of them stay (marks newer than the normaliser's list of marks to strip, and the Hangul tone marks).
+    The normaliser treats each character alone, with one exception: it puts several combining marks
+    on one letter in a fixed order, which is seen only where two of them stay (marks newer than the
+    normaliser's list of marks to strip, and the Hangul tone marks).
 
     Example:
         >>> from bertcnn.settings import TokenizerSettings
@@ -49,7 +52,9 @@ def character_table(tokenizer: WordPieceTokenizer) -> CharacterTable:
     kinds = np.zeros(CODE_POINTS, np.int16)
     known: dict[tuple[int, ...], int] = {(ITSELF,): 0}
     for characters in _blocks():
-        for character, normalized in zip(characters, _normalized(tokenizer, characters), strict=True):
+        for character, normalized in zip(
+            characters, _normalized(tokenizer, characters), strict=True
+        ):
             if normalized == character:
                 continue
             replacement = tuple(ITSELF if part == character else ord(part) for part in normalized)
@@ -57,7 +62,11 @@ def character_table(tokenizer: WordPieceTokenizer) -> CharacterTable:
     replacements = list(known)
     spaced = {ord(mark) for mark in _punctuation(tokenizer)}
     for index, replacement in enumerate(replacements):
-        replacements[index] = tuple(point for part in replacement for point in ((_SPACE, part, _SPACE) if part in spaced else (part,)))
+        replacements[index] = tuple(
+            point
+            for part in replacement
+            for point in ((_SPACE, part, _SPACE) if part in spaced else (part,))
+        )
     wrapped = replacements.index((_SPACE, ITSELF, _SPACE))
     for mark in spaced:
         if kinds[mark] == 0:

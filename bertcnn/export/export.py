@@ -24,7 +24,13 @@ from bertcnn.export.readme import readme
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import Settings
 from bertcnn.storage.files import open_regular, sync_folder, write_new
-from bertcnn.storage.folders import check_replaceable, check_target, is_debris, new_folder, real_folder
+from bertcnn.storage.folders import (
+    check_replaceable,
+    check_target,
+    is_debris,
+    new_folder,
+    real_folder,
+)
 from bertcnn.storage.manifest import canonical_json, parse_json, settings_of
 from bertcnn.text.wordpiece import PAD, WordPieceTokenizer
 
@@ -53,13 +59,22 @@ class ExportRecord(Settings):
     format: Format
     bundle_id: str = Field(description="of the model it was made of")
     precision: Literal["int8", "float32"]
-    temperature: float = Field(gt=0.0, description="logits are divided by it before the softmax; the savedmodel does that itself")
+    temperature: float = Field(
+        gt=0.0,
+        description="logits are divided by it before the softmax; the savedmodel does that itself",
+    )
     label_thresholds: tuple[float, ...] = Field(
-        (), description="where a text may have several labels: from which sigmoid(logit / temperature) on each is given"
+        (),
+        description=(
+            "where a text may have several labels: from which sigmoid(logit / temperature) on each"
+            " is given"
+        ),
     )
     parity: Parity
     versions: dict[str, str] = Field(description="of the libraries that made it")
-    files: dict[str, _Sha256] = Field(description="sha256 of every other file, by its path in the folder")
+    files: dict[str, _Sha256] = Field(
+        description="sha256 of every other file, by its path in the folder"
+    )
 
 
 @dataclass(frozen=True)
@@ -78,7 +93,9 @@ class ExportReport:
 # === Before the work ===
 
 
-def check_export(model: str | os.PathLike[str], form: str, out: str | os.PathLike[str], overwrite: bool) -> None:
+def check_export(
+    model: str | os.PathLike[str], form: str, out: str | os.PathLike[str], overwrite: bool
+) -> None:
     """Refuse in milliseconds what `export_model` would refuse after seconds.
 
     Args:
@@ -95,12 +112,20 @@ def check_export(model: str | os.PathLike[str], form: str, out: str | os.PathLik
     """
     if form not in get_args(Format):
         known = ", ".join(get_args(Format))
-        raise SettingsError(f"format {one_line(form)}", expected=f"one of {known}", fix="choose one of them with --format")
+        raise SettingsError(
+            f"format {one_line(form)}",
+            expected=f"one of {known}",
+            fix="choose one of them with --format",
+        )
     check_target(out, lambda target: _check_replaceable(target, overwrite))
     read_config(model)
     package, install = _NEEDS.get(form, ("", ""))
     if package and not _is_installed(package):
-        raise ExportError(f"the package {package} is not installed", expected=f"it for the format {form}", fix=install)
+        raise ExportError(
+            f"the package {package} is not installed",
+            expected=f"it for the format {form}",
+            fix=install,
+        )
 
 
 def _is_installed(package: str) -> bool:
@@ -111,7 +136,13 @@ def _is_installed(package: str) -> bool:
 
 
 def _check_replaceable(target: Path, overwrite: bool) -> None:
-    check_replaceable(target, overwrite, holds="an export", expected="an export as it was made", stranger=_stranger)
+    check_replaceable(
+        target,
+        overwrite,
+        holds="an export",
+        expected="an export as it was made",
+        stranger=_stranger,
+    )
 
 
 def _stranger(place: Path) -> str | None:
@@ -138,7 +169,11 @@ def _listed(place: Path) -> set[str] | None:
 
 def _files(folder: Path) -> list[str]:
     """Every file below a folder, as a path in it."""
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir() or path.is_symlink())
+    return sorted(
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if not path.is_dir() or path.is_symlink()
+    )
 
 
 # === The work ===
@@ -156,10 +191,11 @@ def export_model(
 
     Args:
         model: folder of a saved model.
-        form: "openvino" (int8 where the model was saved with an int8 engine, and this answers as the model does), "savedmodel" (TensorFlow,
-            takes raw texts), "onnx", "keras".
+        form: "openvino" (int8 where the model was saved with an int8 engine, and this answers as
+            the model does), "savedmodel" (TensorFlow, takes raw texts), "onnx", "keras".
         out: folder for the export; it appears whole or not at all.
-        overwrite: replace an export that is there. Anything that is not an export is never replaced.
+        overwrite: replace an export that is there. Anything that is not an export is never
+            replaced.
         progress: told what is done.
 
     Returns:
@@ -191,10 +227,20 @@ def _engine(model: Path, bundle: Bundle) -> SavedEngine | None:
     return None if saved is None else checked(saved, bundle)
 
 
-def _write(bundle: Bundle, engine: SavedEngine | None, form: Format, new: Path, reference: np.ndarray, progress: Progress) -> ExportRecord:
+def _write(
+    bundle: Bundle,
+    engine: SavedEngine | None,
+    form: Format,
+    new: Path,
+    reference: np.ndarray,
+    progress: Progress,
+) -> ExportRecord:
     """Every file of the export, from the saved engine if there is one and it answers as the model does."""
     if engine is not None and engine.record.weight_bits == 8:
-        progress.note("the model's int8 has weights of 8 bits, which would saturate on a CPU without VNNI: it is exported in float32")
+        progress.note(
+            "the model's int8 has weights of 8 bits, which would saturate on a CPU without VNNI: it"
+            " is exported in float32"
+        )
         engine = None
     try:
         return _written(bundle, engine, form, new, reference, progress)
@@ -208,16 +254,31 @@ def _write(bundle: Bundle, engine: SavedEngine | None, form: Format, new: Path, 
 
 
 def _written(
-    bundle: Bundle, engine: SavedEngine | None, form: Format, new: Path, reference: np.ndarray, progress: Progress
+    bundle: Bundle,
+    engine: SavedEngine | None,
+    form: Format,
+    new: Path,
+    reference: np.ndarray,
+    progress: Progress,
 ) -> ExportRecord:
     """Every file of the export, compared before the last is written."""
     write_new(new / "labels.json", canonical_json(list(bundle.labels)))
-    write_new(new / "vocab.txt", "".join(f"{piece}\n" for piece in bundle.vocabulary).encode("utf-8"))
+    write_new(
+        new / "vocab.txt", "".join(f"{piece}\n" for piece in bundle.vocabulary).encode("utf-8")
+    )
     probabilities = _write_model(bundle, engine, form, new)
     progress.advance(1)
-    precision: Literal["int8", "float32"] = "int8" if engine is not None and engine.record.precision == "int8" else "float32"
+    precision: Literal["int8", "float32"] = (
+        "int8" if engine is not None and engine.record.precision == "int8" else "float32"
+    )
     thresholds = bundle.calibration.label_thresholds
-    parity = compare(reference, probabilities(new, bundle, PARITY_TEXTS), PARITY_TEXTS, precision=precision, label_thresholds=thresholds)
+    parity = compare(
+        reference,
+        probabilities(new, bundle, PARITY_TEXTS),
+        PARITY_TEXTS,
+        precision=precision,
+        label_thresholds=thresholds,
+    )
     write_new(new / "README.md", readme(bundle, form, precision, parity.in_words()).encode("utf-8"))
     record = ExportRecord(
         format=form,
@@ -259,10 +320,17 @@ def _write_model(
 
 
 def _reference(bundle: Bundle) -> np.ndarray:
-    """What the bundle's own model answers to the test texts, float32 [rows, C]: `load(model, engine="keras").predict_proba`."""
+    """What the bundle's own model answers to the test texts, float32 [rows, C].
+
+    `load(model, engine="keras").predict_proba`.
+    """
     from bertcnn.inference.keras_engine import KerasEngine
 
-    token_ids = WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer).encode(PARITY_TEXTS).token_ids
+    token_ids = (
+        WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer)
+        .encode(PARITY_TEXTS)
+        .token_ids
+    )
     output = KerasEngine.from_bundle(bundle, bundle.vocabulary.index(PAD)).run(token_ids)
     if not output.is_finite:
         given = f"the model {bundle.bundle_id[:12]} gives answers that are not finite"

@@ -11,16 +11,18 @@ from bertcnn.export.characters import character_table
 from bertcnn.text.wordpiece import CLASSIFY, LONGEST_WORD, SEPARATE, UNKNOWN, WordPieceTokenizer
 
 _MOST_BYTES: Final = 4  # of a character in UTF-8
-_PRIVATE_USE: Final = range(0xE000, 0xF900)  # characters that the normaliser drops, so that no text brings one to the vocabulary
+# characters that the normaliser drops, so that no text brings one to the vocabulary
+_PRIVATE_USE: Final = range(0xE000, 0xF900)
 
 
 class GraphTokenizer(tf.Module):
     """Gives the ids that `WordPieceTokenizer` gives, with tensorflow-text's FastBertTokenizer.
 
-    Left to itself, FastBertTokenizer gives other ids for 145,718 of 1,112,064 characters inside a word: 137,468 for private use, and 4,300
-    that have a meaning (ellipsis, control and format characters, newer letters, accents and punctuation). It also counts the bytes of a
-    long word instead of its characters. So characters are replaced by our own normaliser's table first, and words are split and
-    measured here; then none differs.
+    Left to itself, FastBertTokenizer gives other ids for 145,718 of 1,112,064 characters inside a
+    word: 137,468 for private use, and 4,300 that have a meaning (ellipsis, control and format
+    characters, newer letters, accents and punctuation). It also counts the bytes of a long word
+    instead of its characters. So characters are replaced by our own normaliser's table first, and
+    words are split and measured here; then none differs.
 
     Args:
         tokenizer: whose ids are wanted.
@@ -30,7 +32,9 @@ class GraphTokenizer(tf.Module):
         super().__init__(name="tokenizer")
         table = character_table(tokenizer)
         self._kinds = tf.constant(table.kinds)
-        self._replacements = tf.ragged.constant([list(replacement) for replacement in table.replacements], tf.int32)
+        self._replacements = tf.ragged.constant(
+            [list(replacement) for replacement in table.replacements], tf.int32
+        )
         self._pieces = tensorflow_text.FastBertTokenizer(
             list(tokenizer.vocabulary),
             token_out_type=tf.int32,
@@ -42,21 +46,33 @@ class GraphTokenizer(tf.Module):
         used = set("".join(tokenizer.vocabulary))
         self._unknown_word = next(chr(point) for point in _PRIVATE_USE if chr(point) not in used)
         self._limit, self._head = tokenizer.settings.max_tokens - 2, tokenizer.settings.head_tokens
-        self._classify_id, self._separate_id = (tokenizer.vocabulary.index(token) for token in (CLASSIFY, SEPARATE))
+        self._classify_id, self._separate_id = (
+            tokenizer.vocabulary.index(token) for token in (CLASSIFY, SEPARATE)
+        )
 
     def encode(self, texts: Any) -> Any:  # noqa: ANN401 - TensorFlow's tensors have no useful types
-        """Ids from [CLS] to [SEP], ragged int32 [N, T], of texts, string [N] in UTF-8; bytes that are not UTF-8 are dropped."""
+        """Ids from [CLS] to [SEP], ragged int32 [N, T], of texts, string [N] in UTF-8.
+
+        Bytes that are not UTF-8 are dropped.
+        """
         ids = self._pieces.tokenize(self._words(texts)).merge_dims(1, 2)  # [N, T]
         ids = self._shortened(ids)
         border = tf.ones_like(texts, tf.int32)[:, None]  # [N, 1]
         return tf.concat([border * self._classify_id, ids, border * self._separate_id], axis=1)
 
     def _words(self, texts: Any) -> Any:  # noqa: ANN401
-        """Normalised words, ragged string [N, words]; one that is too long becomes one that the vocabulary lacks."""
+        """Normalised words, ragged string [N, words].
+
+        One that is too long becomes one that the vocabulary lacks.
+        """
         points = tf.strings.unicode_decode(texts, "UTF-8", errors="replace")  # [N, characters]
-        replaced = tf.gather(self._replacements, tf.cast(tf.gather(self._kinds, points.flat_values), tf.int32))
+        replaced = tf.gather(
+            self._replacements, tf.cast(tf.gather(self._kinds, points.flat_values), tf.int32)
+        )
         itself = tf.repeat(points.flat_values, replaced.row_lengths())
-        replaced = replaced.with_flat_values(tf.where(replaced.flat_values < 0, itself, replaced.flat_values))
+        replaced = replaced.with_flat_values(
+            tf.where(replaced.flat_values < 0, itself, replaced.flat_values)
+        )
         normalized = tf.RaggedTensor.from_row_splits(replaced, points.row_splits).merge_dims(1, 2)
         words = tf.strings.split(tf.strings.unicode_encode(normalized, "UTF-8"))
         too_long = tf.strings.length(words.flat_values, unit="UTF8_CHAR") > LONGEST_WORD

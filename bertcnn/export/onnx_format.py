@@ -20,15 +20,24 @@ MODEL: Final = "model.onnx"
 
 def write(bundle: Bundle, folder: Path) -> None:
     """Save the ONNX file in `folder`."""
-    onnx.save_model(classifier_onnx(bundle.tensors, bundle.config.encoder, bundle.config.head), str(folder / MODEL))
+    onnx.save_model(
+        classifier_onnx(bundle.tensors, bundle.config.encoder, bundle.config.head),
+        str(folder / MODEL),
+    )
 
 
 def probabilities(folder: Path, bundle: Bundle, texts: Sequence[str]) -> np.ndarray:
-    """What the ONNX file in `folder` answers, float32 [rows, C]; OpenVINO reads it, so that ONNX Runtime need not be there."""
+    """What the ONNX file in `folder` answers, float32 [rows, C].
+
+    OpenVINO reads it, so that ONNX Runtime need not be there.
+    """
     model = ov.Core().compile_model(folder / MODEL, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
 
     def run(batch: Batch) -> np.ndarray:
-        inputs = {"token_ids": batch.token_ids.astype(np.int64), "padding_mask": batch.padding_mask.astype(np.int64)}
+        inputs = {
+            "token_ids": batch.token_ids.astype(np.int64),
+            "padding_mask": batch.padding_mask.astype(np.int64),
+        }
         return model(inputs)["logits"]
 
     return probabilities_by(run, bundle, texts)

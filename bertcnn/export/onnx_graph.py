@@ -1,6 +1,7 @@
 """The classifier as an ONNX graph, built from its tensors, without a converter.
 
-Opset 17 of 2022, so that older runtimes read it too. GELU is written out with Erf, in the form that ONNX Runtime knows how to fuse.
+Opset 17 of 2022, so that older runtimes read it too. GELU is written out with Erf, in the form that
+ONNX Runtime knows how to fuse.
 """
 
 from __future__ import annotations
@@ -21,40 +22,62 @@ _MASKED: Final = -1e9  # added to what padding must not win; exp() of it is exac
 _LARGEST: Final = 2_000_000_000  # bytes; one file of protobuf holds no more than 2 GiB
 
 
-def classifier_onnx(tensors: Mapping[str, np.ndarray], encoder: EncoderSettings, head: HeadSettings) -> onnx.ModelProto:
+def classifier_onnx(
+    tensors: Mapping[str, np.ndarray], encoder: EncoderSettings, head: HeadSettings
+) -> onnx.ModelProto:
     """The classifier, from token ids to logits.
 
     Args:
-        tensors: weights by name, as a bundle holds them, float32; already checked against the settings.
+        tensors: weights by name, as a bundle holds them, float32; already checked against the
+            settings.
         encoder: shape of the encoder.
         head: shape of the head.
 
     Returns:
-        A model with inputs `token_ids` and `padding_mask`, int64 [B, T] with any B and T, and the outputs `logits`, float32 [B, C],
-        `activations`, float32 [B, W * N], and `windows`, int64 [B, W * N], as in `openvino_graph.classifier_graph`; no `means`.
+        A model with inputs `token_ids` and `padding_mask`, int64 [B, T] with any B and T, and the
+        outputs `logits`, float32 [B, C], `activations`, float32 [B, W * N], and `windows`, int64
+        [B, W * N], as in `openvino_graph.classifier_graph`; no `means`.
 
     Raises:
         ExportError: the weights are too large for one ONNX file.
     """
     size = sum(tensor.nbytes for tensor in tensors.values())
     if size > _LARGEST:
-        raise ExportError(f"weights of {size:,} bytes", expected=f"at most {_LARGEST:,} in one ONNX file", fix="export as openvino")
+        raise ExportError(
+            f"weights of {size:,} bytes",
+            expected=f"at most {_LARGEST:,} in one ONNX file",
+            fix="export as openvino",
+        )
     graph = _Graph(tensors)
     real = graph.add("Cast", "padding_mask", to=TensorProto.FLOAT)  # [B, T]
-    missing = graph.add("Mul", graph.add("Sub", graph.scalar(1.0), real), graph.scalar(_MASKED))  # 0 at tokens
+    # 0 at tokens
+    missing = graph.add("Mul", graph.add("Sub", graph.scalar(1.0), real), graph.scalar(_MASKED))
     bias = graph.add("Unsqueeze", missing, graph.integers(1, 2))  # [B, 1, 1, T]
     hidden = _embeddings(graph, encoder)  # [B, T, D]
     for index in range(encoder.layers):
         hidden = _block(graph, f"layer_{index}", hidden, bias, encoder)
     _head(graph, hidden, real, missing, head)
-    features = {"logits": len(tensors["logits/bias"]), **dict.fromkeys(("activations", "windows"), len(head.window_sizes) * head.filters)}
-    types = {"logits": TensorProto.FLOAT, "activations": TensorProto.FLOAT, "windows": TensorProto.INT64}
+    features = {
+        "logits": len(tensors["logits/bias"]),
+        **dict.fromkeys(("activations", "windows"), len(head.window_sizes) * head.filters),
+    }
+    types = {
+        "logits": TensorProto.FLOAT,
+        "activations": TensorProto.FLOAT,
+        "windows": TensorProto.INT64,
+    }
     model = helper.make_model(
         helper.make_graph(
             graph.nodes,
             "bertcnn",
-            [helper.make_tensor_value_info(name, TensorProto.INT64, ["B", "T"]) for name in ("token_ids", "padding_mask")],
-            [helper.make_tensor_value_info(name, types[name], ["B", width]) for name, width in features.items()],
+            [
+                helper.make_tensor_value_info(name, TensorProto.INT64, ["B", "T"])
+                for name in ("token_ids", "padding_mask")
+            ],
+            [
+                helper.make_tensor_value_info(name, types[name], ["B", width])
+                for name, width in features.items()
+            ],
             graph.initializers,
         ),
         opset_imports=[helper.make_opsetid("", _OPSET)],
@@ -108,16 +131,26 @@ def _embeddings(graph: _Graph, settings: EncoderSettings) -> str:
     """Tokens, positions and the first segment, normalised, [B, T, D]."""
     positions = graph.tensors["embeddings/positions"] + graph.tensors["embeddings/segments"][0]
     length = graph.add("Shape", "token_ids", start=1, end=2)  # [1]
-    taken = graph.add("Slice", graph.constant(positions, "positions"), graph.integers(0), length, graph.integers(0))  # [T, D]
+    taken = graph.add(
+        "Slice",
+        graph.constant(positions, "positions"),
+        graph.integers(0),
+        length,
+        graph.integers(0),
+    )  # [T, D]
     hidden = graph.add("Gather", graph.weight("embeddings/tokens"), "token_ids", axis=0)
-    return _normalize(graph, "embeddings/normalize", graph.add("Add", hidden, taken), settings.layer_norm_epsilon)
+    return _normalize(
+        graph, "embeddings/normalize", graph.add("Add", hidden, taken), settings.layer_norm_epsilon
+    )
 
 
 def _block(graph: _Graph, layer: str, hidden: str, bias: str, settings: EncoderSettings) -> str:
     """One Transformer block, post-norm, [B, T, D]."""
     epsilon = settings.layer_norm_epsilon
     attended = _attention(graph, f"{layer}/attention", hidden, bias, settings.heads)
-    hidden = _normalize(graph, f"{layer}/attention_norm", graph.add("Add", hidden, attended), epsilon)
+    hidden = _normalize(
+        graph, f"{layer}/attention_norm", graph.add("Add", hidden, attended), epsilon
+    )
     active = _activated(graph, _linear(graph, f"{layer}/expand", hidden), settings.activation)
     contracted = _linear(graph, f"{layer}/contract", active)
     return _normalize(graph, f"{layer}/output_norm", graph.add("Add", hidden, contracted), epsilon)
@@ -129,12 +162,23 @@ def _attention(graph: _Graph, layer: str, hidden: str, bias: str, heads: int) ->
     split = graph.integers(0, 0, heads, width // heads)
 
     def by_head(name: str, order: list[int]) -> str:
-        return graph.add("Transpose", graph.add("Reshape", _linear(graph, f"{layer}/{name}", hidden), split), perm=order)
+        return graph.add(
+            "Transpose",
+            graph.add("Reshape", _linear(graph, f"{layer}/{name}", hidden), split),
+            perm=order,
+        )
 
-    queries = graph.add("Mul", by_head("query", [0, 2, 1, 3]), graph.scalar((width // heads) ** -0.5))  # [B, H, T, K]
-    scores = graph.add("Add", graph.add("MatMul", queries, by_head("key", [0, 2, 3, 1])), bias)  # [B, H, T, T]
-    context = graph.add("MatMul", graph.add("Softmax", scores, axis=-1), by_head("value", [0, 2, 1, 3]))  # [B, H, T, K]
-    joined = graph.add("Reshape", graph.add("Transpose", context, perm=[0, 2, 1, 3]), graph.integers(0, 0, width))  # [B, T, D]
+    queries = graph.add(
+        "Mul", by_head("query", [0, 2, 1, 3]), graph.scalar((width // heads) ** -0.5)
+    )  # [B, H, T, K]
+    # [B, H, T, T]
+    scores = graph.add("Add", graph.add("MatMul", queries, by_head("key", [0, 2, 3, 1])), bias)
+    context = graph.add(
+        "MatMul", graph.add("Softmax", scores, axis=-1), by_head("value", [0, 2, 1, 3])
+    )  # [B, H, T, K]
+    joined = graph.add(
+        "Reshape", graph.add("Transpose", context, perm=[0, 2, 1, 3]), graph.integers(0, 0, width)
+    )  # [B, T, D]
     return _linear(graph, f"{layer}/output", joined)
 
 
@@ -148,17 +192,30 @@ def _activated(graph: _Graph, hidden: str, activation: str) -> str:
         cube = graph.add("Mul", graph.add("Mul", hidden, hidden), hidden)
         inner = graph.add("Add", hidden, graph.add("Mul", cube, graph.scalar(0.044715)))
         step = graph.add("Tanh", graph.add("Mul", inner, graph.scalar(np.sqrt(2.0 / np.pi))))
-    return graph.add("Mul", graph.add("Mul", hidden, graph.add("Add", step, graph.scalar(1.0))), graph.scalar(0.5))
+    return graph.add(
+        "Mul",
+        graph.add("Mul", hidden, graph.add("Add", step, graph.scalar(1.0))),
+        graph.scalar(0.5),
+    )
 
 
 def _head(graph: _Graph, hidden: str, real: str, missing: str, settings: HeadSettings) -> None:
     """Filters over windows, their maxima, the mean, one linear layer; names the outputs."""
     column = graph.add("Unsqueeze", real, graph.integers(2))  # [B, T, 1]
     hidden = graph.add("Mul", hidden, column)  # a window past the end of a text sees zeros
-    # every tap of every window in one product, [D, sum(W) * N]; OpenVINO 2026.4 fuses a Conv with the addition behind it to wrong sums
-    taps = [graph.tensors[f"convolution_{window}/kernel"][tap] for window in settings.window_sizes for tap in range(window)]
-    products = graph.add("MatMul", hidden, graph.constant(np.concatenate(taps, axis=1), "convolutions/kernel"))
-    products = graph.add("Pad", products, graph.integers(0, 0, 0, 0, max(settings.window_sizes) - 1, 0))  # [B, T + max(W) - 1, .]
+    # every tap of every window in one product, [D, sum(W) * N]; OpenVINO 2026.4 fuses a Conv with
+    # the addition behind it to wrong sums
+    taps = [
+        graph.tensors[f"convolution_{window}/kernel"][tap]
+        for window in settings.window_sizes
+        for tap in range(window)
+    ]
+    products = graph.add(
+        "MatMul", hidden, graph.constant(np.concatenate(taps, axis=1), "convolutions/kernel")
+    )
+    products = graph.add(
+        "Pad", products, graph.integers(0, 0, 0, 0, max(settings.window_sizes) - 1, 0)
+    )  # [B, T + max(W) - 1, .]
     length = graph.add("Shape", "token_ids", start=1, end=2)  # [1]
     padding = graph.add("Unsqueeze", missing, graph.integers(2))  # [B, T, 1]
     activations, windows, first = [], [], 0
@@ -166,17 +223,33 @@ def _head(graph: _Graph, hidden: str, real: str, missing: str, settings: HeadSet
         found = padding
         for tap in range(window):
             start = graph.integers(tap, first)
-            stop = graph.add("Concat", graph.add("Add", length, graph.integers(tap)), graph.integers(first + settings.filters), axis=0)
-            found = graph.add("Add", found, graph.add("Slice", products, start, stop, graph.integers(1, 2)))  # [B, T, N]
+            stop = graph.add(
+                "Concat",
+                graph.add("Add", length, graph.integers(tap)),
+                graph.integers(first + settings.filters),
+                axis=0,
+            )
+            found = graph.add(
+                "Add", found, graph.add("Slice", products, start, stop, graph.integers(1, 2))
+            )  # [B, T, N]
             first += settings.filters
         largest = graph.add("ReduceMax", found, axes=[1], keepdims=0)  # [B, N]
-        activations.append(graph.add("Relu", graph.add("Add", largest, graph.weight(f"convolution_{window}/bias"))))
+        activations.append(
+            graph.add("Relu", graph.add("Add", largest, graph.weight(f"convolution_{window}/bias")))
+        )
         windows.append(graph.add("ArgMax", found, axis=1, keepdims=0))
     total = graph.add("ReduceSum", hidden, graph.integers(1), keepdims=0)  # [B, D]
-    tokens = graph.add("Max", graph.add("ReduceSum", real, graph.integers(1), keepdims=1), graph.scalar(1.0))  # [B, 1]
+    tokens = graph.add(
+        "Max", graph.add("ReduceSum", real, graph.integers(1), keepdims=1), graph.scalar(1.0)
+    )  # [B, 1]
     pooled = graph.add("Concat", *activations, axis=1, name="activations")  # [B, W * N]
     graph.add("Concat", *windows, axis=1, name="windows")
-    _linear(graph, "logits", graph.add("Concat", pooled, graph.add("Div", total, tokens), axis=1), name="logits")
+    _linear(
+        graph,
+        "logits",
+        graph.add("Concat", pooled, graph.add("Div", total, tokens), axis=1),
+        name="logits",
+    )
 
 
 def _linear(graph: _Graph, layer: str, hidden: str, name: str | None = None) -> str:

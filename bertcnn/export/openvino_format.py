@@ -27,7 +27,11 @@ def write(bundle: Bundle, engine: SavedEngine | None, folder: Path) -> None:
         BundleError: the engine was changed after it was saved, or cannot be read.
         OutputError: the folder for temporary files is full.
     """
-    graph = classifier_graph(bundle.tensors, bundle.config.encoder, bundle.config.head) if engine is None else read_graph(engine)
+    graph = (
+        classifier_graph(bundle.tensors, bundle.config.encoder, bundle.config.head)
+        if engine is None
+        else read_graph(engine)
+    )
     description, constants = serialized(one_text_a_row(graph))
     write_new(folder / MODEL, description)
     write_new((folder / MODEL).with_suffix(".bin"), constants)

@@ -24,32 +24,49 @@ _Share = Annotated[float, Field(ge=0.0, le=1.0)]
 class Parity(Settings):
     """How an exported model's answers compare with the reference, the Keras model of the bundle.
 
-    Only a text on which the reference itself hardly prefers one label may get another: `undecided` is how far the probabilities of the two
-    may then be apart, or where a text may have several labels, the label's own from its threshold.
-    In float32 no probability may be further from the reference than `bound`; int8 has no such bound,
-    its share of equal labels was tested on validation rows when the model was saved.
+    Only a text on which the reference itself hardly prefers one label may get another: `undecided`
+    is how far the probabilities of the two may then be apart, or where a text may have several
+    labels, the label's own from its threshold. In float32 no probability may be further from the
+    reference than `bound`; int8 has no such bound, its share of equal labels was tested on
+    validation rows when the model was saved.
     """
 
     texts: Count = Field(description="compared")
-    bound: _Share | None = Field(description="largest difference of a probability that is let through; none for int8")
-    undecided: _Share = Field(description="lead in probability up to which the reference counts as undecided")
-    decided_texts: int = Field(ge=0, description="texts on which the reference is not undecided; each got its label")
+    bound: _Share | None = Field(
+        description="largest difference of a probability that is let through; none for int8"
+    )
+    undecided: _Share = Field(
+        description="lead in probability up to which the reference counts as undecided"
+    )
+    decided_texts: int = Field(
+        ge=0, description="texts on which the reference is not undecided; each got its label"
+    )
     other_labels: int = Field(ge=0, description="other texts that got another label")
     largest_difference: _Share = Field(description="of a probability")
 
     def in_words(self) -> str:
         """One sentence for a person."""
-        apart = f"probabilities at most {self.largest_difference:.2g} apart" if self.largest_difference else "equal probabilities"
+        apart = (
+            f"probabilities at most {self.largest_difference:.2g} apart"
+            if self.largest_difference
+            else "equal probabilities"
+        )
         if not self.other_labels:
             return f"the same label on all of {self.texts:,} test texts, {apart}"
         return (
-            f"the same label on {self.texts - self.other_labels:,} of {self.texts:,} test texts, among them all {self.decided_texts:,} "
-            f"on which the model's best label leads by more than {self.undecided:g}; {apart}"
+            f"the same label on {self.texts - self.other_labels:,} of {self.texts:,} test texts,"
+            f" among them all {self.decided_texts:,} on which the model's best label leads by more"
+            f" than {self.undecided:g}; {apart}"
         )
 
 
 def compare(
-    reference: np.ndarray, found: np.ndarray, texts: Sequence[str], *, precision: str, label_thresholds: Sequence[float] = ()
+    reference: np.ndarray,
+    found: np.ndarray,
+    texts: Sequence[str],
+    *,
+    precision: str,
+    label_thresholds: Sequence[float] = (),
 ) -> Parity:
     """The comparison, if the exported model passes it.
 
@@ -58,16 +75,21 @@ def compare(
         found: float32 [rows, C], those of the exported model.
         texts: what was asked.
         precision: "float32" or "int8".
-        label_thresholds: where a text may have several labels, from which probability on each is given.
+        label_thresholds: where a text may have several labels, from which probability on each is
+            given.
 
     Raises:
-        ExportError: a label differs where the reference was not undecided, a probability differs by more than the bound, or is no number.
+        ExportError: a label differs where the reference was not undecided, a probability differs by
+            more than the bound, or is no number.
     """
     bound = BOUND if precision == "float32" else None
-    undecided = CLEAR if bound is None else 2 * bound  # two probabilities of which each moves by the bound
+    # two probabilities of which each moves by the bound
+    undecided = CLEAR if bound is None else 2 * bound
     differences = np.nan_to_num(np.abs(found - reference), nan=1.0).max(axis=1)
     if label_thresholds:
-        clear, lead, other_labels = _several(reference, found, np.array(label_thresholds, np.float32))
+        clear, lead, other_labels = _several(
+            reference, found, np.array(label_thresholds, np.float32)
+        )
     else:
         rows, best, other = np.arange(len(texts)), reference.argmax(axis=1), found.argmax(axis=1)
         lead, other_labels = reference[rows, best] - reference[rows, other], best != other
@@ -75,10 +97,16 @@ def compare(
     wrong = np.flatnonzero((lead > undecided) | ~np.isfinite(found).all(axis=1))
     if len(wrong):
         text = one_line(texts[wrong[0]], 40)
-        raise _refusal(f"another label on {len(wrong):,} of {len(texts):,} test texts, such as {text}", "the label of the model")
+        raise _refusal(
+            f"another label on {len(wrong):,} of {len(texts):,} test texts, such as {text}",
+            "the label of the model",
+        )
     if bound is not None and differences.max() > bound:
         text = one_line(texts[differences.argmax()], 40)
-        raise _refusal(f"probabilities {differences.max():.2g} away from the model's on {text}", f"at most {bound:g}")
+        raise _refusal(
+            f"probabilities {differences.max():.2g} away from the model's on {text}",
+            f"at most {bound:g}",
+        )
     return Parity(
         texts=len(texts),
         bound=bound,
@@ -89,7 +117,9 @@ def compare(
     )
 
 
-def _several(reference: np.ndarray, found: np.ndarray, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _several(
+    reference: np.ndarray, found: np.ndarray, thresholds: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """By how much each text's labels are decided, by how much those are that the other answer has wrong, and which texts these are."""
     margin = np.abs(reference - thresholds)  # [rows, C]
     wrong = chosen(reference, thresholds) != chosen(found, thresholds)
@@ -98,13 +128,19 @@ def _several(reference: np.ndarray, found: np.ndarray, thresholds: np.ndarray) -
 
 def _refusal(given: str, expected: str) -> ExportError:
     return ExportError(
-        f"the exported model gives {given}", expected=expected, fix="nothing was exported; save the model again or choose another format"
+        f"the exported model gives {given}",
+        expected=expected,
+        fix="nothing was exported; save the model again or choose another format",
     )
 
 
-def probabilities_by(run: Callable[[Batch], np.ndarray], bundle: Bundle, texts: Sequence[str]) -> np.ndarray:
+def probabilities_by(
+    run: Callable[[Batch], np.ndarray], bundle: Bundle, texts: Sequence[str]
+) -> np.ndarray:
     """Calibrated probabilities, float32 [rows, C], by a function from a padded batch to logits [B, C]."""
-    token_ids = WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer).encode(texts).token_ids
+    token_ids = (
+        WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer).encode(texts).token_ids
+    )
     logits = np.empty((len(texts), len(bundle.labels)), np.float32)
     for plan in plan_scoring(np.fromiter(map(len, token_ids), np.int64, len(token_ids))):
         logits[plan.rows] = run(pad(token_ids, plan, bundle.vocabulary.index(PAD)))

@@ -63,14 +63,21 @@ Inputs `token_ids` and `padding_mask`, {dtype} [texts, tokens]; outputs `logits`
 the CNN head) and `windows` (the token at which it starts: the evidence behind a logit){more}."""
 
 _ABOUT: Final[dict[str, str]] = {
-    "openvino": "OpenVINO IR, {precision}, for `pip install openvino tokenizers numpy`. " + _EVIDENCE,
-    "onnx": "ONNX (opset 17), {precision}, for `pip install onnxruntime tokenizers numpy`. " + _EVIDENCE,
-    "keras": """\
+    "openvino": (
+        "OpenVINO IR, {precision}, for `pip install openvino tokenizers numpy`. " + _EVIDENCE
+    ),
+    "onnx": (
+        "ONNX (opset 17), {precision}, for `pip install onnxruntime tokenizers numpy`. " + _EVIDENCE
+    ),
+    "keras": (
+        """\
 A Keras file, for `pip install bertcnn`, whose layers it names; use it to go on in Keras.
 
 **Never open a `.keras` file of somebody you do not trust**: such a file can make Keras run what its author wants, and loaders have been
-tricked again and again. This one is yours. To pass a model on, give the folder that `bertcnn train` saved: JSON and tensors, no code.""",
-    "savedmodel": """\
+tricked again and again. This one is yours. To pass a model on, give the folder that `bertcnn train` saved: JSON and tensors, no code."""
+    ),
+    "savedmodel": (
+        """\
 A TensorFlow SavedModel that takes raw texts, for `pip install tensorflow tensorflow-text`; `assets/labels.json` names the labels in the
 order of `probabilities`. Give some 32 texts at a time: they are padded to the longest. A Python string with half a surrogate pair in
 it has to be made bytes by `text.encode("utf-8", "surrogatepass")`.
@@ -78,7 +85,8 @@ it has to be made bytes by `text.encode("utf-8", "surrogatepass")`.
 TensorFlow Serving takes it as version 1 of a model:
 
     docker run -p 8501:8501 -v "$PWD:/models/triage/1" -e MODEL_NAME=triage tensorflow/serving
-    curl -d '{{"inputs": {{"texts": ["My router is broken"]}}}}' localhost:8501/v1/models/triage:predict""",
+    curl -d '{{"inputs": {{"texts": ["My router is broken"]}}}}' localhost:8501/v1/models/triage:predict"""
+    ),
 }
 
 
@@ -94,12 +102,13 @@ def readme(bundle: Bundle, form: str, precision: str, parity: str) -> str:
     dtype = "int64" if form == "onnx" else "int32"
     more = ", and `means` (of the token embeddings)" if form == "openvino" else ""
     return (
-        f"# A text classifier by bertcnn, as {form}\n\n"
-        f"{_ABOUT[form].format(precision=precision, dtype=dtype, more=more)}\n\n"
-        f"Run this in the folder:\n\n```python\n{_EXAMPLES[form](bundle, dtype)}```\n\n"
-        f"Model {bundle.bundle_id}, {len(bundle.labels)} labels, in the order of `labels.json`.\n"
-        f"Compared with the model it was made of: {parity}.\n"
-        "`export.json` has the figures. An empty text gets a label here as any other does; decide about such texts before.\n"
+        "# A text classifier by bertcnn, as"
+        f" {form}\n\n{_ABOUT[form].format(precision=precision, dtype=dtype, more=more)}\n\nRun this"
+        f" in the folder:\n\n```python\n{_EXAMPLES[form](bundle, dtype)}```\n\nModel"
+        f" {bundle.bundle_id}, {len(bundle.labels)} labels, in the order of"
+        f" `labels.json`.\nCompared with the model it was made of: {parity}.\n`export.json` has the"
+        " figures. An empty text gets a label here as any other does; decide about such texts"
+        " before.\n"
     )
 
 
@@ -121,7 +130,8 @@ def _by_ids(imports: str, run: str) -> Callable[[Bundle, str], str]:
             pad=bundle.vocabulary.index("[PAD]"),
             dtype=dtype,
             answer=(_MULTI_LABEL if bundle.multi_label else _ONE).format(
-                temperature=bundle.calibration.temperature, thresholds=list(bundle.calibration.label_thresholds)
+                temperature=bundle.calibration.temperature,
+                thresholds=list(bundle.calibration.label_thresholds),
             ),
         )
 
@@ -131,6 +141,10 @@ def _by_ids(imports: str, run: str) -> Callable[[Bundle, str], str]:
 _EXAMPLES: Final[dict[str, Callable[[Bundle, str], str]]] = {
     "openvino": _by_ids("import openvino as ov\n", _OPENVINO),
     "onnx": _by_ids("import onnxruntime\n", _ONNX),
-    "keras": _by_ids("import keras\nimport bertcnn.models.classifier  # noqa: F401 - makes its layers known to Keras\n", _KERAS),
+    "keras": _by_ids(
+        "import keras\nimport bertcnn.models.classifier  # noqa: F401 - makes its layers known to"
+        " Keras\n",
+        _KERAS,
+    ),
     "savedmodel": lambda _bundle, _dtype: _SAVEDMODEL,
 }

@@ -25,7 +25,10 @@ _TEXTS = 32  # of a batch; they are padded to the longest of them
 
 
 class _Hidden:
-    """Keeps Keras' model out of what TensorFlow saves: its weights and the graph are enough, and need no Keras to load."""
+    """Keeps Keras' model out of what TensorFlow saves.
+
+    Its weights and the graph are enough, and need no Keras to load.
+    """
 
     def __init__(self, network: keras.Model) -> None:
         self.call = network
@@ -41,46 +44,72 @@ class _Service(tf.Module):
 
     def __init__(self, bundle: Bundle, labels_file: Path) -> None:
         super().__init__(name="bertcnn")
-        self.tokenizer = GraphTokenizer(WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer))
+        self.tokenizer = GraphTokenizer(
+            WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer)
+        )
         network = classifier_of(bundle)
         self.weights = [weight.value for weight in network.weights]
         self.labels_asset = tf.saved_model.Asset(str(labels_file))
         self._network, self._names = _Hidden(network), tf.constant(list(bundle.labels))
-        self._pad_id, self._temperature = bundle.vocabulary.index(PAD), bundle.calibration.temperature
-        self._thresholds, self._between = bundle.calibration.label_thresholds, between(str(bundle.config.label_separator))
+        self._pad_id, self._temperature = (
+            bundle.vocabulary.index(PAD),
+            bundle.calibration.temperature,
+        )
+        self._thresholds, self._between = (
+            bundle.calibration.label_thresholds,
+            between(str(bundle.config.label_separator)),
+        )
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="texts")])
     def serve(self, texts: Any) -> dict[str, Any]:  # noqa: ANN401
-        """`labels`, string [N], and `probabilities`, float32 [N, C], of texts, string [N]; several labels stand in one string."""
+        """`labels`, string [N], and `probabilities`, float32 [N, C], of texts, string [N].
+
+        Several labels stand in one string.
+        """
         ids = self.tokenizer.encode(texts)
         token_ids = ids.to_tensor(self._pad_id)  # [N, T]
         mask = tf.sequence_mask(ids.row_lengths(), tf.shape(token_ids)[1], tf.int32)
-        inputs = {"token_ids": token_ids, "segment_ids": tf.zeros_like(token_ids), "padding_mask": mask}
+        inputs = {
+            "token_ids": token_ids,
+            "segment_ids": tf.zeros_like(token_ids),
+            "padding_mask": mask,
+        }
         logits = self._network.call(inputs, training=False)
         if self._thresholds:
             probabilities = tf.sigmoid(logits / self._temperature)
             given = probabilities >= tf.constant(self._thresholds, tf.float32)
             names = tf.ragged.boolean_mask(tf.broadcast_to(self._names, tf.shape(given)), given)
-            return {"labels": tf.strings.reduce_join(names, axis=1, separator=self._between), "probabilities": probabilities}
+            return {
+                "labels": tf.strings.reduce_join(names, axis=1, separator=self._between),
+                "probabilities": probabilities,
+            }
         probabilities = tf.nn.softmax(logits / self._temperature)
-        return {"labels": tf.gather(self._names, tf.argmax(probabilities, axis=1)), "probabilities": probabilities}
+        return {
+            "labels": tf.gather(self._names, tf.argmax(probabilities, axis=1)),
+            "probabilities": probabilities,
+        }
 
 
 def write(bundle: Bundle, folder: Path) -> None:
     """Save the SavedModel in `folder`, in which `labels.json` is already.
 
     Raises:
-        ExportError: Keras does not run on TensorFlow, or tensorflow-text cannot hold the vocabulary.
+        ExportError: Keras does not run on TensorFlow, or tensorflow-text cannot hold the
+            vocabulary.
     """
     if keras.backend.backend() != "tensorflow":
         raise ExportError(
-            f"Keras runs on {keras.backend.backend()}", expected="TensorFlow for a SavedModel", fix="set KERAS_BACKEND=tensorflow"
+            f"Keras runs on {keras.backend.backend()}",
+            expected="TensorFlow for a SavedModel",
+            fix="set KERAS_BACKEND=tensorflow",
         )
     try:
         service = _Service(bundle, folder / "labels.json")
     except (ValueError, RuntimeError, tf.errors.OpError) as error:
         raise ExportError(
-            f"tensorflow-text cannot hold this vocabulary ({error})", expected="WordPieces as BERT has them", fix="export as onnx"
+            f"tensorflow-text cannot hold this vocabulary ({error})",
+            expected="WordPieces as BERT has them",
+            fix="export as onnx",
         ) from None
     tf.saved_model.save(service, str(folder), signatures={"serving_default": service.serve})
 
@@ -91,7 +120,10 @@ def _names(bundle: Bundle, probabilities: np.ndarray) -> list[str]:
         return [bundle.labels[best] for best in probabilities.argmax(axis=1)]
     given = chosen(probabilities, np.array(bundle.calibration.label_thresholds, np.float32))
     return [
-        between(str(bundle.config.label_separator)).join(name for name, own in zip(bundle.labels, row, strict=True) if own) for row in given
+        between(str(bundle.config.label_separator)).join(
+            name for name, own in zip(bundle.labels, row, strict=True) if own
+        )
+        for row in given
     ]
 
 
@@ -112,6 +144,8 @@ def probabilities(folder: Path, bundle: Bundle, texts: Sequence[str]) -> np.ndar
         wanted = [name.encode("utf-8") for name in _names(bundle, found[rows])]
         if answer["labels"].numpy().tolist() != wanted:
             raise ExportError(
-                "the SavedModel names other labels than its probabilities", expected="the same", fix="report this as a defect"
+                "the SavedModel names other labels than its probabilities",
+                expected="the same",
+                fix="report this as a defect",
             )
     return found

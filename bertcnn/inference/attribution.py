@@ -1,6 +1,7 @@
 """A look inside the encoder: attention maps and integrated gradients (Keras only).
 
-Slower than the evidence of the CNN head by far, and no exact account of a logit; for research and for doubts.
+Slower than the evidence of the CNN head by far, and no exact account of a logit; for research and
+for doubts.
 """
 
 from __future__ import annotations
@@ -36,12 +37,15 @@ class AttentionMaps:
 
 @dataclass(frozen=True)
 class Attribution:
-    """Integrated gradients of a logit: `baseline` and the tokens' shares add up to `logit`, but for the error of the sum over steps.
+    """Integrated gradients of a logit.
+
+    `baseline` and the tokens' shares add up to `logit`, but for the error of the sum over steps.
 
     Attributes:
         label: the label explained.
         logit: its logit.
-        baseline: its logit for the same text with [PAD] in place of every token but [CLS] and [SEP].
+        baseline: its logit for the same text with [PAD] in place of every token but [CLS] and
+            [SEP].
         tokens: the text's tokens in their order, with their shares.
     """
 
@@ -64,15 +68,20 @@ def attention_weights(model: BertCnn, token_ids: np.ndarray) -> np.ndarray:
     hidden = _embedded(model, token_ids)
     weights = []
     for block in _blocks(model):
-        weights.append(ops.convert_to_numpy(block.attention(hidden, mask, return_attention=True)[1])[0])
+        weights.append(
+            ops.convert_to_numpy(block.attention(hidden, mask, return_attention=True)[1])[0]
+        )
         hidden = block(hidden, mask)
     return np.stack(weights)
 
 
-def integrated_gradients(model: BertCnn, token_ids: np.ndarray, label: int, *, pad_id: int, steps: int) -> tuple[np.ndarray, float, float]:
+def integrated_gradients(
+    model: BertCnn, token_ids: np.ndarray, label: int, *, pad_id: int, steps: int
+) -> tuple[np.ndarray, float, float]:
     """What each token added to a logit on the straight way from a text of [PAD] to this one.
 
-    The gradient is taken with respect to the embeddings, normalised with position and segment, at the middle of each step.
+    The gradient is taken with respect to the embeddings, normalised with position and segment, at
+    the middle of each step.
 
     Args:
         model: the classifier.
@@ -82,19 +91,26 @@ def integrated_gradients(model: BertCnn, token_ids: np.ndarray, label: int, *, p
         steps: of the way; more are more exact.
 
     Returns:
-        The tokens' shares, float64 [T], which are 0 for [CLS] and [SEP]; the logit; the logit at the start of the way.
+        The tokens' shares, float64 [T], which are 0 for [CLS] and [SEP]; the logit; the logit at
+        the start of the way.
 
     Raises:
         SettingsError: fewer than one step, or a Keras backend other than TensorFlow and JAX.
 
-    Source: Sundararajan, Taly and Yan 2017, equations 1 and 3. By their proposition 1 the shares add up to the
-        difference of the logits.
+    Source: Sundararajan, Taly and Yan 2017, equations 1 and 3. By their proposition 1 the shares
+        add up to the difference of the logits.
     """
     if not isinstance(steps, int) or steps < 1:
-        raise SettingsError(f"steps {one_line(steps)}", expected="a whole number of at least 1", fix="leave it out for the default")
+        raise SettingsError(
+            f"steps {one_line(steps)}",
+            expected="a whole number of at least 1",
+            fix="leave it out for the default",
+        )
     empty = token_ids.copy()
     empty[1:-1] = pad_id
-    start, way = (ops.convert_to_numpy(_embedded(model, ids)) for ids in (empty, token_ids))  # [1, T, D]
+    start, way = (
+        ops.convert_to_numpy(_embedded(model, ids)) for ids in (empty, token_ids)
+    )  # [1, T, D]
     way = way - start
     blocks = _blocks(model)
 
@@ -107,12 +123,20 @@ def integrated_gradients(model: BertCnn, token_ids: np.ndarray, label: int, *, p
     gradient, total = _gradient_of(logit), np.zeros(way.shape[1:])
     middles = (np.arange(steps, dtype=np.float32) + 0.5) / steps
     for part in np.array_split(middles, -(-steps * len(token_ids) // _PART_TOKENS)):
-        total += gradient(start + part[:, None, None] * way).sum(axis=0, dtype=np.float64) if len(part) else 0.0
-    first, last = ops.convert_to_numpy(logit(ops.convert_to_tensor(np.concatenate([start, start + way]))))
+        total += (
+            gradient(start + part[:, None, None] * way).sum(axis=0, dtype=np.float64)
+            if len(part)
+            else 0.0
+        )
+    first, last = ops.convert_to_numpy(
+        logit(ops.convert_to_tensor(np.concatenate([start, start + way])))
+    )
     return (way[0] * total / steps).sum(axis=-1), float(last), float(first)
 
 
-def attribute(model: BertCnn, tokenizer: WordPieceTokenizer, text: str, label: int, *, name: str, steps: int) -> Attribution:
+def attribute(
+    model: BertCnn, tokenizer: WordPieceTokenizer, text: str, label: int, *, name: str, steps: int
+) -> Attribution:
     """Integrated gradients for a text, with the places of its tokens.
 
     Args:
@@ -127,9 +151,16 @@ def attribute(model: BertCnn, tokenizer: WordPieceTokenizer, text: str, label: i
         SettingsError: as in `integrated_gradients`.
     """
     encoded = tokenizer.encode([text], spans=True)
-    shares, logit, baseline = integrated_gradients(model, encoded.token_ids[0], label, pad_id=tokenizer.pad_id, steps=steps)
+    shares, logit, baseline = integrated_gradients(
+        model, encoded.token_ids[0], label, pad_id=tokenizer.pad_id, steps=steps
+    )
     places = zip(encoded.spans[1:-1].tolist(), shares[1:-1].tolist(), strict=True)
-    return Attribution(name, logit, baseline, tuple(Part(start, end, text[start:end], share) for (start, end), share in places))
+    return Attribution(
+        name,
+        logit,
+        baseline,
+        tuple(Part(start, end, text[start:end], share) for (start, end), share in places),
+    )
 
 
 def _embedded(model: BertCnn, token_ids: np.ndarray) -> Any:  # noqa: ANN401
@@ -150,7 +181,11 @@ def _gradient_of(function: Callable[[Any], Any]) -> Callable[[np.ndarray], np.nd
         differentiate = jax.grad(lambda hidden: ops.sum(function(hidden)))
         return lambda hidden: np.asarray(differentiate(hidden))
     if backend != "tensorflow":
-        raise SettingsError(f"the Keras backend {backend!r}", expected="'tensorflow' or 'jax'", fix="set KERAS_BACKEND before starting")
+        raise SettingsError(
+            f"the Keras backend {backend!r}",
+            expected="'tensorflow' or 'jax'",
+            fix="set KERAS_BACKEND before starting",
+        )
     import tensorflow as tf
 
     def gradient(hidden: np.ndarray) -> np.ndarray:

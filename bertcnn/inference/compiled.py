@@ -40,7 +40,10 @@ def has_fast_int8() -> bool:
 
 
 def has_vnni() -> bool:
-    """Whether this machine's CPU adds up products in int8 without going over 16 bits; False where that cannot be found out."""
+    """Whether this machine's CPU adds up products in int8 without going over 16 bits.
+
+    False where that cannot be found out.
+    """
     return any("vnni" in flag for flag in _flags().split())
 
 
@@ -54,9 +57,10 @@ def _flags() -> str:
 
 
 def is_fast_at_int8(flags: str) -> bool:
-    """Whether a CPU of x86 with these flags, as Linux names them, is; where they say nothing, as on other CPUs, it is taken to be.
+    """Whether a CPU of x86 with these flags, as Linux names them, is.
 
-    Without VNNI and AVX-512 a product in int8 is three instructions, and OpenVINO's reach what its products in float32 reach; what
+    Where they say nothing, as on other CPUs, it is taken to be. Without VNNI and AVX-512 a product
+    in int8 is three instructions, and OpenVINO's reach what its products in float32 reach; what
     quantising costs comes on top.
 
     Example:
@@ -68,22 +72,31 @@ def is_fast_at_int8(flags: str) -> bool:
 
 
 def kept_as(engine_id: str, bundle_id: str, precision: str, weight_bits: int) -> tuple[str, str]:
-    """Id and precision of what this machine runs of a saved engine: its model in float32 where int8 is slow or would saturate."""
+    """Id and precision of what this machine runs of a saved engine.
+
+    Its model in float32 where int8 is slow or would saturate.
+    """
     if precision == "int8" and not (has_fast_int8() and (weight_bits == 7 or has_vnni())):
         return f"{bundle_id}-float32", "float32"
     return engine_id, precision
 
 
 def compiled_model(
-    read: Callable[[], ov.Model], engine_id: str | None = None, streams: int | None = None, precision: str = "float32"
+    read: Callable[[], ov.Model],
+    engine_id: str | None = None,
+    streams: int | None = None,
+    precision: str = "float32",
 ) -> ov.CompiledModel:
-    """The model compiled for this machine's CPU, one thread a core; an engine with an id is compiled once and kept in the cache.
+    """The model compiled for this machine's CPU, one thread a core.
+
+    An engine with an id is compiled once and kept in the cache.
 
     Args:
         read: gives the model; not called where a compiled one is kept.
         engine_id: names this exact model; without it nothing is kept.
         streams: batches computed at the same time; by default one a core.
-        precision: "bfloat16" for what the model has in float32, if the CPU can; else it is computed as it is.
+        precision: "bfloat16" for what the model has in float32, if the CPU can; else it is computed
+            as it is.
 
     Raises:
         BundleError: OpenVINO cannot compile the model on this machine.
@@ -99,9 +112,11 @@ def compiled_model(
     if compiled is not None:
         return compiled
     compiled = _compiled(core, read(), options)
-    with suppress(OSError):  # a cache that cannot be written costs half a second at every start, nothing else
+    # a cache that cannot be written costs half a second at every start, nothing else
+    with suppress(OSError):
         exported = compiled.export_model()
-        keep(path, exported if isinstance(exported, bytes) else exported.getvalue(), _KEPT)  # a stream, in some versions
+        # a stream, in some versions
+        keep(path, exported if isinstance(exported, bytes) else exported.getvalue(), _KEPT)
     return compiled
 
 
@@ -119,7 +134,8 @@ def _compiled(core: ov.Core, model: ov.Model, options: dict[str, Any]) -> ov.Com
 def read_ahead(engine: Path, streams: int) -> None:
     """Begin to read a compiled engine on a thread of its own, 0.2 s in which Python can import what else an answer needs.
 
-    It is used when `compiled_model` is asked for exactly this engine; what cannot be read now is no error, and is told then.
+    It is used when `compiled_model` is asked for exactly this engine; what cannot be read now is no
+    error, and is told then.
 
     Args:
         engine: the folder of a saved engine.
@@ -127,8 +143,13 @@ def read_ahead(engine: Path, streams: int) -> None:
     """
     with suppress(OSError, ValueError, LookupError, TypeError, RecursionError, BertCNNError):
         record = _told(engine / "engine.json")
-        engine_id, bundle_id = str(_told(engine / "manifest.json")["bundle_id"]), str(record["bundle_id"])
-        engine_id, precision = kept_as(engine_id, bundle_id, record["precision"], record.get("weight_bits", 7))
+        engine_id, bundle_id = (
+            str(_told(engine / "manifest.json")["bundle_id"]),
+            str(record["bundle_id"]),
+        )
+        engine_id, precision = kept_as(
+            engine_id, bundle_id, record["precision"], record.get("weight_bits", 7)
+        )
         core, options = ov.Core(), _options(streams, precision)
         _read_ahead.begin(core, _place(core, engine_id, options), options)
 
@@ -150,7 +171,10 @@ class _ReadAhead:
             if compiled is not None:
                 ones = np.ones((1, _USUAL_TOKENS), np.int32)
                 with suppress(RuntimeError):
-                    given = {place: ones[0, :1] if len(tensor.partial_shape) == 1 else ones for place, tensor in enumerate(compiled.inputs)}
+                    given = {
+                        place: ones[0, :1] if len(tensor.partial_shape) == 1 else ones
+                        for place, tensor in enumerate(compiled.inputs)
+                    }
                     compiled.create_infer_request().infer(given)
             self._compiled = compiled
 
@@ -160,7 +184,8 @@ class _ReadAhead:
 
     def take(self, path: Path) -> ov.CompiledModel | None:
         """The engine kept at this place, if it is the one that was begun with."""
-        if self._process != os.getpid() and self._compiled is not None:  # forked since: it is the parent's
+        # forked since: it is the parent's
+        if self._process != os.getpid() and self._compiled is not None:
             never_destroy(self._compiled)
             self._thread = None
         if self._thread is None or path != self._path:
@@ -174,7 +199,11 @@ _read_ahead = _ReadAhead()
 
 
 def _told(path: Path) -> Any:  # noqa: ANN401 - any JSON value
-    """What a small JSON file says; a pipe in its place, which nobody may ever write to, is not opened. It is checked when it counts."""
+    """What a small JSON file says.
+
+    A pipe in its place, which nobody may ever write to, is not opened. It is checked when it
+    counts.
+    """
     if not path.is_file() or path.stat().st_size > _LARGEST_RECORD:
         raise ValueError(f"{path} is no small file")
     return json.loads(path.read_bytes())
@@ -182,21 +211,32 @@ def _told(path: Path) -> Any:  # noqa: ANN401 - any JSON value
 
 def _options(streams: int | None, precision: str) -> dict[str, Any]:
     """How a model is compiled, one thread a core."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     hint = "bf16" if precision == "bfloat16" else "f32"
-    return {"NUM_STREAMS": streams or cores, "INFERENCE_NUM_THREADS": cores, "INFERENCE_PRECISION_HINT": hint}
+    return {
+        "NUM_STREAMS": streams or cores,
+        "INFERENCE_NUM_THREADS": cores,
+        "INFERENCE_PRECISION_HINT": hint,
+    }
 
 
 def _place(core: ov.Core, engine_id: str, options: dict[str, Any]) -> Path:
     """Where an engine is kept that was compiled for this machine and with these options."""
-    cpu = [core.get_property("CPU", name) for name in ("FULL_DEVICE_NAME", "OPTIMIZATION_CAPABILITIES")]
+    cpu = [
+        core.get_property("CPU", name) for name in ("FULL_DEVICE_NAME", "OPTIMIZATION_CAPABILITIES")
+    ]
     made_for = engine_id, _LAYOUT, ov.__version__, cpu, sorted(options.items())
     key = hashlib.sha256(repr(made_for).encode()).hexdigest()
     return cache_folder() / "engines" / f"{key[:32]}.blob"
 
 
 def _imported(core: ov.Core, path: Path, options: dict[str, Any]) -> ov.CompiledModel | None:
-    """The compiled engine kept there; None if there is none, it was damaged, or it is of another build of OpenVINO."""
+    """The compiled engine kept there.
+
+    None if there is none, it was damaged, or it is of another build of OpenVINO.
+    """
     blob = read_kept(path)
     if blob is None:
         return None

@@ -1,7 +1,8 @@
 """What turns token ids into logits when a model is used.
 
-An engine takes rows of any length and does its own sorting, batching and padding, because what is best differs: Keras wants
-few large batches, a compiled engine one stream a core. Rows come back in the order they were given.
+An engine takes rows of any length and does its own sorting, batching and padding, because what is
+best differs: Keras wants few large batches, a compiled engine one stream a core. Rows come back in
+the order they were given.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import numpy as np
 
 from bertcnn.errors import SettingsError, one_line
 
-# OpenVINO and NNCF report their use to their makers, and leave an id in the user's home, unless they cannot import this
+# OpenVINO and NNCF report their use to their makers, and leave an id in the user's home, unless
+# they cannot import this
 sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
-_LARGEST = np.float32(1e12)  # what no honest logit or feature comes near; the products of smaller ones stay finite
+# what no honest logit or feature comes near; the products of smaller ones stay finite
+_LARGEST = np.float32(1e12)
 
 EngineName = Literal["auto", "openvino", "keras"]
 
@@ -31,7 +34,11 @@ def check_engine(name: str) -> None:
     """
     if name not in get_args(EngineName):
         known = ", ".join(map(repr, get_args(EngineName)))
-        raise SettingsError(f"engine {one_line(name)}", expected=f"one of {known}", fix="choose one of them, or leave it out")
+        raise SettingsError(
+            f"engine {one_line(name)}",
+            expected=f"one of {known}",
+            fix="choose one of them, or leave it out",
+        )
 
 
 def reason(error: RuntimeError) -> str:
@@ -42,12 +49,16 @@ def reason(error: RuntimeError) -> str:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What each filter of the CNN head found in a row; the filters of the smallest window first. And the other features.
+    """What each filter of the CNN head found in a row; the filters of the smallest window first.
+
+    And the other features.
 
     Attributes:
         activations: float32 [rows, W * N], each filter's largest activation, not negative.
-        windows: int32 [rows, W * N], the token at which the window starts that gave it; without meaning where the activation is 0.
-        means: float32 [rows, D], of the token embeddings; [rows, 0] from a compiled engine of before there was a scope.
+        windows: int32 [rows, W * N], the token at which the window starts that gave it; without
+            meaning where the activation is 0.
+        means: float32 [rows, D], of the token embeddings; [rows, 0] from a compiled engine of
+            before there was a scope.
     """
 
     activations: np.ndarray
@@ -57,7 +68,11 @@ class Evidence:
     @classmethod
     def empty(cls, rows: int, filters: int, width: int) -> Evidence:
         """Room for what is found in so many rows."""
-        return cls(np.empty((rows, filters), np.float32), np.empty((rows, filters), np.int32), np.empty((rows, width), np.float32))
+        return cls(
+            np.empty((rows, filters), np.float32),
+            np.empty((rows, filters), np.int32),
+            np.empty((rows, width), np.float32),
+        )
 
 
 @dataclass(frozen=True)
@@ -74,10 +89,16 @@ class EngineOutput:
 
     @property
     def is_finite(self) -> bool:
-        """Whether all of it is numbers that can be calculated with; those of damaged or made-up weights may not be."""
+        """Whether all of it is numbers that can be calculated with.
+
+        Those of damaged or made-up weights may not be.
+        """
         found = self.evidence
         numbers = [self.logits, *(() if found is None else (found.activations, found.means))]
-        return all(values.min(initial=0) > -_LARGEST and values.max(initial=0) < _LARGEST for values in numbers)  # not so for NaN
+        return all(
+            values.min(initial=0) > -_LARGEST and values.max(initial=0) < _LARGEST
+            for values in numbers
+        )  # not so for NaN
 
     @property
     def found(self) -> Evidence:
@@ -87,7 +108,9 @@ class EngineOutput:
             ValueError: it was not asked for.
         """
         if self.evidence is None:
-            raise ValueError("evidence of an engine that was not asked for it: run(..., evidence=True)")
+            raise ValueError(
+                "evidence of an engine that was not asked for it: run(..., evidence=True)"
+            )
         return self.evidence
 
 
@@ -96,7 +119,10 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """What computes, and in which precision; answers under one name are the same to the last digit shown."""
+        """What computes, and in which precision.
+
+        Answers under one name are the same to the last digit shown.
+        """
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """The network's answer to each row of ids (int32 [T], from [CLS] to [SEP]), in order."""

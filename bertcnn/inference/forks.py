@@ -1,6 +1,8 @@
-"""Compiled engines across a fork of the process: quiet while it happens, left alone in the child, compiled again there.
+"""Compiled engines across a fork of the process.
 
-OpenVINO's threads stay behind in the parent. What the child inherits would wait for them for ever, also when it is destroyed.
+Quiet while it happens, left alone in the child, compiled again there. OpenVINO's threads stay
+behind in the parent. What the child inherits would wait for them for ever, also when it is
+destroyed.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ from pathlib import Path
 from typing import Any, Protocol
 from weakref import WeakSet
 
-_PATIENCE = 5.0  # seconds that a fork waits for work that is under way; then it happens all the same
-_MOMENT = 0.001  # seconds between two looks at OpenVINO's threads, which are at rest if they were so several times
+# seconds that a fork waits for work that is under way; then it happens all the same
+_PATIENCE = 5.0
+# seconds between two looks at OpenVINO's threads, which are at rest if they were so several times
+_MOMENT = 0.001
 _STILL = 3
 _REST = 2.0  # seconds that a fork waits for that; another library's threads may never be at rest
 
@@ -44,7 +48,8 @@ class _Forks:
     """
 
     def __init__(self) -> None:
-        self.compiling = threading.RLock()  # Python may drop an engine in the middle of compiling another
+        # Python may drop an engine in the middle of compiling another
+        self.compiling = threading.RLock()
         self._engines: WeakSet[Forkable] = WeakSet()
         self._held: list[Any] = []
         self._is_child = False
@@ -55,7 +60,10 @@ class _Forks:
             self._engines.add(engine)
 
     def before(self) -> None:
-        """Wait until OpenVINO is at rest: a lock that one of its threads holds would stay locked in the child."""
+        """Wait until OpenVINO is at rest.
+
+        A lock that one of its threads holds would stay locked in the child.
+        """
         self._acquire(self.compiling)
         for engine in list(self._engines):
             if self._acquire(engine.gate):
@@ -80,7 +88,10 @@ class _Forks:
             engine.leave()
 
     def compiled(self, model: object) -> None:
-        """Keep the first model that a child compiles: without one, OpenVINO would wait at the end for threads of the parent."""
+        """Keep the first model that a child compiles.
+
+        Without one, OpenVINO would wait at the end for threads of the parent.
+        """
         if self._is_child:
             never_destroy(model)
             self._is_child = False
@@ -92,7 +103,10 @@ def never_destroy(thing: object) -> None:
 
 
 def _rest(until: float) -> None:
-    """Wait until the threads that are not Python's sleep: those of OpenVINO tidy up after their work, and hold locks meanwhile."""
+    """Wait until the threads that are not Python's sleep.
+
+    Those of OpenVINO tidy up after their work, and hold locks meanwhile.
+    """
     still = 0
     while still < _STILL and time.monotonic() < until:
         still = 0 if _busy() else still + 1
@@ -113,4 +127,6 @@ def _busy() -> bool:
 
 FORKS = _Forks()
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    os.register_at_fork(before=FORKS.before, after_in_parent=FORKS.in_parent, after_in_child=FORKS.in_child)
+    os.register_at_fork(
+        before=FORKS.before, after_in_parent=FORKS.in_parent, after_in_child=FORKS.in_child
+    )

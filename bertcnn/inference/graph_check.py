@@ -2,9 +2,11 @@
 
 Neither OpenVINO nor NumPy.
 
-Hashes reveal accidents; a forger makes them fit. OpenVINO would read ONNX and other formats under the same name, with files from outside
-the folder, and would run loops without end. So the graph must be the one that this package builds for the model's settings, node by node.
-Beside it there may only be what int8 adds: roundings, factors, and weights in int8 with their scales. The weights' values are free.
+Hashes reveal accidents; a forger makes them fit. OpenVINO would read ONNX and other formats under
+the same name, with files from outside the folder, and would run loops without end. So the graph
+must be the one that this package builds for the model's settings, node by node. Beside it there may
+only be what int8 adds: roundings, factors, and weights in int8 with their scales. The weights'
+values are free.
 """
 
 from __future__ import annotations
@@ -29,7 +31,12 @@ _CHILDREN: Final = {
     "output": {"port"},
     "port": {"dim"},
 }
-_SEVERAL: Final = {"layer", "edge", "port", "dim"}  # elements that may stand beside others of their kind
+_SEVERAL: Final = {
+    "layer",
+    "edge",
+    "port",
+    "dim",
+}  # elements that may stand beside others of their kind
 _START: Final = b'<?xml version="1.0"?>\n<net '
 _VERSION: Final = "11"  # of OpenVINO's format
 _SHORT: Final = 16  # elements: axes, shapes and single numbers, whose values count
@@ -77,18 +84,24 @@ def check_graph(graph: bytes, constants: bytes, reference: tuple[bytes, bytes]) 
     except (ElementTree.ParseError, graphlib.CycleError, LookupError, ValueError) as error:
         refuse(f"engine/model.xml is not a graph that bertcnn saved ({one_line(error)})", _EXPECTED)
     if found != expected:
-        differ = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
+        differ = sorted(
+            name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
+        )
         refuse(f"engine/model.xml has another graph for {one_line(', '.join(differ))}", _EXPECTED)
 
 
-def _outputs(graph: bytes, constants: bytes, forms: dict[tuple[object, ...], Form]) -> dict[str, Origin]:
+def _outputs(
+    graph: bytes, constants: bytes, forms: dict[tuple[object, ...], Form]
+) -> dict[str, Origin]:
     """What each output is computed by, by its name.
 
     Raises:
         ValueError: our graphs are not so; ParseError, CycleError and LookupError say the same.
     """
     nodes = _nodes(graph)
-    order = graphlib.TopologicalSorter({place: [layer for layer, _ in node.sources] for place, node in nodes.items()}).static_order()
+    order = graphlib.TopologicalSorter(
+        {place: [layer for layer, _ in node.sources] for place, node in nodes.items()}
+    ).static_order()
     origins: dict[Port, Origin] = {}
     results: dict[str, Origin] = {}
     for place in order:
@@ -108,22 +121,37 @@ def _outputs(graph: bytes, constants: bytes, forms: dict[tuple[object, ...], For
 
 
 def _keeps_form(node: _Node, nodes: Mapping[str, _Node]) -> bool:
-    """Whether a node is what int8 adds: a rounding, or a product with a constant, which keeps the shape of what comes in."""
-    if node.kind not in (_ROUNDING, _PRODUCT) or any(nodes[layer].kind != _CONST for layer, _ in node.sources[1:]):
+    """Whether a node is what int8 adds.
+
+    A rounding, or a product with a constant, which keeps the shape of what comes in.
+    """
+    if node.kind not in (_ROUNDING, _PRODUCT) or any(
+        nodes[layer].kind != _CONST for layer, _ in node.sources[1:]
+    ):
         return False
     shapes = [nodes[layer].shapes[output] for layer, output in node.sources]
-    return node.shapes == (shapes[0],) and all(_broadcasts(factors, shapes[0]) for factors in shapes[1:])
+    return node.shapes == (shapes[0],) and all(
+        _broadcasts(factors, shapes[0]) for factors in shapes[1:]
+    )
 
 
 def _broadcasts(factors: Shape, shape: Shape) -> bool:
     """Whether a constant of the first shape combines with the second without making it larger."""
     behind = shape[len(shape) - len(factors) :]
-    return len(factors) <= len(shape) and all(factor in ("1", length) for factor, length in zip(factors, behind, strict=True))
+    return len(factors) <= len(shape) and all(
+        factor in ("1", length) for factor, length in zip(factors, behind, strict=True)
+    )
 
 
-def _key(node: _Node, nodes: Mapping[str, _Node], inputs: tuple[Origin, ...], constants: bytes) -> tuple[object, ...]:
+def _key(
+    node: _Node, nodes: Mapping[str, _Node], inputs: tuple[Origin, ...], constants: bytes
+) -> tuple[object, ...]:
     """All that a node's form depends on; weights in int8 are those in float32."""
-    if node.kind == _CONVERSION and (source := nodes[node.sources[0][0]]).kind == _CONST and source.settings["element_type"] == "i8":
+    if (
+        node.kind == _CONVERSION
+        and (source := nodes[node.sources[0][0]]).kind == _CONST
+        and source.settings["element_type"] == "i8"
+    ):
         as_constant = {**node.settings, "element_type": node.settings["destination_type"]}
         del as_constant["destination_type"]
         return _CONST, tuple(sorted(as_constant.items())), (), node.shapes, b""
@@ -134,10 +162,19 @@ def _key(node: _Node, nodes: Mapping[str, _Node], inputs: tuple[Origin, ...], co
 
 
 def _values(settings: dict[str, str], shape: Shape, constants: bytes) -> bytes:
-    """The values of a constant that are part of its form: axes, shapes and single numbers; takes what says where they are out."""
-    offset, size, dims, kind = (settings.pop(name) for name in ("offset", "size", "shape", "element_type"))
+    """The values of a constant that are part of its form: axes, shapes and single numbers.
+
+    Takes what says where they are out.
+    """
+    offset, size, dims, kind = (
+        settings.pop(name) for name in ("offset", "size", "shape", "element_type")
+    )
     elements = math.prod(map(_whole, shape))
-    if dims != ", ".join(shape) or _whole(size) != elements * _ITEM_BYTES[kind] or _whole(offset) + _whole(size) > len(constants):
+    if (
+        dims != ", ".join(shape)
+        or _whole(size) != elements * _ITEM_BYTES[kind]
+        or _whole(offset) + _whole(size) > len(constants)
+    ):
         raise ValueError("a constant that is not in model.bin")
     settings["element_type"] = kind
     is_short = not shape or (kind == "i32" and elements <= _SHORT)
@@ -155,10 +192,20 @@ def _whole(text: str) -> int:
 
 def _nodes(graph: bytes) -> dict[str, _Node]:
     """The layers by their ids."""
-    if not graph.startswith(_START) or b"<!" in graph or graph.count(b"<?") > 1 or not graph.isascii():
+    if (
+        not graph.startswith(_START)
+        or b"<!" in graph
+        or graph.count(b"<?") > 1
+        or not graph.isascii()
+    ):
         raise ValueError("not the XML that OpenVINO writes")
     net = ElementTree.fromstring(graph)
-    parts = [part for name in ("layers", "edges") for found in net.iterfind(name) for part in found.iter()]
+    parts = [
+        part
+        for name in ("layers", "edges")
+        for found in net.iterfind(name)
+        for part in found.iter()
+    ]
     for element in (net, *parts):
         names = [child.tag for child in element]
         once = [name for name in names if name not in _SEVERAL]
@@ -168,7 +215,10 @@ def _nodes(graph: bytes) -> dict[str, _Node]:
         raise ValueError(f"version {one_line(net.attrib['version'])}")
     sources: dict[str, dict[str, Port]] = {}
     layers = {layer.attrib["id"]: layer for layer in net.iterfind("layers/layer")}
-    outputs = {place: [port.attrib["id"] for port in layer.iterfind("output/port")] for place, layer in layers.items()}
+    outputs = {
+        place: [port.attrib["id"] for port in layer.iterfind("output/port")]
+        for place, layer in layers.items()
+    }
     for edge in net.iterfind("edges/edge"):
         origin, target = edge.attrib["from-layer"], sources.setdefault(edge.attrib["to-layer"], {})
         if edge.attrib["to-port"] in target:
@@ -183,12 +233,21 @@ def _node(layer: ElementTree.Element, sources: Mapping[str, Port]) -> _Node:
     """A layer whose inputs these are, by the ids of its ports."""
     inputs, outputs = layer.findall("input/port"), layer.findall("output/port")
     ports = [port.attrib["id"] for port in (*inputs, *outputs)]
-    if ports != [str(number) for number in range(len(ports))] or sources.keys() != set(ports[: len(inputs)]):
+    if ports != [str(number) for number in range(len(ports))] or sources.keys() != set(
+        ports[: len(inputs)]
+    ):
         raise ValueError("a layer whose ports are not in order, or without edges")
-    settings = {name: value for name, value in layer.attrib.items() if name not in ("id", "name", "type", "version")}
+    settings = {
+        name: value
+        for name, value in layer.attrib.items()
+        if name not in ("id", "name", "type", "version")
+    }
     data = layer.find("data")
     settings |= {} if data is None else data.attrib
-    settings |= {f"output {number}": f"{port.attrib['precision']} {port.attrib.get('names', '')}" for number, port in enumerate(outputs)}
+    settings |= {
+        f"output {number}": f"{port.attrib['precision']} {port.attrib.get('names', '')}"
+        for number, port in enumerate(outputs)
+    }
     shapes = tuple(tuple(str(dim.text) for dim in port.iterfind("dim")) for port in outputs)
     kind = f"{layer.attrib['type']} {layer.attrib['version']}"
     return _Node(kind, settings, tuple(sources[port] for port in ports[: len(inputs)]), shapes)

@@ -10,17 +10,20 @@ import openvino as ov
 from openvino import opset13 as ops
 
 _ROUNDING = 1e-3  # of a step between two of the 256 numbers
-_MOST_WIDENED = 1.1  # times its own width, a layer's range for the sake of one range in all; MiniLM's become 1.00 to 1.04 times as wide
+# times its own width, a layer's range for the sake of one range in all; MiniLM's become 1.00 to
+# 1.04 times as wide
+_MOST_WIDENED = 1.1
 Node = Any  # openvino's node and output classes have no useful types
 
 
 def share_activation_range(graph: ov.Model) -> None:
     """Give what GELU put out one range in all layers, in place, so that they are computed by one kernel.
 
-    The CPU plugin writes a range into the machine code of the product before it, and with GELU that code takes long to make: 5 ms a layer,
-    beside 1 ms for other products, and again for every number of tokens. NNCF's smoothing factors take up what the ranges differ in, at
-    the price of a few of the 256 steps where a layer's own range would begin elsewhere. Without these factors, or at a higher price,
-    all stays as it is.
+    The CPU plugin writes a range into the machine code of the product before it, and with GELU that
+    code takes long to make: 5 ms a layer, beside 1 ms for other products, and again for every
+    number of tokens. NNCF's smoothing factors take up what the ranges differ in, at the price of a
+    few of the 256 steps where a layer's own range would begin elsewhere. Without these factors, or
+    at a higher price, all stays as it is.
 
     Args:
         graph: quantised by NNCF.
@@ -28,10 +31,16 @@ def share_activation_range(graph: ov.Model) -> None:
     ranges = []
     for rounding in _roundings(graph):
         smoothing = _source(rounding, 0)
-        if smoothing.get_type_name() != "Multiply" or _source(smoothing, 0).get_type_name() != "Gelu":
+        if (
+            smoothing.get_type_name() != "Multiply"
+            or _source(smoothing, 0).get_type_name() != "Gelu"
+        ):
             continue
         factors, low, high = _source(smoothing, 1), _source(rounding, 1), _source(rounding, 2)
-        if any(node.get_type_name() != "Constant" or (node is not factors and node.data.size > 1) for node in (factors, low, high)):
+        if any(
+            node.get_type_name() != "Constant" or (node is not factors and node.data.size > 1)
+            for node in (factors, low, high)
+        ):
             return
         if not low.data.item() <= 0 <= high.data.item() or low.data == high.data:
             return
@@ -39,23 +48,34 @@ def share_activation_range(graph: ov.Model) -> None:
     if not ranges:
         return
     steps = ranges[0][0].get_attributes()["levels"] - 1
-    below = math.ceil(max(-low / (high - low) for *_, low, high in ranges) * steps - _ROUNDING) / steps  # share of a range below 0
-    widths = [max(bound / max(share, 1e-9) for bound, share in ((-low, below), (high, 1 - below))) for *_, low, high in ranges]
-    if any(width > _MOST_WIDENED * (high - low) for width, (*_, low, high) in zip(widths, ranges, strict=True)):
+    below = (
+        math.ceil(max(-low / (high - low) for *_, low, high in ranges) * steps - _ROUNDING) / steps
+    )  # share of a range below 0
+    widths = [
+        max(bound / max(share, 1e-9) for bound, share in ((-low, below), (high, 1 - below)))
+        for *_, low, high in ranges
+    ]
+    if any(
+        width > _MOST_WIDENED * (high - low)
+        for width, (*_, low, high) in zip(widths, ranges, strict=True)
+    ):
         return
     for width, (rounding, smoothing, factors, *_) in zip(widths, ranges, strict=True):
         _put(smoothing, 1, factors / width)
-        for place, bound in enumerate((-below, 1 - below, -below * width, (1 - below) * width), start=1):
+        for place, bound in enumerate(
+            (-below, 1 - below, -below * width, (1 - below) * width), start=1
+        ):
             _put(rounding, place, bound)
     graph.validate_nodes_and_infer_types()
 
 
 def round_from_zero(graph: ov.Model) -> None:
-    """Count what goes into products from the least of its 256 numbers on, not from 0, in place; the bias behind takes up the difference.
+    """Count what goes into products from the least of its 256 numbers on, not from 0, in place.
 
-    W x + b = W (x - low) + (b + W low), so the answers stay the same. But where 0 is not the first of the numbers the CPU plugin adds
-    W low to all that a product puts out, then multiplies it by the scales of the weights, then adds b; otherwise it has faster code, which
-    made products with AMX a quarter faster.
+    The bias behind takes up the difference. W x + b = W (x - low) + (b + W low), so the answers
+    stay the same. But where 0 is not the first of the numbers the CPU plugin adds W low to all that
+    a product puts out, then multiplies it by the scales of the weights, then adds b; otherwise it
+    has faster code, which made products with AMX a quarter faster.
 
     Args:
         graph: quantised by NNCF.
@@ -63,7 +83,12 @@ def round_from_zero(graph: ov.Model) -> None:
     for rounding in _roundings(graph):
         low, high = (_source(rounding, place).data for place in (3, 4))
         products = _readers(rounding)
-        behind = [(sums, addition) for product in products if (sums := _sums(product)) is not None if (addition := _addition(product))]
+        behind = [
+            (sums, addition)
+            for product in products
+            if (sums := _sums(product)) is not None
+            if (addition := _addition(product))
+        ]
         if low.size > 1 or not products or len(behind) < len(products):
             continue
         for sums, addition in behind:
@@ -75,7 +100,10 @@ def round_from_zero(graph: ov.Model) -> None:
 
 
 def _sums(product: Node) -> np.ndarray | None:
-    """For each output of a product with weights in int8, their sum, float64; None for any other node."""
+    """For each output of a product with weights in int8, their sum, float64.
+
+    None for any other node.
+    """
     if product.get_type_name() != "MatMul" or not product.get_attributes()["transpose_b"]:
         return None
     scaled = _source(product, 1)
@@ -90,7 +118,11 @@ def _sums(product: Node) -> np.ndarray | None:
 def _addition(product: Node) -> Node | None:
     """What adds a bias to all that a node puts out."""
     readers = _readers(product)
-    if len(readers) != 1 or readers[0].get_type_name() != "Add" or _source(readers[0], 1).get_type_name() != "Constant":
+    if (
+        len(readers) != 1
+        or readers[0].get_type_name() != "Add"
+        or _source(readers[0], 1).get_type_name() != "Constant"
+    ):
         return None
     return readers[0]
 

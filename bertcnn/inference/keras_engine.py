@@ -29,23 +29,40 @@ class KerasEngine:
         tensors: its weights by name; by default they are taken from it.
     """
 
-    def __init__(self, model: BertCnn, pad_id: int, tensors: Mapping[str, np.ndarray] | None = None) -> None:
+    def __init__(
+        self, model: BertCnn, pad_id: int, tensors: Mapping[str, np.ndarray] | None = None
+    ) -> None:
         self._process = os.getpid()
         self._compiled: Engine | None = None
         self._settings = model.encoder_settings, model.head.settings
         self._tensors = extract(model.weights) if tensors is None else tensors
         self._forward = Forward(model, padded_up_to(model.encoder_settings.max_positions))
         self._pad_id = pad_id
-        convolutions = [model.head.get_layer(f"convolution_{window}") for window in model.head.settings.window_sizes]
+        convolutions = [
+            model.head.get_layer(f"convolution_{window}")
+            for window in model.head.settings.window_sizes
+        ]
         head = keras.Model(
             model.head.input,
-            {layer.name: layer.output for layer in (*convolutions, model.head.get_layer("mean"), model.head.get_layer("logits"))},
+            {
+                layer.name: layer.output
+                for layer in (
+                    *convolutions,
+                    model.head.get_layer("mean"),
+                    model.head.get_layer("logits"),
+                )
+            },
         )
         hidden, mask = model.encoder_output, model.input["padding_mask"]
-        self._activations = keras.Model(model.input, head({"sequence_output": hidden, "padding_mask": mask}))
+        self._activations = keras.Model(
+            model.input, head({"sequence_output": hidden, "padding_mask": mask})
+        )
         self._activations.compile(jit_compile=keras.backend.backend() != "tensorflow")
         self._branches = [layer.name for layer in convolutions]
-        self._filters, self._width = len(convolutions) * model.head.settings.filters, model.head.width
+        self._filters, self._width = (
+            len(convolutions) * model.head.settings.filters,
+            model.head.width,
+        )
 
     @classmethod
     def from_bundle(cls, bundle: Bundle, pad_id: int) -> KerasEngine:
@@ -69,7 +86,9 @@ class KerasEngine:
         if self._compiled is None:
             encoder, head = self._settings
             graph = classifier_graph(self._tensors, encoder, head)
-            self._compiled = OpenVINOEngine.of_graph(graph, self._pad_id, longest=encoder.max_positions)
+            self._compiled = OpenVINOEngine.of_graph(
+                graph, self._pad_id, longest=encoder.max_positions
+            )
         return self._compiled
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
@@ -87,7 +106,9 @@ class KerasEngine:
                 continue
             batch = self._activations.predict_on_batch(inputs)
             output.logits[plan.rows] = batch["logits"][:kept]
-            activations = np.concatenate([batch[name] for name in self._branches], axis=-1)[:kept]  # [b, T, W * N]
+            activations = np.concatenate([batch[name] for name in self._branches], axis=-1)[
+                :kept
+            ]  # [b, T, W * N]
             found.activations[plan.rows] = activations.max(axis=1)
             found.windows[plan.rows] = activations.argmax(axis=1)
             found.means[plan.rows] = batch["mean"][:kept]

@@ -28,13 +28,21 @@ class OpenVINOEngine:
     """Runs a compiled classifier, in the process that made it and in every process that is forked from it.
 
     Args:
-        compiled: gives `classifier_graph`, or its int8 form, compiled; called again in a forked process, at its first texts.
+        compiled: gives `classifier_graph`, or its int8 form, compiled; called again in a forked
+            process, at its first texts.
         pad_id: the id of [PAD].
         name: "openvino-" and the precision.
-        longest: tokens that a text has at most; by default each call's longest. With it, calls have lengths in common.
+        longest: tokens that a text has at most; by default each call's longest. With it, calls have
+            lengths in common.
     """
 
-    def __init__(self, compiled: Callable[[], ov.CompiledModel], pad_id: int, name: str, longest: int | None = None) -> None:
+    def __init__(
+        self,
+        compiled: Callable[[], ov.CompiledModel],
+        pad_id: int,
+        name: str,
+        longest: int | None = None,
+    ) -> None:
         self.name, self._compiled = name, compiled
         self._pad_id, self._longest = pad_id, longest
         self._lock = threading.Lock()  # a dashboard's sessions share one engine
@@ -50,9 +58,15 @@ class OpenVINOEngine:
             self._queue.set_callback(lambda request, job: _store(request, *job))
             self._alone: ov.InferRequest = compiled.create_infer_request()
         FORKS.compiled(compiled)
-        self._packed = any(NUMBERS in given.get_names() for given in compiled.inputs)  # older engines have one text in a row
-        self._classes, self._filters = (compiled.output(output).partial_shape[1].get_length() for output in ("logits", "windows"))
-        means = [output for output in compiled.outputs if "means" in output.get_names()]  # older engines have none
+        # older engines have one text in a row
+        self._packed = any(NUMBERS in given.get_names() for given in compiled.inputs)
+        self._classes, self._filters = (
+            compiled.output(output).partial_shape[1].get_length()
+            for output in ("logits", "windows")
+        )
+        means = [
+            output for output in compiled.outputs if "means" in output.get_names()
+        ]  # older engines have none
         self._width = means[0].partial_shape[1].get_length() if means else 0
         self._process = os.getpid()
 
@@ -74,27 +88,42 @@ class OpenVINOEngine:
             never_destroy(self._alone)
 
     @classmethod
-    def from_saved(cls, saved: SavedEngine, pad_id: int, *, longest: int | None = None, streams: int | None = None) -> OpenVINOEngine:
+    def from_saved(
+        cls,
+        saved: SavedEngine,
+        pad_id: int,
+        *,
+        longest: int | None = None,
+        streams: int | None = None,
+    ) -> OpenVINOEngine:
         """The engine that was saved with a model.
 
         Args:
             saved: the engine.
             pad_id: the id of [PAD].
             longest: tokens that a text has at most.
-            streams: batches computed at the same time; by default one a core, which is best for many rows. With 1 the cores share each
-                batch and the engine is loaded sooner, which is best for single texts.
+            streams: batches computed at the same time; by default one a core, which is best for
+                many rows. With 1 the cores share each batch and the engine is loaded sooner, which
+                is best for single texts.
 
         Raises:
             BundleError: it was changed after it was saved, or OpenVINO cannot read or compile it.
         """
         precision = saved.record.precision
         return cls(
-            lambda: compiled_model(lambda: read_graph(saved), saved.engine_id, streams, precision), pad_id, f"openvino-{precision}", longest
+            lambda: compiled_model(lambda: read_graph(saved), saved.engine_id, streams, precision),
+            pad_id,
+            f"openvino-{precision}",
+            longest,
         )
 
     @classmethod
-    def from_bundle(cls, bundle: Bundle, pad_id: int, *, streams: int | None = None) -> OpenVINOEngine:
-        """The model's own tensors in float32, for a model that was saved without an engine; `streams` as for `from_saved`.
+    def from_bundle(
+        cls, bundle: Bundle, pad_id: int, *, streams: int | None = None
+    ) -> OpenVINOEngine:
+        """The model's own tensors in float32, for a model that was saved without an engine.
+
+        `streams` as for `from_saved`.
 
         Raises:
             BundleError: the tensors are not those of the network that the configuration describes.
@@ -104,32 +133,53 @@ class OpenVINOEngine:
         encoder = bundle.config.encoder
 
         def compiled() -> ov.CompiledModel:
-            return compiled_model(lambda: classifier_graph(bundle.tensors, encoder, bundle.config.head), streams=streams)
+            return compiled_model(
+                lambda: classifier_graph(bundle.tensors, encoder, bundle.config.head),
+                streams=streams,
+            )
 
         return cls(compiled, pad_id, "openvino-float32", encoder.max_positions)
 
     @classmethod
     def of_graph(
-        cls, graph: ov.Model, pad_id: int, precision: Precision = "float32", longest: int | None = None, streams: int | None = None
+        cls,
+        graph: ov.Model,
+        pad_id: int,
+        precision: Precision = "float32",
+        longest: int | None = None,
+        streams: int | None = None,
     ) -> OpenVINOEngine:
-        """A graph in memory of that precision, compiled for this machine; `longest` and `streams` as for `from_saved`."""
-        return cls(lambda: compiled_model(lambda: graph, precision=precision, streams=streams), pad_id, f"openvino-{precision}", longest)
+        """A graph in memory of that precision, compiled for this machine.
+
+        `longest` and `streams` as for `from_saved`.
+        """
+        return cls(
+            lambda: compiled_model(lambda: graph, precision=precision, streams=streams),
+            pad_id,
+            f"openvino-{precision}",
+            longest,
+        )
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """Logits of each row, in order, and which windows won.
 
         Raises:
-            BundleError: in a forked process, the model's folder was changed since it was loaded, and no compiled copy is in the cache.
+            BundleError: in a forked process, the model's folder was changed since it was loaded,
+                and no compiled copy is in the cache.
         """
         rows = len(token_ids)
         found = Evidence.empty(rows, self._filters, self._width) if evidence else None
         output = EngineOutput(np.empty((rows, self._classes), np.float32), found)
         lengths = np.fromiter(map(len, token_ids), np.int64, rows)
-        plans: Sequence[PackedPlan | BatchPlan] = (plan_packed if self._packed else plan_compiled)(lengths, self._longest)
-        plans = sorted(plans, key=lambda plan: -plan.length)  # the longest first, so that no core waits for one at the end
+        plans: Sequence[PackedPlan | BatchPlan] = (plan_packed if self._packed else plan_compiled)(
+            lengths, self._longest
+        )
+        # the longest first, so that no core waits for one at the end
+        plans = sorted(plans, key=lambda plan: -plan.length)
         batches = self._batches(token_ids, plans)
         with self._lock:
-            if os.getpid() != self._process:  # OpenVINO's threads have stayed behind, and would be waited for without end
+            # OpenVINO's threads have stayed behind, and would be waited for without end
+            if os.getpid() != self._process:
                 self._start()
             if len(plans) == 1:  # handing it to another thread would take a tenth of its time
                 with self.gate:
@@ -142,10 +192,17 @@ class OpenVINOEngine:
             self._queue.wait_all()
         return output
 
-    def _batches(self, token_ids: Sequence[np.ndarray], plans: Sequence[PackedPlan | BatchPlan]) -> Iterator[dict[str, np.ndarray]]:
-        """The batches as the graph takes them; those of models saved by older versions have one text in a row."""
+    def _batches(
+        self, token_ids: Sequence[np.ndarray], plans: Sequence[PackedPlan | BatchPlan]
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """The batches as the graph takes them.
+
+        Those of models saved by older versions have one text in a row.
+        """
         if self._packed:
-            yield from packed_batches(token_ids, [plan for plan in plans if isinstance(plan, PackedPlan)], self._pad_id)
+            yield from packed_batches(
+                token_ids, [plan for plan in plans if isinstance(plan, PackedPlan)], self._pad_id
+            )
             return
         for plan in plans:
             if isinstance(plan, BatchPlan):
@@ -179,11 +236,14 @@ def suited(saved: SavedEngine, folder: Path, bundle: Bundle) -> SavedEngine:
         bundle: the model; its weights are not needed.
 
     Returns:
-        The engine, `checked`; or in place of int8, on CPUs that are not faster at it or would saturate, the model's own weights in float32,
-        of which its `read` raises a BundleError if they were changed after they were saved.
+        The engine, `checked`; or in place of int8, on CPUs that are not faster at it or would
+        saturate, the model's own weights in float32, of which its `read` raises a BundleError if
+        they were changed after they were saved.
     """
     bundle_id = saved.record.bundle_id
-    engine_id, precision = kept_as(str(saved.engine_id), bundle_id, saved.record.precision, saved.record.weight_bits)
+    engine_id, precision = kept_as(
+        str(saved.engine_id), bundle_id, saved.record.precision, saved.record.weight_bits
+    )
     if precision == saved.record.precision:
         return checked(saved, bundle)
 
@@ -197,21 +257,31 @@ def suited(saved: SavedEngine, folder: Path, bundle: Bundle) -> SavedEngine:
 
 
 def checked(saved: SavedEngine, bundle: Bundle) -> SavedEngine:
-    """An engine that was saved with a model; its `read` raises a BundleError if the graph is not the model's."""
+    """An engine that was saved with a model.
+
+    Its `read` raises a BundleError if the graph is not the model's.
+    """
 
     def read() -> tuple[bytes, bytes]:
         from bertcnn.inference.openvino_graph import blank_graph
 
         encoder, head, classes = bundle.config.encoder, bundle.config.head, len(bundle.labels)
         graph, constants = saved.read()
-        check_graph(graph, constants, blank_graph(encoder, head, classes, int8_tokens=saved.record.precision == "int8"))
+        check_graph(
+            graph,
+            constants,
+            blank_graph(encoder, head, classes, int8_tokens=saved.record.precision == "int8"),
+        )
         return graph, constants
 
     return SavedEngine(saved.record, read, saved.engine_id)
 
 
 def token_embeddings(
-    graph: ov.Model, token_ids: Sequence[np.ndarray], pad_id: int, store: Callable[[np.ndarray, np.ndarray], None]
+    graph: ov.Model,
+    token_ids: Sequence[np.ndarray],
+    pad_id: int,
+    store: Callable[[np.ndarray, np.ndarray], None],
 ) -> None:
     """The encoder's output for each row.
 
@@ -219,7 +289,8 @@ def token_embeddings(
         graph: of `encoder_graph`.
         token_ids: per row, int32 [T].
         pad_id: the id of [PAD].
-        store: called for each batch, in no particular order, with rows int64 [b] and their embeddings float32 [b, T, D].
+        store: called for each batch, in no particular order, with rows int64 [b] and their
+            embeddings float32 [b, T, D].
     """
     compiled = compiled_model(lambda: graph)
     queue = _queue(compiled)
@@ -246,7 +317,10 @@ def _queue(compiled: ov.CompiledModel) -> ov.AsyncInferQueue:
 
 
 def _store(request: ov.InferRequest, slots: np.ndarray, output: EngineOutput) -> None:
-    """Put the texts of a finished batch where they belong; `slots` has their positions, -1 where there is none."""
+    """Put the texts of a finished batch where they belong.
+
+    `slots` has their positions, -1 where there is none.
+    """
     texts = slots.ravel()
     there = texts >= 0
 

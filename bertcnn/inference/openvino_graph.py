@@ -2,9 +2,10 @@
 
 No Keras, no TensorFlow.
 
-The graph says what `bertcnn.models.classifier` says, in the shape a CPU runs fastest: the first segment's embedding is folded into the
-positions, all windows of all filters are one matrix product, and the bias and ReLU of a filter come after its maximum, where
-there is one value a row instead of one a token.
+The graph says what `bertcnn.models.classifier` says, in the shape a CPU runs fastest: the first
+segment's embedding is folded into the positions, all windows of all filters are one matrix product,
+and the bias and ReLU of a filter come after its maximum, where there is one value a row instead of
+one a token.
 """
 
 from __future__ import annotations
@@ -34,7 +35,11 @@ Node = Any  # openvino's node and output classes have no useful types
 
 
 def classifier_graph(
-    tensors: Mapping[str, np.ndarray], encoder: EncoderSettings, head: HeadSettings, *, int8_tokens: bool = False
+    tensors: Mapping[str, np.ndarray],
+    encoder: EncoderSettings,
+    head: HeadSettings,
+    *,
+    int8_tokens: bool = False,
 ) -> ov.Model:
     """The classifier, from token ids to logits, of rows in which several texts may stand one behind the other.
 
@@ -42,28 +47,44 @@ def classifier_graph(
         tensors: weights by name, as a bundle holds them, float32.
         encoder: shape of the encoder.
         head: shape of the head.
-        int8_tokens: keep the token embeddings in int8 with a scale each, also in the compiled form, which then loads in half the time.
+        int8_tokens: keep the token embeddings in int8 with a scale each, also in the compiled form,
+            which then loads in half the time.
 
     Returns:
-        A model with the inputs of `packed_inputs`, with any B, T and K, and the outputs `logits`, float32 [B * K, C], `activations`,
-        float32 [B * K, W * N], the filters' largest activations, `windows`, int32 [B * K, W * N], the tokens of the text at which they
-        start, both in the order of the head's window sizes, and `means`, float32 [B * K, D], of the token embeddings. A row's texts come
-        one after the other; where it has fewer than K, the others are of no meaning. The windows cost nothing that could be measured.
+        A model with the inputs of `packed_inputs`, with any B, T and K, and the outputs `logits`,
+        float32 [B * K, C], `activations`, float32 [B * K, W * N], the filters' largest activations,
+        `windows`, int32 [B * K, W * N], the tokens of the text at which they start, both in the
+        order of the head's window sizes, and `means`, float32 [B * K, D], of the token embeddings.
+        A row's texts come one after the other; where it has fewer than K, the others are of no
+        meaning. The windows cost nothing that could be measured.
 
     Raises:
         BundleError: a tensor is missing, unknown or misshapen.
     """
     _check_shapes(tensors, classifier_shapes(encoder, head, len(tensors.get("logits/bias", ()))))
-    given = {name: ops.parameter([-1] if name == NUMBERS else [-1, -1], np.int32, name=name) for name in PACKED}
+    given = {
+        name: ops.parameter([-1] if name == NUMBERS else [-1, -1], np.int32, name=name)
+        for name in PACKED
+    }
     documents = ops.convert(given["document_ids"], "f32")
-    hidden = _encoder(tensors, given["token_ids"], documents, given["position_ids"], encoder, int8_tokens)
+    hidden = _encoder(
+        tensors, given["token_ids"], documents, given["position_ids"], encoder, int8_tokens
+    )
     outputs = _head(tensors, hidden, documents, ops.convert(given[NUMBERS], "f32"), head)
     return _model(list(given.values()), outputs)
 
 
-def blank_graph(encoder: EncoderSettings, head: HeadSettings, classes: int, *, int8_tokens: bool) -> tuple[bytes, bytes]:
-    """The classifier with zeros for weights, serialized: what the graph of every model of these settings looks like."""
-    zeros = {name: np.zeros(shape, np.float32) for name, shape in classifier_shapes(encoder, head, classes).items()}
+def blank_graph(
+    encoder: EncoderSettings, head: HeadSettings, classes: int, *, int8_tokens: bool
+) -> tuple[bytes, bytes]:
+    """The classifier with zeros for weights, serialized.
+
+    What the graph of every model of these settings looks like.
+    """
+    zeros = {
+        name: np.zeros(shape, np.float32)
+        for name, shape in classifier_shapes(encoder, head, classes).items()
+    }
     return serialized(classifier_graph(zeros, encoder, head, int8_tokens=int8_tokens))
 
 
@@ -75,12 +96,16 @@ def encoder_graph(tensors: Mapping[str, np.ndarray], settings: EncoderSettings) 
         settings: its shape.
 
     Returns:
-        A model with the inputs `token_ids`, `document_ids` and `position_ids` of `packed_inputs` and the output `sequence_output`, float32
-        [B, T, D].
+        A model with the inputs `token_ids`, `document_ids` and `position_ids` of `packed_inputs`
+        and the output `sequence_output`, float32 [B, T, D].
     """
-    given = {name: ops.parameter([-1, -1], np.int32, name=name) for name in PACKED if name != NUMBERS}
+    given = {
+        name: ops.parameter([-1, -1], np.int32, name=name) for name in PACKED if name != NUMBERS
+    }
     documents = ops.convert(given["document_ids"], "f32")
-    hidden = _encoder(tensors, given["token_ids"], documents, given["position_ids"], settings, int8=False)
+    hidden = _encoder(
+        tensors, given["token_ids"], documents, given["position_ids"], settings, int8=False
+    )
     return _model(list(given.values()), {"sequence_output": hidden})
 
 
@@ -88,12 +113,15 @@ def one_text_a_row(graph: ov.Model) -> ov.Model:
     """For other programs: `graph`, which is used up, with the inputs `token_ids` and `padding_mask`, int32 [B, T], of one text in each row.
 
     Args:
-        graph: of `classifier_graph`, or of its int8 form; one that has these inputs already stays as it is.
+        graph: of `classifier_graph`, or of its int8 form; one that has these inputs already stays
+            as it is.
     """
     packed = {parameter.get_friendly_name(): parameter for parameter in graph.get_parameters()}
     if NUMBERS not in packed:
         return graph
-    plain = {name: ops.parameter([-1, -1], np.int32, name=name) for name in ("token_ids", "padding_mask")}
+    plain = {
+        name: ops.parameter([-1, -1], np.int32, name=name) for name in ("token_ids", "padding_mask")
+    }
     shape = ops.shape_of(plain["token_ids"], "i32")
     length = ops.gather(shape, _scalar(1), _scalar(0))
     given = {
@@ -122,11 +150,20 @@ def _model(inputs: list[Node], outputs: Mapping[str, Node]) -> ov.Model:
 
 
 def _encoder(
-    tensors: Mapping[str, np.ndarray], token_ids: Node, documents: Node, positions: Node, settings: EncoderSettings, int8: bool
+    tensors: Mapping[str, np.ndarray],
+    token_ids: Node,
+    documents: Node,
+    positions: Node,
+    settings: EncoderSettings,
+    int8: bool,
 ) -> Node:
-    """Embeddings and all blocks, [B, T, D]; a token attends to those of its own text, `documents` float32 [B, T]."""
+    """Embeddings and all blocks, [B, T, D].
+
+    A token attends to those of its own text, `documents` float32 [B, T].
+    """
     hidden = _embeddings(tensors, token_ids, positions, settings, int8)
-    own = ops.equal(ops.unsqueeze(documents, _axes(1, 3)), ops.unsqueeze(documents, _axes(1, 2)))  # [B, 1, T, T]
+    # [B, 1, T, T]
+    own = ops.equal(ops.unsqueeze(documents, _axes(1, 3)), ops.unsqueeze(documents, _axes(1, 2)))
     bias = _mask_bias(_choice(own))
     for index in range(settings.layers):
         hidden = _block(_below(tensors, f"layer_{index}"), hidden, bias, settings)
@@ -144,30 +181,57 @@ def _check_shapes(tensors: Mapping[str, np.ndarray], wanted: Mapping[str, tuple[
             )
 
 
-def _embeddings(tensors: Mapping[str, np.ndarray], token_ids: Node, positions: Node, settings: EncoderSettings, int8: bool) -> Node:
+def _embeddings(
+    tensors: Mapping[str, np.ndarray],
+    token_ids: Node,
+    positions: Node,
+    settings: EncoderSettings,
+    int8: bool,
+) -> Node:
     """Tokens, positions and the first segment, normalised, [B, T, D]."""
-    taken = ops.gather(ops.constant(tensors["embeddings/positions"] + tensors["embeddings/segments"][0]), positions, _scalar(0))
+    taken = ops.gather(
+        ops.constant(tensors["embeddings/positions"] + tensors["embeddings/segments"][0]),
+        positions,
+        _scalar(0),
+    )
     taken.set_friendly_name(POSITIONS)
     table = tensors["embeddings/tokens"]
-    if int8:  # looked up before it is scaled: scaled first, the whole table would become float32 again
-        scales = np.maximum(np.abs(table).max(axis=1, keepdims=True), np.float32(1e-12)) / np.float32(127)
-        looked_up = ops.gather(ops.constant(np.rint(table / scales).astype(np.int8)), token_ids, _scalar(0))
+    # looked up before it is scaled: scaled first, the whole table would become float32 again
+    if int8:
+        scales = np.maximum(
+            np.abs(table).max(axis=1, keepdims=True), np.float32(1e-12)
+        ) / np.float32(127)
+        looked_up = ops.gather(
+            ops.constant(np.rint(table / scales).astype(np.int8)), token_ids, _scalar(0)
+        )
         scale = ops.gather(ops.constant(scales), token_ids, _scalar(0))
         scale.set_friendly_name(TOKEN_SCALES)
         hidden = ops.multiply(ops.convert(looked_up, "f32"), scale)
     else:
         hidden = ops.gather(ops.constant(table), token_ids, _scalar(0))
-    return _normalize(_below(tensors, "embeddings/normalize"), ops.add(hidden, taken), settings.layer_norm_epsilon)
+    return _normalize(
+        _below(tensors, "embeddings/normalize"), ops.add(hidden, taken), settings.layer_norm_epsilon
+    )
 
 
-def _block(tensors: Mapping[str, np.ndarray], hidden: Node, bias: Node, settings: EncoderSettings) -> Node:
+def _block(
+    tensors: Mapping[str, np.ndarray], hidden: Node, bias: Node, settings: EncoderSettings
+) -> Node:
     """One Transformer block, post-norm, [B, T, D]."""
     epsilon = settings.layer_norm_epsilon
     attended = _attention(_below(tensors, "attention"), hidden, bias, settings.heads)
     hidden = _normalize(_below(tensors, "attention_norm"), ops.add(hidden, attended), epsilon)
     expanded = _linear(_below(tensors, "expand"), hidden)
-    active = ops.relu(expanded) if settings.activation == "relu" else ops.gelu(expanded, _GELU[settings.activation])
-    return _normalize(_below(tensors, "output_norm"), ops.add(hidden, _linear(_below(tensors, "contract"), active)), epsilon)
+    active = (
+        ops.relu(expanded)
+        if settings.activation == "relu"
+        else ops.gelu(expanded, _GELU[settings.activation])
+    )
+    return _normalize(
+        _below(tensors, "output_norm"),
+        ops.add(hidden, _linear(_below(tensors, "contract"), active)),
+        epsilon,
+    )
 
 
 _GELU = {"gelu": "erf", "gelu_tanh": "tanh"}
@@ -179,8 +243,13 @@ def _attention(tensors: Mapping[str, np.ndarray], hidden: Node, bias: Node, head
     split = ops.constant(np.array([0, 0, heads, width // heads], np.int32))
 
     def by_head(name: str, order: list[int], scale: float = 1.0) -> Node:
-        values = _linear({part: values * np.float32(scale) for part, values in _below(tensors, name).items()}, hidden)
-        return ops.transpose(ops.reshape(values, split, True), ops.constant(np.array(order, np.int32)))
+        values = _linear(
+            {part: values * np.float32(scale) for part, values in _below(tensors, name).items()},
+            hidden,
+        )
+        return ops.transpose(
+            ops.reshape(values, split, True), ops.constant(np.array(order, np.int32))
+        )
 
     queries = by_head("query", [0, 2, 1, 3], (width // heads) ** -0.5)  # [B, H, T, K]
     keys = by_head("key", [0, 2, 3, 1])  # [B, H, K, T]
@@ -192,20 +261,43 @@ def _attention(tensors: Mapping[str, np.ndarray], hidden: Node, bias: Node, head
     return _linear(_below(tensors, "output"), joined)
 
 
-def _head(tensors: Mapping[str, np.ndarray], hidden: Node, documents: Node, numbers: Node, settings: HeadSettings) -> dict[str, Node]:
-    """Filters over windows, their maxima, the mean, one linear layer, of each text; `numbers` of a row's texts are float32 [K]."""
-    of_token, of_text = ops.unsqueeze(documents, _axes(1)), ops.unsqueeze(numbers, _axes(0, 2))  # [B, 1, T], [1, K, 1]
+def _head(
+    tensors: Mapping[str, np.ndarray],
+    hidden: Node,
+    documents: Node,
+    numbers: Node,
+    settings: HeadSettings,
+) -> dict[str, Node]:
+    """Filters over windows, their maxima, the mean, one linear layer, of each text.
+
+    `numbers` of a row's texts are float32 [K].
+    """
+    of_token, of_text = (
+        ops.unsqueeze(documents, _axes(1)),
+        ops.unsqueeze(numbers, _axes(0, 2)),
+    )  # [B, 1, T], [1, K, 1]
     own = _choice(ops.equal(of_token, of_text))  # [B, K, T]
     before = ops.logical_and(ops.greater(of_token, _scalar(0.0)), ops.less(of_token, of_text))
-    starts = ops.convert(ops.reduce_sum(_choice(before), _axes(-1), True), "i32")  # of each text, [B, K, 1]
+    # of each text, [B, K, 1]
+    starts = ops.convert(ops.reduce_sum(_choice(before), _axes(-1), True), "i32")
     longest = max(settings.window_sizes)
     # [D, sum(W) * N]: every tap of every window in one product
-    taps = [tensors[f"convolution_{window}/kernel"][tap] for window in settings.window_sizes for tap in range(window)]
-    products = ops.matmul(hidden, ops.constant(np.ascontiguousarray(np.concatenate(taps, axis=1).T)), False, True)
-    products = ops.pad(products, _axes(0, 0, 0), _axes(0, longest - 1, 0), "constant", _scalar(0.0))  # [B, T + longest - 1, .]
-    later = ops.pad(documents, _axes(0, 0), _axes(0, longest - 1), "constant", _scalar(0.0))  # [B, T + longest - 1]
+    taps = [
+        tensors[f"convolution_{window}/kernel"][tap]
+        for window in settings.window_sizes
+        for tap in range(window)
+    ]
+    products = ops.matmul(
+        hidden, ops.constant(np.ascontiguousarray(np.concatenate(taps, axis=1).T)), False, True
+    )
+    # [B, T + longest - 1, .]
+    products = ops.pad(products, _axes(0, 0, 0), _axes(0, longest - 1, 0), "constant", _scalar(0.0))
+    # [B, T + longest - 1]
+    later = ops.pad(documents, _axes(0, 0), _axes(0, longest - 1), "constant", _scalar(0.0))
     length = ops.gather(ops.shape_of(documents, "i32"), _axes(1), _scalar(0))
-    inside = []  # whether the token so many places on is of the same text: a window past its end sees zeros, [B, T, 1]
+    # whether the token so many places on is of the same text: a window past its end sees zeros, [B,
+    # T, 1]
+    inside = []
     for tap in range(longest):
         there = ops.slice(later, _axes(tap), ops.add(length, _axes(tap)), _axes(1), _axes(1))
         inside.append(ops.unsqueeze(_choice(ops.equal(there, documents)), _axes(-1)))
@@ -219,16 +311,27 @@ def _head(tensors: Mapping[str, np.ndarray], hidden: Node, documents: Node, numb
             shifted = ops.slice(products, start, stop, _axes(1, 1), _axes(1, 2))  # [B, T, N]
             total = shifted if total is None else ops.add(total, ops.multiply(shifted, inside[tap]))
             first += settings.filters
-        best = ops.topk(ops.add(ops.unsqueeze(total, _axes(1)), elsewhere), _scalar(1), 2, "max", "none", "i32")  # [B, K, 1, N]
+        best = ops.topk(
+            ops.add(ops.unsqueeze(total, _axes(1)), elsewhere), _scalar(1), 2, "max", "none", "i32"
+        )  # [B, K, 1, N]
         largest = ops.squeeze(best.output(0), _axes(2))  # [B, K, N]
         windows.append(ops.subtract(ops.squeeze(best.output(1), _axes(2)), starts))
-        activations.append(ops.relu(ops.add(largest, ops.constant(tensors[f"convolution_{window}/bias"][None, None]))))
+        activations.append(
+            ops.relu(
+                ops.add(largest, ops.constant(tensors[f"convolution_{window}/bias"][None, None]))
+            )
+        )
     sums = ops.matmul(own, hidden, False, False)  # [B, K, D]
     sums.set_friendly_name(SUMS)
     mean = ops.divide(sums, ops.maximum(ops.reduce_sum(own, _axes(-1), True), _scalar(1.0)))
     pooled = ops.concat(activations, 2)
     logits = _linear(_below(tensors, "logits"), ops.concat([pooled, mean], 2), LAST_PRODUCT)
-    found = {"logits": logits, "activations": pooled, "windows": ops.concat(windows, 2), "means": mean}
+    found = {
+        "logits": logits,
+        "activations": pooled,
+        "windows": ops.concat(windows, 2),
+        "means": mean,
+    }
     return {name: _joined(values) for name, values in found.items()}
 
 
@@ -239,7 +342,8 @@ def _joined(values: Node) -> Node:
 
 def _linear(tensors: Mapping[str, np.ndarray], hidden: Node, name: str | None = None) -> Node:
     """`hidden` times kernel plus bias."""
-    kernel = ops.constant(np.ascontiguousarray(tensors["kernel"].T))  # [out, in], as OpenVINO's fully connected layer wants it
+    # [out, in], as OpenVINO's fully connected layer wants it
+    kernel = ops.constant(np.ascontiguousarray(tensors["kernel"].T))
     bias = tensors["bias"].reshape((1,) * (len(hidden.get_output_partial_shape(0)) - 1) + (-1,))
     product = ops.matmul(hidden, kernel, False, True)
     if name is not None:
@@ -266,7 +370,9 @@ def _mask_bias(real: Node) -> Node:
 
 def _below(tensors: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
     """The tensors under `name`, by the rest of their names."""
-    return {key[len(name) + 1 :]: value for key, value in tensors.items() if key.startswith(f"{name}/")}
+    return {
+        key[len(name) + 1 :]: value for key, value in tensors.items() if key.startswith(f"{name}/")
+    }
 
 
 def _axes(*values: int) -> Node:

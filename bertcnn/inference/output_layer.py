@@ -22,7 +22,8 @@ class LastLayer:
     """What makes logits of the pooled features.
 
     Attributes:
-        kernel: float32 [F, C]; the features are the filters, those of the smallest window first, then the mean of the token embeddings.
+        kernel: float32 [F, C]; the features are the filters, those of the smallest window first,
+            then the mean of the token embeddings.
         bias: float32 [C].
     """
 
@@ -34,9 +35,12 @@ class LastLayer:
         """That of a model in memory.
 
         Raises:
-            BundleError: the tensors are missing, or are not of the shape that the configuration describes.
+            BundleError: the tensors are missing, or are not of the shape that the configuration
+                describes.
         """
-        layer = cls(*(bundle.tensors.get(name, np.empty(0, np.float32)) for name in (_KERNEL, _BIAS)))
+        layer = cls(
+            *(bundle.tensors.get(name, np.empty(0, np.float32)) for name in (_KERNEL, _BIAS))
+        )
         if layer.kernel.shape != _shape(bundle) or layer.bias.shape != (len(bundle.labels),):
             raise BundleError(
                 f"{_KERNEL} of shape {layer.kernel.shape}, {_BIAS} of shape {layer.bias.shape}",
@@ -45,7 +49,9 @@ class LastLayer:
             )
         if max(np.abs(part).max(initial=0) for part in (layer.kernel, layer.bias)) > _LARGEST:
             raise BundleError(
-                f"{_KERNEL} or {_BIAS} with numbers over {_LARGEST:g}", expected="weights as they are trained", fix="get the model again"
+                f"{_KERNEL} or {_BIAS} with numbers over {_LARGEST:g}",
+                expected="weights as they are trained",
+                fix="get the model again",
             )
         return layer
 
@@ -53,15 +59,17 @@ class LastLayer:
 def read_last_layer(folder: Path, bundle: Bundle) -> LastLayer:
     """The last layer of the model in `folder`, from a copy in the cache, else from the model's weights.
 
-    The weights are read and checked as a whole, which takes 0.1 s and more, once; then a copy of this layer is kept under the model's id,
-    as compiled engines are. A copy that is damaged is made again.
+    The weights are read and checked as a whole, which takes 0.1 s and more, once; then a copy of
+    this layer is kept under the model's id, as compiled engines are. A copy that is damaged is made
+    again.
 
     Args:
         folder: the model's.
         bundle: the model, as `read_bundle` gave it; its weights are not needed.
 
     Raises:
-        BundleError: the weights are not what was saved, or another model has been saved in the folder since.
+        BundleError: the weights are not what was saved, or another model has been saved in the
+            folder since.
     """
     if bundle.tensors:
         return LastLayer.of_bundle(bundle)
@@ -70,8 +78,10 @@ def read_last_layer(folder: Path, bundle: Bundle) -> LastLayer:
     if layer is not None:
         return layer
     layer = LastLayer.of_bundle(with_weights(bundle, folder))
-    layer = LastLayer(layer.kernel.copy(), layer.bias.copy())  # they were parts of the whole file in memory
-    with suppress(OSError):  # a cache that cannot be written costs the time of reading at every start, nothing else
+    # they were parts of the whole file in memory
+    layer = LastLayer(layer.kernel.copy(), layer.bias.copy())
+    # a cache that cannot be written costs the time of reading at every start, nothing else
+    with suppress(OSError):
         keep(path, np.vstack([layer.kernel, layer.bias]).astype("<f4").tobytes(), _KEPT)
     return layer
 

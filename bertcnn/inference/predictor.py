@@ -16,7 +16,12 @@ from bertcnn.bundle.engine import read_engine
 from bertcnn.bundle.scope import DetectorInputs
 from bertcnn.data.label_sets import LabelSet, join_labels
 from bertcnn.errors import BundleError, SettingsError, one_line
-from bertcnn.evaluation.probabilities import calibrated_probabilities, chosen, exact_match_probability, names_of
+from bertcnn.evaluation.probabilities import (
+    calibrated_probabilities,
+    chosen,
+    exact_match_probability,
+    names_of,
+)
 from bertcnn.inference.engines import Engine, EngineName, EngineOutput, check_engine, reason
 from bertcnn.inference.evidence import Explainer, Explanation, words_of
 from bertcnn.inference.output_layer import LastLayer, read_last_layer
@@ -47,15 +52,21 @@ class Prediction:
     """The answer for one text.
 
     Attributes:
-        label: the most probable label; where only a parent of labels is certain enough, that parent; where a text may have several, all
-            of them in one string, which is empty if no label is probable enough; None for a text in which nothing can be seen.
-        confidence: its calibrated probability, 0 to 1, or that all labels are right and none is missing; None without a label.
-        probabilities: of every label, in the model's order, then of their parents, if they have any.
+        label: the most probable label; where only a parent of labels is certain enough, that
+            parent; where a text may have several, all of them in one string, which is empty if no
+            label is probable enough; None for a text in which nothing can be seen.
+        confidence: its calibrated probability, 0 to 1, or that all labels are right and none is
+            missing; None without a label.
+        probabilities: of every label, in the model's order, then of their parents, if they have
+            any.
         because: the phrases that moved the answer most, at most three, the most important first.
-        decision: "auto" if the answer may be acted on; else "review:ambiguous", "review:out_of_scope" (the text looks like none that the
-            model has learned from, or gets no label where it may have several) or "review:empty", a matter for a person.
-        runner_up: the second most probable label, or where there may be several, the one nearest to its threshold; None without a label.
-        labels: all labels of a text that may have several, the most probable first; else the one in `label`.
+        decision: "auto" if the answer may be acted on; else "review:ambiguous",
+            "review:out_of_scope" (the text looks like none that the model has learned from, or gets
+            no label where it may have several) or "review:empty", a matter for a person.
+        runner_up: the second most probable label, or where there may be several, the one nearest to
+            its threshold; None without a label.
+        labels: all labels of a text that may have several, the most probable first; else the one in
+            `label`.
     """
 
     label: str | None
@@ -72,11 +83,13 @@ class Answers:
     """The answers for many texts, by column.
 
     Attributes:
-        labels: int32 [rows], places in `Predictor.hierarchy.answers`: labels, then parents; -1 for a text in which nothing can be seen.
+        labels: int32 [rows], places in `Predictor.hierarchy.answers`: labels, then parents; -1 for
+            a text in which nothing can be seen.
         confidence: float32 [rows], the calibrated probability of that label, 0 to 1; 0 without one.
-        probabilities: float32 [rows, C + P], of every label, then of every parent; zeros without a label.
-        because: int32 [rows, 3, 2], the phrases that moved the answer most, by their first character in the text and the one behind the
-            last; zeros where there are fewer.
+        probabilities: float32 [rows, C + P], of every label, then of every parent; zeros without a
+            label.
+        because: int32 [rows, 3, 2], the phrases that moved the answer most, by their first
+            character in the text and the one behind the last; zeros where there are fewer.
         decisions: int32 [rows], places in `bertcnn.settings.DECISIONS`.
     """
 
@@ -107,9 +120,20 @@ class Predictor:
         last_layer: the network's.
     """
 
-    def __init__(self, bundle: Bundle, engine: Engine, last_layer: LastLayer | None = None, *, decisions: Decisions | None = None) -> None:
+    def __init__(
+        self,
+        bundle: Bundle,
+        engine: Engine,
+        last_layer: LastLayer | None = None,
+        *,
+        decisions: Decisions | None = None,
+    ) -> None:
         self.bundle, self.engine = bundle, engine
-        self.labels, self.hierarchy, self.multi_label = bundle.labels, bundle.hierarchy, bundle.multi_label
+        self.labels, self.hierarchy, self.multi_label = (
+            bundle.labels,
+            bundle.hierarchy,
+            bundle.multi_label,
+        )
         self.decisions = decisions or bundle.decisions
         self._limits = self.decisions.limits(len(self.labels))
         self._label_thresholds = np.array(bundle.calibration.label_thresholds, np.float32)
@@ -132,7 +156,10 @@ class Predictor:
         return calibrated_probabilities(logits, self.bundle.calibration)
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
-        """The most probable label of each text, as strings; where there may be several, tuples of them, the most probable first."""
+        """The most probable label of each text, as strings.
+
+        Where there may be several, tuples of them, the most probable first.
+        """
         probabilities = self.predict_proba(texts)
         if not self.multi_label:
             return np.array(self.labels, object)[probabilities.argmax(axis=1)]
@@ -149,13 +176,19 @@ class Predictor:
         return names_of(self.given(probabilities), probabilities, self.labels)
 
     def answer(self, texts: Sequence[str]) -> Answers:
-        """Label, confidence, decision, phrases and all probabilities of each text, as arrays; what `classify` gives, for large files."""
+        """Label, confidence, decision, phrases and all probabilities of each text, as arrays.
+
+        What `classify` gives, for large files.
+        """
         checked = check_texts(texts)
         encoded = self.encode(checked)
         return self.answer_from(checked, encoded, self.run(encoded))
 
     def encode(self, texts: Sequence[str]) -> EncodedTexts:
-        """The first part of `answer`, for callers that work on other texts meanwhile: tokens and their places in the texts."""
+        """The first part of `answer`, for callers that work on other texts meanwhile.
+
+        Tokens and their places in the texts.
+        """
         return self._tokenizer.encode(texts, spans=True)
 
     def run(self, encoded: EncodedTexts) -> EngineOutput:
@@ -166,7 +199,8 @@ class Predictor:
         """What the engine computes, if it is numbers.
 
         Raises:
-            BundleError: it is not, or nothing can be computed: by damaged or made-up weights, or for want of memory.
+            BundleError: it is not, or nothing can be computed: by damaged or made-up weights, or
+                for want of memory.
         """
         try:
             output = self.engine.run(token_ids, evidence=evidence)
@@ -180,16 +214,27 @@ class Predictor:
         return BundleError(
             f"the model {self.bundle.bundle_id[:12]} with the engine {self.engine.name} {why}",
             expected="a model whose weights are as they were trained, and memory for it",
-            fix="get the model again, or train it again; where only the compiled engine is damaged, remove the folder engine",
+            fix=(
+                "get the model again, or train it again; where only the compiled engine is damaged,"
+                " remove the folder engine"
+            ),
         )
 
-    def answer_from(self, texts: Sequence[str], encoded: EncodedTexts, output: EngineOutput) -> Answers:
+    def answer_from(
+        self, texts: Sequence[str], encoded: EncodedTexts, output: EngineOutput
+    ) -> Answers:
         """The last part: the answers, from what the first two gave."""
         visible = _visible(texts)
-        probabilities = np.where(visible[:, None], calibrated_probabilities(output.logits, self.bundle.calibration), np.float32(0))
+        probabilities = np.where(
+            visible[:, None],
+            calibrated_probabilities(output.logits, self.bundle.calibration),
+            np.float32(0),
+        )
         labels = np.where(visible, probabilities.argmax(axis=1), -1).astype(np.int32)
         because = self._explainer.spans(texts, encoded, output.found, labels)
-        outside = self.bundle.scope.outside(self.readings(encoded.token_ids, output.logits, output.found.means))
+        outside = self.bundle.scope.outside(
+            self.readings(encoded.token_ids, output.logits, output.found.means)
+        )
         if self.multi_label:
             given = self.given(probabilities)
             confidence, outside = (
@@ -200,9 +245,14 @@ class Predictor:
             confidence = probabilities.max(axis=1, initial=0)
         sure = confidence >= self._limits[labels]
         probabilities = self.hierarchy.with_parents(probabilities)
-        parents, certain = self.hierarchy.fall_back(probabilities, visible & ~outside & ~sure, self.decisions.parent_thresholds)
+        parents, certain = self.hierarchy.fall_back(
+            probabilities, visible & ~outside & ~sure, self.decisions.parent_thresholds
+        )
         above = parents >= 0
-        labels, confidence = np.where(above, parents, labels).astype(np.int32), np.where(above, certain, confidence)
+        labels, confidence = (
+            np.where(above, parents, labels).astype(np.int32),
+            np.where(above, certain, confidence),
+        )
         decisions = np.select(
             [~visible, outside, sure | above],
             [DECISIONS.index(name) for name in ("review:empty", "review:out_of_scope", "auto")],
@@ -210,46 +260,79 @@ class Predictor:
         )
         return Answers(labels, confidence, probabilities, because, decisions.astype(np.int32))
 
-    def readings(self, token_ids: Sequence[np.ndarray], logits: np.ndarray, means: np.ndarray) -> DetectorInputs:
-        """What says whether texts are in scope: their words, and what an engine made of them, float32 [rows, C] and [rows, D]."""
+    def readings(
+        self, token_ids: Sequence[np.ndarray], logits: np.ndarray, means: np.ndarray
+    ) -> DetectorInputs:
+        """What says whether texts are in scope.
+
+        Their words, and what an engine made of them, float32 [rows, C] and [rows, D].
+        """
         return DetectorInputs(logits, means, self._tokenizer.whole_words(token_ids))
 
     def classify(self, texts: Sequence[str]) -> list[Prediction]:
-        """Label, confidence, decision, phrases and all probabilities of each text; a blank text gets no label."""
+        """Label, confidence, decision, phrases and all probabilities of each text.
+
+        A blank text gets no label.
+        """
         checked = check_texts(texts)
         answers = self.answer(checked)
         named = (
-            self.names_given(answers.probabilities) if self.multi_label else [(self.hierarchy.answers[label],) for label in answers.labels]
+            self.names_given(answers.probabilities)
+            if self.multi_label
+            else [(self.hierarchy.answers[label],) for label in answers.labels]
         )
         return [
-            Prediction(None, None, {})
-            if label < 0
-            else Prediction(
-                join_labels(names, str(self.bundle.config.label_separator)) if self.multi_label else names[0],
-                float(confidence),
-                dict(zip(self.hierarchy.names, map(float, probabilities), strict=True)),
-                tuple(Phrase(start, end, words_of(text, start, end)) for start, end in spans.tolist() if end > start),
-                DECISIONS[decision],
-                self._runner_up(probabilities),
-                names,
+            (
+                Prediction(None, None, {})
+                if label < 0
+                else Prediction(
+                    (
+                        join_labels(names, str(self.bundle.config.label_separator))
+                        if self.multi_label
+                        else names[0]
+                    ),
+                    float(confidence),
+                    dict(zip(self.hierarchy.names, map(float, probabilities), strict=True)),
+                    tuple(
+                        Phrase(start, end, words_of(text, start, end))
+                        for start, end in spans.tolist()
+                        if end > start
+                    ),
+                    DECISIONS[decision],
+                    self._runner_up(probabilities),
+                    names,
+                )
             )
             for names, text, label, confidence, probabilities, spans, decision in zip(
-                named, checked, answers.labels, answers.confidence, answers.probabilities, answers.because, answers.decisions, strict=True
+                named,
+                checked,
+                answers.labels,
+                answers.confidence,
+                answers.probabilities,
+                answers.because,
+                answers.decisions,
+                strict=True,
             )
         ]
 
     def _runner_up(self, probabilities: np.ndarray) -> str:
-        """The label that comes into question too: the second most probable one, or of several the one nearest to its threshold."""
+        """The label that comes into question too.
+
+        The second most probable one, or of several the one nearest to its threshold.
+        """
         if self.multi_label:
             return self.labels[int(np.abs(probabilities - self._label_thresholds).argmin())]
         return self.labels[np.argsort(-probabilities[: len(self.labels)], kind="stable")[1]]
 
     def explain(self, texts: Sequence[str], *, label: str | None = None) -> list[Explanation]:
-        """What each text's logit of a label is made of: the windows of words that the CNN's filters chose, and their shares.
+        """What each text's logit of a label is made of.
+
+        The windows of words that the CNN's filters chose, and their shares.
 
         Args:
             texts: any; they are looked at again, whatever was asked before.
-            label: the label to explain; by default each text's most probable one, and none for a text in which nothing can be seen.
+            label: the label to explain; by default each text's most probable one, and none for a
+                text in which nothing can be seen.
 
         Raises:
             SettingsError: the model does not know the label, or `texts` is not a list of strings.
@@ -258,8 +341,14 @@ class Predictor:
         asked = None if label is None else place_of_label(label, self.labels)
         encoded = self.encode(checked)
         output, visible = self.run(encoded), _visible(checked)
-        labels = np.where(visible, output.logits.argmax(axis=1), -1) if asked is None else np.full(len(checked), asked)
-        return self._explainer.explain(checked, encoded, output.found, output.logits, labels, self.labels)
+        labels = (
+            np.where(visible, output.logits.argmax(axis=1), -1)
+            if asked is None
+            else np.full(len(checked), asked)
+        )
+        return self._explainer.explain(
+            checked, encoded, output.found, output.logits, labels, self.labels
+        )
 
 
 def load(
@@ -273,15 +362,19 @@ def load(
 
     Args:
         folder: as given to `save`.
-        engine: "openvino" is the compiled engine that was saved with the model; where there is none, or a damaged one, or one in int8 on a
-            CPU that is no faster at that, it is the model's own weights compiled in float32. "keras" is the reference that it is compared
+        engine: "openvino" is the compiled engine that was saved with the model; where there is
+            none, or a damaged one, or one in int8 on a CPU that is no faster at that, it is the
+            model's own weights compiled in float32. "keras" is the reference that it is compared
             with; "auto" is "openvino".
-        streams: batches that OpenVINO computes at the same time: by default one a core, best for many texts; 1 is best for single ones.
-        auto_precision: how often automatic answers have to be right, such as 0.95 or "0.95,billing=0.99"; by default as asked at training.
+        streams: batches that OpenVINO computes at the same time: by default one a core, best for
+            many texts; 1 is best for single ones.
+        auto_precision: how often automatic answers have to be right, such as 0.95 or
+            "0.95,billing=0.99"; by default as asked at training.
 
     Raises:
         BundleError: the folder is not a model, or is not what was saved.
-        SettingsError: an unknown engine, a precision that is none, or a model that was saved without what another precision needs.
+        SettingsError: an unknown engine, a precision that is none, or a model that was saved
+            without what another precision needs.
     """
     check_engine(engine)
     targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
@@ -290,7 +383,11 @@ def load(
         from bertcnn.inference.keras_engine import KerasEngine
 
         bundle = read_bundle(folder)
-        return Predictor(bundle, KerasEngine.from_bundle(bundle, bundle.vocabulary.index("[PAD]")), decisions=_decided(bundle, targets))
+        return Predictor(
+            bundle,
+            KerasEngine.from_bundle(bundle, bundle.vocabulary.index("[PAD]")),
+            decisions=_decided(bundle, targets),
+        )
     from bertcnn.inference.openvino_engine import OpenVINOEngine, suited
 
     bundle = read_bundle(folder, weights=False)
@@ -302,7 +399,10 @@ def load(
             None
             if saved is None
             else OpenVINOEngine.from_saved(
-                suited(saved, folder, bundle), pad_id, longest=bundle.config.encoder.max_positions, streams=streams
+                suited(saved, folder, bundle),
+                pad_id,
+                longest=bundle.config.encoder.max_positions,
+                streams=streams,
             )
         )
     except BundleError as error:
@@ -311,29 +411,48 @@ def load(
     if compiled is not None:
         return Predictor(bundle, compiled, read_last_layer(folder, bundle), decisions=decisions)
     bundle = read_bundle(folder)
-    return Predictor(bundle, OpenVINOEngine.from_bundle(bundle, pad_id, streams=streams), decisions=decisions)
+    return Predictor(
+        bundle, OpenVINOEngine.from_bundle(bundle, pad_id, streams=streams), decisions=decisions
+    )
 
 
 def not_pickled(what: str, fix: str) -> SettingsError:
     """The error of somebody who pickles or copies a fitted classifier or a loaded model."""
-    return SettingsError(f"a {what} to be pickled or copied deeply that holds a compiled network", expected="a saved folder", fix=fix)
+    return SettingsError(
+        f"a {what} to be pickled or copied deeply that holds a compiled network",
+        expected="a saved folder",
+        fix=fix,
+    )
 
 
-def loaded(model: str | Path | Predictor, *, engine: EngineName = "auto", auto_precision: PrecisionTargets | None = None) -> Predictor:
+def loaded(
+    model: str | Path | Predictor,
+    *,
+    engine: EngineName = "auto",
+    auto_precision: PrecisionTargets | None = None,
+) -> Predictor:
     """A saved model, or one that was loaded before, with these decisions.
 
     Raises:
-        SettingsError: another engine for a loaded model, or decisions that cannot be had; else as `load`.
+        SettingsError: another engine for a loaded model, or decisions that cannot be had; else as
+            `load`.
     """
     if not isinstance(model, Predictor):
         return load(model, engine=engine, auto_precision=auto_precision)
     if engine != "auto":
         raise SettingsError(
-            f"engine {engine!r} for a loaded model", expected="the one it was loaded with", fix=f'load the model with engine="{engine}"'
+            f"engine {engine!r} for a loaded model",
+            expected="the one it was loaded with",
+            fix=f'load the model with engine="{engine}"',
         )
     if auto_precision is None:
         return model
-    return Predictor(model.bundle, model.engine, model.last_layer, decisions=_decided(model.bundle, auto_precision))
+    return Predictor(
+        model.bundle,
+        model.engine,
+        model.last_layer,
+        decisions=_decided(model.bundle, auto_precision),
+    )
 
 
 def _visible(texts: Sequence[str]) -> np.ndarray:
@@ -343,7 +462,9 @@ def _visible(texts: Sequence[str]) -> np.ndarray:
 
 def _decided(bundle: Bundle, targets: PrecisionTargets | None) -> Decisions:
     """The decisions of a model, or those that other targets make of its held-out rows."""
-    if targets is None or (targets == bundle.decisions.auto_precision and bundle.decisions.thresholds):
+    if targets is None or (
+        targets == bundle.decisions.auto_precision and bundle.decisions.thresholds
+    ):
         return bundle.decisions
     if not bundle.decisions.held_out.right:
         raise SettingsError(
@@ -351,7 +472,8 @@ def _decided(bundle: Bundle, targets: PrecisionTargets | None) -> Decisions:
             expected="a model that knows how often it was right",
             fix="train it again, or leave the precision out: then every text goes to review",
         )
-    from bertcnn.evaluation.decisions import decide  # SciPy, which nothing else on the way to an answer needs
+    # SciPy, which nothing else on the way to an answer needs
+    from bertcnn.evaluation.decisions import decide
 
     return decide(bundle.decisions.held_out, bundle.labels, targets)
 
@@ -364,7 +486,11 @@ def place_of_label(label: str, labels: Sequence[str]) -> int:
     """
     if label not in labels:
         known = one_line(", ".join(labels), 200)
-        raise SettingsError(f"label {one_line(label)}", expected=f"one of the model's: {known}", fix="choose one of them")
+        raise SettingsError(
+            f"label {one_line(label)}",
+            expected=f"one of the model's: {known}",
+            fix="choose one of them",
+        )
     return labels.index(label)
 
 
@@ -375,12 +501,20 @@ def check_texts(texts: Sequence[str]) -> list[str]:
         SettingsError: it is not; the first value that is not a string is named.
     """
     if not isinstance(texts, Iterable):
-        raise SettingsError(f"{one_line(texts)} of type {type(texts).__name__}", expected="a list of strings", fix="pass a list: [text]")
+        raise SettingsError(
+            f"{one_line(texts)} of type {type(texts).__name__}",
+            expected="a list of strings",
+            fix="pass a list: [text]",
+        )
     if isinstance(texts, str):
-        raise SettingsError("one string", expected="a list of strings", fix="put the text in a list: [text]")
+        raise SettingsError(
+            "one string", expected="a list of strings", fix="put the text in a list: [text]"
+        )
     if isinstance(texts, Set | Mapping):
         raise SettingsError(
-            f"texts in a {type(texts).__name__}", expected="a list of strings, whose order the answers have", fix="pass a list of the texts"
+            f"texts in a {type(texts).__name__}",
+            expected="a list of strings, whose order the answers have",
+            fix="pass a list of the texts",
         )
     if getattr(texts, "ndim", 1) != 1:
         raise SettingsError(
@@ -392,10 +526,18 @@ def check_texts(texts: Sequence[str]) -> list[str]:
     checked = list(texts) if as_python is None else as_python()
     for row, text in enumerate(checked):
         if not isinstance(text, str):
-            missing = text is None or (isinstance(text, float) and math.isnan(text)) or type(text).__name__ in ("NAType", "MaskedConstant")
+            missing = (
+                text is None
+                or (isinstance(text, float) and math.isnan(text))
+                or type(text).__name__ in ("NAType", "MaskedConstant")
+            )
             raise SettingsError(
                 f"{one_line(text)} of type {type(text).__name__} as text number {row + 1}",
                 expected="a string",
-                fix="fill or drop missing texts first, for example with table['text'].fillna('')" if missing else "pass strings",
+                fix=(
+                    "fill or drop missing texts first, for example with table['text'].fillna('')"
+                    if missing
+                    else "pass strings"
+                ),
             )
     return checked

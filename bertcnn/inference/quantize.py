@@ -19,14 +19,22 @@ from bertcnn.inference.compiled import has_bfloat16, has_vnni
 from bertcnn.inference.engines import EngineOutput
 from bertcnn.inference.int8_graph import round_from_zero, share_activation_range
 from bertcnn.inference.openvino_engine import OpenVINOEngine
-from bertcnn.inference.openvino_graph import LAST_PRODUCT, POSITIONS, SUMS, TOKEN_SCALES, classifier_graph, serialized
+from bertcnn.inference.openvino_graph import (
+    LAST_PRODUCT,
+    POSITIONS,
+    SUMS,
+    TOKEN_SCALES,
+    classifier_graph,
+    serialized,
+)
 from bertcnn.progress import Progress
 from bertcnn.settings import EncoderSettings, HeadSettings
 
 CALIBRATION_ROWS = 128
 _AGREEMENT = 0.99
 _MACRO_F1_LOSS = 0.003
-_SMOOTHING = 0.75  # share of the activations' spread that goes over to the weights (Xiao et al. 2023, section 4)
+# share of the activations' spread that goes over to the weights (Xiao et al. 2023, section 4)
+_SMOOTHING = 0.75
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,9 @@ class BuiltEngine:
 
 def spread(rows: Sequence[np.ndarray], most: int) -> list[np.ndarray]:
     """At most `most` of the rows, evenly spread over them."""
-    return [rows[place] for place in np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(int)]
+    return [
+        rows[place] for place in np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(int)
+    ]
 
 
 def build_engine(
@@ -90,18 +100,22 @@ def build_engine(
 ) -> BuiltEngine:
     """The model compiled to int8 where that changes nothing that matters, else to bfloat16 if this CPU has it, else to float32.
 
-    int8 is static, by NNCF: ranges of activations from `quantization_data.calibration`, weights by output channel in 7 of 8 bits, so that the sum of
-    two products fits 16 bits (2 x 255 x 64 < 2^15) and CPUs without VNNI do not saturate either. Where that is not near enough, and this
-    CPU has VNNI, weights of all 8 bits are tried, with which logits are a quarter nearer to float32's. A precision is kept if it gives the
-    label of float32 on 99% of the validation rows and loses at most 0.3 points of macro-F1 there. Where rows may have several labels, each
-    label of each row counts, given from a probability of 1/2 on; a label lost with rows that have it is then seen in the macro-F1.
+    int8 is static, by NNCF: ranges of activations from `quantization_data.calibration`, weights by
+    output channel in 7 of 8 bits, so that the sum of two products fits 16 bits (2 x 255 x 64 <
+    2^15) and CPUs without VNNI do not saturate either. Where that is not near enough, and this CPU
+    has VNNI, weights of all 8 bits are tried, with which logits are a quarter nearer to float32's.
+    A precision is kept if it gives the label of float32 on 99% of the validation rows and loses at
+    most 0.3 points of macro-F1 there. Where rows may have several labels, each label of each row
+    counts, given from a probability of 1/2 on; a label lost with rows that have it is then seen in
+    the macro-F1.
 
     Args:
         tensors: weights by name, float32.
         encoder: shape of the encoder.
         head: shape of the head.
         quantization_data: the rows that decide.
-        decided: of the engine of a model that had not learned from these rows yet; then its precision is taken, and its figures stand.
+        decided: of the engine of a model that had not learned from these rows yet; then its
+            precision is taken, and its figures stand.
         progress: told what is done, and the outcome.
     """
     progress.stage("compiling for fast scoring", 2, "steps")
@@ -113,7 +127,13 @@ def build_engine(
             tried = (decided.weight_bits,) if decided.precision == "int8" else ()
         for bits in tried:
             graph = classifier_graph(tensors, encoder, head, int8_tokens=True)
-            yield "int8", bits, _quantize(graph, quantization_data.calibration, quantization_data.pad_id, weight_bits=bits)
+            yield (
+                "int8",
+                bits,
+                _quantize(
+                    graph, quantization_data.calibration, quantization_data.pad_id, weight_bits=bits
+                ),
+            )
         if has_bfloat16() if decided is None else decided.precision == "bfloat16":
             yield "bfloat16", 7, plain
         yield "float32", 7, plain
@@ -124,16 +144,31 @@ def build_engine(
             progress.advance(1)
         running = OpenVINOEngine.of_graph(graph, quantization_data.pad_id, precision)
         valid = running.run(quantization_data.valid, evidence=True)
-        found = _compared(quantization_data, "int8 with weights of 8 bits" if weight_bits == 8 else precision, valid.logits)
+        found = _compared(
+            quantization_data,
+            "int8 with weights of 8 bits" if weight_bits == 8 else precision,
+            valid.logits,
+        )
         if decided is not None or found.fit or precision == "float32":
             break
         refused.append(found)
     progress.advance(1)
     if decided is not None:
-        progress.note(f"engine: {precision}, as decided on rows that the model had not learned from")
-        return _built(graph, running, valid, decided.model_copy(update={"calibrated_on_rows": len(quantization_data.calibration)}))
+        progress.note(
+            f"engine: {precision}, as decided on rows that the model had not learned from"
+        )
+        return _built(
+            graph,
+            running,
+            valid,
+            decided.model_copy(update={"calibrated_on_rows": len(quantization_data.calibration)}),
+        )
     told = [*refused, *([] if precision == "float32" else [found])]
-    limits = f"; at least {_AGREEMENT:.0%} and at most {_MACRO_F1_LOSS} lower are wanted" if refused else ""
+    limits = (
+        f"; at least {_AGREEMENT:.0%} and at most {_MACRO_F1_LOSS} lower are wanted"
+        if refused
+        else ""
+    )
     judged = refused[0] if precision == "float32" else found
     record = EngineRecord(
         precision=precision,
@@ -149,7 +184,9 @@ def build_engine(
     return _built(graph, running, valid, record)
 
 
-def _built(graph: ov.Model, running: OpenVINOEngine, valid: EngineOutput, record: EngineRecord) -> BuiltEngine:
+def _built(
+    graph: ov.Model, running: OpenVINOEngine, valid: EngineOutput, record: EngineRecord
+) -> BuiltEngine:
     files = serialized(graph)
     return BuiltEngine(SavedEngine(record, lambda: files), running, valid)
 
@@ -169,22 +206,44 @@ class _Comparison:
 
 def _compared(quantization_data: QuantizationData, name: str, logits: np.ndarray) -> _Comparison:
     """What an engine answers on the validation rows, beside float32; it is called `name` then."""
-    reference, answers = quantization_data.answers(quantization_data.valid_logits), quantization_data.answers(logits)
-    agreement, loss = float(np.mean(reference == answers)), quantization_data.macro_f1(reference) - quantization_data.macro_f1(answers)
-    compared = f"macro-F1 {abs(loss):.4f} {'lower' if loss > 0 else 'higher'}" if loss else "the same macro-F1"
+    reference, answers = (
+        quantization_data.answers(quantization_data.valid_logits),
+        quantization_data.answers(logits),
+    )
+    agreement, loss = (
+        float(np.mean(reference == answers)),
+        quantization_data.macro_f1(reference) - quantization_data.macro_f1(answers),
+    )
+    compared = (
+        f"macro-F1 {abs(loss):.4f} {'lower' if loss > 0 else 'higher'}"
+        if loss
+        else "the same macro-F1"
+    )
     of_all = "" if answers.ndim == 1 else f"the {answers.shape[1]} labels of "
-    words = f"{name} gives the label of float32 on {agreement:.1%} of {of_all}{len(answers):,} validation rows, with {compared}"
+    words = (
+        f"{name} gives the label of float32 on {agreement:.1%} of {of_all}{len(answers):,}"
+        f" validation rows, with {compared}"
+    )
     return _Comparison(agreement, loss, words)
 
 
-def _quantize(graph: ov.Model, rows: Sequence[np.ndarray], pad_id: int, *, weight_bits: WeightBits = 7) -> ov.Model:
+def _quantize(
+    graph: ov.Model, rows: Sequence[np.ndarray], pad_id: int, *, weight_bits: WeightBits = 7
+) -> ov.Model:
     """The graph with its matrix products in int8."""
     import nncf
-    from nncf.quantization.advanced_parameters import AdvancedQuantizationParameters, AdvancedSmoothQuantParameters, OverflowFix
+    from nncf.quantization.advanced_parameters import (
+        AdvancedQuantizationParameters,
+        AdvancedSmoothQuantParameters,
+        OverflowFix,
+    )
 
-    batches = list(packed_batches(rows, plan_packed(np.fromiter(map(len, rows), np.int64, len(rows))), pad_id))
+    batches = list(
+        packed_batches(rows, plan_packed(np.fromiter(map(len, rows), np.int64, len(rows))), pad_id)
+    )
     with redirect_stdout(io.StringIO()):  # it draws progress bars of its own
-        logging.getLogger("nncf").setLevel(logging.ERROR)  # nncf.set_log_level would change every handler of the program
+        # nncf.set_log_level would change every handler of the program
+        logging.getLogger("nncf").setLevel(logging.ERROR)
         quantized = nncf.quantize(
             graph,
             nncf.Dataset(batches),

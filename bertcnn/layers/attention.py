@@ -27,8 +27,16 @@ def bert_initializer(seed: int) -> keras.initializers.Initializer:
     return keras.initializers.TruncatedNormal(stddev=0.02, seed=seed)
 
 
-def attend(queries: Any, keys: Any, values: Any, attention_mask: Any, drop: Callable[[Any], Any] | None = None) -> tuple[Any, Any]:  # noqa: ANN401
-    """softmax(Q K^T / sqrt(K)) V in every head; the softmax is in float32, whatever the inputs are in.
+def attend(
+    queries: Any,
+    keys: Any,
+    values: Any,
+    attention_mask: Any,
+    drop: Callable[[Any], Any] | None = None,
+) -> tuple[Any, Any]:
+    """softmax(Q K^T / sqrt(K)) V in every head.
+
+    The softmax is in float32, whatever the inputs are in.
 
     Args:
         queries: float [B, T, H, K].
@@ -40,7 +48,9 @@ def attend(queries: Any, keys: Any, values: Any, attention_mask: Any, drop: Call
     Returns:
         The context, float [B, T, H, K], and the probabilities before `drop`, float [B, H, T, T].
     """
-    queries, keys, values = (ops.transpose(part, (0, 2, 1, 3)) for part in (queries, keys, values))  # each [B, H, T, K]
+    queries, keys, values = (
+        ops.transpose(part, (0, 2, 1, 3)) for part in (queries, keys, values)
+    )  # each [B, H, T, K]
     scores = ops.matmul(queries, ops.transpose(keys, (0, 1, 3, 2)))  # [B, H, T, T]
     scores = ops.cast(scores, "float32") * queries.shape[-1] ** -0.5
     scores = scores + _for_all_heads((1.0 - ops.cast(attention_mask, "float32")) * _MASKED)
@@ -49,23 +59,33 @@ def attend(queries: Any, keys: Any, values: Any, attention_mask: Any, drop: Call
     return ops.transpose(context, (0, 2, 1, 3)), attention
 
 
-def attend_fused(queries: Any, keys: Any, values: Any, attention_mask: Any) -> Any:  # noqa: ANN401
-    """The context that `attend` returns, from the backend's own attention; the softmax is in float32 there too."""
-    return ops.dot_product_attention(queries, keys, values, mask=_for_all_heads(ops.cast(attention_mask, "bool")))
+def attend_fused(queries: Any, keys: Any, values: Any, attention_mask: Any) -> Any:
+    """The context that `attend` returns, from the backend's own attention.
 
-
-def _fused_pays(dtype: Any) -> bool:  # noqa: ANN401
-    """Whether the backend's own attention is a fused kernel: cuDNN's, which Keras 3.15 calls on JAX, on a GPU, in half precision.
-
-    Elsewhere it writes out the products that `attend` does. Forward and backward, XLA, 2 CPU cores, `attend` / `attend_fused` in ms:
-    B 32, T 128, H 4, K 64 in float32 68 / 73 on TensorFlow and 73 / 100 on JAX; B 8, T 512 129 / 126 and 244 / 304.
+    The softmax is in float32 there too.
     """
-    if keras.backend.backend() != "jax" or keras.backend.standardize_dtype(dtype) not in ("bfloat16", "float16"):
+    return ops.dot_product_attention(
+        queries, keys, values, mask=_for_all_heads(ops.cast(attention_mask, "bool"))
+    )
+
+
+def _fused_pays(dtype: Any) -> bool:
+    """Whether the backend's own attention is a fused kernel.
+
+    CuDNN's, which Keras 3.15 calls on JAX, on a GPU, in half precision. Elsewhere it writes out the
+    products that `attend` does. Forward and backward, XLA, 2 CPU cores, `attend` / `attend_fused`
+    in ms: B 32, T 128, H 4, K 64 in float32 68 / 73 on TensorFlow and 73 / 100 on JAX; B 8, T 512
+    129 / 126 and 244 / 304.
+    """
+    if keras.backend.backend() != "jax" or keras.backend.standardize_dtype(dtype) not in (
+        "bfloat16",
+        "float16",
+    ):
         return False
     return on_gpu()
 
 
-def _for_all_heads(mask: Any) -> Any:  # noqa: ANN401
+def _for_all_heads(mask: Any) -> Any:
     """[B, 1, 1, T] of [B, T], [B, 1, T, T] of [B, T, T]."""
     return mask[:, None, None, :] if len(mask.shape) == 2 else mask[:, None]
 
@@ -81,8 +101,8 @@ class MultiHeadAttention(keras.layers.Layer):
 
     Call arguments:
         hidden: float [B, T, D].
-        attention_mask: int [B, T], 1 at tokens and 0 at padding; or int [B, T, T], 1 where a token (the second axis) may look at another
-            (the third).
+        attention_mask: int [B, T], 1 at tokens and 0 at padding; or int [B, T, T], 1 where a token
+            (the second axis) may look at another (the third).
         return_attention: also return the probabilities, float [B, H, T, T].
 
     Returns:
@@ -91,7 +111,7 @@ class MultiHeadAttention(keras.layers.Layer):
     Source: Vaswani et al. 2017, equation 1; google-research/bert `modeling.py`, `attention_layer`.
     """
 
-    def __init__(self, heads: int, *, dropout: float = 0.0, seed: int = 0, **kwargs: Any) -> None:  # noqa: ANN401
+    def __init__(self, heads: int, *, dropout: float = 0.0, seed: int = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.heads, self.dropout_rate, self.seed = heads, dropout, seed
         self.dropout = HashDropout(dropout, seed=seed, dtype=self.dtype_policy)
@@ -101,55 +121,87 @@ class MultiHeadAttention(keras.layers.Layer):
         width = hidden_shape[-1]
         names = ("query", "key", "value", "output")
         self.query, self.key, self.value, self.projection = (
-            Linear(width, initializer=bert_initializer(self.seed + index), name=name, dtype=self.dtype_policy)
+            Linear(
+                width,
+                initializer=bert_initializer(self.seed + index),
+                name=name,
+                dtype=self.dtype_policy,
+            )
             for index, name in enumerate(names)
         )
         for layer in (self.query, self.key, self.value, self.projection):
             layer.build(hidden_shape)
         self.built = True
 
-    def call(self, hidden: Any, attention_mask: Any, training: bool = False, return_attention: bool = False) -> Any:  # noqa: ANN401
+    def call(
+        self,
+        hidden: Any,
+        attention_mask: Any,
+        training: bool = False,
+        return_attention: bool = False,
+    ) -> Any:
         """Attend; see the class."""
-        queries, keys, values = (self._split_heads(layer(hidden)) for layer in (self.query, self.key, self.value))  # each [B, T, H, K]
+        queries, keys, values = (
+            self._split_heads(layer(hidden)) for layer in (self.query, self.key, self.value)
+        )  # each [B, T, H, K]
         dropping = training and self.dropout_rate > 0
         attention = None
         if not dropping and not return_attention and _fused_pays(queries.dtype):
             context = attend_fused(queries, keys, values, attention_mask)  # [B, T, H, K]
         else:
-            drop = (lambda probabilities: self.dropout(probabilities, training=True)) if dropping else None
+            drop = (
+                (lambda probabilities: self.dropout(probabilities, training=True))
+                if dropping
+                else None
+            )
             context, attention = attend(queries, keys, values, attention_mask, drop)
         output = self.projection(self._join_heads(context))  # [B, T, D]
         return (output, attention) if return_attention else output
 
-    def _split_heads(self, hidden: Any) -> Any:  # noqa: ANN401
+    def _split_heads(self, hidden: Any) -> Any:
         batch, length, width = ops.shape(hidden)[0], ops.shape(hidden)[1], hidden.shape[-1]
         return ops.reshape(hidden, (batch, length, self.heads, width // self.heads))  # [B, T, H, K]
 
-    def _join_heads(self, context: Any) -> Any:  # noqa: ANN401
+    def _join_heads(self, context: Any) -> Any:
         batch, length = ops.shape(context)[0], ops.shape(context)[1]
-        return ops.reshape(context, (batch, length, context.shape[2] * context.shape[3]))  # [B, T, D]
+        return ops.reshape(
+            context, (batch, length, context.shape[2] * context.shape[3])
+        )  # [B, T, D]
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` needs."""
-        return {**super().get_config(), "heads": self.heads, "dropout": self.dropout_rate, "seed": self.seed}
+        return {
+            **super().get_config(),
+            "heads": self.heads,
+            "dropout": self.dropout_rate,
+            "seed": self.seed,
+        }
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class DocumentMask(keras.layers.Layer):
-    """Who may look at whom in rows of several documents: tokens of one document at each other, in a block-diagonal matrix.
+    """Who may look at whom in rows of several documents.
 
+    Tokens of one document at each other, in a block-diagonal matrix.
     Call arguments:
         document_ids: int [B, T], 0 at padding and k at the tokens of the row's k-th document.
 
     Returns:
-        int32 [B, T, T], for `MultiHeadAttention`. Padding looks at padding, which keeps its own values finite.
+        int32 [B, T, T], for `MultiHeadAttention`. Padding looks at padding, which keeps its own
+        values finite.
 
-    Source: Krell et al. 2021, "Efficient sequence packing without cross-contamination", section 3.2.
+    Source: Krell et al. 2021, "Efficient sequence packing without cross-contamination", section
+    3.2.
     """
 
-    def call(self, document_ids: Any) -> Any:  # noqa: ANN401
+    def call(self, document_ids: Any) -> Any:
         """Compare; see the class."""
-        return ops.cast(ops.equal(document_ids[:, :, None], document_ids[:, None, :]), "int32")  # [B, T, T]
+        return ops.cast(
+            ops.equal(document_ids[:, :, None], document_ids[:, None, :]), "int32"
+        )  # [B, T, T]
 
-    def compute_output_shape(self, document_ids_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:  # noqa: D102
+    def compute_output_shape(
+        self, document_ids_shape: tuple[int | None, ...]
+    ) -> tuple[int | None, ...]:
+        """[B, T, T]."""
         return (*document_ids_shape, document_ids_shape[-1])

@@ -14,59 +14,89 @@ from bertcnn.layers.linear import matmul_tokens
 class WindowConvolution(keras.layers.Layer):
     """N filters over every window of W tokens, through ReLU (Kim 2014, section 2).
 
-    The window at token t covers t to t + W - 1; past the end of a text it sees zeros, whatever the padding holds, so that the same
-    text gives the same answer in every batch. A convolution of width W is the sum of W shifted matrix products, which
-    is how it is computed: one large product that every backend does well.
+    The window at token t covers t to t + W - 1; past the end of a text it sees zeros, whatever the
+    padding holds, so that the same text gives the same answer in every batch. A convolution of
+    width W is the sum of W shifted matrix products, which is how it is computed: one large product
+    that every backend does well.
 
     Args:
         window: W, tokens under a filter.
         filters: N.
-        packed: whether a row holds several documents, one behind the other; each ends like a text of its own.
+        packed: whether a row holds several documents, one behind the other; each ends like a text
+            of its own.
         seed: of the initial weights.
 
     Call arguments:
         hidden: float [B, T, D].
-        padding_mask: int [B, T], 1 at tokens and 0 at padding; of packed rows k at the tokens of the k-th document.
+        padding_mask: int [B, T], 1 at tokens and 0 at padding; of packed rows k at the tokens of
+            the k-th document.
 
     Returns:
         float [B, T, N], not negative, 0 at padding.
     """
 
-    def __init__(self, window: int, filters: int, *, packed: bool = False, seed: int = 0, **kwargs: Any) -> None:  # noqa: ANN401
+    def __init__(
+        self, window: int, filters: int, *, packed: bool = False, seed: int = 0, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.window, self.filters, self.packed, self.seed = window, filters, packed, seed
 
-    def build(self, hidden_shape: tuple[int | None, ...], *_: Any) -> None:  # noqa: ANN401
+    def build(self, hidden_shape: tuple[int | None, ...], *_: Any) -> None:
         """Create the filters for inputs of this width."""
         initializer = keras.initializers.GlorotUniform(seed=self.seed)
-        self.kernel = self.add_weight(name="kernel", shape=(self.window, hidden_shape[-1], self.filters), initializer=initializer)
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(self.window, hidden_shape[-1], self.filters),
+            initializer=initializer,
+        )
         self.bias = self.add_weight(name="bias", shape=(self.filters,), initializer="zeros")
         self.built = True
 
-    def call(self, hidden: Any, padding_mask: Any) -> Any:  # noqa: ANN401
+    def call(self, hidden: Any, padding_mask: Any) -> Any:
         """Convolve; see the class."""
         real = ops.cast(ops.cast(padding_mask, "bool"), self.compute_dtype)[:, :, None]  # [B, T, 1]
         batch, length, width = ops.shape(hidden)[0], ops.shape(hidden)[1], hidden.shape[-1]
-        kernel = ops.reshape(ops.transpose(self.kernel, (1, 0, 2)), (width, self.window * self.filters))  # [D, W*N]
-        products = ops.reshape(matmul_tokens(hidden * real, kernel), (batch, length, self.window, self.filters))  # [B, T, W, N]
-        products = ops.pad(products, ((0, 0), (0, self.window - 1), (0, 0), (0, 0)))  # [B, T+W-1, W, N]
-        shifted = [products[:, offset : offset + length, offset] for offset in range(self.window)]  # each [B, T, N]
+        kernel = ops.reshape(
+            ops.transpose(self.kernel, (1, 0, 2)), (width, self.window * self.filters)
+        )  # [D, W*N]
+        products = ops.reshape(
+            matmul_tokens(hidden * real, kernel), (batch, length, self.window, self.filters)
+        )  # [B, T, W, N]
+        # [B, T+W-1, W, N]
+        products = ops.pad(products, ((0, 0), (0, self.window - 1), (0, 0), (0, 0)))
+        shifted = [
+            products[:, offset : offset + length, offset] for offset in range(self.window)
+        ]  # each [B, T, N]
         if self.packed:
-            shifted = [part * self._same_document(padding_mask, offset) for offset, part in enumerate(shifted)]
+            shifted = [
+                part * self._same_document(padding_mask, offset)
+                for offset, part in enumerate(shifted)
+            ]
         return ops.relu(sum(shifted) + self.bias) * real
 
-    def _same_document(self, document_ids: Any, offset: int) -> Any:  # noqa: ANN401
-        """1 where the token `offset` further on is of the same document, else 0; float [B, T, 1]."""
+    def _same_document(self, document_ids: Any, offset: int) -> Any:
+        """1 where the token `offset` further on is of the same document, else 0.
+
+        Float [B, T, 1].
+        """
         ahead = ops.pad(document_ids, ((0, 0), (0, offset)))[:, offset:]
         return ops.cast(ops.equal(document_ids, ahead), self.compute_dtype)[:, :, None]
 
-    def compute_output_shape(self, hidden_shape: tuple[int | None, ...], *_: Any) -> tuple[int | None, ...]:  # noqa: ANN401
+    def compute_output_shape(
+        self, hidden_shape: tuple[int | None, ...], *_: Any
+    ) -> tuple[int | None, ...]:
         """[B, T, N]."""
         return (*hidden_shape[:-1], self.filters)
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` needs."""
-        return {**super().get_config(), "window": self.window, "filters": self.filters, "packed": self.packed, "seed": self.seed}
+        return {
+            **super().get_config(),
+            "window": self.window,
+            "filters": self.filters,
+            "packed": self.packed,
+            "seed": self.seed,
+        }
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
@@ -81,12 +111,14 @@ class MaskedMean(keras.layers.Layer):
         float [B, D].
     """
 
-    def call(self, hidden: Any, padding_mask: Any) -> Any:  # noqa: ANN401
+    def call(self, hidden: Any, padding_mask: Any) -> Any:
         """Average; see the class."""
         real = ops.cast(padding_mask, self.compute_dtype)[:, :, None]  # [B, T, 1]
         return ops.sum(hidden * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1.0)
 
-    def compute_output_shape(self, hidden_shape: tuple[int | None, ...], *_: Any) -> tuple[int | None, ...]:  # noqa: ANN401
+    def compute_output_shape(
+        self, hidden_shape: tuple[int | None, ...], *_: Any
+    ) -> tuple[int | None, ...]:
         """[B, D]."""
         return (hidden_shape[0], hidden_shape[-1])
 
@@ -95,7 +127,8 @@ class MaskedMean(keras.layers.Layer):
 class MaskedMax(keras.layers.Layer):
     """The largest activation of each filter in a row.
 
-    The activations come from `WindowConvolution`, are never negative and are 0 at padding, so the plain maximum is the masked one.
+    The activations come from `WindowConvolution`, are never negative and are 0 at padding, so the
+    plain maximum is the masked one.
 
     Call arguments:
         activations: float [B, T, N], not negative, 0 at padding.
@@ -104,11 +137,13 @@ class MaskedMax(keras.layers.Layer):
         float [B, N].
     """
 
-    def call(self, activations: Any) -> Any:  # noqa: ANN401
+    def call(self, activations: Any) -> Any:
         """Take the maximum over tokens; see the class."""
         return ops.max(activations, axis=1)
 
-    def compute_output_shape(self, activations_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    def compute_output_shape(
+        self, activations_shape: tuple[int | None, ...]
+    ) -> tuple[int | None, ...]:
         """[B, N]."""
         return (activations_shape[0], activations_shape[-1])
 
@@ -116,11 +151,13 @@ class MaskedMax(keras.layers.Layer):
 class _PerDocument(keras.layers.Layer):
     """One vector for each of a row's K documents."""
 
-    def __init__(self, documents: int, **kwargs: Any) -> None:  # noqa: ANN401
+    def __init__(self, documents: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.documents = documents
 
-    def compute_output_shape(self, values_shape: tuple[int | None, ...], *_: Any) -> tuple[int | None, ...]:  # noqa: ANN401
+    def compute_output_shape(
+        self, values_shape: tuple[int | None, ...], *_: Any
+    ) -> tuple[int | None, ...]:
         """[B, K, D] of [B, T, D]."""
         return (values_shape[0], self.documents, values_shape[-1])
 
@@ -144,19 +181,21 @@ class DocumentMean(_PerDocument):
         float [B, K, D], 0 for documents that the row does not have.
     """
 
-    def call(self, hidden: Any, document_ids: Any) -> Any:  # noqa: ANN401
+    def call(self, hidden: Any, document_ids: Any) -> Any:
         """Average; see the class."""
         members = _members(document_ids, self.documents, self.compute_dtype)  # [B, K, T]
-        return ops.matmul(members, hidden) / ops.maximum(ops.sum(members, axis=2, keepdims=True), 1.0)
+        return ops.matmul(members, hidden) / ops.maximum(
+            ops.sum(members, axis=2, keepdims=True), 1.0
+        )
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class DocumentMax(_PerDocument):
     """`MaskedMax` of each document in rows of several.
 
-    The derivative goes to the tokens that have their document's maximum, in equal shares, as with `max` itself. It is written out here:
-    of a maximum over tokens masked for every document it would be computed for every document and token, which took longer than the
-    convolution.
+    The derivative goes to the tokens that have their document's maximum, in equal shares, as with
+    `max` itself. It is written out here: of a maximum over tokens masked for every document it
+    would be computed for every document and token, which took longer than the convolution.
 
     Args:
         documents: K, documents of a row at most.
@@ -169,16 +208,27 @@ class DocumentMax(_PerDocument):
         float [B, K, N], 0 for documents that the row does not have.
     """
 
-    def call(self, activations: Any, document_ids: Any) -> Any:  # noqa: ANN401
+    def call(self, activations: Any, document_ids: Any) -> Any:
         """Take the maxima; see the class."""
         members = _members(document_ids, self.documents, self.compute_dtype)  # [B, K, T]
-        largest = ops.stop_gradient(ops.max(activations[:, None] * members[..., None], axis=2))  # [B, K, N]
-        at_tokens = ops.take_along_axis(largest, ops.maximum(document_ids - 1, 0)[:, :, None], axis=1)  # [B, T, N]
+        # [B, K, N]
+        largest = ops.stop_gradient(ops.max(activations[:, None] * members[..., None], axis=2))
+        at_tokens = ops.take_along_axis(
+            largest, ops.maximum(document_ids - 1, 0)[:, :, None], axis=1
+        )  # [B, T, N]
         won = ops.cast(ops.equal(activations, at_tokens), self.compute_dtype)  # [B, T, N]
-        winners = ops.matmul(members, won * activations) / ops.maximum(ops.matmul(members, won), 1.0)  # [B, K, N]
+        winners = ops.matmul(members, won * activations) / ops.maximum(
+            ops.matmul(members, won), 1.0
+        )  # [B, K, N]
         return largest + (winners - ops.stop_gradient(winners))
 
 
-def _members(document_ids: Any, documents: int, dtype: str) -> Any:  # noqa: ANN401
+def _members(document_ids: Any, documents: int, dtype: str) -> Any:
     """1 where a token belongs to a document, else 0; float [B, K, T]."""
-    return ops.cast(ops.equal(document_ids[:, None], ops.arange(1, documents + 1, dtype=document_ids.dtype)[None, :, None]), dtype)
+    return ops.cast(
+        ops.equal(
+            document_ids[:, None],
+            ops.arange(1, documents + 1, dtype=document_ids.dtype)[None, :, None],
+        ),
+        dtype,
+    )

@@ -16,9 +16,10 @@ from keras import ops
 class HashDropout(keras.layers.Layer):
     """In training, sets a share of the values to 0 and scales the others up (Srivastava et al. 2014, section 4).
 
-    Value i of call n is dropped if hash(i, n, seed) is small. The hash is MurmurHash3's 32-bit finaliser (Appleby 2011), in which
-    every bit of the input changes every bit of the output with a probability close to one half; that is random enough to drop
-    values by, the same on every backend, and XLA fuses it into the multiplication.
+    Value i of call n is dropped if hash(i, n, seed) is small. The hash is MurmurHash3's 32-bit
+    finaliser (Appleby 2011), in which every bit of the input changes every bit of the output with a
+    probability close to one half; that is random enough to drop values by, the same on every
+    backend, and XLA fuses it into the multiplication.
 
     Args:
         rate: share of values dropped.
@@ -31,7 +32,7 @@ class HashDropout(keras.layers.Layer):
         The same shape and dtype.
     """
 
-    def __init__(self, rate: float, *, seed: int = 0, **kwargs: Any) -> None:  # noqa: ANN401
+    def __init__(self, rate: float, *, seed: int = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.rate, self.seed = rate, seed
         self.supports_masking = True
@@ -39,11 +40,13 @@ class HashDropout(keras.layers.Layer):
             self.seeds = keras.random.SeedGenerator(seed)
         self.built = True
 
-    def call(self, values: Any, training: bool = False) -> Any:  # noqa: ANN401
+    def call(self, values: Any, training: bool = False) -> Any:
         """Drop; see the class."""
         if not training or self.rate == 0:
             return values
-        keep = ops.cast(_hash(values, self.seeds.next()) >= np.int32(self.rate * 2**31), values.dtype)
+        keep = ops.cast(
+            _hash(values, self.seeds.next()) >= np.int32(self.rate * 2**31), values.dtype
+        )
         return values * keep * (1.0 / (1.0 - self.rate))
 
     def compute_output_shape(self, values_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
@@ -55,15 +58,18 @@ class HashDropout(keras.layers.Layer):
         return {**super().get_config(), "rate": self.rate, "seed": self.seed}
 
 
-def _hash(values: Any, seed: Any) -> Any:  # noqa: ANN401
+def _hash(values: Any, seed: Any) -> Any:
     """int32 of the shape of `values`, evenly spread over 0 to 2**31 - 1."""
     seed = ops.cast(seed, "uint32")
-    start = _mix(_mix(seed[0]) + seed[1])  # seeds of neighbouring layers differ by 1; their masks must not be each other's, reordered
-    places = ops.reshape(ops.cast(ops.arange(ops.size(values), dtype="int32"), "uint32"), ops.shape(values))
+    # seeds of neighbouring layers differ by 1; their masks must not be each other's, reordered
+    start = _mix(_mix(seed[0]) + seed[1])
+    places = ops.reshape(
+        ops.cast(ops.arange(ops.size(values), dtype="int32"), "uint32"), ops.shape(values)
+    )
     return ops.cast(ops.right_shift(_mix(places + start), np.uint32(1)), "int32")
 
 
-def _mix(bits: Any) -> Any:  # noqa: ANN401
+def _mix(bits: Any) -> Any:
     """MurmurHash3's finaliser."""
     bits = (bits ^ ops.right_shift(bits, np.uint32(16))) * np.uint32(0x85EBCA6B)
     bits = (bits ^ ops.right_shift(bits, np.uint32(13))) * np.uint32(0xC2B2AE35)

@@ -20,7 +20,8 @@ class BertEmbeddings(keras.layers.Layer):
         vocabulary_size: V.
         width: D.
         max_positions: longest input, in tokens.
-        positions: "learned", or the name of a table in `SINUSOIDS`; that is a weight like the other tables, but is not trained.
+        positions: "learned", or the name of a table in `SINUSOIDS`; that is a weight like the other
+            tables, but is not trained.
         segment_types: number of segments.
         epsilon: added to the variance in the normalisation.
         dropout: share of values dropped in training.
@@ -46,33 +47,48 @@ class BertEmbeddings(keras.layers.Layer):
         epsilon: float = 1e-12,
         dropout: float = 0.0,
         seed: int = 0,
-        **kwargs: Any,  # noqa: ANN401
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.vocabulary_size, self.width = vocabulary_size, width
-        self.max_positions, self.position_kind, self.segment_types = max_positions, positions, segment_types
+        self.max_positions, self.position_kind, self.segment_types = (
+            max_positions,
+            positions,
+            segment_types,
+        )
         self.epsilon, self.dropout_rate, self.seed = epsilon, dropout, seed
-        self.normalize = keras.layers.LayerNormalization(epsilon=epsilon, name="normalize", dtype=self.dtype_policy)
+        self.normalize = keras.layers.LayerNormalization(
+            epsilon=epsilon, name="normalize", dtype=self.dtype_policy
+        )
         self.dropout = HashDropout(dropout, seed=seed, dtype=self.dtype_policy)
 
-    def build(self, *_: Any) -> None:  # noqa: ANN401
+    def build(self, *_: Any) -> None:
         """Create the three tables."""
         self.tokens = self._table("tokens", self.vocabulary_size, bert_initializer(self.seed))
         if self.position_kind == "learned":
-            self.positions = self._table("positions", self.max_positions, bert_initializer(self.seed + 1))
+            self.positions = self._table(
+                "positions", self.max_positions, bert_initializer(self.seed + 1)
+            )
         else:
             sinusoids = SINUSOIDS[self.position_kind](self.max_positions, self.width)
             self.positions = self._table(
-                "positions", self.max_positions, lambda *_, **__: ops.convert_to_tensor(sinusoids), trainable=False
+                "positions",
+                self.max_positions,
+                lambda *_, **__: ops.convert_to_tensor(sinusoids),
+                trainable=False,
             )
         self.segments = self._table("segments", self.segment_types, bert_initializer(self.seed + 2))
         self.normalize.build((None, None, self.width))
         self.built = True
 
-    def _table(self, name: str, rows: int, initializer: Any, *, trainable: bool = True) -> Any:  # noqa: ANN401
-        return self.add_weight(name=name, shape=(rows, self.width), initializer=initializer, trainable=trainable)
+    def _table(self, name: str, rows: int, initializer: Any, *, trainable: bool = True) -> Any:
+        return self.add_weight(
+            name=name, shape=(rows, self.width), initializer=initializer, trainable=trainable
+        )
 
-    def call(self, token_ids: Any, segment_ids: Any, position_ids: Any = None, training: bool = False) -> Any:  # noqa: ANN401
+    def call(
+        self, token_ids: Any, segment_ids: Any, position_ids: Any = None, training: bool = False
+    ) -> Any:
         """Look up and add; see the class."""
         hidden = ops.take(self.tokens, token_ids, axis=0)  # [B, T, D]
         hidden = hidden + ops.take(self.segments, segment_ids, axis=0)
@@ -82,7 +98,9 @@ class BertEmbeddings(keras.layers.Layer):
             hidden = hidden + ops.take(self.positions, position_ids, axis=0)
         return self.dropout(self.normalize(hidden), training=training)
 
-    def compute_output_shape(self, token_ids_shape: tuple[int | None, ...], *_: Any) -> tuple[int | None, ...]:  # noqa: ANN401
+    def compute_output_shape(
+        self, token_ids_shape: tuple[int | None, ...], *_: Any
+    ) -> tuple[int | None, ...]:
         """[B, T, D]."""
         return (*token_ids_shape, self.width)
 

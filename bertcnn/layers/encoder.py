@@ -12,20 +12,27 @@ from bertcnn.layers.dropout import HashDropout
 from bertcnn.layers.linear import Linear
 
 
-def gelu(values: Any) -> Any:  # noqa: ANN401
+def gelu(values: Any) -> Any:
     """Exact GELU, x times the normal distribution's cumulative probability of x (Hendrycks and Gimpel 2016).
 
-    Written with erf because exporters know it and do not know the complementary form that backends choose.
+    Written with erf because exporters know it and do not know the complementary form that backends
+    choose.
     """
     return 0.5 * values * (1.0 + ops.erf(values * 2.0**-0.5))
 
 
-ACTIVATIONS = {"gelu": gelu, "gelu_tanh": lambda values: ops.gelu(values, approximate=True), "relu": ops.relu}
+ACTIVATIONS = {
+    "gelu": gelu,
+    "gelu_tanh": lambda values: ops.gelu(values, approximate=True),
+    "relu": ops.relu,
+}
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class TransformerBlock(keras.layers.Layer):
-    """Self-attention, then a feed-forward layer; after each, dropout, the residual and normalisation.
+    """Self-attention, then a feed-forward layer.
+
+    After each, dropout, the residual and normalisation.
 
     Args:
         heads: H.
@@ -38,7 +45,8 @@ class TransformerBlock(keras.layers.Layer):
 
     Call arguments:
         hidden: float [B, T, D].
-        attention_mask: int [B, T], 1 at tokens and 0 at padding, or int [B, T, T] as for `MultiHeadAttention`.
+        attention_mask: int [B, T], 1 at tokens and 0 at padding, or int [B, T, T] as for
+            `MultiHeadAttention`.
 
     Returns:
         float [B, T, D].
@@ -56,29 +64,47 @@ class TransformerBlock(keras.layers.Layer):
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
         seed: int = 0,
-        **kwargs: Any,  # noqa: ANN401
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.heads, self.feed_forward_width, self.activation = heads, feed_forward_width, activation
-        self.epsilon, self.dropout_rate, self.attention_dropout, self.seed = epsilon, dropout, attention_dropout, seed
+        self.epsilon, self.dropout_rate, self.attention_dropout, self.seed = (
+            epsilon,
+            dropout,
+            attention_dropout,
+            seed,
+        )
         policy = self.dtype_policy
-        self.attention = MultiHeadAttention(heads, dropout=attention_dropout, seed=seed, name="attention", dtype=policy)
-        self.attention_norm = keras.layers.LayerNormalization(epsilon=epsilon, name="attention_norm", dtype=policy)
-        self.expand = Linear(feed_forward_width, initializer=bert_initializer(seed + 4), name="expand", dtype=policy)
-        self.output_norm = keras.layers.LayerNormalization(epsilon=epsilon, name="output_norm", dtype=policy)
+        self.attention = MultiHeadAttention(
+            heads, dropout=attention_dropout, seed=seed, name="attention", dtype=policy
+        )
+        self.attention_norm = keras.layers.LayerNormalization(
+            epsilon=epsilon, name="attention_norm", dtype=policy
+        )
+        self.expand = Linear(
+            feed_forward_width, initializer=bert_initializer(seed + 4), name="expand", dtype=policy
+        )
+        self.output_norm = keras.layers.LayerNormalization(
+            epsilon=epsilon, name="output_norm", dtype=policy
+        )
         self.attention_drop = HashDropout(dropout, seed=seed + 1, dtype=policy)
         self.output_drop = HashDropout(dropout, seed=seed + 2, dtype=policy)
 
-    def build(self, hidden_shape: tuple[Any, ...], *_: Any) -> None:  # noqa: ANN401
+    def build(self, hidden_shape: tuple[Any, ...], *_: Any) -> None:
         """Create the weights for inputs of this width."""
         width = hidden_shape[-1]
-        self.contract = Linear(width, initializer=bert_initializer(self.seed + 5), name="contract", dtype=self.dtype_policy)
+        self.contract = Linear(
+            width,
+            initializer=bert_initializer(self.seed + 5),
+            name="contract",
+            dtype=self.dtype_policy,
+        )
         for layer in (self.attention, self.attention_norm, self.expand, self.output_norm):
             layer.build(hidden_shape)
         self.contract.build((*hidden_shape[:-1], self.feed_forward_width))
         self.built = True
 
-    def call(self, hidden: Any, attention_mask: Any, training: bool = False) -> Any:  # noqa: ANN401
+    def call(self, hidden: Any, attention_mask: Any, training: bool = False) -> Any:
         """Transform; see the class."""
         attended = self.attention(hidden, attention_mask, training=training)  # [B, T, D]
         hidden = self.attention_norm(hidden + self.attention_drop(attended, training=training))
@@ -86,7 +112,9 @@ class TransformerBlock(keras.layers.Layer):
         contracted = self.contract(expanded)  # [B, T, D]
         return self.output_norm(hidden + self.output_drop(contracted, training=training))
 
-    def compute_output_shape(self, hidden_shape: tuple[int | None, ...], *_: Any) -> tuple[int | None, ...]:  # noqa: ANN401
+    def compute_output_shape(
+        self, hidden_shape: tuple[int | None, ...], *_: Any
+    ) -> tuple[int | None, ...]:
         """As the input's."""
         return hidden_shape
 

@@ -26,23 +26,30 @@ class GatherTokens(keras.layers.Layer):
     Source: google-research/bert `run_pretraining.py`, `gather_indexes`.
     """
 
-    def call(self, hidden: Any, places: Any) -> Any:  # noqa: ANN401
+    def call(self, hidden: Any, places: Any) -> Any:
         """Gather; see the class."""
         batch, length, width = ops.shape(hidden)[0], ops.shape(hidden)[1], hidden.shape[-1]
-        first = ops.cast(ops.arange(batch) * length, "int32")[:, None]  # [B, 1], where each row starts among all tokens
+        first = ops.cast(ops.arange(batch) * length, "int32")[
+            :, None
+        ]  # [B, 1], where each row starts among all tokens
         return ops.take(ops.reshape(hidden, (batch * length, width)), first + places, axis=0)
 
-    def compute_output_shape(self, hidden_shape: tuple[int | None, ...], places_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    def compute_output_shape(
+        self, hidden_shape: tuple[int | None, ...], places_shape: tuple[int | None, ...]
+    ) -> tuple[int | None, ...]:
         """[B, P, D]."""
         return (*places_shape, hidden_shape[-1])
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class MaskedLanguageHead(keras.layers.Layer):
-    """Which piece stood at a masked place: transform, activation, normalisation, and the token embeddings once more as the decoder.
+    """Which piece stood at a masked place.
+
+    Transform, activation, normalisation, and the token embeddings once more as the decoder.
 
     Args:
-        embeddings: whose token table decodes; it stays the encoder's, only the bias of each piece is the head's own.
+        embeddings: whose token table decodes; it stays the encoder's, only the bias of each piece
+            is the head's own.
         activation: as in the encoder's blocks.
         epsilon: added to the variance in the normalisation.
         seed: of the initial weights.
@@ -53,29 +60,51 @@ class MaskedLanguageHead(keras.layers.Layer):
     Returns:
         Logits, float32 [B, P, V].
 
-    Source: Devlin et al. 2019, section 3.1, task 1; google-research/bert `run_pretraining.py`, `get_masked_lm_output`.
+    Source: Devlin et al. 2019, section 3.1, task 1; google-research/bert `run_pretraining.py`,
+    `get_masked_lm_output`.
     """
 
-    def __init__(self, embeddings: BertEmbeddings, *, activation: str, epsilon: float, seed: int = 0, **kwargs: Any) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        embeddings: BertEmbeddings,
+        *,
+        activation: str,
+        epsilon: float,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        self.embeddings, self.activation, self.epsilon, self.seed = embeddings, activation, epsilon, seed
+        self.embeddings, self.activation, self.epsilon, self.seed = (
+            embeddings,
+            activation,
+            epsilon,
+            seed,
+        )
         width, policy = embeddings.width, self.dtype_policy
-        self.transform = keras.layers.Dense(width, kernel_initializer=bert_initializer(seed), name="transform", dtype=policy)
-        self.normalize = keras.layers.LayerNormalization(epsilon=epsilon, name="normalize", dtype=policy)
+        self.transform = keras.layers.Dense(
+            width, kernel_initializer=bert_initializer(seed), name="transform", dtype=policy
+        )
+        self.normalize = keras.layers.LayerNormalization(
+            epsilon=epsilon, name="normalize", dtype=policy
+        )
 
     def build(self, hidden_shape: tuple[int | None, ...]) -> None:
         """Create the weights for inputs of this width."""
         self.transform.build(hidden_shape)
         self.normalize.build(hidden_shape)
-        self.bias = self.add_weight(name="bias", shape=(self.embeddings.vocabulary_size,), initializer="zeros")
+        self.bias = self.add_weight(
+            name="bias", shape=(self.embeddings.vocabulary_size,), initializer="zeros"
+        )
         self.built = True
 
-    def call(self, hidden: Any) -> Any:  # noqa: ANN401
+    def call(self, hidden: Any) -> Any:
         """Guess; see the class."""
         hidden = self.normalize(ACTIVATIONS[self.activation](self.transform(hidden)))  # [B, P, D]
         batch, places, width = ops.shape(hidden)[0], ops.shape(hidden)[1], hidden.shape[-1]
-        table = ops.cast(ops.convert_to_tensor(self.embeddings.tokens), self.compute_dtype)  # [V, D]
-        logits = ops.matmul(ops.reshape(hidden, (batch * places, width)), ops.transpose(table))  # [B*P, V]
+        # [V, D]
+        table = ops.cast(ops.convert_to_tensor(self.embeddings.tokens), self.compute_dtype)
+        # [B*P, V]
+        logits = ops.matmul(ops.reshape(hidden, (batch * places, width)), ops.transpose(table))
         logits = ops.cast(logits, "float32") + ops.cast(ops.convert_to_tensor(self.bias), "float32")
         return ops.reshape(logits, (batch, places, table.shape[0]))  # [B, P, V]
 

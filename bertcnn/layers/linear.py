@@ -8,12 +8,12 @@ import keras
 from keras import ops
 
 
-def matmul_tokens(hidden: Any, kernel: Any) -> Any:  # noqa: ANN401
+def matmul_tokens(hidden: Any, kernel: Any) -> Any:
     """`hidden` [B, T, D] times `kernel` [D, M], float [B, T, M].
 
-    Rows and tokens are flattened into one dimension first. Left as they are, TensorFlow takes the product for a batch of B
-    products, and the kernel's gradient for B matrices of D x M that it adds up: that took 46 ms where one product takes 12
-    (B 64, T 16, D 384, M 1152, XLA on 2 cores).
+    Rows and tokens are flattened into one dimension first. Left as they are, TensorFlow takes the
+    product for a batch of B products, and the kernel's gradient for B matrices of D x M that it
+    adds up: that took 46 ms where one product takes 12 (B 64, T 16, D 384, M 1152, XLA on 2 cores).
     """
     batch, length, width = ops.shape(hidden)[0], ops.shape(hidden)[1], hidden.shape[-1]
     product = ops.matmul(ops.reshape(hidden, (batch * length, width)), kernel)  # [B*T, M]
@@ -35,17 +35,19 @@ class Linear(keras.layers.Layer):
         float [B, T, M].
     """
 
-    def __init__(self, units: int, *, initializer: Any = "glorot_uniform", **kwargs: Any) -> None:  # noqa: ANN401
+    def __init__(self, units: int, *, initializer: Any = "glorot_uniform", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.units, self.initializer = units, keras.initializers.get(initializer)
 
     def build(self, hidden_shape: tuple[int | None, ...]) -> None:
         """Create the weights for inputs of this width."""
-        self.kernel = self.add_weight(name="kernel", shape=(hidden_shape[-1], self.units), initializer=self.initializer)
+        self.kernel = self.add_weight(
+            name="kernel", shape=(hidden_shape[-1], self.units), initializer=self.initializer
+        )
         self.bias = self.add_weight(name="bias", shape=(self.units,), initializer="zeros")
         self.built = True
 
-    def call(self, hidden: Any) -> Any:  # noqa: ANN401
+    def call(self, hidden: Any) -> Any:
         """Multiply and add; see the class."""
         return matmul_tokens(hidden, ops.convert_to_tensor(self.kernel)) + self.bias
 

@@ -21,7 +21,11 @@ def interleaved_sinusoids(positions: int, width: int) -> np.ndarray:
     """
     frequencies = _LONGEST_WAVE ** (-np.arange(0, width, 2) / width)  # [D/2]
     angles = np.arange(positions)[:, None] * frequencies  # [positions, D/2]
-    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(positions, width).astype(np.float32)
+    return (
+        np.stack([np.sin(angles), np.cos(angles)], axis=-1)
+        .reshape(positions, width)
+        .astype(np.float32)
+    )
 
 
 def concatenated_sinusoids(positions: int, width: int) -> np.ndarray:
@@ -34,7 +38,8 @@ def concatenated_sinusoids(positions: int, width: int) -> np.ndarray:
     Returns:
         float32 [positions, D].
 
-    Source: tensorflow/tensor2tensor `layers/common_attention.py`, `get_timing_signal_1d`, the layout of the paper's own code.
+    Source: tensorflow/tensor2tensor `layers/common_attention.py`, `get_timing_signal_1d`, the
+    layout of the paper's own code.
     """
     waves = width // 2
     frequencies = _LONGEST_WAVE ** (-np.arange(waves) / max(waves - 1, 1))  # [D/2]
@@ -42,4 +47,7 @@ def concatenated_sinusoids(positions: int, width: int) -> np.ndarray:
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=-1).astype(np.float32)
 
 
-SINUSOIDS = {"interleaved": interleaved_sinusoids, "concatenated": concatenated_sinusoids}  # by their names in `EncoderSettings.positions`
+SINUSOIDS = {
+    "interleaved": interleaved_sinusoids,
+    "concatenated": concatenated_sinusoids,
+}  # by their names in `EncoderSettings.positions`

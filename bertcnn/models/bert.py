@@ -17,22 +17,27 @@ _SEEDS_PER_LAYER = 10
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class Bert(keras.Model):
-    """The encoder of Devlin et al. 2019: embeddings, a stack of Transformer blocks, a pooler on [CLS].
+    """The encoder of Devlin et al.
+
+    2019: embeddings, a stack of Transformer blocks, a pooler on [CLS].
 
     Args:
         settings: its shape.
-        packed: whether a row holds several documents, one behind the other, that do not see each other.
+        packed: whether a row holds several documents, one behind the other, that do not see each
+            other.
         seed: of the initial weights and of dropout.
 
     Call arguments, a dict:
         token_ids: int32 [B, T].
         segment_ids: int32 [B, T].
         padding_mask: int32 [B, T], 1 at tokens and 0 at padding; not of a packed encoder.
-        document_ids: int32 [B, T], 0 at padding and k at the tokens of the row's k-th document; of a packed encoder only.
+        document_ids: int32 [B, T], 0 at padding and k at the tokens of the row's k-th document; of
+            a packed encoder only.
         position_ids: int32 [B, T], counting from 0 in every document; of a packed encoder only.
 
-    Called, it gives a dict with `sequence_output`, float [B, T, D], and `pooled_output`, float [B, D]. The latter is of the row's first
-    token; for a row's other documents, call `pooler` on their first vectors.
+    Called, it gives a dict with `sequence_output`, float [B, T, D], and `pooled_output`, float [B,
+    D]. The latter is of the row's first token; for a row's other documents, call `pooler` on their
+    first vectors.
 
     Example:
         >>> encoder = Bert(EncoderSettings(vocabulary_size=30, width=8, layers=2, heads=2, feed_forward_width=16))
@@ -40,7 +45,9 @@ class Bert(keras.Model):
         (None, None, 8)
     """
 
-    def __init__(self, settings: EncoderSettings, *, packed: bool = False, seed: int = 0, **kwargs: Any) -> None:  # noqa: ANN401
+    def __init__(
+        self, settings: EncoderSettings, *, packed: bool = False, seed: int = 0, **kwargs: Any
+    ) -> None:
         check_process()
 
         # === Layers ===
@@ -72,14 +79,26 @@ class Bert(keras.Model):
             for index in range(settings.layers)
         ]
         pooler = keras.layers.Dense(
-            settings.width, activation="tanh", kernel_initializer=bert_initializer(seed + 5), name="pooler", dtype=dtype
+            settings.width,
+            activation="tanh",
+            kernel_initializer=bert_initializer(seed + 5),
+            name="pooler",
+            dtype=dtype,
         )
 
         # === Functional Model ===
         names = ("document_ids", "position_ids") if packed else ("padding_mask",)
-        inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("token_ids", "segment_ids", *names)}
-        hidden = embeddings(inputs["token_ids"], inputs["segment_ids"], inputs.get("position_ids"))  # [B, T, D]
-        mask = DocumentMask(name="document_mask")(inputs["document_ids"]) if packed else inputs["padding_mask"]  # [B, T, T] or [B, T]
+        inputs = {
+            name: keras.Input((None,), dtype="int32", name=name)
+            for name in ("token_ids", "segment_ids", *names)
+        }
+        # [B, T, D]
+        hidden = embeddings(inputs["token_ids"], inputs["segment_ids"], inputs.get("position_ids"))
+        mask = (
+            DocumentMask(name="document_mask")(inputs["document_ids"])
+            if packed
+            else inputs["padding_mask"]
+        )  # [B, T, T] or [B, T]
         for block in blocks:
             hidden = block(hidden, mask)
         outputs = {"sequence_output": hidden, "pooled_output": pooler(hidden[:, 0])}
@@ -87,7 +106,10 @@ class Bert(keras.Model):
 
         # === Config ===
         self.settings, self.packed, self.seed, self.compute_policy = settings, packed, seed, dtype
-        self.sequence_output, self.pooler = hidden, pooler  # the former is symbolic; for models that build on them
+        self.sequence_output, self.pooler = (
+            hidden,
+            pooler,
+        )  # the former is symbolic; for models that build on them
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` needs."""
@@ -100,6 +122,8 @@ class Bert(keras.Model):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Bert:  # noqa: ARG003
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> Bert:
         """The same architecture, newly initialised."""
         return cls(EncoderSettings(**config.pop("settings")), **config)

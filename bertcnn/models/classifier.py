@@ -7,7 +7,13 @@ from typing import Any
 import keras
 
 from bertcnn.errors import TrainingError
-from bertcnn.layers.convolution import DocumentMax, DocumentMean, MaskedMax, MaskedMean, WindowConvolution
+from bertcnn.layers.convolution import (
+    DocumentMax,
+    DocumentMean,
+    MaskedMax,
+    MaskedMean,
+    WindowConvolution,
+)
 from bertcnn.layers.dropout import HashDropout
 from bertcnn.models.bert import Bert
 from bertcnn.models.weights import assign, extract
@@ -20,20 +26,23 @@ _HEAD_SEED = 100_000  # apart from the encoder's seeds
 class CnnHead(keras.Model):
     """Filters over token windows, masked max over time, the masked mean, and one linear layer (after Kim 2014).
 
-    Nothing stands between pooling and logits but a linear layer, so a logit is an exact sum: bias, plus each filter's largest activation
-    times its weight, plus the mean's share. That is what makes evidence free.
+    Nothing stands between pooling and logits but a linear layer, so a logit is an exact sum: bias,
+    plus each filter's largest activation times its weight, plus the mean's share. That is what
+    makes evidence free.
 
     Args:
         width: D, of the token embeddings.
         classes: C.
         settings: window sizes, filters, dropout.
-        documents: K, how many documents a row holds at most, if several stand in one; by default a row is one text.
+        documents: K, how many documents a row holds at most, if several stand in one; by default a
+            row is one text.
         seed: of the initial weights and of dropout.
 
     Call arguments, a dict:
         sequence_output: float [B, T, D].
         padding_mask: int32 [B, T], 1 at tokens and 0 at padding; not with `documents`.
-        document_ids: int32 [B, T], 0 at padding and k at the tokens of the row's k-th document; only with `documents`.
+        document_ids: int32 [B, T], 0 at padding and k at the tokens of the row's k-th document;
+            only with `documents`.
 
     Returns:
         Logits, float32 [B, C]; with `documents` float32 [B, K, C].
@@ -47,20 +56,28 @@ class CnnHead(keras.Model):
         *,
         documents: int | None = None,
         seed: int = 0,
-        **kwargs: Any,  # noqa: ANN401
+        **kwargs: Any,
     ) -> None:
         # === Layers ===
         first = _HEAD_SEED + seed
         dtype = keras.dtype_policies.get(kwargs.pop("dtype", None))
         convolutions = [
             WindowConvolution(
-                window, settings.filters, packed=documents is not None, seed=first + window, name=f"convolution_{window}", dtype=dtype
+                window,
+                settings.filters,
+                packed=documents is not None,
+                seed=first + window,
+                name=f"convolution_{window}",
+                dtype=dtype,
             )
             for window in settings.window_sizes
         ]
         dropout = HashDropout(settings.dropout, seed=first, name="head_dropout", dtype=dtype)
         linear = keras.layers.Dense(
-            classes, kernel_initializer=keras.initializers.GlorotUniform(seed=first), name="logits", dtype="float32"
+            classes,
+            kernel_initializer=keras.initializers.GlorotUniform(seed=first),
+            name="logits",
+            dtype="float32",
         )
 
         # === Functional Model ===
@@ -70,24 +87,46 @@ class CnnHead(keras.Model):
             whose: keras.Input((None,), dtype="int32", name=whose),
         }
         hidden, mask = inputs["sequence_output"], inputs[whose]
-        activations = {f"max_{layer.window}": layer(hidden, mask) for layer in convolutions}  # each [B, T, N]
+        activations = {
+            f"max_{layer.window}": layer(hidden, mask) for layer in convolutions
+        }  # each [B, T, N]
         if documents is None:
-            pooled = [MaskedMax(name=name, dtype=dtype)(values) for name, values in activations.items()]  # each [B, N]
+            pooled = [
+                MaskedMax(name=name, dtype=dtype)(values) for name, values in activations.items()
+            ]  # each [B, N]
             pooled.append(MaskedMean(name="mean", dtype=dtype)(hidden, mask))  # [B, D]
         else:
-            pooled = [DocumentMax(documents, name=name, dtype=dtype)(values, mask) for name, values in activations.items()]  # [B, K, N]
-            pooled.append(DocumentMean(documents, name="mean", dtype=dtype)(hidden, mask))  # [B, K, D]
-        features = keras.layers.Concatenate(name="features", dtype=dtype)(pooled)  # [B, len(W) * N + D] or [B, K, len(W) * N + D]
+            pooled = [
+                DocumentMax(documents, name=name, dtype=dtype)(values, mask)
+                for name, values in activations.items()
+            ]  # [B, K, N]
+            # [B, K, D]
+            pooled.append(DocumentMean(documents, name="mean", dtype=dtype)(hidden, mask))
+        # [B, len(W) * N + D] or [B, K, len(W) * N + D]
+        features = keras.layers.Concatenate(name="features", dtype=dtype)(pooled)
         super().__init__(inputs=inputs, outputs=linear(dropout(features)), **kwargs)
 
         # === Config ===
-        self.width, self.classes, self.settings, self.documents = width, classes, settings, documents
+        self.width, self.classes, self.settings, self.documents = (
+            width,
+            classes,
+            settings,
+            documents,
+        )
         self.seed, self.compute_policy = seed, dtype
 
     def of_documents(self, documents: int) -> CnnHead:
         """The same head, with the same weights, for rows that hold up to so many documents each."""
         policy = self.compute_policy
-        other = CnnHead(self.width, self.classes, self.settings, documents=documents, seed=self.seed, name=self.name, dtype=policy)
+        other = CnnHead(
+            self.width,
+            self.classes,
+            self.settings,
+            documents=documents,
+            seed=self.seed,
+            name=self.name,
+            dtype=policy,
+        )
         assign(other.weights, extract(self.weights), error=TrainingError)
         return other
 
@@ -104,7 +143,9 @@ class CnnHead(keras.Model):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> CnnHead:  # noqa: ARG003
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> CnnHead:
         """The same architecture, newly initialised."""
         return cls(settings=HeadSettings(**config.pop("settings")), **config)
 
@@ -115,7 +156,8 @@ class BertCnn(keras.Model):
 
     Args:
         encoder: a `Bert`; its pooler is not part of the classifier.
-        head: a `CnnHead` for the encoder's width; with `documents` if, and only if, the encoder is packed.
+        head: a `CnnHead` for the encoder's width; with `documents` if, and only if, the encoder is
+            packed.
 
     Call arguments, a dict: what the encoder is called with, each int32 [B, T].
 
@@ -128,7 +170,7 @@ class BertCnn(keras.Model):
         (None, 3)
     """
 
-    def __init__(self, encoder: Bert, head: CnnHead, **kwargs: Any) -> None:  # noqa: ANN401
+    def __init__(self, encoder: Bert, head: CnnHead, **kwargs: Any) -> None:
         # === Functional Model ===
         whose = "document_ids" if encoder.packed else "padding_mask"
         logits = head({"sequence_output": encoder.sequence_output, whose: encoder.input[whose]})
@@ -147,11 +189,23 @@ class BertCnn(keras.Model):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> BertCnn:  # noqa: ARG003
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> BertCnn:
         """The same architecture, newly initialised."""
-        return cls(Bert.from_config(config.pop("encoder")), CnnHead.from_config(config.pop("head")), **config)
+        return cls(
+            Bert.from_config(config.pop("encoder")),
+            CnnHead.from_config(config.pop("head")),
+            **config,
+        )
 
 
-def build_classifier(encoder: EncoderSettings, head: HeadSettings, classes: int, *, seed: int = 0) -> BertCnn:
+def build_classifier(
+    encoder: EncoderSettings, head: HeadSettings, classes: int, *, seed: int = 0
+) -> BertCnn:
     """A classifier of this shape, newly initialised."""
-    return BertCnn(Bert(encoder, seed=seed), CnnHead(encoder.width, classes, head, seed=seed, name="head"), name="classifier")
+    return BertCnn(
+        Bert(encoder, seed=seed),
+        CnnHead(encoder.width, classes, head, seed=seed, name="head"),
+        name="classifier",
+    )

@@ -18,7 +18,9 @@ Collate = Callable[[Any], Inputs]  # makes the inputs of a plan of its kind
 
 
 def padded_up_to(longest: int) -> tuple[int, ...]:
-    """Few lengths that hold every row of up to `longest` tokens and go no further: an encoder has no more positions.
+    """Few lengths that hold every row of up to `longest` tokens and go no further.
+
+    An encoder has no more positions.
 
     Example:
         >>> padded_up_to(100)
@@ -30,15 +32,22 @@ def padded_up_to(longest: int) -> tuple[int, ...]:
 class Forward:
     """Runs a model on rows of any length, sorted by length into batches, without padding more than needed.
 
-    TensorFlow runs one graph for all shapes. Other backends compile each shape, so there rows are padded to `padded_lengths`.
+    TensorFlow runs one graph for all shapes. Other backends compile each shape, so there rows are
+    padded to `padded_lengths`.
 
     Args:
-        model: inputs by name to one output; its weights stay shared, so a model in training can be watched.
+        model: inputs by name to one output; its weights stay shared, so a model in training can be
+            watched.
         padded_lengths: ascending; the lengths to use where each shape is compiled.
         token_budget: tokens of a batch at most.
     """
 
-    def __init__(self, model: keras.Model, padded_lengths: Sequence[int] = padded_up_to(512), token_budget: int = 2048) -> None:
+    def __init__(
+        self,
+        model: keras.Model,
+        padded_lengths: Sequence[int] = padded_up_to(512),
+        token_budget: int = 2048,
+    ) -> None:
         compiled = keras.backend.backend() != "tensorflow"
         self._model = keras.Model(model.input, model.output)
         self._model.compile(jit_compile=compiled)
@@ -53,7 +62,7 @@ class Forward:
         longest = max(int(lengths.max()), self._padded_lengths[-1])
         return plan_scoring(lengths, self._token_budget, (*self._padded_lengths, longest))
 
-    def __call__(self, inputs: Inputs) -> Any:  # noqa: ANN401
+    def __call__(self, inputs: Inputs) -> Any:
         """The model's output for one batch, as NumPy."""
         check_process()
         return self._model.predict_on_batch(dict(inputs))

@@ -16,10 +16,13 @@ _HEAD_SEED = 200_000  # apart from the encoder's seeds and the classifier's
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class BertPretraining(keras.Model):
-    """The encoder under both tasks of Devlin et al. 2019, section 3.1: masked words (MLM) and the next sentence (NSP).
+    """The encoder under both tasks of Devlin et al.
+
+    2019, section 3.1: masked words (MLM) and the next sentence (NSP).
 
     Args:
-        encoder: a `Bert`. Where it is packed, a row holds several documents (pairs), each with an answer of its own to NSP.
+        encoder: a `Bert`. Where it is packed, a row holds several documents (pairs), each with an
+            answer of its own to NSP.
         seed: of the heads' initial weights.
 
     Call arguments, a dict: the encoder's own, and
@@ -27,7 +30,8 @@ class BertPretraining(keras.Model):
         document_starts: int32 [B, K], where each document's [CLS] is; of a packed encoder only.
 
     Returns:
-        A dict with `mlm_logits`, float32 [B, P, V], and `nsp_logits`, float32 [B, 2] (packed: [B, K, 2]), class 0 for "B follows A".
+        A dict with `mlm_logits`, float32 [B, P, V], and `nsp_logits`, float32 [B, 2] (packed: [B,
+        K, 2]), class 0 for "B follows A".
 
     Example:
         >>> from bertcnn.settings import EncoderSettings
@@ -36,9 +40,13 @@ class BertPretraining(keras.Model):
         (None, None, 30)
     """
 
-    def __init__(self, encoder: Bert, *, seed: int = 0, **kwargs: Any) -> None:  # noqa: ANN401
+    def __init__(self, encoder: Bert, *, seed: int = 0, **kwargs: Any) -> None:
         # === Layers ===
-        settings, embeddings, pooler = encoder.settings, encoder.get_layer("embeddings"), encoder.get_layer("pooler")
+        settings, embeddings, pooler = (
+            encoder.settings,
+            encoder.get_layer("embeddings"),
+            encoder.get_layer("pooler"),
+        )
         first = _HEAD_SEED + seed
         words = MaskedLanguageHead(
             embeddings,
@@ -48,18 +56,28 @@ class BertPretraining(keras.Model):
             name="mlm",
             dtype=embeddings.dtype_policy,
         )
-        follows = keras.layers.Dense(2, kernel_initializer=bert_initializer(first + 1), name="nsp", dtype="float32")
+        follows = keras.layers.Dense(
+            2, kernel_initializer=bert_initializer(first + 1), name="nsp", dtype="float32"
+        )
 
         # === Functional Model ===
-        inputs = {**encoder.input, "masked_positions": keras.Input((None,), dtype="int32", name="masked_positions")}
+        inputs = {
+            **encoder.input,
+            "masked_positions": keras.Input((None,), dtype="int32", name="masked_positions"),
+        }
         hidden = encoder.sequence_output  # [B, T, D]
         if "document_ids" in inputs:
             inputs["document_starts"] = keras.Input((None,), dtype="int32", name="document_starts")
-            pooled = pooler(GatherTokens(name="documents")(hidden, inputs["document_starts"]))  # [B, K, D]
+            # [B, K, D]
+            pooled = pooler(GatherTokens(name="documents")(hidden, inputs["document_starts"]))
         else:
             pooled = encoder.output["pooled_output"]  # [B, D]
         masked = GatherTokens(name="masked")(hidden, inputs["masked_positions"])  # [B, P, D]
-        super().__init__(inputs=inputs, outputs={"mlm_logits": words(masked), "nsp_logits": follows(pooled)}, **kwargs)
+        super().__init__(
+            inputs=inputs,
+            outputs={"mlm_logits": words(masked), "nsp_logits": follows(pooled)},
+            **kwargs,
+        )
 
         # === Config ===
         self.encoder, self.seed = encoder, seed
@@ -69,26 +87,34 @@ class BertPretraining(keras.Model):
         return {"encoder": self.encoder.get_config(), "seed": self.seed, "name": self.name}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> BertPretraining:  # noqa: ARG003
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> BertPretraining:
         """The same architecture, newly initialised."""
         return cls(Bert.from_config(config.pop("encoder")), **config)
 
 
-def pretraining_figures(outputs: Any, targets: Any) -> dict[str, Any]:  # noqa: ANN401
+def pretraining_figures(outputs: Any, targets: Any) -> dict[str, Any]:
     """Both losses and how often the guesses are right, as sums over a batch in float32.
 
-    The weights in `targets` decide what is summed: divided by their sum over everything that makes one step, the sums are means.
+    The weights in `targets` decide what is summed: divided by their sum over everything that makes
+    one step, the sums are means.
 
     Args:
         outputs: of `BertPretraining`.
-        targets: `masked_labels` int32 [B, P], `masked_weights` float32 [B, P], `next_labels` and `next_weights`, the same of [B] or
-            [B, K].
+        targets: `masked_labels` int32 [B, P], `masked_weights` float32 [B, P], `next_labels` and
+            `next_weights`, the same of [B] or [B, K].
 
     Returns:
-        `loss`, the sum of `mlm_loss` and `nsp_loss`; and `mlm_accuracy` and `nsp_accuracy`; each float32 [].
+        `loss`, the sum of `mlm_loss` and `nsp_loss`; and `mlm_accuracy` and `nsp_accuracy`; each
+        float32 [].
     """
-    mlm_loss, mlm_right = _sums(outputs["mlm_logits"], targets["masked_labels"], targets["masked_weights"])
-    nsp_loss, nsp_right = _sums(outputs["nsp_logits"], targets["next_labels"], targets["next_weights"])
+    mlm_loss, mlm_right = _sums(
+        outputs["mlm_logits"], targets["masked_labels"], targets["masked_weights"]
+    )
+    nsp_loss, nsp_right = _sums(
+        outputs["nsp_logits"], targets["next_labels"], targets["next_weights"]
+    )
     return {
         "loss": mlm_loss + nsp_loss,
         "mlm_loss": mlm_loss,
@@ -98,8 +124,11 @@ def pretraining_figures(outputs: Any, targets: Any) -> dict[str, Any]:  # noqa: 
     }
 
 
-def _sums(logits: Any, labels: Any, weights: Any) -> tuple[Any, Any]:  # noqa: ANN401
-    """The weighted sums of the cross-entropy and of right answers; logits [..., C], labels and weights [...]."""
+def _sums(logits: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
+    """The weighted sums of the cross-entropy and of right answers.
+
+    Logits [..., C], labels and weights [...].
+    """
     logits = ops.cast(logits, "float32")
     true = ops.one_hot(labels, logits.shape[-1], dtype="float32")
     losses = ops.logsumexp(logits, axis=-1) - ops.sum(logits * true, axis=-1)

@@ -19,11 +19,25 @@ def encoder_shapes(settings: EncoderSettings) -> Shapes:
     dense = {f"attention/{part}": (width, width) for part in ("query", "key", "value", "output")}
     dense |= {"expand": (width, inner), "contract": (inner, width)}
     layers = [f"layer_{number}" for number in range(settings.layers)]
-    tables = {"tokens": settings.vocabulary_size, "positions": settings.max_positions, "segments": settings.segment_types}
+    tables = {
+        "tokens": settings.vocabulary_size,
+        "positions": settings.max_positions,
+        "segments": settings.segment_types,
+    }
     return {
         **{f"embeddings/{name}": (rows, width) for name, rows in tables.items()},
         **_dense({f"{layer}/{part}": shape for layer in layers for part, shape in dense.items()}),
-        **_norms(["embeddings/normalize", *(f"{layer}/{part}" for layer in layers for part in ("attention_norm", "output_norm"))], width),
+        **_norms(
+            [
+                "embeddings/normalize",
+                *(
+                    f"{layer}/{part}"
+                    for layer in layers
+                    for part in ("attention_norm", "output_norm")
+                ),
+            ],
+            width,
+        ),
     }
 
 
@@ -43,8 +57,14 @@ def classifier_shapes(encoder: EncoderSettings, head: HeadSettings, classes: int
     """Of an encoder with a CNN head: what a saved model of these settings holds."""
     shapes = encoder_shapes(encoder)
     for window in head.window_sizes:
-        shapes |= {f"convolution_{window}/kernel": (window, encoder.width, head.filters), f"convolution_{window}/bias": (head.filters,)}
-    return {**shapes, **_dense({"logits": (len(head.window_sizes) * head.filters + encoder.width, classes)})}
+        shapes |= {
+            f"convolution_{window}/kernel": (window, encoder.width, head.filters),
+            f"convolution_{window}/bias": (head.filters,),
+        }
+    return {
+        **shapes,
+        **_dense({"logits": (len(head.window_sizes) * head.filters + encoder.width, classes)}),
+    }
 
 
 def parameters_of(shapes: Shapes) -> int:
@@ -59,7 +79,9 @@ def parameters_of(shapes: Shapes) -> int:
 
 def _dense(kernels: dict[str, tuple[int, int]]) -> Shapes:
     """Dense layers, by the shapes of their kernels."""
-    return {f"{name}/kernel": shape for name, shape in kernels.items()} | {f"{name}/bias": shape[1:] for name, shape in kernels.items()}
+    return {f"{name}/kernel": shape for name, shape in kernels.items()} | {
+        f"{name}/bias": shape[1:] for name, shape in kernels.items()
+    }
 
 
 def _norms(names: Iterable[str], width: int) -> Shapes:

@@ -15,7 +15,9 @@ def extract(weights: Sequence[Any]) -> dict[str, np.ndarray]:
     return {weight.path: np.asarray(weight.numpy(), np.float32) for weight in weights}
 
 
-def assign(weights: Sequence[Any], values: Mapping[str, np.ndarray], *, error: type[BertCNNError]) -> None:
+def assign(
+    weights: Sequence[Any], values: Mapping[str, np.ndarray], *, error: type[BertCNNError]
+) -> None:
     """Give each weight its value; nothing is changed unless names and shapes match exactly.
 
     Args:
@@ -26,7 +28,11 @@ def assign(weights: Sequence[Any], values: Mapping[str, np.ndarray], *, error: t
     wanted = {weight.path: tuple(weight.shape) for weight in weights}
     shapes = {name: tuple(value.shape) for name, value in values.items()}
     if wanted != shapes:
-        name = next(name for name in sorted(wanted.keys() | shapes.keys()) if wanted.get(name) != shapes.get(name))
+        name = next(
+            name
+            for name in sorted(wanted.keys() | shapes.keys())
+            if wanted.get(name) != shapes.get(name)
+        )
         raise error(
             f"weight {name!r} has the shape {shapes.get(name, 'none, it is missing')}",
             expected=f"{wanted.get(name, 'no weight of that name')}",

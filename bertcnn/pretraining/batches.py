@@ -17,7 +17,8 @@ from bertcnn.settings import PretrainingDataSettings
 
 Part = Literal["training", "held_out"]
 
-_WINDOW = 8192  # documents that are shuffled, paired and packed together, of at most 4,096 tokens each
+# documents that are shuffled, paired and packed together, of at most 4,096 tokens each
+_WINDOW = 8192
 _KEPT_WINDOWS, _KEPT_EPOCHS = 3, 2
 _ORDER, _PAIRS, _MASKS = 1, 2, 3  # what chance is drawn for
 
@@ -27,7 +28,8 @@ class EpochReport:
     """What an epoch is made of.
 
     Attributes:
-        documents: of this part of the corpus, those over 4,096 tokens counted once for each such part.
+        documents: of this part of the corpus, those over 4,096 tokens counted once for each such
+            part.
         rows: of T tokens.
         row_length: T.
         tokens: in these rows, with [CLS] and [SEP], without padding.
@@ -35,7 +37,8 @@ class EpochReport:
         pairs: that count for next sentence prediction.
         random: of these, with segment B from another document.
         alone: segments without a second one, masked language model only.
-        unpaired: pairs that do not count for next sentence prediction, for want of another document.
+        unpaired: pairs that do not count for next sentence prediction, for want of another
+            document.
     """
 
     documents: int
@@ -56,16 +59,26 @@ class EpochReport:
     def lines(self) -> list[str]:
         """The findings in sentences, for a log."""
         found = [
-            f"{self.documents:,} documents in {self.rows:,} rows of {self.row_length} tokens, {self.efficiency:.1%} of them no padding"
+            f"{self.documents:,} documents in {self.rows:,} rows of {self.row_length} tokens,"
+            f" {self.efficiency:.1%} of them no padding"
         ]
         if self.pairs:
-            found.append(f"{self.pairs:,} pairs for next sentence prediction, {self.random:,} of them from two documents")
+            found.append(
+                f"{self.pairs:,} pairs for next sentence prediction, {self.random:,} of them from"
+                " two documents"
+            )
         if self.alone and self.pairs:
-            found.append(f"{self.alone:,} of {self.entries:,} segments stand alone, without next sentence prediction: one sentence each")
+            found.append(
+                f"{self.alone:,} of {self.entries:,} segments stand alone, without next sentence"
+                " prediction: one sentence each"
+            )
         elif self.alone:
             found.append("no next sentence prediction: every segment stands alone")
         if self.unpaired:
-            found.append(f"{self.unpaired:,} pairs do not count for next sentence prediction: no other document to take a segment from")
+            found.append(
+                f"{self.unpaired:,} pairs do not count for next sentence prediction: no other"
+                " document to take a segment from"
+            )
         return found
 
 
@@ -87,43 +100,61 @@ class _Window:
 class PretrainingBatches:
     """The batches of a corpus.
 
-    Every epoch goes through all documents once, in another order, with other pairs, other rows and other masks. Any batch can be asked for
-    at any time, and is always the same, so a run that was killed goes on in the middle of an epoch. Documents are taken in windows of
-    8,192, so memory does not grow with the corpus; the first batch of an epoch needs the plan of the whole epoch, which is made then.
+    Every epoch goes through all documents once, in another order, with other pairs, other rows and
+    other masks. Any batch can be asked for at any time, and is always the same, so a run that was
+    killed goes on in the middle of an epoch. Documents are taken in windows of 8,192, so memory
+    does not grow with the corpus; the first batch of an epoch needs the plan of the whole epoch,
+    which is made then.
 
-    A batch holds int32 `token_ids`, `segment_ids`, `padding_mask` [B, T]; `masked_positions`, `masked_labels` and float32 `masked_weights`
-    [B, P]; `next_labels` (0: B follows A, 1: it does not; as in google-research/bert) and float32 `next_weights` [B]. Packed, the last two
-    are [B, K], and int32 `document_ids` [B, T] (0 at padding, k at the tokens of the row's k-th document), `position_ids` [B, T] and
-    `document_starts` [B, K] (where its [CLS] is) are added. Fillers are 0.
+    A batch holds int32 `token_ids`, `segment_ids`, `padding_mask` [B, T]; `masked_positions`,
+    `masked_labels` and float32 `masked_weights` [B, P]; `next_labels` (0: B follows A, 1: it does
+    not; as in google-research/bert) and float32 `next_weights` [B]. Packed, the last two are [B,
+    K], and int32 `document_ids` [B, T] (0 at padding, k at the tokens of the row's k-th document),
+    `position_ids` [B, T] and `document_starts` [B, K] (where its [CLS] is) are added. Fillers are
+    0.
 
     Args:
         corpus: the documents.
         settings: lengths, shares, and what a batch looks like.
         seed: of all chance.
-        part: the documents to train on, or those held out. The former's batches are full, rows that are left over wait for another epoch;
-            the latter's last one is filled up with rows of one padding token without weights.
+        part: the documents to train on, or those held out. The former's batches are full, rows that
+            are left over wait for another epoch; the latter's last one is filled up with rows of
+            one padding token without weights.
 
     Raises:
         SettingsError: the documents to train on do not fill a batch.
 
     Example:
-        batches = PretrainingBatches(open_corpus(["tickets.csv"], tokenizer), PretrainingDataSettings(), seed=0)
-        batch = batches.batch(epoch=0, step=0)
+        batches = PretrainingBatches(open_corpus(["tickets.csv"], tokenizer),
+        PretrainingDataSettings(), seed=0) batch = batches.batch(epoch=0, step=0)
     """
 
-    def __init__(self, corpus: Corpus, settings: PretrainingDataSettings, *, seed: int = 0, part: Part = "training") -> None:
+    def __init__(
+        self,
+        corpus: Corpus,
+        settings: PretrainingDataSettings,
+        *,
+        seed: int = 0,
+        part: Part = "training",
+    ) -> None:
         self.corpus, self.settings, self.part = corpus, settings, part
         self._seed = seed
         self._held_out_below = int(settings.held_out * 2.0**64)
         special = np.zeros(corpus.vocabulary_size, bool)
         special[list(corpus.special.all())] = True
-        self._vocabulary = Vocabulary(corpus.special.mask, np.flatnonzero(~special).astype(np.int32), special, corpus.continues)
+        self._vocabulary = Vocabulary(
+            corpus.special.mask,
+            np.flatnonzero(~special).astype(np.int32),
+            special,
+            corpus.continues,
+        )
         self._windows: dict[tuple[int, int], _Window] = {}
         self._epochs: dict[int, tuple[np.ndarray, EpochReport]] = {}
         rows = self.report(0).rows
         if part == "training" and rows < settings.batch_size:
             raise SettingsError(
-                f"the documents to train on fill {rows:,} rows of {settings.sequence_length} tokens",
+                f"the documents to train on fill {rows:,} rows of {settings.sequence_length}"
+                " tokens",
                 expected=f"at least the {settings.batch_size:,} rows of one batch",
                 fix="give more text, or a smaller batch or shorter rows",
             )
@@ -131,7 +162,11 @@ class PretrainingBatches:
     def steps_per_epoch(self, epoch: int) -> int:
         """Batches of an epoch; with other pairs and rows, epochs differ a little."""
         rows = self.report(epoch).rows
-        return max(1, rows // self.settings.batch_size) if self.part == "training" else -(-rows // self.settings.batch_size)
+        return (
+            max(1, rows // self.settings.batch_size)
+            if self.part == "training"
+            else -(-rows // self.settings.batch_size)
+        )
 
     def report(self, epoch: int = 0) -> EpochReport:
         """What an epoch is made of."""
@@ -155,14 +190,22 @@ class PretrainingBatches:
         steps = self.steps_per_epoch(epoch)
         if not 0 <= step < steps:
             raise SettingsError(
-                f"step {step} of epoch {epoch}", expected=f"one of its {steps} steps, counted from 0", fix="count them anew"
+                f"step {step} of epoch {epoch}",
+                expected=f"one of its {steps} steps, counted from 0",
+                fix="count them anew",
             )
         first = step * self.settings.batch_size
         last = min(first + self.settings.batch_size, self.report(epoch).rows)
         pairs, rows = self._rows(epoch, first, last)
         batch = lay_out(pairs, rows, self.corpus, self.settings)
-        batch["padding_mask"][last - first :, 0] = 1  # attention of a row that is filler is well defined
-        masked = mask_tokens(batch["token_ids"], self._vocabulary, self.settings, self._generator(epoch, _MASKS, step))
+        # attention of a row that is filler is well defined
+        batch["padding_mask"][last - first :, 0] = 1
+        masked = mask_tokens(
+            batch["token_ids"],
+            self._vocabulary,
+            self.settings,
+            self._generator(epoch, _MASKS, step),
+        )
         for name in masked.__dataclass_fields__:
             batch[name] = getattr(masked, name)
         return batch
@@ -173,7 +216,10 @@ class PretrainingBatches:
     def _plan(self, epoch: int) -> tuple[np.ndarray, EpochReport]:
         """Of an epoch, the number of rows up to the end of each window, and what they hold."""
         if epoch not in self._epochs:
-            counts = [_count(self._window(epoch, place)) for place in range(-(-len(self.corpus) // _WINDOW))]
+            counts = [
+                _count(self._window(epoch, place))
+                for place in range(-(-len(self.corpus) // _WINDOW))
+            ]
             totals = {name: sum(count[name] for count in counts) for name in counts[0]}
             report = EpochReport(row_length=self.settings.sequence_length, **totals)
             self._epochs[epoch] = np.cumsum([count["rows"] for count in counts]), report
@@ -196,7 +242,13 @@ class PretrainingBatches:
         is_held_out = self.corpus.part_keys[drawn] < self._held_out_below
         documents = drawn[is_held_out if self.part == "held_out" else ~is_held_out]
         generator = self._generator(epoch, _PAIRS, place)
-        pairs = draw_pairs(sentences_of(self.corpus, documents), self.corpus.tokens, self.corpus.continues, self.settings, generator)
+        pairs = draw_pairs(
+            sentences_of(self.corpus, documents),
+            self.corpus.tokens,
+            self.corpus.continues,
+            self.settings,
+            generator,
+        )
         if self.settings.pack:
             rows = pack(pairs.lengths, self.settings.sequence_length, self.settings.document_places)
         else:
@@ -204,20 +256,36 @@ class PretrainingBatches:
         total = int(rows.max(initial=-1)) + 1
         rows = generator.permutation(total)[rows]
         by_row = np.argsort(rows, kind="stable")
-        return _Window(pairs.take(by_row), np.searchsorted(rows[by_row], np.arange(total + 1)), len(documents))
+        return _Window(
+            pairs.take(by_row), np.searchsorted(rows[by_row], np.arange(total + 1)), len(documents)
+        )
 
     def _rows(self, epoch: int, first: int, last: int) -> tuple[Pairs, np.ndarray]:
         """The pairs of the epoch's rows from `first` to before `last`, and each one's row, counted from `first`."""
         ends = self._plan(epoch)[0]
         found: list[Pairs] = []
         rows: list[np.ndarray] = []
-        for place in range(int(np.searchsorted(ends, first, side="right")), int(np.searchsorted(ends, last - 1, side="right")) + 1):
+        for place in range(
+            int(np.searchsorted(ends, first, side="right")),
+            int(np.searchsorted(ends, last - 1, side="right")) + 1,
+        ):
             window = self._window(epoch, place)
             before = int(ends[place]) - (len(window.row_starts) - 1)  # rows of the windows before
             start, stop = max(first, before) - before, min(last, int(ends[place])) - before
-            found.append(window.pairs.take(np.arange(window.row_starts[start], window.row_starts[stop])))
-            rows.append(before - first + np.repeat(np.arange(start, stop), np.diff(window.row_starts[start : stop + 1])))
-        joined = Pairs(*(np.concatenate([getattr(part, name) for part in found]) for name in Pairs.__dataclass_fields__))
+            found.append(
+                window.pairs.take(np.arange(window.row_starts[start], window.row_starts[stop]))
+            )
+            rows.append(
+                before
+                - first
+                + np.repeat(np.arange(start, stop), np.diff(window.row_starts[start : stop + 1]))
+            )
+        joined = Pairs(
+            *(
+                np.concatenate([getattr(part, name) for part in found])
+                for name in Pairs.__dataclass_fields__
+            )
+        )
         return joined, np.concatenate(rows)
 
 
@@ -258,8 +326,12 @@ def _ranges(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.nda
     return which, np.arange(len(which)) + (starts - (np.cumsum(lengths) - lengths))[which]
 
 
-def lay_out(pairs: Pairs, rows: np.ndarray, corpus: Corpus, settings: PretrainingDataSettings) -> dict[str, np.ndarray]:
-    """Pairs as padded rows, nothing masked yet: `[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]`, one after another.
+def lay_out(
+    pairs: Pairs, rows: np.ndarray, corpus: Corpus, settings: PretrainingDataSettings
+) -> dict[str, np.ndarray]:
+    """Pairs as padded rows, nothing masked yet.
+
+    `[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]`, one after another.
 
     Args:
         pairs: in the order of their rows.
@@ -275,24 +347,36 @@ def lay_out(pairs: Pairs, rows: np.ndarray, corpus: Corpus, settings: Pretrainin
     in_row = np.bincount(rows, minlength=batch_size)
     place = np.arange(len(pairs)) - (np.cumsum(in_row) - in_row)[rows]  # of each pair in its row
     reached = np.cumsum(lengths)
-    starts = reached - lengths - (reached - lengths)[np.searchsorted(rows, rows)]  # of its [CLS] in its row
+    # of its [CLS] in its row
+    starts = reached - lengths - (reached - lengths)[np.searchsorted(rows, rows)]
     flat = rows * length + starts
     first, second = pairs.first_ends - pairs.first_starts, pairs.second_ends - pairs.second_starts
     token_ids = np.full(batch_size * length, corpus.special.pad, np.int32)
-    segment_ids, document_ids, position_ids = (np.zeros(batch_size * length, np.int32) for _ in range(3))
+    segment_ids, document_ids, position_ids = (
+        np.zeros(batch_size * length, np.int32) for _ in range(3)
+    )
     which, places = _ranges(flat, lengths)
     document_ids[places] = place[which] + 1
     position_ids[places] = places - flat[which]
     segment_ids[places] = position_ids[places] >= (first + 2)[which]
     token_ids[_ranges(flat + 1, first)[1]] = corpus.tokens[_ranges(pairs.first_starts, first)[1]]
-    token_ids[_ranges(flat + 2 + first, second)[1]] = corpus.tokens[_ranges(pairs.second_starts, second)[1]]
+    token_ids[_ranges(flat + 2 + first, second)[1]] = corpus.tokens[
+        _ranges(pairs.second_starts, second)[1]
+    ]
     token_ids[flat] = corpus.special.classify
     token_ids[flat + 1 + first] = corpus.special.separate
     token_ids[flat + lengths - 1] = corpus.special.separate
     padding_mask = (document_ids > 0).astype(np.int32)
     document_starts = np.zeros((batch_size, settings.document_places), np.int32)
-    next_labels, next_weights = np.zeros_like(document_starts), np.zeros_like(document_starts, np.float32)
-    document_starts[rows, place], next_labels[rows, place], next_weights[rows, place] = starts, pairs.next_labels, pairs.next_weights
+    next_labels, next_weights = (
+        np.zeros_like(document_starts),
+        np.zeros_like(document_starts, np.float32),
+    )
+    document_starts[rows, place], next_labels[rows, place], next_weights[rows, place] = (
+        starts,
+        pairs.next_labels,
+        pairs.next_weights,
+    )
     batch = {"token_ids": token_ids, "segment_ids": segment_ids, "padding_mask": padding_mask}
     if not settings.pack:
         return {name: values.reshape(shape) for name, values in batch.items()} | {

@@ -20,14 +20,29 @@ import pydantic
 from pydantic import Field
 
 from bertcnn.errors import TableError
-from bertcnn.pretraining.corpus_writer import KEYS, PART_TOKENS, PARTS, SENTENCES, TOKENS, CorpusWriter
+from bertcnn.pretraining.corpus_writer import (
+    KEYS,
+    PART_TOKENS,
+    PARTS,
+    SENTENCES,
+    TOKENS,
+    CorpusWriter,
+)
 from bertcnn.pretraining.documents import DocumentFiles
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import TokenizerSettings
 from bertcnn.storage.cache import cache_folder
 from bertcnn.storage.files import open_regular, output_error, write_new
 from bertcnn.storage.folders import clean_leftovers, put_in_place, work_folder
-from bertcnn.text.wordpiece import CLASSIFY, CONTINUES, MASK, PAD, SEPARATE, UNKNOWN, WordPieceTokenizer
+from bertcnn.text.wordpiece import (
+    CLASSIFY,
+    CONTINUES,
+    MASK,
+    PAD,
+    SEPARATE,
+    UNKNOWN,
+    WordPieceTokenizer,
+)
 
 VERSION = 1
 _MANIFEST = "manifest.json"
@@ -71,8 +86,8 @@ class CorpusSummary(pydantic.BaseModel):
         """The findings in sentences, for a log."""
         mean = self.tokens / self.documents
         found = [
-            f"{self.documents:,} documents of {mean:.1f} tokens on average, {self.sentences:,} sentences, {self.tokens:,} tokens "
-            f"({self.unknown / self.tokens:.2%} unknown)"
+            f"{self.documents:,} documents of {mean:.1f} tokens on average, {self.sentences:,}"
+            f" sentences, {self.tokens:,} tokens ({self.unknown / self.tokens:.2%} unknown)"
         ]
         if self.single:
             found.append(f"{self.single:,} of {self.documents:,} documents are a single sentence")
@@ -124,7 +139,8 @@ class Corpus:
         tokens: uint16 or uint32 [tokens], of all documents.
         sentence_ends: int64 [sentences], where in `tokens` each sentence ends.
         part_ends: int64 [parts], where in `sentence_ends` each part of a document ends.
-        part_keys: uint64 [parts], hash of the document's text: equal for documents that differ in case, digits and punctuation only.
+        part_keys: uint64 [parts], hash of the document's text: equal for documents that differ in
+            case, digits and punctuation only.
         continues: bool [V], which pieces go on with a word ("##s").
         special: ids of the special tokens.
         vocabulary_size: V.
@@ -147,7 +163,11 @@ class Corpus:
 def _special_ids(tokenizer: WordPieceTokenizer) -> SpecialIds:
     places = {piece: place for place, piece in enumerate(tokenizer.vocabulary)}
     if MASK not in places:
-        raise TableError(f"a vocabulary without {MASK}", expected="BERT's special tokens", fix="use or learn a vocabulary that has it")
+        raise TableError(
+            f"a vocabulary without {MASK}",
+            expected="BERT's special tokens",
+            fix="use or learn a vocabulary that has it",
+        )
     return SpecialIds(*(places[piece] for piece in (PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK)))
 
 
@@ -166,14 +186,16 @@ def open_corpus(
     """The corpus of some files, from the cache if it was tokenised before, in constant memory.
 
     Args:
-        paths: text files with blank lines between documents, and tables with a document in each row.
+        paths: text files with blank lines between documents, and tables with a document in each
+            row.
         tokenizer: its vocabulary and casing are used; texts are not truncated.
         columns: the text columns of the tables; guessed by default.
         cache: folder of the cache; see `cache_folder`.
         progress: told how far it is.
 
     Raises:
-        TableError: a file cannot be read, changed meanwhile, or there is not one word in all of them.
+        TableError: a file cannot be read, changed meanwhile, or there is not one word in all of
+            them.
         OutputError: the cache cannot be written, as on a full disk; then nothing is left of it.
     """
     progress = progress or Silent()
@@ -211,17 +233,31 @@ def _key(files: DocumentFiles, tokenizer: WordPieceTokenizer, progress: Progress
                 digest.update(block)
                 progress.advance(len(block))
         contents.append(["".join(path.suffixes[-2:]).lower(), digest.hexdigest()])
-    columns = [files.columns] if isinstance(files.columns, str) else files.columns and list(files.columns)
-    identity = [VERSION, PART_TOKENS, contents, columns, tokenizer.settings.lowercase, tokenizer.vocabulary]
+    columns = (
+        [files.columns] if isinstance(files.columns, str) else files.columns and list(files.columns)
+    )
+    identity = [
+        VERSION,
+        PART_TOKENS,
+        contents,
+        columns,
+        tokenizer.settings.lowercase,
+        tokenizer.vocabulary,
+    ]
     return blake2b(json.dumps(identity).encode(), digest_size=16).hexdigest()
 
 
 def _read(folder: Path, key: str) -> _Manifest | None:
-    """The manifest of a corpus in the cache; None if there is none, or if a file of it was changed since."""
+    """The manifest of a corpus in the cache.
+
+    None if there is none, or if a file of it was changed since.
+    """
     try:
         with open_regular(folder / _MANIFEST) as file:
             manifest = _Manifest.model_validate_json(file.read())
-        whole = manifest.key == key and all(_digest(folder / name) == digest for name, digest in manifest.digests.items())
+        whole = manifest.key == key and all(
+            _digest(folder / name) == digest for name, digest in manifest.digests.items()
+        )
         os.utime(folder)
     except (OSError, pydantic.ValidationError):
         return None
@@ -237,7 +273,12 @@ def _digest(path: Path) -> str:
 
 
 def _build(
-    files: DocumentFiles, state: list[tuple[int, int]], tokenizer: WordPieceTokenizer, target: Path, key: str, progress: Progress
+    files: DocumentFiles,
+    state: list[tuple[int, int]],
+    tokenizer: WordPieceTokenizer,
+    target: Path,
+    key: str,
+    progress: Progress,
 ) -> _Manifest:
     """Tokenise into a work folder, and put it in place when it is whole."""
     unlimited = TokenizerSettings(lowercase=tokenizer.settings.lowercase, max_tokens=_LONGEST_INPUT)
@@ -250,7 +291,9 @@ def _build(
             for batch in _batches(files.sentences(progress)):
                 sentences = [sentence for sentence in batch if sentence is not None]
                 ids = iter(endless.encode(sentences).token_ids)
-                writer.add((sentence, None if sentence is None else next(ids)[1:-1]) for sentence in batch)
+                writer.add(
+                    (sentence, None if sentence is None else next(ids)[1:-1]) for sentence in batch
+                )
             writer.finish()
         if _state(files) != state:
             raise TableError(
@@ -266,9 +309,18 @@ def _build(
             )
         reading = files.reading
         summary = CorpusSummary(
-            **writer.counts(), rejected=reading.rejected, cut_lines=reading.cut_lines, undecodable_lines=reading.undecodable_lines
+            **writer.counts(),
+            rejected=reading.rejected,
+            cut_lines=reading.cut_lines,
+            undecodable_lines=reading.undecodable_lines,
         )
-        manifest = _Manifest(version=VERSION, key=key, token_bytes=writer.token_bytes, digests=writer.digests, summary=summary)
+        manifest = _Manifest(
+            version=VERSION,
+            key=key,
+            token_bytes=writer.token_bytes,
+            digests=writer.digests,
+            summary=summary,
+        )
         write_new(folder / _MANIFEST, manifest.model_dump_json(indent=1).encode())
         put_in_place(folder, target, work, replace=True)
     for path, reason in reading.columns.items():

@@ -20,9 +20,8 @@ from bertcnn.tables.lines import LONGEST_LINE, TextFile, undecodable
 from bertcnn.tables.tables import column_position, open_table
 
 _TEXT = (".txt", ".text", ".md", "")
-_SENTENCE_END = re.compile(
-    r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+(?=\s)|[。！？][」』”’）]*+"""
-)  # linear: a run of dots is tried at its first only
+# linear: a run of dots is tried at its first only
+_SENTENCE_END = re.compile(r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+(?=\s)|[。！？][」』”’）]*+""")
 
 
 def split_sentences(text: str) -> list[str]:
@@ -51,7 +50,8 @@ class Reading:
 
     Attributes:
         rejected: rows of tables that could not be read.
-        cut_lines: lines of text files longer than 4 million characters, of which only the start was kept.
+        cut_lines: lines of text files longer than 4 million characters, of which only the start was
+            kept.
         undecodable_lines: lines of text files with bytes that are no text, which are left out.
         columns: for each table, its text columns and why.
     """
@@ -65,15 +65,16 @@ class Reading:
 class DocumentFiles:
     """Files of documents.
 
-    A text file (.txt, also .gz) has blank lines between its documents. In a table (.csv, .tsv, .jsonl, .parquet, .xlsx, some also .gz)
-    each row is a document.
+    A text file (.txt, also .gz) has blank lines between its documents. In a table (.csv, .tsv,
+    .jsonl, .parquet, .xlsx, some also .gz) each row is a document.
 
     Args:
         paths: the files, at least one.
         columns: the text columns of the tables; guessed by default.
 
     Raises:
-        TableError: no file is given, or one is missing, empty, binary, a folder or of an unknown kind.
+        TableError: no file is given, or one is missing, empty, binary, a folder or of an unknown
+            kind.
 
     Attributes:
         paths: the files.
@@ -82,9 +83,15 @@ class DocumentFiles:
         reading: what was met so far.
     """
 
-    def __init__(self, paths: Sequence[str | Path], columns: str | Sequence[str] | None = None) -> None:
+    def __init__(
+        self, paths: Sequence[str | Path], columns: str | Sequence[str] | None = None
+    ) -> None:
         if not paths:
-            raise TableError("no file of texts was given", expected="at least 1 file", fix="name a .txt file or a table of texts")
+            raise TableError(
+                "no file of texts was given",
+                expected="at least 1 file",
+                fix="name a .txt file or a table of texts",
+            )
         self.paths = tuple(map(Path, paths))
         self.columns = columns
         for path in self.paths:
@@ -162,11 +169,18 @@ def _check_text(path: Path) -> None:
         if path.is_file() and suffix not in _TEXT:
             raise TableError(
                 f"{str(path)!r} has the extension {path.suffix}",
-                expected="a text file (.txt, also .txt.gz) or a table (.csv, .tsv, .jsonl, .parquet, .xlsx)",
+                expected=(
+                    "a text file (.txt, also .txt.gz) or a table (.csv, .tsv, .jsonl, .parquet,"
+                    " .xlsx)"
+                ),
                 fix="save the texts in one of these formats and name the file so",
             )
         found = f"{str(path)!r} is a folder" if path.is_dir() else f"there is no file {str(path)!r}"
-        raise TableError(found, expected="an existing file of texts", fix="check the path, or name the files in the folder")
+        raise TableError(
+            found,
+            expected="an existing file of texts",
+            fix="check the path, or name the files in the folder",
+        )
     _text_encoding(path)
 
 
@@ -177,16 +191,27 @@ def _text_encoding(path: Path) -> tuple[str, str]:
             head = file.read(HEAD_BYTES)
     except OSError as error:
         raise TableError(
-            f"{str(path)!r} cannot be read ({error.strerror})", expected="a readable file", fix="check its name and permissions"
+            f"{str(path)!r} cannot be read ({error.strerror})",
+            expected="a readable file",
+            fix="check its name and permissions",
         ) from None
     if not head:
-        raise TableError(f"{str(path)!r} is empty", expected="documents with blank lines between them", fix="export the texts again")
+        raise TableError(
+            f"{str(path)!r} is empty",
+            expected="documents with blank lines between them",
+            fix="export the texts again",
+        )
     seems = seems_to_be(head)
-    blocks = [] if seems and not (_is_gzipped(path) and seems == "a gzip file") else sample_bytes(path, _is_gzipped(path))
+    blocks = (
+        []
+        if seems and not (_is_gzipped(path) and seems == "a gzip file")
+        else sample_bytes(path, _is_gzipped(path))
+    )
     encoding = detect_encoding(blocks) if blocks else None
     if encoding is None:
         raise TableError(
-            f"{str(path)!r} is not text: it {f'seems to be {seems}' if seems else 'holds binary data'}",
+            f"{str(path)!r} is not text: it"
+            f" {f'seems to be {seems}' if seems else 'holds binary data'}",
             expected="a text file with blank lines between documents",
             fix="save its text as .txt, or give the file its right extension",
         )

@@ -34,7 +34,9 @@ def fill_mask(
     cache: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> list[list[Guess]]:
-    """The best pieces for every [MASK] of a text, in the order of the gaps; each gap is guessed with the others still open.
+    """The best pieces for every [MASK] of a text, in the order of the gaps.
+
+    Each gap is guessed with the others still open.
 
     Args:
         encoder: anything `fetch_encoder` takes; it must have an MLM head.
@@ -48,10 +50,16 @@ def fill_mask(
         EncoderError: there is no such encoder, or it has no MLM head.
     """
     if best < 1:
-        raise SettingsError(f"{best} guesses for each {MASK}", expected="at least 1", fix="give --best a positive number")
+        raise SettingsError(
+            f"{best} guesses for each {MASK}",
+            expected="at least 1",
+            fix="give --best a positive number",
+        )
     if MASK not in text:
         raise SettingsError(
-            f"the text {one_line(text)} has no {MASK}", expected="one or more gaps", fix=f'write for example "Rome is the {MASK} of Italy."'
+            f"the text {one_line(text)} has no {MASK}",
+            expected="one or more gaps",
+            fix=f'write for example "Rome is the {MASK} of Italy."',
         )
     fetched = fetch_encoder(encoder, cache=cache, progress=progress)
     checkpoint = checkpoint_of(*read_published(fetched.folder))
@@ -66,23 +74,33 @@ def fill_mask(
     exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
     probabilities = exponentials / exponentials.sum(axis=-1, keepdims=True)
     ranked = np.argsort(-probabilities, axis=-1, kind="stable")[:, :best]
-    return [[Guess(vocabulary[piece], float(row[piece])) for piece in order] for row, order in zip(probabilities, ranked, strict=True)]
+    return [
+        [Guess(vocabulary[piece], float(row[piece])) for piece in order]
+        for row, order in zip(probabilities, ranked, strict=True)
+    ]
 
 
-def _encode(folder: Path, checkpoint: Checkpoint, text: str) -> tuple[Sequence[str], np.ndarray, np.ndarray]:
+def _encode(
+    folder: Path, checkpoint: Checkpoint, text: str
+) -> tuple[Sequence[str], np.ndarray, np.ndarray]:
     """The vocabulary, the text's token ids int32 [T], and where the gaps are among them, int32 [P]."""
     longest = checkpoint.settings.max_positions
     vocabulary = read_vocabulary(folder / VOCABULARY)
     tokenizer = WordPieceTokenizer(vocabulary, read_tokenizer_settings(folder, longest))
     if MASK not in vocabulary:
         raise EncoderError(
-            f"{folder / VOCABULARY} has no {MASK}", expected="BERT's special tokens", fix="use the vocab.txt that belongs to the encoder"
+            f"{folder / VOCABULARY} has no {MASK}",
+            expected="BERT's special tokens",
+            fix="use the vocab.txt that belongs to the encoder",
         )
-    encoded = tokenizer.encode(text.split(MASK))  # the tokenizer takes what stands in a text for ordinary characters
+    # the tokenizer takes what stands in a text for ordinary characters
+    encoded = tokenizer.encode(text.split(MASK))
     parts = [row[1:-1] for row in encoded.token_ids]
     length = sum(map(len, parts)) + len(parts) + 1  # with a gap between two parts, [CLS] and [SEP]
     if encoded.truncated.any() or length > longest:
-        raise SettingsError(f"a text of more than {longest} tokens", expected=f"at most {longest}", fix="shorten it")
+        raise SettingsError(
+            f"a text of more than {longest} tokens", expected=f"at most {longest}", fix="shorten it"
+        )
     first, last = encoded.token_ids[0][0], encoded.token_ids[0][-1]
     gap = np.array([vocabulary.index(MASK)], np.int32)
     joined = [part for pair in zip(parts, [gap] * len(parts), strict=True) for part in pair][:-1]
@@ -97,8 +115,14 @@ def _logits(checkpoint: Checkpoint, token_ids: np.ndarray, places: np.ndarray) -
     from bertcnn.models.weights import assign
 
     model = BertPretraining(Bert(checkpoint.settings, name="bert"))
-    weights = [weight for weight in model.weights if weight.path in checkpoint.tensors]  # what lacks besides are other heads
-    assign(weights, {weight.path: checkpoint.tensors[weight.path] for weight in weights}, error=EncoderError)
+    weights = [
+        weight for weight in model.weights if weight.path in checkpoint.tensors
+    ]  # what lacks besides are other heads
+    assign(
+        weights,
+        {weight.path: checkpoint.tensors[weight.path] for weight in weights},
+        error=EncoderError,
+    )
     inputs = {
         "token_ids": token_ids[None],
         "segment_ids": np.zeros_like(token_ids)[None],

@@ -27,7 +27,8 @@ class NewEncoder:
     """An encoder to be made from nothing.
 
     Attributes:
-        size: "tiny", "mini", "small", "medium", "base" or "large"; or a shape, of which the vocabulary's size is replaced.
+        size: "tiny", "mini", "small", "medium", "base" or "large"; or a shape, of which the
+            vocabulary's size is replaced.
         vocabulary_size: pieces to learn; by default as many as the text supports, up to 30,522.
         lowercase: also strips accents.
     """
@@ -74,7 +75,11 @@ class Beginning:
         if not self.tensors:
             return
         absent = {head_of(name) for name in load_published(model, self.tensors)}
-        for head, words in (("mlm", "head for masked words"), ("nsp", "head for next sentences"), ("pooler", "pooler")):
+        for head, words in (
+            ("mlm", "head for masked words"),
+            ("nsp", "head for next sentences"),
+            ("pooler", "pooler"),
+        ):
             if head in absent:
                 progress.note(f"{self.name} has no {words}: one is started from random weights")
 
@@ -84,10 +89,17 @@ def identify(start: str | Path | NewEncoder) -> dict[str, Any]:
     if not isinstance(start, NewEncoder):
         return {"from": str(start)}
     size = start.size if isinstance(start.size, str) else start.size.model_dump(mode="json")
-    return {"from": None, "size": size, "vocabulary_size": start.vocabulary_size, "lowercase": start.lowercase}
+    return {
+        "from": None,
+        "size": size,
+        "vocabulary_size": start.vocabulary_size,
+        "lowercase": start.lowercase,
+    }
 
 
-def begin_new(start: NewEncoder, files: DocumentFiles, learned: Sequence[str] | None, progress: Progress) -> Beginning:
+def begin_new(
+    start: NewEncoder, files: DocumentFiles, learned: Sequence[str] | None, progress: Progress
+) -> Beginning:
     """An encoder from nothing.
 
     Args:
@@ -103,10 +115,14 @@ def begin_new(start: NewEncoder, files: DocumentFiles, learned: Sequence[str] | 
     start.shape(start.vocabulary_size or 1)  # a size that does not exist is refused before any work
     if learned is None:
         progress.stage("learning the vocabulary", files.total_bytes, "bytes")
-        learned = learn_vocabulary(_documents(files, progress), size=start.vocabulary_size, lowercase=start.lowercase)
+        learned = learn_vocabulary(
+            _documents(files, progress), size=start.vocabulary_size, lowercase=start.lowercase
+        )
         progress.note(f"a vocabulary of {len(learned):,} pieces")
     settings = start.shape(len(learned))
-    limits = TokenizerSettings(lowercase=start.lowercase, max_tokens=settings.max_positions, head_tokens=1)
+    limits = TokenizerSettings(
+        lowercase=start.lowercase, max_tokens=settings.max_positions, head_tokens=1
+    )
     return Beginning("the new encoder", settings, WordPieceTokenizer(learned, limits), {}, None)
 
 
@@ -132,4 +148,6 @@ def begin_from(start: str | Path, progress: Progress) -> Beginning:
     settings, tensors = read_published(fetched.folder)
     limits = read_tokenizer_settings(fetched.folder, settings.max_positions)
     tokenizer = WordPieceTokenizer(read_vocabulary(fetched.folder / VOCABULARY), limits)
-    return Beginning(fetched.name, settings, tokenizer, tensors, sha256_of(fetched.folder / WEIGHTS))
+    return Beginning(
+        fetched.name, settings, tokenizer, tensors, sha256_of(fetched.folder / WEIGHTS)
+    )

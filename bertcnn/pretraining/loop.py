@@ -37,7 +37,9 @@ Position = tuple[int, int]  # epoch, and batch in it
 
 
 class PretrainingInterrupted(KeyboardInterrupt):
-    """Ctrl-C in the middle of pretraining; a checkpoint is saved, and the same call goes on from there.
+    """Ctrl-C in the middle of pretraining.
+
+    A checkpoint is saved, and the same call goes on from there.
 
     Attributes:
         step: steps done.
@@ -54,7 +56,8 @@ class HeldOutFigures:
 
     Attributes:
         step: steps done.
-        perplexity: exp of the MLM loss: among how many pieces, equally likely, the model would be choosing.
+        perplexity: exp of the MLM loss: among how many pieces, equally likely, the model would be
+            choosing.
         mlm_accuracy: share of masked pieces guessed.
         nsp_accuracy: share of right answers to "does B follow A"; None where no pair is held out.
     """
@@ -83,18 +86,29 @@ class State:
 
     def as_json(self) -> dict[str, Any]:
         """For a checkpoint, which has the step itself."""
-        return {"position": list(self.position), "tokens": self.tokens, "history": [asdict(figures) for figures in self.history]}
+        return {
+            "position": list(self.position),
+            "tokens": self.tokens,
+            "history": [asdict(figures) for figures in self.history],
+        }
 
     @classmethod
     def from_json(cls, step: int, found: Mapping[str, Any]) -> State:
         """What `as_json` gave."""
         epoch, index = found["position"]
-        return cls(step, (epoch, index), found["tokens"], [HeldOutFigures(**figures) for figures in found["history"]])
+        return cls(
+            step,
+            (epoch, index),
+            found["tokens"],
+            [HeldOutFigures(**figures) for figures in found["history"]],
+        )
 
 
 def make_optimizer(settings: PretrainingSettings, steps: int) -> LayerwiseAdamW:
     """AdamW with warm-up and linear decay; biases and normalisation do not decay."""
-    schedule = WarmupLinearDecay(settings.learning_rate, int(steps * settings.warmup_fraction), steps)
+    schedule = WarmupLinearDecay(
+        settings.learning_rate, int(steps * settings.warmup_fraction), steps
+    )
     return LayerwiseAdamW(
         schedule,
         lambda _: 1.0,
@@ -136,11 +150,23 @@ class Run:
         held_out: PretrainingBatches,
     ) -> None:
         optimizer.build(model.trainable_variables)
-        self.model, self.optimizer, self.steps, self.accumulate = model, optimizer, steps, accumulate
+        self.model, self.optimizer, self.steps, self.accumulate = (
+            model,
+            optimizer,
+            steps,
+            accumulate,
+        )
         self.training, self.held_out, self.state = training, held_out, State()
 
 
-def run_steps(run: Run, *, save: Callable[[], None], seconds_between_saves: float, board: Board, progress: Progress) -> None:
+def run_steps(
+    run: Run,
+    *,
+    save: Callable[[], None],
+    seconds_between_saves: float,
+    board: Board,
+    progress: Progress,
+) -> None:
     """Train the run's model in place, from where it is to its end.
 
     Args:
@@ -169,12 +195,26 @@ def run_steps(run: Run, *, save: Callable[[], None], seconds_between_saves: floa
             figures = step_on(_parts(batches, run.model))
             _check_finite(figures, state.step + 1)
             tokens = sum(run.training.real_tokens(batch) for batch in batches)
-            state.step, state.position, state.tokens = state.step + 1, position, state.tokens + tokens
-            recent.append({**_shown(figures, batches), "seconds": time.monotonic() - started, "tokens": float(tokens)})
+            state.step, state.position, state.tokens = (
+                state.step + 1,
+                position,
+                state.tokens + tokens,
+            )
+            recent.append(
+                {
+                    **_shown(figures, batches),
+                    "seconds": time.monotonic() - started,
+                    "tokens": float(tokens),
+                }
+            )
             if state.step in evaluations:
                 _note_figures(evaluate, state, board, progress)
             if state.step % _BOARD_STEPS == 0:
-                board.write(state.step, "training", {**_means(recent), GRADIENT_NORM: figures[GRADIENT_NORM]})
+                board.write(
+                    state.step,
+                    "training",
+                    {**_means(recent), GRADIENT_NORM: figures[GRADIENT_NORM]},
+                )
             if state.step == steps or time.monotonic() - last_save >= seconds_between_saves:
                 save()
                 last_save = time.monotonic()
@@ -192,11 +232,23 @@ def _heard(advance: Callable[[], None], state: State, save: Callable[[], None]) 
 
 
 def _parts(batches: Sequence[Batch], model: BertPretraining) -> Iterator[tuple[Arrays, Arrays]]:
-    """Inputs and targets of each batch of a step; the weights are shares of the step's, so that losses are means over the whole step."""
-    totals = {name: max(1.0, sum(float(batch[name].sum()) for batch in batches)) for name in _WEIGHTS}
+    """Inputs and targets of each batch of a step.
+
+    The weights are shares of the step's, so that losses are means over the whole step.
+    """
+    totals = {
+        name: max(1.0, sum(float(batch[name].sum()) for batch in batches)) for name in _WEIGHTS
+    }
     for batch in batches:
         shares = {name: batch[name] / np.float32(total) for name, total in totals.items()}
-        yield inputs_of(batch, model), {"masked_labels": batch["masked_labels"], "next_labels": batch["next_labels"], **shares}
+        yield (
+            inputs_of(batch, model),
+            {
+                "masked_labels": batch["masked_labels"],
+                "next_labels": batch["next_labels"],
+                **shares,
+            },
+        )
 
 
 def inputs_of(batch: Batch, model: BertPretraining) -> Arrays:
@@ -210,26 +262,46 @@ def _check_finite(figures: Mapping[str, float], step: int) -> None:
     Raises:
         TrainingError: it is one.
     """
-    found = next((name for name in ("mlm_loss", "nsp_loss", GRADIENT_NORM) if not math.isfinite(figures[name])), None)
+    found = next(
+        (
+            name
+            for name in ("mlm_loss", "nsp_loss", GRADIENT_NORM)
+            if not math.isfinite(figures[name])
+        ),
+        None,
+    )
     if found is not None:
-        names = {"mlm_loss": "the loss of masked words", "nsp_loss": "the loss of next sentences", GRADIENT_NORM: "the gradient's norm"}
+        names = {
+            "mlm_loss": "the loss of masked words",
+            "nsp_loss": "the loss of next sentences",
+            GRADIENT_NORM: "the gradient's norm",
+        }
         raise TrainingError(
             f"{names[found]} became {figures[found]} at step {step:,}",
             expected="finite numbers",
-            fix="run it again with a lower learning rate and --restart; these weights were not saved",
+            fix=(
+                "run it again with a lower learning rate and --restart; these weights were not"
+                " saved"
+            ),
         )
 
 
 def _shown(figures: Mapping[str, float], batches: Sequence[Batch]) -> dict[str, float]:
     """The figures that mean something: those of next sentences only where there are pairs."""
     pairs = any(batch["next_weights"].any() for batch in batches)
-    return {name: figures[name] for name in ("mlm_loss", "mlm_accuracy", *(("nsp_loss", "nsp_accuracy") if pairs else ()))}
+    return {
+        name: figures[name]
+        for name in ("mlm_loss", "mlm_accuracy", *(("nsp_loss", "nsp_accuracy") if pairs else ()))
+    }
 
 
 def _means(recent: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Means over the last steps, and their tokens a second."""
     names = [name for name in recent[-1] if name not in ("seconds", "tokens")]
-    means = {name: float(np.mean([figures[name] for figures in recent if name in figures])) for name in names}
+    means = {
+        name: float(np.mean([figures[name] for figures in recent if name in figures]))
+        for name in names
+    }
     seconds, tokens = (sum(figures[name] for figures in recent) for name in ("seconds", "tokens"))
     return {**means, "tokens_per_second": tokens / max(seconds, 1e-9)}
 
@@ -241,10 +313,21 @@ def _note_figures(evaluate: _Evaluation, state: State, board: Board, progress: P
         return
     state.history.append(figures)
     logger.info("%s", figures)
-    board.write(state.step, "held_out", {name: value for name, value in asdict(figures).items() if value is not None and name != "step"})
-    following = "" if figures.nsp_accuracy is None else f", next sentence {figures.nsp_accuracy:.1%}"
+    board.write(
+        state.step,
+        "held_out",
+        {
+            name: value
+            for name, value in asdict(figures).items()
+            if value is not None and name != "step"
+        },
+    )
+    following = (
+        "" if figures.nsp_accuracy is None else f", next sentence {figures.nsp_accuracy:.1%}"
+    )
     progress.note(
-        f"held out after {state.step:,} steps: perplexity {figures.perplexity:,.2f}, masked words {figures.mlm_accuracy:.1%}{following}"
+        f"held out after {state.step:,} steps: perplexity {figures.perplexity:,.2f}, masked words"
+        f" {figures.mlm_accuracy:.1%}{following}"
     )
 
 
@@ -258,11 +341,23 @@ class _Evaluation:
 
     def __call__(self, step: int) -> HeldOutFigures | None:
         """None where no document is held out."""
-        sums = {"mlm_loss": 0.0, "mlm_accuracy": 0.0, "nsp_accuracy": 0.0, "masked_weights": 0.0, "next_weights": 0.0}
+        sums = {
+            "mlm_loss": 0.0,
+            "mlm_accuracy": 0.0,
+            "nsp_accuracy": 0.0,
+            "masked_weights": 0.0,
+            "next_weights": 0.0,
+        }
         for index in range(self._batches):
             batch = self._held_out.batch(0, index)
-            targets = {name: batch[name] for name in ("masked_labels", "masked_weights", "next_labels", "next_weights")}
-            found = {**self._figures(inputs_of(batch, self._model), targets), **{name: float(batch[name].sum()) for name in _WEIGHTS}}
+            targets = {
+                name: batch[name]
+                for name in ("masked_labels", "masked_weights", "next_labels", "next_weights")
+            }
+            found = {
+                **self._figures(inputs_of(batch, self._model), targets),
+                **{name: float(batch[name].sum()) for name in _WEIGHTS},
+            }
             sums = {name: total + found[name] for name, total in sums.items()}
         masked, pairs = sums["masked_weights"], sums["next_weights"]
         if not masked:
@@ -272,10 +367,15 @@ class _Evaluation:
             raise TrainingError(
                 f"the loss on held-out documents became {loss} after step {step:,}",
                 expected="finite numbers",
-                fix="run it again with a lower learning rate and --restart; these weights were not saved",
+                fix=(
+                    "run it again with a lower learning rate and --restart; these weights were not"
+                    " saved"
+                ),
             )
         right = sums["nsp_accuracy"] / pairs if pairs else None
-        return HeldOutFigures(step, math.exp(min(loss, 700.0)), sums["mlm_accuracy"] / masked, right)
+        return HeldOutFigures(
+            step, math.exp(min(loss, 700.0)), sums["mlm_accuracy"] / masked, right
+        )
 
 
 def _made(run: Run) -> Generator[tuple[list[Batch], Position], None, None]:

@@ -8,7 +8,10 @@ import numpy as np
 
 from bertcnn.settings import PretrainingDataSettings
 
-SHOWN_AS_MASK, SHOWN_AS_RANDOM = 0.8, 0.1  # of the chosen tokens; the rest stays as it is (Devlin et al. 2019, section 3.1)
+SHOWN_AS_MASK, SHOWN_AS_RANDOM = (
+    0.8,
+    0.1,
+)  # of the chosen tokens; the rest stays as it is (Devlin et al. 2019, section 3.1)
 
 
 @dataclass(frozen=True)
@@ -46,14 +49,19 @@ class MaskedTokens:
 
 
 def mask_tokens(
-    token_ids: np.ndarray, vocabulary: Vocabulary, settings: PretrainingDataSettings, generator: np.random.Generator
+    token_ids: np.ndarray,
+    vocabulary: Vocabulary,
+    settings: PretrainingDataSettings,
+    generator: np.random.Generator,
 ) -> MaskedTokens:
     """Hide `mask_fraction` of each row's tokens (Devlin et al. 2019, section 3.1).
 
-    Special tokens are never chosen: [CLS], [SEP], [PAD], and neither is [UNK]. Of a row's n other tokens, n x `mask_fraction` are chosen,
-    a fraction of a token being rounded up or down by chance, so that short rows give their share and no more; `masked_places` at most.
-    Each chosen token is shown as [MASK] (80%), as another piece drawn from all but the special ones (10%), or as it is (10%). With
-    `whole_words`, the pieces of a word are chosen together, and each is then shown in one of the three ways.
+    Special tokens are never chosen: [CLS], [SEP], [PAD], and neither is [UNK]. Of a row's n other
+    tokens, n x `mask_fraction` are chosen, a fraction of a token being rounded up or down by
+    chance, so that short rows give their share and no more; `masked_places` at most. Each chosen
+    token is shown as [MASK] (80%), as another piece drawn from all but the special ones (10%), or
+    as it is (10%). With `whole_words`, the pieces of a word are chosen together, and each is then
+    shown in one of the three ways.
 
     Args:
         token_ids: int32 [B, T].
@@ -65,7 +73,9 @@ def mask_tokens(
     wanted = candidates.sum(1) * settings.mask_fraction + generator.random(len(token_ids))  # [B]
     limits = np.minimum(np.floor(wanted).astype(np.int64), settings.masked_places)
     if settings.whole_words:
-        chosen = _choose_words(token_ids, candidates, vocabulary.continues, limits, settings.masked_places, generator)
+        chosen = _choose_words(
+            token_ids, candidates, vocabulary.continues, limits, settings.masked_places, generator
+        )
     else:
         chosen = _choose_tokens(candidates, limits, generator)
     rows, positions = np.nonzero(chosen)  # in order of rows, then of places
@@ -76,7 +86,9 @@ def mask_tokens(
     counts = chosen.sum(1)
     places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     shape = (len(token_ids), settings.masked_places)
-    result = MaskedTokens(masked, np.zeros(shape, np.int32), np.zeros(shape, np.int32), np.zeros(shape, np.float32))
+    result = MaskedTokens(
+        masked, np.zeros(shape, np.int32), np.zeros(shape, np.int32), np.zeros(shape, np.float32)
+    )
     result.masked_positions[rows, places] = positions
     result.masked_labels[rows, places] = labels
     result.masked_weights[rows, places] = 1.0
@@ -87,12 +99,16 @@ def _show(labels: np.ndarray, vocabulary: Vocabulary, generator: np.random.Gener
     way = generator.random(len(labels))
     random = vocabulary.ordinary[generator.integers(0, len(vocabulary.ordinary), len(labels))]
     shown = np.where(way < SHOWN_AS_MASK, vocabulary.mask_id, labels)  # 80%: [MASK]
-    return np.where((way >= SHOWN_AS_MASK) & (way < SHOWN_AS_MASK + SHOWN_AS_RANDOM), random, shown)  # 10%: any piece; 10%: as it is
+    # 10%: any piece; 10%: as it is
+    return np.where((way >= SHOWN_AS_MASK) & (way < SHOWN_AS_MASK + SHOWN_AS_RANDOM), random, shown)
 
 
-def _choose_tokens(candidates: np.ndarray, limits: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+def _choose_tokens(
+    candidates: np.ndarray, limits: np.ndarray, generator: np.random.Generator
+) -> np.ndarray:
     """Of each row as many candidates as its limit says, bool [B, T]."""
-    order = np.argsort(np.where(candidates, generator.random(candidates.shape), 2.0), axis=1)  # candidates first, in random order
+    # candidates first, in random order
+    order = np.argsort(np.where(candidates, generator.random(candidates.shape), 2.0), axis=1)
     chosen = np.zeros_like(candidates)
     np.put_along_axis(chosen, order, np.arange(candidates.shape[1]) < limits[:, None], axis=1)
     return chosen
@@ -106,12 +122,16 @@ def _choose_words(
     most: int,
     generator: np.random.Generator,
 ) -> np.ndarray:
-    """Of each row whole words, in random order, up to the limit, bool [B, T]; the one that passes it by a chance that keeps the mean."""
+    """Of each row whole words, in random order, up to the limit, bool [B, T].
+
+    The one that passes it by a chance that keeps the mean.
+    """
     batch, length = token_ids.shape
     goes_on = continues[token_ids] & candidates
     goes_on[:, 1:] &= candidates[:, :-1]
     goes_on[:, 0] = False
-    word = np.cumsum(~goes_on, axis=1) - 1 + np.arange(batch)[:, None] * length  # [B, T], number of the word each token belongs to
+    # [B, T], number of the word each token belongs to
+    word = np.cumsum(~goes_on, axis=1) - 1 + np.arange(batch)[:, None] * length
     sizes = np.bincount(word[candidates], minlength=batch * length)
     keys = np.where(sizes > 0, generator.random(batch * length), 2.0).reshape(batch, length)
     order = np.argsort(keys, axis=1)  # of the words of each row

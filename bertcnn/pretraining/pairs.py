@@ -11,7 +11,9 @@ import numpy as np
 
 from bertcnn.settings import PretrainingDataSettings
 
-_NEARBY = 64  # places before and behind, in the order of lengths, where a segment of another document is looked for
+# places before and behind, in the order of lengths, where a segment of another document is looked
+# for
+_NEARBY = 64
 _LONGEST_WORD_PIECES = 100
 
 
@@ -20,10 +22,12 @@ class Sentences:
     """Some documents, as places in one long array of tokens.
 
     Attributes:
-        starts: int64 [S], of each sentence, in the order of the documents; a document's sentences follow each other without gaps.
+        starts: int64 [S], of each sentence, in the order of the documents; a document's sentences
+            follow each other without gaps.
         ends: int64 [S].
         documents: int64 [S], number of the document, ascending.
-        keys: uint64 [documents], hash of each document's text: equal for duplicates, and for parts of one document.
+        keys: uint64 [documents], hash of each document's text: equal for duplicates, and for parts
+            of one document.
     """
 
     starts: np.ndarray
@@ -42,7 +46,8 @@ class Pairs:
         second_starts: int64 [n], of segment B; equal to its end where there is none.
         second_ends: int64 [n].
         next_labels: int32 [n], 0 if B follows A, 1 if it comes from another document.
-        next_weights: float32 [n], 0 where the label means nothing: no B, or no other document to take it from.
+        next_weights: float32 [n], 0 where the label means nothing: no B, or no other document to
+            take it from.
     """
 
     first_starts: np.ndarray
@@ -67,19 +72,26 @@ class Pairs:
 
 
 def draw_pairs(
-    sentences: Sentences, tokens: np.ndarray, continues: np.ndarray, settings: PretrainingDataSettings, generator: np.random.Generator
+    sentences: Sentences,
+    tokens: np.ndarray,
+    continues: np.ndarray,
+    settings: PretrainingDataSettings,
+    generator: np.random.Generator,
 ) -> Pairs:
     """Documents as pairs of segments (Devlin et al. 2019, appendix A.2; google-research/bert `create_pretraining_data.py`).
 
-    Sentences that follow each other are joined while they fit a row, or with `short_fraction` some shorter length. What is joined of two
-    sentences or more is a pair, divided behind one of them drawn by chance. Half of the pairs, exactly, are drawn to be random ones: they
-    exchange their segments B among themselves, each getting one of about the same length out of a document with another text. So every
-    token is seen once, and neither lengths nor documents that occur twice give the answer away. (google-research/bert draws B from any
-    other document and uses the B left over again.)
+    Sentences that follow each other are joined while they fit a row, or with `short_fraction` some
+    shorter length. What is joined of two sentences or more is a pair, divided behind one of them
+    drawn by chance. Half of the pairs, exactly, are drawn to be random ones: they exchange their
+    segments B among themselves, each getting one of about the same length out of a document with
+    another text. So every token is seen once, and neither lengths nor documents that occur twice
+    give the answer away. (google-research/bert draws B from any other document and uses the B left
+    over again.)
 
-    A single sentence has no second segment. One of `halve_from` tokens or more is divided at a word in its middle half; a shorter one is
-    seen alone, `[CLS] A [SEP]`, with weight 0 for next sentence prediction. Where no other document is to be had, a pair gets weight 0 too,
-    and with it one whose B does follow, so that it stays half and half.
+    A single sentence has no second segment. One of `halve_from` tokens or more is divided at a word
+    in its middle half; a shorter one is seen alone, `[CLS] A [SEP]`, with weight 0 for next
+    sentence prediction. Where no other document is to be had, a pair gets weight 0 too, and with it
+    one whose B does follow, so that it stays half and half.
 
     Args:
         sentences: of some documents.
@@ -90,23 +102,48 @@ def draw_pairs(
     """
     if not settings.next_sentence:
         longest = settings.sequence_length - 2
-        starts, ends, _, _ = _join(_cut(sentences, tokens, continues, longest), longest, settings, generator)
-        return Pairs(starts, ends, ends, ends, np.zeros(len(starts), np.int32), np.zeros(len(starts), np.float32))
+        starts, ends, _, _ = _join(
+            _cut(sentences, tokens, continues, longest), longest, settings, generator
+        )
+        return Pairs(
+            starts,
+            ends,
+            ends,
+            ends,
+            np.zeros(len(starts), np.int32),
+            np.zeros(len(starts), np.float32),
+        )
     longest = settings.sequence_length - 3
     cut = _cut(sentences, tokens, continues, longest)
     starts, ends, documents, middles = _join(cut, longest, settings, generator)
     lengths = ends - starts
     single = middles == starts
-    halved = np.flatnonzero(single & (lengths >= max(2, settings.halve_from)) & (settings.halve_from > 0))
+    halved = np.flatnonzero(
+        single & (lengths >= max(2, settings.halve_from)) & (settings.halve_from > 0)
+    )
     quarter = lengths[halved] // 4
-    drawn = starts[halved] + np.maximum(1, quarter) + (generator.random(len(halved)) * (lengths[halved] - 2 * quarter)).astype(np.int64)
+    drawn = (
+        starts[halved]
+        + np.maximum(1, quarter)
+        + (generator.random(len(halved)) * (lengths[halved] - 2 * quarter)).astype(np.int64)
+    )
     middles[halved] = _at_word(np.minimum(drawn, ends[halved] - 1), ends[halved], tokens, continues)
-    middles = np.where((middles == starts) | (middles >= ends), ends, middles)  # from here on, where segment A ends
-    pairs = Pairs(starts, middles, middles.copy(), ends.copy(), np.zeros(len(starts), np.int32), (middles < ends).astype(np.float32))
+    # from here on, where segment A ends
+    middles = np.where((middles == starts) | (middles >= ends), ends, middles)
+    pairs = Pairs(
+        starts,
+        middles,
+        middles.copy(),
+        ends.copy(),
+        np.zeros(len(starts), np.int32),
+        (middles < ends).astype(np.float32),
+    )
     return _exchange(pairs, sentences.keys[documents], longest, generator)
 
 
-def _cut(sentences: Sentences, tokens: np.ndarray, continues: np.ndarray, longest: int) -> Sentences:
+def _cut(
+    sentences: Sentences, tokens: np.ndarray, continues: np.ndarray, longest: int
+) -> Sentences:
     """Sentences of more than `longest` tokens in pieces of about equal length, cut before a word where one begins nearby."""
     lengths = sentences.ends - sentences.starts
     if not len(lengths) or lengths.max() <= longest:
@@ -117,7 +154,12 @@ def _cut(sentences: Sentences, tokens: np.ndarray, continues: np.ndarray, longes
     place = np.arange(len(which)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     starts = sentences.starts[which] + place * lengths[which] // pieces[which]
     inner = np.flatnonzero(place > 0)
-    moved = _at_word(starts[inner], np.minimum(sentences.ends[which[inner]], starts[inner] + min(8, longest)), tokens, continues)
+    moved = _at_word(
+        starts[inner],
+        np.minimum(sentences.ends[which[inner]], starts[inner] + min(8, longest)),
+        tokens,
+        continues,
+    )
     starts[inner] = np.where(moved - starts[inner] < min(8, longest), moved, starts[inner])
     ends = np.append(starts[1:], sentences.ends[-1:])
     last = np.append(which[1:] != which[:-1], True)
@@ -125,7 +167,9 @@ def _cut(sentences: Sentences, tokens: np.ndarray, continues: np.ndarray, longes
     return Sentences(starts, ends, sentences.documents[which], sentences.keys)
 
 
-def _at_word(places: np.ndarray, ends: np.ndarray, tokens: np.ndarray, continues: np.ndarray) -> np.ndarray:
+def _at_word(
+    places: np.ndarray, ends: np.ndarray, tokens: np.ndarray, continues: np.ndarray
+) -> np.ndarray:
     """Each place, or the next one behind it where a word begins, or its end if none does before."""
     places = places.copy()
     left = np.arange(len(places))
@@ -139,12 +183,23 @@ def _at_word(places: np.ndarray, ends: np.ndarray, tokens: np.ndarray, continues
 
 
 def _join(
-    sentences: Sentences, longest: int, settings: PretrainingDataSettings, generator: np.random.Generator
+    sentences: Sentences,
+    longest: int,
+    settings: PretrainingDataSettings,
+    generator: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Runs of sentences that fit: their starts, ends and documents, and where one of their inner sentences starts (else their start)."""
+    """Runs of sentences that fit.
+
+    Their starts, ends and documents, and where one of their inner sentences starts (else their
+    start).
+    """
     count = len(sentences.starts)
     reached = np.cumsum(sentences.ends - sentences.starts)  # [S]
-    first = np.flatnonzero(np.append(True, sentences.documents[1:] != sentences.documents[:-1])) if count else np.zeros(0, np.int64)
+    first = (
+        np.flatnonzero(np.append(True, sentences.documents[1:] != sentences.documents[:-1]))
+        if count
+        else np.zeros(0, np.int64)
+    )
     stop = np.append(first[1:], count).astype(np.int64)
     found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     while len(first):  # the first run of each document, then the second of those that have one, ...
@@ -162,16 +217,25 @@ def _join(
     runs, ends, inner = (np.concatenate(parts) for parts in zip(*found, strict=True))
     order = np.argsort(runs, kind="stable")  # as they follow each other in the text
     runs, ends, inner = runs[order], ends[order], inner[order]
-    return sentences.starts[runs], sentences.ends[ends - 1], sentences.documents[runs], sentences.starts[inner]
+    return (
+        sentences.starts[runs],
+        sentences.ends[ends - 1],
+        sentences.documents[runs],
+        sentences.starts[inner],
+    )
 
 
-def _exchange(pairs: Pairs, keys: np.ndarray, longest: int, generator: np.random.Generator) -> Pairs:
+def _exchange(
+    pairs: Pairs, keys: np.ndarray, longest: int, generator: np.random.Generator
+) -> Pairs:
     """Half of the pairs exchange their segments B."""
     whole = generator.permutation(np.flatnonzero(pairs.next_weights))
     half = (len(whole) + int(generator.integers(2))) // 2
     takers, true = whole[:half], whole[half:]
     seconds = pairs.second_ends[takers] - pairs.second_starts[takers]
-    takers = takers[np.argsort(seconds, kind="stable")]  # by length; those of one length stay in random order
+    takers = takers[
+        np.argsort(seconds, kind="stable")
+    ]  # by length; those of one length stay in random order
     donors, fits = _other_documents(takers, keys)
     second_starts, second_ends = pairs.second_starts.copy(), pairs.second_ends.copy()
     next_labels, next_weights = pairs.next_labels.copy(), pairs.next_weights.copy()
@@ -180,10 +244,18 @@ def _exchange(pairs: Pairs, keys: np.ndarray, longest: int, generator: np.random
     second_ends[takers] = np.minimum(pairs.second_ends[donors], pairs.second_starts[donors] + room)
     next_labels[takers] = 1
     lonely = takers[~fits]
-    second_starts[lonely], second_ends[lonely], next_labels[lonely] = pairs.second_starts[lonely], pairs.second_ends[lonely], 0
+    second_starts[lonely], second_ends[lonely], next_labels[lonely] = (
+        pairs.second_starts[lonely],
+        pairs.second_ends[lonely],
+        0,
+    )
     next_weights[lonely] = 0
-    next_weights[true[: max(0, len(true) - (len(takers) - len(lonely)))] if len(lonely) else true[:0]] = 0
-    return Pairs(pairs.first_starts, pairs.first_ends, second_starts, second_ends, next_labels, next_weights)
+    next_weights[
+        true[: max(0, len(true) - (len(takers) - len(lonely)))] if len(lonely) else true[:0]
+    ] = 0
+    return Pairs(
+        pairs.first_starts, pairs.first_ends, second_starts, second_ends, next_labels, next_weights
+    )
 
 
 def _other_documents(takers: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -193,7 +265,10 @@ def _other_documents(takers: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, 
         if keys[takers[place]] != keys[donors[place]]:  # mended in the meantime
             continue
         near = np.arange(max(0, place - _NEARBY), min(len(takers), place + _NEARBY + 1))
-        good = near[(keys[takers[place]] != keys[donors[near]]) & (keys[takers[near]] != keys[donors[place]])]
+        good = near[
+            (keys[takers[place]] != keys[donors[near]])
+            & (keys[takers[near]] != keys[donors[place]])
+        ]
         if len(good):
             other = good[np.argmin(np.abs(good - place))]
             donors[place], donors[other] = donors[other], donors[place]

@@ -20,8 +20,21 @@ from bertcnn.models.weights import extract
 from bertcnn.pretraining.batches import PretrainingBatches
 from bertcnn.pretraining.corpus import Corpus, open_corpus
 from bertcnn.pretraining.documents import DocumentFiles
-from bertcnn.pretraining.initialization import Beginning, NewEncoder, begin_from, begin_new, identify
-from bertcnn.pretraining.loop import HeldOutFigures, Run, State, count_steps, make_optimizer, run_steps
+from bertcnn.pretraining.initialization import (
+    Beginning,
+    NewEncoder,
+    begin_from,
+    begin_new,
+    identify,
+)
+from bertcnn.pretraining.loop import (
+    HeldOutFigures,
+    Run,
+    State,
+    count_steps,
+    make_optimizer,
+    run_steps,
+)
 from bertcnn.pretraining.saving import save_encoder
 from bertcnn.pretraining.tensorboard import Board
 from bertcnn.progress import Progress, Silent
@@ -98,13 +111,16 @@ def pretrain(  # noqa: PLR0913 - what a pretraining is made of
 ) -> PretrainingReport:
     """Pretrain an encoder with masked words and next sentences, and save it in Hugging Face layout with both heads.
 
-    Called again with the same arguments after an interruption, even a kill or a full disk, it goes on from the newest checkpoint and
-    ends with exactly the weights of a run that was never interrupted (on the same machine and backend).
+    Called again with the same arguments after an interruption, even a kill or a full disk, it goes
+    on from the newest checkpoint and ends with exactly the weights of a run that was never
+    interrupted (on the same machine and backend).
 
     Args:
         texts: files of documents; see `DocumentFiles`.
-        out: folder of the encoder, not there yet. Checkpoints lie beside it, in `OUT.checkpoints`, until it is finished.
-        start: the name or folder of an encoder to continue from, or what to make from nothing (a "mini" encoder by default).
+        out: folder of the encoder, not there yet. Checkpoints lie beside it, in `OUT.checkpoints`,
+            until it is finished.
+        start: the name or folder of an encoder to continue from, or what to make from nothing (a
+            "mini" encoder by default).
         data: settings by name, other than the defaults of `PretrainingDataSettings`.
         training: settings by name, other than the defaults of `FROM_NOTHING` or `CONTINUED`.
         columns: text columns of tables; guessed by default.
@@ -117,10 +133,16 @@ def pretrain(  # noqa: PLR0913 - what a pretraining is made of
         TableError: the texts cannot be read, or are too few.
         EncoderError: the encoder to continue from cannot be had.
         TrainingError: the loss or the gradient is not finite; such weights are never saved.
-        OutputError: something is at `out` already, or the disk is full; checkpoints saved before are still there.
+        OutputError: something is at `out` already, or the disk is full; checkpoints saved before
+            are still there.
         PretrainingInterrupted: Ctrl-C, after a checkpoint was saved.
     """
-    began, progress, options, start = time.monotonic(), progress or Silent(), options or RunOptions(), start or NewEncoder()
+    began, progress, options, start = (
+        time.monotonic(),
+        progress or Silent(),
+        options or RunOptions(),
+        start or NewEncoder(),
+    )
     data_settings = PretrainingDataSettings(**(data or {}))
     defaults = FROM_NOTHING if isinstance(start, NewEncoder) else CONTINUED
     settings = PretrainingSettings(**{**defaults.model_dump(), **(training or {})})
@@ -142,8 +164,14 @@ def pretrain(  # noqa: PLR0913 - what a pretraining is made of
         if earlier is not None:
             check_same_settings(earlier.settings, asked, checkpoints)
         learned = None if earlier is None else earlier.progress.get("vocabulary")
-        beginning = begin_new(start, files, learned, progress) if isinstance(start, NewEncoder) else begin_from(start, progress)
-        corpus = open_corpus(texts, beginning.tokenizer, columns=columns, cache=options.cache, progress=progress)
+        beginning = (
+            begin_new(start, files, learned, progress)
+            if isinstance(start, NewEncoder)
+            else begin_from(start, progress)
+        )
+        corpus = open_corpus(
+            texts, beginning.tokenizer, columns=columns, cache=options.cache, progress=progress
+        )
         identity = {**asked, "texts": corpus.key, "weights": beginning.sha256}
         if earlier is not None:
             check_same_settings(earlier.settings, identity, checkpoints)
@@ -153,30 +181,60 @@ def pretrain(  # noqa: PLR0913 - what a pretraining is made of
         else:
             run.state = State.from_json(earlier.step, earlier.progress["state"])
             restore_state(earlier.tensors, run.model, run.optimizer)
-            progress.note(f"resuming after step {earlier.step:,} of {run.steps:,}, from the checkpoint in {checkpoints}")
-        kept = {"vocabulary": list(beginning.tokenizer.vocabulary)} if isinstance(start, NewEncoder) else {}
+            progress.note(
+                f"resuming after step {earlier.step:,} of {run.steps:,}, from the checkpoint in"
+                f" {checkpoints}"
+            )
+        kept = (
+            {"vocabulary": list(beginning.tokenizer.vocabulary)}
+            if isinstance(start, NewEncoder)
+            else {}
+        )
 
         def save() -> None:
             tensors = training_state(run.model, run.optimizer)
-            save_checkpoint(checkpoints, Checkpoint(run.state.step, identity, {**kept, "state": run.state.as_json()}, tensors))
+            save_checkpoint(
+                checkpoints,
+                Checkpoint(
+                    run.state.step, identity, {**kept, "state": run.state.as_json()}, tensors
+                ),
+            )
 
         with Board(options.logs) as board:
-            run_steps(run, save=save, seconds_between_saves=options.seconds_between_checkpoints, board=board, progress=progress)
+            run_steps(
+                run,
+                save=save,
+                seconds_between_saves=options.seconds_between_checkpoints,
+                board=board,
+                progress=progress,
+            )
         save_encoder(
             target,
             Published(beginning.settings, extract(run.model.weights)),
             beginning.tokenizer,
-            story={"bertcnn": version("bertcnn"), "settings": identity, "steps": run.state.step, **run.state.as_json()},
+            story={
+                "bertcnn": version("bertcnn"),
+                "settings": identity,
+                "steps": run.state.step,
+                **run.state.as_json(),
+            },
             overwrite=options.overwrite,
         )
         forget_checkpoints(checkpoints)
     resumed_at = 0 if earlier is None else earlier.step
     seconds = time.monotonic() - began
-    return PretrainingReport(target, run.state.step, run.state.tokens, tuple(run.state.history), seconds, resumed_at)
+    return PretrainingReport(
+        target, run.state.step, run.state.tokens, tuple(run.state.history), seconds, resumed_at
+    )
 
 
 def _prepare(
-    beginning: Beginning, corpus: Corpus, data: PretrainingDataSettings, settings: PretrainingSettings, seed: int, progress: Progress
+    beginning: Beginning,
+    corpus: Corpus,
+    data: PretrainingDataSettings,
+    settings: PretrainingSettings,
+    seed: int,
+    progress: Progress,
 ) -> Run:
     """Batches, model and optimizer of a run that has done no step yet.
 
@@ -186,7 +244,9 @@ def _prepare(
     if data.sequence_length > beginning.settings.max_positions:
         raise SettingsError(
             f"rows of {data.sequence_length} tokens",
-            expected=f"at most the {beginning.settings.max_positions} positions of {beginning.name}",
+            expected=(
+                f"at most the {beginning.settings.max_positions} positions of {beginning.name}"
+            ),
             fix="give a smaller sequence_length",
         )
     training = PretrainingBatches(corpus, data, seed=seed)
@@ -194,9 +254,13 @@ def _prepare(
     for line in (*corpus.summary.lines(), *training.report(0).lines()):
         progress.note(line)
     if not held_out.steps_per_epoch(0):
-        progress.note("no document is held out, so nothing measures how well unseen texts are guessed")
+        progress.note(
+            "no document is held out, so nothing measures how well unseen texts are guessed"
+        )
     policy = "mixed_bfloat16" if settings.precision == "bfloat16" else "float32"
     encoder = Bert(beginning.settings, packed=data.pack, seed=seed, name="bert", dtype=policy)
     model = BertPretraining(encoder, seed=seed, name="pretraining")
     steps = count_steps(training, settings)
-    return Run(model, make_optimizer(settings, steps), steps, settings.accumulate, training, held_out)
+    return Run(
+        model, make_optimizer(settings, steps), steps, settings.accumulate, training, held_out
+    )

@@ -17,7 +17,14 @@ from bertcnn.text.wordpiece import WordPieceTokenizer
 VERSION: Final = 1  # of the story
 
 
-def save_encoder(target: Path, encoder: Checkpoint, tokenizer: WordPieceTokenizer, *, story: Mapping[str, Any], overwrite: bool) -> None:
+def save_encoder(
+    target: Path,
+    encoder: Checkpoint,
+    tokenizer: WordPieceTokenizer,
+    *,
+    story: Mapping[str, Any],
+    overwrite: bool,
+) -> None:
     """Save an encoder, whole or not at all.
 
     Args:

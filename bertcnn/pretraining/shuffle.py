@@ -10,7 +10,10 @@ _ROUNDS = 6
 
 
 class Shuffle:
-    """A permutation of 0 .. size - 1: a Feistel network over the next power of 4, walked until it lands inside (Black and Rogaway 2002).
+    """A permutation of 0 .. size - 1.
+
+    A Feistel network over the next power of 4, walked until it lands inside (Black and Rogaway
+    2002).
 
     Args:
         size: of things.

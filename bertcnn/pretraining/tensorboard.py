@@ -10,9 +10,10 @@ from bertcnn.storage.files import output_error
 
 
 class Board:
-    """Writes named figures by step into a folder that `tensorboard --logdir FOLDER` shows; without a folder, does nothing.
+    """Writes named figures by step into a folder that `tensorboard --logdir FOLDER` shows.
 
-    A run that goes on after a kill writes a file of its own; steps that were done twice have the same figures in both.
+    Without a folder, does nothing. A run that goes on after a kill writes a file of its own; steps
+    that were done twice have the same figures in both.
 
     Args:
         folder: where to write; made if it is missing.

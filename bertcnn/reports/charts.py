@@ -93,7 +93,11 @@ def draw(title: str, x: Axis, y: Axis, lines: Sequence[Line]) -> Chart:
 def _drawn(line: Line, x: Axis, y: Axis) -> DrawnLine:
     places = [(_across(a, x), _down(b, y)) for a, b in line.points]
     path = " ".join(f"{'L' if number else 'M'}{a:g} {b:g}" for number, (a, b) in enumerate(places))
-    dots = tuple(Dot(a, b, values) for (a, b), values in zip(places, line.points, strict=True)) if line.dots else ()
+    dots = (
+        tuple(Dot(a, b, values) for (a, b), values in zip(places, line.points, strict=True))
+        if line.dots
+        else ()
+    )
     return DrawnLine(line.name, line.kind, path, dots)
 
 
@@ -106,7 +110,11 @@ def _down(value: float, axis: Axis) -> float:
 
 
 def _share(value: float, axis: Axis) -> float:
-    return min(1.0, max(0.0, (value - axis.low) / (axis.high - axis.low))) if axis.high > axis.low else 0.5
+    return (
+        min(1.0, max(0.0, (value - axis.low) / (axis.high - axis.low)))
+        if axis.high > axis.low
+        else 0.5
+    )
 
 
 def ticks(axis: Axis) -> list[tuple[float, str]]:
@@ -124,9 +132,17 @@ def ticks(axis: Axis) -> list[tuple[float, str]]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * times for times in (1, 2, 2.5, 5, 10) if power * times >= rough * 0.999)
     step = max(1.0, math.ceil(step)) if axis.whole else step
-    decimals = max(0, -math.floor(math.log10(step) + 1e-9)) + (1 if step / 10 ** math.floor(math.log10(step) + 1e-9) % 1 else 0)
-    first, last = math.ceil(axis.low * scale / step - 1e-9), math.floor(axis.high * scale / step + 1e-9)
-    return [(place * step / scale, _written(place * step, axis, decimals)) for place in range(first, last + 1)]
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9)) + (
+        1 if step / 10 ** math.floor(math.log10(step) + 1e-9) % 1 else 0
+    )
+    first, last = (
+        math.ceil(axis.low * scale / step - 1e-9),
+        math.floor(axis.high * scale / step + 1e-9),
+    )
+    return [
+        (place * step / scale, _written(place * step, axis, decimals))
+        for place in range(first, last + 1)
+    ]
 
 
 def _written(value: float, axis: Axis, decimals: int) -> str:
@@ -143,4 +159,10 @@ def nice_top(value: float) -> float:
     if value <= 0:
         return 0.01
     power = 10.0 ** math.floor(math.log10(value))
-    return float(next(round(power * times, 12) for times in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if power * times >= value * 0.999))
+    return float(
+        next(
+            round(power * times, 12)
+            for times in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+            if power * times >= value * 0.999
+        )
+    )

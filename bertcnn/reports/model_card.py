@@ -1,6 +1,7 @@
 """MODEL_CARD.md: what a model is and how good, without a word from the training rows.
 
-Labels and names stand in it as they are: none can become markup, a link or an image when the card is rendered.
+Labels and names stand in it as they are: none can become markup, a link or an image when the card
+is rendered.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from bertcnn.bundle.bundle import BundleConfig, Decisions
     from bertcnn.bundle.scope import OutOfScopeDetector
 
-# What a renderer acts on: HTML and entities, code, emphasis, links, mathematics, templates; addresses; and marks at the start of a line.
+# What a renderer acts on: HTML and entities, code, emphasis, links, mathematics, templates;
+# addresses; and marks at the start of a line.
 _MARKUP = re.compile(
     r"""[<\\`*\[\]~$@{]|&(?=[#\w])|(?<![^\W_])_|_(?![^\W_])
     |:(?=//|[\w+-]+:)|(?<=www)\.
@@ -45,16 +47,19 @@ def model_card(
         calibration: how far confidence is off.
         decisions: which answers are automatic.
         scope: which texts are out of scope.
-        about: how the model came to be, as the report has it: command, data and its hash, seed, versions.
+        about: how the model came to be, as the report has it: command, data and its hash, seed,
+            versions.
     """
     versions = ", ".join(f"{name} {number}" for name, number in sorted(config.versions.items()))
     made = "".join(f"| {_cell(name)} | {_code(value)} |\n" for name, value in about)
     rows = "\n".join(
-        f"| {_cell(label.name)} | {label.precision:.3f} | {label.recall:.3f} | {label.f1:.3f} | {label.support} |"
+        f"| {_cell(label.name)} | {label.precision:.3f} | {label.recall:.3f} | {label.f1:.3f} |"
+        f" {label.support} |"
         for label in figures.labels
     )
     confused = "\n".join(
-        f"- {_cell(pair.actual)} called {_cell(pair.predicted)}: {pair.count} rows ({pair.share:.0%})"
+        f"- {_cell(pair.actual)} called {_cell(pair.predicted)}: {pair.count} rows"
+        f" ({pair.share:.0%})"
         for pair in figures.most_confused  # most frequent first
     )
     right = "" if config.label_separator is None else " (all labels of a row found, and no other)"
@@ -99,11 +104,17 @@ Texts over {config.tokenizer.max_tokens} tokens lose their middle.
 
 def _scope(figures: Evaluation, decisions: Decisions, scope: OutOfScopeDetector) -> str:
     """What becomes of texts that look like none of the labels'."""
-    held_out, unlabelled = decisions.held_out, "gets no label, or " if figures.several_labels else ""
+    held_out, unlabelled = (
+        decisions.held_out,
+        ("gets no label, or " if figures.several_labels else ""),
+    )
     if not scope:
         return f"{scope_in_words(held_out, scope)}."
     outside, rows = held_out.out_of_scope, len(held_out.right) + held_out.out_of_scope
-    return f"one that {unlabelled}looks unlike all it learned from goes to review as out of scope, as {outside} of these {rows} rows do."
+    return (
+        f"one that {unlabelled}looks unlike all it learned from goes to review as out of scope, as"
+        f" {outside} of these {rows} rows do."
+    )
 
 
 def _thresholds(figures: Evaluation, decisions: Decisions) -> str:
@@ -112,20 +123,34 @@ def _thresholds(figures: Evaluation, decisions: Decisions) -> str:
     told = []
     if found.automatic:
         told.append(
-            f"Of the {found.automatic} automatic rows {found.right} are right. A threshold misses its target with a probability of at most "
-            f"{decisions.error_probability:.0%}, if the texts to come are like these."
+            f"Of the {found.automatic} automatic rows {found.right} are right. A threshold misses"
+            f" its target with a probability of at most {decisions.error_probability:.0%}, if the"
+            " texts to come are like these."
         )
     for label, threshold in zip(figures.labels, decisions.thresholds, strict=True):
         target = decisions.auto_precision.labels.get(label.name)
         if target is not None:
-            rows = "the rows called so" if label.name in decisions.own_rows else "all rows, since too few were called so"
-            outcome = "all go to review" if threshold is None else f"from a confidence of {threshold:.4f} on"
-            told.append(f"{_cell(label.name)}, which needs {100 * target:.4g}%: {outcome}, from {rows}.")
+            rows = (
+                "the rows called so"
+                if label.name in decisions.own_rows
+                else "all rows, since too few were called so"
+            )
+            outcome = (
+                "all go to review"
+                if threshold is None
+                else f"from a confidence of {threshold:.4f} on"
+            )
+            told.append(
+                f"{_cell(label.name)}, which needs {100 * target:.4g}%: {outcome}, from {rows}."
+            )
     return " ".join(told)
 
 
 def _code(value: str) -> str:
-    """Any text as code inside a Markdown table; renderers differ about code with backslashes, and some about HTML in it."""
+    """Any text as code inside a Markdown table.
+
+    Renderers differ about code with backslashes, and some about HTML in it.
+    """
     line = visible(" ".join(value.split()))
     if re.search(r"[<\\]", line):
         return _cell(line)
@@ -140,5 +165,10 @@ def _cell(name: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """Any text on one line, as it is: what would be Markdown or HTML is written as a character reference, which is never markup."""
-    return _MARKUP.sub(lambda found: f"{found[0][:-1]}&#{ord(found[0][-1])};", visible(" ".join(text.split())))
+    """Any text on one line, as it is.
+
+    What would be Markdown or HTML is written as a character reference, which is never markup.
+    """
+    return _MARKUP.sub(
+        lambda found: f"{found[0][:-1]}&#{ord(found[0][-1])};", visible(" ".join(text.split()))
+    )

@@ -31,7 +31,8 @@ class DataProfile:
         conflicting: different texts that stand in rows with different labels.
         truncated: rows over the limit of tokens, which lose their middle.
         limit: tokens of a text at most, with the two that mark its ends.
-        tokens: of the shortest, the median, the 95th of 100 and the longest text, as far as the model reads them.
+        tokens: of the shortest, the median, the 95th of 100 and the longest text, as far as the
+            model reads them.
         lengths: all texts by their length.
     """
 
@@ -45,7 +46,9 @@ class DataProfile:
     lengths: tuple[LengthBar, ...]
 
 
-def profile_rows(texts: Sequence[str], labels: Sequence[str], lengths: np.ndarray, *, truncated: int, limit: int) -> DataProfile:
+def profile_rows(
+    texts: Sequence[str], labels: Sequence[str], lengths: np.ndarray, *, truncated: int, limit: int
+) -> DataProfile:
     """Count.
 
     Args:
@@ -63,7 +66,9 @@ def profile_rows(texts: Sequence[str], labels: Sequence[str], lengths: np.ndarra
     together: dict[str, set[str]] = defaultdict(set)
     for text, label in zip(texts, labels, strict=True):
         together[text.strip()].add(label)
-    shortest, median, most, longest = np.quantile(lengths, [0, 0.5, 0.95, 1], method="nearest").astype(int).tolist()
+    shortest, median, most, longest = (
+        np.quantile(lengths, [0, 0.5, 0.95, 1], method="nearest").astype(int).tolist()
+    )
     return DataProfile(
         rows=len(texts),
         labels=len(set(labels)),
@@ -80,4 +85,7 @@ def _bars(lengths: np.ndarray, shortest: int, longest: int) -> tuple[LengthBar, 
     """The histogram: bars of equal width in whole tokens."""
     width = -(-(longest - shortest + 1) // _BARS)
     counts = np.bincount((lengths - shortest) // width)
-    return tuple(LengthBar(shortest + place * width, shortest + (place + 1) * width - 1, int(count)) for place, count in enumerate(counts))
+    return tuple(
+        LengthBar(shortest + place * width, shortest + (place + 1) * width - 1, int(count))
+        for place, count in enumerate(counts)
+    )

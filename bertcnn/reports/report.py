@@ -19,7 +19,18 @@ from bertcnn.evaluation.calibration import CalibrationFigures, ReliabilityBin, r
 from bertcnn.evaluation.decisions import Automation
 from bertcnn.evaluation.metrics import LARGEST_MATRIX, Evaluation
 from bertcnn.reports.charts import BOTTOM as _BOTTOM
-from bertcnn.reports.charts import HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, Chart, Line, draw, nice_top
+from bertcnn.reports.charts import (
+    HEIGHT,
+    LEFT,
+    RIGHT,
+    TOP,
+    WIDTH,
+    Axis,
+    Chart,
+    Line,
+    draw,
+    nice_top,
+)
 from bertcnn.reports.profile import DataProfile
 from bertcnn.reports.slices import SliceFigures, wilson
 from bertcnn.reports.spurious_tokens import SpuriousToken
@@ -32,7 +43,8 @@ _CURVE_POINTS = 240
 _MUCH_TRUNCATED = 0.05
 _FEW_ROWS = 5
 _LONG_HEADING = 26
-_UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # no characters of HTML
+# no characters of HTML
+_UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 @dataclass(frozen=True)
@@ -54,9 +66,15 @@ class Reliability:
     after: tuple[ReliabilityBin, ...]
 
     @classmethod
-    def of(cls, figures: CalibrationFigures, before: np.ndarray, after: np.ndarray, right: np.ndarray) -> Reliability:
+    def of(
+        cls, figures: CalibrationFigures, before: np.ndarray, after: np.ndarray, right: np.ndarray
+    ) -> Reliability:
         """From the confidences that the figures are of, float [rows], and which answers were right, bool [rows]."""
-        return cls(figures, reliability(before, right, figures.bins), reliability(after, right, figures.bins))
+        return cls(
+            figures,
+            reliability(before, right, figures.bins),
+            reliability(after, right, figures.bins),
+        )
 
 
 @dataclass(frozen=True)
@@ -65,9 +83,11 @@ class Operation:
 
     Attributes:
         found: rows, automatic ones and how many of these are right.
-        target: the share of right answers that was asked for; None where labels have targets of their own.
+        target: the share of right answers that was asked for; None where labels have targets of
+            their own.
         told: the decisions in one sentence.
-        curve: (share of rows answered, share of wrong answers among them), the most confident rows first.
+        curve: (share of rows answered, share of wrong answers among them), the most confident rows
+            first.
     """
 
     found: Automation
@@ -116,7 +136,8 @@ class Report:
         trained_on: training rows of each label; none where they are not known.
         epochs: the learning curves; none where they are not known.
         kept_epoch: whose weights were kept.
-        trainings: the model has the mean of so many trainings' weights; the curves are the first one's.
+        trainings: the model has the mean of so many trainings' weights; the curves are the first
+            one's.
         spurious_tokens: words of suspicious weight; None where they were not looked for.
         examples: with texts; None in what must not quote any.
         several: whether a row may have several labels.
@@ -148,7 +169,8 @@ def risk_coverage(confidence: np.ndarray, right: np.ndarray) -> tuple[tuple[floa
         right: bool [rows].
 
     Returns:
-        (share of rows answered, share of wrong ones among them), ascending; at most 240 points, none between rows of equal confidence.
+        (share of rows answered, share of wrong ones among them), ascending; at most 240 points,
+        none between rows of equal confidence.
 
     Example:
         >>> risk_coverage(np.array([0.9, 0.8, 0.8, 0.4]), np.array([True, True, False, False]))
@@ -165,7 +187,10 @@ def risk_coverage(confidence: np.ndarray, right: np.ndarray) -> tuple[tuple[floa
 
 
 def render(report: Report) -> str:
-    """The page: one file without a request to anywhere; every text of the user is escaped, and only our own script may run."""
+    """The page: one file without a request to anywhere.
+
+    Every text of the user is escaped, and only our own script may run.
+    """
     return _template().render(
         report=report,
         charts=_charts(report),
@@ -173,7 +198,14 @@ def render(report: Report) -> str:
         instead=_instead(report.figures),
         notable=_notable(report),
         interval=wilson(round(report.figures.accuracy * report.figures.rows), report.figures.rows),
-        size={"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT, "top": TOP, "bottom": HEIGHT - _BOTTOM},
+        size={
+            "width": WIDTH,
+            "height": HEIGHT,
+            "left": LEFT,
+            "right": WIDTH - RIGHT,
+            "top": TOP,
+            "bottom": HEIGHT - _BOTTOM,
+        },
     )
 
 
@@ -191,7 +223,12 @@ def _template() -> Template:
         undefined=StrictUndefined,
         finalize=_shown,
     )
-    environment.filters |= {"percent": _percent, "number": _number, "short": _short, "breakable": _breakable}
+    environment.filters |= {
+        "percent": _percent,
+        "number": _number,
+        "short": _short,
+        "breakable": _breakable,
+    }
     script = (here / "report.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     style = (here / "report.css").read_text(encoding="utf-8")
@@ -225,40 +262,82 @@ def _short(text: str, longest: int = _LONG_HEADING) -> str:
 
 
 def _charts(report: Report) -> dict[str, Chart]:
-    found = {"reliability": _reliability_chart(report.reliability), "risk": _risk_chart(report.operation)}
+    found = {
+        "reliability": _reliability_chart(report.reliability),
+        "risk": _risk_chart(report.operation),
+    }
     if report.epochs:
         last = max(2, report.epochs[-1].epoch)
         epoch = Axis("epoch", 1, last, whole=True)
-        loss, scores = [one.loss for one in report.epochs], [score for one in report.epochs for score in (one.macro_f1, one.accuracy)]
+        loss, scores = (
+            [one.loss for one in report.epochs],
+            [score for one in report.epochs for score in (one.macro_f1, one.accuracy)],
+        )
         found["loss"] = draw(
             f"Training loss over {len(report.epochs)} epochs, from {loss[0]:.3f} to {loss[-1]:.3f}",
             epoch,
             Axis("mean training loss", 0, nice_top(max(loss))),
-            [Line("training loss", "one", tuple((one.epoch, one.loss) for one in report.epochs), dots=True)],
+            [
+                Line(
+                    "training loss",
+                    "one",
+                    tuple((one.epoch, one.loss) for one in report.epochs),
+                    dots=True,
+                )
+            ],
         )
         found["scores"] = draw(
-            f"Accuracy and macro-F1 on the validation rows over {len(report.epochs)} epochs; epoch {report.kept_epoch} is kept",
+            f"Accuracy and macro-F1 on the validation rows over {len(report.epochs)} epochs; epoch"
+            f" {report.kept_epoch} is kept",
             epoch,
-            Axis("on the validation rows", max(0.0, np.floor(10 * min(scores) - 0.1) / 10), 1, percent=True),
+            Axis(
+                "on the validation rows",
+                max(0.0, np.floor(10 * min(scores) - 0.1) / 10),
+                1,
+                percent=True,
+            ),
             [
-                Line("accuracy", "two", tuple((one.epoch, one.accuracy) for one in report.epochs), dots=True),
-                Line("macro-F1", "one", tuple((one.epoch, one.macro_f1) for one in report.epochs), dots=True),
+                Line(
+                    "accuracy",
+                    "two",
+                    tuple((one.epoch, one.accuracy) for one in report.epochs),
+                    dots=True,
+                ),
+                Line(
+                    "macro-F1",
+                    "one",
+                    tuple((one.epoch, one.macro_f1) for one in report.epochs),
+                    dots=True,
+                ),
             ],
         )
     return found
 
 
 def _reliability_chart(found: Reliability) -> Chart:
-    values = [value for bin_ in (*found.before, *found.after) for value in (bin_.confidence, bin_.right)]
+    values = [
+        value for bin_ in (*found.before, *found.after) for value in (bin_.confidence, bin_.right)
+    ]
     low = max(0.0, float(np.floor(10 * min(values, default=0.0)) / 10))
     return draw(
-        f"Share of right answers by confidence: off by {_percent(found.figures.before)} before and {_percent(found.figures.after)} after",
+        f"Share of right answers by confidence: off by {_percent(found.figures.before)} before and"
+        f" {_percent(found.figures.after)} after",
         Axis("mean confidence", low, 1, percent=True),
         Axis("share of right answers", low, 1, percent=True),
         [
             Line("as it should be", "aim", ((low, low), (1, 1))),
-            Line("before calibration", "two", tuple((one.confidence, one.right) for one in found.before), dots=True),
-            Line("after calibration", "one", tuple((one.confidence, one.right) for one in found.after), dots=True),
+            Line(
+                "before calibration",
+                "two",
+                tuple((one.confidence, one.right) for one in found.before),
+                dots=True,
+            ),
+            Line(
+                "after calibration",
+                "one",
+                tuple((one.confidence, one.right) for one in found.after),
+                dots=True,
+            ),
         ],
     )
 
@@ -282,7 +361,10 @@ def _risk_chart(operation: Operation) -> Chart:
 
 @dataclass(frozen=True)
 class _Matrix:
-    """The confusion matrix as it is shown: labels in their order on the page, and how many are left out."""
+    """The confusion matrix as it is shown.
+
+    Labels in their order on the page, and how many are left out.
+    """
 
     order: tuple[int, ...]
     counts: Mapping[tuple[int, int], int]  # of pairs that occur
@@ -298,13 +380,19 @@ def _matrix(figures: Evaluation) -> _Matrix:
     labels = len(figures.labels)
     chosen = np.arange(labels)
     if labels > LARGEST_MATRIX:
-        mixed_up = np.bincount(wrong[:, 0], wrong[:, 2], labels) + np.bincount(wrong[:, 1], wrong[:, 2], labels)
+        mixed_up = np.bincount(wrong[:, 0], wrong[:, 2], labels) + np.bincount(
+            wrong[:, 1], wrong[:, 2], labels
+        )
         chosen = np.sort(np.argsort(-mixed_up, kind="stable")[:LARGEST_MATRIX])
     clustered = labels > _CLUSTERED
     if clustered:
         chosen = chosen[_clustered(wrong, chosen)]
     shown = set(chosen.tolist())
-    counts = {(one, other): rows for one, other, rows in figures.confusion_pairs.tolist() if one in shown and other in shown}
+    counts = {
+        (one, other): rows
+        for one, other, rows in figures.confusion_pairs.tolist()
+        if one in shown and other in shown
+    }
     size = len(chosen)
     longest = max(len(figures.labels[place].name) for place in chosen)
     dense = size > 12
@@ -349,30 +437,56 @@ def _instead(figures: Evaluation) -> list[tuple[str, int] | None]:
 
 
 def _notable(report: Report) -> list[str]:
-    """What a reader should not miss, in sentences; names in them are the user's own and are escaped like all others."""
-    profile, found = report.profile, [_of_labels(report.figures), _of_slices(report.slices), _of_spurious_tokens(report.spurious_tokens or ())]
+    """What a reader should not miss, in sentences.
+
+    Names in them are the user's own and are escaped like all others.
+    """
+    profile, found = (
+        report.profile,
+        [
+            _of_labels(report.figures),
+            _of_slices(report.slices),
+            _of_spurious_tokens(report.spurious_tokens or ()),
+        ],
+    )
     if profile.truncated > _MUCH_TRUNCATED * profile.rows:
         share = _percent(profile.truncated / profile.rows)
-        found.append(f"{share} of the texts are longer than {profile.limit} tokens and lose their middle.")
+        found.append(
+            f"{share} of the texts are longer than {profile.limit} tokens and lose their middle."
+        )
     if profile.conflicting:
         texts = "text stands" if profile.conflicting == 1 else "texts stand"
-        found.append(f"{profile.conflicting:,} {texts} in rows with different labels: the model can be right on one of them only.")
+        found.append(
+            f"{profile.conflicting:,} {texts} in rows with different labels: the model can be right"
+            " on one of them only."
+        )
     return [sentence for sentence in found if sentence]
 
 
 def _of_labels(figures: Evaluation) -> str:
     few = [label.name for label in figures.labels if label.support < _FEW_ROWS]
-    weak = sorted((label for label in figures.labels if label.support >= _FEW_ROWS), key=lambda label: label.f1)[:1]
-    said = [f"The weakest label is {_short(weak[0].name, 60)!s} with an F1 of {weak[0].f1:.2f}."] if weak and weak[0].f1 < 0.9 else []
+    weak = sorted(
+        (label for label in figures.labels if label.support >= _FEW_ROWS),
+        key=lambda label: label.f1,
+    )[:1]
+    said = (
+        [f"The weakest label is {_short(weak[0].name, 60)!s} with an F1 of {weak[0].f1:.2f}."]
+        if weak and weak[0].f1 < 0.9
+        else []
+    )
     if few:
-        said.append(f"{len(few)} of {len(figures.labels)} labels have fewer than {_FEW_ROWS} rows here: their figures say little.")
+        said.append(
+            f"{len(few)} of {len(figures.labels)} labels have fewer than {_FEW_ROWS} rows here:"
+            " their figures say little."
+        )
     return " ".join(said)
 
 
 def _of_slices(slices: Mapping[str, tuple[SliceFigures, ...]]) -> str:
     weak = [(name, part) for name, parts in slices.items() for part in parts if part.weak]
     return " ".join(
-        f"Of the {part.rows:,} rows with {_short(name, 40)} {_short(part.name, 40)} only {_percent(part.accuracy)} are right."
+        f"Of the {part.rows:,} rows with {_short(name, 40)} {_short(part.name, 40)} only"
+        f" {_percent(part.accuracy)} are right."
         for name, part in sorted(weak, key=lambda one: one[1].accuracy)[:3]
     )
 
@@ -382,4 +496,7 @@ def _of_spurious_tokens(spurious_tokens: Sequence[SpuriousToken]) -> str:
     if not used:
         return ""
     them = "a word" if len(used) == 1 else f"{len(used)} words"
-    return f"The model relies on {them} that may be there by accident, such as a number, a code, a date or a name: see Suspicious words."
+    return (
+        f"The model relies on {them} that may be there by accident, such as a number, a code, a"
+        " date or a name: see Suspicious words."
+    )

@@ -27,7 +27,16 @@ from bertcnn.inference.engines import Engine
 from bertcnn.inference.predictor import Answers, Predictor
 from bertcnn.progress import Progress
 from bertcnn.reports.profile import profile_rows
-from bertcnn.reports.report import Epoch, ExampleRow, Examples, Operation, Reliability, Report, render, risk_coverage
+from bertcnn.reports.report import (
+    Epoch,
+    ExampleRow,
+    Examples,
+    Operation,
+    Reliability,
+    Report,
+    render,
+    risk_coverage,
+)
 from bertcnn.reports.slices import Answered, SliceFigures, slice_by_length, slice_by_value
 from bertcnn.reports.spurious_tokens import find_spurious_tokens
 from bertcnn.settings import DECISIONS
@@ -44,10 +53,13 @@ _LONGEST = 700  # characters of an example
 _AT_ONCE = 1024  # rows
 _AROUND = 200  # of them before the first mark in a longer text
 
-_CAUTION = "Measured on the validation rows. They chose the epoch and the temperature, so expect slightly less on new tickets"
+_CAUTION = (
+    "Measured on the validation rows. They chose the epoch and the temperature, so expect slightly"
+    " less on new tickets"
+)
 _CAUTION_LEARNED = (
-    "Measured on the validation rows, before the model learned from them as well. They chose the epoch and the temperature, so expect "
-    "about as much on new tickets"
+    "Measured on the validation rows, before the model learned from them as well. They chose the"
+    " epoch and the temperature, so expect about as much on new tickets"
 )
 
 
@@ -59,10 +71,12 @@ class Provenance:
         command: that started the training.
         file: name of the data file.
         sha256: of the data file.
-        slices: by the name of a column, its value in each row whose answer is reported: in the order of the texts given to `fit`, or of the
-            validation rows where those are given.
-        validation_learned: whether the model has learned from the validation rows too, once they had been measured on.
-        left_out: rows that were neither learned from nor measured on, since there were more than `most_rows`.
+        slices: by the name of a column, its value in each row whose answer is reported: in the
+            order of the texts given to `fit`, or of the validation rows where those are given.
+        validation_learned: whether the model has learned from the validation rows too, once they
+            had been measured on.
+        left_out: rows that were neither learned from nor measured on, since there were more than
+            `most_rows`.
         unlabelled: texts without a label that were learned from.
     """
 
@@ -75,9 +89,14 @@ class Provenance:
     unlabelled: int = 0
 
     def __post_init__(self) -> None:
-        """Spell bytes of a file's name that are no UTF-8 out: card, report and metrics are UTF-8."""
+        """Spell bytes of a file's name that are no UTF-8 out.
+
+        Card, report and metrics are UTF-8.
+        """
         for name in ("command", "file"):
-            object.__setattr__(self, name, getattr(self, name).encode("utf-8", "backslashreplace").decode())
+            object.__setattr__(
+                self, name, getattr(self, name).encode("utf-8", "backslashreplace").decode()
+            )
 
     def of_rows(self, rows: Sequence[int]) -> Provenance:
         """With the slices of some rows only.
@@ -85,14 +104,20 @@ class Provenance:
         Raises:
             SettingsError: a slice has too few values.
         """
-        short = next((name for name, values in self.slices.items() if rows and len(values) <= max(rows)), None)
+        short = next(
+            (name for name, values in self.slices.items() if rows and len(values) <= max(rows)),
+            None,
+        )
         if short is not None:
             raise SettingsError(
                 f"{len(self.slices[short])} values of the slice {one_line(short)}",
                 expected=f"one for each row, more than {max(rows)}",
                 fix="give a value for each text, or for each validation row if there are such rows",
             )
-        return replace(self, slices={name: [values[row] for row in rows] for name, values in self.slices.items()})
+        return replace(
+            self,
+            slices={name: [values[row] for row in rows] for name, values in self.slices.items()},
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +155,8 @@ class Measured:
         calibration: how far confidence is off.
         epochs: the learning curves.
         kept_epoch: whose weights were kept.
-        trainings: the model has the mean of so many trainings' weights; the curves are the first one's.
+        trainings: the model has the mean of so many trainings' weights; the curves are the first
+            one's.
         outside: bool [rows], which rows are out of scope; by default none.
     """
 
@@ -157,16 +183,24 @@ def about(config: BundleConfig, origin: Provenance) -> tuple[tuple[str, str], ..
         "sha256 of the data": origin.sha256,
         "seed": str(config.seed),
         "recipe": config.recipe,
-        "validation rows": "measured on first, then learned from as well" if origin.validation_learned else "",
-        "rows left out": f"{origin.left_out:,}, for lack of time or as asked" if origin.left_out else "",
-        "rows without a label": f"{origin.unlabelled:,} different texts, called what rows like them are called"
-        if origin.unlabelled
-        else "",
+        "validation rows": (
+            "measured on first, then learned from as well" if origin.validation_learned else ""
+        ),
+        "rows left out": (
+            f"{origin.left_out:,}, for lack of time or as asked" if origin.left_out else ""
+        ),
+        "rows without a label": (
+            f"{origin.unlabelled:,} different texts, called what rows like them are called"
+            if origin.unlabelled
+            else ""
+        ),
         "encoder": config.encoder_name,
         "text columns": ", ".join(config.text_columns),
         "label column": config.label_column or "",
         "made on": config.created_at,
-        "versions": ", ".join(f"{name} {number}" for name, number in sorted(config.versions.items())),
+        "versions": ", ".join(
+            f"{name} {number}" for name, number in sorted(config.versions.items())
+        ),
     }
     return tuple((name, value) for name, value in facts.items() if value)
 
@@ -174,7 +208,14 @@ def about(config: BundleConfig, origin: Provenance) -> tuple[tuple[str, str], ..
 # === A model just trained ===
 
 
-def training_report(bundle: Bundle, engine: Engine, learned: Rows, held_out: Rows, measured: Measured, origin: Provenance) -> str:
+def training_report(
+    bundle: Bundle,
+    engine: Engine,
+    learned: Rows,
+    held_out: Rows,
+    measured: Measured,
+    origin: Provenance,
+) -> str:
     """The page that is saved with a model; it quotes no text.
 
     Args:
@@ -188,12 +229,17 @@ def training_report(bundle: Bundle, engine: Engine, learned: Rows, held_out: Row
     names, judgement = list(bundle.labels), measured.judgement
     confidence, right = judgement.confidence, judgement.right
     sure = certain_enough(bundle.decisions, bundle.hierarchy, judgement)
-    answered = Answered(right, confidence, sure if measured.outside is None else sure & ~measured.outside)
+    answered = Answered(
+        right, confidence, sure if measured.outside is None else sure & ~measured.outside
+    )
     report = Report(
         title=f"Text classifier with {len(names)} labels",
         rows_are="validation rows",
         multi_label=bundle.multi_label,
-        caution=f"{_CAUTION_LEARNED if origin.validation_learned else _CAUTION}; bertcnn evaluate --report measures on rows of your own.",
+        caution=(
+            f"{_CAUTION_LEARNED if origin.validation_learned else _CAUTION}; bertcnn evaluate"
+            " --report measures on rows of your own."
+        ),
         about=about(bundle.config, origin),
         profile=replace(
             profile_rows(
@@ -208,45 +254,74 @@ def training_report(bundle: Bundle, engine: Engine, learned: Rows, held_out: Row
         figures=measured.figures,
         reliability=Reliability.of(measured.calibration, *judgement.confidences()),
         operation=_operation(
-            bundle.decisions, automation(bundle.decisions), answered, "On these rows " + in_words(bundle.decisions, names)
+            bundle.decisions,
+            automation(bundle.decisions),
+            answered,
+            "On these rows " + in_words(bundle.decisions, names),
         ),
         slices=_slices(held_out.lengths, origin.slices, answered),
         trained_on=learned.counts,
         epochs=measured.epochs,
         kept_epoch=measured.kept_epoch,
         trainings=measured.trainings,
-        spurious_tokens=find_spurious_tokens(learned.texts, learned.cells, lambda texts: Predictor(bundle, engine).answer(texts).because),
+        spurious_tokens=find_spurious_tokens(
+            learned.texts,
+            learned.cells,
+            lambda texts: Predictor(bundle, engine).answer(texts).because,
+        ),
     )
     return render(report)
 
 
-def certain_enough(decisions: Decisions, hierarchy: Hierarchy, judgement: ScoredPredictions) -> np.ndarray:
+def certain_enough(
+    decisions: Decisions, hierarchy: Hierarchy, judgement: ScoredPredictions
+) -> np.ndarray:
     """Which answers are, a parent's too, bool [rows]."""
-    sure: np.ndarray = judgement.confidence >= decisions.limits(len(hierarchy.labels))[judgement.first]
+    sure: np.ndarray = (
+        judgement.confidence >= decisions.limits(len(hierarchy.labels))[judgement.first]
+    )
     if judgement.truth.multi_hot is not None:
-        return sure & judgement.given.any(axis=1)  # what gets no label goes to review, however certain it is that it has none
+        # what gets no label goes to review, however certain it is that it has none
+        return sure & judgement.given.any(axis=1)
     probabilities = hierarchy.with_parents(judgement.probabilities)
     return sure | (hierarchy.fall_back(probabilities, ~sure, decisions.parent_thresholds)[0] >= 0)
 
 
 def _operation(decisions: Decisions, found: Automation, answered: Answered, told: str) -> Operation:
     targets = decisions.auto_precision
-    return Operation(found, None if targets.labels else targets.overall, told, risk_coverage(answered.confidence, answered.right))
+    return Operation(
+        found,
+        None if targets.labels else targets.overall,
+        told,
+        risk_coverage(answered.confidence, answered.right),
+    )
 
 
-def _slices(lengths: np.ndarray, columns: Mapping[str, Sequence[str]], answered: Answered) -> dict[str, tuple[SliceFigures, ...]]:
+def _slices(
+    lengths: np.ndarray, columns: Mapping[str, Sequence[str]], answered: Answered
+) -> dict[str, tuple[SliceFigures, ...]]:
     """Figures by length and by the columns that have at least two parts."""
     count = 1 + len(columns)
     found = {"length": slice_by_length(lengths, answered, columns=count)}
-    found |= {name: slice_by_value(values, answered, columns=count) for name, values in columns.items()}
-    return {name: parts for name, parts in found.items() if len(parts) > 1 or (parts and name == "length")}
+    found |= {
+        name: slice_by_value(values, answered, columns=count) for name, values in columns.items()
+    }
+    return {
+        name: parts
+        for name, parts in found.items()
+        if len(parts) > 1 or (parts and name == "length")
+    }
 
 
 # === A model evaluated on a file ===
 
 
 def evaluation_report(
-    predictor: Predictor, texts: Sequence[str], labels: Sequence[str] | Sequence[LabelSet], origin: Provenance, progress: Progress
+    predictor: Predictor,
+    texts: Sequence[str],
+    labels: Sequence[str] | Sequence[LabelSet],
+    origin: Provenance,
+    progress: Progress,
 ) -> tuple[Evaluation, str]:
     """The figures of a model on rows of the user's own, and the page about them, with examples.
 
@@ -260,7 +335,11 @@ def evaluation_report(
     Raises:
         LabelError: there are no rows, or none with a label that the model knows.
     """
-    names, config, calibration = list(predictor.labels), predictor.bundle.config, predictor.bundle.calibration
+    names, config, calibration = (
+        list(predictor.labels),
+        predictor.bundle.config,
+        predictor.bundle.calibration,
+    )
     given = Rows(texts, labels, np.empty(0, int), 0)
     unknown = find_unknown(names, list(given.counts.elements()), len(labels))
     every = [*names, *unknown]
@@ -268,10 +347,14 @@ def evaluation_report(
     if predictor.multi_label:
         multi_hot = indicators([tuple(own) for own in labels], every)
         truth = GroundTruth(names, multi_hot.argmax(axis=1), multi_hot, unknown)
-        logits = np.log(np.maximum(probabilities, _TINY)) - np.log(np.maximum(1 - probabilities, _TINY))
+        logits = np.log(np.maximum(probabilities, _TINY)) - np.log(
+            np.maximum(1 - probabilities, _TINY)
+        )
     else:
         place = {name: place for place, name in enumerate(every)}
-        truth = GroundTruth(names, np.array([place[str(label)] for label in labels]), unknown=unknown)
+        truth = GroundTruth(
+            names, np.array([place[str(label)] for label in labels]), unknown=unknown
+        )
         logits = np.log(np.maximum(probabilities, _TINY))
     judged = ScoredPredictions(truth, logits * calibration.temperature, calibration)
     figures, right, confidence = judged.figures(), judged.right, judged.confidence
@@ -285,7 +368,10 @@ def evaluation_report(
     report = Report(
         title=f"Evaluation on {origin.file}" if origin.file else "Evaluation",
         rows_are="rows",
-        caution=f"A text classifier with {len(names)} labels, compared with the labels of {len(labels):,} rows."
+        caution=(
+            f"A text classifier with {len(names)} labels, compared with the labels of"
+            f" {len(labels):,} rows."
+        )
         + (f" {describe_unknown(names, given.sets)}." if unknown else ""),
         about=(
             ("data", origin.file),
@@ -294,16 +380,26 @@ def evaluation_report(
             *about(config, Provenance()),
         ),
         profile=replace(
-            profile_rows(texts, given.cells, lengths, truncated=int(encoded.truncated.sum()), limit=limit), labels=len(given.counts)
+            profile_rows(
+                texts, given.cells, lengths, truncated=int(encoded.truncated.sum()), limit=limit
+            ),
+            labels=len(given.counts),
         ),
         figures=figures,
-        reliability=Reliability.of(compare_calibration(uncalibrated, confidence, right), uncalibrated, confidence, right),
+        reliability=Reliability.of(
+            compare_calibration(uncalibrated, confidence, right), uncalibrated, confidence, right
+        ),
         operation=_operation(
             predictor.decisions,
             found,
             answered,
-            f"With the model's thresholds {100 * found.share:.0f}% of these rows are answered automatically"
-            + (f", and {100 * found.right / found.automatic:.1f}% of these answers are right" if found.automatic else ""),
+            f"With the model's thresholds {100 * found.share:.0f}% of these rows are answered"
+            " automatically"
+            + (
+                f", and {100 * found.right / found.automatic:.1f}% of these answers are right"
+                if found.automatic
+                else ""
+            ),
         ),
         slices=_slices(lengths, origin.slices, answered),
         examples=_examples(texts, answers, given.cells, judged, figures),
@@ -312,14 +408,21 @@ def evaluation_report(
     return figures, render(report)
 
 
-def _answers(predictor: Predictor, texts: Sequence[str], progress: Progress) -> tuple[Answers, np.ndarray]:
+def _answers(
+    predictor: Predictor, texts: Sequence[str], progress: Progress
+) -> tuple[Answers, np.ndarray]:
     """The answers as in a scored file, and float32 [rows, C] probabilities, which texts that get no label have here too."""
     parts = []
     progress.stage("evaluating", len(texts))
     for start in range(0, len(texts), _AT_ONCE):
         parts.append(predictor.answer(texts[start : start + _AT_ONCE]))
         progress.advance(len(parts[-1]))
-    answers = Answers(*(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(Answers)))
+    answers = Answers(
+        *(
+            np.concatenate([getattr(part, column.name) for part in parts])
+            for column in fields(Answers)
+        )
+    )
     probabilities = answers.probabilities[:, : len(predictor.labels)].copy()
     blank = np.flatnonzero(answers.labels < 0)
     if len(blank):
@@ -331,8 +434,13 @@ def _found(predictor: Predictor, answers: Answers, judged: ScoredPredictions) ->
     """What became of rows whose labels are known; a parent is right if the label is below it."""
     automatic, actual = answers.decisions == DECISIONS.index("auto"), judged.truth.labels
     parents = answers.labels - len(predictor.labels)
-    members = np.pad(predictor.hierarchy.members, ((0, len(judged.truth.unknown)), (0, 0)))  # unknown labels are below no parent
-    below = members[actual, np.maximum(parents, 0)] > 0 if predictor.hierarchy.parents else np.zeros(len(actual), bool)
+    # unknown labels are below no parent
+    members = np.pad(predictor.hierarchy.members, ((0, len(judged.truth.unknown)), (0, 0)))
+    below = (
+        members[actual, np.maximum(parents, 0)] > 0
+        if predictor.hierarchy.parents
+        else np.zeros(len(actual), bool)
+    )
     right = np.where(parents >= 0, below, judged.right)
     return Automation(
         rows=len(answers),
@@ -344,11 +452,23 @@ def _found(predictor: Predictor, answers: Answers, judged: ScoredPredictions) ->
     )
 
 
-def _examples(texts: Sequence[str], answers: Answers, actual: list[str], judged: ScoredPredictions, figures: Evaluation) -> Examples:
+def _examples(
+    texts: Sequence[str],
+    answers: Answers,
+    actual: list[str],
+    judged: ScoredPredictions,
+    figures: Evaluation,
+) -> Examples:
     """The most confident errors, the rows the model is least sure of, and some of the pairs mixed up most often."""
-    wrong, confidence, names = np.flatnonzero(~judged.right), judged.confidence, [*judged.truth.names, *judged.truth.unknown]
+    wrong, confidence, names = (
+        np.flatnonzero(~judged.right),
+        judged.confidence,
+        [*judged.truth.names, *judged.truth.unknown],
+    )
     truth, given = judged.indicators()
-    predicted = ["; ".join(own) or "nothing" for own in names_of(given, judged.probabilities, names)]
+    predicted = [
+        "; ".join(own) or "nothing" for own in names_of(given, judged.probabilities, names)
+    ]
     surest = wrong[np.argsort(-confidence[wrong], kind="stable")]
     groups = [
         ("Wrong, and sure of it", surest[:_EXAMPLES]),
@@ -356,7 +476,9 @@ def _examples(texts: Sequence[str], answers: Answers, actual: list[str], judged:
     ]
     for pair in figures.most_confused[:_PAIRS]:
         missed, said = names.index(pair.actual), names.index(pair.predicted)
-        of_pair = (truth[surest, missed] & ~given[surest, missed]) & (given[surest, said] & ~truth[surest, said])
+        of_pair = (truth[surest, missed] & ~given[surest, missed]) & (
+            given[surest, said] & ~truth[surest, said]
+        )
         groups.append((f"{pair.actual} called {pair.predicted}", surest[of_pair][:_OF_PAIR]))
     return Examples(
         tuple(
@@ -390,7 +512,11 @@ def marked(text: str, spans: Sequence[Sequence[int]]) -> tuple[tuple[str, bool],
         (('my ', False), ('router', True), (' is ', False), ('dead', True))
     """
     places = sorted((start, end) for start, end in spans if end > start)
-    first = max(0, places[0][0] - _AROUND) if places and len(text) > _LONGEST and places[0][1] > _LONGEST - _AROUND else 0
+    first = (
+        max(0, places[0][0] - _AROUND)
+        if places and len(text) > _LONGEST and places[0][1] > _LONGEST - _AROUND
+        else 0
+    )
     last = min(len(text), first + _LONGEST)
     parts = [("… ", False)] if first else []
     at = first
@@ -406,8 +532,16 @@ def marked(text: str, spans: Sequence[Sequence[int]]) -> tuple[tuple[str, bool],
 # === The file ===
 
 
-def report_path(target: str | os.PathLike[str], *, model: Path | None = None, data: Path | None = None, overwrite: bool = False) -> Path:
-    """Where a report is to be written, checked before any work; `report.html` in it if a folder is meant.
+def report_path(
+    target: str | os.PathLike[str],
+    *,
+    model: Path | None = None,
+    data: Path | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Where a report is to be written, checked before any work.
+
+    `report.html` in it if a folder is meant.
 
     Args:
         target: a file that ends in .html or .htm, else a folder.
@@ -416,27 +550,52 @@ def report_path(target: str | os.PathLike[str], *, model: Path | None = None, da
         overwrite: whether an older report may be replaced; other files of a folder stay.
 
     Raises:
-        OutputError: something is there already, the place cannot be written, or is in the model's folder.
+        OutputError: something is there already, the place cannot be written, or is in the model's
+            folder.
     """
     given = Path(target)
     try:
-        path = given if given.suffix.lower() in (".html", ".htm") and not given.is_dir() else given / REPORT
+        path = (
+            given
+            if given.suffix.lower() in (".html", ".htm") and not given.is_dir()
+            else given / REPORT
+        )
     except OSError as error:
         raise output_error(given, error) from None
     if model is not None and model.resolve() in (path.resolve(), *path.resolve().parents):
-        raise OutputError(f"a report in {str(model)!r}, the model's folder", expected="another place", fix="choose one outside the model")
+        raise OutputError(
+            f"a report in {str(model)!r}, the model's folder",
+            expected="another place",
+            fix="choose one outside the model",
+        )
 
     def check(_: Path) -> None:
         if path.is_dir():
-            raise OutputError(f"{str(path)!r} is a folder", expected="a name that is free", fix="choose another name")
+            raise OutputError(
+                f"{str(path)!r} is a folder",
+                expected="a name that is free",
+                fix="choose another name",
+            )
         check_regular(path)
         if given.is_file() and path != given:
-            raise OutputError(f"{str(given)!r} is a file", expected="a folder, or a file that ends in .html", fix="choose another name")
+            raise OutputError(
+                f"{str(given)!r} is a file",
+                expected="a folder, or a file that ends in .html",
+                fix="choose another name",
+            )
         if data is not None and path.exists() and data.exists() and path.samefile(data):
-            raise OutputError(f"{str(path)!r} as data and as output", expected="two different files", fix="choose another name")
+            raise OutputError(
+                f"{str(path)!r} as data and as output",
+                expected="two different files",
+                fix="choose another name",
+            )
         taken = path.exists() or (path != given and given.is_dir() and any(given.iterdir()))
         if taken and not overwrite:
-            raise OutputError(f"{str(given)!r} exists", expected="a name that is free", fix="choose another, or overwrite with --force")
+            raise OutputError(
+                f"{str(given)!r} exists",
+                expected="a name that is free",
+                fix="choose another, or overwrite with --force",
+            )
 
     check_target(path, check)
     return path

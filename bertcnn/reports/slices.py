@@ -15,7 +15,8 @@ from scipy.stats import hypergeom
 
 FEWEST = 3  # rows of a part that is told
 _LENGTHS = 4
-_CHANCE = 0.05  # that any part of equally good ones is called weak (Fisher's exact test, Bonferroni)
+# that any part of equally good ones is called weak (Fisher's exact test, Bonferroni)
+_CHANCE = 0.05
 _MOST = 24
 _REST = "(rare values)"
 _BLANK = "(blank)"
@@ -32,7 +33,8 @@ class SliceFigures:
         interval: lower and upper bound of the accuracy, 95% (Wilson 1927).
         confidence: mean confidence.
         automatic: share of them that is answered automatically.
-        weak: whether it is worse than the others by more than chance explains, however many parts and columns there are.
+        weak: whether it is worse than the others by more than chance explains, however many parts
+            and columns there are.
     """
 
     name: str
@@ -53,13 +55,18 @@ class Answered:
     automatic: np.ndarray
 
 
-def slice_by_value(values: Sequence[str], answered: Answered, *, columns: int = 1) -> tuple[SliceFigures, ...]:
-    """The parts of the rows that have the same value; the rare ones, and what is beyond 24 values, in one part.
+def slice_by_value(
+    values: Sequence[str], answered: Answered, *, columns: int = 1
+) -> tuple[SliceFigures, ...]:
+    """The parts of the rows that have the same value.
+
+    The rare ones, and what is beyond 24 values, in one part.
 
     Args:
         values: one for each row.
         answered: the rows.
-        columns: how many columns are looked at; the more, the worse a part has to be to be called weak.
+        columns: how many columns are looked at; the more, the worse a part has to be to be called
+            weak.
     """
     named = [" ".join(value.split()) or _BLANK for value in values]
     counts = Counter(named)
@@ -69,7 +76,9 @@ def slice_by_value(values: Sequence[str], answered: Answered, *, columns: int = 
     return _parts([(name, column == name) for name in names], answered, columns)
 
 
-def slice_by_length(lengths: np.ndarray, answered: Answered, *, columns: int = 1) -> tuple[SliceFigures, ...]:
+def slice_by_length(
+    lengths: np.ndarray, answered: Answered, *, columns: int = 1
+) -> tuple[SliceFigures, ...]:
     """Four parts of about equal size, from short to long texts; fewer where most are of one length.
 
     Args:
@@ -82,21 +91,28 @@ def slice_by_length(lengths: np.ndarray, answered: Answered, *, columns: int = 1
     bounds = np.unique(np.quantile(lengths, np.arange(1, _LENGTHS) / _LENGTHS, method="nearest"))
     part = np.searchsorted(bounds, lengths)  # up to a bound, with it
     rows = [part == place for place in np.unique(part)]
-    return _parts([(_range(int(lengths[one].min()), int(lengths[one].max())), one) for one in rows], answered, columns)
+    return _parts(
+        [(_range(int(lengths[one].min()), int(lengths[one].max())), one) for one in rows],
+        answered,
+        columns,
+    )
 
 
 def _range(first: int, last: int) -> str:
     return f"{first} tokens" if first == last else f"{first} to {last} tokens"
 
 
-def _parts(named: Sequence[tuple[str, np.ndarray]], answered: Answered, columns: int) -> tuple[SliceFigures, ...]:
+def _parts(
+    named: Sequence[tuple[str, np.ndarray]], answered: Answered, columns: int
+) -> tuple[SliceFigures, ...]:
     """The figures of parts of the rows, each bool [rows]; of those with rows enough."""
     named = [(name, rows) for name, rows in named if rows.sum() >= FEWEST]
     whole, all_right = len(answered.right), int(answered.right.sum())
     found = []
     for name, rows in named:
         count, right = int(rows.sum()), int(answered.right[rows].sum())
-        by_accident = float(hypergeom.cdf(right, whole, all_right, count))  # that so few of the right answers fall into this part
+        # that so few of the right answers fall into this part
+        by_accident = float(hypergeom.cdf(right, whole, all_right, count))
         found.append(
             SliceFigures(
                 name=name,
@@ -122,4 +138,6 @@ def wilson(right: int, rows: int, level: float = 0.95) -> tuple[float, float]:
     share = right / rows
     middle = share + z * z / (2 * rows)
     half = z * np.sqrt(share * (1 - share) / rows + z * z / (4 * rows * rows))
-    return max(0.0, float((middle - half) / (1 + z * z / rows))), min(1.0, float((middle + half) / (1 + z * z / rows)))
+    return max(0.0, float((middle - half) / (1 + z * z / rows))), min(
+        1.0, float((middle + half) / (1 + z * z / rows))
+    )

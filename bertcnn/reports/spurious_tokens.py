@@ -1,7 +1,8 @@
 """Words of suspicious weight: ids, dates, addresses and names that go with one label.
 
-A ticket number, the name of the agent who signs, a date: what goes with a label in the training rows for such a reason will not help with
-the tickets to come. Only single words are told, and only those that stand in at least three different texts.
+A ticket number, the name of the agent who signs, a date: what goes with a label in the training
+rows for such a reason will not help with the tickets to come. Only single words are told, and only
+those that stand in at least three different texts.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ _FEWEST = 3  # different texts
 _MOST_TEXTS = 20_000
 _LONGEST = 2000  # characters of a text that are looked at, from either end
 _LONGEST_WORD = 40
-_CHANCE = 0.05  # that any of the words found goes with one of the labels by accident only (Bonferroni)
+# that any of the words found goes with one of the labels by accident only (Bonferroni)
+_CHANCE = 0.05
 _FEWEST_TIMES = 2.0  # as often with the label as in all texts
 _SHOWN = 12
 _LOOKED_INTO = 6  # texts of each word
@@ -36,7 +38,8 @@ _SIZE = re.compile(r"\d+[.,]?\d*\W?[^\W\d]{1,4}")  # 5ghz, 20th, 3x: a quantity,
 _NAME = re.compile(r"[^\W\d_]{2,}(?:[-'’][^\W\d_]+)*")
 _DAYS = frozenset(
     "monday tuesday wednesday thursday friday saturday sunday january february march april june july august september october "  # noqa: SIM905
-    "november december montag dienstag mittwoch donnerstag freitag samstag sonntag januar februar märz juni juli oktober dezember".split()
+    "november december montag dienstag mittwoch donnerstag freitag samstag sonntag januar februar"
+    " märz juni juli oktober dezember".split()
 )
 
 
@@ -76,7 +79,9 @@ class _Uses:
     shown: Counter[str] = field(default_factory=Counter)
 
 
-def find_spurious_tokens(texts: Sequence[str], labels: Sequence[str], spans: Spans) -> tuple[SpuriousToken, ...]:
+def find_spurious_tokens(
+    texts: Sequence[str], labels: Sequence[str], spans: Spans
+) -> tuple[SpuriousToken, ...]:
     """The most suspicious words, those that the model uses first.
 
     Args:
@@ -86,13 +91,19 @@ def find_spurious_tokens(texts: Sequence[str], labels: Sequence[str], spans: Spa
     """
     first: dict[str, int] = {}
     for row, text in enumerate(texts):
-        first.setdefault(" ".join(text.casefold().split()), row)  # a text that comes again proves nothing new
+        # a text that comes again proves nothing new
+        first.setdefault(" ".join(text.casefold().split()), row)
     chosen = list(first.values())
     if len(chosen) > _MOST_TEXTS:
-        chosen = [chosen[place] for place in np.linspace(0, len(chosen) - 1, _MOST_TEXTS).astype(int)]
+        chosen = [
+            chosen[place] for place in np.linspace(0, len(chosen) - 1, _MOST_TEXTS).astype(int)
+        ]
     different, named = [texts[row] for row in chosen], [labels[row] for row in chosen]
     suspects = _suspects(different, named)
-    looked_into = {key: [row for row in uses.places if named[row] == label][:_LOOKED_INTO] for key, uses, label, _ in suspects}
+    looked_into = {
+        key: [row for row in uses.places if named[row] == label][:_LOOKED_INTO]
+        for key, uses, label, _ in suspects
+    }
     rows = sorted({row for chosen in looked_into.values() for row in chosen})
     found = dict(zip(rows, spans([different[row] for row in rows]), strict=True)) if rows else {}
     spurious_tokens = [
@@ -118,7 +129,10 @@ Suspect = tuple[tuple[str, str], _Uses, str, int]
 
 
 def _suspects(texts: Sequence[str], labels: Sequence[str]) -> list[Suspect]:
-    """The words of a suspicious kind that go with a label more than by accident, the surest first; with the label, and how often."""
+    """The words of a suspicious kind that go with a label more than by accident, the surest first.
+
+    With the label, and how often.
+    """
     sizes, rows = Counter(labels), len(labels)
     uses = {key: found for key, found in _words(texts).items() if len(found.places) >= _FEWEST}
     judged = []
@@ -126,7 +140,10 @@ def _suspects(texts: Sequence[str], labels: Sequence[str]) -> list[Suspect]:
         label, hits = Counter(labels[row] for row in found.places).most_common(1)[0]
         share, texts_with = sizes[label] / rows, len(found.places)
         accident = float(betainc(hits, texts_with - hits + 1, share)) if share < 1 else 1.0
-        if accident * len(uses) * len(sizes) <= _CHANCE and hits >= _FEWEST_TIMES * share * texts_with:
+        if (
+            accident * len(uses) * len(sizes) <= _CHANCE
+            and hits >= _FEWEST_TIMES * share * texts_with
+        ):
             judged.append((accident, key, found, label, hits))
     judged.sort(key=lambda one: (one[0], one[1]))
     return [(key, found, label, hits) for _, key, found, label, hits in judged[: 3 * _SHOWN]]
@@ -144,7 +161,12 @@ def _words(texts: Sequence[str]) -> Mapping[tuple[str, str], _Uses]:
                 small[word] += 1
             elif kind:
                 form = word.casefold()
-                if kind == "name" and form not in inside and start and not _SENTENCE_END.search(text[max(0, start - 8) : start]):
+                if (
+                    kind == "name"
+                    and form not in inside
+                    and start
+                    and not _SENTENCE_END.search(text[max(0, start - 8) : start])
+                ):
                     inside.add(form)
                 shown = re.sub(r"\d", "#", word) if kind == "code" else word
                 one = found[kind, re.sub(r"\d+", "#", form) if kind == "code" else form]
@@ -153,7 +175,10 @@ def _words(texts: Sequence[str]) -> Mapping[tuple[str, str], _Uses]:
     return {
         (kind, form): one
         for (kind, form), one in found.items()
-        if kind != "name" or (form in inside and one.shown.total() >= _CAPITALISED * (one.shown.total() + small[form]))
+        if kind != "name"
+        or (
+            form in inside and one.shown.total() >= _CAPITALISED * (one.shown.total() + small[form])
+        )
     }
 
 
@@ -180,7 +205,13 @@ def kind_of(word: str) -> str:
         if word.casefold() in _DAYS:
             return "date"
         return "name" if len(word) > 2 and word[0].isupper() and word[1:].islower() else ""
-    for kind, pattern in (("address", _ADDRESS), ("date", _DATE), ("number", _NUMBER), ("", _SIZE), ("code", _CODE)):
+    for kind, pattern in (
+        ("address", _ADDRESS),
+        ("date", _DATE),
+        ("number", _NUMBER),
+        ("", _SIZE),
+        ("code", _CODE),
+    ):
         if pattern.fullmatch(word.casefold() if kind == "date" else word):
             return kind
     return "name" if _NAME.fullmatch(word) and word[0].isupper() and word[1:].islower() else ""

@@ -29,7 +29,8 @@ class Question:
         places: for each row, which of the texts is its own.
         digest: of the rows' texts, in their order.
         slots: int64 [texts], where the cache has the answer; -1 where the model is asked.
-        kept: where the cache is to keep which new answers: slots and places of texts, each int64 [n].
+        kept: where the cache is to keep which new answers: slots and places of texts, each int64
+            [n].
         encoded: the texts that the model is asked for; None if the answers are on record.
     """
 
@@ -51,8 +52,9 @@ class Question:
 class Answering:
     """Answers texts, a chunk at a time, in three steps that may work on three chunks at the same time, each in the file's order.
 
-    What the model is asked for depends on all chunks before, so answers from the journal go through the cache too: then the rest is asked
-    for in the same batches as in an unbroken run, and comes out the same to the last bit.
+    What the model is asked for depends on all chunks before, so answers from the journal go through
+    the cache too: then the rest is asked for in the same batches as in an unbroken run, and comes
+    out the same to the last bit.
 
     Args:
         predictor: the model.
@@ -79,7 +81,10 @@ class Answering:
         """
         number: dict[str, int] = {}
         places = [number.setdefault(text, len(number)) for text in texts]
-        digests = [blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest() for text in number]
+        digests = [
+            blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
+            for text in number
+        ]
         keys = np.frombuffer(b"".join(digests), np.uint64).reshape(len(digests), 2)
         digest = blake2b(keys[places].tobytes(), digest_size=DIGEST_BYTES).digest()
         slots, different = self._cache.find(keys), list(number)
@@ -87,14 +92,27 @@ class Answering:
         room, whose = self._cache.make_room(keys[unknown])
         on_record = self._asked_about < self.rows_on_record
         self._asked_about += len(rows)
-        encoded = None if on_record else self._predictor.encode([different[place] for place in unknown])
-        return Question(rows, position, different, places, digest, slots, (room, unknown[whose]), encoded)
+        encoded = (
+            None if on_record else self._predictor.encode([different[place] for place in unknown])
+        )
+        return Question(
+            rows, position, different, places, digest, slots, (room, unknown[whose]), encoded
+        )
 
-    def computed(self, questions: Iterable[Question]) -> Generator[tuple[Question, EngineOutput | None], None, None]:
+    def computed(
+        self, questions: Iterable[Question]
+    ) -> Generator[tuple[Question, EngineOutput | None], None, None]:
         """The second step: each with what the engine makes of its tokens, if there are any."""
         for question in questions:
             encoded = question.encoded
-            yield question, self._predictor.run(encoded) if encoded is not None and encoded.token_ids else None
+            yield (
+                question,
+                (
+                    self._predictor.run(encoded)
+                    if encoded is not None and encoded.token_ids
+                    else None
+                ),
+            )
 
     def answer(self, question: Question, output: EngineOutput | None) -> Frame:
         """The third step: the answers to the different texts, from now on on record.
@@ -112,10 +130,14 @@ class Answering:
         self._cache.keep(frame, *question.kept)
         return frame
 
-    def _fill(self, frame: Frame, question: Question, encoded: EncodedTexts, output: EngineOutput) -> None:
+    def _fill(
+        self, frame: Frame, question: Question, encoded: EncodedTexts, output: EngineOutput
+    ) -> None:
         """Put the model's answers where the cache had none."""
         unknown = question.unknown
-        answers = self._predictor.answer_from([question.texts[place] for place in unknown], encoded, output)
+        answers = self._predictor.answer_from(
+            [question.texts[place] for place in unknown], encoded, output
+        )
         frame.labels[unknown] = answers.labels
         frame.confidence[unknown] = answers.confidence
         frame.decisions[unknown] = answers.decisions
@@ -127,19 +149,23 @@ class Answering:
 class Cache:
     """The answers to texts seen lately, in arrays whose size never changes, unlike a dict's.
 
-    The digest of a text says which set of 16 slots it may use; a new text takes the slot of its set that was filled longest ago. So a text
-    is forgotten after 16 newer ones of its set, hardly ever after fewer than 50,000 newer ones in all (sooner with over 128 probabilities).
+    The digest of a text says which set of 16 slots it may use; a new text takes the slot of its set
+    that was filled longest ago. So a text is forgotten after 16 newer ones of its set, hardly ever
+    after fewer than 50,000 newer ones in all (sooner with over 128 probabilities).
 
-    Texts may be looked for and given room while the answers to chunks before are still on their way: `find` and `make_room` go by the
-    texts alone, and `answers` and `keep` come in the same order, chunk after chunk, so that each slot holds the right answer when it is
-    its chunk's turn. The two pairs touch different arrays, so each may have a thread of its own.
+    Texts may be looked for and given room while the answers to chunks before are still on their
+    way: `find` and `make_room` go by the texts alone, and `answers` and `keep` come in the same
+    order, chunk after chunk, so that each slot holds the right answer when it is its chunk's turn.
+    The two pairs touch different arrays, so each may have a thread of its own.
 
     Args:
         width: probabilities of a text; 0 if they are not asked for.
     """
 
     def __init__(self, width: int) -> None:
-        self._sets = max(1, min(_CACHE_SETS, _CACHED_PROBABILITIES // (_CACHE_WAYS * max(1, width))))
+        self._sets = max(
+            1, min(_CACHE_SETS, _CACHED_PROBABILITIES // (_CACHE_WAYS * max(1, width)))
+        )
         size = self._sets * _CACHE_WAYS
         self._keys = np.zeros((self._sets, _CACHE_WAYS, 2), np.uint64)
         self._next = [0] * self._sets  # way to fill
@@ -150,13 +176,19 @@ class Cache:
         self._probabilities = np.zeros((size, width), np.float32) if width else None
 
     def find(self, keys: np.ndarray) -> np.ndarray:
-        """Where the answer to each text is, int64; -1 for those that are not there. `keys` are their digests, uint64 [texts, 2]."""
+        """Where the answer to each text is, int64; -1 for those that are not there.
+
+        `keys` are their digests, uint64 [texts, 2].
+        """
         sets = self._set_of(keys)
         same = (self._keys[sets] == keys[:, None]).all(axis=2)  # [texts, ways]
         return np.where(same.any(axis=1), sets * _CACHE_WAYS + same.argmax(axis=1), -1)
 
     def make_room(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Slots for new texts, and which of the texts each is for; both int64 [n]. Of too many in one set, the last ones get room."""
+        """Slots for new texts, and which of the texts each is for; both int64 [n].
+
+        Of too many in one set, the last ones get room.
+        """
         chosen: dict[int, int] = {}  # slot -> which of the texts
         for index, own_set in enumerate(self._set_of(keys).tolist()):
             way = self._next[own_set]
@@ -166,10 +198,21 @@ class Cache:
         self._keys.reshape(-1, 2)[slots] = keys[texts]
         return slots, texts
 
-    def answers(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-        """Copies of labels, confidence, decisions, phrases and probabilities; whatever for slot -1."""
+    def answers(
+        self, slots: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+        """Copies of labels, confidence, decisions, phrases and probabilities.
+
+        Whatever for slot -1.
+        """
         probabilities = None if self._probabilities is None else self._probabilities[slots]
-        return self._labels[slots], self._confidence[slots], self._decisions[slots], self._because[slots], probabilities
+        return (
+            self._labels[slots],
+            self._confidence[slots],
+            self._decisions[slots],
+            self._because[slots],
+            probabilities,
+        )
 
     def keep(self, frame: Frame, slots: np.ndarray, texts: np.ndarray) -> None:
         """Put the answers that the frame has to these texts into these slots."""

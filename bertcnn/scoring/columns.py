@@ -21,12 +21,17 @@ class OutputColumns:
         shares = [f"p_{label}" for label in predictor.hierarchy.names] if probabilities else []
         wanted = ("predicted_label", "confidence", "decision", "because", *shares)
         names = free_names(wanted, (*given.columns, *given.header))
-        self.renamed = {ours: name for ours, name in zip(wanted, names, strict=True) if ours != name}
+        self.renamed = {
+            ours: name for ours, name in zip(wanted, names, strict=True) if ours != name
+        }
         self.all = (*given.header, *names)
         self._none = ("", "", "review:empty", *[""] * (len(names) - 3))
 
     def counts(self, frame: Frame, places: list[int]) -> np.ndarray:
-        """How many rows have no text, then how many got each name, int64 [1 + names]; `places` are the rows' texts in the frame."""
+        """How many rows have no text, then how many got each name, int64 [1 + names].
+
+        `places` are the rows' texts in the frame.
+        """
         names = len(self._predictor.hierarchy.names)
         if not self._predictor.multi_label or frame.probabilities is None:
             return np.bincount(frame.labels[places] + 1, minlength=names + 1)
@@ -38,7 +43,11 @@ class OutputColumns:
         """Our cells for each text of a frame."""
         columns = (frame.labels, frame.confidence, frame.decisions, frame.because)
         cells = [
-            (name, f"{sure:.6f}", DECISIONS[decision], because(text, spans)) if label >= 0 else self._none
+            (
+                (name, f"{sure:.6f}", DECISIONS[decision], because(text, spans))
+                if label >= 0
+                else self._none
+            )
             for name, text, label, sure, decision, spans in zip(
                 self._names(frame), texts, *(column.tolist() for column in columns), strict=True
             )
@@ -54,6 +63,9 @@ class OutputColumns:
         """What each text is called; anything for those without a label."""
         if self._predictor.multi_label and frame.probabilities is not None:
             separator = str(self._predictor.bundle.config.label_separator)
-            return [join_labels(names, separator) for names in self._predictor.names_given(frame.probabilities)]
+            return [
+                join_labels(names, separator)
+                for names in self._predictor.names_given(frame.probabilities)
+            ]
         names = self._predictor.hierarchy.answers
         return [names[label] for label in frame.labels.tolist()]

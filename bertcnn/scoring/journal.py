@@ -1,9 +1,11 @@
 """A scoring run's answers, kept until the output is in place, so that none is lost.
 
-On disk, all numbers little-endian: `bertcnn journal` and a line feed, then records. A record is the length of its payload (uint32), the
-CRC-32 of that length and the payload (uint32), and the payload. The first record is the header, a JSON object with `schema_version`; each
-one after it is a `Frame`, the answers to a chunk of rows. A process may be killed in the middle of a record: whatever does not check, and
-everything behind it, counts as not written. The journal holds no text, only digests of texts.
+On disk, all numbers little-endian: `bertcnn journal` and a line feed, then records. A record is the
+length of its payload (uint32), the CRC-32 of that length and the payload (uint32), and the payload.
+The first record is the header, a JSON object with `schema_version`; each one after it is a `Frame`,
+the answers to a chunk of rows. A process may be killed in the middle of a record: whatever does not
+check, and everything behind it, counts as not written. The journal holds no text, only digests of
+texts.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ _MAGIC = b"bertcnn journal\n"
 _RECORD = struct.Struct("<II")  # length of the payload, checksum
 _FRAME = struct.Struct(f"<II{DIGEST_BYTES}s")  # rows, different texts, digest
 _EDGE = 1 << 20  # bytes of the input's start and end that its digest covers
-_SECONDS_BETWEEN_SYNCS = 10.0  # a power cut loses at most the answers of this long; a killed process loses none
+# a power cut loses at most the answers of this long; a killed process loses none
+_SECONDS_BETWEEN_SYNCS = 10.0
 _WORDS = {
     "input_bytes": "the input's size in bytes",
     "input_modified_ns": "the time of the input's last change",
@@ -119,7 +122,11 @@ class JournalHeader(InputState):
 
     def to_json(self) -> dict[str, Any]:
         """As the journal keeps it."""
-        return {"schema_version": SCHEMA_VERSION, **asdict(self), "text_columns": list(self.text_columns)}
+        return {
+            "schema_version": SCHEMA_VERSION,
+            **asdict(self),
+            "text_columns": list(self.text_columns),
+        }
 
 
 @dataclass(frozen=True)
@@ -129,10 +136,12 @@ class Frame:
     Attributes:
         rows: rows of the chunk.
         digest: of their texts, in their order.
-        labels: int32 [texts], of the different texts in the order in which they appear first; -1 for none.
+        labels: int32 [texts], of the different texts in the order in which they appear first; -1
+            for none.
         confidence: float32 [texts].
         decisions: int32 [texts], places in `bertcnn.settings.DECISIONS`.
-        because: int32 [texts, 3, 2], where the phrases that moved the answer stand in the text; zeros where there are fewer.
+        because: int32 [texts, 3, 2], where the phrases that moved the answer stand in the text;
+            zeros where there are fewer.
         probabilities: float32 [texts, C], if asked for.
     """
 
@@ -146,10 +155,17 @@ class Frame:
 
     def to_bytes(self) -> bytes:
         """As the journal keeps it."""
-        parts = [self.labels.astype("<i4"), self.confidence.astype("<f4"), self.decisions.astype("<i4"), self.because.astype("<i4")]
+        parts = [
+            self.labels.astype("<i4"),
+            self.confidence.astype("<f4"),
+            self.decisions.astype("<i4"),
+            self.because.astype("<i4"),
+        ]
         if self.probabilities is not None:
             parts.append(self.probabilities.astype("<f4"))
-        return _FRAME.pack(self.rows, len(self.labels), self.digest) + b"".join(part.tobytes() for part in parts)
+        return _FRAME.pack(self.rows, len(self.labels), self.digest) + b"".join(
+            part.tobytes() for part in parts
+        )
 
     @classmethod
     def from_bytes(cls, payload: bytes, labels: int, probabilities: bool) -> Frame | None:
@@ -163,11 +179,22 @@ class Frame:
         places = np.frombuffer(payload, "<i4", texts, _FRAME.size)
         confidence = np.frombuffer(payload, "<f4", texts, _FRAME.size + 4 * texts)
         decisions = np.frombuffer(payload, "<i4", texts, _FRAME.size + 8 * texts)
-        if places.min() < -1 or places.max() >= labels or decisions.min() < 0 or decisions.max() >= len(DECISIONS):
+        if (
+            places.min() < -1
+            or places.max() >= labels
+            or decisions.min() < 0
+            or decisions.max() >= len(DECISIONS)
+        ):
             return None
-        because = np.frombuffer(payload, "<i4", texts * spans, _FRAME.size + 12 * texts).reshape(texts, PHRASES, 2)
-        kept = np.frombuffer(payload, "<f4", texts * columns, _FRAME.size + 4 * texts * (3 + spans)).reshape(texts, columns)
-        return cls(rows, digest, places, confidence, decisions, because, kept if probabilities else None)
+        because = np.frombuffer(payload, "<i4", texts * spans, _FRAME.size + 12 * texts).reshape(
+            texts, PHRASES, 2
+        )
+        kept = np.frombuffer(
+            payload, "<f4", texts * columns, _FRAME.size + 4 * texts * (3 + spans)
+        ).reshape(texts, columns)
+        return cls(
+            rows, digest, places, confidence, decisions, because, kept if probabilities else None
+        )
 
 
 class OtherTextsError(Exception):
@@ -175,11 +202,12 @@ class OtherTextsError(Exception):
 
 
 class Journal:
-    """The journal of one output, locked while it is open; `.scored.csv.journal` beside `scored.csv`.
+    """The journal of one output, locked while it is open.
 
-    First `begin` says what the answers depend on; those that depend on anything else are dropped.
-    Then chunk after chunk `take` gives the answers on record; once it gives None, `append`
-    puts new ones there. At the end of the `with` block a journal with answers stays, unless `remove` was called.
+    `.scored.csv.journal` beside `scored.csv`. First `begin` says what the answers depend on; those
+    that depend on anything else are dropped. Then chunk after chunk `take` gives the answers on
+    record; once it gives None, `append` puts new ones there. At the end of the `with` block a
+    journal with answers stays, unless `remove` was called.
 
     Args:
         output: the file that will be written.
@@ -189,7 +217,8 @@ class Journal:
         rows: rows whose answers are on record.
 
     Raises:
-        OutputError: another run holds the lock, the file at this place is no journal, or nothing can be written there.
+        OutputError: another run holds the lock, the file at this place is no journal, or nothing
+            can be written there.
     """
 
     def __init__(self, output: Path, *, restart: bool = False) -> None:
@@ -211,11 +240,17 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._file.closed:
             return
         if self.rows:
-            with suppress(OSError):  # the answers are with the operating system; a disk that is full was told
+            # the answers are with the operating system; a disk that is full was told
+            with suppress(OSError):
                 os.fsync(self._file.fileno())
             self._file.close()
         else:
@@ -232,10 +267,17 @@ class Journal:
         given = json.loads(json.dumps(header.to_json()))
         dropped = self._dropped
         if self.rows:
-            changes = [_change(name, self._header.get(name), given[name]) for name in _WORDS if self._header.get(name) != given[name]]
+            changes = [
+                _change(name, self._header.get(name), given[name])
+                for name in _WORDS
+                if self._header.get(name) != given[name]
+            ]
             if not changes:
                 return ""
-            dropped = f"an interrupted run has answered {self.rows:,} rows, but since then {'; '.join(changes)}: starting over"
+            dropped = (
+                f"an interrupted run has answered {self.rows:,} rows, but since then"
+                f" {'; '.join(changes)}: starting over"
+            )
         self._header, self.rows = given, 0
         with explained(self._output):
             self._file.truncate(0)
@@ -297,7 +339,8 @@ class Journal:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
         while True:
             file = FileIO(os.open(self._path, flags, 0o600), "r+")
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # a pipe, from which nothing may ever come
+            # a pipe, from which nothing may ever come
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 file.close()
                 raise self._stranger()
             if not try_lock(file.fileno()):
@@ -322,7 +365,10 @@ class Journal:
         version = self._header.get("schema_version")
         if version != SCHEMA_VERSION:
             if header is not None:
-                self._dropped = f"an interrupted run was one of another version of bertcnn (journal format {version}): starting over"
+                self._dropped = (
+                    "an interrupted run was one of another version of bertcnn (journal format"
+                    f" {version}): starting over"
+                )
             self._file.truncate(0)
             return
         first = end = self._file.tell()
@@ -345,7 +391,11 @@ class Journal:
 
     def _read_frame(self) -> Frame | None:
         payload = self._read_record()
-        return None if payload is None else Frame.from_bytes(payload, self._header["labels"], self._header["probabilities"])
+        return (
+            None
+            if payload is None
+            else Frame.from_bytes(payload, self._header["labels"], self._header["probabilities"])
+        )
 
     def _read_record(self) -> bytes | None:
         """The next record's payload, or None if it is not there as a whole."""
@@ -353,7 +403,8 @@ class Journal:
         if len(start) < _RECORD.size:
             return None
         length, checksum = _RECORD.unpack(start)
-        if length > os.fstat(self._file.fileno()).st_size - self._file.tell():  # before room is made for it
+        # before room is made for it
+        if length > os.fstat(self._file.fileno()).st_size - self._file.tell():
             return None
         payload = self._file.read(length)
         return payload if _checksum(payload) == checksum else None

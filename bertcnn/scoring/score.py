@@ -27,7 +27,13 @@ from bertcnn.settings import DECISIONS, PrecisionTargets
 from bertcnn.tables.columns import ColumnChoice, guess_text_columns, join_texts
 from bertcnn.tables.formats import check_input, kind_of
 from bertcnn.tables.sinks import FormatLimitError, check_fits_excel
-from bertcnn.tables.tables import TableReader, check_outcome, column_position, open_table, rejects_of
+from bertcnn.tables.tables import (
+    TableReader,
+    check_outcome,
+    column_position,
+    open_table,
+    rejects_of,
+)
 from bertcnn.tables.writing import TableWriter, explained
 from bertcnn.wording import count
 
@@ -35,7 +41,9 @@ _CHUNK_ROWS = 4096
 
 
 class ScoringInterrupted(KeyboardInterrupt):
-    """Ctrl-C in the middle of scoring; the answers so far are kept, and the same call goes on from there.
+    """Ctrl-C in the middle of scoring.
+
+    The answers so far are kept, and the same call goes on from there.
 
     Attributes:
         rows: rows answered.
@@ -63,9 +71,11 @@ class ScoringReport:
         rejects: the file they are in, if there are any.
         labels: how many rows each label was given to.
         decisions: how many rows each decision was made for.
-        renamed: our columns that had to be renamed because the input uses the name: contract name -> name written.
+        renamed: our columns that had to be renamed because the input uses the name: contract name
+            -> name written.
         text_columns: where the texts came from, and why.
-        label_separator: what stands between labels where a text may have several; None where each has one.
+        label_separator: what stands between labels where a text may have several; None where each
+            has one.
         seconds: from the first row read to the finished output, without loading the model.
     """
 
@@ -98,23 +108,26 @@ def score_csv(  # noqa: PLR0913 - options that callers name
     engine: EngineName = "auto",
     progress: Progress | None = None,
 ) -> ScoringReport:
-    """Classify every row of a file, in constant memory; a run that was broken off picks up where it stopped.
+    """Classify every row of a file, in constant memory.
 
-    The output has the input's columns and rows in their order, then `predicted_label`, `confidence`, `decision` (`auto`, or
-    `review:...` for a person), `because`, the phrases that moved the answer most, and a `p_<label>` for each label on request. A name that
-    the input uses already gets the prefix `bertcnn_`. Rows that cannot be read go to `<target>.rejects.csv`; if those are most rows, or
-    all of them, there is no output unless `allow_rejects` is true. A file with a header and no rows gives an output with a header only.
+    A run that was broken off picks up where it stopped. The output has the input's columns and rows
+    in their order, then `predicted_label`, `confidence`, `decision` (`auto`, or `review:...` for a
+    person), `because`, the phrases that moved the answer most, and a `p_<label>` for each label on
+    request. A name that the input uses already gets the prefix `bertcnn_`. Rows that cannot be read
+    go to `<target>.rejects.csv`; if those are most rows, or all of them, there is no output unless
+    `allow_rejects` is true. A file with a header and no rows gives an output with a header only.
 
-    Answers are kept in the hidden file `.<target>.journal` until the output is in place. After a crash, a kill, a full disk or Ctrl-C the
-    same call reads the input again, takes those answers, asks the model for the others, and writes the file that an unbroken run writes.
-    With another input, model or options it starts over, and says so.
+    Answers are kept in the hidden file `.<target>.journal` until the output is in place. After a
+    crash, a kill, a full disk or Ctrl-C the same call reads the input again, takes those answers,
+    asks the model for the others, and writes the file that an unbroken run writes. With another
+    input, model or options it starts over, and says so.
 
     Args:
         model: a saved model's folder, or a loaded one.
         source: .csv, .tsv, .jsonl, .json (each also .gz), .parquet or .xlsx.
         target: the file to write, its format by its extension.
-        text: the text column or columns; by default those of the training file, which then have to be there; a guess if the model
-            knows of none.
+        text: the text column or columns; by default those of the training file, which then have to
+            be there; a guess if the model knows of none.
         auto_precision: how often automatic answers have to be right; see `bertcnn.load`.
         probabilities: also write the probability of every label.
         raw: do not quote cells that a spreadsheet would run as a formula.
@@ -125,9 +138,11 @@ def score_csv(  # noqa: PLR0913 - options that callers name
         progress: told how far it is.
 
     Raises:
-        TableError: the input cannot be read, or most of its rows, or it was changed while it was being scored.
+        TableError: the input cannot be read, or most of its rows, or it was changed while it was
+            being scored.
         ColumnError: it lacks the columns the model was trained on, or those named.
-        OutputError: the output exists or cannot be written, or cannot hold the rows, or another run is writing it.
+        OutputError: the output exists or cannot be written, or cannot hold the rows, or another run
+            is writing it.
         BundleError: the model folder is not a model.
         ScoringInterrupted: Ctrl-C, once there are answers to keep.
 
@@ -136,14 +151,28 @@ def score_csv(  # noqa: PLR0913 - options that callers name
     """
     check_engine(engine)
     targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
-    job = _Job(Path(source), Path(target), text, targets, probabilities, raw, overwrite, allow_rejects, engine, progress or Silent())
+    job = _Job(
+        Path(source),
+        Path(target),
+        text,
+        targets,
+        probabilities,
+        raw,
+        overwrite,
+        allow_rejects,
+        engine,
+        progress or Silent(),
+    )
     job.check()
     with Journal(job.target, restart=restart) as journal:
         try:
             try:
                 return _run(model, job, journal)
             except OtherTextsError:
-                job.progress.note("an interrupted run has answered other texts than the input has by now: starting over")
+                job.progress.note(
+                    "an interrupted run has answered other texts than the input has by now:"
+                    " starting over"
+                )
                 return _run(model, job, journal)
         except FormatLimitError:  # which the same call would meet again
             journal.remove()
@@ -205,26 +234,40 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
         if dropped := journal.begin(_header(job, state, predictor, choice.text)):
             progress.note(dropped)
         if journal.rows:
-            progress.note(f"{journal.rows:,} rows were already answered by an interrupted run: continuing from there")
+            progress.note(
+                f"{journal.rows:,} rows were already answered by an interrupted run: continuing"
+                " from there"
+            )
         started = time.perf_counter()
         counts = np.zeros(len(predictor.hierarchy.names) + 1, np.int64)  # of no label, then of each
-        keeps_probabilities = job.probabilities or predictor.multi_label  # by which labels are given, where there may be several
+        # by which labels are given, where there may be several
+        keeps_probabilities = job.probabilities or predictor.multi_label
         decisions = np.zeros(len(DECISIONS), np.int64)
         with TableWriter(job.target, columns.all, raw=job.raw, overwrite=job.overwrite) as writer:
-            for question, frame in _scored(reader, Answering(predictor, journal, keeps_probabilities), choice.text, progress):
+            for question, frame in _scored(
+                reader, Answering(predictor, journal, keeps_probabilities), choice.text, progress
+            ):
                 counts += columns.counts(frame, question.places)
                 decisions += np.bincount(frame.decisions[question.places], minlength=len(decisions))
                 ours = columns.cells(question.texts, frame)
-                writer.write([row + ours[place] for row, place in zip(question.rows, question.places, strict=True)])
+                writer.write(
+                    [
+                        row + ours[place]
+                        for row, place in zip(question.rows, question.places, strict=True)
+                    ]
+                )
             _check_rejects(reader, job, journal)
             if reader.remark != remark:  # what the rows have shown
                 progress.note(reader.remark)
             writer.finish()
             _check_unchanged(job.source, state, journal)
-            reader.close()  # rows that could not be read are in place before the output, and so never missing beside it
+            # rows that could not be read are in place before the output, and so never missing
+            # beside it
+            reader.close()
         journal.remove()
     by_name: Counter[str] = Counter()
-    for name, rows in zip(predictor.hierarchy.answers, counts[1:].tolist(), strict=True):  # a parent may be a label as well
+    # a parent may be a label as well
+    for name, rows in zip(predictor.hierarchy.answers, counts[1:].tolist(), strict=True):
         by_name[name] += rows
     return ScoringReport(
         rows=reader.accepted,
@@ -233,7 +276,9 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
         repeated_headers=reader.repeated_headers,
         rejects=job.rejects if reader.rejected else None,
         labels={label: rows for label, rows in by_name.most_common() if rows},
-        decisions={name: rows for name, rows in zip(DECISIONS, decisions.tolist(), strict=True) if rows},
+        decisions={
+            name: rows for name, rows in zip(DECISIONS, decisions.tolist(), strict=True) if rows
+        },
         renamed=columns.renamed,
         text_columns=choice,
         padded=reader.padded,
@@ -250,7 +295,9 @@ def _known(text: str | Sequence[str] | None, trained_on: Sequence[str]) -> tuple
 
 
 def _check_rejects(reader: TableReader, job: _Job, journal: Journal) -> None:
-    """Refuse to write an output without most of the input's rows; the list of those that could not be read stays.
+    """Refuse to write an output without most of the input's rows.
+
+    The list of those that could not be read stays.
 
     Raises:
         TableError: most rows could not be read, and nobody has said that this will do.
@@ -258,11 +305,12 @@ def _check_rejects(reader: TableReader, job: _Job, journal: Journal) -> None:
     if job.allow_rejects or not reader.is_mostly_rejected:
         return
     reader.close()
-    journal.remove()  # the answers to the few other rows should not stand in the way of a better file under this name
+    # the answers to the few other rows should not stand in the way of a better file under this name
+    journal.remove()
     rows = reader.accepted + reader.rejected
     raise TableError(
-        f"{reader.rejected:,} of {count(rows, 'row')} of {str(job.source)!r} could not be read ({reader.first_reason}); they and the "
-        f"reasons are in {job.rejects}",
+        f"{reader.rejected:,} of {count(rows, 'row')} of {str(job.source)!r} could not be read"
+        f" ({reader.first_reason}); they and the reasons are in {job.rejects}",
         expected="a file of which most rows can be read",
         fix="correct the file or export it again, or add --allow-rejects to score the other rows",
     )
@@ -272,11 +320,18 @@ def _trained_on(model: str | Path | Predictor) -> tuple[str, ...]:
     """The text columns the model was trained on."""
     from bertcnn.bundle.bundle import read_config
 
-    return (model.bundle.config if isinstance(model, Predictor) else read_config(Path(model))).text_columns
+    return (
+        model.bundle.config if isinstance(model, Predictor) else read_config(Path(model))
+    ).text_columns
 
 
-def _header(job: _Job, state: InputState, predictor: Predictor, text_columns: tuple[str, ...]) -> JournalHeader:
-    """What this run's answers depend on; of the model, what was loaded, whatever stands in its folder by now."""
+def _header(
+    job: _Job, state: InputState, predictor: Predictor, text_columns: tuple[str, ...]
+) -> JournalHeader:
+    """What this run's answers depend on.
+
+    Of the model, what was loaded, whatever stands in its folder by now.
+    """
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -302,7 +357,12 @@ def _header(job: _Job, state: InputState, predictor: Predictor, text_columns: tu
 
 def _digest_of(bundle: Bundle) -> str:
     """An id for a model that was never saved."""
-    digest = blake2b(repr((bundle.config, bundle.labels, bundle.vocabulary, bundle.calibration, bundle.decisions)).encode(), digest_size=32)
+    digest = blake2b(
+        repr(
+            (bundle.config, bundle.labels, bundle.vocabulary, bundle.calibration, bundle.decisions)
+        ).encode(),
+        digest_size=32,
+    )
     for name, tensor in sorted({**bundle.tensors, **bundle.scope.tensors()}.items()):
         digest.update(name.encode())
         digest.update(np.ascontiguousarray(tensor).tobytes())
@@ -325,14 +385,19 @@ def _scored(
 ) -> Iterable[tuple[Question, Frame]]:
     """Each chunk's rows with the answers to their texts.
 
-    While one chunk is written, the next one is with the engine, and the one after that is read and tokenised. Rows whose answers are on
-    record make a stage of their own, so that they distort neither the rows/s nor the time left.
+    While one chunk is written, the next one is with the engine, and the one after that is read and
+    tokenised. Rows whose answers are on record make a stage of their own, so that they distort
+    neither the rows/s nor the time left.
     """
     places = [column_position(name, reader.columns) for name in text_columns]
 
     def asked() -> Generator[Question, None, None]:
         for chunk in reader.chunks(_CHUNK_ROWS):
-            yield answering.question(chunk.rows, [join_texts(row[place] for place in places) for row in chunk.rows], reader.position)
+            yield answering.question(
+                chunk.rows,
+                [join_texts(row[place] for place in places) for row in chunk.rows],
+                reader.position,
+            )
 
     on_record = answering.rows_on_record
     if on_record:
@@ -344,7 +409,10 @@ def _scored(
         yield question, answering.answer(question, output)
         rows += len(question.rows)
         if rows > on_record:
-            progress.advance(question.position - read, rows_per_second=(rows - on_record) / (time.perf_counter() - started))
+            progress.advance(
+                question.position - read,
+                rows_per_second=(rows - on_record) / (time.perf_counter() - started),
+            )
             read = question.position
         elif rows == on_record:
             read, started = question.position, time.perf_counter()

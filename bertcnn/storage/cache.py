@@ -16,7 +16,9 @@ _ABANDONED_AFTER = 24 * 3600.0  # seconds without a change, of a file half writt
 
 
 def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
-    """Where encoders and compiled engines are kept: `cache`, else $BERTCNN_CACHE, else `bertcnn` in the user's cache folder.
+    """Where encoders and compiled engines are kept.
+
+    `cache`, else $BERTCNN_CACHE, else `bertcnn` in the user's cache folder.
 
     Raises:
         OutputError: the user has no home folder, or `~` stands before a name that is no user's.
@@ -64,7 +66,9 @@ def keep(path: Path, content: bytes, most: int) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-    for old in sorted(path.parent.glob(f"*{path.suffix}"), key=lambda file: file.stat().st_mtime, reverse=True)[most:]:
+    for old in sorted(
+        path.parent.glob(f"*{path.suffix}"), key=lambda file: file.stat().st_mtime, reverse=True
+    )[most:]:
         old.unlink(missing_ok=True)
     for half in path.parent.glob("*.tmp"):  # of killed processes
         with suppress(FileNotFoundError):

@@ -25,7 +25,8 @@ if sys.platform != "win32":
 MORE_ROOM = "free some space, or name another folder for temporary files in the variable TMPDIR"
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 LARGEST_MANIFEST = 1 << 16  # bytes
-NAME_CHARACTERS = 40  # of a file's name in that of its temporary one: with more, names near 255 bytes would be too long
+# of a file's name in that of its temporary one: with more, names near 255 bytes would be too long
+NAME_CHARACTERS = 40
 _NAME_BYTES, _PATH_BYTES = 255, 4095  # that Linux allows, for most file systems
 _ROOM = 15  # bytes kept for an ending, at least
 _LONGEST_WRITE = 1 << 26  # bytes; one write call takes at most 2 GiB on Linux
@@ -34,7 +35,11 @@ _LONGEST_WRITE = 1 << 26  # bytes; one write call takes at most 2 GiB on Linux
 def output_error(path: Path, error: OSError) -> OutputError:
     """`error`, met while writing `path`, as an error the user can act on."""
     if error.errno in DISK_FULL:
-        return OutputError(f"no space left to write {path}", expected="room on the disk", fix="free some space or choose another disk")
+        return OutputError(
+            f"no space left to write {path}",
+            expected="room on the disk",
+            fix="free some space or choose another disk",
+        )
     if error.errno == errno.ENAMETOOLONG:
         given, expected = excess(path)
         return OutputError(given, expected=expected, fix="choose a shorter name")
@@ -48,7 +53,11 @@ def output_error(path: Path, error: OSError) -> OutputError:
 
 def unreadable(path: Path, error: OSError) -> tuple[str, str]:
     """`error`, met while looking at `path`, and what was expected, as words for an error."""
-    return excess(path) if error.errno == errno.ENAMETOOLONG else (f"{path} cannot be read ({error.strerror})", "one you may read")
+    return (
+        excess(path)
+        if error.errno == errno.ENAMETOOLONG
+        else (f"{path} cannot be read ({error.strerror})", "one you may read")
+    )
 
 
 def excess(path: Path) -> tuple[str, str]:
@@ -68,7 +77,9 @@ def excess(path: Path) -> tuple[str, str]:
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """A file that somebody else may have put there, open for reading; a pipe or a device in its place, which may never answer, is refused.
+    """A file that somebody else may have put there, open for reading.
+
+    A pipe or a device in its place, which may never answer, is refused.
 
     Raises:
         OSError: it is no file, or cannot be read.
@@ -112,7 +123,11 @@ def expanded(path: str | os.PathLike[str]) -> Path:
 
 
 def check_file_target(
-    path: str | os.PathLike[str], overwrite: bool, *, others: Iterable[str | os.PathLike[str] | None] = (), option: str = "--out"
+    path: str | os.PathLike[str],
+    overwrite: bool,
+    *,
+    others: Iterable[str | os.PathLike[str] | None] = (),
+    option: str = "--out",
 ) -> Path:
     """The place for a file to be written, refused before any work if it will not do.
 
@@ -123,7 +138,8 @@ def check_file_target(
         option: what users name the place with.
 
     Raises:
-        OutputError: it is one of `others`, a folder or in none, a pipe or a device, in a saved model, taken, or cannot be written.
+        OutputError: it is one of `others`, a folder or in none, a pipe or a device, in a saved
+            model, taken, or cannot be written.
     """
     target = expanded(path).absolute()
     try:
@@ -137,11 +153,17 @@ def check_file_target(
             )
         if place.is_dir() or not place.parent.is_dir():
             raise OutputError(
-                f"{str(path)!r} is a folder, or in none", expected="the name of a file", fix="name a file in an existing folder"
+                f"{str(path)!r} is a folder, or in none",
+                expected="the name of a file",
+                fix="name a file in an existing folder",
             )
         check_regular(target)
         if target.exists() and not overwrite:
-            raise OutputError(f"{str(path)!r} exists", expected="a name that is free", fix="choose another name, or overwrite with --force")
+            raise OutputError(
+                f"{str(path)!r} exists",
+                expected="a name that is free",
+                fix="choose another name, or overwrite with --force",
+            )
         check_can_write(place)
     except OSError as error:
         raise output_error(target, error) from None
@@ -155,20 +177,29 @@ def check_regular(path: Path) -> None:
         OutputError: it is a pipe or a device.
     """
     if path.exists() and not path.is_file():
-        raise OutputError(f"the output {str(path)!r} is a pipe or a device", expected="the name of a file", fix="name a file")
+        raise OutputError(
+            f"the output {str(path)!r} is a pipe or a device",
+            expected="the name of a file",
+            fix="name a file",
+        )
 
 
 def _is_same_file(one: Path, other: Path) -> bool:
-    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
+    return one.resolve() == other.resolve() or (
+        one.exists() and other.exists() and one.samefile(other)
+    )
 
 
 def write_whole(path: Path, data: bytes, *, overwrite: bool) -> None:
-    """Write a file, complete or not at all, down to the disk. One that is there passes its rights on, a link stays one.
+    """Write a file, complete or not at all, down to the disk.
+
+    One that is there passes its rights on, a link stays one.
 
     Args:
         path: in a folder that exists.
         data: all of it.
-        overwrite: whether a file that is there gives way; without, one that has appeared since `check_file_target` does not.
+        overwrite: whether a file that is there gives way; without, one that has appeared since
+            `check_file_target` does not.
 
     Raises:
         OutputError: its place is taken or cannot be written.
@@ -189,8 +220,13 @@ def write_whole(path: Path, data: bytes, *, overwrite: bool) -> None:
 
 
 def as_json(content: Any) -> bytes:  # noqa: ANN401 - any JSON value
-    """JSON for people and programs, in UTF-8; lone surrogates, which UTF-8 does not have, as JSON escapes them."""
-    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
+    """JSON for people and programs, in UTF-8.
+
+    Lone surrogates, which UTF-8 does not have, as JSON escapes them.
+    """
+    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode(
+        "utf-8", "backslashreplace"
+    )
 
 
 def give_name(temporary: Path, path: Path, *, overwrite: bool) -> None:
@@ -202,7 +238,11 @@ def give_name(temporary: Path, path: Path, *, overwrite: bool) -> None:
     if overwrite:
         temporary.replace(path)
         return
-    taken = OutputError(f"{str(path)!r} has appeared meanwhile", expected="a name that is free", fix="choose another name, or use --force")
+    taken = OutputError(
+        f"{str(path)!r} has appeared meanwhile",
+        expected="a name that is free",
+        fix="choose another name, or use --force",
+    )
     try:
         path.hardlink_to(temporary)
     except FileExistsError:
@@ -216,7 +256,9 @@ def give_name(temporary: Path, path: Path, *, overwrite: bool) -> None:
 
 
 def reserve(path: Path, size: int, *, what: str) -> None:
-    """Write a new file of zeros whose room on the disk is taken: writing into a map of a file that has none kills the process.
+    """Write a new file of zeros whose room on the disk is taken.
+
+    Writing into a map of a file that has none kills the process.
 
     Args:
         path: in a folder for temporary files.
@@ -238,7 +280,9 @@ def reserve(path: Path, size: int, *, what: str) -> None:
         if error.errno not in DISK_FULL:
             raise output_error(path, error) from error
         path.unlink()
-        needed, free = (f"{number / 1e6:,.0f} MB" for number in (size, shutil.disk_usage(path.parent).free))
+        needed, free = (
+            f"{number / 1e6:,.0f} MB" for number in (size, shutil.disk_usage(path.parent).free)
+        )
         raise OutputError(
             f"{what} take {needed} for a while, and the disk of {path.parent} has {free} left",
             expected="room for them",
@@ -258,7 +302,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def try_lock(handle: int) -> bool:
-    """Take the lock of an open file or folder; False when somebody else has it. It falls with the process, also by kill -9."""
+    """Take the lock of an open file or folder; False when somebody else has it.
+
+    It falls with the process, also by kill -9.
+    """
     return take_lock(handle) is not False
 
 
@@ -279,7 +326,8 @@ def check_can_write(target: Path) -> None:
     """Try to make and remove a work folder for `target`, in the nearest folder above it that is there.
 
     Raises:
-        OSError: it cannot be made; asking for the rights alone would miss read-only mounts, /proc, full disks and long names.
+        OSError: it cannot be made; asking for the rights alone would miss read-only mounts, /proc,
+            full disks and long names.
     """
     above = next(path for path in target.parents if path.exists())
     probe = above / work_name(target)
@@ -289,7 +337,9 @@ def check_can_write(target: Path) -> None:
 
 
 def check_outside_models(path: Path) -> None:
-    """Refuse a place in a folder that was sealed when it was saved, as models are: with a file more it could not be saved again.
+    """Refuse a place in a folder that was sealed when it was saved, as models are.
+
+    With a file more it could not be saved again.
 
     Raises:
         OutputError: `path` is in one.
@@ -302,25 +352,32 @@ def check_outside_models(path: Path) -> None:
             continue
         if isinstance(manifest, dict) and str(manifest.get("format")).startswith("bertcnn "):
             raise OutputError(
-                f"{str(path)!r} is in {str(folder)!r}, which bertcnn has saved and nothing may be added to",
+                f"{str(path)!r} is in {str(folder)!r}, which bertcnn has saved and nothing may be"
+                " added to",
                 expected="another place",
                 fix="choose one outside that folder",
             )
 
 
 def companion(path: Path, ending: str) -> Path:
-    """The place of a file that belongs to `path` and lies beside it: its name and `ending`; see `short_name`.
+    """The place of a file that belongs to `path` and lies beside it: its name and `ending`.
+
+    See `short_name`.
 
     Example:
         >>> companion(Path("scored.csv"), ".rejects.csv").name
         'scored.csv.rejects.csv'
     """
-    path = path if path.name not in ("", "..") else Path(os.path.realpath(path))  # "." and ".." have a name only there
+    # "." and ".." have a name only there
+    path = path if path.name not in ("", "..") else Path(os.path.realpath(path))
     return path.with_name(short_name(path.name, len(ending)) + ending)
 
 
 def short_name(name: str, room: int) -> str:
-    """A file's name, to which `room` bytes can be added; of one too long for that, its start and a digest."""
+    """A file's name, to which `room` bytes can be added.
+
+    Of one too long for that, its start and a digest.
+    """
     whole = os.fsencode(name)
     if len(whole) + max(room, _ROOM) <= _NAME_BYTES:
         return name
@@ -328,7 +385,10 @@ def short_name(name: str, room: int) -> str:
 
 
 def work_name(target: Path) -> str:
-    """The name of a folder to build the successor of `target` in, beside it; no two are the same."""
+    """The name of a folder to build the successor of `target` in, beside it.
+
+    No two are the same.
+    """
     return f".{work_stem(target)}.saving-{secrets.token_hex(8)}"
 
 

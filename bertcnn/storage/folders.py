@@ -30,17 +30,37 @@ from bertcnn.storage.files import (
 )
 
 _SAVING = re.compile(r"\.(?P<target>.+)\.saving-[0-9a-f]{16}", re.DOTALL)
-_OLD = "old"  # in a work folder: what stood at the target before, on systems that cannot exchange two folders in one step
+# in a work folder: what stood at the target before, on systems that cannot exchange two folders in
+# one step
+_OLD = "old"
 _AT_CWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
-_EXCHANGE_UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM}  # EPERM: some sandboxes say so of calls they do not know
+_EXCHANGE_UNKNOWN = {
+    errno.ENOSYS,
+    errno.EINVAL,
+    errno.ENOTSUP,
+    errno.EPERM,
+}  # EPERM: some sandboxes say so of calls they do not know
 _TAKEN = {errno.EEXIST, errno.ENOTEMPTY}
-_DEBRIS = {".ds_store", ".localized", ".directory", "thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "@eadir", "__macosx"}
+_DEBRIS = {
+    ".ds_store",
+    ".localized",
+    ".directory",
+    "thumbs.db",
+    "ehthumbs.db",
+    "desktop.ini",
+    "icon\r",
+    "@eadir",
+    "__macosx",
+}
 _DEBRIS_BEGINS = ("._", ".nfs", ".fuse_hidden", ".smbdelete")
-_FORGOTTEN_AFTER = 24 * 3600.0  # seconds; where folders cannot be locked, a work folder this old has no owner any more
+# seconds; where folders cannot be locked, a work folder this old has no owner any more
+_FORGOTTEN_AFTER = 24 * 3600.0
 
 
 def real_folder(folder: str | os.PathLike[str]) -> Path:
-    """Where a folder to be written really is: a link to one stays a link when the folder is replaced.
+    """Where a folder to be written really is.
+
+    A link to one stays a link when the folder is replaced.
 
     Raises:
         OutputError: it is no name of a folder.
@@ -48,7 +68,11 @@ def real_folder(folder: str | os.PathLike[str]) -> Path:
     try:
         return Path(os.path.realpath(folder))
     except ValueError:  # a NUL character
-        raise OutputError(f"{one_line(folder)} is no name of a folder", expected="a place to save in", fix="correct it") from None
+        raise OutputError(
+            f"{one_line(folder)} is no name of a folder",
+            expected="a place to save in",
+            fix="correct it",
+        ) from None
 
 
 def check_target(folder: str | os.PathLike[str], check_replaceable: Callable[[Path], None]) -> None:
@@ -67,13 +91,24 @@ def check_target(folder: str | os.PathLike[str], check_replaceable: Callable[[Pa
         check_replaceable(target)
         above = next(path for path in target.parents if path.exists())
         if not above.is_dir():
-            raise OutputError(f"{above} is a file", expected=f"a folder to save {target.name} in", fix="choose another place")
+            raise OutputError(
+                f"{above} is a file",
+                expected=f"a folder to save {target.name} in",
+                fix="choose another place",
+            )
         check_can_write(target)
     except OSError as error:
         raise output_error(target, error) from None
 
 
-def check_replaceable(target: Path, overwrite: bool, *, holds: str, expected: str, stranger: Callable[[Path], str | None]) -> None:
+def check_replaceable(
+    target: Path,
+    overwrite: bool,
+    *,
+    holds: str,
+    expected: str,
+    stranger: Callable[[Path], str | None],
+) -> None:
     """Only an empty folder, or with `overwrite` one that we made and to which nobody added anything, may give way; see `is_debris`.
 
     Args:
@@ -81,7 +116,8 @@ def check_replaceable(target: Path, overwrite: bool, *, holds: str, expected: st
         overwrite: whether an older one of the same kind may be replaced.
         holds: what such a folder holds, as "a saved model".
         expected: what may be replaced, as "a model saved by bertcnn".
-        stranger: says of a folder that is not empty what keeps it from being of this kind, as "is not a saved model"; None if nothing does.
+        stranger: says of a folder that is not empty what keeps it from being of this kind, as "is
+            not a saved model"; None if nothing does.
 
     Raises:
         OutputError: it may not give way.
@@ -90,12 +126,20 @@ def check_replaceable(target: Path, overwrite: bool, *, holds: str, expected: st
     if not place.exists():
         return
     if not place.is_dir():
-        raise OutputError(f"{target} is a file", expected="a folder that does not exist yet", fix="choose another name")
+        raise OutputError(
+            f"{target} is a file",
+            expected="a folder that does not exist yet",
+            fix="choose another name",
+        )
     if all(is_debris(path.name) for path in place.iterdir()):
         return
     what = stranger(place)
     if what is not None:
-        raise OutputError(f"{target} {what}", expected=f"a new folder, or {expected}", fix="choose another place; it is never overwritten")
+        raise OutputError(
+            f"{target} {what}",
+            expected=f"a new folder, or {expected}",
+            fix="choose another place; it is never overwritten",
+        )
     if not overwrite:
         raise OutputError(
             f"{target} holds {holds} already",
@@ -105,7 +149,9 @@ def check_replaceable(target: Path, overwrite: bool, *, holds: str, expected: st
 
 
 def is_debris(path: str) -> bool:
-    """Whether a file manager or a file server leaves such a file in any folder; nobody misses it, and it comes again.
+    """Whether a file manager or a file server leaves such a file in any folder.
+
+    Nobody misses it, and it comes again.
 
     Args:
         path: in the folder.
@@ -114,12 +160,16 @@ def is_debris(path: str) -> bool:
         >>> [is_debris(path) for path in (".DS_Store", "engine/._model.xml", "THUMBS.DB", "notes.txt", ".gitattributes")]
         [True, True, True, False, False]
     """
-    return any(part.casefold() in _DEBRIS or part.startswith(_DEBRIS_BEGINS) for part in Path(path).parts)
+    return any(
+        part.casefold() in _DEBRIS or part.startswith(_DEBRIS_BEGINS) for part in Path(path).parts
+    )
 
 
 @contextmanager
 def work_folder(target: Path) -> Iterator[Path]:
-    """A private folder beside `target` to build its successor in; gone afterwards, and so are those of killed processes.
+    """A private folder beside `target` to build its successor in.
+
+    Gone afterwards, and so are those of killed processes.
 
     Args:
         target: where the result will stand; missing folders above it are made.
@@ -139,13 +189,16 @@ def work_folder(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def new_folder(target: Path, *, overwrite: bool, check: Callable[[Path, bool], None]) -> Iterator[Path]:
+def new_folder(
+    target: Path, *, overwrite: bool, check: Callable[[Path, bool], None]
+) -> Iterator[Path]:
     """An empty folder to fill, which stands at `target` when the block has come to its end, and nowhere if it fails.
 
     Args:
         target: missing folders above it are made.
         overwrite: whether a folder with something in it gives way.
-        check: given these two just before; raises an OutputError if what somebody may have put there meanwhile must not give way.
+        check: given these two just before; raises an OutputError if what somebody may have put
+            there meanwhile must not give way.
 
     Yields:
         The folder, on the same file system as `target`.
@@ -169,7 +222,8 @@ def held_folder(folder: Path, *, does: str) -> Iterator[Path]:
     """The folder in which a long run keeps what it goes on from, while no other run is at work there.
 
     Args:
-        folder: made if it is not there, and the folders above it; those left empty are gone afterwards.
+        folder: made if it is not there, and the folders above it; those left empty are gone
+            afterwards.
         does: what the other run does there, for the error, as "keeps its checkpoints in".
 
     Raises:
@@ -184,12 +238,16 @@ def held_folder(folder: Path, *, does: str) -> Iterator[Path]:
         with suppress(OSError):  # it is not empty
             for path in made:
                 path.rmdir()
-        if lock is not None:  # only now, or a run that waits for it would hold a folder that is gone
+        # only now, or a run that waits for it would hold a folder that is gone
+        if lock is not None:
             os.close(lock)
 
 
 def _locked_folder(folder: Path, does: str) -> int | None:
-    """The folder, made and locked; another run that ends may remove it between the two steps, then comes another."""
+    """The folder, made and locked.
+
+    Another run that ends may remove it between the two steps, then comes another.
+    """
     while True:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -214,7 +272,10 @@ def _locked_folder(folder: Path, does: str) -> int | None:
 
 
 def _locked_new_folder(target: Path) -> tuple[Path, int | None]:
-    """A new work folder with its lock held; somebody cleaning up may catch it between the two steps, then comes another."""
+    """A new work folder with its lock held.
+
+    Somebody cleaning up may catch it between the two steps, then comes another.
+    """
     while True:
         folder = target.parent / work_name(target)
         folder.mkdir(mode=0o700)
@@ -230,7 +291,9 @@ def _locked_new_folder(target: Path) -> tuple[Path, int | None]:
 
 
 def put_in_place(new: Path, target: Path, work: Path, *, replace: bool) -> None:
-    """Make the folder `new` stand at `target`; at any moment `target` (or `resting_place`) holds all of the old or all of the new.
+    """Make the folder `new` stand at `target`.
+
+    At any moment `target` (or `resting_place`) holds all of the old or all of the new.
 
     Args:
         new: a finished folder inside `work`, its files already on the disk.
@@ -256,7 +319,10 @@ def put_in_place(new: Path, target: Path, work: Path, *, replace: bool) -> None:
 
 
 def exchange(first: Path, second: Path) -> bool:
-    """Let two folders change places in one step; False where the system or the file system cannot."""
+    """Let two folders change places in one step.
+
+    False where the system or the file system cannot.
+    """
     renameat2 = _renameat2()
     if renameat2 is None:
         return False
@@ -275,12 +341,21 @@ def _renameat2() -> Any:  # noqa: ANN401 - a foreign function
         return None
     function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if function is not None:
-        function.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+        function.argtypes = (
+            ctypes.c_int,
+            ctypes.c_char_p,
+            ctypes.c_int,
+            ctypes.c_char_p,
+            ctypes.c_uint,
+        )
     return function
 
 
 def resting_place(target: Path) -> Path:
-    """Where the folder of `target` is to be read: there, or where a save killed between two renames left it."""
+    """Where the folder of `target` is to be read.
+
+    There, or where a save killed between two renames left it.
+    """
     if _is_vacant(target):
         for folder in _leftovers(target):
             if (folder / _OLD).is_dir():
@@ -302,14 +377,20 @@ def _is_vacant(target: Path) -> bool:
 def clean_leftovers(target: Path) -> None:
     """Remove what killed processes left beside `target`, putting back what they had moved away."""
     for folder in _leftovers(target):
-        with suppress(OSError), _held(folder) as abandoned:  # it may be gone by now, or be another user's
+        with (
+            suppress(OSError),
+            _held(folder) as abandoned,
+        ):  # it may be gone by now, or be another user's
             if abandoned:
                 _discard(folder, target)
 
 
 @contextmanager
 def _held(folder: Path) -> Iterator[bool]:
-    """Whether the process that made a work folder is gone; its lock stays ours until the block ends, so no new owner can appear."""
+    """Whether the process that made a work folder is gone.
+
+    Its lock stays ours until the block ends, so no new owner can appear.
+    """
     handle = None if os.name == "nt" else os.open(folder, os.O_RDONLY)
     try:
         lock = None if handle is None else take_lock(handle)

@@ -1,6 +1,7 @@
 """A folder sealed by its manifest: every file's length and hash.
 
-Any change of these files after saving is noticed. What else lies in the folder is neither read nor minded.
+Any change of these files after saving is noticed. What else lies in the folder is neither read nor
+minded.
 """
 
 from __future__ import annotations
@@ -33,9 +34,15 @@ _POINTER = "a pointer of Git LFS in place of the file, which git lfs pull fetche
 _SAVE_AGAIN = "save the model again, or copy the whole folder again from where it came"
 
 _MOST_VALUE_BYTES = 192 << 20  # that the values of a JSON file may take in memory
-_VALUE_BYTES = {b",": 40, b"[": 80, b"{": 80, b":": 200}  # of memory, for each of these signs outside strings
+_VALUE_BYTES = {
+    b",": 40,
+    b"[": 80,
+    b"{": 80,
+    b":": 200,
+}  # of memory, for each of these signs outside strings
 _STRING_BYTES = 30  # for each quotation mark
-_MAY_BE_INFINITE = re.compile(rb"[eE]\+?\d{3}|\d{300}")  # the numbers that Python may read as infinity
+# the numbers that Python may read as infinity
+_MAY_BE_INFINITE = re.compile(rb"[eE]\+?\d{3}|\d{300}")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _DEEPEST = 32  # values in each other
 
@@ -104,18 +111,26 @@ def canonical_json(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
     Raises:
         ValueError: a number is not finite or a string is not Unicode text.
     """
-    return (json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
+    return (
+        json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    ).encode("utf-8")
 
 
 def parse_json(name: str, data: bytes) -> Any:  # noqa: ANN401 - any JSON value
     """The JSON in a member.
 
-    Refused are duplicate keys, non-finite numbers, lone surrogates, values deep in others, and more values than memory has room for.
+    Refused are duplicate keys, non-finite numbers, lone surrogates, values deep in others, and more
+    values than memory has room for.
     """
     try:
         _check_extent(data)
         number = _finite if _MAY_BE_INFINITE.search(data) else None  # Python's own is twice as fast
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_finite, parse_float=number)
+        value = json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_unique_keys,
+            parse_constant=_finite,
+            parse_float=number,
+        )
         if b"\\u" in data:  # the one way in for lone surrogates
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError) as error:
@@ -124,14 +139,17 @@ def parse_json(name: str, data: bytes) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _check_extent(data: bytes) -> None:
-    """Measure what the values of a JSON text would take, before any is built; JSON that is broken is not noticed here.
+    """Measure what the values of a JSON text would take, before any is built.
+
+    JSON that is broken is not noticed here.
 
     Raises:
         ValueError: too many values, or too many in each other.
     """
     if data.count(b'"') * _STRING_BYTES > _MOST_VALUE_BYTES:
         raise ValueError("more strings than a model has")
-    outside = b"".join(data.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])  # of strings
+    # of strings
+    outside = b"".join(data.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])
     if sum(outside.count(sign) * size for sign, size in _VALUE_BYTES.items()) > _MOST_VALUE_BYTES:
         raise ValueError("more values than a model has")
     brackets = outside.translate(None, _NO_BRACKETS)
@@ -188,8 +206,15 @@ def settings_of(name: str, schema: type[SettingsType], value: Any, newest: int) 
 
 def write_manifest(form: FolderFormat, members: Mapping[str, bytes]) -> tuple[str, bytes]:
     """The id of a folder with these members, and the manifest that says so."""
-    records = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in members.items()}
-    manifest: dict[str, Any] = {"format": form.name, "schema_version": form.schema_version, "members": records}
+    records = {
+        name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for name, data in members.items()
+    }
+    manifest: dict[str, Any] = {
+        "format": form.name,
+        "schema_version": form.schema_version,
+        "members": records,
+    }
     manifest["bundle_id"] = hashlib.sha256(canonical_json(manifest)).hexdigest()
     return manifest["bundle_id"], canonical_json(manifest)
 
@@ -204,7 +229,10 @@ def claims_to_be(form: FolderFormat, place: Path) -> bool:
 
 
 def read_members(
-    target: Path, form: FolderFormat, wanted: Collection[str] | None = None, check: CheckBulk | None = None
+    target: Path,
+    form: FolderFormat,
+    wanted: Collection[str] | None = None,
+    check: CheckBulk | None = None,
 ) -> tuple[str, dict[str, bytes]]:
     """The id of the folder and the bytes of its `wanted` members (of all), each exactly as it was saved.
 
@@ -221,11 +249,18 @@ def read_members(
 
 
 def _retried(target: Path, read: Callable[[Path], Result]) -> Result:
-    """Read again when the folder was replaced in the middle of it; what is broken otherwise is broken."""
+    """Read again when the folder was replaced in the middle of it.
+
+    What is broken otherwise is broken.
+    """
     try:
         real = Path(os.path.realpath(target))
     except ValueError:  # a NUL character
-        raise BundleError(f"{one_line(target)} is no name of a folder", expected="a folder saved by bertcnn", fix="correct it") from None
+        raise BundleError(
+            f"{one_line(target)} is no name of a folder",
+            expected="a folder saved by bertcnn",
+            fix="correct it",
+        ) from None
     for _ in range(_TRIES):
         place = resting_place(real)
         identity = _identity(place)
@@ -239,7 +274,10 @@ def _retried(target: Path, read: Callable[[Path], Result]) -> Result:
 
 
 def _identity(place: Path) -> tuple[int, int, int] | None:
-    """What tells a folder from its successor; the time too, because file systems use the numbers of removed folders again."""
+    """What tells a folder from its successor.
+
+    The time too, because file systems use the numbers of removed folders again.
+    """
     try:
         status = place.stat()
     except OSError:
@@ -248,7 +286,11 @@ def _identity(place: Path) -> tuple[int, int, int] | None:
 
 
 def _read_members(
-    target: Path, place: Path, form: FolderFormat, wanted: Collection[str] | None, check: CheckBulk | None
+    target: Path,
+    place: Path,
+    form: FolderFormat,
+    wanted: Collection[str] | None,
+    check: CheckBulk | None,
 ) -> tuple[str, dict[str, bytes]]:
     names = _names(target, place)
     manifest = _parse_manifest(form, _read_file(place, MANIFEST, LARGEST_MANIFEST))
@@ -270,7 +312,10 @@ def _read_members(
 
 def _names(target: Path, place: Path) -> set[str]:
     """The names in a folder that looks like a bundle."""
-    expected, fix = "a folder saved by bertcnn", "give the folder that `bertcnn train --out` or `save` wrote"
+    expected, fix = (
+        "a folder saved by bertcnn",
+        "give the folder that `bertcnn train --out` or `save` wrote",
+    )
     try:
         if not place.exists():
             raise BundleError(f"{target} does not exist", expected=expected, fix=fix)
@@ -281,21 +326,35 @@ def _names(target: Path, place: Path) -> set[str]:
         if error.errno == errno.ENAMETOOLONG:
             given, expected = excess(target)
             raise BundleError(given, expected=expected, fix=fix) from None
-        raise BundleError(f"{target} cannot be read ({error.strerror})", expected=expected, fix="ask for the right to read it") from None
+        raise BundleError(
+            f"{target} cannot be read ({error.strerror})",
+            expected=expected,
+            fix="ask for the right to read it",
+        ) from None
     if not names:
         raise BundleError(f"{target} is an empty folder", expected=expected, fix=fix)
     if MANIFEST not in names:
         some = ", ".join(sorted(names)[:3])
-        raise BundleError(f"{target} is not a model: it has no {MANIFEST} (it holds {one_line(some)})", expected=expected, fix=fix)
+        raise BundleError(
+            f"{target} is not a model: it has no {MANIFEST} (it holds {one_line(some)})",
+            expected=expected,
+            fix=fix,
+        )
     return names
 
 
 def _changed(name: str, what: str) -> NoReturn:
-    refuse(f"{name} was changed after the model was saved: {what}", "the files exactly as they were saved")
+    refuse(
+        f"{name} was changed after the model was saved: {what}",
+        "the files exactly as they were saved",
+    )
 
 
 def _check_length(place: Path, name: str, expected: int) -> None:
-    """A member that is not read now, and so not hashed, has its length at least: copying that broke off is noticed at once."""
+    """A member that is not read now, and so not hashed, has its length at least.
+
+    Copying that broke off is noticed at once.
+    """
     size = _status(place, name).st_size
     if size != expected:
         _changed(name, f"it has {size:,} bytes instead of {expected:,}{_pointer(place, name)}")
@@ -307,7 +366,10 @@ def _status(place: Path, name: str) -> os.stat_result:
         status = (place / name).stat()
     except OSError as error:
         if (place / name).is_symlink():
-            refuse(f"{name} is a link that leads to no file ({error.strerror})", "the file itself, or a link to it")
+            refuse(
+                f"{name} is a link that leads to no file ({error.strerror})",
+                "the file itself, or a link to it",
+            )
         refuse(f"{name} cannot be read ({error.strerror})", "a file you may read")
     if not stat.S_ISREG(status.st_mode):
         _changed(name, "it is not a file")
@@ -335,7 +397,10 @@ def _read_file(place: Path, name: str, largest: int, expected: int | None = None
         if not stat.S_ISREG(status.st_mode):
             _changed(name, "it is not a file")
         if expected is not None and status.st_size != expected:
-            _changed(name, f"it has {status.st_size:,} bytes instead of {expected:,}{_pointer(place, name)}")
+            _changed(
+                name,
+                f"it has {status.st_size:,} bytes instead of {expected:,}{_pointer(place, name)}",
+            )
         if status.st_size > largest:
             refuse(f"{name} has {status.st_size:,} bytes", f"at most {largest:,}")
         with os.fdopen(handle, "rb", closefd=False) as file:
@@ -358,10 +423,16 @@ def _parse_manifest(form: FolderFormat, data: bytes) -> _Manifest:
         refuse(f"{MANIFEST} is not that of a bertcnn model", f"the format {form.name!r}")
     manifest = settings_of(MANIFEST, _Manifest, value, form.schema_version)
     rest = {key: part for key, part in value.items() if key != "bundle_id"}
-    if data != canonical_json(value) or hashlib.sha256(canonical_json(rest)).hexdigest() != manifest.bundle_id:
+    if (
+        data != canonical_json(value)
+        or hashlib.sha256(canonical_json(rest)).hexdigest() != manifest.bundle_id
+    ):
         _changed(MANIFEST, "it no longer agrees with the id it carries")
     expected = form.names(manifest.schema_version)
     odd = sorted(set(manifest.members) ^ expected)
     if odd:
-        refuse(f"{MANIFEST} lists other members than a model has ({one_line(odd[0])})", ", ".join(sorted(expected)))
+        refuse(
+            f"{MANIFEST} lists other members than a model has ({one_line(odd[0])})",
+            ", ".join(sorted(expected)),
+        )
     return manifest

@@ -64,7 +64,9 @@ def plain_text(value: object) -> str:
     if isinstance(value, float):
         if math.isnan(value):
             return ""
-        return str(int(value)) if value.is_integer() and abs(value) < _LARGEST_WHOLE else repr(value)
+        return (
+            str(int(value)) if value.is_integer() and abs(value) < _LARGEST_WHOLE else repr(value)
+        )
     if isinstance(value, datetime.datetime):
         return value.isoformat(sep=" ")
     if isinstance(value, bytes):
@@ -81,4 +83,8 @@ def well_formed(text: str) -> str:
         >>> well_formed("cut \ud83d") == "cut \ufffd"
         True
     """
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace") if undecodable(text) else text
+    return (
+        text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        if undecodable(text)
+        else text
+    )

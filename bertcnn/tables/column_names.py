@@ -1,4 +1,7 @@
-"""Names of columns compared as people read them: without case, spaces around them, or the form of their accents."""
+"""Names of columns compared as people read them.
+
+Without case, spaces around them, or the form of their accents.
+"""
 
 from __future__ import annotations
 

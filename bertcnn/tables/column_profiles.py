@@ -6,21 +6,40 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bertcnn.tables.column_words import LABEL_WORDS, LAST_LABEL_WORDS, NEVER_LABEL_WORDS, NEVER_TEXT_WORDS, TEXT_WORDS, words_of
+from bertcnn.tables.column_words import (
+    LABEL_WORDS,
+    LAST_LABEL_WORDS,
+    NEVER_LABEL_WORDS,
+    NEVER_TEXT_WORDS,
+    TEXT_WORDS,
+    words_of,
+)
 from bertcnn.tables.tables import Chunk
 
 _SAMPLED_ROWS = 20_000
 _FILLED = 0.02  # share of a column that has to be filled to be read at all
-_ENOUGH, _FEW_VALUES, _SHORT = 8, 20, 20  # cells, different ones and characters of a column of a few short values
+_ENOUGH, _FEW_VALUES, _SHORT = (
+    8,
+    20,
+    20,
+)  # cells, different ones and characters of a column of a few short values
 _LONGEST_CODE = 200
 _OF_LABELS = ("name", "id")  # as in label_name
-_ANSWERS = frozenset(("predicted_label", "confidence", "decision", "because"))  # columns of a scored file
+# columns of a scored file
+_ANSWERS = frozenset(("predicted_label", "confidence", "decision", "because"))
 _ADVICE = frozenset(("suggested_label", "finding"))  # of one that the doctor wrote
 
-_DATE = re.compile(r"\s*(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}/\d{1,2}/\d{1,2})([T ,]|\s*$)")
-_NUMBER = re.compile(r"\s*+[-+]?[.,\s]*+\d[\d.,\s]*+(e[-+]?\d++)?\s*+%?\s*+", re.IGNORECASE)  # possessive: in linear time
+_DATE = re.compile(
+    r"\s*(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}/\d{1,2}/\d{1,2})([T ,]|\s*$)"
+)
+# possessive: in linear time
+_NUMBER = re.compile(r"\s*+[-+]?[.,\s]*+\d[\d.,\s]*+(e[-+]?\d++)?\s*+%?\s*+", re.IGNORECASE)
 
-_CODE = re.compile(r"[!-~]*\d[!-~]*|[^\s@]+@[^\s@.]+(\.[^\s@.]+)+|\+?[\d ()/.\-]{6,}|\d{1,2}:\d\d(:\d\d)?( ?[ap]m)?", re.IGNORECASE)
+_CODE = re.compile(
+    r"[!-~]*\d[!-~]*|[^\s@]+@[^\s@.]+(\.[^\s@.]+)+|\+?[\d ()/.\-]{6,}|\d{1,2}:\d\d(:\d\d)?("
+    r" ?[ap]m)?",
+    re.IGNORECASE,
+)
 _FLAGS = frozenset(
     """yes no y n true false t f 0 1 on off x ja nein j oui non o si sí sì sim não nao nej tak nie да нет 是 否 na n/a unknown""".split()  # noqa: SIM905
 )
@@ -39,7 +58,8 @@ class Profile:
         length: characters of a cell, on average.
         spaces: between words of a cell, on average.
         distinct: how many cells differ.
-        numbers: share of cells that are numbers; so with dates, links, and codes: ids, mail addresses, phone numbers, times.
+        numbers: share of cells that are numbers; so with dates, links, and codes: ids, mail
+            addresses, phone numbers, times.
         is_flag: whether all cells say yes or no.
     """
 
@@ -63,43 +83,75 @@ class Profile:
         return self.distinct / self.cells if self.cells else 0.0
 
     def rank(self, words: Sequence[str]) -> float | None:
-        """Place of the name among `words`, whole names before parts; None if it is not among them."""
+        """Place of the name among `words`, whole names before parts.
+
+        None if it is not among them.
+        """
         whole = "".join(self.words)
         if whole in words:
             return words.index(whole)
-        return min((len(words) + words.index(word) for word in self.words if word in words), default=None)
+        return min(
+            (len(words) + words.index(word) for word in self.words if word in words), default=None
+        )
 
     def is_text_name(self) -> bool:
         """Whether the column is called as texts are."""
         return self.rank(TEXT_WORDS) is not None and self.rank(NEVER_TEXT_WORDS) is None
 
     def is_something_else(self) -> bool:
-        """Whether the cells are no texts, whatever the column is called: dates, numbers, links, ids, addresses, or a few short values."""
+        """Whether the cells are no texts, whatever the column is called.
+
+        Dates, numbers, links, ids, addresses, or a few short values.
+        """
         if max(self.numbers, self.dates, self.links, self.codes) > 0.5 or self.is_flag:
             return True
-        return self.cells >= _ENOUGH and self.variety <= 0.5 and self.distinct <= _FEW_VALUES and self.length <= _SHORT and self.spaces < 1
+        return (
+            self.cells >= _ENOUGH
+            and self.variety <= 0.5
+            and self.distinct <= _FEW_VALUES
+            and self.length <= _SHORT
+            and self.spaces < 1
+        )
 
     def is_free_text(self) -> bool:
         """Whether the cells read like something a person wrote."""
-        if max(self.numbers, self.dates, self.links) > 0.5 or self.variety < 0.2 or self.filled < _FILLED:
+        if (
+            max(self.numbers, self.dates, self.links) > 0.5
+            or self.variety < 0.2
+            or self.filled < _FILLED
+        ):
             return False
         return (self.spaces >= 2 and self.length >= 12) or self.length >= 40
 
     def _is_about_something_else(self) -> bool:
         """Whether the name speaks of a channel, a language, a person ..., "label_name" and "label_id" with repeating values apart."""
         never = [word for word in self.words if word in NEVER_LABEL_WORDS]
-        of_labels = self.rank(LABEL_WORDS) is not None and set(never) <= set(_OF_LABELS) and self.variety <= 0.5
+        of_labels = (
+            self.rank(LABEL_WORDS) is not None
+            and set(never) <= set(_OF_LABELS)
+            and self.variety <= 0.5
+        )
         return bool(never) and not of_labels
 
     def may_be_label(self) -> bool:
         """Whether the cells repeat as labels do; a telling name asks for less."""
-        if not self.cells or self.dates > 0.5 or self.links > 0.5 or self.length > 80 or self._is_about_something_else():
+        if (
+            not self.cells
+            or self.dates > 0.5
+            or self.links > 0.5
+            or self.length > 80
+            or self._is_about_something_else()
+        ):
             return False
         if self.rank(LABEL_WORDS + LAST_LABEL_WORDS) is not None:
             return self.variety <= 0.5 or self.cells <= 50
         if self.distinct < 2 or self.filled < _FILLED:
             return False
-        few = self.distinct <= 50 and self.variety <= 0.2 if self.numbers > 0.5 and self.cells > 20 else self.variety <= 0.5
+        few = (
+            self.distinct <= 50 and self.variety <= 0.2
+            if self.numbers > 0.5 and self.cells > 20
+            else self.variety <= 0.5
+        )
         return few and not self.is_text_name()
 
 
@@ -108,11 +160,17 @@ def profiles_of(sample: Chunk) -> list[Profile]:
     step = -(-len(sample.rows) // _SAMPLED_ROWS) or 1
     rows = sample.rows[::step]
     answers = _answers(sample.columns)
-    return [_profile(name, place, [row[place] for row in rows]) for place, name in enumerate(sample.columns) if name not in answers]
+    return [
+        _profile(name, place, [row[place] for row in rows])
+        for place, name in enumerate(sample.columns)
+        if name not in answers
+    ]
 
 
 def _answers(columns: Sequence[str]) -> set[str]:
-    """The columns that scoring, or the doctor, added to a file; learning from them, or comparing with them, would tell nothing.
+    """The columns that scoring, or the doctor, added to a file.
+
+    Learning from them, or comparing with them, would tell nothing.
 
     Example:
         >>> sorted(_answers(["text", "team", "predicted_label", "confidence", "decision", "because", "p_billing"]))
@@ -122,8 +180,14 @@ def _answers(columns: Sequence[str]) -> set[str]:
     """
     plain = {name: re.sub(r"\A(bertcnn_)+", "", name) for name in columns}
     scored = _ANSWERS.issubset(plain.values())
-    ours = (_ANSWERS if scored else frozenset()) | (_ADVICE if _ADVICE.issubset(plain.values()) else frozenset())
-    return {name for name, called in plain.items() if called in ours or (scored and called.startswith("p_"))}
+    ours = (_ANSWERS if scored else frozenset()) | (
+        _ADVICE if _ADVICE.issubset(plain.values()) else frozenset()
+    )
+    return {
+        name
+        for name, called in plain.items()
+        if called in ours or (scored and called.startswith("p_"))
+    }
 
 
 def _profile(name: str, place: int, cells: list[str]) -> Profile:
@@ -140,7 +204,10 @@ def _profile(name: str, place: int, cells: list[str]) -> Profile:
         distinct=len(values),
         numbers=sum(_NUMBER.fullmatch(cell) is not None for cell in filled) / number,
         dates=sum(_DATE.match(cell) is not None for cell in filled) / number,
-        links=sum(cell.startswith(("http://", "https://", "www.")) and " " not in cell for cell in filled) / number,
+        links=sum(
+            cell.startswith(("http://", "https://", "www.")) and " " not in cell for cell in filled
+        )
+        / number,
         codes=sum(_CODE.fullmatch(cell[:_LONGEST_CODE]) is not None for cell in filled) / number,
         is_flag=0 < len(values) <= 4 and {value.casefold() for value in values} <= _FLAGS,
     )

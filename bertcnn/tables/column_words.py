@@ -10,14 +10,17 @@ def _list(words: str) -> tuple[str, ...]:
     return tuple(words.split())
 
 
-# Words of column names, most telling first. A name that is one of them beats a name that contains one.
+# Words of column names, most telling first. A name that is one of them beats a name that contains
+# one.
 LABEL_WORDS = _list("""
     label labels category intent class target topic queue team department product issue tag reason type group sentiment kategorie klasse
     thema abteilung bereich absicht warteschlange categorie etiquette classe theme service equipe motif etiqueta categoria clase tema equipo
     departamento motivo etichetta argomento reparto rotulo afdeling kategoria etykieta klasa dzial категория метка класс тема отдел kategori
     etikett avdelning
 """)
-LAST_LABEL_WORDS = _list("priority severity urgency prioritat prioriteit priorite prioridad priorita prioridade")
+LAST_LABEL_WORDS = _list(
+    "priority severity urgency prioritat prioriteit priorite prioridad priorita prioridade"
+)
 NEVER_LABEL_WORDS = _list("""
     channel source via status state language lang country city region zip company customer client user name agent author email mail phone
     date time created updated received id key uuid url split fold kanal quelle sprache land firma kunde benutzer canal origine langue pays
@@ -30,10 +33,18 @@ TEXT_WORDS = _list("""
     descrizione corpo contenuto commento reclamo richiesta mensagem descricao conteudo reclamacao tekst bericht omschrijving inhoud
     opmerking klacht vraag wiadomosc opis tresc текст сообщение описание обращение жалоба innehall 文本 内容 本文 텍스트
 """)
-TITLE_WORDS = _list("subject title summary headline betreff titel sujet objet titre asunto titulo oggetto titolo onderwerp assunto temat")
-NEVER_TEXT_WORDS = _list("id uuid key date time length count score type language lang url link email number code")
+TITLE_WORDS = _list(
+    "subject title summary headline betreff titel sujet objet titre asunto titulo oggetto titolo"
+    " onderwerp assunto temat"
+)
+NEVER_TEXT_WORDS = _list(
+    "id uuid key date time length count score type language lang url link email number code"
+)
 ID_WORDS = _list("id uuid guid key number nr no ref reference case ticket nummer numero")
-TIME_WORDS = _list("date time timestamp created received opened datum zeit erstellt fecha hora data heure cree czas дата")
+TIME_WORDS = _list(
+    "date time timestamp created received opened datum zeit erstellt fecha hora data heure cree"
+    " czas дата"
+)
 
 
 def words_of(name: str) -> tuple[str, ...]:
@@ -44,5 +55,9 @@ def words_of(name: str) -> tuple[str, ...]:
         (('ticket', 'id'), ('sub', 'product'), ('categorie',))
     """
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
-    plain = "".join(char for char in unicodedata.normalize("NFKD", spaced) if not unicodedata.combining(char))
-    return tuple(unicodedata.normalize("NFKC", word) for word in re.findall(r"[^\W_]+", plain.casefold()))
+    plain = "".join(
+        char for char in unicodedata.normalize("NFKD", spaced) if not unicodedata.combining(char)
+    )
+    return tuple(
+        unicodedata.normalize("NFKC", word) for word in re.findall(r"[^\W_]+", plain.casefold())
+    )

@@ -23,7 +23,8 @@ from bertcnn.wording import count
 _MOSTLY = 0.5  # share of a column that has to be filled to come before others
 _LONGEST_NAME = 5  # words; a survey's question has more, and gets the remark too
 
-_OF_TWO = frozenset(("label", "class", "target", "klasse", "classe", "clase"))  # names that yes and no fit as well
+# names that yes and no fit as well
+_OF_TWO = frozenset(("label", "class", "target", "klasse", "classe", "clase"))
 
 
 def free_names(wanted: Iterable[str], given: Iterable[str]) -> tuple[str, ...]:
@@ -51,7 +52,8 @@ class ColumnChoice:
         label: the column to predict; None where only the text was asked for.
         id: an identifier of the row, if there seems to be one.
         time: when it happened, if a column seems to say so.
-        reasons: for "text", "label", "id" and "time", as far as chosen, the column and why, in words.
+        reasons: for "text", "label", "id" and "time", as far as chosen, the column and why, in
+            words.
     """
 
     text: tuple[str, ...]
@@ -71,14 +73,17 @@ def join_texts(cells: Iterable[str]) -> str:
     return "\n".join(cell for cell in cells if cell.strip())
 
 
-def guess_columns(sample: Chunk, *, text: str | Sequence[str] | None = None, label: str | None = None) -> ColumnChoice:
+def guess_columns(
+    sample: Chunk, *, text: str | Sequence[str] | None = None, label: str | None = None
+) -> ColumnChoice:
     """The columns to train on: those named are checked, the others guessed from names and contents.
 
-    Of several columns that could be the label, a name says more than contents: label, category, intent, class, target, topic, queue, team,
-    department, product, issue ..., in this order and in several languages, a name that is such a word before one that contains it; then
-    columns without a telling name, the last one first; then priority or severity. Channel, status, language, company and the like are
-    never guessed, nor the columns that scoring or the doctor added to a file. Of several texts, the one with a telling name, then the
-    longest.
+    Of several columns that could be the label, a name says more than contents: label, category,
+    intent, class, target, topic, queue, team, department, product, issue ..., in this order and in
+    several languages, a name that is such a word before one that contains it; then columns without
+    a telling name, the last one first; then priority or severity. Channel, status, language,
+    company and the like are never guessed, nor the columns that scoring or the doctor added to a
+    file. Of several texts, the one with a telling name, then the longest.
 
     Args:
         sample: a whole `Table`, or some of its rows.
@@ -86,7 +91,8 @@ def guess_columns(sample: Chunk, *, text: str | Sequence[str] | None = None, lab
         label: the label column.
 
     Raises:
-        ColumnError: if a named column is missing, or none looks like text, or like labels; it lists the columns found.
+        ColumnError: if a named column is missing, or none looks like text, or like labels; it lists
+            the columns found.
 
     Example:
         >>> rows = [("1", "web", "my router is dead again", "hardware"), ("2", "web", "why was I billed twice?", "billing")]
@@ -101,16 +107,22 @@ def guess_columns(sample: Chunk, *, text: str | Sequence[str] | None = None, lab
     reasons["text"] += _without_header(chosen)
     if label is not None and label in chosen:
         raise ColumnError(
-            f"column {label!r} is named as text and as label", expected="two different columns", fix="name another one of the two"
+            f"column {label!r} is named as text and as label",
+            expected="two different columns",
+            fix="name another one of the two",
         )
     if label is None:
-        label, reasons["label"] = _choose_label([profile for profile in profiles if profile.name not in chosen], sample.columns)
+        label, reasons["label"] = _choose_label(
+            [profile for profile in profiles if profile.name not in chosen], sample.columns
+        )
     else:
         reasons["label"] = f"{label!r} (as named)"
     return _with_id_and_time(profiles, chosen, label, reasons)
 
 
-def guess_text_columns(sample: Chunk, *, text: str | Sequence[str] | None = None, trained_on: Sequence[str] = ()) -> ColumnChoice:
+def guess_text_columns(
+    sample: Chunk, *, text: str | Sequence[str] | None = None, trained_on: Sequence[str] = ()
+) -> ColumnChoice:
     """The text columns of a file to be scored; its only column, whatever it is called, is the text.
 
     Args:
@@ -119,7 +131,8 @@ def guess_text_columns(sample: Chunk, *, text: str | Sequence[str] | None = None
         trained_on: the text columns of the training file; taken unless others are named.
 
     Raises:
-        ColumnError: if a named column, or one of the training file's, is missing, or none looks like text; it lists the columns found.
+        ColumnError: if a named column, or one of the training file's, is missing, or none looks
+            like text; it lists the columns found.
     """
     profiles = profiles_of(sample)
     if text is None and trained_on:
@@ -133,7 +146,9 @@ def guess_text_columns(sample: Chunk, *, text: str | Sequence[str] | None = None
     return _with_id_and_time(profiles, chosen, None, reasons)
 
 
-def as_in_training(trained_on: Sequence[str], columns: tuple[str, ...], option: str) -> tuple[tuple[str, ...], str]:
+def as_in_training(
+    trained_on: Sequence[str], columns: tuple[str, ...], option: str
+) -> tuple[tuple[str, ...], str]:
     """The columns that a model was trained on as this table calls them, and the reason for them.
 
     Args:
@@ -153,38 +168,57 @@ def as_in_training(trained_on: Sequence[str], columns: tuple[str, ...], option: 
         missing = tuple(name for name in trained_on if find_name(name, columns) is None)
         other = one_line(columns[0], 40) if len(columns) == len(missing) == 1 else "NAME"
         raise ColumnError(
-            f"there is no column {list_columns(missing, 4)}, which the model was trained on; columns found: {list_columns(columns)}",
+            f"there is no column {list_columns(missing, 4)}, which the model was trained on;"
+            f" columns found: {list_columns(columns)}",
             expected="the columns of the training file",
-            fix=f"check that this is the right file; if a column has another name in it, add {option} {other}",
+            fix=(
+                "check that this is the right file; if a column has another name in it, add"
+                f" {option} {other}"
+            ),
         )
     return chosen, f"{list_columns(chosen)} (as in training)"
 
 
-def _only_or_named(profiles: list[Profile], columns: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, str]]:
+def _only_or_named(
+    profiles: list[Profile], columns: tuple[str, ...]
+) -> tuple[tuple[str, ...], dict[str, str]]:
     """The text column of a table with one column, or of one without rows."""
     if len(columns) == 1:
         return columns, {"text": f"{one_line(columns[0], 40)} (the only column)"}
     named = [profile for profile in profiles if profile.is_text_name()]
     if named:
         return _choose_text(named, columns, None, None)
-    return columns[:1], {"text": f"{one_line(columns[0], 40)} (the first column: there are no rows)"}
+    return columns[:1], {
+        "text": f"{one_line(columns[0], 40)} (the first column: there are no rows)"
+    }
 
 
 def _without_header(columns: Sequence[str]) -> str:
-    """A remark if a column is called what a message would say: then the file's first message was taken for the header."""
+    """A remark if a column is called what a message would say.
+
+    Then the file's first message was taken for the header.
+    """
     if not any(len(name.split()) > _LONGEST_NAME for name in columns):
         return ""
-    return "; that name reads like a message: if the file has no header, add a first line with the names of its columns"
+    return (
+        "; that name reads like a message: if the file has no header, add a first line with the"
+        " names of its columns"
+    )
 
 
 def _choose_text(
-    profiles: list[Profile], columns: tuple[str, ...], named: str | Sequence[str] | None, label: str | None
+    profiles: list[Profile],
+    columns: tuple[str, ...],
+    named: str | Sequence[str] | None,
+    label: str | None,
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """The text columns, and the reason for them."""
     if named is not None:
         names = _named(named, columns)
         return names, {"text": f"{list_columns(names)} (as named)"}
-    candidates = [profile for profile in profiles if profile.name != label and _may_be_text(profile)]
+    candidates = [
+        profile for profile in profiles if profile.name != label and _may_be_text(profile)
+    ]
     if not candidates:
         raise ColumnError(
             f"no column looks like text; columns found: {list_columns(columns)}",
@@ -197,15 +231,24 @@ def _choose_text(
     if others:
         both = sorted([best.name, others[0]], key=columns.index)
         reason += (
-            f"; {list_columns(tuple(others), 4)} {'is' if len(others) == 1 else 'are'} free text too: join with --text {','.join(both)}"
+            f"; {list_columns(tuple(others), 4)} {'is' if len(others) == 1 else 'are'} free text"
+            f" too: join with --text {','.join(both)}"
         )
     return (best.name,), {"text": reason}
 
 
 def _text_order(profile: Profile) -> tuple[bool, bool, float, int]:
-    """Free text first, then telling names, then the longest; of cells that are no free text, the most telling name."""
+    """Free text first, then telling names, then the longest.
+
+    Of cells that are no free text, the most telling name.
+    """
     rank = profile.rank(TEXT_WORDS)
-    return profile.is_free_text(), rank is not None, profile.length if profile.is_free_text() else -(rank or 0), -profile.place
+    return (
+        profile.is_free_text(),
+        rank is not None,
+        profile.length if profile.is_free_text() else -(rank or 0),
+        -profile.place,
+    )
 
 
 def _may_be_text(profile: Profile) -> bool:
@@ -215,7 +258,11 @@ def _may_be_text(profile: Profile) -> bool:
         return True
     never_a_text = profile.rank(LABEL_WORDS) is not None and profile.variety <= 0.5
     is_title = profile.rank(TITLE_WORDS) is not None and profile.variety > 0.2
-    return (is_title or profile.is_free_text()) and profile.rank(NEVER_TEXT_WORDS) is None and not never_a_text
+    return (
+        (is_title or profile.is_free_text())
+        and profile.rank(NEVER_TEXT_WORDS) is None
+        and not never_a_text
+    )
 
 
 def _text_reason(best: Profile, candidates: list[Profile]) -> str:
@@ -229,15 +276,25 @@ def _text_reason(best: Profile, candidates: list[Profile]) -> str:
 def _named(named: str | Sequence[str], columns: tuple[str, ...]) -> tuple[str, ...]:
     """The columns named, each checked."""
     if isinstance(named, str):
-        named = (named,) if find_name(named, columns) is not None else [name.strip() for name in named.split(",")]
+        named = (
+            (named,)
+            if find_name(named, columns) is not None
+            else [name.strip() for name in named.split(",")]
+        )
     if not named:
-        raise ColumnError("no text column was named", expected=f"one of {list_columns(columns)}", fix="name one, or leave it to be guessed")
+        raise ColumnError(
+            "no text column was named",
+            expected=f"one of {list_columns(columns)}",
+            fix="name one, or leave it to be guessed",
+        )
     return tuple(dict.fromkeys(columns[column_position(name, columns)] for name in named))
 
 
 def _choose_label(profiles: list[Profile], columns: tuple[str, ...]) -> tuple[str, str]:
     """The label column, and the reason for it."""
-    candidates = sorted((profile for profile in profiles if profile.may_be_label()), key=_label_order)
+    candidates = sorted(
+        (profile for profile in profiles if profile.may_be_label()), key=_label_order
+    )
     if not candidates:
         raise ColumnError(
             f"no column looks like labels; columns found: {list_columns(columns)}",
@@ -245,10 +302,19 @@ def _choose_label(profiles: list[Profile], columns: tuple[str, ...]) -> tuple[st
             fix="name it with --label",
         )
     best = candidates[0]
-    why = "by its name" if best.rank(LABEL_WORDS + LAST_LABEL_WORDS) is not None else "its values repeat"
-    reason = f"{best.name!r} ({why}: {count(best.distinct, 'different value')} in {best.cells:,} rows)"
+    why = (
+        "by its name"
+        if best.rank(LABEL_WORDS + LAST_LABEL_WORDS) is not None
+        else "its values repeat"
+    )
+    reason = (
+        f"{best.name!r} ({why}: {count(best.distinct, 'different value')} in {best.cells:,} rows)"
+    )
     if best.distinct < 2:
-        reason += "; no column that could be the label has 2 different values, and from one nothing can be learned"
+        reason += (
+            "; no column that could be the label has 2 different values, and from one nothing can"
+            " be learned"
+        )
     others = tuple(profile.name for profile in candidates[1:] if profile.distinct > 1)
     if others:
         reason += f"; {list_columns(others, 4)} could be the label too: name it with --label"
@@ -258,8 +324,9 @@ def _choose_label(profiles: list[Profile], columns: tuple[str, ...]) -> tuple[st
 def _label_order(profile: Profile) -> tuple[int, float]:
     """The order of candidates, the best first, by group and within it.
 
-    The groups: telling names in their order; names that tell nothing, the last column first; priorities; yes or no under a name of many
-    kinds, such as Issue; what is mostly blank; what has one value only.
+    The groups: telling names in their order; names that tell nothing, the last column first;
+    priorities; yes or no under a name of many kinds, such as Issue; what is mostly blank; what has
+    one value only.
     """
     rank, last = profile.rank(LABEL_WORDS), profile.rank(LAST_LABEL_WORDS)
     if profile.distinct < 2:
@@ -272,16 +339,36 @@ def _label_order(profile: Profile) -> tuple[int, float]:
     return (1 if profile.filled >= _MOSTLY else 4), -profile.place
 
 
-def _with_id_and_time(profiles: list[Profile], text: tuple[str, ...], label: str | None, reasons: dict[str, str]) -> ColumnChoice:
+def _with_id_and_time(
+    profiles: list[Profile], text: tuple[str, ...], label: str | None, reasons: dict[str, str]
+) -> ColumnChoice:
     """The choice, with the columns that identify and date a row, if any do."""
-    rest = [profile for profile in profiles if profile.name not in text and profile.name != label and profile.cells]
+    rest = [
+        profile
+        for profile in profiles
+        if profile.name not in text and profile.name != label and profile.cells
+    ]
     identifier = next(
-        (one for one in rest if one.filled == 1 and one.variety == 1 and one.spaces == 0 and one.rank(ID_WORDS) is not None), None
+        (
+            one
+            for one in rest
+            if one.filled == 1
+            and one.variety == 1
+            and one.spaces == 0
+            and one.rank(ID_WORDS) is not None
+        ),
+        None,
     )
     time = next((one for one in rest if one is not identifier and one.dates > 0.9), None)
     if identifier is not None:
         reasons["id"] = f"{identifier.name!r} (by its name; every value is different)"
     if time is not None:
-        why = "its values are dates" if time.rank(TIME_WORDS) is None else "by its name; its values are dates"
+        why = (
+            "its values are dates"
+            if time.rank(TIME_WORDS) is None
+            else "by its name; its values are dates"
+        )
         reasons["time"] = f"{time.name!r} ({why})"
-    return ColumnChoice(text, label, identifier.name if identifier else None, time.name if time else None, reasons)
+    return ColumnChoice(
+        text, label, identifier.name if identifier else None, time.name if time else None, reasons
+    )

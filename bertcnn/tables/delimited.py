@@ -1,8 +1,9 @@
 """Lines of a CSV or TSV file into rows of cells; broken quoting costs one row only.
 
-Python's csv module and DuckDB's reader were tried on polluted files first. DuckDB gives no line numbers of accepted rows, stops at a cell
-of 40 MB, keeps rejects in memory, and drops cells beyond the header's where it is lenient. The csv module cannot bound a row whose quote
-never closes but through one limit for the whole process. Neither can take up again at the line after a broken quote.
+Python's csv module and DuckDB's reader were tried on polluted files first. DuckDB gives no line
+numbers of accepted rows, stops at a cell of 40 MB, keeps rejects in memory, and drops cells beyond
+the header's where it is lenient. The csv module cannot bound a row whose quote never closes but
+through one limit for the whole process. Neither can take up again at the line after a broken quote.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from bertcnn.tables.lines import LONGEST_LINE, undecodable
 from bertcnn.wording import count
 
 MAX_CELL_CHARACTERS = 1_000_000
-_LONGEST_ROW = 64_000_000  # characters that a quoted cell may run on before its quote counts as broken
+# characters that a quoted cell may run on before its quote counts as broken
+_LONGEST_ROW = 64_000_000
 _READ_AGAIN = 250_000  # characters that may be read again after broken quotes ...
 _SPACES = re.compile(" *+")
 _READ_AGAIN_SHARE = 8  # ... and so many times those that quoted cells have run on over
@@ -35,7 +37,8 @@ class Dialect:
 
     Attributes:
         delimiter: between cells; empty for a file of one column.
-        quote: around a cell that holds delimiters or line breaks, doubled inside it; empty for a file without quoting.
+        quote: around a cell that holds delimiters or line breaks, doubled inside it; empty for a
+            file without quoting.
         escape: before a quote inside a cell where that is not doubled, or empty.
         spaced: whether there may be spaces between a delimiter and a quote.
     """
@@ -69,7 +72,9 @@ class RowReader:
         as_written: keep the quotes that `formulas.escape_formula` put before cells.
     """
 
-    def __init__(self, lines: Iterable[str], dialect: Dialect, reject: Reject, *, as_written: bool = False) -> None:
+    def __init__(
+        self, lines: Iterable[str], dialect: Dialect, reject: Reject, *, as_written: bool = False
+    ) -> None:
         self._lines = iter(lines)
         self._again: deque[str] = deque()  # lines to be read once more, after a broken quote
         self._budget = _READ_AGAIN  # so that a file of broken quotes takes linear time
@@ -111,14 +116,24 @@ class RowReader:
     def rows(self, width: int) -> Iterator[Row]:
         """Every row of at most `width` cells, with the number of its first line.
 
-        A row with fewer cells, whose last ones an exporter left out, is given as short as it is. More cells are dropped if they are blank.
+        A row with fewer cells, whose last ones an exporter left out, is given as short as it is.
+        More cells are dropped if they are blank.
         """
-        delimiter, quote, unescapes = self._dialect.delimiter, self._dialect.quote, not self._as_written
+        delimiter, quote, unescapes = (
+            self._dialect.delimiter,
+            self._dialect.quote,
+            not self._as_written,
+        )
         behind_delimiter, behind_quote = f"{delimiter}'", f"{quote}'"
         for line in self._take():
             number, text = self._number, line
             if len(line) > LONGEST_LINE:
-                self._reject(number, f"a line of more than {LONGEST_LINE:,} characters; a cell may have {MAX_CELL_CHARACTERS:,}", line)
+                self._reject(
+                    number,
+                    f"a line of more than {LONGEST_LINE:,} characters; a cell may have"
+                    f" {MAX_CELL_CHARACTERS:,}",
+                    line,
+                )
                 continue
             if quote and quote in line:
                 try:
@@ -129,12 +144,23 @@ class RowReader:
             else:
                 stripped = line.rstrip("\r")
                 cells = stripped.split(delimiter) if delimiter else [stripped]
-            if "'" in text and unescapes and (text[0] == "'" or behind_delimiter in text or behind_quote in text):
+            if (
+                "'" in text
+                and unescapes
+                and (text[0] == "'" or behind_delimiter in text or behind_quote in text)
+            ):
                 cells = [unescape_formula(cell) if cell.startswith("'") else cell for cell in cells]
-            if len(cells) == width > 1 and len(text) <= MAX_CELL_CHARACTERS and text.isascii() and "\0" not in text:
+            if (
+                len(cells) == width > 1
+                and len(text) <= MAX_CELL_CHARACTERS
+                and text.isascii()
+                and "\0" not in text
+            ):
                 yield number, tuple(cells)
             elif text.strip():
-                fault = _fault(text, cells, width) or (self._swallowed(text, cells, width) if len(cells) < width else None)
+                fault = _fault(text, cells, width) or (
+                    self._swallowed(text, cells, width) if len(cells) < width else None
+                )
                 if fault:
                     self._reject(number, fault, text)
                 else:
@@ -152,7 +178,9 @@ class RowReader:
             yield line
 
     def _cells(self, first: str, width: int | None) -> tuple[list[str], str]:
-        """The cells of the row that starts with line `first`, and its text; `width` is None for the header.
+        """The cells of the row that starts with line `first`, and its text.
+
+        `width` is None for the header.
 
         Raises:
             BrokenRowError: if its quoting is broken; the lines after the first are then read again.
@@ -173,9 +201,16 @@ class RowReader:
                 if length > longest or len(line) > LONGEST_LINE:
                     raise BrokenRowError(f"a quote that is not closed within {length:,} characters")
                 inside = self._split(line, cells, open_cell, inside=True)
-                if width is not None and len(cells) > 2 * width + 8:  # bounds the work that a file of broken quotes can ask for
-                    raise BrokenRowError("a quote that is not closed before many more cells than the header has")
-            if width is not None and len(cells) != width and any(self._is_quoted_row(line, width) for line in taken[1:]):
+                # bounds the work that a file of broken quotes can ask for
+                if width is not None and len(cells) > 2 * width + 8:
+                    raise BrokenRowError(
+                        "a quote that is not closed before many more cells than the header has"
+                    )
+            if (
+                width is not None
+                and len(cells) != width
+                and any(self._is_quoted_row(line, width) for line in taken[1:])
+            ):
                 raise BrokenRowError("a quote that is closed only by that of a later row")
         except BrokenRowError:
             self._again.extendleft(reversed(taken[1:]))
@@ -188,7 +223,11 @@ class RowReader:
     def _is_quoted_row(self, line: str, width: int) -> bool:
         """Whether `line` alone is a row of the right width with a quoted cell, as no line inside a quoted cell should be."""
         quote, delimiter = self._dialect.quote, self._dialect.delimiter
-        if not self._dialect.spaced and not line.startswith(quote) and (not delimiter or delimiter + quote not in line):
+        if (
+            not self._dialect.spaced
+            and not line.startswith(quote)
+            and (not delimiter or delimiter + quote not in line)
+        ):
             return False
         cells: list[str] = []
         try:
@@ -199,11 +238,18 @@ class RowReader:
     def _swallowed(self, text: str, cells: Sequence[str], width: int) -> str | None:
         """The complaint about a short row whose quote seems to have been closed by that of a later one, if so."""
         lines = text.split("\n")[1:]
-        found = any(line.count(self._dialect.delimiter) == width - 1 for line in lines) if self._dialect.delimiter else False
+        found = (
+            any(line.count(self._dialect.delimiter) == width - 1 for line in lines)
+            if self._dialect.delimiter
+            else False
+        )
         return wrong_width(cells, width) if found else None
 
     def _split(self, line: str, cells: list[str], open_cell: list[str], *, inside: bool) -> bool:
-        """Append the cells of `line`, which starts `inside` the quoted cell `open_cell` or not; tell how it ends."""
+        """Append the cells of `line`, which starts `inside` the quoted cell `open_cell` or not.
+
+        Tell how it ends.
+        """
         text = line.rstrip("\r")
         delimiter, quote = self._dialect.delimiter, self._dialect.quote
         position = 0
@@ -264,7 +310,11 @@ def wrong_width(cells: Sequence[str], width: int) -> str:
 def long_cell(cells: Sequence[str]) -> str | None:
     """The complaint about a cell that is too long, if there is one."""
     longest = max(map(len, cells), default=0)
-    return f"a cell of {longest:,} characters, more than {MAX_CELL_CHARACTERS:,}" if longest > MAX_CELL_CHARACTERS else None
+    return (
+        f"a cell of {longest:,} characters, more than {MAX_CELL_CHARACTERS:,}"
+        if longest > MAX_CELL_CHARACTERS
+        else None
+    )
 
 
 def as_line(cells: Iterable[str], delimiter: str | None = None) -> str:

@@ -49,8 +49,9 @@ _CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\v\f\r\x1a\x1b
 
 
 def sample_bytes(path: Path, gzipped: bool) -> list[bytes]:
-    """The start of the file and, of a large one, parts from all over it: at most 2 MiB, of a gzipped file all from its start.
+    """The start of the file and, of a large one, parts from all over it.
 
+    At most 2 MiB, of a gzipped file all from its start.
     Where they are ASCII and the file is larger, the first lines that are not come after them.
     """
     size, most = path.stat().st_size, _SAMPLE_BLOCK * _SAMPLE_BLOCKS
@@ -66,7 +67,9 @@ def sample_bytes(path: Path, gzipped: bool) -> list[bytes]:
             blocks, is_whole = [], False
             for index in range(_SAMPLE_BLOCKS):
                 file.seek(index * (size - _SAMPLE_BLOCK) // (_SAMPLE_BLOCKS - 1))
-                blocks.append(_whole_lines(read_block(file, path, _SAMPLE_BLOCK), is_first=index == 0))
+                blocks.append(
+                    _whole_lines(read_block(file, path, _SAMPLE_BLOCK), is_first=index == 0)
+                )
         if is_whole or not all(block.isascii() for block in blocks):
             return blocks
         file.seek(0)
@@ -86,7 +89,9 @@ def _lines_with_accents(stream: IO[bytes], path: Path) -> bytes:
         if not block or not cut or len(text) - cut > _SCANNED_BLOCK:
             cut = len(text)
         if not text.isascii():
-            found += b"".join(line for line in text[:cut].splitlines(keepends=True) if not line.isascii())
+            found += b"".join(
+                line for line in text[:cut].splitlines(keepends=True) if not line.isascii()
+            )
         if not block:
             break
         rest = text[cut:]
@@ -102,9 +107,9 @@ def _whole_lines(block: bytes, *, is_first: bool) -> bytes:
 def detect_encoding(blocks: list[bytes]) -> str | None:
     """The encoding of a file from a sample of it, or None if it holds no text.
 
-    A byte order mark decides; then UTF-16 without one, by its zero bytes; then UTF-8, if at least half of the lines with non-ASCII bytes
-    are valid in it, so that a single broken line does not turn all others into mojibake; then what charset-normalizer finds, Western
-    European first.
+    A byte order mark decides; then UTF-16 without one, by its zero bytes; then UTF-8, if at least
+    half of the lines with non-ASCII bytes are valid in it, so that a single broken line does not
+    turn all others into mojibake; then what charset-normalizer finds, Western European first.
 
     Example:
         >>> detect_encoding(["café".encode()]), detect_encoding(["café".encode("latin-1")])
@@ -132,7 +137,11 @@ def _utf_16_without_mark(block: bytes) -> str | None:
     """UTF-16 shows in Western text as a zero in nearly every second byte."""
     block = block[: len(block) // 2 * 2]
     even, odd = block[::2].count(0), block[1::2].count(0)
-    if len(block) >= 4 and max(even, odd) > 0.4 * len(block) / 2 and min(even, odd) < 0.02 * len(block) / 2:
+    if (
+        len(block) >= 4
+        and max(even, odd) > 0.4 * len(block) / 2
+        and min(even, odd) < 0.02 * len(block) / 2
+    ):
         return "utf-16-le" if odd > even else "utf-16-be"
     return None
 
@@ -148,21 +157,28 @@ def _is_text(line: bytes, encoding: str) -> bool:
 def _legacy_encoding(lines: list[bytes]) -> str:
     """The encoding from before Unicode that these lines, all with non-ASCII bytes, are in.
 
-    cp1252 and its neighbours differ in few letters, so cp1252 is taken wherever it is nearly as likely as the best, unless it puts symbols
-    inside words, as it does with Polish in cp1250. A few broken lines, which would rule the right one out, are left out.
+    cp1252 and its neighbours differ in few letters, so cp1252 is taken wherever it is nearly as
+    likely as the best, unless it puts symbols inside words, as it does with Polish in cp1250. A few
+    broken lines, which would rule the right one out, are left out.
     """
     import charset_normalizer
 
     ends = list(accumulate(map(len, lines)))
-    most = max(1, bisect_right(ends, _NON_ASCII_BYTES))  # whole lines, since the codecs of Asia refuse a character that is cut
+    # whole lines, since the codecs of Asia refuse a character that is cut
+    most = max(1, bisect_right(ends, _NON_ASCII_BYTES))
     text = b"\n".join(_without_broken(lines[:most]))
     matches = charset_normalizer.from_bytes(text, cp_isolation=_CANDIDATES)
     western = next((match for match in matches if "cp1252" in match.could_be_from_charset), None)
     others = [match for match in matches if match is not western]
     if western is not None:
         plain = text.decode("cp1252", "replace")
-        spoilt = 20 * len(_SYMBOL_IN_WORD.findall(plain)) >= sum(not char.isascii() for char in plain)
-        likely = not others or (western.chaos <= others[0].chaos + 0.02 and western.coherence >= others[0].coherence - 0.09)
+        spoilt = 20 * len(_SYMBOL_IN_WORD.findall(plain)) >= sum(
+            not char.isascii() for char in plain
+        )
+        likely = not others or (
+            western.chaos <= others[0].chaos + 0.02
+            and western.coherence >= others[0].coherence - 0.09
+        )
         if likely and not (spoilt and others):
             return "cp1252"
     if others:
@@ -171,7 +187,10 @@ def _legacy_encoding(lines: list[bytes]) -> str:
 
 
 def _without_broken(lines: list[bytes]) -> list[bytes]:
-    """`lines` without those that an encoding cannot decode which decodes nearly all of them: one such byte would rule it out."""
+    """`lines` without those that an encoding cannot decode which decodes nearly all of them.
+
+    One such byte would rule it out.
+    """
     kept = lines
     for encoding in _CANDIDATES:
         whole = [line for line in lines if _is_text(line, encoding)]
@@ -191,7 +210,9 @@ def check_encoding(name: str) -> str:
         canonical = codecs.lookup(name).name
     except (LookupError, ValueError):
         raise SettingsError(
-            f"encoding was {name!r}", expected="a text encoding such as 'utf-8', 'utf-16' or 'cp1252'", fix="correct its name"
+            f"encoding was {name!r}",
+            expected="a text encoding such as 'utf-8', 'utf-16' or 'cp1252'",
+            fix="correct its name",
         ) from None
     return "utf-8-sig" if canonical == "utf-8" else canonical
 
@@ -206,13 +227,18 @@ def find_encoding(path: Path, kind: FileKind, blocks: list[bytes], given: str | 
     if encoding is None:
         raise TableError(
             f"{str(path)!r} is not text: it holds binary data",
-            expected=f"a text file, as the extension {path.suffixes[-1] if not kind.gzipped else ''.join(path.suffixes[-2:])} says",
+            expected=(
+                "a text file, as the extension"
+                f" {path.suffixes[-1] if not kind.gzipped else ''.join(path.suffixes[-2:])} says"
+            ),
             fix="export the table again as .csv, or give the file its right extension",
         )
     return encoding
 
 
-def sniff(text: str, is_tsv: bool, delimiter: str | None = None, quote: str | None = None) -> Dialect:
+def sniff(
+    text: str, is_tsv: bool, delimiter: str | None = None, quote: str | None = None
+) -> Dialect:
     r"""The dialect in which most lines of `text` have as many cells as the header.
 
     Args:
@@ -227,7 +253,13 @@ def sniff(text: str, is_tsv: bool, delimiter: str | None = None, quote: str | No
     """
     lines = list(islice(text.replace("\r\n", "\n").split("\n"), _SNIFFED_ROWS))
     delimiter = delimiter or spreadsheet_delimiter(lines[0])
-    delimiters = [delimiter] if delimiter else sorted(DELIMITERS, key=lambda one: one != "\t") if is_tsv else list(DELIMITERS)
+    delimiters = (
+        [delimiter]
+        if delimiter
+        else sorted(DELIMITERS, key=lambda one: one != "\t")
+        if is_tsv
+        else list(DELIMITERS)
+    )
     best, best_score = Dialect(delimiter or "", '"' if quote is None else quote), 0.0
     for one in delimiters:
         dialect = Dialect(one, _quote_of(lines, one) if quote is None else quote)
@@ -238,7 +270,10 @@ def sniff(text: str, is_tsv: bool, delimiter: str | None = None, quote: str | No
                 dialect, score = escaped, _score(lines, escaped)
         if dialect.quote and f"{one} {dialect.quote}" in text:
             spaced = replace(dialect, spaced=True)
-            if _score(lines, spaced) >= score:  # at a tie too: where no such cell holds a delimiter, its quotes still are not its text
+            if (
+                _score(lines, spaced) >= score
+                # at a tie too: where no such cell holds a delimiter, its quotes still are not its text
+            ):
                 dialect, score = spaced, _score(lines, spaced)
         if score > best_score:
             best, best_score = dialect, score
@@ -263,7 +298,10 @@ def _score(lines: list[str], dialect: Dialect) -> float:
 def _quote_of(lines: list[str], delimiter: str) -> str:
     """The double quote, unless cells are enclosed in single ones, or a file with tabs quotes nothing."""
     cells = [cell for line in lines if line.strip() for cell in line.split(delimiter)]
-    enclosed = {quote: sum(len(cell) > 1 and cell[0] == cell[-1] == quote for cell in cells) for quote in "\"'"}
+    enclosed = {
+        quote: sum(len(cell) > 1 and cell[0] == cell[-1] == quote for cell in cells)
+        for quote in "\"'"
+    }
     if enclosed["'"] > 0.3 * len(cells) and enclosed["'"] > enclosed['"']:
         return "'"
     if delimiter == "\t" and not enclosed['"'] and any(re.match('"', cell) for cell in cells):

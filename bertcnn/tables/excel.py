@@ -15,13 +15,17 @@ from bertcnn.tables.formats import unreadable
 from bertcnn.tables.header import below_header, skipped_remark
 from bertcnn.tables.misnamed import describe_archive
 
-_MOST_NAMELESS = 100  # columns of a sheet right of the last one with a name; with more, somebody has touched a cell far away
+# columns of a sheet right of the last one with a name; with more, somebody has touched a cell far
+# away
+_MOST_NAMELESS = 100
 _MOST_MERGED = 100_000  # merged ranges that are looked at
 _MOST_OTHERS = 10  # sheets that are named though they are not read
 
 
 class ExcelSource:
-    """The first sheet of an Excel workbook that is neither hidden nor empty; the library that reads it holds it in memory.
+    """The first sheet of an Excel workbook that is neither hidden nor empty.
+
+    The library that reads it holds it in memory.
 
     Attributes:
         header: the names of the columns as they stand in the sheet.
@@ -54,7 +58,10 @@ class ExcelSource:
         self.total = sheet.total_height
         remarks = []
         if others:
-            remarks.append(f"only the sheet {one_line(sheet.name, 40)} of {str(path)!r} is read; it has others: {_listed(others)}")
+            remarks.append(
+                f"only the sheet {one_line(sheet.name, 40)} of {str(path)!r} is read; it has"
+                f" others: {_listed(others)}"
+            )
         first, above = below_header(rows, known)
         if above:
             remarks.append(skipped_remark(above))
@@ -64,13 +71,21 @@ class ExcelSource:
         self._width = named if len(header) - named > _MOST_NAMELESS else len(header)
         if self._width < len(header):
             remarks.append(
-                f"{len(header) - named:,} columns without a name right of {one_line(header[named - 1], 40)} in {str(path)!r} are not read"
+                f"{len(header) - named:,} columns without a name right of"
+                f" {one_line(header[named - 1], 40)} in {str(path)!r} are not read"
             )
         if self._width > MOST_COLUMNS:
-            raise TableError(f"{str(path)!r} has {self._width:,} columns", expected=f"at most {MOST_COLUMNS:,}", fix="export it again")
+            raise TableError(
+                f"{str(path)!r} has {self._width:,} columns",
+                expected=f"at most {MOST_COLUMNS:,}",
+                fix="export it again",
+            )
         self.remark = "; ".join(remarks)
         self.header = tuple(header[: self._width])
-        self._blank, self._count = [0] * self._width, 0  # cells without a value in each column; rows
+        self._blank, self._count = (
+            [0] * self._width,
+            0,
+        )  # cells without a value in each column; rows
 
     def rows(self, reject: Reject) -> Iterator[Row]:
         """Every row that can be read, with its number; `reject` hears of the others."""
@@ -91,8 +106,14 @@ class ExcelSource:
 
     def closing_remark(self) -> str:
         """Why cells are blank, where the file shows it."""
-        below = [(first, last) for first, last in (self._sheet.merged_cell_ranges or ())[:_MOST_MERGED] if first[0] > self._header_row]
-        return blanks_remark(self._path, self._place, name_columns(self.header), self._blank, self._count, below)
+        below = [
+            (first, last)
+            for first, last in (self._sheet.merged_cell_ranges or ())[:_MOST_MERGED]
+            if first[0] > self._header_row
+        ]
+        return blanks_remark(
+            self._path, self._place, name_columns(self.header), self._blank, self._count, below
+        )
 
 
 def _first_sheet(workbook: Any) -> tuple[Any, int, list[str]]:  # noqa: ANN401 - the library's types

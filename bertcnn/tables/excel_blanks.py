@@ -1,4 +1,7 @@
-"""Why cells of an Excel sheet are blank though people see something there: formulas without saved values, and merged cells."""
+"""Why cells of an Excel sheet are blank though people see something there.
+
+Formulas without saved values, and merged cells.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,11 @@ from bertcnn.errors import one_line
 from bertcnn.wording import count
 
 _BLOCK = 1024**2
-_SMALL_FILE = 4 * 1024**2  # bytes; such a file is looked through for formulas at any blank cell, a larger one if a column is all blank
+_SMALL_FILE = (
+    4 * 1024**2
+    # bytes; such a file is looked through for formulas at any blank cell, a larger one if a column is
+    # all blank
+)
 _NAMED = 3  # columns named in a remark
 _SHEET = re.compile(rb"<(?:\w+:)?sheet\s[^>]*?\w:id\s*=\s*[\"']([^\"']+)")
 _RELATIONSHIP = re.compile(rb"<(?:\w+:)?Relationship\s[^>]*>")
@@ -27,8 +34,12 @@ _FORMULA_ONLY = re.compile(
 Ranges = Iterable[tuple[tuple[int, int], tuple[int, int]]]
 
 
-def blanks_remark(path: Path, sheet: int, columns: Sequence[str], blank: Sequence[int], rows: int, merged: Ranges) -> str:
-    """Which columns have blank cells for a reason that the file shows, and what to do; empty if there are none.
+def blanks_remark(
+    path: Path, sheet: int, columns: Sequence[str], blank: Sequence[int], rows: int, merged: Ranges
+) -> str:
+    """Which columns have blank cells for a reason that the file shows, and what to do.
+
+    Empty if there are none.
 
     Args:
         path: the workbook.
@@ -36,26 +47,35 @@ def blanks_remark(path: Path, sheet: int, columns: Sequence[str], blank: Sequenc
         columns: the header.
         blank: how many cells of each column are blank.
         rows: in the table.
-        merged: ranges of merged cells below the header: their first and last cell, each as row and column from 0.
+        merged: ranges of merged cells below the header: their first and last cell, each as row and
+            column from 0.
     """
     remarks = []
     if any(blank) and (rows in blank or path.stat().st_size < _SMALL_FILE):
         formulas = _formulas_without_values(path, sheet)
-        found = {column: min(formulas[place], blank[place]) for place, column in enumerate(columns) if formulas[place] and blank[place]}
+        found = {
+            column: min(formulas[place], blank[place])
+            for place, column in enumerate(columns)
+            if formulas[place] and blank[place]
+        }
         if found:
             remarks.append(
-                f"{_named(found)} of {str(path)!r} hold formulas without a saved value, and are read as blank: open it in Excel or "
-                "LibreOffice and save it again"
+                f"{_named(found)} of {str(path)!r} hold formulas without a saved value, and are"
+                " read as blank: open it in Excel or LibreOffice and save it again"
             )
     covered = Counter[int]()
     for (top, left), (bottom, right) in merged:
         for place in range(left, min(right + 1, len(columns))):
             covered[place] += bottom - top + (place > left)
-    found = {column: min(covered[place], blank[place]) for place, column in enumerate(columns) if covered[place] and blank[place]}
+    found = {
+        column: min(covered[place], blank[place])
+        for place, column in enumerate(columns)
+        if covered[place] and blank[place]
+    }
     if found:
         remarks.append(
-            f"{_named(found)} of {str(path)!r} lie in merged cells, where only the first cell has the value, and are read as blank: "
-            "unmerge them and fill in the value"
+            f"{_named(found)} of {str(path)!r} lie in merged cells, where only the first cell has"
+            " the value, and are read as blank: unmerge them and fill in the value"
         )
     return "; ".join(remarks)
 
@@ -63,11 +83,16 @@ def blanks_remark(path: Path, sheet: int, columns: Sequence[str], blank: Sequenc
 def _named(found: dict[str, int]) -> str:
     names = ", ".join(one_line(column, 40) for column in list(found)[:_NAMED])
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return f"{count(sum(found.values()), 'cell')} of the column{'s' * (len(found) > 1)} {names}{more}"
+    return (
+        f"{count(sum(found.values()), 'cell')} of the column{'s' * (len(found) > 1)} {names}{more}"
+    )
 
 
 def _formulas_without_values(path: Path, sheet: int) -> Counter[int]:
-    """How many cells of each column hold a formula and no value; none if that cannot be found out."""
+    """How many cells of each column hold a formula and no value.
+
+    None if that cannot be found out.
+    """
     found = Counter[int]()
     try:
         with zipfile.ZipFile(path) as book:
@@ -76,8 +101,18 @@ def _formulas_without_values(path: Path, sheet: int) -> Counter[int]:
                 with book.open(part) as stream:
                     for letters in _formula_cells(stream):
                         found[_column(letters)] += 1
-    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError, ValueError):
-        return Counter()  # only a reason is lost: the library that reads the cells takes more files than Python's
+    except (
+        OSError,
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        KeyError,
+        NotImplementedError,
+        RuntimeError,
+        ValueError,
+    ):
+        # only a reason is lost: the library that reads the cells takes more files than Python's
+        return Counter()
     return found
 
 

@@ -84,7 +84,10 @@ def kind_of(path: Path) -> FileKind | None:
 
 
 def output_kind(path: Path) -> FileKind | None:
-    """The format to write that the extension of `path` names: those of `kind_of` but .json, as which other programs expect one value."""
+    """The format to write that the extension of `path` names.
+
+    Those of `kind_of` but .json, as which other programs expect one value.
+    """
     return None if is_json(path) else kind_of(path)
 
 
@@ -102,19 +105,26 @@ def check_input(path: Path) -> FileKind:
     """The format of an existing, non-empty file whose first bytes agree with its extension.
 
     Raises:
-        TableError: for a missing file, a folder, an empty file, an unknown extension, or another format under this name.
+        TableError: for a missing file, a folder, an empty file, an unknown extension, or another
+            format under this name.
     """
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError):  # the last for a NUL in the name
-        raise TableError(f"there is no file {str(path)!r}", expected="an existing table", fix="check the path" + _similar(path)) from None
+        raise TableError(
+            f"there is no file {str(path)!r}",
+            expected="an existing table",
+            fix="check the path" + _similar(path),
+        ) from None
     except OSError as error:
         raise _closed(path, error) from None
     if stat.S_ISDIR(mode):
         raise TableError(f"{str(path)!r} is a folder", expected="one file", fix="name a file in it")
     if not stat.S_ISREG(mode):
         raise TableError(
-            f"{str(path)!r} is a pipe or a device", expected="a file, which is read more than once", fix="save the table to a file first"
+            f"{str(path)!r} is a pipe or a device",
+            expected="a file, which is read more than once",
+            fix="save the table to a file first",
         )
     kind = kind_of(path)
     if kind is None:
@@ -128,8 +138,13 @@ def check_input(path: Path) -> FileKind:
             head = stream.read(_LOOKED_AT)
     except OSError as error:
         raise _closed(path, error) from None
-    if not head and (kind.format != "jsonl" or is_json(path)):  # JSON Lines have no header: no byte is no row
-        raise TableError(f"{str(path)!r} is empty", expected="a header and at least 1 row", fix="export the table again")
+    # JSON Lines have no header: no byte is no row
+    if not head and (kind.format != "jsonl" or is_json(path)):
+        raise TableError(
+            f"{str(path)!r} is empty",
+            expected="a header and at least 1 row",
+            fix="export the table again",
+        )
     _check_head(path, kind, head)
     return kind
 
@@ -137,26 +152,40 @@ def check_input(path: Path) -> FileKind:
 def unreadable(path: Path, wanted: str, error: Exception) -> TableError:
     """The error for a file that the library for its format has refused."""
     return TableError(
-        f"{str(path)!r} cannot be read as {wanted} ({one_line(error, 120)})", expected=f"a complete {wanted} file", fix="export it again"
+        f"{str(path)!r} cannot be read as {wanted} ({one_line(error, 120)})",
+        expected=f"a complete {wanted} file",
+        fix="export it again",
     )
 
 
 def _closed(path: Path, error: OSError) -> TableError:
     if error.errno == errno.ENAMETOOLONG:
         given, expected = excess(path)
-        return TableError(given, expected=expected, fix="check the path, or give the file a shorter name")
-    return TableError(f"{str(path)!r} cannot be read ({error.strerror})", expected="a readable file", fix="check its name and permissions")
+        return TableError(
+            given, expected=expected, fix="check the path, or give the file a shorter name"
+        )
+    return TableError(
+        f"{str(path)!r} cannot be read ({error.strerror})",
+        expected="a readable file",
+        fix="check its name and permissions",
+    )
 
 
 def _check_head(path: Path, kind: FileKind, head: bytes) -> None:
     """Refuse a file whose first bytes are not those of its extension."""
     seems = seems_to_be(head)
-    promised = {"parquet": "a Parquet file", "xlsx": "a ZIP archive, as Excel .xlsx and Word .docx files are"}
+    promised = {
+        "parquet": "a Parquet file",
+        "xlsx": "a ZIP archive, as Excel .xlsx and Word .docx files are",
+    }
     wanted = "a gzip file" if kind.gzipped else promised.get(kind.format)
     if seems == wanted:
         return
     if wanted is not None:
-        from bertcnn.tables.misnamed import describe_text, is_encrypted  # only here: they need what needs this module
+        from bertcnn.tables.misnamed import (
+            describe_text,
+            is_encrypted,
+        )  # only here: they need what needs this module
 
         if seems == _OLD_OFFICE and is_encrypted(path):
             seems = _ENCRYPTED_OFFICE
@@ -164,7 +193,10 @@ def _check_head(path: Path, kind: FileKind, head: bytes) -> None:
     found = f"it seems to be {seems}" if seems else "it is none, but bytes of an unknown kind"
     raise TableError(
         f"{str(path)!r} is not what its name says: {found}",
-        expected=f"{wanted or 'text'} under the extension {''.join(path.suffixes[-2:] if kind.gzipped else path.suffixes[-1:])}",
+        expected=(
+            f"{wanted or 'text'} under the extension"
+            f" {''.join(path.suffixes[-2:] if kind.gzipped else path.suffixes[-1:])}"
+        ),
         fix=_right_way(kind, seems),
     )
 
@@ -180,7 +212,11 @@ def _right_way(kind: FileKind, seems: str | None) -> str:
 def _similar(path: Path) -> str:
     """A hint at the file that may have been meant."""
     try:
-        names = [other.name for other in path.parent.iterdir() if other.is_file()] if path.parent.is_dir() else []
+        names = (
+            [other.name for other in path.parent.iterdir() if other.is_file()]
+            if path.parent.is_dir()
+            else []
+        )
     except (OSError, ValueError):
         return ""
     close = difflib.get_close_matches(path.name, names, n=1)

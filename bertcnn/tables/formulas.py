@@ -21,7 +21,8 @@ _SHOWN = re.compile(rf"'*+[{_HIDDEN}]*+(.*)", re.DOTALL)
 
 _CURRENCY = "(?:[A-Z]{0,3}[$\xa2-\xa5\u0e3f\u20a0-\u20bf\uff04\uffe1\uffe5])"
 _NUMBER = (
-    rf"[{_MINUS}{_PLUS}] ?(?:{_CURRENCY} ?|[A-Z]{{3}} )?[.,]?\d+(?:[.,'\u2019_ \xa0\u2009\u202f]\d+)*[.,]?(?:[eE][+-]?\d+)?"
+    rf"[{_MINUS}{_PLUS}] ?(?:{_CURRENCY} ?|[A-Z]{{3}} )?[.,]?\d+(?:[.,'\u2019_"
+    r" \xa0\u2009\u202f]\d+)*[.,]?(?:[eE][+-]?\d+)?"
     rf"(?:[ \xa0\u202f]?(?:[%\u2030]|\xb0[CF]?|{_CURRENCY}|[A-Za-z\xb5]{{1,3}}))?"
 )
 _PHONE = rf"[{_PLUS}][ (]{{0,2}}\d(?:[ ()./\u2013-]{{0,3}}\d){{6,17}}(?: ?(?:ext|x)\.? ?\d{{1,6}})?"
@@ -34,8 +35,9 @@ _PLAIN = re.compile(
 
 
 def escape_formula(cell: str) -> str:
-    """`cell` with a leading quote if a spreadsheet would run it: if it starts with = + - @ or their full-width forms.
+    """`cell` with a leading quote if a spreadsheet would run it.
 
+    If it starts with = + - @ or their full-width forms.
     They count behind spaces and characters that cannot be seen too, and tabs, line breaks and NUL
     at the start count like them. Plain numbers and phone numbers stay as they are. A cell that has
     such quotes already gets one more, so that `unescape_formula` restores every cell.

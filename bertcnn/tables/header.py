@@ -1,7 +1,8 @@
 """Finds the header of a table below a title, a date, or other lines that reports and exporters put above it.
 
-A file whose first line is its header must never lose a row. So a later row is taken only where the rows above it are narrower than the
-table and the cells below it look different from it, where its names say so themselves, or where it has the columns that are looked for.
+A file whose first line is its header must never lose a row. So a later row is taken only where the
+rows above it are narrower than the table and the cells below it look different from it, where its
+names say so themselves, or where it has the columns that are looked for.
 """
 
 from __future__ import annotations
@@ -13,7 +14,15 @@ from dataclasses import dataclass
 from bertcnn.errors import one_line
 from bertcnn.tables.cells import plain_text
 from bertcnn.tables.column_names import find_names
-from bertcnn.tables.column_words import ID_WORDS, LABEL_WORDS, LAST_LABEL_WORDS, TEXT_WORDS, TIME_WORDS, TITLE_WORDS, words_of
+from bertcnn.tables.column_words import (
+    ID_WORDS,
+    LABEL_WORDS,
+    LAST_LABEL_WORDS,
+    TEXT_WORDS,
+    TIME_WORDS,
+    TITLE_WORDS,
+    words_of,
+)
 from bertcnn.tables.delimited import BrokenRowError, Dialect, RowReader, spreadsheet_delimiter
 from bertcnn.tables.dialect import DELIMITERS, sniff
 
@@ -24,8 +33,13 @@ _LONGEST_NAME, _MOST_WORDS = 60, 8  # characters and words of a column's name
 _FITTING = 0.7  # share of rows below a header that have no more cells than it
 _BROKEN = "?"  # in place of a line whose quoting is broken
 _TEXTS = frozenset(TEXT_WORDS + TITLE_WORDS)
-_OTHERS = frozenset(LABEL_WORDS + LAST_LABEL_WORDS + ID_WORDS + TIME_WORDS) - {"no"}  # which is an answer, too
-_VALUE = re.compile(r"[\W\d_]*\d[\W\d_]*|.*\b\d{4}-\d\d-\d\d\b.*|.*\b\d{1,2}:\d\d\b.*|\S+@\S+\.\S+|https?://.*", re.DOTALL)  # and no name
+_OTHERS = frozenset(LABEL_WORDS + LAST_LABEL_WORDS + ID_WORDS + TIME_WORDS) - {
+    "no"
+}  # which is an answer, too
+_VALUE = re.compile(
+    r"[\W\d_]*\d[\W\d_]*|.*\b\d{4}-\d\d-\d\d\b.*|.*\b\d{1,2}:\d\d\b.*|\S+@\S+\.\S+|https?://.*",
+    re.DOTALL,
+)  # and no name
 _HAS_TEXT = re.compile(r"\w")
 _SENTENCE_END = re.compile(r"[.!?。！？]\s*\Z")
 
@@ -45,7 +59,9 @@ class TextStart:
     remark: str = ""
 
 
-def find_start(text: str, is_tsv: bool, delimiter: str | None, quote: str | None, known: Sequence[str] = ()) -> TextStart:
+def find_start(
+    text: str, is_tsv: bool, delimiter: str | None, quote: str | None, known: Sequence[str] = ()
+) -> TextStart:
     r"""The dialect of a text file and the lines above its header.
 
     Args:
@@ -64,15 +80,29 @@ def find_start(text: str, is_tsv: bool, delimiter: str | None, quote: str | None
     delimiter = delimiter or spreadsheet_delimiter(lines[0])
     first = sniff(text, is_tsv, delimiter, quote)
     best, best_share = TextStart(first), -1.0
-    for one in dict.fromkeys((first.delimiter, *([] if delimiter or _fits(lines, first) else DELIMITERS))):
-        rows, ends = _first_rows(lines, Dialect(one, first.quote if quote is None and one == first.delimiter else _given(quote)))
+    for one in dict.fromkeys(
+        (first.delimiter, *([] if delimiter or _fits(lines, first) else DELIMITERS))
+    ):
+        rows, ends = _first_rows(
+            lines,
+            Dialect(
+                one, first.quote if quote is None and one == first.delimiter else _given(quote)
+            ),
+        )
         place = header_place(rows, known)
         if place:
             width = extent(rows[place])
-            share = (_share(rows[place + 1 :], lambda row, width=width: len(row) == width) + 1e-3) * (1 - 1 / (width + 1))  # type: ignore[misc]
+            share = (
+                _share(rows[place + 1 :], lambda row, width=width: len(row) == width)  # type: ignore[misc]
+                + 1e-3
+            ) * (1 - 1 / (width + 1))
             if share > best_share:
                 above, best_share = ends[place - 1], share
-                skipped = [line for line in lines[:above] if _HAS_TEXT.search(line) and not spreadsheet_delimiter(line)]
+                skipped = [
+                    line
+                    for line in lines[:above]
+                    if _HAS_TEXT.search(line) and not spreadsheet_delimiter(line)
+                ]
                 below = text.replace("\r\n", "\n").split("\n", above)[above]
                 dialect = sniff(below, is_tsv, delimiter or (one or None), quote)
                 best = TextStart(dialect, above, skipped_remark(skipped) if skipped else "")
@@ -86,7 +116,11 @@ def _given(quote: str | None) -> str:
 def _fits(lines: Sequence[str], dialect: Dialect) -> bool:
     """Whether most of the first rows have as many cells as the first one, and more than one."""
     rows, _ = _first_rows(lines, dialect)
-    return bool(rows) and len(rows[0]) > 1 and _share(rows[1:], lambda row: len(row) == len(rows[0])) >= 0.5
+    return (
+        bool(rows)
+        and len(rows[0]) > 1
+        and _share(rows[1:], lambda row: len(row) == len(rows[0])) >= 0.5
+    )
 
 
 def _first_rows(lines: Iterable[str], dialect: Dialect) -> tuple[list[tuple[str, ...]], list[int]]:
@@ -123,9 +157,17 @@ def header_place(rows: Sequence[Sequence[str]], known: Sequence[str] = ()) -> in
     for place, row in enumerate(rows[start + 1 : _DEEPEST + 1], start + 1):
         if _are_names(row):
             looks_alike = extent(row) == extent(rows[start]) and _are_names(rows[start])
-            if not looks_alike and _names_itself(row) and not _recurs(row, [*rows[start:place], *rows[place + 1 :]]):
+            if (
+                not looks_alike
+                and _names_itself(row)
+                and not _recurs(row, [*rows[start:place], *rows[place + 1 :]])
+            ):
                 return place
-            if not alone and extent(row) > widest and _stands_above_other_cells(row, rows[place + 1 :], widest):
+            if (
+                not alone
+                and extent(row) > widest
+                and _stands_above_other_cells(row, rows[place + 1 :], widest)
+            ):
                 return place
         widest = max(widest, extent(row))
     return start
@@ -154,13 +196,22 @@ def skipped_remark(rows: Sequence[str]) -> str:
         "3 lines above the header are not read: 'Tickets of May', '', 'secret'"
     """
     shown = ", ".join(one_line(row, 40) for row in rows[:3])
-    are = "1 line above the header is" if len(rows) == 1 else f"{len(rows)} lines above the header are"
+    are = (
+        "1 line above the header is"
+        if len(rows) == 1
+        else f"{len(rows)} lines above the header are"
+    )
     return f"{are} not read: {shown}{' ...' if len(rows) > 3 else ''}"
 
 
 def _row_with(known: Sequence[str], rows: Sequence[Sequence[str]]) -> int | None:
-    """The first row with all these names; of a single column, only where the first row is no name of a text."""
-    place = next((place for place, row in enumerate(rows[: _DEEPEST + 1]) if _has_all(known, row)), None)
+    """The first row with all these names.
+
+    Of a single column, only where the first row is no name of a text.
+    """
+    place = next(
+        (place for place, row in enumerate(rows[: _DEEPEST + 1]) if _has_all(known, row)), None
+    )
     if place and extent(rows[place]) == 1 and _is_header(rows[0]):
         return None
     return place
@@ -178,12 +229,21 @@ def _is_telling(cell: str) -> bool:
 def _names_itself(row: Sequence[str]) -> bool:
     """Whether a row has a name of a text and one of something else, as no row of data has."""
     names = ["".join(words_of(cell)) for cell in row]
-    return sum(name in _TEXTS | _OTHERS for name in names) >= 2 and not _TEXTS.isdisjoint(names) and 2 * len(names) >= extent(row)
+    return (
+        sum(name in _TEXTS | _OTHERS for name in names) >= 2
+        and not _TEXTS.isdisjoint(names)
+        and 2 * len(names) >= extent(row)
+    )
 
 
 def _recurs(row: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
     """Whether a cell stands in its column once more, as a value does, but for the row as a whole."""
-    return any(cell and cell == value for other in others if list(other) != list(row) for cell, value in zip(row, other, strict=False))
+    return any(
+        cell and cell == value
+        for other in others
+        if list(other) != list(row)
+        for cell, value in zip(row, other, strict=False)
+    )
 
 
 def _are_names(row: Sequence[str]) -> bool:
@@ -208,15 +268,25 @@ def _could_be_name(cell: str) -> bool:
     )
 
 
-def _stands_above_other_cells(row: Sequence[str], below: Sequence[Sequence[str]], widest: int) -> bool:
+def _stands_above_other_cells(
+    row: Sequence[str], below: Sequence[Sequence[str]], widest: int
+) -> bool:
     """Whether most rows below have the width of `row`, more than those above it, and cells that are no names."""
     width = extent(row)
-    if len(below) < 2 or _share(below, lambda other: widest < len(other) and extent(other) <= width) < _FITTING:
+    if (
+        len(below) < 2
+        or _share(below, lambda other: widest < len(other) and extent(other) <= width) < _FITTING
+    ):
         return False
     if _share(below, lambda other: extent(other) > widest) < 0.5:
         return False
-    telling = any(not _TEXTS.isdisjoint(words_of(cell)) or not _OTHERS.isdisjoint(words_of(cell)) for cell in row)
-    return (telling or (widest == 1 and width > 2)) and any(_differs(row[place], _column(below, place)) for place in range(width))
+    telling = any(
+        not _TEXTS.isdisjoint(words_of(cell)) or not _OTHERS.isdisjoint(words_of(cell))
+        for cell in row
+    )
+    return (telling or (widest == 1 and width > 2)) and any(
+        _differs(row[place], _column(below, place)) for place in range(width)
+    )
 
 
 def _column(rows: Sequence[Sequence[str]], place: int) -> list[str]:
@@ -256,4 +326,6 @@ def below_header(
         if len(first) == ROWS_SEEN:
             break
     place = header_place(texts, known)
-    return first[place:], [", ".join(cell for cell in text if cell.strip()) for text in texts[:place]]
+    return first[place:], [
+        ", ".join(cell for cell in text if cell.strip()) for text in texts[:place]
+    ]

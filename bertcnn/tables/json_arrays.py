@@ -1,5 +1,6 @@
-"""JSON that is not an object a line: an array of objects, one in an object such as {"data": [...]}, or objects over several lines.
+"""JSON that is not an object a line: an array of objects, one in an object such as {"data".
 
+[...]}, or objects over several lines.
 Their elements are found without decoding the file as a whole, so that it may have any size.
 """
 
@@ -24,7 +25,19 @@ _ROWS = frozenset(  # what lists of rows are called
     """data results result items rows records value values hits entries docs documents issues tickets cases conversations
     complaints""".split()  # noqa: SIM905
 )
-_NO_ROWS = frozenset(("errors", "error", "warnings", "links", "fields", "columns", "schema", "facets", "aggregations"))
+_NO_ROWS = frozenset(
+    (
+        "errors",
+        "error",
+        "warnings",
+        "links",
+        "fields",
+        "columns",
+        "schema",
+        "facets",
+        "aggregations",
+    )
+)
 _TOKEN = re.compile(r'"(?:[^"\\\n]++|\\.)*+("?)|[\[\]{},]', re.DOTALL)
 _REST_OF_STRING = re.compile(r'(?:[^"\\\n]++|\\.)*+', re.DOTALL)
 _FOLLOWING = re.compile(r"\s*(.?)", re.DOTALL)
@@ -72,13 +85,20 @@ def find_place(path: Path, file: TextFile, known: Sequence[str] = ()) -> Element
 def _place_of_objects(
     path: Path, text: str, begin: int, lines: Sequence[str], is_whole: bool, known: Sequence[str]
 ) -> ElementsPlace | None:
-    """Where the objects are of a file that starts with one, whose first `lines` are given; None where it has one a line."""
+    """Where the objects are of a file that starts with one, whose first `lines` are given.
+
+    None where it has one a line.
+    """
     is_a_line = isinstance(_decoded(lines[0]), dict)
     if is_a_line and not (len(lines) == 1 and is_whole):
         return None
     only, end = _only_object(text, begin)
     is_in_one_line = only is None or "\n" not in text[begin:end]
-    if is_in_one_line and lines[0].rstrip()[-1] != "[" and any(isinstance(_decoded(line), dict) for line in lines[1:] if line[0] == "{"):
+    if (
+        is_in_one_line
+        and lines[0].rstrip()[-1] != "["
+        and any(isinstance(_decoded(line), dict) for line in lines[1:] if line[0] == "{")
+    ):
         return None  # the first line is broken
     if only is None and is_whole:
         return None
@@ -115,7 +135,10 @@ def elements(file: TextFile, place: ElementsPlace) -> Iterator[tuple[int, str]]:
 
 
 class _Scanner:
-    """Goes through JSON by its brackets, commas and strings; what they enclose need not be valid."""
+    """Goes through JSON by its brackets, commas and strings.
+
+    What they enclose need not be valid.
+    """
 
     def __init__(self) -> None:
         self.line = 1
@@ -177,7 +200,8 @@ class _Scanner:
     def _end_of_string(self, block: str, position: int) -> int:
         rest = _REST_OF_STRING.match(block, position)
         end = position if rest is None else rest.end()
-        if end < len(block) and block[end] == "\\":  # the last character, whose meaning the next block tells
+        # the last character, whose meaning the next block tells
+        if end < len(block) and block[end] == "\\":
             self._rest = "\\"
             return len(block)
         if end < len(block):
@@ -225,7 +249,9 @@ def _only_object(text: str, begin: int) -> tuple[dict[str, Any] | None, int]:
         return None, begin
 
 
-def _list_inside(path: Path, text: str, begin: int, only: Mapping[str, Any] | None, known: Sequence[str]) -> ElementsPlace | None:
+def _list_inside(
+    path: Path, text: str, begin: int, only: Mapping[str, Any] | None, known: Sequence[str]
+) -> ElementsPlace | None:
     """Where the list of rows in an object starts, if it has one.
 
     Raises:
@@ -239,7 +265,11 @@ def _list_inside(path: Path, text: str, begin: int, only: Mapping[str, Any] | No
     chosen = named or lists
     if len(chosen) > 1:
         names = ", ".join(one_line(key, 40) for key, _ in chosen[:6])
-        raise TableError(f"{str(path)!r} holds several lists: {names}", expected="one list of objects", fix="export one of them alone")
+        raise TableError(
+            f"{str(path)!r} holds several lists: {names}",
+            expected="one list of objects",
+            fix="export one of them alone",
+        )
     return ElementsPlace(chosen[0][1], is_inside=True) if chosen else None
 
 
@@ -247,11 +277,16 @@ def _is_row(found: Mapping[str, Any], known: Sequence[str], has_named: bool) -> 
     """Whether an object with a list of objects in it is a row of its own."""
     if known and find_names(known, list(found)) is not None:
         return True
-    return not has_named and any(isinstance(value, str) and value.count(" ") >= _LONG for value in found.values())
+    return not has_named and any(
+        isinstance(value, str) and value.count(" ") >= _LONG for value in found.values()
+    )
 
 
 def _lists_of_objects(text: str, begin: int) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-    """The lists of objects and the empty ones that are reached by keys alone: the last key, and where the list starts."""
+    """The lists of objects and the empty ones that are reached by keys alone.
+
+    The last key, and where the list starts.
+    """
     found: dict[str, list[tuple[str, int]]] = {"{": [], "]": []}
     depth, lists, key = 0, 0, ""
     for token in _TOKEN.finditer(text, begin):
@@ -260,7 +295,9 @@ def _lists_of_objects(text: str, begin: int) -> tuple[list[tuple[str, int]], lis
             lists += 1 if char in "[{" else -1
         elif char == "[":
             lists = 1
-            if (following := _FOLLOWING.match(text, token.end())) is not None and following[1] in found:
+            if (following := _FOLLOWING.match(text, token.end())) is not None and following[
+                1
+            ] in found:
                 found[following[1]].append((key, token.start()))
         elif char == '"' and not lists:
             following = _FOLLOWING.match(text, token.end())
@@ -279,10 +316,23 @@ def _check_row(path: Path, only: Mapping[str, Any], known: Sequence[str]) -> Non
         TableError: it is.
     """
     if error := json_error(only, known):
-        raise refusal(path, error, "export or download the table again, and look into the file first")
+        raise refusal(
+            path, error, "export or download the table again, and look into the file first"
+        )
     values = list(only.values())
-    by_number = values and all(isinstance(value, dict) and value and all(key.isdigit() for key in value) for value in values)
-    by_place = len(values) > 1 and all(isinstance(value, list) and len(value) == len(values[0]) > 1 for value in values)
-    by_place = by_place and not any(isinstance(cell, list | dict) for value in values for cell in value)
+    by_number = values and all(
+        isinstance(value, dict) and value and all(key.isdigit() for key in value)
+        for value in values
+    )
+    by_place = len(values) > 1 and all(
+        isinstance(value, list) and len(value) == len(values[0]) > 1 for value in values
+    )
+    by_place = by_place and not any(
+        isinstance(cell, list | dict) for value in values for cell in value
+    )
     if by_number or by_place:
-        raise refusal(path, "JSON column by column", 'write a list of rows: in pandas, to_json(orient="records")')
+        raise refusal(
+            path,
+            "JSON column by column",
+            'write a list of rows: in pandas, to_json(orient="records")',
+        )

@@ -1,4 +1,7 @@
-"""JSON Lines, an object a line, and lists of objects: their keys and those of the objects in them are columns."""
+"""JSON Lines, an object a line, and lists of objects.
+
+Their keys and those of the objects in them are columns.
+"""
 
 from __future__ import annotations
 
@@ -17,29 +20,38 @@ from bertcnn.tables.lines import LONGEST_LINE, TextFile, undecodable
 from bertcnn.tables.mixed_encoding import utf_8_remark
 
 _DEEPEST = 8  # objects in objects that make columns of their own; deeper ones are cells of JSON
-_WIDEST = 1000  # different keys that such objects have at one place, as many as an issue tracker has fields; with more they are data
+# different keys that such objects have at one place, as many as an issue tracker has fields; with
+# more they are data
+_WIDEST = 1000
 _MOST_CELLS = 4_000_000  # of the whole file ...
-_SPARSE = 20  # ... in which one in so many has a value; with more and emptier ones, rare keys are data too
+# ... in which one in so many has a value; with more and emptier ones, rare keys are data too
+_SPARSE = 20
 _MOST_FREQUENT = 100  # keys that have a column if one line in a thousand has them
 _REST = "other_keys"
 
 
 class JsonLinesSource:
-    """One JSON object a line, or a list of them; columns are the keys of all, in order of appearance, of objects in them "ticket.body".
+    """One JSON object a line, or a list of them.
 
-    Keys beyond the 16,384th have no columns, and neither have rare ones in a file of very many different keys, as where each line has
-    keys of its own: they are together in one cell of JSON, `other_keys`.
+    Columns are the keys of all, in order of appearance, of objects in them "ticket.body". Keys
+    beyond the 16,384th have no columns, and neither have rare ones in a file of very many different
+    keys, as where each line has keys of its own: they are together in one cell of JSON,
+    `other_keys`.
     """
 
     delimiter: str | None = None
 
-    def __init__(self, path: Path, kind: FileKind, encoding: str | None, known: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, path: Path, kind: FileKind, encoding: str | None, known: Sequence[str] | None = None
+    ) -> None:
         blocks = sample_bytes(path, kind.gzipped)
         found_encoding = find_encoding(path, kind, blocks, encoding)
         self.encoding: str | None = found_encoding
         self.remark = "" if encoding else utf_8_remark(str(path), blocks, found_encoding)
         is_mixed = bool(self.remark)
-        self._open: Callable[[], TextFile] = lambda: TextFile(path, kind.gzipped, found_encoding, is_mixed=is_mixed)
+        self._open: Callable[[], TextFile] = lambda: TextFile(
+            path, kind.gzipped, found_encoding, is_mixed=is_mixed
+        )
         with self._open() as file:
             self._place = find_place(path, file, known or ())
         self._keys = _Keys()
@@ -60,15 +72,23 @@ class JsonLinesSource:
         no_rows = blank and known is not None
         if not columns and not no_rows:
             raise TableError(
-                f"{str(path)!r} {_lack(path, self._place is not None) if blank else 'holds no line that is a JSON object with keys'}",
+                f"{str(path)!r}"
+                f" {_lack(path, self._place is not None) if blank else 'holds no line that is a JSON object with keys'}",
                 expected='lines such as {"text": "no signal", "label": "hardware"}',
                 fix="export it as a list of objects, as JSON Lines, one object a line, or as .csv",
             )
         if columns * read > max(_MOST_CELLS, _SPARSE * self._keys.filled()):
             self._keys.keep_frequent(read)
-        names = list(known or ["text"]) if no_rows else [well_formed(".".join(path)) for path in self._keys.paths()]
+        names = (
+            list(known or ["text"])
+            if no_rows
+            else [well_formed(".".join(path)) for path in self._keys.paths()]
+        )
         if self._keys.has_rest:
-            told = f"{str(path)!r} has more different keys than a table can have columns: {len(names):,} have one, "
+            told = (
+                f"{str(path)!r} has more different keys than a table can have columns:"
+                f" {len(names):,} have one, "
+            )
             self.remark += f"{'; ' * is_mixed}{told}all others are together in the column {_REST!r}"
             names.append(_REST)
         self.header = unique_names(names)
@@ -127,13 +147,14 @@ def _lack(path: Path, is_list: bool) -> str:
 class _Keys:
     """The different keys that the objects at one place of the lines have, each with those of the objects that are its values.
 
-    The root is the place of the lines themselves. Elsewhere, objects with too many different keys, as where "2024-05-01" is one, are kept
-    whole, and are a cell of JSON.
+    The root is the place of the lines themselves. Elsewhere, objects with too many different keys,
+    as where "2024-05-01" is one, are kept whole, and are a cell of JSON.
 
     Attributes:
         depth: how many keys lead here.
         below: what was found so far, by key, in order of appearance.
-        is_cell: whether some values here are cells: those that are no objects, have no keys, or are kept whole.
+        is_cell: whether some values here are cells: those that are no objects, have no keys, or are
+            kept whole.
         is_whole: whether objects are kept whole here.
         lines: how many lines have something here.
         has_rest: whether there are keys beside those `below`, at the root.
@@ -150,7 +171,9 @@ class _Keys:
         self.has_rest = False
 
     def learn(self, found: Mapping[str, Any], widest: int) -> int:
-        """Take in the keys of one more object; how many cells more rows have by it, a negative number for fewer.
+        """Take in the keys of one more object.
+
+        How many cells more rows have by it, a negative number for fewer.
 
         Args:
             found: a line, or an object in one.
@@ -170,13 +193,19 @@ class _Keys:
         return more + self._keep_whole() if self.depth and len(self.below) > widest else more
 
     def narrow(self, widest: int) -> int:
-        """Keep objects in a line whole that have more than `widest` different keys; how many cells more rows have by it."""
+        """Keep objects in a line whole that have more than `widest` different keys.
+
+        How many cells more rows have by it.
+        """
         if self.depth and len(self.below) > widest:
             return self._keep_whole()
         return sum(child.narrow(widest) for child in self.below.values() if child.below)
 
     def forget(self, count: int) -> int:
-        """Leave the last `count` keys to the rest, none for a negative number; how many cells more rows have by it."""
+        """Leave the last `count` keys to the rest, none for a negative number.
+
+        How many cells more rows have by it.
+        """
         self.has_rest = self.has_rest or count > 0
         return sum(-self.below.popitem()[1].count() for _ in range(count))
 
@@ -185,7 +214,9 @@ class _Keys:
         return self.lines * self.is_cell + sum(child.filled() for child in self.below.values())
 
     def keep_frequent(self, lines: int) -> None:
-        """Keep rare keys in one cell: of objects in a line by keeping the object whole, at the root in the rest.
+        """Keep rare keys in one cell.
+
+        Of objects in a line by keeping the object whole, at the root in the rest.
 
         Args:
             lines: of the file.
@@ -198,7 +229,11 @@ class _Keys:
             return
         frequent = sorted(self.below, key=lambda key: -self.below[key].lines)[:_MOST_FREQUENT]
         kept = {key for key in frequent if 1000 * self.below[key].lines >= lines}
-        rare = [key for key, child in self.below.items() if _SPARSE * child.lines < lines and key not in kept]
+        rare = [
+            key
+            for key, child in self.below.items()
+            if _SPARSE * child.lines < lines and key not in kept
+        ]
         for key in rare:
             del self.below[key]
         self.has_rest = self.has_rest or bool(rare)
@@ -222,7 +257,9 @@ class _Keys:
         """The values of a line, those of `paths` first."""
         values = list(self.values(found))
         if self.has_rest:
-            values.append({key: value for key, value in found.items() if key not in self.below} or None)
+            values.append(
+                {key: value for key, value in found.items() if key not in self.below} or None
+            )
         return values
 
     def values(self, found: Mapping[str, Any]) -> Iterator[Any]:
@@ -250,13 +287,18 @@ class _Pairs(dict[str, Any]):
             raise ValueError("a key that comes twice")
 
 
-_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_Pairs)
+_DECODER = json.JSONDecoder(
+    parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_Pairs
+)
 
 
 def _json_object(line: str) -> dict[str, Any] | str:
     """The object on a line, its numbers as they are spelled, or why there is none."""
     if len(line) > LONGEST_LINE:
-        return f"a line of more than {LONGEST_LINE:,} characters; a cell may have {MAX_CELL_CHARACTERS:,}"
+        return (
+            f"a line of more than {LONGEST_LINE:,} characters; a cell may have"
+            f" {MAX_CELL_CHARACTERS:,}"
+        )
     if undecodable(line):
         return "bytes that are not text in this encoding"
     try:
@@ -267,7 +309,9 @@ def _json_object(line: str) -> dict[str, Any] | str:
         return "invalid JSON: nested too deeply"
     except ValueError as error:
         return f"invalid JSON: {error}"
-    return found if isinstance(found, dict) else f"JSON, but not an object: it is {_json_kind(found)}"
+    return (
+        found if isinstance(found, dict) else f"JSON, but not an object: it is {_json_kind(found)}"
+    )
 
 
 def _json_kind(value: object) -> str:

@@ -17,7 +17,10 @@ from bertcnn.wording import memory_size
 
 LONGEST_LINE = 4_000_000  # characters; of a longer line only the start is kept
 _BLOCK = 1024**2
-_UNPACKED, _UNPACKED_PER_BYTE = 32 * 1024**2, 150  # bytes that a gzip file may hold, and so many for each of its own; text needs up to 20
+_UNPACKED, _UNPACKED_PER_BYTE = (
+    32 * 1024**2,
+    150,
+)  # bytes that a gzip file may hold, and so many for each of its own; text needs up to 20
 _PACKED_BLOCK, _GZIP = 8 * 1024, 31  # bytes, and zlib's number for gzip with a header
 _UNDECODABLE = re.compile("[\ud800-\udfff]")
 _MARK = "\udcff"
@@ -36,7 +39,15 @@ class TextFile:
         is_mixed: whether lines that are valid in UTF-8 are in UTF-8 all the same.
     """
 
-    def __init__(self, path: Path, gzipped: bool, encoding: str, newline: str = "\n", *, is_mixed: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        gzipped: bool,
+        encoding: str,
+        newline: str = "\n",
+        *,
+        is_mixed: bool = False,
+    ) -> None:
         self._path = path
         self._file: IO[bytes] = path.open("rb")
         self._stream = unpacked(self._file, path) if gzipped else self._file
@@ -59,7 +70,12 @@ class TextFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -84,14 +100,27 @@ class TextFile:
             yield _bounded(kept)
 
     def _decoded(self) -> Iterator[str]:
-        errors = "surrogatepass" if re.match("utf[-_]?(16|32)", self._encoding, re.IGNORECASE) else "surrogateescape"
-        decoder = LineDecoder(self._encoding, errors) if self._is_mixed else codecs.getincrementaldecoder(self._encoding)(errors)
+        errors = (
+            "surrogatepass"
+            if re.match("utf[-_]?(16|32)", self._encoding, re.IGNORECASE)
+            else "surrogateescape"
+        )
+        decoder = (
+            LineDecoder(self._encoding, errors)
+            if self._is_mixed
+            else codecs.getincrementaldecoder(self._encoding)(errors)
+        )
         while True:
             block = read_block(self._stream, self._path, _BLOCK)
             try:
                 text = decoder.decode(block, final=not block)
             except UnicodeDecodeError:  # some encodings cannot pass every wrong byte on
-                text = block.decode(self._encoding, "replace").replace("\N{REPLACEMENT CHARACTER}", _MARK) or _MARK
+                text = (
+                    block.decode(self._encoding, "replace").replace(
+                        "\N{REPLACEMENT CHARACTER}", _MARK
+                    )
+                    or _MARK
+                )
                 decoder.reset()
             if text:
                 yield text
@@ -105,12 +134,18 @@ def _bounded(parts: list[str]) -> str:
 
 
 def unpacked(file: IO[bytes], path: Path) -> IO[bytes]:
-    """What the open gzip file holds, as a stream; reading raises TableError where it swells to many times its size."""
+    """What the open gzip file holds, as a stream.
+
+    Reading raises TableError where it swells to many times its size.
+    """
     return io.BufferedReader(_Unpacked(file, path), _BLOCK)
 
 
 class _Unpacked(io.RawIOBase):
-    """Bytes of a gzip file, counted; Python's own reader needs 8 times as long for each of a million empty members."""
+    """Bytes of a gzip file, counted.
+
+    Python's own reader needs 8 times as long for each of a million empty members.
+    """
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._file, self._path = file, path
@@ -146,7 +181,8 @@ class _Unpacked(io.RawIOBase):
 def swollen(path: Path) -> TableError:
     """The error for a file with far more in it than tables of its size have."""
     return TableError(
-        f"{str(path)!r}, {memory_size(path.stat().st_size)}, holds many times what a table of its size can",
+        f"{str(path)!r}, {memory_size(path.stat().st_size)}, holds many times what a table of its"
+        " size can",
         expected="a table that is as large as its file",
         fix="check where it comes from; if it is right, save it as .csv",
     )
@@ -162,7 +198,9 @@ def read_block(stream: IO[bytes], path: Path, size: int) -> bytes:
         return stream.read(size)
     except (EOFError, zlib.error, OSError) as error:
         raise TableError(
-            f"{str(path)!r} is damaged or cut off ({error})", expected="a file that can be read to its end", fix="copy or export it again"
+            f"{str(path)!r} is damaged or cut off ({error})",
+            expected="a file that can be read to its end",
+            fix="copy or export it again",
         ) from None
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from bertcnn.tables.dialect import detect_encoding
 
 _LOOKED_AT = 64 * 1024  # bytes
-_OLD_EXCEL = re.compile(rb"\x09[\x00\x02\x04\x08][\x04-\x10]\x00")  # the first record of Excel 2 to 95
+# the first record of Excel 2 to 95
+_OLD_EXCEL = re.compile(rb"\x09[\x00\x02\x04\x08][\x04-\x10]\x00")
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _ZIP_PARTS = {
     "word/": "a Word document",
@@ -44,9 +45,13 @@ def describe_text(path: Path) -> str | None:
         return "a web archive, .mht"
     if text.startswith("id;p"):
         return "a SYLK file, .slk"
-    if "urn:schemas-microsoft-com:office:spreadsheet" in text and not text.startswith(("<html", "<!doctype html")):
+    if "urn:schemas-microsoft-com:office:spreadsheet" in text and not text.startswith(
+        ("<html", "<!doctype html")
+    ):
         return "an XML spreadsheet of Excel 2003"
-    if re.match(r"<!doctype html|<(html|head|body|table|meta|style|script|div)\b", text) or re.search(r"<(html|table)\b", text[:2000]):
+    if re.match(
+        r"<!doctype html|<(html|head|body|table|meta|style|script|div)\b", text
+    ) or re.search(r"<(html|table)\b", text[:2000]):
         return "an HTML page"
     if text.startswith(("<?xml", "<!--")):
         return "an XML file"
@@ -67,7 +72,14 @@ def describe_archive(path: Path) -> str | None:
             names = archive.namelist()
     except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
         return None
-    return next((words for part, words in _ZIP_PARTS.items() if any(name.startswith(part) for name in names)), None)
+    return next(
+        (
+            words
+            for part, words in _ZIP_PARTS.items()
+            if any(name.startswith(part) for name in names)
+        ),
+        None,
+    )
 
 
 def _holds(path: Path, wanted: bytes) -> bool:

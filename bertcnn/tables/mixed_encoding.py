@@ -7,12 +7,15 @@ import re
 
 from bertcnn.wording import count
 
-_ONE_BYTE = re.compile(r"cp125\d|latin-1|koi8_r")  # of Asia's encodings, short texts may be valid UTF-8 by chance
+# of Asia's encodings, short texts may be valid UTF-8 by chance
+_ONE_BYTE = re.compile(r"cp125\d|latin-1|koi8_r")
 _LONGEST = 16_000_000  # bytes of a line that are kept until its end
 
 
 def utf_8_remark(path: str, blocks: list[bytes], encoding: str) -> str:
-    """That some lines are read as UTF-8 and the others in the encoding found; nothing where all are alike.
+    """That some lines are read as UTF-8 and the others in the encoding found.
+
+    Nothing where all are alike.
 
     Args:
         path: of the file.
@@ -26,8 +29,8 @@ def utf_8_remark(path: str, blocks: list[bytes], encoding: str) -> str:
     if not valid:
         return ""
     return (
-        f"of {count(len(lines), 'line')} with accents looked at in {path!r}, {valid:,} are UTF-8 and the others {encoding}: "
-        "each line is read as what it is"
+        f"of {count(len(lines), 'line')} with accents looked at in {path!r}, {valid:,} are UTF-8"
+        f" and the others {encoding}: each line is read as what it is"
     )
 
 

@@ -1,4 +1,7 @@
-"""Text that is no table, whatever its file is called: pages, errors, pointers, dumps and mails, told by how they begin."""
+"""Text that is no table, whatever its file is called.
+
+Pages, errors, pointers, dumps and mails, told by how they begin.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +22,39 @@ _EXPORT = "export or download the table again, and look into the file first"
 
 # What a file is, if its text begins so, and what to do.
 _BEGINNINGS: tuple[tuple[str, str, str], ...] = (
-    (r"version https://(git-lfs|hawser)\.github\.com/spec/", "a pointer of Git LFS, not the data", _POINTER.format("git lfs pull")),
-    (r"(\S*/)?annex/objects/\S+", "a pointer of git-annex, not the data", _POINTER.format("git annex get")),
-    (r"(- )?(outs|md5):.*\n(?s:.*)\b(md5|size|path): ", "a pointer of DVC, not the data", _POINTER.format("dvc pull")),
     (
-        r"(?:(?><\?xml[^>]*>|<!--(?s:.*?)-->)\s*+)*+<(!doctype html|html|head|body|script|meta|center|title|table|div|p|h1)\b",
+        r"version https://(git-lfs|hawser)\.github\.com/spec/",
+        "a pointer of Git LFS, not the data",
+        _POINTER.format("git lfs pull"),
+    ),
+    (
+        r"(\S*/)?annex/objects/\S+",
+        "a pointer of git-annex, not the data",
+        _POINTER.format("git annex get"),
+    ),
+    (
+        r"(- )?(outs|md5):.*\n(?s:.*)\b(md5|size|path): ",
+        "a pointer of DVC, not the data",
+        _POINTER.format("dvc pull"),
+    ),
+    (
+        (
+            r"(?:(?><\?xml[^>]*>|<!--(?s:.*?)-->)\s*+)*+<(!doctype"
+            r" html|html|head|body|script|meta|center|title|table|div|p|h1)\b"
+        ),
         "a web page (HTML)",
         _EXPORT,
     ),
-    (r"(<\?xml[^>]*>\s*)?<Error( [^<>]*)?>\s*<Code>\w+</Code>", "an error message of a file store (XML)", _EXPORT),
-    (r"<\?xml(?s:.{0,2000})schemas-microsoft-com:office:spreadsheet", "a spreadsheet in XML", "save it as .xlsx or .csv"),
+    (
+        r"(<\?xml[^>]*>\s*)?<Error( [^<>]*)?>\s*<Code>\w+</Code>",
+        "an error message of a file store (XML)",
+        _EXPORT,
+    ),
+    (
+        r"<\?xml(?s:.{0,2000})schemas-microsoft-com:office:spreadsheet",
+        "a spreadsheet in XML",
+        "save it as .xlsx or .csv",
+    ),
     (
         r"<\?xml\b|<!DOCTYPE\b|<(\w+:)?\w+( [^<>]*)?>(\s*<(?s:.*)|[^<,;\t\n]*)</(\w+:)?\w+>",
         "XML or HTML",
@@ -37,11 +63,24 @@ _BEGINNINGS: tuple[tuple[str, str, str], ...] = (
     (r"<<<<<<< ", "a file with a merge conflict of Git", "resolve the conflict"),
     (r"HTTP/\d(\.\d)? \d{3}\b", "an answer of a web server with its head lines", _EXPORT),
     (r"Traceback \(most recent call last\):", "an error message of a Python program", _EXPORT),
-    (r"Exception in thread |[\w.$]+(Exception|Error)\b.*\n\s+at [\w.$]+\(", "an error message of a Java program", _EXPORT),
-    (r"(<br />\s*)?(<b>)?(PHP )?(Fatal error|Parse error|Warning|Notice)(</b>)?: .* in .* on line ", "an error message of PHP", _EXPORT),
     (
-        r"(--.*\n|/\*.*\n|[ \t\r]*\n|#.*\n)*+(SET (SQL_|NAMES|statement_timeout|FOREIGN)|PRAGMA foreign_keys|BEGIN TRANSACTION;"
-        r"|(CREATE|DROP|LOCK) (TABLE|DATABASE|SCHEMA|SEQUENCE)\b|INSERT INTO\s|/\*!\d{5})|-- (MySQL|MariaDB) dump",
+        r"Exception in thread |[\w.$]+(Exception|Error)\b.*\n\s+at [\w.$]+\(",
+        "an error message of a Java program",
+        _EXPORT,
+    ),
+    (
+        (
+            r"(<br />\s*)?(<b>)?(PHP )?(Fatal error|Parse error|Warning|Notice)(</b>)?: .* in .* on"
+            r" line "
+        ),
+        "an error message of PHP",
+        _EXPORT,
+    ),
+    (
+        r"(--.*\n|/\*.*\n|[ \t\r]*\n|#.*\n)*+(SET (SQL_|NAMES|statement_timeout|FOREIGN)|PRAGMA"
+        r" foreign_keys|BEGIN TRANSACTION;"
+        r"|(CREATE|DROP|LOCK) (TABLE|DATABASE|SCHEMA|SEQUENCE)\b|INSERT INTO\s|/\*!\d{5})|--"
+        r" (MySQL|MariaDB) dump",
         "a dump of a database (SQL)",
         "export the table as .csv",
     ),
@@ -51,31 +90,64 @@ _BEGINNINGS: tuple[tuple[str, str, str], ...] = (
     (r"#!\s*/", "a script", "give the file of texts"),
     (r"From \S+@\S+ +\w{3} \w{3}\b", "a mailbox (mbox)", "export the mails as .csv, one a row"),
 )
-_KINDS = tuple((re.compile(pattern, re.IGNORECASE if "html" in kind.lower() else 0), kind, fix) for pattern, kind, fix in _BEGINNINGS)
-_MAIL = re.compile(
-    r"(From|To|Cc|Subject|Date|Received|Return-Path|Delivered-To|MIME-Version|Message-ID|X-[\w-]+|[A-Z]\w+(-\w+)*): ", re.IGNORECASE
+_KINDS = tuple(
+    (re.compile(pattern, re.IGNORECASE if "html" in kind.lower() else 0), kind, fix)
+    for pattern, kind, fix in _BEGINNINGS
 )
-_MAIL_NAMES = frozenset(("from", "to", "subject", "date", "received", "message-id", "mime-version", "return-path"))
+_MAIL = re.compile(
+    r"(From|To|Cc|Subject|Date|Received|Return-Path|Delivered-To|MIME-Version|Message-ID|X-[\w-]+|[A-Z]\w+(-\w+)*): ",
+    re.IGNORECASE,
+)
+_MAIL_NAMES = frozenset(
+    ("from", "to", "subject", "date", "received", "message-id", "mime-version", "return-path")
+)
 _STATUS = (
-    r"not[ -]?found|forbidden|access denied|permission denied|unauthori[sz]ed|not authenticated|internal server error|bad request|"
-    r"bad gateway|service (temporarily )?unavailable|gateway time-?out|too many requests|moved permanently|bad credentials|"
-    r"rate limit exceeded|missing authentication token|invalid (api key|token|credentials)|(token|session|link) (has |is )?expired|"
-    r"request timed out|method not allowed|no such (file or directory|key|bucket)|page not found|temporarily unavailable"
+    r"not[ -]?found|forbidden|access denied|permission denied|unauthori[sz]ed|not"
+    r" authenticated|internal server error|bad request|"
+    r"bad gateway|service (temporarily )?unavailable|gateway time-?out|too many requests|moved"
+    r" permanently|bad credentials|"
+    r"rate limit exceeded|missing authentication token|invalid (api"
+    r" key|token|credentials)|(token|session|link) (has |is )?expired|"
+    r"request timed out|method not allowed|no such (file or directory|key|bucket)|page not"
+    r" found|temporarily unavailable"
 )
 _MESSAGE = re.compile(
-    rf"(error|fehler|erreur)?[: ]*(\d{{3}})?[ :.,\-]*(page )?({_STATUS})[.!]?|default backend - \d{{3}}|error code: \d+|"
+    rf"(error|fehler|erreur)?[: ]*(\d{{3}})?[ :.,\-]*(page )?({_STATUS})[.!]?|default backend -"
+    r" \d{3}|error code: \d+|"
     r"upstream connect error\b.*|curl: \(\d+\) .*|wget: .*|"
     r"(bash|sh|zsh|cat|\S+/\w+): .*(not found|no such file or directory|permission denied).*|"
-    r"(?-i:(psql: )?(ERROR|FATAL):  ?\S.*)|ERROR \d{4} \(\w{5}\).*|ORA-\d{5}: .*|SQLSTATE\[.*|Msg \d+, Level \d+, .*|"
+    r"(?-i:(psql: )?(ERROR|FATAL):  ?\S.*)|ERROR \d{4} \(\w{5}\).*|ORA-\d{5}: .*|SQLSTATE\[.*|Msg"
+    r" \d+, Level \d+, .*|"
     r"fatal: (not a git|repository|unable|could not|authentication).*",
     re.IGNORECASE,
 )
-_ERROR_KEYS = frozenset(("error", "errors", "errormessage", "error_description", "error_code", "errorcode", "fault", "exception"))
+_ERROR_KEYS = frozenset(
+    (
+        "error",
+        "errors",
+        "errormessage",
+        "error_description",
+        "error_code",
+        "errorcode",
+        "fault",
+        "exception",
+    )
+)
 _AROUND_ERRORS = frozenset(
     """message detail details title reason msg status code statuscode status_code success ok data timestamp path type instance hint help
     requestid request_id traceid trace_id trace documentation_url doc_url __type param description""".split()  # noqa: SIM905
 )
-_TOLD = ("message", "detail", "details", "title", "reason", "msg", "error_description", "errormessage", "error")
+_TOLD = (
+    "message",
+    "detail",
+    "details",
+    "title",
+    "reason",
+    "msg",
+    "error_description",
+    "errormessage",
+    "error",
+)
 
 
 def check_is_table(path: Path, text: str) -> None:
@@ -95,7 +167,9 @@ def check_is_table(path: Path, text: str) -> None:
 
 def refusal(path: Path, kind: str, fix: str) -> TableError:
     """The error for a file that is something else than a table."""
-    return TableError(f"{str(path)!r} is {kind}", expected="a table: names of columns, then rows", fix=fix)
+    return TableError(
+        f"{str(path)!r} is {kind}", expected="a table: names of columns, then rows", fix=fix
+    )
 
 
 def recognized(text: str) -> tuple[str, str] | None:
@@ -110,7 +184,12 @@ def recognized(text: str) -> tuple[str, str] | None:
         if pattern.match(start):
             return kind, fix
     lines = [line.strip() for line in start.splitlines() if line.strip()]
-    if lines and len(lines) <= _MOST_LINES and len(text) < _LOOKED_AT and _MESSAGE.fullmatch(lines[0][:_LONGEST_MESSAGE]):
+    if (
+        lines
+        and len(lines) <= _MOST_LINES
+        and len(text) < _LOOKED_AT
+        and _MESSAGE.fullmatch(lines[0][:_LONGEST_MESSAGE])
+    ):
         return f"an error message ({one_line(lines[0], 60)})", _EXPORT
     if _is_mail(start):
         return "a mail", "export the mails as .csv, one a row"
@@ -119,7 +198,11 @@ def recognized(text: str) -> tuple[str, str] | None:
 
 def _is_mail(start: str) -> bool:
     """Whether a text begins with the head lines of a mail."""
-    head = [line for line in start.split("\n\n")[0].replace("\r", "").splitlines() if not line.startswith((" ", "\t"))]
+    head = [
+        line
+        for line in start.split("\n\n")[0].replace("\r", "").splitlines()
+        if not line.startswith((" ", "\t"))
+    ]
     names = [line.partition(":")[0].lower() for line in head if _MAIL.match(line)]
     return len(head) >= 3 and len(names) == len(head) and len(_MAIL_NAMES.intersection(names)) >= 3
 
@@ -138,16 +221,31 @@ def json_error(found: Mapping[str, Any], known: Sequence[str] = ()) -> str | Non
     if known and find_names(known, list(found)) is not None:
         return None
     plain = {key.casefold().replace("-", "_"): value for key, value in found.items()}
-    status = plain.get("status", plain.get("code", plain.get("statuscode", plain.get("status_code", ""))))
-    told = next((value for key in _TOLD if isinstance(value := plain.get(key), str) and value), None)
+    status = plain.get(
+        "status", plain.get("code", plain.get("statuscode", plain.get("status_code", "")))
+    )
+    told = next(
+        (value for key in _TOLD if isinstance(value := plain.get(key), str) and value), None
+    )
     nested = next((value for key in _ERROR_KEYS if isinstance(value := plain.get(key), dict)), {})
     told = told or next((value for key in _TOLD if isinstance(value := nested.get(key), str)), "")
     only_told = plain.keys() <= _ERROR_KEYS | _AROUND_ERRORS
-    failed = any(isinstance(plain.get(key), str | dict | list) and plain[key] for key in _ERROR_KEYS) or plain.get("error") is True
-    failed = failed or (plain.get("success", plain.get("ok", True)) in (False, "false") and only_told)
-    failed = failed or (re.fullmatch("[45][0-9][0-9]|error|fail|failed|failure", str(status), re.IGNORECASE) is not None and only_told)
+    failed = (
+        any(isinstance(plain.get(key), str | dict | list) and plain[key] for key in _ERROR_KEYS)
+        or plain.get("error") is True
+    )
+    failed = failed or (
+        plain.get("success", plain.get("ok", True)) in (False, "false") and only_told
+    )
+    failed = failed or (
+        re.fullmatch("[45][0-9][0-9]|error|fail|failed|failure", str(status), re.IGNORECASE)
+        is not None
+        and only_told
+    )
     if failed or (told and _MESSAGE.fullmatch(told.strip()[:_LONGEST_MESSAGE])):
-        return f"an error message (JSON: {one_line(told, 60)})" if told else "an error message (JSON)"
+        return (
+            f"an error message (JSON: {one_line(told, 60)})" if told else "an error message (JSON)"
+        )
     return None
 
 

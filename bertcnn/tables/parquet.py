@@ -19,7 +19,9 @@ _BATCH_ROWS = 1024
 
 
 class ParquetSource:
-    """Parquet, a record batch at a time; the fields of a structure are columns of their own, as "ticket.body".
+    """Parquet, a record batch at a time.
+
+    The fields of a structure are columns of their own, as "ticket.body".
 
     Attributes:
         header: the names of the columns as they stand in the file.
@@ -33,7 +35,11 @@ class ParquetSource:
         import pyarrow
         import pyarrow.parquet
 
-        self._errors = (pyarrow.ArrowException, OSError, UnicodeDecodeError)  # the last one of names of columns
+        self._errors = (
+            pyarrow.ArrowException,
+            OSError,
+            UnicodeDecodeError,
+        )  # the last one of names of columns
         self._path = path
         try:
             self._file = pyarrow.parquet.ParquetFile(path)
@@ -43,7 +49,11 @@ class ParquetSource:
             raise unreadable(path, "Parquet", error) from None
         names = _flat(self._file.schema_arrow.empty_table()).column_names
         if len(names) > MOST_COLUMNS:
-            raise TableError(f"{str(path)!r} has {len(names):,} columns", expected=f"at most {MOST_COLUMNS:,}", fix="export fewer columns")
+            raise TableError(
+                f"{str(path)!r} has {len(names):,} columns",
+                expected=f"at most {MOST_COLUMNS:,}",
+                fix="export fewer columns",
+            )
         self.header = tuple(names)
         self.total = self._file.metadata.num_rows
 
@@ -83,8 +93,16 @@ def _flat(table: Any) -> Any:  # noqa: ANN401 - pyarrow tables
 
 
 def _values(column: Any) -> list[object]:  # noqa: ANN401 - a pyarrow array
-    if str(column.type) == "float":  # 32 bits, whose shortest text as 64 bits has digits that nobody wrote
-        return [None if value is None or math.isnan(value) else str(np.float32(value)).removesuffix(".0") for value in column.to_pylist()]
+    # 32 bits, whose shortest text as 64 bits has digits that nobody wrote
+    if str(column.type) == "float":
+        return [
+            (
+                None
+                if value is None or math.isnan(value)
+                else str(np.float32(value)).removesuffix(".0")
+            )
+            for value in column.to_pylist()
+        ]
     try:
         return list(column.to_pylist())
     except (OverflowError, ValueError):
@@ -92,7 +110,10 @@ def _values(column: Any) -> list[object]:  # noqa: ANN401 - a pyarrow array
 
 
 def _value(cell: Any) -> object:  # noqa: ANN401 - a pyarrow scalar
-    """A value as Python has it; what it does not have as text: bytes in a string, dates beyond the year 9999, unknown time zones as UTC."""
+    """A value as Python has it; what it does not have as text.
+
+    Bytes in a string, dates beyond the year 9999, unknown time zones as UTC.
+    """
     import pyarrow
 
     with suppress(OverflowError, ValueError):

@@ -53,8 +53,18 @@ class RejectsFile:
         text = content[:_CONTENT_CHARACTERS].encode("utf-8", "backslashreplace").decode()
         self._writer.write([(str(line), reason, text[:_CONTENT_CHARACTERS])])
 
-    def close(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, *, is_whole: bool) -> None:
-        """Put the list in place, unless there was an error; without a row in the whole table, an earlier list goes."""
+    def close(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        *,
+        is_whole: bool,
+    ) -> None:
+        """Put the list in place, unless there was an error.
+
+        Without a row in the whole table, an earlier list goes.
+        """
         if error is None:
             self.release()
         writer, self._writer = self._writer, None

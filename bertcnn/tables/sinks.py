@@ -48,23 +48,36 @@ class Sink(Protocol):
 class _TextSink:
     """CSV, TSV and JSONL, in UTF-8, with or without gzip."""
 
-    def __init__(self, format_name: Format, gzipped: bool, stream: IO[bytes], columns: Sequence[str]) -> None:
+    def __init__(
+        self, format_name: Format, gzipped: bool, stream: IO[bytes], columns: Sequence[str]
+    ) -> None:
         self._columns = columns
-        packed: Any = gzip.GzipFile(filename="", mode="wb", fileobj=stream, compresslevel=6, mtime=0) if gzipped else None
+        packed: Any = (
+            gzip.GzipFile(filename="", mode="wb", fileobj=stream, compresslevel=6, mtime=0)
+            if gzipped
+            else None
+        )
         self._packed = packed
-        self._text = io.TextIOWrapper(packed or stream, encoding="utf-8", newline="", write_through=False)
+        self._text = io.TextIOWrapper(
+            packed or stream, encoding="utf-8", newline="", write_through=False
+        )
         self._json = format_name == "jsonl"
         delimiter = "\t" if format_name == "tsv" else ","
         self._plain = csv.writer(self._text, delimiter=delimiter, lineterminator="\n")
         # before Python 3.13 a lone CR is not quoted where lines end with LF
-        self._quoted = csv.writer(self._text, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        self._quoted = csv.writer(
+            self._text, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_ALL
+        )
         if not self._json:
             self._write_row(columns)
 
     def write(self, rows: Iterable[Sequence[str]]) -> None:
         for row in rows:
             if self._json:
-                self._text.write(json.dumps(dict(zip(self._columns, row, strict=True)), ensure_ascii=False) + "\n")
+                self._text.write(
+                    json.dumps(dict(zip(self._columns, row, strict=True)), ensure_ascii=False)
+                    + "\n"
+                )
             else:
                 self._write_row(row)
 
@@ -78,7 +91,8 @@ class _TextSink:
             self._packed.close()
 
     def abandon(self) -> None:
-        with suppress(OSError, ValueError):  # what cannot be flushed any more is dropped with the file
+        # what cannot be flushed any more is dropped with the file
+        with suppress(OSError, ValueError):
             self._text.close()
 
 
@@ -125,10 +139,19 @@ class _ExcelSink:
         import xlsxwriter
 
         if len(columns) > _EXCEL_COLUMNS:
-            raise FormatLimitError(f"{len(columns):,} columns", expected=f"at most {_EXCEL_COLUMNS:,} in Excel", fix="write a .csv file")
+            raise FormatLimitError(
+                f"{len(columns):,} columns",
+                expected=f"at most {_EXCEL_COLUMNS:,} in Excel",
+                fix="write a .csv file",
+            )
         self._scratch = scratch
         self._scratch.mkdir(mode=0o700)
-        options = {"constant_memory": True, "tmpdir": str(scratch), "strings_to_formulas": False, "strings_to_urls": False}
+        options = {
+            "constant_memory": True,
+            "tmpdir": str(scratch),
+            "strings_to_formulas": False,
+            "strings_to_urls": False,
+        }
         self._book = xlsxwriter.Workbook(stream, options)
         self._book.use_zip64()
         self._book.set_properties({"created": _NO_TIME})
@@ -155,7 +178,9 @@ class _ExcelSink:
         try:
             self._book.close()
         except xlsxwriter.exceptions.XlsxWriterException as error:
-            raise next((part for part in error.args if isinstance(part, OSError)), OSError(str(error))) from None
+            raise next(
+                (part for part in error.args if isinstance(part, OSError)), OSError(str(error))
+            ) from None
 
     def abandon(self) -> None:
         handle = getattr(self._sheet, "row_data_fh", None)
@@ -167,7 +192,9 @@ class _ExcelSink:
 
 def _too_many_rows() -> FormatLimitError:
     return FormatLimitError(
-        f"more than {_EXCEL_ROWS:,} rows", expected=f"at most {_EXCEL_ROWS:,}, Excel's limit", fix="write a .csv or .parquet file"
+        f"more than {_EXCEL_ROWS:,} rows",
+        expected=f"at most {_EXCEL_ROWS:,}, Excel's limit",
+        fix="write a .csv or .parquet file",
     )
 
 
@@ -196,7 +223,9 @@ def check_fits_excel(reader: TableReader) -> None:
                     _check_cell(cell, f"line {line} of the input")
 
 
-def open_sink(format_name: Format, gzipped: bool, stream: IO[bytes], columns: Sequence[str], scratch: Path) -> Sink:
+def open_sink(
+    format_name: Format, gzipped: bool, stream: IO[bytes], columns: Sequence[str], scratch: Path
+) -> Sink:
     """The sink for a format; what it must set aside meanwhile goes to a new folder named `scratch`.
 
     No format keeps the time of writing, so that equal tables are equal files.

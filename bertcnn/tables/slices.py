@@ -29,7 +29,11 @@ def slice_columns(table: Table, choice: ColumnChoice) -> dict[str, list[str]]:
         By the name shown, one value for each row, "" for none.
     """
     found = {}
-    taken = {find_name(name, table.columns) for name in (*choice.text, choice.label, choice.id, choice.time) if name is not None}
+    taken = {
+        find_name(name, table.columns)
+        for name in (*choice.text, choice.label, choice.id, choice.time)
+        if name is not None
+    }
     for name in table.columns:
         if name not in taken and not _WORDS.isdisjoint(re.findall(r"[^\W_]+", name.casefold())):
             cells = [cell.strip() for cell in table.column(name)]
@@ -43,7 +47,9 @@ def slice_columns(table: Table, choice: ColumnChoice) -> dict[str, list[str]]:
 
 
 def months_of(cells: Sequence[str]) -> list[str]:
-    """The month of each date, such as "2026-03"; "" where there is none, or where day and month cannot be told apart.
+    """The month of each date, such as "2026-03".
+
+    "" where there is none, or where day and month cannot be told apart.
 
     Example:
         >>> months_of(["2026-03-01T10:00", "2026/4/2", "?"]), months_of(["3.4.2026"])
@@ -54,7 +60,13 @@ def months_of(cells: Sequence[str]) -> list[str]:
     others = [found for cell in cells if (found := _OTHER.match(cell))]
     first, second = (max((int(one[place]) for one in others), default=0) for place in (1, 2))
     dots = all("." in one[0] for one in others)
-    day_first = True if (first > 12 >= second) or (dots and second <= 12) else False if second > 12 >= first else None
+    day_first = (
+        True
+        if (first > 12 >= second) or (dots and second <= 12)
+        else False
+        if second > 12 >= first
+        else None
+    )
     return [_month(cell, day_first) for cell in cells]
 
 

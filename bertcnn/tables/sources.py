@@ -10,7 +10,14 @@ from typing import Protocol
 
 from bertcnn.errors import TableError, one_line
 from bertcnn.tables.cells import MOST_COLUMNS, name_columns
-from bertcnn.tables.delimited import MAX_CELL_CHARACTERS, BrokenRowError, Reject, Row, RowReader, long_cell
+from bertcnn.tables.delimited import (
+    MAX_CELL_CHARACTERS,
+    BrokenRowError,
+    Reject,
+    Row,
+    RowReader,
+    long_cell,
+)
 from bertcnn.tables.dialect import find_encoding, sample_bytes
 from bertcnn.tables.formats import FileKind
 from bertcnn.tables.formulas import unescape_formula
@@ -25,7 +32,8 @@ __all__ = ["MAX_CELL_CHARACTERS", "Reject", "Row", "RowSource", "open_source"]
 
 _LOOKED_AT = 64 * 1024  # bytes that tell whether a text is a table at all
 _QUOTED = re.compile('"[^"]*"')
-_LONE_RETURN = re.compile("\r(?!\n)")  # ends lines in files from old Macintoshes, and in what Excel calls "CSV (Macintosh)"
+# ends lines in files from old Macintoshes, and in what Excel calls "CSV (Macintosh)"
+_LONE_RETURN = re.compile("\r(?!\n)")
 
 
 class RowSource(Protocol):
@@ -35,10 +43,14 @@ class RowSource(Protocol):
     header: tuple[str, ...]  # the names as they stand in the file
     encoding: str | None
     delimiter: str | None
-    remark: str  # which part of the file is not read, if so; after the last row also what the rows have shown
+    # which part of the file is not read, if so; after the last row also what the rows have shown
+    remark: str
 
     def rows(self, reject: Reject) -> Iterator[Row]:
-        """Every row that can be read, with its line; `reject` hears of the others. A short one lacks its last cells."""
+        """Every row that can be read, with its line; `reject` hears of the others.
+
+        A short one lacks its last cells.
+        """
 
     def position(self) -> int:
         """Bytes of the file done."""
@@ -57,7 +69,10 @@ def open_source(
     as_written: bool = False,
     known: Sequence[str] | None = None,
 ) -> RowSource:
-    """The source for a file that `formats.check_input` has let pass; `known` are columns that it should have, if that is known."""
+    """The source for a file that `formats.check_input` has let pass.
+
+    `known` are columns that it should have, if that is known.
+    """
     if kind.format in ("parquet", "xlsx"):
         return WorkerSource(path, kind.format, known or ())
     if kind.format == "jsonl":
@@ -82,32 +97,46 @@ class _DelimitedSource:
         given, encoding = encoding, find_encoding(path, kind, blocks, encoding)
         mixed = "" if given else utf_8_remark(str(path), blocks, encoding)
         sample, newline = _decoded_start(blocks[0], encoding)
-        check_is_table(path, codecs.getincrementaldecoder(encoding)("replace").decode(blocks[0][:_LOOKED_AT]))
+        check_is_table(
+            path, codecs.getincrementaldecoder(encoding)("replace").decode(blocks[0][:_LOOKED_AT])
+        )
         start = find_start(sample, kind.format == "tsv", delimiter, quote, known)
         dialect, self.remark = start.dialect, "; ".join(filter(None, (mixed, start.remark)))
         self.encoding: str | None = encoding
         self.delimiter: str | None = dialect.delimiter
         self._file = TextFile(path, kind.gzipped, encoding, newline, is_mixed=bool(mixed))
         self._early: list[tuple[int, str, str]] = []
-        self._reject: Reject = lambda line, reason, content: self._early.append((line, reason, content))
-        self._reader = RowReader(self._file, dialect, lambda *found: self._reject(*found), as_written=as_written)
+        self._reject: Reject = lambda line, reason, content: self._early.append(
+            (line, reason, content)
+        )
+        self._reader = RowReader(
+            self._file, dialect, lambda *found: self._reject(*found), as_written=as_written
+        )
         try:
             self._reader.skip(start.above)
             self.header = self._header(path)
         except BaseException:
             self.close()
             raise
-        self.columns = name_columns(map(unescape_formula, self.header) if as_written else self.header)
+        self.columns = name_columns(
+            map(unescape_formula, self.header) if as_written else self.header
+        )
 
     def _header(self, path: Path) -> tuple[str, ...]:
         try:
             header = self._reader.header()
         except BrokenRowError as broken:
             raise TableError(
-                f"the header of {str(path)!r} cannot be read: {broken}", expected="a first line of column names", fix="correct that line"
+                f"the header of {str(path)!r} cannot be read: {broken}",
+                expected="a first line of column names",
+                fix="correct that line",
             ) from None
         if header is None:
-            raise TableError(f"{str(path)!r} holds blank lines only", expected="a header and at least 1 row", fix="export it again")
+            raise TableError(
+                f"{str(path)!r} holds blank lines only",
+                expected="a header and at least 1 row",
+                fix="export it again",
+            )
         if any(map(undecodable, header)):
             raise TableError(
                 f"the header of {str(path)!r} is not text in the encoding {self.encoding}",
@@ -116,7 +145,8 @@ class _DelimitedSource:
             )
         if len(header) > MOST_COLUMNS or long_cell(header):
             raise TableError(
-                f"the first line of {str(path)!r} is no header: {len(header):,} cells, {one_line(header[0], 40)} ...",
+                f"the first line of {str(path)!r} is no header: {len(header):,} cells,"
+                f" {one_line(header[0], 40)} ...",
                 expected=f"at most {MOST_COLUMNS:,} column names",
                 fix="put the names of the columns into the first line",
             )
@@ -135,9 +165,17 @@ class _DelimitedSource:
 
 def _decoded_start(block: bytes, encoding: str) -> tuple[str, str]:
     """The start of the file as text, up to its last line break, and what its lines end with."""
-    text = codecs.getincrementaldecoder(encoding)("replace").decode(block[: 1024**2]).removeprefix("\ufeff")
+    text = (
+        codecs.getincrementaldecoder(encoding)("replace")
+        .decode(block[: 1024**2])
+        .removeprefix("\ufeff")
+    )
     bare = _QUOTED.sub("", text)
     first, lone = re.search("[\r\n]", bare), len(_LONE_RETURN.findall(bare))
-    newline = "\r" if first and _LONE_RETURN.match(bare, first.start()) and lone > bare.count("\n") else "\n"
+    newline = (
+        "\r"
+        if first and _LONE_RETURN.match(bare, first.start()) and lone > bare.count("\n")
+        else "\n"
+    )
     whole = text[: text.rfind(newline) + 1] or text
     return (whole.replace("\r", "\n") if newline == "\r" else whole), newline

@@ -42,17 +42,31 @@ __all__ = [
 
 _CHUNK_CHARACTERS = 16 * 1024**2  # a chunk ends early when its cells hold this much text
 _CELL_CHARACTERS = 8  # that a cell weighs even if it is empty
-_PADDED_CELLS = 4_000_000  # that rows may lack, and 20 more for each one that they have; a header of 16,000 names over
+# that rows may lack, and 20 more for each one that they have; a header of 16,000 names over
+_PADDED_CELLS = 4_000_000
 _PADDED_SHARE = 20  # lines of one cell would make a thousand times as much of a file
-_AROUND = 8  # characters that a name in a repeated header may have around it: spaces, quotes, a byte order mark
+# characters that a name in a repeated header may have around it: spaces, quotes, a byte order mark
+_AROUND = 8
 _MADE_UP = re.compile(r"column_\d+")
-_CHARACTERS, _CHARACTERS_PER_BYTE = 96 * 1024**2, 200  # that a compressed file may swell to, and so many for each of its bytes
-_MEMORY, _MEMORY_PER_BYTE = 300_000_000, 64  # bytes that a compressed file as a whole table in memory may swell to
-_ROW_MEMORY, _CELL_MEMORY = 120, 50  # bytes that a row and each of its cells take there, besides their characters
+_CHARACTERS, _CHARACTERS_PER_BYTE = (
+    96 * 1024**2,
+    200,
+)  # that a compressed file may swell to, and so many for each of its bytes
+_MEMORY, _MEMORY_PER_BYTE = (
+    300_000_000,
+    64,
+)  # bytes that a compressed file as a whole table in memory may swell to
+_ROW_MEMORY, _CELL_MEMORY = (
+    120,
+    50,
+)  # bytes that a row and each of its cells take there, besides their characters
 
 
 def closest_name(name: str, columns: tuple[str, ...]) -> str | None:
-    """The column that `name` may have meant: equal but for case and spaces, else similar, else None."""
+    """The column that `name` may have meant.
+
+    Equal but for case and spaces, else similar, else None.
+    """
     import difflib
 
     plain = {column.strip().casefold(): column for column in reversed(columns)}
@@ -90,8 +104,8 @@ class Chunk:
     Attributes:
         columns: the header.
         rows: the cells, as text, in the order of the columns.
-        line_numbers: where each row starts in the file: the line of a text file (the header is line 1), the row of an Excel sheet, or the
-            row of a Parquet file, counted from 1.
+        line_numbers: where each row starts in the file: the line of a text file (the header is line
+            1), the row of an Excel sheet, or the row of a Parquet file, counted from 1.
     """
 
     columns: tuple[str, ...]
@@ -113,11 +127,13 @@ class Table(Chunk):
 
     Attributes:
         path: the file it came from.
-        header: the names of the columns as they stand in the file, where some may be empty or come twice.
+        header: the names of the columns as they stand in the file, where some may be empty or come
+            twice.
         padded: rows that lack their last cells in the file; these are blank here.
         shortest: how many cells the shortest row has in the file.
         rejected: how many rows of the file could not be read, and how many repeat the header.
-        remark: which part of the file is not read, such as other sheets of a workbook; mostly empty.
+        remark: which part of the file is not read, such as other sheets of a workbook; mostly
+            empty.
     """
 
     path: Path = field(default=Path())
@@ -141,19 +157,24 @@ class TableReader:
     """An open table: `columns` at once, rows in chunks; see `open_table`.
 
     Attributes:
-        columns: the names of the columns; a repeated one gets a number ("text_2"), an empty one its place ("column_3").
+        columns: the names of the columns; a repeated one gets a number ("text_2"), an empty one its
+            place ("column_3").
         header: the names as they stand in the file.
         format: csv, tsv, jsonl, parquet or xlsx.
         encoding: of a text file, None of others.
         delimiter: of a CSV or TSV file, empty if it has one column; None of others.
         accepted: rows read so far.
-        padded: of these, rows that lack their last cells, which are blank here, as exporters leave them out.
+        padded: of these, rows that lack their last cells, which are blank here, as exporters leave
+            them out.
         rejected: rows refused so far.
-        repeated_headers: of these, rows that are the header once more, as in exports joined end to end.
+        repeated_headers: of these, rows that are the header once more, as in exports joined end to
+            end.
         total_bytes: size of the file.
     """
 
-    def __init__(self, path: Path, source: RowSource, format_name: Format, rejects: Path | None) -> None:
+    def __init__(
+        self, path: Path, source: RowSource, format_name: Format, rejects: Path | None
+    ) -> None:
         self._path = path
         self._source = source
         self.columns = source.columns
@@ -169,7 +190,9 @@ class TableReader:
         self.first_reason = ""  # of the first rejected row
         self._rejects = RejectsFile(rejects)
         self._rows = self._below_headers(source.rows(self._reject))
-        self._telling = next((place for place, name in enumerate(self.columns) if not _MADE_UP.fullmatch(name)), 0)
+        self._telling = next(
+            (place for place, name in enumerate(self.columns) if not _MADE_UP.fullmatch(name)), 0
+        )
         self._read_to_its_end = False
         self._shortest = len(self.columns)
         self._needed = 0  # cells that a row has at least
@@ -199,7 +222,10 @@ class TableReader:
 
     @property
     def is_mostly_rejected(self) -> bool:
-        """Whether more of the rows so far were refused than read; the header once more does not count."""
+        """Whether more of the rows so far were refused than read.
+
+        The header once more does not count.
+        """
         return self.rejected - self.repeated_headers > self.accepted
 
     def chunks(self, rows: int = 4096) -> Iterator[Chunk]:
@@ -216,7 +242,10 @@ class TableReader:
             if not chunk.rows:
                 return
             self._characters += characters
-            if self._compressed and self._characters > _CHARACTERS + _CHARACTERS_PER_BYTE * self.total_bytes:
+            if (
+                self._compressed
+                and self._characters > _CHARACTERS + _CHARACTERS_PER_BYTE * self.total_bytes
+            ):
                 raise swollen(self._path)
             yield chunk
 
@@ -236,7 +265,9 @@ class TableReader:
         position, objects = 0, 0  # the latter in bytes, without the characters
         for chunk in self.chunks():
             if self._compressed:
-                objects += _ROW_MEMORY * len(chunk) + _CELL_MEMORY * sum(map(bool, chain.from_iterable(chunk.rows)))
+                objects += _ROW_MEMORY * len(chunk) + _CELL_MEMORY * sum(
+                    map(bool, chain.from_iterable(chunk.rows))
+                )
                 if objects + self._characters > _MEMORY + _MEMORY_PER_BYTE * self.total_bytes:
                     raise swollen(self._path)
             rows += chunk.rows
@@ -246,13 +277,18 @@ class TableReader:
         self.close()
         if not rows and self.rejected:
             raise TableError(
-                f"none of the {self.rejected:,} rows of {str(self._path)!r} could be read ({self.first_reason})",
-                expected=f"rows of {len(self.columns)} cells, as the header {list_columns(self.columns, 6)} has",
+                f"none of the {self.rejected:,} rows of {str(self._path)!r} could be read"
+                f" ({self.first_reason})",
+                expected=(
+                    f"rows of {len(self.columns)} cells, as the header"
+                    f" {list_columns(self.columns, 6)} has"
+                ),
                 fix="correct the file, or save the table again as CSV in UTF-8",
             )
         if not rows:
             raise TableError(
-                f"{str(self._path)!r} has a header and no rows (columns {list_columns(self.columns, 6)})",
+                f"{str(self._path)!r} has a header and no rows (columns"
+                f" {list_columns(self.columns, 6)})",
                 expected="at least 1 row below the header",
                 fix="export the table again",
             )
@@ -270,20 +306,35 @@ class TableReader:
 
     def _remark_of_all(self) -> str:
         """What is told of a table that was read to its end."""
-        repeated = f"{count(self.repeated_headers, 'row')} repeating the header left out" if self.repeated_headers else ""
+        repeated = (
+            f"{count(self.repeated_headers, 'row')} repeating the header left out"
+            if self.repeated_headers
+            else ""
+        )
         return "; ".join(filter(None, (self.remark, repeated)))
 
     def peek(self, rows: int = 1000) -> Chunk:
-        """The next `rows` rows at most (fewer where cells are long), which `chunks` gives again: to guess columns from."""
+        """The next `rows` rows at most (fewer where cells are long), which `chunks` gives again.
+
+        To guess columns from.
+        """
         characters, width = sum(_size(row) for _, row in self._peeked), len(self.columns)
         self._peeking = True
-        while len(self._peeked) < rows and characters < _CHUNK_CHARACTERS and (found := next(self._rows, None)):
+        while (
+            len(self._peeked) < rows
+            and characters < _CHUNK_CHARACTERS
+            and (found := next(self._rows, None))
+        ):
             self.accepted += 1
             self._peeked.append(found)
             characters += _size(found[1]) + _CELL_CHARACTERS * (width - len(found[1]))
         self._peeking = False
         seen = list(islice(self._peeked, rows))
-        return Chunk(self.columns, [row + ("",) * (width - len(row)) for _, row in seen], [line for line, _ in seen])
+        return Chunk(
+            self.columns,
+            [row + ("",) * (width - len(row)) for _, row in seen],
+            [line for line, _ in seen],
+        )
 
     def _next_rows(self) -> Iterator[Row]:
         width = len(self.columns)
@@ -304,7 +355,10 @@ class TableReader:
         self._read_to_its_end = True
 
     def _padded(self, line: int, row: tuple[str, ...]) -> tuple[str, ...] | None:
-        """A short row with blank cells at its end; None if it ends before its text, and so is rejected."""
+        """A short row with blank cells at its end.
+
+        None if it ends before its text, and so is rejected.
+        """
         width = len(self.columns)
         self._padding += _PADDED_SHARE * len(row) - (width - len(row))
         if len(row) >= self._needed and self._padding >= 0:
@@ -321,7 +375,12 @@ class TableReader:
         longest = len(name) + _AROUND if name else -1
         for row in rows:
             cells = row[1]
-            if place < len(cells) and len(cells[place]) <= longest and name in cells[place] and self._is_header(cells):
+            if (
+                place < len(cells)
+                and len(cells[place]) <= longest
+                and name in cells[place]
+                and self._is_header(cells)
+            ):
                 self.repeated_headers += 1
                 self._reject(row[0], "the header once more", as_line(cells, self.delimiter))
             else:
@@ -330,7 +389,8 @@ class TableReader:
     def _is_header(self, cells: Sequence[str]) -> bool:
         """Whether a row has the names of the columns as its cells, with the marks that files joined end to end have there.
 
-        In a table of one column the name has to be that of a text: else a first message may have been taken for the header.
+        In a table of one column the name has to be that of a text: else a first message may have
+        been taken for the header.
         """
         if len(cells) == 1 and "".join(words_of(self.columns[0])) not in TEXT_WORDS:
             return False
@@ -342,15 +402,25 @@ class TableReader:
         (self._rejects.hold if self._peeking else self._rejects.write)(line, reason, content)
 
     def close(self) -> None:
-        """Close the file and complete that of rejected rows; without any in the whole table, an earlier one goes."""
+        """Close the file and complete that of rejected rows.
+
+        Without any in the whole table, an earlier one goes.
+        """
         self.__exit__(None, None, None)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._source.close()
-        self._rejects.close(kind, error, trace, is_whole=self._read_to_its_end and not self.rejected)
+        self._rejects.close(
+            kind, error, trace, is_whole=self._read_to_its_end and not self.rejected
+        )
 
 
 def _size(row: Sequence[str]) -> int:
@@ -421,7 +491,9 @@ def open_table(
     return TableReader(path, source, kind.format, None if rejects is None else Path(rejects))
 
 
-def check_outcome(source: Path, target: Path, *, overwrite: bool, option: str = "the output") -> None:
+def check_outcome(
+    source: Path, target: Path, *, overwrite: bool, option: str = "the output"
+) -> None:
     """Find out, before any work is done, whether what becomes of the table `source` can be written to `target`.
 
     Args:
@@ -431,12 +503,20 @@ def check_outcome(source: Path, target: Path, *, overwrite: bool, option: str = 
         option: what users name the place with.
 
     Raises:
-        OutputError: it or the file of rejected rows is the input, or it exists or cannot be written; see `check_output`.
+        OutputError: it or the file of rejected rows is the input, or it exists or cannot be
+            written; see `check_output`.
     """
-    roles = {target: "input and output", rejects_of(target): "input, where rows that cannot be read would go"}
+    roles = {
+        target: "input and output",
+        rejects_of(target): "input, where rows that cannot be read would go",
+    }
     for place, role in roles.items():
         if place.exists() and source.exists() and place.samefile(source):
-            raise OutputError(f"{place} as {role}", expected="two different files", fix=f"choose another name for {option}")
+            raise OutputError(
+                f"{place} as {role}",
+                expected="two different files",
+                fix=f"choose another name for {option}",
+            )
     check_output(target, overwrite)
 
 
@@ -450,11 +530,16 @@ def read_table(
     required: Sequence[str] = (),
     known: Sequence[str] | None = None,
 ) -> Table:
-    """A whole table in memory, with at least one row; for the arguments see `open_table` and, of `required`, `TableReader.require`.
+    """A whole table in memory, with at least one row.
+
+    For the arguments see `open_table` and, of `required`, `TableReader.require`.
 
     Raises:
-        TableError: as `open_table`, and if the file has a header only, or if every row was rejected.
+        TableError: as `open_table`, and if the file has a header only, or if every row was
+            rejected.
     """
-    with open_table(path, delimiter=delimiter, encoding=encoding, quote=quote, rejects=rejects, known=known) as reader:
+    with open_table(
+        path, delimiter=delimiter, encoding=encoding, quote=quote, rejects=rejects, known=known
+    ) as reader:
         reader.require(required)
         return reader.whole()

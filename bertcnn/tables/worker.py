@@ -1,9 +1,10 @@
 """Excel and Parquet files are read in a worker process whose memory and computing time are limited.
 
-The libraries that read them are native code, and a file of a few kilobytes can ask them for any amount of memory: a cell at the end of the
-sheet, a page that decompresses to gigabytes, one long string in every row. An allocation that fails there aborts the whole process, so no
-check in Python helps. The worker's limits are the kernel's, and no trick in a file gets around them. Where the kernel has none (Windows,
-partly macOS), an abort still ends the worker only.
+The libraries that read them are native code, and a file of a few kilobytes can ask them for any
+amount of memory: a cell at the end of the sheet, a page that decompresses to gigabytes, one long
+string in every row. An allocation that fails there aborts the whole process, so no check in Python
+helps. The worker's limits are the kernel's, and no trick in a file gets around them. Where the
+kernel has none (Windows, partly macOS), an abort still ends the worker only.
 """
 
 from __future__ import annotations
@@ -25,12 +26,19 @@ from bertcnn.tables.delimited import Reject, Row
 from bertcnn.wording import memory_size
 
 _PROGRAM = "from bertcnn.tables.worker import serve; serve()"
-_MEMORY, _MEMORY_PER_BYTE = 350_000_000, 10  # bytes, and so many for each byte of the file, of which large honest files need most
-_SECONDS, _BYTES_PER_SECOND = 6, 500_000  # of computing, and one more for so much of the file; honest files need a tenth
+_MEMORY, _MEMORY_PER_BYTE = (
+    350_000_000,
+    10,
+)  # bytes, and so many for each byte of the file, of which large honest files need most
+_SECONDS, _BYTES_PER_SECOND = (
+    6,
+    500_000,
+)  # of computing, and one more for so much of the file; honest files need a tenth
 _LIBRARIES = 512 * 1024**2  # address space that the libraries themselves take
 _BATCH_ROWS, _BATCH_CHARACTERS = 1024, 1_000_000
 _NO_MEMORY = 3  # exit code
-_ASLEEP = 8  # seconds without a message and without computing, after which a worker is taken to hang
+# seconds without a message and without computing, after which a worker is taken to hang
+_ASLEEP = 8
 _LENGTH = 8  # bytes before each message
 _HEADER, _ROWS, _END, _REFUSED = "header", "rows", "end", "refused"
 
@@ -105,7 +113,16 @@ class WorkerSource:
         try:
             return subprocess.Popen(
                 [
-                    *(sys.executable, "-P", "-c", _PROGRAM, str(self._path), format_name, str(self._memory), str(self._seconds)),
+                    *(
+                        sys.executable,
+                        "-P",
+                        "-c",
+                        _PROGRAM,
+                        str(self._path),
+                        format_name,
+                        str(self._memory),
+                        str(self._seconds),
+                    ),
                     *(name.replace("\0", "") for name in known),
                 ],
                 stdin=subprocess.DEVNULL,
@@ -143,7 +160,10 @@ class WorkerSource:
         return message
 
     def _watch(self) -> None:
-        """End a worker that is waited for and sleeps: native code whose allocation failed can wait for a lock for ever."""
+        """End a worker that is waited for and sleeps.
+
+        Native code whose allocation failed can wait for a lock for ever.
+        """
         idle, before = 0, ""
         while not self._closed.wait(1.0):
             used = _computed(self._process.pid)
@@ -156,22 +176,46 @@ class WorkerSource:
     def _explain(self, code: int) -> NoReturn:
         """Tell what has ended the worker."""
         name = f"{str(self._path)!r}, {memory_size(self._size)}, cannot be read"
-        found = "delete what lies far from the table" if self._format == "xlsx" else "check where it comes from"
+        found = (
+            "delete what lies far from the table"
+            if self._format == "xlsx"
+            else "check where it comes from"
+        )
         save_again = f"{found}, or save the table as .csv"
         if code == -signal.SIGXCPU:
-            raise TableError(f"{name} within {self._seconds:,} s", expected="a table that is as large as its file", fix=save_again)
+            raise TableError(
+                f"{name} within {self._seconds:,} s",
+                expected="a table that is as large as its file",
+                fix=save_again,
+            )
         if code in (_NO_MEMORY, -signal.SIGABRT, -signal.SIGKILL):
             raise TableError(
-                f"{name} within {memory_size(self._memory)} of memory", expected="a table that is as large as its file", fix=save_again
+                f"{name} within {memory_size(self._memory)} of memory",
+                expected="a table that is as large as its file",
+                fix=save_again,
             )
-        ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        raise TableError(f"{name} (its reader {ended})", expected="a complete file", fix="export it again, or as .csv")
+        ended = (
+            f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        )
+        raise TableError(
+            f"{name} (its reader {ended})",
+            expected="a complete file",
+            fix="export it again, or as .csv",
+        )
 
 
 def _computed(process: int) -> str:
-    """How long a process has computed, in the system's units; nothing where the system does not say."""
+    """How long a process has computed, in the system's units.
+
+    Nothing where the system does not say.
+    """
     with suppress(OSError, IndexError):
-        return " ".join(Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[11:13])
+        return " ".join(
+            Path(f"/proc/{process}/stat")
+            .read_text(encoding="ascii", errors="replace")
+            .rpartition(")")[2]
+            .split()[11:13]
+        )
     return ""
 
 
@@ -210,7 +254,10 @@ def _limit(memory: int, seconds: int) -> None:
         resource.RLIMIT_AS: (memory + _LIBRARIES, memory + _LIBRARIES),
     }
     for kind, wanted in limits.items():
-        given = [limit if limit != resource.RLIM_INFINITY else sys.maxsize for limit in resource.getrlimit(kind)]
+        given = [
+            limit if limit != resource.RLIM_INFINITY else sys.maxsize
+            for limit in resource.getrlimit(kind)
+        ]
         with suppress(ValueError, OSError):  # not every system has each limit
             resource.setrlimit(kind, (min(wanted[0], *given), min(wanted[1], given[1])))
 
@@ -219,7 +266,9 @@ def _write_table(path: Path, format_name: str, known: Sequence[str], output: IO[
     from bertcnn.tables.excel import ExcelSource
     from bertcnn.tables.parquet import ParquetSource
 
-    source: BinarySource = ExcelSource(path, known) if format_name == "xlsx" else ParquetSource(path)
+    source: BinarySource = (
+        ExcelSource(path, known) if format_name == "xlsx" else ParquetSource(path)
+    )
     _write(output, _HEADER, source.header, source.remark, source.total)
     output.flush()
     batch = _Batch(output)
@@ -261,6 +310,7 @@ class _Batch:
 
 
 def _write(output: IO[bytes], *message: Any) -> None:  # noqa: ANN401 - lists, tuples, texts and numbers
-    content = marshal.dumps(message, 2)  # version 2 looks for no object that occurs twice, and is faster
+    # version 2 looks for no object that occurs twice, and is faster
+    content = marshal.dumps(message, 2)
     output.write(len(content).to_bytes(_LENGTH))
     output.write(content)

@@ -32,7 +32,14 @@ from bertcnn.tables.formats import DELIMITED, OUTPUT_EXTENSIONS, output_kind
 from bertcnn.tables.formulas import escape_formula, unescape_formula
 from bertcnn.tables.sinks import Sink, open_sink
 
-__all__ = ["TableWriter", "check_output", "clean_leftovers", "escape_formula", "explained", "unescape_formula"]
+__all__ = [
+    "TableWriter",
+    "check_output",
+    "clean_leftovers",
+    "escape_formula",
+    "explained",
+    "unescape_formula",
+]
 
 _SCRATCH = ".d"
 
@@ -41,7 +48,8 @@ def check_output(path: str | Path, overwrite: bool = False) -> None:
     """Find out, before any work is done, whether a table can be written to `path`.
 
     Raises:
-        OutputError: if the extension is unknown, the folder is missing or cannot be written, or something is in the way.
+        OutputError: if the extension is unknown, the folder is missing or cannot be written, or
+            something is in the way.
     """
     path = Path(path)
     if output_kind(path) is None:
@@ -59,7 +67,8 @@ def check_output(path: str | Path, overwrite: bool = False) -> None:
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
             raise output_error(path, error) from None
         raise OutputError(
-            f"nothing can be written to the folder {str(path.parent)!r} ({getattr(error, 'strerror', None) or error})",
+            f"nothing can be written to the folder {str(path.parent)!r}"
+            f" ({getattr(error, 'strerror', None) or error})",
             expected="a folder with write permission and free space",
             fix="choose another folder, or ask for write permission",
         ) from None
@@ -68,35 +77,49 @@ def check_output(path: str | Path, overwrite: bool = False) -> None:
 def _check_place(path: Path, overwrite: bool) -> None:
     """Refuse a place that is taken, or in no folder."""
     if path.is_dir():
-        raise OutputError(f"the output {str(path)!r} is a folder", expected="the name of a file", fix="name a file in it")
+        raise OutputError(
+            f"the output {str(path)!r} is a folder",
+            expected="the name of a file",
+            fix="name a file in it",
+        )
     check_regular(path)
     if path.exists() and not overwrite:
         raise OutputError(
-            f"the output {str(path)!r} exists", expected="a name that is free", fix="choose another name, or overwrite it with --force"
+            f"the output {str(path)!r} exists",
+            expected="a name that is free",
+            fix="choose another name, or overwrite it with --force",
         )
     folder = path.resolve().parent
     if not folder.is_dir():
-        raise OutputError(f"there is no folder {str(folder)!r}", expected="an existing folder to write to", fix="create it first")
+        raise OutputError(
+            f"there is no folder {str(folder)!r}",
+            expected="an existing folder to write to",
+            fix="create it first",
+        )
 
 
 class TableWriter:
     """Writes a table of text cells, in the format of its extension, so that the file is complete or as it was before.
 
-    Rows go to a hidden temporary file beside `path`, which takes its place at the clean end of the `with` block, flushed to the disk; any
-    exception, Ctrl-C too, removes it, and what a killed process left goes when the table is written again.
+    Rows go to a hidden temporary file beside `path`, which takes its place at the clean end of the
+    `with` block, flushed to the disk; any exception, Ctrl-C too, removes it, and what a killed
+    process left goes when the table is written again.
 
     Args:
         path: .csv, .tsv, .jsonl or .ndjson (each also with .gz), .parquet or .xlsx.
-        columns: the header. In JSON Lines and Parquet, which cannot hold a name twice, a repeated one gets a number ("text_2").
-        raw: write cells as they are; by default those of CSV and TSV that a spreadsheet would run as a formula get a leading quote, which
-            reading removes. The other formats hold text as text.
+        columns: the header. In JSON Lines and Parquet, which cannot hold a name twice, a repeated
+            one gets a number ("text_2").
+        raw: write cells as they are; by default those of CSV and TSV that a spreadsheet would run
+            as a formula get a leading quote, which reading removes. The other formats hold text as
+            text.
         overwrite: replace an existing file.
 
     Attributes:
         rows_written: rows so far, the header not counted.
 
     Raises:
-        OutputError: from the constructor as `check_output`; later if the disk is full or a format's limits are passed.
+        OutputError: from the constructor as `check_output`; later if the disk is full or a format's
+            limits are passed.
 
     Example:
         >>> path = Path(tempfile.mkdtemp()) / "out.csv"
@@ -108,7 +131,14 @@ class TableWriter:
         '=1+1,billing
     """
 
-    def __init__(self, path: str | Path, columns: Sequence[str], *, raw: bool = False, overwrite: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        columns: Sequence[str],
+        *,
+        raw: bool = False,
+        overwrite: bool = False,
+    ) -> None:
         check_output(path, overwrite)
         self._path = Path(path).resolve()
         self._columns = tuple(columns)
@@ -121,14 +151,26 @@ class TableWriter:
     def __enter__(self) -> Self:
         kind = output_kind(self._path)
         if kind is None:  # a link with a good name to a file with another
-            raise OutputError(f"the output links to {str(self._path)!r}", expected=OUTPUT_EXTENSIONS, fix="name that file itself")
+            raise OutputError(
+                f"the output links to {str(self._path)!r}",
+                expected=OUTPUT_EXTENSIONS,
+                fix="name that file itself",
+            )
         self._escapes = self._escapes and kind.format in DELIMITED
-        columns = unique_names(self._columns) if kind.format in ("jsonl", "parquet") else self._columns
+        columns = (
+            unique_names(self._columns) if kind.format in ("jsonl", "parquet") else self._columns
+        )
         clean_leftovers(self._path)
         with explained(self._path):
             self._file = _AtomicFile(self._path)
             try:
-                self._sink = open_sink(kind.format, kind.gzipped, self._file.stream, self._prepared(columns), self._file.scratch)
+                self._sink = open_sink(
+                    kind.format,
+                    kind.gzipped,
+                    self._file.stream,
+                    self._prepared(columns),
+                    self._file.scratch,
+                )
             except BaseException:
                 self._file.discard()
                 raise
@@ -153,7 +195,12 @@ class TableWriter:
             self._file.flush()
         self._finished = True
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         sink, file = self._sink, self._file
         if sink is None or file is None:
             return
@@ -171,7 +218,10 @@ class TableWriter:
         width = len(self._columns)
         for row in rows:
             if len(row) != width:
-                raise ValueError(f"row {self.rows_written + 1} has {len(row)} cells, the table has {width} columns")
+                raise ValueError(
+                    f"row {self.rows_written + 1} has {len(row)} cells, the table has {width}"
+                    " columns"
+                )
             self.rows_written += 1
             yield self._prepared(row)
 
@@ -194,7 +244,10 @@ def explained(path: Path) -> Iterator[None]:
             raise OutputError(
                 f"the disk is full: {str(path)!r} could not be written ({error.strerror})",
                 expected="enough free space for the whole file",
-                fix="free some space or write to another disk, then run it again; nothing was changed",
+                fix=(
+                    "free some space or write to another disk, then run it again; nothing was"
+                    " changed"
+                ),
             ) from error
         if error.errno == errno.ENAMETOOLONG:
             raise output_error(path, error) from error
@@ -220,7 +273,9 @@ class _AtomicFile:
         # created with the mode a new file gets, which umask decides; private until it is complete
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         while True:
-            self._temporary = path.with_name(f".{path.name[:NAME_CHARACTERS]}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+            self._temporary = path.with_name(
+                f".{path.name[:NAME_CHARACTERS]}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
+            )
             descriptor = os.open(self._temporary, flags, 0o666)
             if try_lock(descriptor) and self._temporary.exists():
                 break
@@ -239,7 +294,8 @@ class _AtomicFile:
         """Rename what has been flushed; see `give_name`."""
         mode = self._path.stat().st_mode & 0o777 if self._path.exists() else self._mode
         self._temporary.chmod(mode)
-        if os.name == "nt":  # where an open file cannot be renamed; elsewhere it stays locked until it has its name
+        # where an open file cannot be renamed; elsewhere it stays locked until it has its name
+        if os.name == "nt":
             self.stream.close()
         give_name(self._temporary, self._path, overwrite=overwrite)
         self.stream.close()
@@ -259,12 +315,18 @@ class _AtomicFile:
 
 
 def clean_leftovers(path: str | Path) -> None:
-    """Remove what killed processes left beside the table `path`; the temporary files of living ones stay."""
+    """Remove what killed processes left beside the table `path`.
+
+    The temporary files of living ones stay.
+    """
     path = Path(path).resolve()
     name = re.escape(path.name[:NAME_CHARACTERS])
-    ours = re.compile(rf"\.{name}\.(?P<process>\d+)-[0-9a-f]{{8}}\.tmp(?P<scratch>{re.escape(_SCRATCH)})?")
+    ours = re.compile(
+        rf"\.{name}\.(?P<process>\d+)-[0-9a-f]{{8}}\.tmp(?P<scratch>{re.escape(_SCRATCH)})?"
+    )
     with suppress(OSError), os.scandir(path.parent) as entries:
-        for found in map(ours.fullmatch, sorted(entry.name for entry in entries)):  # a file comes before its folder
+        # a file comes before its folder
+        for found in map(ours.fullmatch, sorted(entry.name for entry in entries)):
             if found is None:
                 continue
             leftover = path.with_name(found[0])
@@ -276,7 +338,10 @@ def clean_leftovers(path: str | Path) -> None:
 
 def _remove_if_abandoned(temporary: Path, process: int) -> None:
     """Remove a temporary file unless the process that made it still lives."""
-    with suppress(OSError):  # it may be gone by now, or be another user's; Windows removes no file that somebody has open
+    with suppress(
+        OSError
+        # it may be gone by now, or be another user's; Windows removes no file that somebody has open
+    ):
         if os.name == "nt":
             temporary.unlink()
             return
@@ -289,7 +354,10 @@ def _remove_if_abandoned(temporary: Path, process: int) -> None:
 
 
 def _locks_hold(locked: Path) -> bool:
-    """Whether a lock means anything on this file system: whether one that we have keeps ourselves out."""
+    """Whether a lock means anything on this file system.
+
+    Whether one that we have keeps ourselves out.
+    """
     handle = os.open(locked, os.O_RDWR | os.O_NOFOLLOW)
     try:
         return not try_lock(handle)

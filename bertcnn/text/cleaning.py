@@ -9,7 +9,8 @@ import numpy as np
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _INVISIBLE = ("Cc", "Cf")  # Unicode's control and format characters
-_CHARACTER = re.compile("[\ud800-\udbff][\udc00-\udfff]|.", re.DOTALL)  # as clean_text sees it: two halves are one
+# as clean_text sees it: two halves are one
+_CHARACTER = re.compile("[\ud800-\udbff][\udc00-\udfff]|.", re.DOTALL)
 
 
 def clean_text(text: str) -> str:
@@ -25,7 +26,8 @@ def clean_text(text: str) -> str:
         text = text.replace("\0", REPLACEMENT)
     try:
         text.encode("utf-8")
-    except UnicodeEncodeError:  # two halves that belong together are joined, a half alone is replaced
+    # two halves that belong together are joined, a half alone is replaced
+    except UnicodeEncodeError:
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
 
@@ -46,5 +48,11 @@ def cleaned_positions(text: str, cleaned: str) -> np.ndarray | None:
 
 
 def is_blank(text: str) -> bool:
-    """Whether nothing in `text` can be seen: only white space, control and format characters, and what `clean_text` replaces."""
-    return all(char.isspace() or char == REPLACEMENT or category(char) in _INVISIBLE for char in clean_text(text))
+    """Whether nothing in `text` can be seen.
+
+    Only white space, control and format characters, and what `clean_text` replaces.
+    """
+    return all(
+        char.isspace() or char == REPLACEMENT or category(char) in _INVISIBLE
+        for char in clean_text(text)
+    )

@@ -9,10 +9,16 @@ from unicodedata import category, east_asian_width
 
 _ENDS: Final = frozenset(".,;:!?%)]}…”’»›。、，．！？；：）」』】〉》")  # no space before them
 _BEGINS: Final = frozenset("([{“‘«‹¿¡#@$（「『【〈《")  # no space behind them
-_LINKS: Final = frozenset("'’-_/\\")  # no space on either side, between letters or digits: don't, e-mail, and/or
-_IN_NUMBERS: Final = {".": (1, 100), ",": (3, 3), ":": (2, 2)}  # fewest and most digits behind them: 12.50, 1,000, 10:30
+# no space on either side, between letters or digits: don't, e-mail, and/or
+_LINKS: Final = frozenset("'’-_/\\")
+_IN_NUMBERS: Final = {
+    ".": (1, 100),
+    ",": (3, 3),
+    ":": (2, 2),
+}  # fewest and most digits behind them: 12.50, 1,000, 10:30
 _QUOTE: Final = '"'  # begins and ends by turns
-_IDEOGRAPHS: Final = re.compile(  # those that BERT's tokenizer makes words of their own, of languages without spaces
+# those that BERT's tokenizer makes words of their own, of languages without spaces
+_IDEOGRAPHS: Final = re.compile(
     "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002b81f\U0002b920-\U0002ceaf\U0002f800-\U0002fa1f]"
 )
 
@@ -50,12 +56,21 @@ def _are_apart(words: list[str], place: int) -> bool:
     if before in _IN_NUMBERS and place > 1 and words[place - 2].isdecimal() and after.isdecimal():
         fewest, most = _IN_NUMBERS[before]
         return not fewest <= len(after) <= most
-    return not ((_IDEOGRAPHS.match(before) or _IDEOGRAPHS.match(after)) and _is_wide(before[-1]) and _is_wide(after[0]))
+    return not (
+        (_IDEOGRAPHS.match(before) or _IDEOGRAPHS.match(after))
+        and _is_wide(before[-1])
+        and _is_wide(after[0])
+    )
 
 
 def _links(words: list[str], place: int) -> bool:
     """Whether the word at `place` holds its neighbours together."""
-    return words[place] in _LINKS and 0 < place < len(words) - 1 and words[place - 1][-1].isalnum() and words[place + 1][0].isalnum()
+    return (
+        words[place] in _LINKS
+        and 0 < place < len(words) - 1
+        and words[place - 1][-1].isalnum()
+        and words[place + 1][0].isalnum()
+    )
 
 
 def _is_wide(char: str) -> bool:

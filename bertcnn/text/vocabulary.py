@@ -27,20 +27,25 @@ def learn_vocabulary(
     min_frequency: int = 2,
     min_documents: int = 3,
 ) -> list[str]:
-    """The pieces that write a text with few of them, the special tokens first; the same text gives the same pieces in the same order.
+    """The pieces that write a text with few of them, the special tokens first.
 
-    Behind the special tokens comes every character that `min_documents` documents contain, once as the first of a word and once as a
-    later one (`a`, `##a`; marks and ideographs, always words of their own, once), so that any word of these characters can be written.
-    Then the two neighbouring pieces that are most frequent in the text become one piece, again and again (byte pair encoding: Sennrich
-    et al. 2016, algorithm 1; counted in words as BERT's tokenizer makes them). A piece is taken only if `min_documents` documents show
-    it: a name or a number from one person's ticket never gets into a vocabulary. What is left uncovered is [UNK] when encoded.
+    The same text gives the same pieces in the same order. Behind the special tokens comes every
+    character that `min_documents` documents contain, once as the first of a word and once as a
+    later one (`a`, `##a`; marks and ideographs, always words of their own, once), so that any word
+    of these characters can be written. Then the two neighbouring pieces that are most frequent in
+    the text become one piece, again and again (byte pair encoding: Sennrich et al. 2016, algorithm
+    1; counted in words as BERT's tokenizer makes them). A piece is taken only if `min_documents`
+    documents show it: a name or a number from one person's ticket never gets into a vocabulary.
+    What is left uncovered is [UNK] when encoded.
 
-    Memory grows with the number of different words, not with the text. The trainer of the `tokenizers` library is not used: it knows
-    nothing of documents, and its order of pieces changes from run to run.
+    Memory grows with the number of different words, not with the text. The trainer of the
+    `tokenizers` library is not used: it knows nothing of documents, and its order of pieces changes
+    from run to run.
 
     Args:
         documents: texts, read once.
-        size: number of pieces with the special tokens; None for 30,522, or as many as the text supports if that is fewer.
+        size: number of pieces with the special tokens; None for 30,522, or as many as the text
+            supports if that is fewer.
         lowercase: also strips accents, as in `TokenizerSettings`.
         min_frequency: how often a piece of several characters must occur.
         min_documents: in how many documents a piece must occur.
@@ -49,8 +54,10 @@ def learn_vocabulary(
         The pieces in the order of their ids.
 
     Raises:
-        SettingsError: the size is larger than the text supports, or too small for its characters; a setting below 1.
-        TableError: there are fewer documents than `min_documents`, or nothing that so many of them share.
+        SettingsError: the size is larger than the text supports, or too small for its characters; a
+            setting below 1.
+        TableError: there are fewer documents than `min_documents`, or nothing that so many of them
+            share.
 
     Example:
         >>> learn_vocabulary(["no 4711", "no, no", "Nono?", "yes"])
@@ -70,7 +77,8 @@ def learn_vocabulary(
     limit = PUBLISHED_SIZE if size is None else size
     if len(pieces) > limit and size is not None:
         raise SettingsError(
-            f"a vocabulary of {size:,} pieces for a text with {len(alphabet):,} characters to keep (first and later ones of words)",
+            f"a vocabulary of {size:,} pieces for a text with {len(alphabet):,} characters to keep"
+            " (first and later ones of words)",
             expected=f"at least {len(pieces):,} pieces",
             fix="give a larger size",
         )
@@ -78,7 +86,10 @@ def learn_vocabulary(
     if size is not None and len(pieces) < size:
         raise SettingsError(
             f"a vocabulary of {size:,} pieces from {words.documents:,} documents",
-            expected=f"at most {len(pieces):,}, since no more occur {min_frequency} times and in {min_documents} documents",
+            expected=(
+                f"at most {len(pieces):,}, since no more occur {min_frequency} times and in"
+                f" {min_documents} documents"
+            ),
             fix="give a smaller size or more text",
         )
     return pieces
@@ -92,9 +103,11 @@ class _Words:
     """The different words of a text.
 
     Attributes:
-        frequencies: how often each occurs; 0 for a character of words that are too long for the tokenizer.
-        places: numbers of documents that contain it, at most `enough`. A piece is in `enough` documents exactly if the words that contain
-            it have that many places between them: either one word alone has them, or the places of all are complete.
+        frequencies: how often each occurs; 0 for a character of words that are too long for the
+            tokenizer.
+        places: numbers of documents that contain it, at most `enough`. A piece is in `enough`
+            documents exactly if the words that contain it have that many places between them:
+            either one word alone has them, or the places of all are complete.
         documents: how many documents there were.
         enough: documents that a piece must occur in.
     """
@@ -105,12 +118,26 @@ class _Words:
     enough: int
 
 
-def _check(documents: Iterable[str], size: int | None, min_frequency: int, min_documents: int) -> None:
+def _check(
+    documents: Iterable[str], size: int | None, min_frequency: int, min_documents: int
+) -> None:
     if isinstance(documents, str):
-        raise SettingsError("documents was one string", expected="several documents, a string each", fix="put them in a list")
-    for name, value, least in (("size", size, 1), ("min_frequency", min_frequency, 1), ("min_documents", min_documents, 1)):
+        raise SettingsError(
+            "documents was one string",
+            expected="several documents, a string each",
+            fix="put them in a list",
+        )
+    for name, value, least in (
+        ("size", size, 1),
+        ("min_frequency", min_frequency, 1),
+        ("min_documents", min_documents, 1),
+    ):
         if value is not None and value < least:
-            raise SettingsError(f"{name} was {value}", expected=f"at least {least}", fix=f"give {name!r} such a value")
+            raise SettingsError(
+                f"{name} was {value}",
+                expected=f"at least {least}",
+                fix=f"give {name!r} such a value",
+            )
 
 
 def _count_words(documents: Iterable[str], tokenizer: WordPieceTokenizer, enough: int) -> _Words:
@@ -133,7 +160,10 @@ def _count_words(documents: Iterable[str], tokenizer: WordPieceTokenizer, enough
     if number + 1 < enough:
         raise TableError(
             f"a text of {number + 1} documents",
-            expected=f"at least {enough}, since a piece is learned only if it is seen in {enough} documents",
+            expected=(
+                f"at least {enough}, since a piece is learned only if it is seen in {enough}"
+                " documents"
+            ),
             fix="give more documents",
         )
     return _Words(frequencies, places, number + 1, enough)
@@ -159,7 +189,8 @@ class _Merges:
 
     Args:
         pieces: the characters; grows.
-        words: where the text's frequencies and places come from. Words with a character that is not kept are left out: they are [UNK].
+        words: where the text's frequencies and places come from. Words with a character that is not
+            kept are left out: they are [UNK].
     """
 
     def __init__(self, pieces: list[str], words: _Words) -> None:
@@ -171,7 +202,10 @@ class _Merges:
         self.counts: defaultdict[_Pair, int] = defaultdict(int)
         self._found_in: defaultdict[_Pair, set[int]] = defaultdict(set)
         for word, frequency in words.frequencies.items():
-            written = [self._ids.get(char if place == 0 else CONTINUES + char, -1) for place, char in enumerate(word)]
+            written = [
+                self._ids.get(char if place == 0 else CONTINUES + char, -1)
+                for place, char in enumerate(word)
+            ]
             if len(written) > 1 and -1 not in written:
                 self._words.append(written)
                 self._frequencies.append(frequency)

@@ -9,8 +9,13 @@ from itertools import chain
 import numpy as np
 from tokenizers import Tokenizer
 
-_AS_SPACE = ("\t", "\n", "\r")  # white space that parts words here, besides " "; at other white space the tokenizer parts them
-_OF_A_LINE = 64  # words that the tokenizer is given at a time: alone, each would take it three times as long
+_AS_SPACE = (
+    "\t",
+    "\n",
+    "\r",
+)  # white space that parts words here, besides " "; at other white space the tokenizer parts them
+# words that the tokenizer is given at a time: alone, each would take it three times as long
+_OF_A_LINE = 64
 
 
 @dataclass(frozen=True)
@@ -19,7 +24,8 @@ class TokenizedWords:
 
     Attributes:
         ids: int32 [pieces].
-        places: int32 [pieces, 2], the first character of each in its text and the one behind its last.
+        places: int32 [pieces, 2], the first character of each in its text and the one behind its
+            last.
         lengths: int64 [texts], pieces of each.
     """
 
@@ -34,7 +40,10 @@ class TokenizedWords:
 
     def without_middle(self, most: int, head: int) -> TokenizedWords:
         """Of texts with more than `most` pieces the first `head`, and as many from the end as fit."""
-        place, length = ranges(np.zeros_like(self.lengths), self.lengths), np.repeat(self.lengths, self.lengths)
+        place, length = (
+            ranges(np.zeros_like(self.lengths), self.lengths),
+            np.repeat(self.lengths, self.lengths),
+        )
         kept = (length <= most) | (place < head) | (place >= length - (most - head))
         return TokenizedWords(self.ids[kept], self.places[kept], np.minimum(self.lengths, most))
 
@@ -42,17 +51,21 @@ class TokenizedWords:
 def tokenize_words(tokenizer: Tokenizer, texts: Sequence[str]) -> TokenizedWords:
     """The pieces of texts.
 
-    A word, here what stands between white space, has the same pieces wherever it stands, and people use few words again and again.
+    A word, here what stands between white space, has the same pieces wherever it stands, and people
+    use few words again and again.
 
     Args:
         tokenizer: one that takes a word apart without looking at the others, as BERT's does.
         texts: any that it accepts.
     """
     words = [_words(text) for text in texts]  # of each at least one, maybe ""
-    numbers = {word: number for number, word in enumerate(dict.fromkeys(chain.from_iterable(words)))}
+    numbers = {
+        word: number for number, word in enumerate(dict.fromkeys(chain.from_iterable(words)))
+    }
     different = _tokenize_different_words(tokenizer, list(numbers))
     words_of = np.fromiter(map(len, words), np.int64, len(words))
-    sequence = np.fromiter(map(numbers.__getitem__, chain.from_iterable(words)), np.int64)  # the words of all texts
+    # the words of all texts
+    sequence = np.fromiter(map(numbers.__getitem__, chain.from_iterable(words)), np.int64)
     first, counts = np.cumsum(words_of) - words_of, different.lengths[sequence]
     begins = _begins(chain.from_iterable(words))
     begins -= np.repeat(begins[first], words_of)  # in the own text
@@ -88,9 +101,16 @@ def _tokenize_different_words(tokenizer: Tokenizer, words: list[str]) -> Tokeniz
     """The pieces of each word."""
     begins = _begins(words)
     starts = range(0, len(words), _OF_A_LINE)
-    lines = tokenizer.encode_batch([" ".join(words[start : start + _OF_A_LINE]) for start in starts], add_special_tokens=False)
+    lines = tokenizer.encode_batch(
+        [" ".join(words[start : start + _OF_A_LINE]) for start in starts], add_special_tokens=False
+    )
     ids = np.fromiter(chain.from_iterable(line.ids for line in lines), np.int32)
-    places = [np.array(line.offsets, np.int32).reshape(-1, 2) + begins[start] for start, line in zip(starts, lines, strict=True)]
+    places = [
+        np.array(line.offsets, np.int32).reshape(-1, 2) + begins[start]
+        for start, line in zip(starts, lines, strict=True)
+    ]
     together = np.concatenate([np.empty((0, 2), np.int32), *places])
     word_of = np.searchsorted(begins, together[:, 0], side="right") - 1
-    return TokenizedWords(ids, together - begins[word_of, None], np.bincount(word_of, minlength=len(words)))
+    return TokenizedWords(
+        ids, together - begins[word_of, None], np.bincount(word_of, minlength=len(words))
+    )

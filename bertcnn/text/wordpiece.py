@@ -21,11 +21,34 @@ from bertcnn.text.joining import join_words
 from bertcnn.text.word_cache import tokenize_words
 
 PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
-SPECIAL_TOKENS = (PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK)  # ids 0 to 4 of every vocabulary learned here
-LONGEST_WORD = 100  # characters; longer words become [UNK], as in google-research/bert tokenization.py
-_JOINERS = frozenset("'\N{RIGHT SINGLE QUOTATION MARK}-_./:@&%$+#")  # without a space on either side they hold a word together
-CONTINUES, JOINS, PUNCTUATION = 1, 2, 4  # goes on with the word before; holds a word together, as in "12.50"; is a punctuation mark
-_PUNCTUATION = ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sk")  # Unicode's categories; with signs such as | and =
+SPECIAL_TOKENS = (
+    PAD,
+    UNKNOWN,
+    CLASSIFY,
+    SEPARATE,
+    MASK,
+)  # ids 0 to 4 of every vocabulary learned here
+# characters; longer words become [UNK], as in google-research/bert tokenization.py
+LONGEST_WORD = 100
+_JOINERS = frozenset(
+    "'\N{RIGHT SINGLE QUOTATION MARK}-_./:@&%$+#"
+)  # without a space on either side they hold a word together
+CONTINUES, JOINS, PUNCTUATION = (
+    1,
+    2,
+    4,
+)  # goes on with the word before; holds a word together, as in "12.50"; is a punctuation mark
+_PUNCTUATION = (
+    "Pc",
+    "Pd",
+    "Ps",
+    "Pe",
+    "Pi",
+    "Pf",
+    "Po",
+    "Sm",
+    "Sk",
+)  # Unicode's categories; with signs such as | and =
 
 
 @dataclass(frozen=True)
@@ -35,8 +58,8 @@ class EncodedTexts:
     Attributes:
         token_ids: per text, int32 [T], from [CLS] to [SEP], not padded.
         truncated: bool [rows], which texts were longer than the limit and lost their middle.
-        spans: if asked for, int32 [tokens of all texts, 2], the first character of each token in the text as it was given and the one
-            behind its last; 0 and 0 for [CLS] and [SEP].
+        spans: if asked for, int32 [tokens of all texts, 2], the first character of each token in
+            the text as it was given and the one behind its last; 0 and 0 for [CLS] and [SEP].
     """
 
     token_ids: list[np.ndarray]
@@ -52,15 +75,18 @@ class EncodedTexts:
 class WordPieceTokenizer:
     """Turns texts into BERT's token ids (Devlin et al. 2019, section 3; google-research/bert `tokenization.py`).
 
-    The work is done by the `tokenizers` library, as in Hugging Face's BertTokenizer, whose ids these are on every string with one
-    exception: words such as "[SEP]" in a text are ordinary characters here, so that a customer cannot type a control token. Time is
-    linear in the length of the text.
+    The work is done by the `tokenizers` library, as in Hugging Face's BertTokenizer, whose ids
+    these are on every string with one exception: words such as "[SEP]" in a text are ordinary
+    characters here, so that a customer cannot type a control token. Time is linear in the length of
+    the text.
 
-    Hugging Face's older tokenizer in Python (`BertTokenizerLegacy`) gives other ids in five cases, left alone because today's BertTokenizer
-    decides: the 829,834 characters that no Unicode version has assigned, which it drops; at most 504 that are newer than the tables of the
-    library, or classified anew since; the ideographs U+2B820 to U+2B91F, no words of their own here; a capital sigma at the end of a word,
-    σ in lowercase here and ς there; and, with casing kept, what Unicode's composition (NFC) changes. `tests/golden/wordpiece_legacy.json`
-    has the characters, and the tests the proof that there are no others.
+    Hugging Face's older tokenizer in Python (`BertTokenizerLegacy`) gives other ids in five cases,
+    left alone because today's BertTokenizer decides: the 829,834 characters that no Unicode version
+    has assigned, which it drops; at most 504 that are newer than the tables of the library, or
+    classified anew since; the ideographs U+2B820 to U+2B91F, no words of their own here; a capital
+    sigma at the end of a word, σ in lowercase here and ς there; and, with casing kept, what
+    Unicode's composition (NFC) changes. `tests/golden/wordpiece_legacy.json` has the characters,
+    and the tests the proof that there are no others.
 
     Args:
         vocabulary: the pieces, in the order of their ids; must hold [PAD], [UNK], [CLS] and [SEP].
@@ -75,7 +101,9 @@ class WordPieceTokenizer:
         [2, 4, 5, 1, 3]
     """
 
-    def __init__(self, vocabulary: Sequence[str], settings: TokenizerSettings | None = None) -> None:
+    def __init__(
+        self, vocabulary: Sequence[str], settings: TokenizerSettings | None = None
+    ) -> None:
         self.vocabulary = tuple(vocabulary)
         self.settings = settings or TokenizerSettings()
         ids = {piece: index for index, piece in enumerate(self.vocabulary)}
@@ -95,15 +123,17 @@ class WordPieceTokenizer:
         self.pad_id, self.unknown_id = ids[PAD], ids[UNKNOWN]
         self._classify_id, self._separate_id = ids[CLASSIFY], ids[SEPARATE]
         self._kinds = np.full(len(ids), -1, np.int8)
-        self._tokenizer = Tokenizer(WordPiece(ids, unk_token=UNKNOWN, max_input_chars_per_word=LONGEST_WORD))
+        self._tokenizer = Tokenizer(
+            WordPiece(ids, unk_token=UNKNOWN, max_input_chars_per_word=LONGEST_WORD)
+        )
         self._tokenizer.normalizer = BertNormalizer(lowercase=self.settings.lowercase)
         self._tokenizer.pre_tokenizer = BertPreTokenizer()
 
     def encode(self, texts: Sequence[str], *, spans: bool = False) -> EncodedTexts:
         """Token ids of each text, with [CLS] and [SEP], and on request where in the text each token stands.
 
-        A text over `max_tokens` keeps its first `head_tokens` tokens and as many from its end as still fit
-        (Sun et al. 2019, section 4.1: with 128 + 382 the best of the truncations tried).
+        A text over `max_tokens` keeps its first `head_tokens` tokens and as many from its end as
+        still fit (Sun et al. 2019, section 4.1: with 128 + 382 the best of the truncations tried).
         """
         cleaned = [clean_text(text) for text in texts]
         pieces, limit = tokenize_words(self._tokenizer, cleaned), self.settings.max_tokens - 2
@@ -116,19 +146,25 @@ class WordPieceTokenizer:
         inside[first] = inside[ends - 1] = False
         ids = np.full(len(inside), self._separate_id, np.int32)
         ids[first], ids[inside] = self._classify_id, pieces.ids
-        token_ids = [ids[start:end] for start, end in zip(first.tolist(), ends.tolist(), strict=True)]
+        token_ids = [
+            ids[start:end] for start, end in zip(first.tolist(), ends.tolist(), strict=True)
+        ]
         if not spans:
             return EncodedTexts(token_ids, truncated)
         places = np.zeros((len(inside), 2), np.int32)
         places[inside] = pieces.places
-        for start, end, text, clean in zip(first.tolist(), ends.tolist(), texts, cleaned, strict=True):
+        for start, end, text, clean in zip(
+            first.tolist(), ends.tolist(), texts, cleaned, strict=True
+        ):
             positions = cleaned_positions(text, clean)
             if positions is not None:
                 places[start + 1 : end - 1] = positions[places[start + 1 : end - 1]]
         return EncodedTexts(token_ids, truncated, places)
 
     def decode(self, ids: Sequence[int] | np.ndarray, *, special_tokens: bool = True) -> str:
-        """Readable text of token ids, as far as they hold it: by the settings lowercase, and with the spaces of `join_words`.
+        """Readable text of token ids, as far as they hold it.
+
+        By the settings lowercase, and with the spaces of `join_words`.
 
         Args:
             ids: integers, [tokens].
@@ -142,7 +178,9 @@ class WordPieceTokenizer:
             >>> tokenizer.decode([2, 4, 5, 6, 3, 0]), tokenizer.decode([2, 4, 5, 6, 3, 0], special_tokens=False)
             ('[CLS] routers! [SEP] [PAD]', 'routers!')
         """
-        words: list[list[str]] = []  # each in pieces: to add to a long string again and again takes quadratic time
+        words: list[
+            list[str]
+        ] = []  # each in pieces: to add to a long string again and again takes quadratic time
         goes_on = False  # whether a later piece of a word belongs to the last of `words`
         for index in np.asarray(ids, np.int64).tolist():
             if not 0 <= index < len(self.vocabulary):
@@ -163,18 +201,23 @@ class WordPieceTokenizer:
         return join_words("".join(pieces) for pieces in words)
 
     def kinds(self, ids: np.ndarray) -> np.ndarray:
-        """What each piece does in a word: int8, the sum of `CONTINUES`, `JOINS` and `PUNCTUATION`; found out when a piece is first met.
+        """What each piece does in a word: int8, the sum of `CONTINUES`, `JOINS` and `PUNCTUATION`.
+
+        Found out when a piece is first met.
 
         Args:
             ids: int32 [tokens].
         """
         kinds = self._kinds[ids]
-        for piece in set(ids[kinds < 0].tolist()):  # np.unique would import masked arrays, a twentieth of a second
+        # np.unique would import masked arrays, a twentieth of a second
+        for piece in set(ids[kinds < 0].tolist()):
             self._kinds[piece] = _kind(self.vocabulary[piece])
         return self._kinds[ids]
 
     def whole_words(self, token_ids: Sequence[np.ndarray]) -> np.ndarray:
-        """The words that are one piece each, without punctuation marks; of a word of several pieces these say too little.
+        """The words that are one piece each, without punctuation marks.
+
+        Of a word of several pieces these say too little.
 
         Args:
             token_ids: per text, int32 [T].
@@ -185,14 +228,23 @@ class WordPieceTokenizer:
         lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
         ids = np.concatenate([np.empty(0, np.int64), *token_ids]).astype(np.int64)
         kinds = self.kinds(ids)
-        whole = (kinds & (CONTINUES | PUNCTUATION) == 0) & np.append(kinds[1:] & CONTINUES == 0, True)[: len(ids)]
+        whole = (kinds & (CONTINUES | PUNCTUATION) == 0) & np.append(
+            kinds[1:] & CONTINUES == 0, True
+        )[: len(ids)]
         whole &= (ids != self._classify_id) & (ids != self._separate_id) & (ids != self.unknown_id)
-        pairs = np.sort((np.repeat(np.arange(len(lengths)), lengths) * len(self.vocabulary) + ids)[whole])
-        pairs = pairs[np.append(True, np.diff(pairs) > 0)[: len(pairs)]]  # np.unique would import masked arrays, a twentieth of a second
+        pairs = np.sort(
+            (np.repeat(np.arange(len(lengths)), lengths) * len(self.vocabulary) + ids)[whole]
+        )
+        pairs = pairs[
+            np.append(True, np.diff(pairs) > 0)[: len(pairs)]
+        ]  # np.unique would import masked arrays, a twentieth of a second
         return np.stack(np.divmod(pairs, len(self.vocabulary)), axis=1)
 
     def normalize(self, text: str) -> str:
-        """The text as the vocabulary is looked up with: control characters dropped, and by the settings lowercase without accents."""
+        """The text as the vocabulary is looked up with.
+
+        Control characters dropped, and by the settings lowercase without accents.
+        """
         return str(self._tokenizer.normalizer.normalize_str(text))
 
     def words(self, normalized: str) -> list[str]:
@@ -202,7 +254,11 @@ class WordPieceTokenizer:
 
 def _kind(piece: str) -> int:
     single = len(piece) == 1
-    return CONTINUES * (piece[:2] == "##") + JOINS * (piece in _JOINERS) + PUNCTUATION * (single and category(piece) in _PUNCTUATION)
+    return (
+        CONTINUES * (piece[:2] == "##")
+        + JOINS * (piece in _JOINERS)
+        + PUNCTUATION * (single and category(piece) in _PUNCTUATION)
+    )
 
 
 def read_vocabulary(path: Path) -> tuple[str, ...]:
@@ -215,6 +271,8 @@ def read_vocabulary(path: Path) -> tuple[str, ...]:
         text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise EncoderError(
-            f"{path} could not be read ({error})", expected="a vocab.txt with one piece a line", fix="fetch the encoder again"
+            f"{path} could not be read ({error})",
+            expected="a vocab.txt with one piece a line",
+            fix="fetch the encoder again",
         ) from None
     return tuple(text.removesuffix("\n").split("\n"))

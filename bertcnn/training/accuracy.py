@@ -55,7 +55,10 @@ def accuracy(
     if unknown:
         progress.note(unknown)
     predicted = predictor.predict([checked[row] for row in rows])
-    right = [set(own) == (set(answer) if is_set(answer) else {answer}) for own, answer in zip(actual, predicted, strict=True)]
+    right = [
+        set(own) == (set(answer) if is_set(answer) else {answer})
+        for own, answer in zip(actual, predicted, strict=True)
+    ]
     return float(np.average(right, weights=shares[rows]))
 
 
@@ -68,4 +71,6 @@ def _names(label: Any, kind: str, known: KnownLabels) -> LabelSet:  # noqa: ANN4
         label = bool(label)
     elif kind in "iu" and isinstance(label, bool | np.bool_):
         label = int(label)
-    return tuple(sorted({known.spelled(str(name)) for name in (label if is_set(label) else [label])}))
+    return tuple(
+        sorted({known.spelled(str(name)) for name in (label if is_set(label) else [label])})
+    )

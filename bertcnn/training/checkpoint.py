@@ -32,7 +32,9 @@ from bertcnn.storage.manifest import (
 )
 
 _ABOUT, _STATE = "checkpoint.json", "state.safetensors"
-FORMAT: Final = FolderFormat("bertcnn-checkpoint", 1, (Member(_ABOUT, 1 << 28), Member(_STATE, 1 << 36)))
+FORMAT: Final = FolderFormat(
+    "bertcnn-checkpoint", 1, (Member(_ABOUT, 1 << 28), Member(_STATE, 1 << 36))
+)
 _NAME = re.compile(r"step-(\d{9,})")
 _NEXT = "next"  # what a checkpoint is called until it is whole
 _KEPT = 2
@@ -67,9 +69,16 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
             raise TrainingError(
                 f"after step {checkpoint.step:,}, {name} holds a number that is not finite",
                 expected="finite numbers",
-                fix="lower the learning rate and run it again; the checkpoint before this one is still there",
+                fix=(
+                    "lower the learning rate and run it again; the checkpoint before this one is"
+                    " still there"
+                ),
             )
-    about = {"step": checkpoint.step, "settings": checkpoint.settings, "progress": checkpoint.progress}
+    about = {
+        "step": checkpoint.step,
+        "settings": checkpoint.settings,
+        "progress": checkpoint.progress,
+    }
     members = {_ABOUT: canonical_json(about), _STATE: safetensors.numpy.save(checkpoint.tensors)}
     _, manifest = write_manifest(FORMAT, members)
     try:
@@ -135,7 +144,11 @@ def _read(place: Path) -> Checkpoint:
         found = Checkpoint(**about, tensors=safetensors.numpy.load(members[_STATE]))
     except (TypeError, ValueError, safetensors.SafetensorError) as error:
         refuse(f"{place} holds something else ({error})", "a checkpoint")
-    if not (isinstance(found.step, int) and isinstance(found.settings, dict) and isinstance(found.progress, dict)):
+    if not (
+        isinstance(found.step, int)
+        and isinstance(found.settings, dict)
+        and isinstance(found.progress, dict)
+    ):
         refuse(f"{place} holds something else", "a checkpoint")
     return found
 
@@ -154,18 +167,28 @@ def check_same_settings(found: Mapping[str, Any], wanted: Mapping[str, Any], fol
     for name, value in wanted.items():
         if found.get(name) != value:
             raise SettingsError(
-                f"the checkpoint in {folder} was made with {name} = {one_line(found.get(name))}, this run has {one_line(value)}",
+                f"the checkpoint in {folder} was made with {name} = {one_line(found.get(name))},"
+                f" this run has {one_line(value)}",
                 expected="the settings of the run it goes on with",
                 fix=f"give {name} as it was, or begin anew with --restart",
             )
 
 
-def training_state(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> dict[str, np.ndarray]:
-    """Everything a step changes: weights by name; the state of dropout and of the optimizer by its place in the list of variables."""
-    return {name: np.array(variable.numpy()) for name, variable in _variables(model, optimizer).items()}
+def training_state(
+    model: keras.Model, optimizer: keras.optimizers.Optimizer
+) -> dict[str, np.ndarray]:
+    """Everything a step changes: weights by name.
+
+    The state of dropout and of the optimizer by its place in the list of variables.
+    """
+    return {
+        name: np.array(variable.numpy()) for name, variable in _variables(model, optimizer).items()
+    }
 
 
-def restore_state(tensors: Mapping[str, np.ndarray], model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
+def restore_state(
+    tensors: Mapping[str, np.ndarray], model: keras.Model, optimizer: keras.optimizers.Optimizer
+) -> None:
     """Give model and optimizer what `training_state` took from them.
 
     Raises:
@@ -175,9 +198,19 @@ def restore_state(tensors: Mapping[str, np.ndarray], model: keras.Model, optimiz
     wanted = {name: tuple(variable.shape) for name, variable in variables.items()}
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
     if wanted != shapes:
-        name = next(name for name in sorted(wanted.keys() | shapes.keys()) if wanted.get(name) != shapes.get(name))
-        given = f"a checkpoint in which {name} has the shape {shapes.get(name, 'none, it is missing')}"
-        raise BundleError(given, expected=f"{wanted.get(name, 'nothing of that name')}", fix="begin anew with --restart")
+        name = next(
+            name
+            for name in sorted(wanted.keys() | shapes.keys())
+            if wanted.get(name) != shapes.get(name)
+        )
+        given = (
+            f"a checkpoint in which {name} has the shape {shapes.get(name, 'none, it is missing')}"
+        )
+        raise BundleError(
+            given,
+            expected=f"{wanted.get(name, 'nothing of that name')}",
+            fix="begin anew with --restart",
+        )
     for name, variable in variables.items():
         variable.assign(tensors[name])
 
@@ -187,4 +220,8 @@ def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> dic
         return {f"{kind}/{place:04d}": variable for place, variable in enumerate(variables)}
 
     weights = {f"weights/{weight.path}": weight for weight in model.trainable_variables}
-    return {**weights, **by_place("fixed", model.non_trainable_variables), **by_place("optimizer", optimizer.variables)}
+    return {
+        **weights,
+        **by_place("fixed", model.non_trainable_variables),
+        **by_place("optimizer", optimizer.variables),
+    }

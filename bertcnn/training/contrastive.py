@@ -25,7 +25,11 @@ from bertcnn.training.vocabulary_pruning import on_used_pieces, put_back, renumb
 
 _TEMPERATURE = 0.1  # of the cosines (Khosla et al. 2020, section 4.4)
 _TEXTS = 256  # of a step; two labels are in it even if they have more
-_TOKENS, _OF_NUMBERS, _FEWEST_TOKENS = 4096, 6 * 384, 1024  # of a step, for so many layers times their width; fewer in larger encoders
+_TOKENS, _OF_NUMBERS, _FEWEST_TOKENS = (
+    4096,
+    6 * 384,
+    1024,
+)  # of a step, for so many layers times their width; fewer in larger encoders
 _ROWS_OF_A_LABEL = 20  # in a step
 _LONGEST = 128  # tokens read of a text
 _MOST_DOCUMENTS = 32  # of a row
@@ -48,19 +52,23 @@ def contrastive_loss(vectors: Any, labels: Any, temperature: float = _TEMPERATUR
     there = ops.cast(labels >= 0, "float32")
     others = there[:, None] * there[None, :] * (1.0 - ops.eye(labels.shape[0]))
     alike = others * ops.cast(ops.equal(labels[:, None], labels[None, :]), "float32")
-    shares = cosines - ops.logsumexp(ops.where(others > 0, cosines, _NEVER), axis=-1, keepdims=True)  # log of each other row's share
+    # log of each other row's share
+    shares = cosines - ops.logsumexp(ops.where(others > 0, cosines, _NEVER), axis=-1, keepdims=True)
     count = ops.sum(alike, axis=-1)
     rows = -ops.sum(alike * ops.where(others > 0, shares, 0.0), axis=-1) / ops.maximum(count, 1.0)
     return ops.sum(rows) / ops.maximum(ops.sum(ops.cast(count > 0, "float32")), 1.0)
 
 
-def tune_by_contrast(encoder: Bert, rows: TokenizedRows, settings: TrainingSettings, *, seed: int, progress: Progress) -> None:
+def tune_by_contrast(
+    encoder: Bert, rows: TokenizedRows, settings: TrainingSettings, *, seed: int, progress: Progress
+) -> None:
     """Train `encoder`, in place, so that the mean token embeddings of one label's texts point in one direction.
 
-    Each of `settings.contrast_steps` steps takes labels in a random order, with up to 20 rows of each, until it holds 256 texts or
-    4,096 tokens (fewer for encoders larger than MiniLM's), so that the cost does not grow with the rows. Of long texts the first 128
-    tokens are read. (After Gunel et al. 2021, "Supervised Contrastive Learning for Pre-trained Language Model Fine-tuning", but before
-    the head is trained, not beside it.)
+    Each of `settings.contrast_steps` steps takes labels in a random order, with up to 20 rows of
+    each, until it holds 256 texts or 4,096 tokens (fewer for encoders larger than MiniLM's), so
+    that the cost does not grow with the rows. Of long texts the first 128 tokens are read. (After
+    Gunel et al. 2021, "Supervised Contrastive Learning for Pre-trained Language Model Fine-tuning",
+    but before the head is trained, not beside it.)
 
     Args:
         encoder: with published weights.
@@ -69,21 +77,34 @@ def tune_by_contrast(encoder: Bert, rows: TokenizedRows, settings: TrainingSetti
         seed: of the choice of rows.
         progress: told of every step.
     """
-    shortened = [np.concatenate([ids[: _LONGEST - 1], ids[-1:]]) if len(ids) > _LONGEST else ids for ids in rows.token_ids]
+    shortened = [
+        np.concatenate([ids[: _LONGEST - 1], ids[-1:]]) if len(ids) > _LONGEST else ids
+        for ids in rows.token_ids
+    ]
     lengths = np.fromiter(map(len, shortened), np.int64, len(shortened))
     numbers = encoder.settings.layers * encoder.settings.width
     most = max(_FEWEST_TOKENS, min(_TOKENS, _TOKENS * _OF_NUMBERS // numbers))
-    chosen = _company(rows.labels, lengths, most, np.random.default_rng([seed, settings.contrast_steps]))
+    chosen = _company(
+        rows.labels, lengths, most, np.random.default_rng([seed, settings.contrast_steps])
+    )
     steps = [next(chosen) for _ in range(settings.contrast_steps)]
     plans = _plans(steps, lengths)
 
     small, used = on_used_pieces(encoder, shortened, settings, packed=True)
     token_ids = renumbered(shortened, used)
-    means = DocumentMean(plans[0].slots.shape[1], name="mean")(small.sequence_output, small.input["document_ids"])  # [B, K, D]
+    means = DocumentMean(plans[0].slots.shape[1], name="mean")(
+        small.sequence_output, small.input["document_ids"]
+    )  # [B, K, D]
     model = keras.Model(small.input, means)
-    schedule = WarmupLinearDecay(settings.contrast_learning_rate, math.ceil(settings.warmup_fraction * len(plans)), len(plans))
+    schedule = WarmupLinearDecay(
+        settings.contrast_learning_rate,
+        math.ceil(settings.warmup_fraction * len(plans)),
+        len(plans),
+    )
     share = layer_share(encoder.settings.layers, settings)
-    optimizer = LayerwiseAdamW(schedule, share, weight_decay=settings.weight_decay, clip_norm=settings.gradient_clip)
+    optimizer = LayerwiseAdamW(
+        schedule, share, weight_decay=settings.weight_decay, clip_norm=settings.gradient_clip
+    )
 
     def objective(found: Any, given: Any) -> dict[str, Any]:  # noqa: ANN401
         vectors = ops.cast(ops.reshape(found, (-1, found.shape[-1])), "float32")
@@ -98,9 +119,12 @@ def tune_by_contrast(encoder: Bert, rows: TokenizedRows, settings: TrainingSetti
     put_back(encoder, small, used)
 
 
-def _company(labels: np.ndarray, lengths: np.ndarray, tokens: int, chance: np.random.Generator) -> Iterator[np.ndarray]:
-    """Rows of two labels or more that go into a step together, int [rows]; there have to be two labels.
+def _company(
+    labels: np.ndarray, lengths: np.ndarray, tokens: int, chance: np.random.Generator
+) -> Iterator[np.ndarray]:
+    """Rows of two labels or more that go into a step together, int [rows].
 
+    There have to be two labels.
     Again and again all labels in a random order, a part of them at a time.
     """
     while True:

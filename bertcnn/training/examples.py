@@ -37,15 +37,29 @@ class LabelledTexts:
     given: list[int]
 
     @classmethod
-    def usable(cls, texts: Sequence[str], labels: Sequence[Any], progress: Progress, *, several: bool = False) -> LabelledTexts:
-        """The rows whose text and label are not blank; `progress` is told how many others there are."""
+    def usable(
+        cls,
+        texts: Sequence[str],
+        labels: Sequence[Any],
+        progress: Progress,
+        *,
+        several: bool = False,
+    ) -> LabelledTexts:
+        """The rows whose text and label are not blank.
+
+        `progress` is told how many others there are.
+        """
         rows, unlabelled, blank = cls.divided(texts, labels, several=several)
         if blank or unlabelled:
-            progress.note(f"{count(blank + len(unlabelled), 'row')} left out: text or label is blank")
+            progress.note(
+                f"{count(blank + len(unlabelled), 'row')} left out: text or label is blank"
+            )
         return rows
 
     @classmethod
-    def divided(cls, texts: Sequence[str], labels: Sequence[Any], *, several: bool = False) -> tuple[LabelledTexts, list[str], int]:
+    def divided(
+        cls, texts: Sequence[str], labels: Sequence[Any], *, several: bool = False
+    ) -> tuple[LabelledTexts, list[str], int]:
         """The rows whose text and label are not blank, the texts of those whose label alone is, and how many texts are blank.
 
         Args:
@@ -54,18 +68,25 @@ class LabelledTexts:
             several: whether rows may have several labels, though all have one.
 
         Raises:
-            LabelError: a label is missing or of another type, or there are not as many labels as texts.
+            LabelError: a label is missing or of another type, or there are not as many labels as
+                texts.
             SettingsError: `texts` is not a list of strings.
         """
         checked, names = check_texts(texts), checked_labels(labels, several=several)
         if len(checked) != len(names):
             raise LabelError(
-                f"{len(checked)} texts and {len(names)} labels", expected="a label for each text", fix="pass both from the same rows"
+                f"{len(checked)} texts and {len(names)} labels",
+                expected="a label for each text",
+                fix="pass both from the same rows",
             )
         written = [row for row, text in enumerate(checked) if not is_blank(text)]
         rows = [row for row in written if not has_no_label(names[row])]
         unlabelled = [checked[row] for row in written if has_no_label(names[row])]
-        return cls([checked[row] for row in rows], [names[row] for row in rows], rows), unlabelled, len(checked) - len(written)
+        return (
+            cls([checked[row] for row in rows], [names[row] for row in rows], rows),
+            unlabelled,
+            len(checked) - len(written),
+        )
 
     @property
     def multi_label(self) -> bool:
@@ -75,13 +96,23 @@ class LabelledTexts:
     @property
     def each_label(self) -> list[Any]:
         """The labels of all rows, one behind the other."""
-        return [label for labels in self.labels for label in labels] if self.multi_label else self.labels
+        return (
+            [label for labels in self.labels for label in labels]
+            if self.multi_label
+            else self.labels
+        )
 
     def spelled(self, spelling: Callable[[str], str]) -> LabelledTexts:
         """The rows with each label that is a string in another spelling."""
         if self.multi_label:
-            return replace(self, labels=[tuple(sorted({spelling(name) for name in own})) for own in self.labels])
-        return replace(self, labels=[spelling(label) if isinstance(label, str) else label for label in self.labels])
+            return replace(
+                self,
+                labels=[tuple(sorted({spelling(name) for name in own})) for own in self.labels],
+            )
+        return replace(
+            self,
+            labels=[spelling(label) if isinstance(label, str) else label for label in self.labels],
+        )
 
     @property
     def main_labels(self) -> list[str]:
@@ -90,29 +121,47 @@ class LabelledTexts:
 
     def of(self, rows: Sequence[int] | np.ndarray) -> LabelledTexts:
         """Some of the rows."""
-        return LabelledTexts([self.texts[row] for row in rows], [self.labels[row] for row in rows], [self.given[row] for row in rows])
+        return LabelledTexts(
+            [self.texts[row] for row in rows],
+            [self.labels[row] for row in rows],
+            [self.given[row] for row in rows],
+        )
 
     def part(self, most: int | None, seed: int) -> np.ndarray:
-        """About so many of the rows, int64 [part], an equal share of each label's; all if there are no more, or if `most` is None."""
-        main = numbered(self.main_labels)[1]
-        return stratified_part(main, len(main) if most is None else most, np.random.default_rng(seed))
+        """About so many of the rows, int64 [part], an equal share of each label's.
 
-    def tokenized(self, tokenizer: WordPieceTokenizer, classes: Sequence[Any], progress: Progress) -> TokenizedTexts:
+        All if there are no more, or if `most` is None.
+        """
+        main = numbered(self.main_labels)[1]
+        return stratified_part(
+            main, len(main) if most is None else most, np.random.default_rng(seed)
+        )
+
+    def tokenized(
+        self, tokenizer: WordPieceTokenizer, classes: Sequence[Any], progress: Progress
+    ) -> TokenizedTexts:
         """The rows as the network wants them, labels as places in `classes`."""
         encoded = tokenizer.encode(self.texts)
         truncated = int(encoded.truncated.sum())
         if truncated:
             limit, head = tokenizer.settings.max_tokens, tokenizer.settings.head_tokens
             progress.note(
-                f"{truncated} of {len(self.texts)} rows ({truncated / len(self.texts):.1%}) are longer than {limit} tokens: "
-                f"their first {head} and last {limit - 2 - head} are used"
+                f"{truncated} of {len(self.texts)} rows ({truncated / len(self.texts):.1%}) are"
+                f" longer than {limit} tokens: their first {head} and last {limit - 2 - head} are"
+                " used"
             )
         place = {name: place for place, name in enumerate(classes)}
         if self.multi_label:
-            main = [place.get(label, 0) for label in self.main_labels]  # a row without a label is counted anywhere
-            rows = TokenizedRows(encoded.token_ids, np.array(main, np.int64), indicators(self.labels, classes))
+            main = [
+                place.get(label, 0) for label in self.main_labels
+            ]  # a row without a label is counted anywhere
+            rows = TokenizedRows(
+                encoded.token_ids, np.array(main, np.int64), indicators(self.labels, classes)
+            )
         else:
-            rows = TokenizedRows(encoded.token_ids, np.array([place[label] for label in self.labels], np.int64))
+            rows = TokenizedRows(
+                encoded.token_ids, np.array([place[label] for label in self.labels], np.int64)
+            )
         return TokenizedTexts(self, rows, encoded.truncated)
 
 
@@ -150,14 +199,16 @@ def learning_and_validation(
     Args:
         texts: strings.
         labels: one for each text.
-        valid: texts and labels of the second kind; by default they are split off, stratified, duplicates kept together.
+        valid: texts and labels of the second kind; by default they are split off, stratified,
+            duplicates kept together.
         fraction: the share that is split off.
         most: rows that are split off, about so many at most.
         several: whether rows may have several labels, though all have one.
         progress: told how many of each there are.
 
     Raises:
-        LabelError: fewer than two labels, a label with a single row, a missing one, validation rows of an unknown label.
+        LabelError: fewer than two labels, a label with a single row, a missing one, validation rows
+            of an unknown label.
         SettingsError: a text is not a string, `valid` is not a pair.
     """
     learning, unlabelled, blank = LabelledTexts.divided(texts, labels, several=several)
@@ -171,16 +222,22 @@ def learning_and_validation(
     check_labels(learning.each_label)
     if valid is not None:
         return learning, _given(valid, learning, progress), unlabelled
-    kept, held_out = split_validation(learning.texts, learning.main_labels, min(fraction, most / len(learning.texts)))
+    kept, held_out = split_validation(
+        learning.texts, learning.main_labels, min(fraction, most / len(learning.texts))
+    )
     if learning.multi_label:
         kept, held_out = _every_label_learned(learning.labels, kept, held_out)
     if not len(held_out):
         raise LabelError(
-            f"{len(learning.labels)} rows of which none can be held out, since a label's texts differ in case, digits or punctuation only",
+            f"{len(learning.labels)} rows of which none can be held out, since a label's texts"
+            " differ in case, digits or punctuation only",
             expected="at least one label with 2 different texts",
             fix="add rows with other texts, or give validation rows of their own",
         )
-    progress.note(f"{len(kept)} rows to learn from, {len(held_out)} held out to choose the epoch and the thresholds")
+    progress.note(
+        f"{len(kept)} rows to learn from, {len(held_out)} held out to choose the epoch and the"
+        " thresholds"
+    )
     return learning.of(kept), learning.of(held_out), unlabelled
 
 
@@ -194,11 +251,15 @@ def different_texts(texts: Sequence[str], others: Sequence[str], most: int, seed
         seed: of the draw.
     """
     known = {duplicate_key(text) for text in others}
-    different = {duplicate_key(text): text for text in reversed(texts)}  # of those alike the first one
+    different = {
+        duplicate_key(text): text for text in reversed(texts)
+    }  # of those alike the first one
     found = [text for key, text in reversed(different.items()) if key not in known]
     if len(found) <= most:
         return found
-    return [found[row] for row in np.sort(np.random.default_rng(seed).permutation(len(found))[:most])]
+    return [
+        found[row] for row in np.sort(np.random.default_rng(seed).permutation(len(found))[:most])
+    ]
 
 
 def has_no_label(label: Any) -> bool:  # noqa: ANN401 - whatever `checked_labels` let in
@@ -206,21 +267,30 @@ def has_no_label(label: Any) -> bool:  # noqa: ANN401 - whatever `checked_labels
     return not label if is_set(label) else isinstance(label, str) and is_blank(label)
 
 
-def _every_label_learned(sets: Sequence[LabelSet], kept: np.ndarray, held_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _every_label_learned(
+    sets: Sequence[LabelSet], kept: np.ndarray, held_out: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The same division, but that rows with a label that no row to learn from has are learned from."""
     learned = {label for row in kept for label in sets[row]}
     back = np.array([not learned.issuperset(sets[row]) for row in held_out], bool)
     return np.sort(np.concatenate([kept, held_out[back]])), held_out[~back]
 
 
-def _given(valid: tuple[Sequence[str], Sequence[Any]], learning: LabelledTexts, progress: Progress) -> LabelledTexts:
+def _given(
+    valid: tuple[Sequence[str], Sequence[Any]], learning: LabelledTexts, progress: Progress
+) -> LabelledTexts:
     """The validation rows that the user passed, if they can be used with rows of these labels."""
     if not isinstance(valid, Sequence) or len(valid) != 2:
-        raise SettingsError(f"valid {one_line(valid)}", expected="two lists: texts and labels", fix="pass valid=(texts, labels)")
+        raise SettingsError(
+            f"valid {one_line(valid)}",
+            expected="two lists: texts and labels",
+            fix="pass valid=(texts, labels)",
+        )
     rows = LabelledTexts.usable(*valid, progress, several=learning.multi_label)
     if rows.labels and rows.multi_label != learning.multi_label:
         raise LabelError(
-            "validation rows with one label each and training rows with several, or the other way round",
+            "validation rows with one label each and training rows with several, or the other way"
+            " round",
             expected="lists of labels in both, or in neither",
             fix="give each validation row a list of its labels, if training rows have lists",
         )
@@ -228,23 +298,37 @@ def _given(valid: tuple[Sequence[str], Sequence[Any]], learning: LabelledTexts, 
     rows = rows.spelled(KnownLabels(map(str, learning.each_label)).spelled)
     known = set(learning.each_label)
     unknown = sorted({str(label) for label in rows.each_label if label not in known})
-    usable = [row for row, own in enumerate(rows.labels) if known.issuperset(own if rows.multi_label else [own])]
+    usable = [
+        row
+        for row, own in enumerate(rows.labels)
+        if known.issuperset(own if rows.multi_label else [own])
+    ]
     if not usable:
         raise LabelError(
-            f"validation rows with the labels {one_line(', '.join(unknown))}" if unknown else "0 validation rows",
+            (
+                f"validation rows with the labels {one_line(', '.join(unknown))}"
+                if unknown
+                else "0 validation rows"
+            ),
             expected="rows with labels that the training rows have",
             fix="correct the validation rows, or leave them out so that a split is made",
         )
     if unknown:
-        told = f"{len(rows.labels) - len(usable):,} of {count(len(rows.labels), 'validation row')} have a label that no training row has"
-        progress.note(f"{told} ({one_line(', '.join(unknown), 200)}): the model cannot be right there, and they choose nothing")
+        told = (
+            f"{len(rows.labels) - len(usable):,} of {count(len(rows.labels), 'validation row')}"
+            " have a label that no training row has"
+        )
+        progress.note(
+            f"{told} ({one_line(', '.join(unknown), 200)}): the model cannot be right there, and"
+            " they choose nothing"
+        )
         rows = rows.of(usable)
     learned = {duplicate_key(text) for text in learning.texts}
     again = sum(duplicate_key(text) in learned for text in rows.texts)
     if again:
         progress.note(
-            f"{again:,} of {len(rows.texts):,} validation rows are among those learned from: figures will be too good, and thresholds "
-            "too low; take them out of one of the two"
+            f"{again:,} of {len(rows.texts):,} validation rows are among those learned from:"
+            " figures will be too good, and thresholds too low; take them out of one of the two"
         )
     return rows
 
@@ -256,7 +340,8 @@ class KnownRows:
     Attributes:
         token_ids: per row, int32 [T].
         labels: int [rows], 0 to C - 1.
-        answered: logits float32 [rows, C] and means of token embeddings float32 [rows, D], if the training left them.
+        answered: logits float32 [rows, C] and means of token embeddings float32 [rows, D], if the
+            training left them.
     """
 
     token_ids: list[np.ndarray]

@@ -20,7 +20,9 @@ from bertcnn.progress import Progress
 from bertcnn.storage.files import reserve
 
 _BYTES = 2  # of a number
-Store = Callable[[np.ndarray, np.ndarray], None]  # is given rows int [b] and their token embeddings float32 [b, T, D]
+Store = Callable[
+    [np.ndarray, np.ndarray], None
+]  # is given rows int [b] and their token embeddings float32 [b, T, D]
 Embed = Callable[[Sequence[np.ndarray], Store], None]  # is given rows of token ids, and stores each
 
 
@@ -31,7 +33,8 @@ class TokenizedRows:
     Attributes:
         token_ids: per row, int32 [T].
         labels: int [rows], 0 to C - 1; of a row with several labels its rarest.
-        multi_hot: bool [rows, C], which row has which label, if rows may have several; by default each has one.
+        multi_hot: bool [rows, C], which row has which label, if rows may have several; by default
+            each has one.
     """
 
     token_ids: list[np.ndarray]
@@ -41,17 +44,32 @@ class TokenizedRows:
     def of(self, rows: np.ndarray) -> TokenizedRows:
         """Some of the rows."""
         return TokenizedRows(
-            [self.token_ids[row] for row in rows], self.labels[rows], None if self.multi_hot is None else self.multi_hot[rows]
+            [self.token_ids[row] for row in rows],
+            self.labels[rows],
+            None if self.multi_hot is None else self.multi_hot[rows],
         )
 
     def with_rows(self, others: TokenizedRows) -> TokenizedRows:
         """These and others behind them; either all may have several labels or none."""
-        multi_hot = None if self.multi_hot is None or others.multi_hot is None else np.concatenate([self.multi_hot, others.multi_hot])
-        return TokenizedRows([*self.token_ids, *others.token_ids], np.concatenate([self.labels, others.labels]), multi_hot)
+        multi_hot = (
+            None
+            if self.multi_hot is None or others.multi_hot is None
+            else np.concatenate([self.multi_hot, others.multi_hot])
+        )
+        return TokenizedRows(
+            [*self.token_ids, *others.token_ids],
+            np.concatenate([self.labels, others.labels]),
+            multi_hot,
+        )
 
     def arrays(self) -> list[np.ndarray]:
         """All of it, as few arrays."""
-        return [self.labels, self.lengths, np.concatenate(self.token_ids), *([] if self.multi_hot is None else [self.multi_hot])]
+        return [
+            self.labels,
+            self.lengths,
+            np.concatenate(self.token_ids),
+            *([] if self.multi_hot is None else [self.multi_hot]),
+        ]
 
     @property
     def lengths(self) -> np.ndarray:
@@ -63,7 +81,10 @@ def keras_embed(encoder: Bert) -> Embed:
     """The encoder's output, computed by Keras."""
 
     def embed(token_ids: Sequence[np.ndarray], store: Store) -> None:
-        forward = Forward(keras.Model(encoder.input, encoder.sequence_output), padded_up_to(encoder.settings.max_positions))
+        forward = Forward(
+            keras.Model(encoder.input, encoder.sequence_output),
+            padded_up_to(encoder.settings.max_positions),
+        )
         for plan in forward.plan(np.fromiter(map(len, token_ids), np.int64, len(token_ids))):
             store(plan.rows, forward(pad(token_ids, plan).inputs()))
 
@@ -84,7 +105,14 @@ class Features:
         OutputError: there is no room for the file.
     """
 
-    def __init__(self, embed: Embed, width: int, token_ids: Sequence[np.ndarray], path: Path, progress: Progress) -> None:
+    def __init__(
+        self,
+        embed: Embed,
+        width: int,
+        token_ids: Sequence[np.ndarray],
+        path: Path,
+        progress: Progress,
+    ) -> None:
         lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
         self._ends = np.cumsum(lengths)
         self._starts = self._ends - lengths
@@ -116,10 +144,18 @@ class Features:
 
     def means(self, rows: np.ndarray) -> np.ndarray:
         """Each row's mean token embedding, float32 [rows, D]."""
-        return np.stack([self._values[self._starts[row] : self._ends[row]].mean(axis=0, dtype=np.float32) for row in rows])
+        return np.stack(
+            [
+                self._values[self._starts[row] : self._ends[row]].mean(axis=0, dtype=np.float32)
+                for row in rows
+            ]
+        )
 
     def collate(self, plan: BatchPlan | PackedPlan) -> Inputs:
-        """The head's input for a planned batch; filler rows are zeros, with one token if they are not packed."""
+        """The head's input for a planned batch.
+
+        Filler rows are zeros, with one token if they are not packed.
+        """
         if isinstance(plan, PackedPlan):
             return self._lay_out(plan)
         hidden = np.zeros((plan.size, plan.length, self._width), np.float32)
@@ -135,5 +171,8 @@ class Features:
         hidden = np.zeros((len(plan.slots), plan.length, self._width), np.float32)
         document_ids = np.zeros(hidden.shape[:2], np.int32)
         for text, row, number, where in places(plan, self._ends - self._starts):
-            hidden[row, where], document_ids[row, where] = self._values[self._starts[text] : self._ends[text]], number
+            hidden[row, where], document_ids[row, where] = (
+                self._values[self._starts[text] : self._ends[text]],
+                number,
+            )
         return {"sequence_output": hidden, "document_ids": document_ids}

@@ -32,12 +32,15 @@ class TrainedModel:
     """All that a training leaves.
 
     Attributes:
-        bundle: the model, but for scope, card and report; its decisions are those of the Keras model.
+        bundle: the model, but for scope, card and report; its decisions are those of the Keras
+            model.
         reference: the Keras model in use.
         quantization_data: the rows that decide about a compiled engine.
         known: training rows by which the model knows what is in scope.
-        examined: what it answered to held-out rows, compiled, before it was trained once more on them too, if it was.
-        unlearned: the same in float32, logits [rows, C], of a model that learned from the held-out rows in the end.
+        examined: what it answered to held-out rows, compiled, before it was trained once more on
+            them too, if it was.
+        unlearned: the same in float32, logits [rows, C], of a model that learned from the held-out
+            rows in the end.
         learned: the rows it learned from.
         held_out: the rows that chose the epoch.
         measured: on these.
@@ -92,7 +95,9 @@ class TrainedModel:
         judged = ScoredPredictions(truth, result.valid_logits, truth.calibrate(result.valid_logits))
         figures, calibration = judged.figures(), judged.calibration_figures()
         decisions = decide(judged.held_out(hierarchy=hierarchy_of(labels, config)), labels, targets)
-        epochs = tuple(Epoch(one.epoch, one.loss, one.macro_f1, one.accuracy) for one in result.epochs)
+        epochs = tuple(
+            Epoch(one.epoch, one.loss, one.macro_f1, one.accuracy) for one in result.epochs
+        )
         progress.note(calibration.in_words())
         bundle = Bundle(
             config=config,
@@ -116,31 +121,52 @@ class TrainedModel:
         return cls(
             bundle=bundle,
             reference=Predictor(bundle, KerasEngine(model, tokenizer.pad_id, bundle.tensors)),
-            quantization_data=quantization_data(train.rows, valid.rows, result.model_logits, tokenizer.pad_id),
+            quantization_data=quantization_data(
+                train.rows, valid.rows, result.model_logits, tokenizer.pad_id
+            ),
             known=known,
             examined=examined,
             unlearned=None if result.refit_logits is None else result.valid_logits,
             learned=_rows(train),
             held_out=_rows(valid),
-            measured=Measured(judged, figures, calibration, epochs, result.kept_epoch, result.trainings),
+            measured=Measured(
+                judged, figures, calibration, epochs, result.kept_epoch, result.trainings
+            ),
             origin=origin,
         )
 
     def compiled(self, progress: Progress) -> Bundle:
         """The model with a compiled engine, and judged by what that answers."""
-        config, decided = self.bundle.config, None if self.examined is None else self.examined.record
-        built = build_engine(self.bundle.tensors, config.encoder, config.head, self.quantization_data, decided=decided, progress=progress)
-        return self._judged(replace(self.bundle, engine=built.saved), built.running, built.valid, progress)
+        config, decided = (
+            self.bundle.config,
+            (None if self.examined is None else self.examined.record),
+        )
+        built = build_engine(
+            self.bundle.tensors,
+            config.encoder,
+            config.head,
+            self.quantization_data,
+            decided=decided,
+            progress=progress,
+        )
+        return self._judged(
+            replace(self.bundle, engine=built.saved), built.running, built.valid, progress
+        )
 
     def uncompiled(self, progress: Progress) -> Bundle:
         """The model without a compiled engine, judged by what the Keras model answers."""
         engine = self.reference.engine
-        return self._judged(self.bundle, engine, engine.run(self.quantization_data.valid, evidence=True), progress)
+        return self._judged(
+            self.bundle, engine, engine.run(self.quantization_data.valid, evidence=True), progress
+        )
 
-    def _judged(self, bundle: Bundle, engine: Engine, valid: EngineOutput, progress: Progress) -> Bundle:
-        """The model with its scope, and with decisions, by what an engine answers: thresholds of float32 are not quite those of int8.
+    def _judged(
+        self, bundle: Bundle, engine: Engine, valid: EngineOutput, progress: Progress
+    ) -> Bundle:
+        """The model with its scope, and with decisions, by what an engine answers.
 
-        On validation rows that the model has learned from in the end, what it answered before counts.
+        Thresholds of float32 are not quite those of int8. On validation rows that the model has
+        learned from in the end, what it answered before counts.
         """
         known, examined, seed = self.known, self.examined, bundle.config.seed
         if examined is None:
@@ -148,11 +174,18 @@ class TrainedModel:
             examined = Examined((answers, valid.found.means), known.answers(engine))
         read = self.reference.readings
         held_out_texts = read(self.quantization_data.valid, *examined.valid)
-        scope = fit_detector(read(known.token_ids, *examined.known), known.labels, held_out_texts, seed=seed)
+        scope = fit_detector(
+            read(known.token_ids, *examined.known), known.labels, held_out_texts, seed=seed
+        )
         outside, answers = scope.outside(held_out_texts), examined.valid[0]
         if self.unlearned is not None:
             output = engine.run(known.token_ids, evidence=True)
-            scope = refit_detector(scope, read(known.token_ids, output.logits, output.found.means), known.labels, seed=seed)
+            scope = refit_detector(
+                scope,
+                read(known.token_ids, output.logits, output.found.means),
+                known.labels,
+                seed=seed,
+            )
         judgement = ScoredPredictions(self.measured.judgement.truth, answers, bundle.calibration)
         held_out = judgement.held_out(outside, bundle.hierarchy)
         decisions = decide(held_out, bundle.labels, bundle.decisions.auto_precision)
@@ -160,14 +193,26 @@ class TrainedModel:
         told = scope_in_words(held_out, scope, several_labels=bundle.multi_label)
         progress.note(f"{in_words(decisions, bundle.labels)}; {told}")
         judged = replace(bundle, scope=scope, decisions=decisions, metrics=metrics)
-        return self._written_up(judged, engine, replace(self.measured, judgement=judgement, outside=outside), progress)
+        return self._written_up(
+            judged, engine, replace(self.measured, judgement=judgement, outside=outside), progress
+        )
 
-    def _written_up(self, bundle: Bundle, engine: Engine, measured: Measured, progress: Progress) -> Bundle:
+    def _written_up(
+        self, bundle: Bundle, engine: Engine, measured: Measured, progress: Progress
+    ) -> Bundle:
         """The model with its card and its report, from what the engine answers on the validation rows."""
         progress.stage("writing the report", 1, "page")
         facts = about(bundle.config, self.origin)
         figures, calibration = measured.figures, measured.calibration
-        card = model_card(bundle.config, figures, bundle.calibration.temperature, calibration, bundle.decisions, bundle.scope, facts)
+        card = model_card(
+            bundle.config,
+            figures,
+            bundle.calibration.temperature,
+            calibration,
+            bundle.decisions,
+            bundle.scope,
+            facts,
+        )
         report = training_report(bundle, engine, self.learned, self.held_out, measured, self.origin)
         progress.advance(1)
         return replace(bundle, model_card=card, report=report)
@@ -175,5 +220,7 @@ class TrainedModel:
 
 def _rows(part: TokenizedTexts) -> Rows:
     """Rows as the report wants them."""
-    labels = part.texts.labels if part.texts.multi_label else [str(label) for label in part.texts.labels]
+    labels = (
+        part.texts.labels if part.texts.multi_label else [str(label) for label in part.texts.labels]
+    )
     return Rows(part.texts.texts, labels, part.rows.lengths, int(part.cut.sum()))

@@ -21,8 +21,13 @@ from bertcnn.training.linear_probe import start_from_probe
 from bertcnn.training.savepoints import Savepoints
 
 
-def packed_head(head: CnnHead, lengths: np.ndarray, others: np.ndarray, settings: TrainingSettings) -> tuple[Packing | None, CnnHead]:
-    """How texts of these lengths share rows, and the head for such rows with the weights of `head`; None and `head` if they do not."""
+def packed_head(
+    head: CnnHead, lengths: np.ndarray, others: np.ndarray, settings: TrainingSettings
+) -> tuple[Packing | None, CnnHead]:
+    """How texts of these lengths share rows, and the head for such rows with the weights of `head`.
+
+    None and `head` if they do not.
+    """
     if not settings.packed:
         return None, head
     packing = Packing(lengths, settings.batch_size, int(others.max()))
@@ -40,10 +45,22 @@ def fit_head(
     savepoints: Savepoints | None = None,
     like: FitResult | None = None,
 ) -> FitResult:
-    """Train a head on token embeddings from `Features.collate`, as the recipe `frozen` does; see `Trainer`."""
+    """Train a head on token embeddings from `Features.collate`, as the recipe `frozen` does.
+
+    See `Trainer`.
+    """
     packing, learning = packed_head(head, train.lengths, valid.lengths, settings)
     rows = replace(train, packing=packing), valid
-    result = Trainer(learning, *rows, settings, layers=0, seed=seed, progress=progress, savepoints=savepoints, like=like).run()
+    result = Trainer(
+        learning,
+        *rows,
+        settings,
+        layers=0,
+        seed=seed,
+        progress=progress,
+        savepoints=savepoints,
+        like=like,
+    ).run()
     assign(head.weights, extract(learning.weights), error=TrainingError)
     return result
 
@@ -72,7 +89,8 @@ def train_head(  # noqa: PLR0913 - what a training is made of
         valid: rows that choose the epoch.
         settings: how.
         probe: start from a linear probe instead of from nothing.
-        refit: in the end, train once more from the start, on `valid` too; all that the result tells is from before.
+        refit: in the end, train once more from the start, on `valid` too; all that the result tells
+            is from before.
         refit_labels: int [training rows], their labels then, if they are others.
         seed: of dropout and order.
         progress: told how far it is.
@@ -86,23 +104,49 @@ def train_head(  # noqa: PLR0913 - what a training is made of
 
         def examples(rows: TokenizedRows, chosen: np.ndarray) -> Examples:
             part = rows.of(chosen)
-            return Examples(features.of(chosen).collate, part.lengths, part.labels, multi_hot=part.multi_hot)
+            return Examples(
+                features.of(chosen).collate, part.lengths, part.labels, multi_hot=part.multi_hot
+            )
 
         def learn(
-            rows: TokenizedRows, chosen: np.ndarray, savepoints: Savepoints | None = None, like: FitResult | None = None
+            rows: TokenizedRows,
+            chosen: np.ndarray,
+            savepoints: Savepoints | None = None,
+            like: FitResult | None = None,
         ) -> FitResult:
             if probe:
-                start_from_probe(head, features.means(chosen), *_weighted(rows.of(chosen), head.classes, settings))
+                start_from_probe(
+                    head,
+                    features.means(chosen),
+                    *_weighted(rows.of(chosen), head.classes, settings),
+                )
             learning = examples(rows, chosen)
-            return fit_head(head, learning, held_out, settings, seed=seed, progress=progress, savepoints=savepoints, like=like)
+            return fit_head(
+                head,
+                learning,
+                held_out,
+                settings,
+                seed=seed,
+                progress=progress,
+                savepoints=savepoints,
+                like=like,
+            )
 
-        held_out, untrained = examples(rows, np.arange(first, len(rows.labels))), extract(head.weights)
+        held_out, untrained = (
+            examples(rows, np.arange(first, len(rows.labels))),
+            extract(head.weights),
+        )
         result = learn(rows, np.arange(first), savepoints)
         if known is not None:
-            logits = Forward(head, result.padded_lengths).rows(features.of(known).collate, rows.lengths[known])
+            logits = Forward(head, result.padded_lengths).rows(
+                features.of(known).collate, rows.lengths[known]
+            )
             result = replace(result, known=(logits, features.means(known)))
         if refit:
-            progress.note(f"training once more from the start, with the {len(valid.labels):,} held-out rows too")
+            progress.note(
+                f"training once more from the start, with the {len(valid.labels):,} held-out"
+                " rows too"
+            )
             assign(head.weights, untrained, error=TrainingError)
             if refit_labels is not None:
                 rows = replace(rows, labels=np.concatenate([refit_labels, valid.labels]))
@@ -111,8 +155,12 @@ def train_head(  # noqa: PLR0913 - what a training is made of
         return result
 
 
-def _weighted(rows: TokenizedRows, classes: int, settings: TrainingSettings) -> tuple[np.ndarray, np.ndarray]:
+def _weighted(
+    rows: TokenizedRows, classes: int, settings: TrainingSettings
+) -> tuple[np.ndarray, np.ndarray]:
     """Labels, and what each counts, as `start_from_probe` takes them."""
     if rows.multi_hot is None:
         return rows.labels, class_weights(rows.labels, classes, settings.class_weight)[rows.labels]
-    return rows.multi_hot, np.where(rows.multi_hot, positive_weights(rows.multi_hot, settings.class_weight), np.float32(1))
+    return rows.multi_hot, np.where(
+        rows.multi_hot, positive_weights(rows.multi_hot, settings.class_weight), np.float32(1)
+    )

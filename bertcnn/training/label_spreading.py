@@ -18,7 +18,8 @@ from bertcnn.training.linear_probe import regression
 _NEIGHBOURS = 8
 _ALPHA = 0.9  # how much a row takes from its neighbours; the rest it keeps of its own label
 _ROUNDS = 30
-_NOT_REACHED = 1e-3  # instead of no share of a label at all, so that the regression can still say it
+# instead of no share of a label at all, so that the regression can still say it
+_NOT_REACHED = 1e-3
 _WITHOUT_LABEL = -1
 _CHANCE = 0.05  # how often rows that change nothing may be taken for harmful
 
@@ -40,27 +41,41 @@ class PseudoLabels:
     def right(self, labels: np.ndarray) -> tuple[int, int]:
         """How many of the first rows are called rightly, by regression and by both, if `labels` are theirs."""
         known = slice(len(labels))
-        return int(np.sum(self.by_regression[known] == labels)), int(np.sum(self.labels[known] == labels))
+        return int(np.sum(self.by_regression[known] == labels)), int(
+            np.sum(self.labels[known] == labels)
+        )
 
     def harm(self, labels: np.ndarray) -> bool:
-        """Whether the first rows, whose labels are these, speak against the spreading: a one-sided sign test of those it changed."""
-        before, after = self.by_regression[: len(labels)] == labels, self.labels[: len(labels)] == labels
+        """Whether the first rows, whose labels are these, speak against the spreading.
+
+        A one-sided sign test of those it changed.
+        """
+        before, after = (
+            self.by_regression[: len(labels)] == labels,
+            self.labels[: len(labels)] == labels,
+        )
         lost, won = int(np.sum(before & ~after)), int(np.sum(after & ~before))
-        return lost > 0 and bool(binomtest(lost, lost + won, alternative="greater").pvalue <= _CHANCE)
+        return lost > 0 and bool(
+            binomtest(lost, lost + won, alternative="greater").pvalue <= _CHANCE
+        )
 
 
 def call(views: Sequence[np.ndarray], labels: np.ndarray, row_weights: np.ndarray) -> PseudoLabels:
     """Labels for rows that have none, from two witnesses.
 
-    One is a logistic regression on the labelled rows. The other follows the rows themselves: each is joined to its nearest ones, and labels
-    spread along these joints until they change no more (Zhou et al. 2004, "Learning with Local and Global Consistency", section 2), so that
-    a label reaches wordings which no labelled row has. Where they disagree the spreading counts twice as much as the regression.
+    One is a logistic regression on the labelled rows. The other follows the rows themselves: each
+    is joined to its nearest ones, and labels spread along these joints until they change no more
+    (Zhou et al. 2004, "Learning with Local and Global Consistency", section 2), so that a label
+    reaches wordings which no labelled row has. Where they disagree the spreading counts twice as
+    much as the regression.
 
     Args:
-        views: each float32 [labelled + others, D], of length 1: the rows as one encoder sees them, the labelled ones first. Neighbours are
-            near in all views together, the regression looks at the first.
+        views: each float32 [labelled + others, D], of length 1: the rows as one encoder sees them,
+            the labelled ones first. Neighbours are near in all views together, the regression looks
+            at the first.
         labels: int [labelled], at least two different ones.
-        row_weights: float [labelled], how much each row counts for both witnesses; the same for all rows of a label.
+        row_weights: float [labelled], how much each row counts for both witnesses; the same for all
+            rows of a label.
 
     Returns:
         What each of the others is called.
@@ -70,16 +85,27 @@ def call(views: Sequence[np.ndarray], labels: np.ndarray, row_weights: np.ndarra
     said = regression(labelled, labels, row_weights).predict_proba(others)
     together = np.concatenate(views, axis=1)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # what still moves after so many rounds does not change who is first
-        spreading = LabelSpreading(kernel=lambda rows, _=None: _joints(rows), alpha=_ALPHA, max_iter=_ROUNDS)
+        # what still moves after so many rounds does not change who is first
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        spreading = LabelSpreading(
+            kernel=lambda rows, _=None: _joints(rows), alpha=_ALPHA, max_iter=_ROUNDS
+        )
         spreading.fit(together, np.concatenate([labels, np.full(len(others), _WITHOUT_LABEL)]))
-    reached = spreading.label_distributions_[len(labels) :] * row_weights[first]  # what spreads is linear in what it started from
+    # what spreads is linear in what it started from
+    reached = spreading.label_distributions_[len(labels) :] * row_weights[first]
     shares = np.sqrt(said) * (reached + _NOT_REACHED)
     shares /= shares.sum(axis=1, keepdims=True)
-    return PseudoLabels(classes[shares.argmax(axis=1)], shares.max(axis=1), classes[said.argmax(axis=1)])
+    return PseudoLabels(
+        classes[shares.argmax(axis=1)], shares.max(axis=1), classes[said.argmax(axis=1)]
+    )
 
 
 def _joints(rows: np.ndarray) -> csr_matrix:
-    """Which rows are joined, float [rows, rows]: each with its nearest, and with those whose nearest it is."""
-    nearest = NearestNeighbors(n_neighbors=min(_NEIGHBOURS, len(rows) - 1)).fit(rows).kneighbors_graph()
+    """Which rows are joined, float [rows, rows].
+
+    Each with its nearest, and with those whose nearest it is.
+    """
+    nearest = (
+        NearestNeighbors(n_neighbors=min(_NEIGHBOURS, len(rows) - 1)).fit(rows).kneighbors_graph()
+    )
     return nearest.maximum(nearest.T)

@@ -36,7 +36,11 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` needs."""
-        return {"peak": self.peak, "warmup_steps": self.warmup_steps, "total_steps": self.total_steps}
+        return {
+            "peak": self.peak,
+            "warmup_steps": self.warmup_steps,
+            "total_steps": self.total_steps,
+        }
 
 
 class LayerwiseAdamW(keras.optimizers.AdamW):
@@ -47,8 +51,8 @@ class LayerwiseAdamW(keras.optimizers.AdamW):
         share: a weight's name to its multiplier of the learning rate.
         weight_decay: decoupled.
         clip_norm: largest global norm of the gradient.
-        not_decayed: last parts of the names of weights that do not decay. In fine-tuning embeddings do not, because most pieces never
-            occur and would only shrink.
+        not_decayed: last parts of the names of weights that do not decay. In fine-tuning embeddings
+            do not, because most pieces never occur and would only shrink.
     """
 
     def __init__(
@@ -60,18 +64,29 @@ class LayerwiseAdamW(keras.optimizers.AdamW):
         clip_norm: float,
         not_decayed: Collection[str] = AND_EMBEDDINGS,
     ) -> None:
-        super().__init__(learning_rate, weight_decay=weight_decay, global_clipnorm=clip_norm, name="layerwise_adamw")
+        super().__init__(
+            learning_rate,
+            weight_decay=weight_decay,
+            global_clipnorm=clip_norm,
+            name="layerwise_adamw",
+        )
         self._share, self._not_decayed = share, frozenset(not_decayed)
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:  # noqa: ANN401
         """Adam's step at this weight's own learning rate."""
         super().update_step(gradient, variable, learning_rate * self._share(variable.path))
 
-    def _backend_update_step(self, grads: list[Any], trainable_variables: list[Any], learning_rate: Any) -> None:  # noqa: ANN401
+    def _backend_update_step(
+        self,
+        grads: list[Any],
+        trainable_variables: list[Any],
+        learning_rate: Any,  # noqa: ANN401
+    ) -> None:
         """Every weight's step, without Keras' detour over `tf.distribute`.
 
-        Its all-reduce (of one replica) registers a custom gradient, and TensorFlow never forgets those: the graph of the update, and
-        with it the weights and their moments, would stay in memory for as long as the process lives.
+        Its all-reduce (of one replica) registers a custom gradient, and TensorFlow never forgets
+        those: the graph of the update, and with it the weights and their moments, would stay in
+        memory for as long as the process lives.
         """
         for gradient, variable in zip(grads, trainable_variables, strict=True):
             self.update_step(gradient, variable, learning_rate)
@@ -79,12 +94,17 @@ class LayerwiseAdamW(keras.optimizers.AdamW):
     def _apply_weight_decay(self, variables: list[Any]) -> None:
         for variable in variables:
             if variable.path.rsplit("/", 1)[-1] not in self._not_decayed:
-                rate = ops.cast(self.learning_rate * self._share(variable.path) * self.weight_decay, variable.dtype)
+                rate = ops.cast(
+                    self.learning_rate * self._share(variable.path) * self.weight_decay,
+                    variable.dtype,
+                )
                 variable.assign(variable - variable * rate)
 
 
 def layer_share(layers: int, settings: TrainingSettings) -> Callable[[str], float]:
-    """Multipliers of the learning rate by weight name: the head's, then falling layer by layer (Howard and Ruder 2018, section 3.2).
+    """Multipliers of the learning rate by weight name.
+
+    The head's, then falling layer by layer (Howard and Ruder 2018, section 3.2).
 
     Example:
         >>> share = layer_share(2, TrainingSettings(layer_decay=0.5, head_multiplier=5))

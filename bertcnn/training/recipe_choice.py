@@ -19,10 +19,24 @@ from bertcnn.wording import count
 _CPU_FLOPS = 1e11  # of training on one of today's laptops and two-core servers, measured
 _GPU_FLOPS = 1e13
 _PATIENCE_MINUTES = 15.0
-_TRAINED, _COMPILED = 0.5, 6e12  # what of a bare product's speed training on real tokens has, and what compiling costs in its FLOPs
+_TRAINED, _COMPILED = (
+    0.5,
+    6e12,
+    # what of a bare product's speed training on real tokens has, and what compiling costs in its FLOPs
+)
 _FROZEN = 0.25  # of the time of an epoch of `full`, which `frozen` takes for everything, measured
-_PRODUCT, _TIMES = (1024, 384, 1536), 20  # the bare product, and how often it is timed: about a tenth of a second
-_FEW, _FEW_PER_LABEL = 400, 40  # rows, fewer of which `few-shot` makes more of (docs/benchmarks/recipes.md)
+_PRODUCT, _TIMES = (
+    (
+        1024,
+        384,
+        1536,
+    ),
+    20,
+)  # the bare product, and how often it is timed: about a tenth of a second
+_FEW, _FEW_PER_LABEL = (
+    400,
+    40,
+)  # rows, fewer of which `few-shot` makes more of (docs/benchmarks/recipes.md)
 _FEW_UNMEASURED = 20  # a label, where nothing has been measured
 _STEPS_PER_LABEL = 5  # of all labels together, fewer of which teach an encoder no better than none
 _STEPS_OF_AN_EPOCH = 500  # the same of one epoch, or less, in which rows are seen once
@@ -31,7 +45,10 @@ _MORE_TIME = "; --time-budget gives more time, a --recipe that is named takes al
 
 @dataclass(frozen=True)
 class RecipeChoice:
-    """Which recipe, why, and what of its settings changes for lack of time: trainings, epochs, rows, or one more training on all rows."""
+    """Which recipe, why, and what of its settings changes for lack of time.
+
+    Trainings, epochs, rows, or one more training on all rows.
+    """
 
     recipe: Recipe
     reason: str
@@ -51,12 +68,14 @@ def choose_recipe(
 ) -> RecipeChoice:
     """`few-shot` where rows are few, of each label or all together, else `full` where it can be expected to end soon, else `frozen`.
 
-    Where `full` as it is by default would not end soon, it takes fewer trainings, then fewer epochs, as long as these are steps enough for
-    the labels: even then it is better than `frozen`, or as good (docs/benchmarks/recipes.md). Of rows so many that `frozen` would
-    not end soon either, a part is learned from.
+    Where `full` as it is by default would not end soon, it takes fewer trainings, then fewer
+    epochs, as long as these are steps enough for the labels: even then it is better than `frozen`,
+    or as good (docs/benchmarks/recipes.md). Of rows so many that `frozen` would not end soon
+    either, a part is learned from.
 
-    How long it would take is reckoned with the usual speed of today's machines, so that the same rows always get the same recipe; only
-    where `settings` have a time budget this machine is measured, as it is at this moment.
+    How long it would take is reckoned with the usual speed of today's machines, so that the same
+    rows always get the same recipe; only where `settings` have a time budget this machine is
+    measured, as it is at this moment.
 
     Args:
         encoder: what would be trained.
@@ -64,12 +83,15 @@ def choose_recipe(
         rows: training rows.
         classes: labels.
         settings: of the recipe `full`.
-        fewest_epochs: that `full` may be cut down to, and all rows are learned from; by default as far as the labels allow.
+        fewest_epochs: that `full` may be cut down to, and all rows are learned from; by default as
+            far as the labels allow.
         multi_label: whether rows may have several labels.
-        sentence_encoder: whether `encoder` was tuned so that texts which mean the same have similar embeddings. Others have more to learn,
-            and `full` is sooner worth it.
+        sentence_encoder: whether `encoder` was tuned so that texts which mean the same have similar
+            embeddings. Others have more to learn, and `full` is sooner worth it.
     """
-    weights = sum(int(np.prod(weight.shape)) for weight in encoder.weights if weight.path.startswith("layer_"))
+    weights = sum(
+        int(np.prod(weight.shape)) for weight in encoder.weights if weight.path.startswith("layer_")
+    )
     work = 6.0 * weights * tokens * settings.epochs
     device = "a GPU" if on_gpu() else "this CPU"
     if settings.time_budget is None or on_gpu():
@@ -78,7 +100,17 @@ def choose_recipe(
         speed = product_speed()
         compiling, seconds = _COMPILED / speed, work / _TRAINED / speed
         device += f" ({speed / 1e9:.0f} GFLOP/s just now)"
-    return CostEstimate(rows, classes, seconds, settings, device, compiling, fewest_epochs, multi_label, sentence_encoder).choice()
+    return CostEstimate(
+        rows,
+        classes,
+        seconds,
+        settings,
+        device,
+        compiling,
+        fewest_epochs,
+        multi_label,
+        sentence_encoder,
+    ).choice()
 
 
 @dataclass(frozen=True)
@@ -121,8 +153,15 @@ class CostEstimate:
         """The recipe, and why."""
         per_label = self.rows / self.classes
         if self.rows < self._few:
-            rows = f"{per_label:.0f} rows a label" if per_label < _FEW_PER_LABEL else count(self.rows, "row")
-            return RecipeChoice("few-shot", f"{rows} are few: all they tell is learned, names of labels too where they help")
+            rows = (
+                f"{per_label:.0f} rows a label"
+                if per_label < _FEW_PER_LABEL
+                else count(self.rows, "row")
+            )
+            return RecipeChoice(
+                "few-shot",
+                f"{rows} are few: all they tell is learned, names of labels too where they help",
+            )
         plans = list(self._plans())
         plan = next(filter(self._is_in_time, plans), None)
         if plan is None and self._rows_in_time(_FROZEN) < self.rows and self.fewest_epochs is None:
@@ -143,22 +182,39 @@ class CostEstimate:
 
     @property
     def _rows_needed(self) -> tuple[int, int]:
-        """Rows to be seen in all epochs, for all labels to be learned; and rows of an epoch, if there is only one."""
-        return self.settings.batch_size * _STEPS_PER_LABEL * self.classes, self.settings.batch_size * _STEPS_OF_AN_EPOCH
+        """Rows to be seen in all epochs, for all labels to be learned.
+
+        And rows of an epoch, if there is only one.
+        """
+        return (
+            self.settings.batch_size * _STEPS_PER_LABEL * self.classes,
+            self.settings.batch_size * _STEPS_OF_AN_EPOCH,
+        )
 
     def _rows_in_time(self, share: float, compiling: float = 0.0) -> float:
         """How many rows can be learned from if all of them take this share of an epoch's time."""
-        return (self._allowed - compiling) / (share * self.seconds) * self.settings.epochs * self.rows
+        return (
+            (self._allowed - compiling) / (share * self.seconds) * self.settings.epochs * self.rows
+        )
 
     def _plans(self) -> Iterator[TrainingPlan]:
         """All that `full` may be cut down to, the best first."""
         settings = self.settings
-        refits = [True, False] if settings.refit and settings.time_budget else [settings.refit]  # without a budget it is done as asked
+        # without a budget it is done as asked
+        refits = [True, False] if settings.refit and settings.time_budget else [settings.refit]
         for refit in refits:
-            yield from (TrainingPlan(trainings, settings.epochs, refit) for trainings in range(settings.trainings, 0, -1))
+            yield from (
+                TrainingPlan(trainings, settings.epochs, refit)
+                for trainings in range(settings.trainings, 0, -1)
+            )
         for_labels, seen_once = self._rows_needed
-        fewest = self.fewest_epochs or max(math.ceil(for_labels / self.rows), 1 if self.rows >= seen_once else 2)
-        yield from (TrainingPlan(1, epochs, refits[-1]) for epochs in range(settings.epochs - 1, fewest - 1, -1))
+        fewest = self.fewest_epochs or max(
+            math.ceil(for_labels / self.rows), 1 if self.rows >= seen_once else 2
+        )
+        yield from (
+            TrainingPlan(1, epochs, refits[-1])
+            for epochs in range(settings.epochs - 1, fewest - 1, -1)
+        )
 
     def _on_a_part(self) -> TrainingPlan | None:
         """An epoch on as many rows as there is time for, if these are enough."""
@@ -171,7 +227,10 @@ class CostEstimate:
         return plan.trainings * (2 if refit else 1) * (self.compiling + self.seconds * share)
 
     def _is_in_time(self, plan: TrainingPlan) -> bool:
-        return self._seconds(plan, refit=plan.refit and self.settings.time_budget is not None) <= self._allowed
+        return (
+            self._seconds(plan, refit=plan.refit and self.settings.time_budget is not None)
+            <= self._allowed
+        )
 
     def _cost(self, plan: TrainingPlan) -> str:
         return f"about {max(1, round(self._seconds(plan, refit=plan.refit) / 60)):,} min"
@@ -179,26 +238,43 @@ class CostEstimate:
     def _full(self, plan: TrainingPlan, per_label: float) -> RecipeChoice:
         settings = self.settings
         usual = {"training": settings.trainings, "epoch": settings.epochs, "row": self.rows}
-        taken = {"training": plan.trainings, "epoch": plan.epochs, "row": plan.most_rows or self.rows}
+        taken = {
+            "training": plan.trainings,
+            "epoch": plan.epochs,
+            "row": plan.most_rows or self.rows,
+        }
         less = [
-            f"{taken[name]:,} {name}{'s' * (taken[name] > 1)} instead of {most:,}" for name, most in usual.items() if taken[name] < most
+            f"{taken[name]:,} {name}{'s' * (taken[name] > 1)} instead of {most:,}"
+            for name, most in usual.items()
+            if taken[name] < most
         ]
-        reason = ", ".join([f"full fine-tuning would take {self._cost(plan)} on {self.device}", *less])
+        reason = ", ".join(
+            [f"full fine-tuning would take {self._cost(plan)} on {self.device}", *less]
+        )
         if plan.refit:
             reason += ", the second time on all rows included"
         elif settings.refit:
-            reason += f"; of {settings.time_budget:g} that leaves none to train once more on all rows"
+            reason += (
+                f"; of {settings.time_budget:g} that leaves none to train once more on all rows"
+            )
         if plan.most_rows is not None:
             reason += _MORE_TIME
         return RecipeChoice(
             "full",
             f"{per_label:.0f} rows a label are enough to train the encoder too, and {reason}",
-            {name: value for name, value in asdict(plan).items() if value != getattr(settings, name)},
+            {
+                name: value
+                for name, value in asdict(plan).items()
+                if value != getattr(settings, name)
+            },
         )
 
     def _frozen(self, plans: list[TrainingPlan]) -> RecipeChoice:
         """`frozen`, since none of these plans to do `full` is in time."""
-        costs, budget = [self._cost(plan) for plan in (plans[0], plans[-1])], self.settings.time_budget
+        costs, budget = (
+            [self._cost(plan) for plan in (plans[0], plans[-1])],
+            self.settings.time_budget,
+        )
         reason = f"full fine-tuning would take {costs[0]} on {self.device}"
         if costs[1] != costs[0]:
             reason += f", {costs[1]} at the least"

@@ -19,7 +19,9 @@ from bertcnn.training.features import TokenizedRows
 from bertcnn.training.fit import EpochFigures, FitResult
 from bertcnn.training.savepoints import Savepoints
 
-Answered = tuple[np.ndarray, np.ndarray]  # logits float32 [rows, C] and means of the token embeddings float32 [rows, D]
+Answered = tuple[
+    np.ndarray, np.ndarray
+]  # logits float32 [rows, C] and means of the token embeddings float32 [rows, D]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +39,9 @@ class Examined:
     record: EngineRecord | None = None
 
 
-def quantization_data(learning: TokenizedRows, held_out: TokenizedRows, logits: np.ndarray, pad_id: int) -> QuantizationData:
+def quantization_data(
+    learning: TokenizedRows, held_out: TokenizedRows, logits: np.ndarray, pad_id: int
+) -> QuantizationData:
     """The rows that decide about a model's engine.
 
     Args:
@@ -46,10 +50,23 @@ def quantization_data(learning: TokenizedRows, held_out: TokenizedRows, logits: 
         logits: float32 [rows, C], what the model answers to them in float32.
         pad_id: the id of [PAD].
     """
-    return QuantizationData(spread(learning.token_ids, CALIBRATION_ROWS), held_out.token_ids, held_out.labels, logits, pad_id, held_out.multi_hot)
+    return QuantizationData(
+        spread(learning.token_ids, CALIBRATION_ROWS),
+        held_out.token_ids,
+        held_out.labels,
+        logits,
+        pad_id,
+        held_out.multi_hot,
+    )
 
 
-def examine(model: BertCnn, quantization_data: QuantizationData, known: Sequence[np.ndarray], *, progress: Progress) -> Examined:
+def examine(
+    model: BertCnn,
+    quantization_data: QuantizationData,
+    known: Sequence[np.ndarray],
+    *,
+    progress: Progress,
+) -> Examined:
     """Compile a model, as it would be saved, and ask it.
 
     Args:
@@ -58,9 +75,19 @@ def examine(model: BertCnn, quantization_data: QuantizationData, known: Sequence
         known: token ids of the training rows by which it knows what is in scope, per row int32 [T].
         progress: told what is done.
     """
-    built = build_engine(extract(model.weights), model.encoder_settings, model.head.settings, quantization_data, progress=progress)
+    built = build_engine(
+        extract(model.weights),
+        model.encoder_settings,
+        model.head.settings,
+        quantization_data,
+        progress=progress,
+    )
     answers = built.running.run(known, evidence=True)
-    return Examined((built.valid.logits, built.valid.found.means), (answers.logits, answers.found.means), built.saved.record)
+    return Examined(
+        (built.valid.logits, built.valid.found.means),
+        (answers.logits, answers.found.means),
+        built.saved.record,
+    )
 
 
 def train_and_refit(
@@ -73,10 +100,13 @@ def train_and_refit(
     savepoints: Savepoints | None,
     progress: Progress,
 ) -> tuple[BertCnn, FitResult, Examined]:
-    """Train, examine, and train once more with as many epochs on all rows; what that gains is in docs/benchmarks.
+    """Train, examine, and train once more with as many epochs on all rows.
+
+    What that gains is in docs/benchmarks.
 
     Args:
-        train: given encoder, rows to learn from and held-out rows, and as keywords `savepoints` and `like`, a result to be repeated.
+        train: given encoder, rows to learn from and held-out rows, and as keywords `savepoints` and
+            `like`, a result to be repeated.
         encoder: changed in place.
         learning: rows to learn from.
         held_out: rows that choose the epoch.
@@ -85,10 +115,15 @@ def train_and_refit(
         progress: told how far it is.
 
     Returns:
-        The classifier that learned from all rows; the story of the first training; what the first one answered.
+        The classifier that learned from all rows; the story of the first training; what the first
+        one answered.
     """
     untrained = extract(encoder.weights)
-    between, second = (None, None) if savepoints is None else (savepoints.part("between"), savepoints.part("refit"))
+    between, second = (
+        (None, None)
+        if savepoints is None
+        else (savepoints.part("between"), savepoints.part("refit"))
+    )
     kept = None if between is None else between.kept()
     if kept is None:
         model, result = train(encoder, learning, held_out, savepoints=savepoints)
@@ -99,12 +134,18 @@ def train_and_refit(
     else:
         progress.note("resuming after the first training, which was complete")
         result, examined = _of_parts(*kept)
-    progress.note(f"training once more from the start, with the {len(held_out.labels):,} held-out rows too")
-    model, again = train(encoder, learning.with_rows(held_out), held_out, savepoints=second, like=result)
+    progress.note(
+        f"training once more from the start, with the {len(held_out.labels):,} held-out rows too"
+    )
+    model, again = train(
+        encoder, learning.with_rows(held_out), held_out, savepoints=second, like=result
+    )
     return model, replace(result, refit_logits=again.valid_logits), examined
 
 
-def _as_parts(result: FitResult, examined: Examined) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _as_parts(
+    result: FitResult, examined: Examined
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What is between the trainings, as a savepoint keeps it."""
     told = {
         "epochs": [asdict(one) for one in result.epochs],
@@ -113,14 +154,28 @@ def _as_parts(result: FitResult, examined: Examined) -> tuple[dict[str, Any], di
         "trainings": result.trainings,
         "record": None if examined.record is None else examined.record.model_dump(mode="json"),
     }
-    arrays = dict(zip(("valid_logits", "valid_means", "known_logits", "known_means"), (*examined.valid, *examined.known), strict=True))
+    arrays = dict(
+        zip(
+            ("valid_logits", "valid_means", "known_logits", "known_means"),
+            (*examined.valid, *examined.known),
+            strict=True,
+        )
+    )
     return told, {"float32_logits": result.valid_logits, **arrays}
 
 
 def _of_parts(told: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[FitResult, Examined]:
     """What `_as_parts` gave."""
     epochs = tuple(EpochFigures(**one) for one in told["epochs"])
-    result = FitResult(epochs, told["kept_epoch"], tensors["float32_logits"], tuple(told["padded_lengths"]), trainings=told["trainings"])
+    result = FitResult(
+        epochs,
+        told["kept_epoch"],
+        tensors["float32_logits"],
+        tuple(told["padded_lengths"]),
+        trainings=told["trainings"],
+    )
     record = None if told["record"] is None else EngineRecord(**told["record"])
-    valid, known = ((tensors[f"{which}_logits"], tensors[f"{which}_means"]) for which in ("valid", "known"))
+    valid, known = (
+        (tensors[f"{which}_logits"], tensors[f"{which}_means"]) for which in ("valid", "known")
+    )
     return result, Examined(valid, known, record)

@@ -29,13 +29,18 @@ Tensors = Mapping[str, np.ndarray]
 
 
 def savepoint_folder(out: Path) -> Path:
-    """Where the training of a model that will be saved in `out` is kept until then; hidden, beside it."""
+    """Where the training of a model that will be saved in `out` is kept until then.
+
+    Hidden, beside it.
+    """
     return companion(out.with_name(f".{out.name}"), ".training")
 
 
 def digest(arrays: Sequence[np.ndarray] | Tensors) -> str:
     """A hash of arrays in their order, with their names if they have any, to tell one training from another."""
-    named = list(arrays.items()) if isinstance(arrays, Mapping) else [("", array) for array in arrays]
+    named = (
+        list(arrays.items()) if isinstance(arrays, Mapping) else [("", array) for array in arrays]
+    )
     found = blake2b(digest_size=16)
     for name, array in named:
         found.update(f"{name} {array.dtype} {array.shape}".encode())
@@ -48,21 +53,31 @@ class Savepoints:
 
     Args:
         folder: for the savepoints; the newest two are kept.
-        settings: all that the outcome depends on, as JSON. A training with others is not gone on with.
+        settings: all that the outcome depends on, as JSON. A training with others is not gone on
+            with.
         progress: told what is gone on with, and what not.
         seconds: between two savepoints, at least; by default a minute.
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any], progress: Progress, seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: Mapping[str, Any],
+        progress: Progress,
+        seconds: float | None = None,
+    ) -> None:
         self._folder, self._settings, self._progress = folder, dict(settings), progress
         self._seconds = _SECONDS_BETWEEN if seconds is None else seconds
         self._saved = time.monotonic()
 
-    def restore(self, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
+    def restore(
+        self, model: keras.Model, optimizer: keras.optimizers.Optimizer
+    ) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
         """Give model and optimizer the state of the newest savepoint.
 
         Returns:
-            The story and the tensors that were saved with it; None if there is none that this training can go on from.
+            The story and the tensors that were saved with it; None if there is none that this
+            training can go on from.
         """
         return self._newest(lambda state: restore_state(state, model, optimizer))
 
@@ -104,20 +119,42 @@ class Savepoints:
         if time.monotonic() - self._saved < self._seconds:
             return
         told, beside = story()
-        self._save(step, told, {**training_state(model, optimizer), **{_BESIDE + name: tensor for name, tensor in beside.items()}})
+        self._save(
+            step,
+            told,
+            {
+                **training_state(model, optimizer),
+                **{_BESIDE + name: tensor for name, tensor in beside.items()},
+            },
+        )
 
-    def _newest(self, use: Callable[[Tensors], None]) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
+    def _newest(
+        self, use: Callable[[Tensors], None]
+    ) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
         """Story and tensors beside the state of the newest savepoint that this training can go on from, if `use` can use that state."""
         try:
             found = newest_checkpoint(self._folder, self._progress.note)
             if found is None:
                 return None
             check_same_settings(found.settings, self._settings, self._folder)
-            use({name: tensor for name, tensor in found.tensors.items() if not name.startswith(_BESIDE)})
+            use(
+                {
+                    name: tensor
+                    for name, tensor in found.tensors.items()
+                    if not name.startswith(_BESIDE)
+                }
+            )
         except (BundleError, SettingsError) as error:
-            self._progress.note(f"an interrupted training cannot be continued, so this one starts over: {error.given}")
+            self._progress.note(
+                "an interrupted training cannot be continued, so this one starts over:"
+                f" {error.given}"
+            )
             return None
-        return found.progress, {name.removeprefix(_BESIDE): found.tensors[name] for name in found.tensors if name.startswith(_BESIDE)}
+        return found.progress, {
+            name.removeprefix(_BESIDE): found.tensors[name]
+            for name in found.tensors
+            if name.startswith(_BESIDE)
+        }
 
     def _save(self, step: int, told: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,8 @@ class Start:
         name: what it is called in a model made from it.
         encoder: with its published weights.
         tokenizer: makes its input.
-        sentence_encoder: whether it is known to have been tuned so that texts which mean the same have similar embeddings.
+        sentence_encoder: whether it is known to have been tuned so that texts which mean the same
+            have similar embeddings.
     """
 
     name: str
@@ -31,7 +32,9 @@ class Start:
     sentence_encoder: bool
 
 
-def load_start(encoder: str | os.PathLike[str], max_tokens: int, *, seed: int, progress: Progress) -> Start:
+def load_start(
+    encoder: str | os.PathLike[str], max_tokens: int, *, seed: int, progress: Progress
+) -> Start:
     """Fetch and load an encoder.
 
     Args:
@@ -47,6 +50,15 @@ def load_start(encoder: str | os.PathLike[str], max_tokens: int, *, seed: int, p
     loaded = load_encoder(fetched.folder, seed=seed)
     limits = read_tokenizer_settings(fetched.folder, loaded.settings.max_positions)
     most = min(limits.max_tokens, max_tokens)
-    settings = TokenizerSettings(lowercase=limits.lowercase, max_tokens=most, head_tokens=min(limits.head_tokens, (most - 2) // 4 + 1))
+    settings = TokenizerSettings(
+        lowercase=limits.lowercase,
+        max_tokens=most,
+        head_tokens=min(limits.head_tokens, (most - 2) // 4 + 1),
+    )
     tokenizer = WordPieceTokenizer(read_vocabulary(fetched.folder / "vocab.txt"), settings)
-    return Start(fetched.name, loaded, tokenizer, fetched.entry is not None and fetched.entry.sentence_encoder)
+    return Start(
+        fetched.name,
+        loaded,
+        tokenizer,
+        fetched.entry is not None and fetched.entry.sentence_encoder,
+    )

@@ -1,7 +1,8 @@
 """One training step, compiled by XLA on the backend in use.
 
-The gradient is compiled once for each shape of its inputs, the optimizer's update once in all: it does not depend on a batch's
-shape, and compiling it with every shape would double the time until the first steps run.
+The gradient is compiled once for each shape of its inputs, the optimizer's update once in all: it
+does not depend on a batch's shape, and compiling it with every shape would double the time until
+the first steps run.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def smoothed_cross_entropy(smoothing: float) -> Loss:
     """The loss: cross-entropy against labels of which `smoothing` is spread evenly (Szegedy et al. 2016, section 7).
 
     Returns:
-        A function of logits float [..., C], one-hot targets float32 [..., C] and weights float32 [...] to the weighted sum.
+        A function of logits float [..., C], one-hot targets float32 [..., C] and weights float32
+        [...] to the weighted sum.
     """
 
     def loss(logits: Any, targets: Any, weights: Any) -> Any:  # noqa: ANN401
@@ -44,21 +46,28 @@ def smoothed_cross_entropy(smoothing: float) -> Loss:
 
 
 def independent_cross_entropy(positive_weights: np.ndarray) -> Loss:
-    """The loss where a row may have several labels: each label's own binary cross-entropy, summed over the labels.
+    """The loss where a row may have several labels.
 
-    Labels are not smoothed: with many labels that would keep every probability far above the share of rows that have the label.
+    Each label's own binary cross-entropy, summed over the labels. Labels are not smoothed: with
+    many labels that would keep every probability far above the share of rows that have the label.
 
     Args:
         positive_weights: float32 [C], how much more a label counts in rows that have it.
 
     Returns:
-        A function of logits float [..., C], targets float32 [..., C] of 0 and 1 and weights float32 [...] to the weighted sum.
+        A function of logits float [..., C], targets float32 [..., C] of 0 and 1 and weights float32
+        [...] to the weighted sum.
     """
 
     def loss(logits: Any, targets: Any, weights: Any) -> Any:  # noqa: ANN401
         logits = keras.ops.cast(logits, "float32")
-        having, not_having = keras.ops.softplus(-logits), keras.ops.softplus(logits)  # -log of the probability and of its complement
-        rows = keras.ops.sum(targets * positive_weights * having + (1.0 - targets) * not_having, axis=-1)  # [B]
+        having, not_having = (
+            keras.ops.softplus(-logits),
+            keras.ops.softplus(logits),
+        )  # -log of the probability and of its complement
+        rows = keras.ops.sum(
+            targets * positive_weights * having + (1.0 - targets) * not_having, axis=-1
+        )  # [B]
         return keras.ops.sum(rows * weights)
 
     return loss
@@ -67,8 +76,8 @@ def independent_cross_entropy(positive_weights: np.ndarray) -> Loss:
 def make_step(model: keras.Model, optimizer: keras.optimizers.Optimizer, loss: Loss) -> Step:
     """A function that trains `model` on one batch, in place, and returns the batch's loss, the weighted mean over its rows.
 
-    A batch of long rows is worked off in parts of about a thousand tokens, whose gradients are added up: the same step, but what it
-    computes stays near the processor's caches.
+    A batch of long rows is worked off in parts of about a thousand tokens, whose gradients are
+    added up: the same step, but what it computes stays near the processor's caches.
 
     Args:
         model: inputs by name to logits [B, C].
@@ -78,14 +87,24 @@ def make_step(model: keras.Model, optimizer: keras.optimizers.Optimizer, loss: L
     Raises:
         SettingsError: the Keras backend is neither TensorFlow nor JAX.
     """
-    in_parts = make_parts_step(model, optimizer, lambda logits, given: {"loss": loss(logits, given["targets"], given["weights"])})
+    in_parts = make_parts_step(
+        model,
+        optimizer,
+        lambda logits, given: {"loss": loss(logits, given["targets"], given["weights"])},
+    )
 
     def step(inputs: Arrays, targets: np.ndarray, weights: np.ndarray) -> float:
-        shares = (weights / max(float(weights.sum()), 1e-6)).astype(np.float32)  # so that the parts' sums add up to the mean
+        # so that the parts' sums add up to the mean
+        shares = (weights / max(float(weights.sum()), 1e-6)).astype(np.float32)
         slices = _parts(inputs, len(weights))
-        counting = [rows for rows in slices if shares[rows].any()] or slices[:1]  # the others are filler rows only
+        counting = [rows for rows in slices if shares[rows].any()] or slices[
+            :1
+        ]  # the others are filler rows only
         parts = (
-            ({name: values[rows] for name, values in inputs.items()}, {"targets": targets[rows], "weights": shares[rows]})
+            (
+                {name: values[rows] for name, values in inputs.items()},
+                {"targets": targets[rows], "weights": shares[rows]},
+            )
             for rows in counting
         )
         return in_parts(parts)["loss"]
@@ -96,28 +115,37 @@ def make_step(model: keras.Model, optimizer: keras.optimizers.Optimizer, loss: L
 def _parts(inputs: Arrays, rows: int) -> list[slice]:
     """Equal parts of a batch, as few as keep each within `_PART_TOKENS`, or single rows."""
     length = next(iter(inputs.values())).shape[1]
-    size = next(size for size in range(rows, 0, -1) if rows % size == 0 and (size * length <= _PART_TOKENS or size == 1))
+    size = next(
+        size
+        for size in range(rows, 0, -1)
+        if rows % size == 0 and (size * length <= _PART_TOKENS or size == 1)
+    )
     return [slice(start, start + size) for start in range(0, rows, size)]
 
 
-def make_parts_step(model: keras.Model, optimizer: keras.optimizers.Optimizer, objective: Objective) -> PartsStep:
+def make_parts_step(
+    model: keras.Model, optimizer: keras.optimizers.Optimizer, objective: Objective
+) -> PartsStep:
     """A function that trains `model`, in place, by one step on the sum of what all its parts give.
 
     Args:
         model: inputs by name to one or more outputs.
         optimizer: builds its state for the model's trainable weights here.
-        objective: of the model's outputs and a part's targets; sums over the part's rows, with weights that make them what is wanted
-            when all parts are added up.
+        objective: of the model's outputs and a part's targets; sums over the part's rows, with
+            weights that make them what is wanted when all parts are added up.
 
     Returns:
-        A function of (inputs, targets) by part to the figures of the step, and `gradient_norm`, before clipping.
+        A function of (inputs, targets) by part to the figures of the step, and `gradient_norm`,
+        before clipping.
 
     Raises:
         SettingsError: the Keras backend is neither TensorFlow nor JAX.
     """
     optimizer.build(model.trainable_variables)
     gradients = make_gradients(model, objective)
-    update = (_tensorflow_update if keras.backend.backend() == "tensorflow" else _jax_update)(model, optimizer)
+    update = (_tensorflow_update if keras.backend.backend() == "tensorflow" else _jax_update)(
+        model, optimizer
+    )
 
     def step(parts: Iterable[tuple[Arrays, Arrays]]) -> dict[str, float]:
         figures: list[Figures] = []
@@ -125,11 +153,18 @@ def make_parts_step(model: keras.Model, optimizer: keras.optimizers.Optimizer, o
         for inputs, targets in parts:
             values, found = gradients(inputs, targets)
             figures.append(values)
-            summed = found if summed is None else [one + other for one, other in zip(summed, found, strict=True)]
+            summed = (
+                found
+                if summed is None
+                else [one + other for one, other in zip(summed, found, strict=True)]
+            )
         if summed is None:
             raise ValueError("a step needs at least one part")
         norm = update(summed)
-        return {**{name: sum(float(values[name]) for values in figures) for name in figures[0]}, GRADIENT_NORM: float(norm)}
+        return {
+            **{name: sum(float(values[name]) for values in figures) for name in figures[0]},
+            GRADIENT_NORM: float(norm),
+        }
 
     return step
 
@@ -142,35 +177,63 @@ def make_gradients(model: keras.Model, objective: Objective) -> Gradients:
     """
     backend = keras.backend.backend()
     if backend not in ("tensorflow", "jax"):
-        raise SettingsError(f"the Keras backend {backend!r}", expected="'tensorflow' or 'jax'", fix="set KERAS_BACKEND before starting")
+        raise SettingsError(
+            f"the Keras backend {backend!r}",
+            expected="'tensorflow' or 'jax'",
+            fix="set KERAS_BACKEND before starting",
+        )
     return (_tensorflow_gradients if backend == "tensorflow" else _jax_gradients)(model, objective)
 
 
-def make_figures(model: keras.Model, objective: Objective) -> Callable[[Arrays, Arrays], dict[str, float]]:
+def make_figures(
+    model: keras.Model, objective: Objective
+) -> Callable[[Arrays, Arrays], dict[str, float]]:
     """A function of inputs and targets to the objective's figures, without dropout and without learning."""
     if keras.backend.backend() == "jax":
         import jax
 
-        program = jax.jit(lambda weights, fixed, inputs, targets: objective(model.stateless_call(weights, fixed, inputs)[0], targets))
+        program = jax.jit(
+            lambda weights, fixed, inputs, targets: objective(
+                model.stateless_call(weights, fixed, inputs)[0], targets
+            )
+        )
 
         def figures(inputs: Arrays, targets: Arrays) -> Figures:
             trainable = [variable.value for variable in model.trainable_variables]
-            return program(trainable, [variable.value for variable in model.non_trainable_variables], dict(inputs), dict(targets))
+            return program(
+                trainable,
+                [variable.value for variable in model.non_trainable_variables],
+                dict(inputs),
+                dict(targets),
+            )
 
     else:
         import tensorflow as tf
 
-        traced = tf.function(lambda inputs, targets: objective(model(inputs, training=False), targets), jit_compile=True, autograph=False)
+        traced = tf.function(
+            lambda inputs, targets: objective(model(inputs, training=False), targets),
+            jit_compile=True,
+            autograph=False,
+        )
 
         def figures(inputs: Arrays, targets: Arrays) -> Figures:
-            return traced(*tf.nest.map_structure(tf.convert_to_tensor, (dict(inputs), dict(targets))))
+            return traced(
+                *tf.nest.map_structure(tf.convert_to_tensor, (dict(inputs), dict(targets)))
+            )
 
-    return lambda inputs, targets: {name: float(value) for name, value in figures(inputs, targets).items()}
+    return lambda inputs, targets: {
+        name: float(value) for name, value in figures(inputs, targets).items()
+    }
 
 
 def _norm(gradients: list[Any]) -> Any:  # noqa: ANN401
     """The Euclidean norm of all gradients as one vector, float32 []."""
-    return keras.ops.sqrt(sum(keras.ops.sum(keras.ops.square(keras.ops.cast(gradient, "float32"))) for gradient in gradients))
+    return keras.ops.sqrt(
+        sum(
+            keras.ops.sum(keras.ops.square(keras.ops.cast(gradient, "float32")))
+            for gradient in gradients
+        )
+    )
 
 
 # === TensorFlow ===
@@ -180,19 +243,25 @@ def _tensorflow_gradients(model: keras.Model, objective: Objective) -> Gradients
     import tensorflow as tf
 
     variables = [variable.value for variable in model.trainable_variables]
-    programs: dict[tuple[Any, ...], Any] = {}  # one for each shape, so that none is traced a second time
+    programs: dict[
+        tuple[Any, ...], Any
+    ] = {}  # one for each shape, so that none is traced a second time
 
     def differentiate(inputs: Any, targets: Any) -> Any:  # noqa: ANN401
         with tf.GradientTape() as tape:
             figures = objective(model(inputs, training=True), targets)
-        found = tape.gradient(figures["loss"], variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        found = tape.gradient(
+            figures["loss"], variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
+        )
         return figures, [tf.convert_to_tensor(gradient) for gradient in found]
 
     def gradients(inputs: Arrays, targets: Arrays) -> tuple[Figures, list[Any]]:
         shapes = tuple(values.shape for values in inputs.values())
         if shapes not in programs:
             programs[shapes] = tf.function(differentiate, jit_compile=True, autograph=False)
-        return programs[shapes](*tf.nest.map_structure(tf.convert_to_tensor, (dict(inputs), dict(targets))))
+        return programs[shapes](
+            *tf.nest.map_structure(tf.convert_to_tensor, (dict(inputs), dict(targets)))
+        )
 
     return gradients
 
@@ -241,7 +310,9 @@ def _jax_update(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Up
     def update(values: list[Any]) -> Any:  # noqa: ANN401
         norm = measure(values)
         trainable = [variable.value for variable in model.trainable_variables]
-        trainable, state = apply([variable.value for variable in optimizer.variables], values, trainable)
+        trainable, state = apply(
+            [variable.value for variable in optimizer.variables], values, trainable
+        )
         _set(model.trainable_variables, trainable)
         _set(optimizer.variables, state)
         return norm

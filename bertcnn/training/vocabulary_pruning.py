@@ -15,12 +15,17 @@ _TOKENS = "embeddings/tokens"
 
 
 def on_used_pieces(
-    encoder: Bert, token_ids: Sequence[np.ndarray], settings: TrainingSettings, *, packed: bool = False
+    encoder: Bert,
+    token_ids: Sequence[np.ndarray],
+    settings: TrainingSettings,
+    *,
+    packed: bool = False,
 ) -> tuple[Bert, np.ndarray]:
     """The same encoder as it is trained: with token embeddings only for the pieces that occur.
 
-    A token embedding that no row uses gets no gradient and no decay, so leaving it out of the network changes nothing but the
-    time: of a table of 30,522 rows some thousands occur, and AdamW would read and write all the others in every step.
+    A token embedding that no row uses gets no gradient and no decay, so leaving it out of the
+    network changes nothing but the time: of a table of 30,522 rows some thousands occur, and AdamW
+    would read and write all the others in every step.
 
     Returns:
         The smaller encoder, and the ids of its pieces in the large one, ascending, int [pieces].

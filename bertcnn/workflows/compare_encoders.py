@@ -60,9 +60,10 @@ class Verdict:
     def in_words(self) -> str:
         """All of it in one line."""
         return (
-            f"{self.word}: accuracy {np.mean(self.old):.1%} before, {np.mean(self.new):.1%} after, "
-            f"{100 * self.difference:+.1f} points (95% interval {100 * self.low:+.1f} to {100 * self.high:+.1f}; {len(self.old)} seeds, "
-            f"{self.trained_rows:,} rows to learn from, {self.rows:,} to test on)"
+            f"{self.word}: accuracy {np.mean(self.old):.1%} before, {np.mean(self.new):.1%} after,"
+            f" {100 * self.difference:+.1f} points (95% interval {100 * self.low:+.1f} to"
+            f" {100 * self.high:+.1f}; {len(self.old)} seeds, {self.trained_rows:,} rows to learn"
+            f" from, {self.rows:,} to test on)"
         )
 
 
@@ -82,20 +83,23 @@ def compare_encoders(  # noqa: PLR0913 - a small experiment
 ) -> Verdict:
     """Train a classifier from each of two encoders, with several seeds, and compare their accuracy.
 
-    A seed decides which rows are learned from, and all chance in training; both encoders get the same, and are tested on the same rows.
-    The interval is Student's for the paired differences, its variance that between seeds plus that between tested rows, so it holds for
-    other seeds and for other rows of the same kind. If the new encoder has read the tested texts, without labels, the verdict is for texts
-    that it has read.
+    A seed decides which rows are learned from, and all chance in training; both encoders get the
+    same, and are tested on the same rows. The interval is Student's for the paired differences, its
+    variance that between seeds plus that between tested rows, so it holds for other seeds and for
+    other rows of the same kind. If the new encoder has read the tested texts, without labels, the
+    verdict is for texts that it has read.
 
     Args:
         data: a labelled file, as for training.
         old: an encoder, by name or folder.
         new: the other one.
-        test: a labelled file with the same columns to test on; by default three tenths of the rows, which are not learned from. Of more
-            than 3,000 rows so many are taken, at even distances.
+        test: a labelled file with the same columns to test on; by default three tenths of the rows,
+            which are not learned from. Of more than 3,000 rows so many are taken, at even
+            distances.
         text: the text column or columns; guessed by default.
         label: the label column; guessed by default.
-        multi_label: "no" takes every cell for one label; by default files whose rows have several are refused.
+        multi_label: "no" takes every cell for one label; by default files whose rows have several
+            are refused.
         seeds: how many, at least 2.
         rows_per_label: that are learned from; by default all.
         recipe: how both are trained.
@@ -109,14 +113,23 @@ def compare_encoders(  # noqa: PLR0913 - a small experiment
     """
     progress = progress or Silent()
     if seeds < 2:
-        raise SettingsError(f"{seeds} seeds", expected="at least 2, since chance is measured by their differences", fix="ask for 5")
+        raise SettingsError(
+            f"{seeds} seeds",
+            expected="at least 2, since chance is measured by their differences",
+            fix="ask for 5",
+        )
     learned, tested = _parts(data, test, text=text, label=label, multi_label=multi_label)
     unknown = describe_unknown([name for _, name in learned], [(name,) for _, name in tested])
     if unknown:
         progress.note(unknown)
     for encoder in (old, new):
         fetch_encoder(encoder, progress=progress)
-    tested = [tested[row] for row in np.unique(np.linspace(0, len(tested) - 1, min(len(tested), _MOST_TESTED)).round().astype(int))]
+    tested = [
+        tested[row]
+        for row in np.unique(
+            np.linspace(0, len(tested) - 1, min(len(tested), _MOST_TESTED)).round().astype(int)
+        )
+    ]
     right = np.empty((2, seeds, len(tested)))
     for seed in range(seeds):
         chosen = learned if rows_per_label is None else _draw(learned, rows_per_label, seed)
@@ -134,7 +147,8 @@ def judge(right: np.ndarray, trained_rows: int) -> Verdict:
     """The verdict on answers.
 
     Args:
-        right: bool or float [2, seeds, rows], whether each answer was right; the old encoder's first.
+        right: bool or float [2, seeds, rows], whether each answer was right; the old encoder's
+            first.
         trained_rows: that each classifier was given, those included that it held out.
     """
     differences = right[1].astype(float) - right[0].astype(float)  # [seeds, rows]
@@ -148,20 +162,31 @@ def judge(right: np.ndarray, trained_rows: int) -> Verdict:
 
 
 def _parts(
-    data: str | Path, test: str | Path | None, *, text: str | Sequence[str] | None, label: str | None, multi_label: str
+    data: str | Path,
+    test: str | Path | None,
+    *,
+    text: str | Sequence[str] | None,
+    label: str | None,
+    multi_label: str,
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Texts with their labels, to learn from and to test on."""
     rows = labelled_rows(data, text=text, label=label, multi_label=multi_label)
     check_labels([name for _, name in rows])
     if test is None:
-        kept, held_out = split_validation([content for content, _ in rows], [name for _, name in rows], _TESTED)
+        kept, held_out = split_validation(
+            [content for content, _ in rows], [name for _, name in rows], _TESTED
+        )
         learned, tested = [rows[row] for row in kept], [rows[row] for row in held_out]
     else:
         learned, tested = rows, labelled_rows(test, text=text, label=label, multi_label=multi_label)
     known = KnownLabels(name for _, name in learned)
     if not any(known.find(name) for _, name in tested):
         raise LabelError(
-            f"rows to test on with the label {one_line(tested[0][1])}" if tested else "0 rows to test on",
+            (
+                f"rows to test on with the label {one_line(tested[0][1])}"
+                if tested
+                else "0 rows to test on"
+            ),
             expected="rows with labels that are learned",
             fix="correct the file to test on, or add rows to learn from",
         )
@@ -176,7 +201,9 @@ def _draw(rows: list[tuple[str, str]], each: int, seed: int) -> list[tuple[str, 
     for name, count in zip(*np.unique(names, return_counts=True), strict=True):
         if count < each:
             raise LabelError(
-                f"{count} rows of the label {one_line(name)} to learn from", expected=f"at least {each}", fix="ask for fewer rows a label"
+                f"{count} rows of the label {one_line(name)} to learn from",
+                expected=f"at least {each}",
+                fix="ask for fewer rows a label",
             )
         chosen += generator.choice(np.flatnonzero(names == name), each, replace=False).tolist()
     return [rows[row] for row in chosen]

@@ -18,7 +18,13 @@ from bertcnn.data.labels import check_labels
 from bertcnn.data.rare_labels import merge_rare
 from bertcnn.data.same_labels import KnownLabels
 from bertcnn.errors import ColumnError, LabelError, SettingsError
-from bertcnn.evaluation.metrics import Evaluation, describe_unknown, evaluate, evaluate_sets, find_unknown
+from bertcnn.evaluation.metrics import (
+    Evaluation,
+    describe_unknown,
+    evaluate,
+    evaluate_sets,
+    find_unknown,
+)
 from bertcnn.inference.engines import EngineName
 from bertcnn.inference.predictor import Predictor, loaded
 from bertcnn.progress import Progress, Silent
@@ -71,18 +77,22 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
 ) -> TrainingReport:
     """Train a classifier on a labelled file and save it.
 
-    The training itself is saved every minute in a hidden folder beside `out`, and goes on from there if it was killed and is run again.
+    The training itself is saved every minute in a hidden folder beside `out`, and goes on from
+    there if it was killed and is run again.
 
     Args:
-        data: .csv, .tsv, .jsonl (each also .gz), .parquet or .xlsx, with a text and a label in each row.
+        data: .csv, .tsv, .jsonl (each also .gz), .parquet or .xlsx, with a text and a label in each
+            row.
         out: the folder to save the model in.
         classifier: how to train; by default `BertCNNClassifier()`.
         text: the text column or columns; guessed by default.
         label: the label column; guessed by default.
-        valid: a file with the same columns that chooses the epoch and the thresholds; by default a tenth of the rows, 10,000 at most.
-        unlabelled: a file with the same text columns whose texts have no label yet; `few-shot` learns from them too, as from the rows of
-            `data` whose label is blank.
-        min_rows: labels with fewer rows become part of their parents ("A > B" of "A > B > C") or of the label "other"; no row is lost.
+        valid: a file with the same columns that chooses the epoch and the thresholds; by default a
+            tenth of the rows, 10,000 at most.
+        unlabelled: a file with the same text columns whose texts have no label yet; `few-shot`
+            learns from them too, as from the rows of `data` whose label is blank.
+        min_rows: labels with fewer rows become part of their parents ("A > B" of "A > B > C") or of
+            the label "other"; no row is lost.
         multi_label: what stands between the labels of a row that has several, such as ","; "auto"
             finds ; and | and lists by itself, "no" takes every cell for one label.
         levels: what stands between the levels of a label; by default as the classifier has it. See
@@ -92,13 +102,17 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
 
     Raises:
         TableError: a file cannot be read, or has no columns or labels to learn from.
-        OutputError: `out` exists or cannot be written, or another run trains the model that is to stand there.
+        OutputError: `out` exists or cannot be written, or another run trains the model that is to
+            stand there.
         EncoderError: the encoder cannot be had.
 
     Example:
         train_csv("tickets.csv", "models/triage", BertCNNClassifier(recipe="frozen"), label="team")
     """
-    from bertcnn.classifier import BertCNNClassifier, Columns  # Keras, which evaluating does not need
+    from bertcnn.classifier import (
+        BertCNNClassifier,
+        Columns,
+    )  # Keras, which evaluating does not need
     from bertcnn.reports.reporting import Provenance, sha256_of
     from bertcnn.training.savepoints import savepoint_folder
 
@@ -107,13 +121,18 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     check_levels(levels := classifier.levels if levels is None else levels)
     progress = classifier.progress or Silent()
     if min_rows < 0:
-        raise SettingsError(f"min_rows {min_rows}", expected="a number of rows, 0 or more", fix="give for example 5")
+        raise SettingsError(
+            f"min_rows {min_rows}", expected="a number of rows, 0 or more", fix="give for example 5"
+        )
     check_bundle_target(Path(out), overwrite)
     table = _read(data, Path(out), progress)
     choice = guess_columns(table, text=text, label=label)
     table = _complete(table, choice.text, Path(out), progress)
     _explain(choice.reasons, progress)
-    texts, column = _texts(table, choice.text), read_label_column(_label_cells(table, choice), multi_label)
+    texts, column = (
+        _texts(table, choice.text),
+        read_label_column(_label_cells(table, choice), multi_label),
+    )
     for remark in column.remarks:
         progress.note(remark)
     sets, separator = column.sets, column.separator
@@ -130,22 +149,52 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     labels = sets if separator is not None else ["".join(names) for names in sets]
     held_out, slices = None, slice_columns(table, choice)
     if valid is not None:
-        other = _read_like(choice, valid, Path(f"{Path(out)}.valid"), "the validation file", progress)
-        names = known_sets(_label_cells(other, choice), separator, KnownLabels(merged.labels, merged.merged))
-        held_out = _texts(other, choice.text), names if separator is not None else ["".join(name) for name in names]
+        other = _read_like(
+            choice, valid, Path(f"{Path(out)}.valid"), "the validation file", progress
+        )
+        names = known_sets(
+            _label_cells(other, choice), separator, KnownLabels(merged.labels, merged.merged)
+        )
+        held_out = (
+            _texts(other, choice.text),
+            (names if separator is not None else ["".join(name) for name in names]),
+        )
         slices = slice_columns(other, choice)
     more: list[str] = []
     if unlabelled is not None:
         texts_only = replace(choice, label=None)
-        other = _read_like(texts_only, unlabelled, Path(f"{Path(out)}.unlabelled"), "the file without labels", progress)
+        other = _read_like(
+            texts_only,
+            unlabelled,
+            Path(f"{Path(out)}.unlabelled"),
+            "the file without labels",
+            progress,
+        )
         more = _texts(other, choice.text)
     origin = Provenance(command, Path(data).name, sha256_of(data), slices)
     columns = Columns(choice.text, choice.label, separator, merged.merged, levels)
-    with held_folder(savepoint_folder(real_folder(out)), does="keeps its training in") as savepoints:
-        classifier.fit(texts, labels, valid=held_out, unlabelled=more, columns=columns, origin=origin, savepoints=savepoints)
+    with held_folder(
+        savepoint_folder(real_folder(out)), does="keeps its training in"
+    ) as savepoints:
+        classifier.fit(
+            texts,
+            labels,
+            valid=held_out,
+            unlabelled=more,
+            columns=columns,
+            origin=origin,
+            savepoints=savepoints,
+        )
         bundle_id = classifier.save(out, overwrite=overwrite)
         shutil.rmtree(savepoints, ignore_errors=True)
-    return TrainingReport(bundle_id, len(table), choice, dict(classifier.metrics_), classifier.recipe_[0], time.perf_counter() - started)
+    return TrainingReport(
+        bundle_id,
+        len(table),
+        choice,
+        dict(classifier.metrics_),
+        classifier.recipe_[0],
+        time.perf_counter() - started,
+    )
 
 
 def evaluate_csv(
@@ -164,10 +213,13 @@ def evaluate_csv(
     Args:
         model: a saved model's folder, or a loaded one.
         data: a labelled file, as for training.
-        text: the text column or columns; by default those of the training file, a guess if the model knows of none.
-        label: the label column; by default that of the training file, a guess if the model knows of none.
+        text: the text column or columns; by default those of the training file, a guess if the
+            model knows of none.
+        label: the label column; by default that of the training file, a guess if the model knows of
+            none.
         engine: computes the answers of a saved model; see `bertcnn.load`.
-        report: a folder, or a file that ends in .html, for a report with examples from the file: for the user's own eyes.
+        report: a folder, or a file that ends in .html, for a report with examples from the file:
+            for the user's own eyes.
         overwrite: replace an existing report.
         progress: told how far it is.
 
@@ -186,17 +238,25 @@ def evaluate_csv(
         page = report_path(report, model=folder, data=Path(data), overwrite=overwrite)
     predictor = loaded(model, engine=engine)
     config, remembered = predictor.bundle.config, {}
-    known = [*config.text_columns, *filter(None, [config.label_column])] if text is label is None else []
+    known = (
+        [*config.text_columns, *filter(None, [config.label_column])]
+        if text is label is None
+        else []
+    )
     table = _read(data, None, progress, known=known)
     if text is None and config.text_columns:
         text, remembered["text"] = as_in_training(config.text_columns, table.columns, "--text")
     if label is None and config.label_column is not None:
-        (label,), remembered["label"] = as_in_training((config.label_column,), table.columns, "--label")
+        (label,), remembered["label"] = as_in_training(
+            (config.label_column,), table.columns, "--label"
+        )
     choice = guess_columns(table, text=text, label=label)
     table = _complete(table, choice.text, None, progress, known)
     _explain(choice.reasons | remembered, progress)
     contents, cells = _texts(table, choice.text), _label_cells(table, choice)
-    sets = known_sets(cells, config.label_separator, KnownLabels([*predictor.labels, *config.merged_labels]))
+    sets = known_sets(
+        cells, config.label_separator, KnownLabels([*predictor.labels, *config.merged_labels])
+    )
     places = _usable(contents, sets, progress)
     if not places:
         raise LabelError(
@@ -204,7 +264,10 @@ def evaluate_csv(
             expected="labelled rows",
             fix="name the label column with --label",
         )
-    texts, actual = [contents[row] for row in places], _as_learned([sets[row] for row in places], config.merged_labels, progress)
+    texts, actual = (
+        [contents[row] for row in places],
+        _as_learned([sets[row] for row in places], config.merged_labels, progress),
+    )
     find_unknown(predictor.labels, [name for names in actual for name in names], len(actual))
     unknown = describe_unknown(predictor.labels, actual)
     if unknown:
@@ -217,9 +280,14 @@ def evaluate_csv(
         return evaluate_sets(predictor.labels, actual, predicted)
     from bertcnn.reports.reporting import Provenance, evaluation_report, sha256_of, write_report
 
-    slices = {name: [values[row] for row in places] for name, values in slice_columns(table, choice).items()}
+    slices = {
+        name: [values[row] for row in places]
+        for name, values in slice_columns(table, choice).items()
+    }
     labels = single if config.label_separator is None else actual
-    figures, content = evaluation_report(predictor, texts, labels, Provenance("", Path(data).name, sha256_of(data), slices), progress)
+    figures, content = evaluation_report(
+        predictor, texts, labels, Provenance("", Path(data).name, sha256_of(data), slices), progress
+    )
     write_report(page, content)
     return figures
 
@@ -228,18 +296,26 @@ def _usable(texts: Sequence[str], sets: Sequence[LabelSet], progress: Progress) 
     """The rows with a text and a label; how many others there are is told."""
     labelled = [row for row, names in enumerate(sets) if names]
     places = [row for row in labelled if not is_blank(texts[row])]
-    for left_out, lack in ((len(sets) - len(labelled), "label"), (len(labelled) - len(places), "text")):
+    for left_out, lack in (
+        (len(sets) - len(labelled), "label"),
+        (len(labelled) - len(places), "text"),
+    ):
         if left_out:
             progress.note(f"{left_out} of {len(sets)} rows have no {lack} and are left out")
     return places
 
 
-def _as_learned(sets: Sequence[LabelSet], merged: Mapping[str, str], progress: Progress) -> list[LabelSet]:
+def _as_learned(
+    sets: Sequence[LabelSet], merged: Mapping[str, str], progress: Progress
+) -> list[LabelSet]:
     """The labels as the model knows them, those that were too rare to be learned being part of others."""
     found = [tuple(sorted({merged.get(name, name) for name in names})) for names in sets]
     changed = sum(mine != tuple(sorted(names)) for mine, names in zip(found, sets, strict=True))
     if changed:
-        progress.note(f"{changed} of {len(sets)} rows have a label that was merged into another for training, and count as that")
+        progress.note(
+            f"{changed} of {len(sets)} rows have a label that was merged into another for training,"
+            " and count as that"
+        )
     return found
 
 
@@ -289,15 +365,27 @@ def labelled_rows(
         raise LabelError(
             f"rows with several labels in column {choice.label!r} of {str(data)!r}",
             expected="one label a row, which this command needs",
-            fix="give a file with one label a row, or multi_label 'no' if a cell is one label; `bertcnn train` learns from several",
+            fix=(
+                "give a file with one label a row, or multi_label 'no' if a cell is one label;"
+                " `bertcnn train` learns from several"
+            ),
         )
     for remark in column.remarks:
         progress.note(remark)
     rows = zip(_texts(table, choice.text), column.single, strict=True)
-    return [(content, name) for content, name in rows if not is_blank(content) and not is_blank(name)]
+    return [
+        (content, name) for content, name in rows if not is_blank(content) and not is_blank(name)
+    ]
 
 
-def _read(data: str | Path, out: Path | None, progress: Progress, *, known: Sequence[str] = (), required: Sequence[str] = ()) -> Table:
+def _read(
+    data: str | Path,
+    out: Path | None,
+    progress: Progress,
+    *,
+    known: Sequence[str] = (),
+    required: Sequence[str] = (),
+) -> Table:
     """A labelled file; rows that cannot be read go beside the model where there is one."""
     rejects = None if out is None else rejects_of(out)
     place = rejects if rejects is not None and rejects.parent.is_dir() else None
@@ -310,26 +398,45 @@ def _read(data: str | Path, out: Path | None, progress: Progress, *, known: Sequ
     return table
 
 
-def _complete(table: Table, text_columns: Sequence[str], out: Path | None, progress: Progress, known: Sequence[str] = ()) -> Table:
-    """The table without rows that were cut off before their text; how many rows are short or could not be read is told."""
+def _complete(
+    table: Table,
+    text_columns: Sequence[str],
+    out: Path | None,
+    progress: Progress,
+    known: Sequence[str] = (),
+) -> Table:
+    """The table without rows that were cut off before their text.
+
+    How many rows are short or could not be read is told.
+    """
     if table.is_cut(text_columns):
         table = _read(table.path, out, progress, known=known, required=text_columns)
     if table.rejected:
         where = f"; they and the reasons are in {rejects_of(out)}" if out else ""
-        progress.note(f"{table.rejected} of {len(table) + table.rejected} rows of {str(table.path)!r} could not be read{where}")
+        progress.note(
+            f"{table.rejected} of {len(table) + table.rejected} rows of {str(table.path)!r} could"
+            f" not be read{where}"
+        )
     if table.padded:
-        progress.note(f"{table.padded} of {len(table)} rows of {str(table.path)!r} lack their last cells, which are blank")
+        progress.note(
+            f"{table.padded} of {len(table)} rows of {str(table.path)!r} lack their last cells,"
+            " which are blank"
+        )
     return table
 
 
-def _read_like(choice: ColumnChoice, data: str | Path, out: Path, role: str, progress: Progress) -> Table:
+def _read_like(
+    choice: ColumnChoice, data: str | Path, out: Path, role: str, progress: Progress
+) -> Table:
     """Another file with the columns of the training file."""
     table = _read(data, out, progress)
     for column in (*choice.text, *([choice.label] if choice.label else [])):
         if find_name(column, table.columns) is None:
             raise ColumnError(
                 f"no column {column!r} in {role} {str(data)!r}",
-                expected=f"the columns of the training file; found are {list_columns(table.columns)}",
+                expected=(
+                    f"the columns of the training file; found are {list_columns(table.columns)}"
+                ),
                 fix="give its columns the same names",
             )
     return _complete(table, choice.text, out, progress)

@@ -57,10 +57,23 @@ class HeadTrials:
         progress: told of every batch.
     """
 
-    def __init__(self, encoder: Bert, rows: TokenizedRows, embed: Embed | None, path: Path, progress: Progress) -> None:
-        self._width, self._classes, self._rows = encoder.settings.width, int(rows.labels.max()) + 1, rows
+    def __init__(
+        self,
+        encoder: Bert,
+        rows: TokenizedRows,
+        embed: Embed | None,
+        path: Path,
+        progress: Progress,
+    ) -> None:
+        self._width, self._classes, self._rows = (
+            encoder.settings.width,
+            int(rows.labels.max()) + 1,
+            rows,
+        )
         progress.stage("computing encoder features", len(rows.labels))
-        self._features = Features(embed or keras_embed(encoder), self._width, rows.token_ids, path, progress)
+        self._features = Features(
+            embed or keras_embed(encoder), self._width, rows.token_ids, path, progress
+        )
 
     def __call__(self, attempt: Trial, progress: Progress) -> FitResult:
         """Train a head."""
@@ -69,7 +82,9 @@ class HeadTrials:
         return fit_head(head, *parts, attempt.settings, seed=attempt.seed, progress=progress)
 
     def _part(self, chosen: np.ndarray) -> Examples:
-        return Examples(self._features.of(chosen).collate, self._rows.lengths[chosen], self._rows.labels[chosen])
+        return Examples(
+            self._features.of(chosen).collate, self._rows.lengths[chosen], self._rows.labels[chosen]
+        )
 
 
 class FullTrials:
@@ -92,5 +107,7 @@ class FullTrials:
         assign(encoder.weights, self._weights, error=TrainingError)
         parts = self._rows.of(attempt.train), self._rows.of(attempt.valid)
         once = attempt.settings.model_copy(update={"trainings": 1})
-        _, result = train(encoder, *parts, attempt.head, "full", once, seed=attempt.seed, progress=progress)
+        _, result = train(
+            encoder, *parts, attempt.head, "full", once, seed=attempt.seed, progress=progress
+        )
         return result

@@ -45,7 +45,9 @@ _TRAININGS = {"full": 6, "frozen": 32}  # of a process: it grows by about 1 GB
 
 
 class TuningInterrupted(KeyboardInterrupt):
-    """Ctrl-C in the middle of a search; what was found is written, and the same call goes on from there.
+    """Ctrl-C in the middle of a search.
+
+    What was found is written, and the same call goes on from there.
 
     Attributes:
         tuned: what was found so far.
@@ -61,7 +63,10 @@ class _TimeIsUp(Exception):  # noqa: N818 - no error
 
 
 class _Clock:
-    """Progress that ends the work at a deadline: it passes on what is told of the preparations, then tells of the seconds gone."""
+    """Progress that ends the work at a deadline.
+
+    It passes on what is told of the preparations, then tells of the seconds gone.
+    """
 
     def __init__(self, progress: Progress, started: float, deadline: float) -> None:
         self._progress, self._started, self.deadline = progress, started, deadline
@@ -104,15 +109,22 @@ class _Clock:
             self._best = record.macro_f1
         what = "the defaults" if number == 0 else "the best so far" if best else ""
         if record.outcome != "complete":
-            what = {"pruned": "given up: behind the others", "diverged": "its loss became infinite"}[record.outcome]
+            what = {
+                "pruned": "given up: behind the others",
+                "diverged": "its loss became infinite",
+            }[record.outcome]
         after = f"{record.epochs} epochs, {record.seconds:.0f} s"
-        self._progress.note(f"trial {number}: macro-F1 {record.macro_f1:.3f} ({after}){', ' if what else ''}{what}")
+        self._progress.note(
+            f"trial {number}: macro-F1 {record.macro_f1:.3f} ({after}){', ' if what else ''}{what}"
+        )
         self._tell()
 
     def _tell(self) -> None:
         seconds = int(time.monotonic() - self._started) - self._told
         self._told += seconds
-        self._progress.advance(seconds, **({"best_macro_f1": self._best} if self._best >= 0 else {}))
+        self._progress.advance(
+            seconds, **({"best_macro_f1": self._best} if self._best >= 0 else {})
+        )
 
 
 def tune(  # noqa: PLR0913 - what a search is made of
@@ -133,49 +145,63 @@ def tune(  # noqa: PLR0913 - what a search is made of
 ) -> TunedSettings:
     """Search the settings that suit a labelled file best, by macro-F1 on validation rows.
 
-    The first trial is of the recipe's defaults. One division of some hundred rows cannot choose among settings, so with fewer than 5,000
-    rows trials are validated in as many of 5 folds as make 1,000 rows, or in all; from there on once, on a share that makes 1,000 rows,
-    a tenth at least. The best trial is chosen only if luck is an unlikely reason (at most 5%, `chance_of_best`); else the defaults are.
+    The first trial is of the recipe's defaults. One division of some hundred rows cannot choose
+    among settings, so with fewer than 5,000 rows trials are validated in as many of 5 folds as make
+    1,000 rows, or in all; from there on once, on a share that makes 1,000 rows, a tenth at least.
+    The best trial is chosen only if luck is an unlikely reason (at most 5%, `chance_of_best`); else
+    the defaults are.
 
     Args:
         data: a labelled file, as for training. Rows for testing should not be in it.
-        out: the file for what is found. `OUT.study` beside it keeps the search until it is finished: after a kill or Ctrl-C the same call
-            goes on, with what is left of the time.
+        out: the file for what is found. `OUT.study` beside it keeps the search until it is
+            finished: after a kill or Ctrl-C the same call goes on, with what is left of the time.
         text: the text column or columns; guessed by default.
         label: the label column; guessed by default.
         valid: a file of validation rows; by default rows of `data`, as above.
         multi_label: "no" takes every cell for one label; rows with several are refused.
         encoder: name of a published encoder, or a folder that holds one.
         recipe: whose settings; "auto" chooses, as for training.
-        seed: of the search and its trainings. With a number of trials that fits into the time, the outcome is the same each time.
+        seed: of the search and its trainings. With a number of trials that fits into the time, the
+            outcome is the same each time.
         minutes: after which the search stops, in the middle of a trial if need be.
         trials: after how many it stops; by default when the time is up.
         overwrite: replace what is there, and forget a search that is about something else.
         progress: told of the time gone, and of each trial.
 
     Raises:
-        SettingsError: a setting is not what it should be, Optuna is missing, or the time is too short for the defaults alone.
+        SettingsError: a setting is not what it should be, Optuna is missing, or the time is too
+            short for the defaults alone.
         OutputError: `out` or the search beside it exists and may not be used, or cannot be written.
         TableError: a file cannot be read, or has no columns or labels to learn from.
         EncoderError: the encoder cannot be had.
         TuningInterrupted: Ctrl-C, once the defaults have been tried.
 
     Example:
-        tuned = tune("tickets.csv", "settings.json", minutes=10)
-        BertCNNClassifier(tuned.encoder, recipe=tuned.recipe, training=tuned.training, head=tuned.head)
+        tuned = tune("tickets.csv", "settings.json", minutes=10) BertCNNClassifier(tuned.encoder,
+        recipe=tuned.recipe, training=tuned.training, head=tuned.head)
     """
     started = time.monotonic()
     progress = progress or Silent()
     _check(recipe, seed, minutes, trials)
     need_optuna()
-    target = check_file_target(out, overwrite or study_path(Path(out).expanduser().absolute()).exists(), others=[data, valid])
+    target = check_file_target(
+        out,
+        overwrite or study_path(Path(out).expanduser().absolute()).exists(),
+        others=[data, valid],
+    )
     rows = divided_rows(data, valid, text, label, multi_label, progress)
     start = load_start(encoder, FULL.max_tokens, seed=seed, progress=progress)
-    tokenized = TokenizedRows(start.tokenizer.encode(rows.texts).token_ids, numbered(rows.labels)[1])
+    tokenized = TokenizedRows(
+        start.tokenizer.encode(rows.texts).token_ids, numbered(rows.labels)[1]
+    )
     chosen = _recipe(recipe, start, tokenized, rows.parts[0][0], progress)
     space = Space.of(chosen, rows.labels, tokenized.lengths[rows.parts[0][0]])
     header = {
-        "data file": _of_text(json.dumps([rows.texts, rows.labels, [part.tolist() for pair in rows.parts for part in pair]])),
+        "data file": _of_text(
+            json.dumps(
+                [rows.texts, rows.labels, [part.tolist() for pair in rows.parts for part in pair]]
+            )
+        ),
         "encoder": digest(extract(start.encoder.weights)),
         "recipe": chosen,
         "seed": str(seed),
@@ -184,16 +210,21 @@ def tune(  # noqa: PLR0913 - what a search is made of
     clock = _Clock(progress, started, started + 60 * minutes)
     with (
         tempfile.TemporaryDirectory(prefix="bertcnn-tuning-") as folder,
-        Study(study_path(target), header, seed=seed, warmup=space.epochs // 3, replace=overwrite) as study,
+        Study(
+            study_path(target), header, seed=seed, warmup=space.epochs // 3, replace=overwrite
+        ) as study,
     ):
         search = _Search(study, space, rows, tokenized.labels, seed, clock)
-        finished = search.run(lambda: _attempts(start, tokenized, chosen, Path(folder) / "features", clock), trials)
+        finished = search.run(
+            lambda: _attempts(start, tokenized, chosen, Path(folder) / "features", clock), trials
+        )
         if not study.finished:
             study.forget()
             if not finished:
                 raise KeyboardInterrupt
             raise SettingsError(
-                f"{minutes:g} minutes, in which not even the defaults could be trained and validated",
+                f"{minutes:g} minutes, in which not even the defaults could be trained and"
+                " validated",
                 expected="time for several trainings",
                 fix="give more --minutes" + (", or --recipe frozen" if chosen == "full" else ""),
             )
@@ -221,11 +252,31 @@ class _Epochs(Silent):
 class _Search:
     """A search under way."""
 
-    def __init__(self, study: Study, space: Space, rows: DividedRows, labels: np.ndarray, seed: int, clock: _Clock) -> None:
-        self._study, self._space, self._rows, self._labels, self._seed, self._clock = study, space, rows, labels, seed, clock
+    def __init__(
+        self,
+        study: Study,
+        space: Space,
+        rows: DividedRows,
+        labels: np.ndarray,
+        seed: int,
+        clock: _Clock,
+    ) -> None:
+        self._study, self._space, self._rows, self._labels, self._seed, self._clock = (
+            study,
+            space,
+            rows,
+            labels,
+            seed,
+            clock,
+        )
 
-    def run(self, prepare: Callable[[], AbstractContextManager[Trials]], trials: int | None) -> bool:
-        """Try settings until the time is up or there are so many trials; False if it was interrupted."""
+    def run(
+        self, prepare: Callable[[], AbstractContextManager[Trials]], trials: int | None
+    ) -> bool:
+        """Try settings until the time is up or there are so many trials.
+
+        False if it was interrupted.
+        """
         clock, before = self._clock, sum(record.seconds for record in self._study.records)
         clock.deadline -= before
         if self._study.finished:
@@ -238,7 +289,10 @@ class _Search:
                     while self._has_time() and self._wants(trials):
                         self._try_next(attempts)
                 if self._wants(trials):
-                    clock.note(f"the {max(0.0, clock.left()):.0f} s left are less than the quickest complete trial took")
+                    clock.note(
+                        f"the {max(0.0, clock.left()):.0f} s left are less than the quickest"
+                        " complete trial took"
+                    )
         except _TimeIsUp:
             pass
         except KeyboardInterrupt:
@@ -268,17 +322,23 @@ class _Search:
             outcome, macro_f1, predicted = "diverged", 0.0, []
         except (_TimeIsUp, KeyboardInterrupt) as error:
             outcome, macro_f1, predicted, stop = "ended", told.running, [], error
-        record = Record(outcome, macro_f1, told.epochs, time.monotonic() - started, told.point, predicted)
+        record = Record(
+            outcome, macro_f1, told.epochs, time.monotonic() - started, told.point, predicted
+        )
         self._study.tell(trial, record)
         if stop is not None:
             raise stop
         if number == 0 and outcome != "complete":
             raise TrainingError(
-                "the loss became infinite with the recipe's defaults", expected="a training that works", fix="check the encoder"
+                "the loss became infinite with the recipe's defaults",
+                expected="a training that works",
+                fix="check the encoder",
             )
         self._clock.tell_trial(number, record)
 
-    def _measure(self, attempts: Trials, trial: optuna.Trial, told: _Told, *, may_stop: bool) -> tuple[float, list[int]]:
+    def _measure(
+        self, attempts: Trials, trial: optuna.Trial, told: _Told, *, may_stop: bool
+    ) -> tuple[float, list[int]]:
         """Macro-F1 on all validated rows together, and their predicted labels."""
         changes, head = self._space.changes(told.point)
         predicted: list[np.ndarray] = []
@@ -291,8 +351,12 @@ class _Search:
 
         for fold, (train, valid) in enumerate(self._rows.parts):
             told.fold(fold)
-            attempt = Trial(train, valid, head, self._space.settings(changes), (self._seed + fold) % _SEEDS)
-            predicted.append(attempts(attempt, _Epochs(self._clock, epoch_done)).valid_logits.argmax(axis=1))
+            attempt = Trial(
+                train, valid, head, self._space.settings(changes), (self._seed + fold) % _SEEDS
+            )
+            predicted.append(
+                attempts(attempt, _Epochs(self._clock, epoch_done)).valid_logits.argmax(axis=1)
+            )
         codes = np.concatenate(predicted)
         return macro_f1_score(self._labels[self._rows.validated], codes), codes.tolist()
 
@@ -300,9 +364,12 @@ class _Search:
         """What was found."""
         records = self._study.finished
         complete = [number for number, record in enumerate(records) if record.outcome == "complete"]
-        best = max(complete, key=lambda number: records[number].macro_f1)  # of equal ones the first, so the defaults are beaten or kept
+        # of equal ones the first, so the defaults are beaten or kept
+        best = max(complete, key=lambda number: records[number].macro_f1)
         predictions = [np.array(records[number].predicted) for number in complete]
-        chance = chance_of_best(self._labels[self._rows.validated], predictions, self._rows.groups())
+        chance = chance_of_best(
+            self._labels[self._rows.validated], predictions, self._rows.groups()
+        )
         chosen = best if chance <= _CHANCE else 0
         training, head = self._space.changes(records[chosen].point) if chosen else ({}, None)
         return TunedSettings(
@@ -369,45 +436,84 @@ def _verdict(records: Sequence[Record], best: int, chance: float, rows: int) -> 
     if len(records) == 1:
         return f"only the defaults were tried, with {measured}: they are kept"
     if best == 0:
-        return f"none of {len(records)} trials was better than the defaults' {measured}: the defaults are kept"
+        return (
+            f"none of {len(records)} trials was better than the defaults' {measured}: the defaults"
+            " are kept"
+        )
     complete = sum(record.outcome == "complete" for record in records)
-    luck = f"the luckiest of {complete} complete trials no better than the defaults would look so good in {chance:.1%} of cases"
-    what = "its settings are chosen" if chance <= _CHANCE else "this is within the noise, the defaults are kept"
-    return f"trial {best} has macro-F1 {found:.3f}, {100 * (found - default):+.1f} points on the defaults' {measured}; {luck}: {what}"
+    luck = (
+        f"the luckiest of {complete} complete trials no better than the defaults would look so good"
+        f" in {chance:.1%} of cases"
+    )
+    what = (
+        "its settings are chosen"
+        if chance <= _CHANCE
+        else "this is within the noise, the defaults are kept"
+    )
+    return (
+        f"trial {best} has macro-F1 {found:.3f}, {100 * (found - default):+.1f} points on the"
+        f" defaults' {measured}; {luck}: {what}"
+    )
 
 
 def _check(recipe: str, seed: int, minutes: float, trials: int | None) -> None:
     if recipe not in ("auto", "full", "frozen"):
-        raise SettingsError(f"recipe {recipe!r}", expected="'auto', 'full' or 'frozen'", fix="choose one of them")
+        raise SettingsError(
+            f"recipe {recipe!r}", expected="'auto', 'full' or 'frozen'", fix="choose one of them"
+        )
     if not isinstance(seed, int | np.integer) or not 0 <= seed < _SEEDS:
-        raise SettingsError(f"seed {seed!r}", expected=f"a whole number from 0 to {_SEEDS - 1}", fix="choose one")
+        raise SettingsError(
+            f"seed {seed!r}", expected=f"a whole number from 0 to {_SEEDS - 1}", fix="choose one"
+        )
     if not 0 < minutes < math.inf:
-        raise SettingsError(f"{minutes:g} minutes", expected="more than 0", fix="give for example --minutes 30")
+        raise SettingsError(
+            f"{minutes:g} minutes", expected="more than 0", fix="give for example --minutes 30"
+        )
     if trials is not None and trials < 1:
-        raise SettingsError(f"{trials} trials", expected="at least 1, the defaults", fix="give more, or leave it to the time limit")
+        raise SettingsError(
+            f"{trials} trials",
+            expected="at least 1, the defaults",
+            fix="give more, or leave it to the time limit",
+        )
 
 
-def _recipe(recipe: Recipe, start: Start, rows: TokenizedRows, train: np.ndarray, progress: Progress) -> Literal["frozen", "full"]:
+def _recipe(
+    recipe: Recipe, start: Start, rows: TokenizedRows, train: np.ndarray, progress: Progress
+) -> Literal["frozen", "full"]:
     """The recipe to tune."""
     if recipe == "auto":
         tokens, classes = int(rows.lengths[train].sum()), int(rows.labels.max()) + 1
         known = start.sentence_encoder
-        choice = choose_recipe(start.encoder, tokens, len(train), classes, fewest_epochs=FULL.epochs, sentence_encoder=known)
+        choice = choose_recipe(
+            start.encoder,
+            tokens,
+            len(train),
+            classes,
+            fewest_epochs=FULL.epochs,
+            sentence_encoder=known,
+        )
         found: Literal["frozen", "full"] = "full" if choice.recipe == "full" else "frozen"
         reason = choice.reason
         if choice.recipe == "few-shot":
-            reason = "few-shot, which `train` takes for so few rows, has nothing to tune; it is usually better than what can be found here"
+            reason = (
+                "few-shot, which `train` takes for so few rows, has nothing to tune; it is usually"
+                " better than what can be found here"
+            )
         progress.note(f"recipe {found}: {reason}")
         return found
     return "full" if recipe == "full" else "frozen"
 
 
-def _attempts(start: Start, rows: TokenizedRows, recipe: str, path: Path, clock: _Clock) -> AbstractContextManager[Trials]:
+def _attempts(
+    start: Start, rows: TokenizedRows, recipe: str, path: Path, clock: _Clock
+) -> AbstractContextManager[Trials]:
     attempts: Trials
     if recipe == "full":
         attempts = FullTrials(start.encoder, rows)
     else:
-        attempts = HeadTrials(start.encoder, rows, embed_on_cpu(start.encoder, start.tokenizer.pad_id), path, clock)
+        attempts = HeadTrials(
+            start.encoder, rows, embed_on_cpu(start.encoder, start.tokenizer.pad_id), path, clock
+        )
     if on_gpu():  # whose memory this process has taken
         return nullcontext(attempts)
     return OwnProcess(attempts, trainings=_TRAININGS[recipe])

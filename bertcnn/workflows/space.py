@@ -13,8 +13,17 @@ import numpy as np
 from bertcnn.data.packing import Packing
 from bertcnn.settings import FROZEN, FROZEN_HEAD, FULL, HeadSettings, TrainingSettings
 
-_WINDOWS = ("1", "1,2", "2,3", "1,2,3", "2,3,4", "3,4,5", "2,3,4,5")  # window sizes; as text, since a choice has to be a plain value
-_IMBALANCED = 3.0  # times the rows of the rarest label that the commonest has: from here on class weights are tried
+_WINDOWS = (
+    "1",
+    "1,2",
+    "2,3",
+    "1,2,3",
+    "2,3,4",
+    "3,4,5",
+    "2,3,4,5",
+)  # window sizes; as text, since a choice has to be a plain value
+# times the rows of the rarest label that the commonest has: from here on class weights are tried
+_IMBALANCED = 3.0
 _LONGEST, _SHORTEST = 3.0, 0.5  # times the epochs of the defaults
 
 Parameters = dict[str, Any]
@@ -26,7 +35,9 @@ class Suggests(Protocol):
     def suggest_float(self, name: str, low: float, high: float, *, log: bool = False) -> float:
         """A number, evenly by its size or by its logarithm."""
 
-    def suggest_int(self, name: str, low: int, high: int, *, step: int = 1, log: bool = False) -> int:
+    def suggest_int(
+        self, name: str, low: int, high: int, *, step: int = 1, log: bool = False
+    ) -> int:
         """A whole number."""
 
     def suggest_categorical(self, name: str, choices: Sequence[str]) -> Any:  # noqa: ANN401 - one of the choices
@@ -44,9 +55,11 @@ class Bounds:
 
 _BOTH = {"weight_decay": Bounds(1e-4, 0.3, log=True), "label_smoothing": Bounds(0.0, 0.3)}
 _TRAINING = {
-    # only the head learns: a small, shallow network bears large rates, as any linear model on fixed features does
+    # only the head learns: a small, shallow network bears large rates, as any linear model on fixed
+    # features does
     "frozen": {"learning_rate": Bounds(5e-4, 2e-2, log=True), **_BOTH},
-    # the usual 2e-5 to 5e-5 is for BERT-base (Devlin et al. 2019, appendix A.3); MiniLM's layers, half as wide, want more
+    # the usual 2e-5 to 5e-5 is for BERT-base (Devlin et al. 2019, appendix A.3); MiniLM's layers,
+    # half as wide, want more
     "full": {
         "learning_rate": Bounds(3e-5, 6e-4, log=True),
         "head_multiplier": Bounds(1.0, 30.0, log=True),
@@ -73,7 +86,9 @@ class Space:
     weighted: bool
 
     @classmethod
-    def of(cls, recipe: Literal["frozen", "full"], labels: Sequence[Any], lengths: np.ndarray) -> Space:
+    def of(
+        cls, recipe: Literal["frozen", "full"], labels: Sequence[Any], lengths: np.ndarray
+    ) -> Space:
         """The space for a labelled set.
 
         Args:
@@ -83,7 +98,11 @@ class Space:
         """
         settings = _defaults(recipe)
         counts = Counter(labels).values()
-        return cls(recipe, settings.epochs_of(Packing(lengths, settings.batch_size).steps), max(counts) >= _IMBALANCED * min(counts))
+        return cls(
+            recipe,
+            settings.epochs_of(Packing(lengths, settings.batch_size).steps),
+            max(counts) >= _IMBALANCED * min(counts),
+        )
 
     @property
     def most_epochs(self) -> int:
@@ -92,15 +111,30 @@ class Space:
 
     def in_words(self) -> str:
         """All bounds, which tell one space from another."""
-        bounds = _TRAINING[self.recipe], _HEAD_DROPOUT[self.recipe], _FILTERS, _WINDOWS, _SHORTEST, _LONGEST
+        bounds = (
+            _TRAINING[self.recipe],
+            _HEAD_DROPOUT[self.recipe],
+            _FILTERS,
+            _WINDOWS,
+            _SHORTEST,
+            _LONGEST,
+        )
         return f"{self} {bounds} {_defaults(self.recipe)} {self.default_head}"
 
     def defaults(self) -> Parameters:
         """The recipe's own settings, as a point of this space."""
         settings, head = _defaults(self.recipe), self.default_head
         found: Parameters = {name: getattr(settings, name) for name in _TRAINING[self.recipe]}
-        found |= {"head_dropout": head.dropout, "filters": head.filters, "window_sizes": ",".join(map(str, head.window_sizes))}
-        return found | {"epochs": self.epochs} | ({"class_weight": settings.class_weight or "sqrt"} if self.weighted else {})
+        found |= {
+            "head_dropout": head.dropout,
+            "filters": head.filters,
+            "window_sizes": ",".join(map(str, head.window_sizes)),
+        }
+        return (
+            found
+            | {"epochs": self.epochs}
+            | ({"class_weight": settings.class_weight or "sqrt"} if self.weighted else {})
+        )
 
     @property
     def default_head(self) -> HeadSettings:
@@ -110,12 +144,19 @@ class Space:
     def suggest(self, trial: Suggests) -> Parameters:
         """A point of this space."""
         bounds = {**_TRAINING[self.recipe], "head_dropout": _HEAD_DROPOUT[self.recipe]}
-        found: Parameters = {name: trial.suggest_float(name, one.low, one.high, log=one.log) for name, one in bounds.items()}
+        found: Parameters = {
+            name: trial.suggest_float(name, one.low, one.high, log=one.log)
+            for name, one in bounds.items()
+        }
         found["filters"] = trial.suggest_int("filters", *_FILTERS, step=_FILTERS_STEP)
         found["window_sizes"] = trial.suggest_categorical("window_sizes", _WINDOWS)
-        found["epochs"] = trial.suggest_int("epochs", max(1, math.floor(_SHORTEST * self.epochs)), self.most_epochs, log=True)
+        found["epochs"] = trial.suggest_int(
+            "epochs", max(1, math.floor(_SHORTEST * self.epochs)), self.most_epochs, log=True
+        )
         if self.weighted:
-            found["class_weight"] = trial.suggest_categorical("class_weight", ("none", "sqrt", "balanced"))
+            found["class_weight"] = trial.suggest_categorical(
+                "class_weight", ("none", "sqrt", "balanced")
+            )
         return found
 
     def changes(self, point: Parameters) -> tuple[dict[str, Any], HeadSettings]:

@@ -37,7 +37,11 @@ def need_optuna() -> ModuleType:
     try:
         import optuna
     except ImportError:
-        raise SettingsError("tuning without the package optuna", expected="optuna 5 or newer", fix="pip install 'bertcnn[tune]'") from None
+        raise SettingsError(
+            "tuning without the package optuna",
+            expected="optuna 5 or newer",
+            fix="pip install 'bertcnn[tune]'",
+        ) from None
     return optuna
 
 
@@ -70,9 +74,10 @@ class Record:
 class Study:
     """The search, in a file that survives whatever ends the process.
 
-    SQLite keeps it: each step is a transaction, and what a kill leaves half-done is undone at the next start. (Optuna's journal file
-    cannot be read any more after a line written by half.) What is tried next depends on nothing but the seed and the trials finished, so
-    a search that was interrupted tries what it would have tried without.
+    SQLite keeps it: each step is a transaction, and what a kill leaves half-done is undone at the
+    next start. (Optuna's journal file cannot be read any more after a line written by half.) What
+    is tried next depends on nothing but the seed and the trials finished, so a search that was
+    interrupted tries what it would have tried without.
 
     Args:
         path: of the file; made, or gone on with. None keeps nothing.
@@ -86,7 +91,15 @@ class Study:
         SettingsError: Optuna is missing.
     """
 
-    def __init__(self, path: Path | None, header: Mapping[str, str], *, seed: int, warmup: int, replace: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        header: Mapping[str, str],
+        *,
+        seed: int,
+        warmup: int,
+        replace: bool = False,
+    ) -> None:
         self._optuna = need_optuna()
         self._path, self._seed = path, seed
         self._storage: optuna.storages.RDBStorage | None = None
@@ -105,24 +118,38 @@ class Study:
         except BaseException:
             self.close()
             raise
-        self.records = [record for record in map(_record_of, self._study.get_trials(deepcopy=False)) if record is not None]
+        self.records = [
+            record
+            for record in map(_record_of, self._study.get_trials(deepcopy=False))
+            if record is not None
+        ]
 
     def _open(self, header: Mapping[str, str], warmup: int) -> None:
         from sqlalchemy.exc import SQLAlchemyError
 
-        pruner = self._optuna.pruners.MedianPruner(n_startup_trials=_COMPARED, n_warmup_steps=warmup, n_min_trials=_COMPARED)
+        pruner = self._optuna.pruners.MedianPruner(
+            n_startup_trials=_COMPARED, n_warmup_steps=warmup, n_min_trials=_COMPARED
+        )
         path = self._path
         try:
-            if path is not None:  # the path does not go through a URL, in which some characters would mean something
+            # the path does not go through a URL, in which some characters would mean something
+            if path is not None:
                 connect = {"creator": lambda: sqlite3.connect(path, check_same_thread=False)}
-                self._storage = self._optuna.storages.RDBStorage("sqlite:///study", engine_kwargs=connect)
+                self._storage = self._optuna.storages.RDBStorage(
+                    "sqlite:///study", engine_kwargs=connect
+                )
             self._study = self._optuna.create_study(
-                study_name=_NAME, storage=self._storage, direction="maximize", pruner=pruner, load_if_exists=True
+                study_name=_NAME,
+                storage=self._storage,
+                direction="maximize",
+                pruner=pruner,
+                load_if_exists=True,
             )
             states = self._optuna.trial.TrialState
             for _ in self._study.get_trials(deepcopy=False, states=(states.WAITING,)):
                 self._study.ask()
-            for trial in self._study.get_trials(deepcopy=False, states=(states.RUNNING,)):  # what was under way when the process was killed
+            # what was under way when the process was killed
+            for trial in self._study.get_trials(deepcopy=False, states=(states.RUNNING,)):
                 self._study.tell(trial.number, state=states.FAIL)
         except (SQLAlchemyError, sqlite3.Error, RuntimeError, AssertionError) as error:
             reason = str(getattr(error, "orig", None) or error).split("\n")[0]
@@ -138,11 +165,19 @@ class Study:
         if found is None:
             self._study.set_user_attr(_HEADER, header)
         elif found != header:
-            changed = [name for name in header if not isinstance(found, dict) or found.get(name) != header[name]]
+            changed = [
+                name
+                for name in header
+                if not isinstance(found, dict) or found.get(name) != header[name]
+            ]
             raise OutputError(
-                f"{self._path} remembers a search with another {' and another '.join(changed) or 'purpose'}",
+                f"{self._path} remembers a search with another"
+                f" {' and another '.join(changed) or 'purpose'}",
                 expected="the search that it belongs to",
-                fix="repeat the earlier command to go on with it, start again with --force, or choose another name for --out",
+                fix=(
+                    "repeat the earlier command to go on with it, start again with --force, or"
+                    " choose another name for --out"
+                ),
             )
 
     @staticmethod
@@ -153,11 +188,17 @@ class Study:
             raise output_error(path, error) from None
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
-            raise OutputError(f"{path} is a pipe or a device", expected="a file that `bertcnn tune` has left, or none", fix="remove it")
+            raise OutputError(
+                f"{path} is a pipe or a device",
+                expected="a file that `bertcnn tune` has left, or none",
+                fix="remove it",
+            )
         if not try_lock(handle):
             os.close(handle)
             raise OutputError(
-                f"another run is tuning with {path}", expected="one run at a time", fix="wait for it, or choose another name for --out"
+                f"another run is tuning with {path}",
+                expected="one run at a time",
+                fix="wait for it, or choose another name for --out",
             )
         return handle
 
@@ -177,7 +218,9 @@ class Study:
         """The next trial; the first is of `defaults`."""
         count = len(self.finished)
         seed = int(np.random.SeedSequence([self._seed, count]).generate_state(1)[0])
-        self._study.sampler = self._optuna.samplers.TPESampler(seed=seed, n_startup_trials=_RANDOM_FIRST, multivariate=True)
+        self._study.sampler = self._optuna.samplers.TPESampler(
+            seed=seed, n_startup_trials=_RANDOM_FIRST, multivariate=True
+        )
         if not count:
             self._study.enqueue_trial(dict(defaults))
         return self._study.ask()
@@ -189,7 +232,9 @@ class Study:
         if record.outcome == "complete":
             self._study.tell(trial, record.macro_f1)
         else:
-            self._study.tell(trial, state=states.FAIL if record.outcome == "ended" else states.PRUNED)
+            self._study.tell(
+                trial, state=states.FAIL if record.outcome == "ended" else states.PRUNED
+            )
         self.records.append(record)
 
     def forget(self) -> None:
@@ -217,7 +262,12 @@ class Study:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
 
@@ -227,5 +277,7 @@ def _record_of(trial: optuna.trial.FrozenTrial) -> Record | None:
     if kept is None:
         return None
     record = Record(**json.loads(kept))
-    told = record.outcome == "ended" or trial.state.name == ("COMPLETE" if record.outcome == "complete" else "PRUNED")
+    told = record.outcome == "ended" or trial.state.name == (
+        "COMPLETE" if record.outcome == "complete" else "PRUNED"
+    )
     return record if told else None

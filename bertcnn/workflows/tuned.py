@@ -27,8 +27,12 @@ class TrialFigures(Settings):
     """One trial of a search."""
 
     number: Whole = Field(description="counted from 0, the defaults")
-    outcome: Literal["complete", "pruned", "diverged"] = Field(description="pruned: given up early, being worse than half of the others")
-    macro_f1: Share = Field(description="on the validation rows; of a pruned trial, on those it came to")
+    outcome: Literal["complete", "pruned", "diverged"] = Field(
+        description="pruned: given up early, being worse than half of the others"
+    )
+    macro_f1: Share = Field(
+        description="on the validation rows; of a pruned trial, on those it came to"
+    )
     epochs: Whole = Field(description="trained, of all its folds together")
     seconds: Annotated[float, Field(ge=0.0)]
     training: dict[str, Any] = Field(description="what differs from the recipe's settings")
@@ -45,10 +49,19 @@ class TunedSettings(Settings):
     training: dict[str, Any] = Field(description="changes to the recipe's settings")
     head: HeadSettings | None = Field(description="shape of the CNN head; none: the recipe's own")
     verdict: str = Field(description="why these, in a sentence")
-    macro_f1: Share = Field(description="of the chosen settings on the validation rows, which also chose them")
-    default_macro_f1: Share = Field(description="of the defaults on the same rows; of full with one training, as in all trials")
+    macro_f1: Share = Field(
+        description="of the chosen settings on the validation rows, which also chose them"
+    )
+    default_macro_f1: Share = Field(
+        description="of the defaults on the same rows; of full with one training, as in all trials"
+    )
     best_trial: Whole = Field(description="with the highest macro-F1, chosen or not")
-    chance: Share = Field(description="how often the best of so many trials, none better than the defaults, would look as good as this one")
+    chance: Share = Field(
+        description=(
+            "how often the best of so many trials, none better than the defaults, would look as"
+            " good as this one"
+        )
+    )
     validation_rows: Annotated[int, Field(ge=1)]
     folds: Annotated[int, Field(ge=1)] = Field(description="trainings of each trial")
     seed: Whole
@@ -59,7 +72,9 @@ class TunedSettings(Settings):
     @pydantic.model_validator(mode="after")
     def _trainable(self) -> Self:
         try:
-            TrainingSettings(**{**(FROZEN if self.recipe == "frozen" else FULL).model_dump(), **self.training})
+            TrainingSettings(
+                **{**(FROZEN if self.recipe == "frozen" else FULL).model_dump(), **self.training}
+            )
         except SettingsError as error:
             raise ValueError(f"training settings that exist ({error.given})") from None
         return self
@@ -78,7 +93,8 @@ def read_tuned(path: str | os.PathLike[str]) -> TunedSettings:
     """The settings in a file that `bertcnn tune` wrote.
 
     Raises:
-        SettingsError: there is no such file, or it is something else, of a later version, or changed so that it makes no sense.
+        SettingsError: there is no such file, or it is something else, of a later version, or
+            changed so that it makes no sense.
     """
     fix = "give the file that `bertcnn tune DATA --out SETTINGS.json` wrote, or run it again"
     try:
@@ -89,15 +105,20 @@ def read_tuned(path: str | os.PathLike[str]) -> TunedSettings:
             given, expected = excess(Path(path))
             raise SettingsError(given, expected=expected, fix=fix) from None
         raise SettingsError(
-            f"the settings file {one_line(str(path), 200)} cannot be read ({(error.strerror or str(error)).lower()})",
+            f"the settings file {one_line(str(path), 200)} cannot be read"
+            f" ({(error.strerror or str(error)).lower()})",
             expected="a file",
             fix=fix,
         ) from None
     except (ValueError, RecursionError):
-        raise SettingsError(f"{one_line(str(path), 200)} is no JSON file", expected="tuned settings", fix=fix) from None
+        raise SettingsError(
+            f"{one_line(str(path), 200)} is no JSON file", expected="tuned settings", fix=fix
+        ) from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise SettingsError(
-            f"{one_line(str(path), 200)} is some other JSON file", expected=f"tuned settings, with the format {FORMAT!r}", fix=fix
+            f"{one_line(str(path), 200)} is some other JSON file",
+            expected=f"tuned settings, with the format {FORMAT!r}",
+            fix=fix,
         )
     if found.get("version") != VERSION:
         raise SettingsError(
@@ -108,4 +129,6 @@ def read_tuned(path: str | os.PathLike[str]) -> TunedSettings:
     try:
         return TunedSettings(**found)
     except SettingsError as error:
-        raise SettingsError(f"{one_line(str(path), 200)}: {error.given}", expected=error.expected, fix=fix) from None
+        raise SettingsError(
+            f"{one_line(str(path), 200)}: {error.given}", expected=error.expected, fix=fix
+        ) from None

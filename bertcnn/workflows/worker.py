@@ -1,7 +1,7 @@
 """Trainings in a process of their own, which a fresh one replaces from time to time.
 
-Whatever XLA has compiled stays in a process for as long as it lives: 25 to 35 MB for each training of a head, 180 MB for each training of
-an encoder of 6 layers. A search trains hundreds of times.
+Whatever XLA has compiled stays in a process for as long as it lives: 25 to 35 MB for each training
+of a head, 180 MB for each training of an encoder of 6 layers. A search trains hundreds of times.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ _NEWS, _RESULT, _ERROR, _STOPPED = "news", "result", "error", "stopped"
 
 
 class OwnProcess:
-    """Runs attempts in a process of its own, with the same results; a context, at the end of which that process ends.
+    """Runs attempts in a process of its own, with the same results.
 
-    What is told of their progress is told here. If that raises, the training stops, and the process takes the next one; Ctrl-C ends it.
+    A context, at the end of which that process ends. What is told of their progress is told here.
+    If that raises, the training stops, and the process takes the next one; Ctrl-C ends it.
 
     Args:
         attempts: run there.
@@ -77,7 +78,10 @@ class OwnProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(folder or str(Path.cwd()) for folder in sys.path)},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(folder or str(Path.cwd()) for folder in sys.path),
+            },
         )
         self._left = self._trainings
         self._send(self._attempts)
@@ -105,7 +109,11 @@ class OwnProcess:
         code = self._process.wait()
         self._complaints.seek(0)
         last = self._complaints.read().decode(errors="replace").strip().rpartition("\n")[2]
-        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}: {last or 'it did not say why'}"
+        how = (
+            f"was ended by {signal.Signals(-code).name}"
+            if code < 0
+            else f"ended with code {code}: {last or 'it did not say why'}"
+        )
         return BertCNNError(
             f"the process that trains {how}",
             expected="one that goes on until it has an answer",
@@ -126,11 +134,18 @@ class OwnProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
 
-def _tell(progress: Progress, name: str, given: tuple[Any, ...], figures: dict[str, float]) -> Exception | None:
+def _tell(
+    progress: Progress, name: str, given: tuple[Any, ...], figures: dict[str, float]
+) -> Exception | None:
     """Pass on the news; what that raises, if it does."""
     try:
         getattr(progress, name)(*given, **figures)
@@ -171,7 +186,10 @@ class _Reporter:
 
 
 def serve() -> None:
-    """Run the attempts that come by standard input, until it ends; news and results go to standard output."""
+    """Run the attempts that come by standard input, until it ends.
+
+    News and results go to standard output.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the other process
     wanted, told = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints would be taken for news

@@ -1,4 +1,7 @@
-"""The dashboard, driven as a person would: through Streamlit's own test harness, and once in a real browser where there is one."""
+"""The dashboard, driven as a person would.
+
+Through Streamlit's own test harness, and once in a real browser where there is one.
+"""
 
 import csv
 import gzip
@@ -21,7 +24,15 @@ import xlsxwriter
 from streamlit.runtime.scriptrunner import StopException
 from streamlit.testing.v1 import AppTest
 
-from bertcnn.bundle.bundle import Bundle, BundleConfig, Calibration, Decisions, HeldOut, read_bundle, write_bundle
+from bertcnn.bundle.bundle import (
+    Bundle,
+    BundleConfig,
+    Calibration,
+    Decisions,
+    HeldOut,
+    read_bundle,
+    write_bundle,
+)
 from bertcnn.models.classifier import build_classifier
 from bertcnn.models.weights import extract
 from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
@@ -30,7 +41,24 @@ from bertcnn.tables.writing import TableWriter
 
 ROOT = Path(__file__).parents[2]
 APP = ROOT / "apps" / "dashboard" / "app.py"
-WORDS = ("router", "led", "bill", "app", "not", "working", "the", "my", "is", "twice", "charged", "crashes", ".", ",", "'", "s")
+WORDS = (
+    "router",
+    "led",
+    "bill",
+    "app",
+    "not",
+    "working",
+    "the",
+    "my",
+    "is",
+    "twice",
+    "charged",
+    "crashes",
+    ".",
+    ",",
+    "'",
+    "s",
+)
 LABELS = ("billing", "hardware", "soft*ware*")
 ROWS = [("1", "my router is not working"), ("2", "charged twice"), ("3", "=1+1")]
 CSV = "id,text\n" + "".join(f"{number},{text}\n" for number, text in ROWS)
@@ -39,7 +67,14 @@ CSV = "id,text\n" + "".join(f"{number},{text}\n" for number, text in ROWS)
 def save_model(folder, **changes):
     """A saved model with random weights, of 2 layers and width 16."""
     vocabulary = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS)
-    encoder = EncoderSettings(vocabulary_size=len(vocabulary), width=16, layers=2, heads=2, feed_forward_width=32, max_positions=64)
+    encoder = EncoderSettings(
+        vocabulary_size=len(vocabulary),
+        width=16,
+        layers=2,
+        heads=2,
+        feed_forward_width=32,
+        max_positions=64,
+    )
     head = HeadSettings(filters=8)
     config = BundleConfig(
         encoder=encoder,
@@ -96,12 +131,17 @@ def press(app, label):
 
 
 def upload(app, name, content):
-    app.file_uploader[0].set_value((name, content if isinstance(content, bytes) else content.encode(), "")).run()
+    app.file_uploader[0].set_value(
+        (name, content if isinstance(content, bytes) else content.encode(), "")
+    ).run()
     return app
 
 
 def said(elements):
-    """What is shown, as a person reads it: without the backslashes that keep Markdown from acting on it."""
+    """What is shown, as a person reads it.
+
+    Without the backslashes that keep Markdown from acting on it.
+    """
     return "\n".join(element.value.replace("\\", "") for element in elements)
 
 
@@ -109,7 +149,7 @@ def scored_file(app):
     return app.session_state["scored"][1]
 
 
-# --- the model ---------------------------------------------------------------------------------------------------------
+# --- the model ------------------------------------------------------------------------------------
 
 
 def test_the_model_is_found_and_described(app):
@@ -138,13 +178,20 @@ def test_models_are_found_two_levels_down_and_in_the_working_folder(models, tmp_
     assert app.selectbox[0].options[:-1] == ["demo/model", "models/team/triage"]
 
 
-def test_the_model_chosen_stays_when_others_appear_and_nothing_answers_when_it_is_gone(tmp_path, monkeypatch):
+def test_the_model_chosen_stays_when_others_appear_and_nothing_answers_when_it_is_gone(
+    tmp_path, monkeypatch
+):
     for name in ("b", "c"):
         save_model(tmp_path / name)
     (tmp_path / "c" / "engine").mkdir()
-    (tmp_path / "c" / "engine" / "manifest.json").write_text("{}")  # no model, though it has a manifest
+    # no model, though it has a manifest
+    (tmp_path / "c" / "engine" / "manifest.json").write_text("{}")
     app = open_app(tmp_path, monkeypatch)
-    assert [Path(folder).name for folder in app.selectbox[0].options] == ["b", "c", "Another folder ..."]
+    assert [Path(folder).name for folder in app.selectbox[0].options] == [
+        "b",
+        "c",
+        "Another folder ...",
+    ]
     app.selectbox[0].set_value(str(tmp_path / "c")).run()
     save_model(tmp_path / "a")
     press(app, "Classify")
@@ -160,12 +207,19 @@ def test_the_model_chosen_stays_when_others_appear_and_nothing_answers_when_it_i
     assert app.metric
 
 
-def test_a_folder_without_models_gets_advice_and_a_place_to_type_a_path(models, tmp_path, monkeypatch):
+def test_a_folder_without_models_gets_advice_and_a_place_to_type_a_path(
+    models, tmp_path, monkeypatch
+):
     app = open_app(tmp_path, monkeypatch)
     assert not app.exception
     assert "make demo" in said(app.info)
-    shutil.copytree(models / "tiny", tmp_path / "teams" / "2026" / "triage" / "first")  # too deep to be listed
-    for typed in ("teams/2026/triage/first", str(tmp_path / "teams" / "2026" / "triage" / "first"), "x/../teams/2026/triage/first"):
+    # too deep to be listed
+    shutil.copytree(models / "tiny", tmp_path / "teams" / "2026" / "triage" / "first")
+    for typed in (
+        "teams/2026/triage/first",
+        str(tmp_path / "teams" / "2026" / "triage" / "first"),
+        "x/../teams/2026/triage/first",
+    ):
         app.text_input[0].set_value(typed).run()
         assert "3 labels" in said(app.caption)
 
@@ -189,7 +243,9 @@ OUTSIDE = {
 
 @pytest.mark.parametrize("case", OUTSIDE)
 @pytest.mark.parametrize("door", ["address", "field"])
-def test_no_folder_outside_those_for_models_is_loaded_or_told_from_one_that_is_not_there(tmp_path, monkeypatch, case, door):
+def test_no_folder_outside_those_for_models_is_loaded_or_told_from_one_that_is_not_there(
+    tmp_path, monkeypatch, case, door
+):
     models, outside = tmp_path / "models", tmp_path / "outside"
     save_model(models / "tiny", labels=("ours", "b", "c"))
     save_model(outside / "tiny", labels=("secret", "b", "c"))
@@ -208,7 +264,10 @@ def test_no_folder_outside_those_for_models_is_loaded_or_told_from_one_that_is_n
     assert not app.exception
     assert "secret" not in said(app.caption)
     (refused,) = [element.value.replace("\\", "").replace("\u2060", "") for element in app.error]
-    behind = f"is not a saved model; expected a folder with manifest.json below {models}. What to do: choose one of the list, or start"
+    behind = (
+        f"is not a saved model; expected a folder with manifest.json below {models}. What to do:"
+        " choose one of the list, or start"
+    )
     assert behind in refused
 
 
@@ -246,7 +305,7 @@ def test_a_model_saved_again_is_loaded_again(tmp_path, monkeypatch):
     assert "3 labels: a, b, c" in said(app.run().caption)
 
 
-# --- one complaint -----------------------------------------------------------------------------------------------------
+# --- one complaint --------------------------------------------------------------------------------
 
 
 def test_a_complaint_gets_a_label_with_its_confidence(app):
@@ -266,7 +325,9 @@ def test_no_answer_is_called_certain(tmp_path, monkeypatch):
 
 
 def test_the_words_that_moved_the_answer_are_marked_in_the_text(app):
-    app.text_area[0].set_value("my *router's* led is [not] working, :red[twice] charged " + "x " * 3000)
+    app.text_area[0].set_value(
+        "my *router's* led is [not] working, :red[twice] charged " + "x " * 3000
+    )
     press(app, "Classify")
     (marked,) = [element.value for element in app.markdown if "-background[" in element.value]
     assert r"\:red\[twice\]" in marked or r"\:red\[" in marked
@@ -297,9 +358,13 @@ def test_a_label_is_shown_letter_by_letter_not_as_markdown(tmp_path, monkeypatch
 
 
 def test_a_label_is_no_icon_arrow_or_emoji_and_hides_nothing(tmp_path, monkeypatch):
-    save_model(tmp_path / "tiny", labels=(":material/home: :tada:", "a -> b -- c", "\x1b[31m \u202egnillib"))
+    save_model(
+        tmp_path / "tiny",
+        labels=(":material/home: :tada:", "a -> b -- c", "\x1b[31m \u202egnillib"),
+    )
     shown = said(open_app(tmp_path, monkeypatch).caption)
-    assert ":\u2060material/home: :\u2060tada:" in shown  # Streamlit looks for these behind Markdown's escapes
+    # Streamlit looks for these behind Markdown's escapes
+    assert ":\u2060material/home: :\u2060tada:" in shown
     assert "a \u2060-> b \u2060-- c" in shown
     assert "\ufffd[31m \ufffdgnillib" in shown
 
@@ -317,22 +382,39 @@ def test_the_decision_is_shown_for_one_text_and_counted_for_a_file(tmp_path, mon
         assert f"{counted} can be handled automatically" in said(app.info)
 
 
-def test_a_text_may_have_several_labels_or_none_and_rows_are_filtered_by_each(tmp_path, monkeypatch):
+def test_a_text_may_have_several_labels_or_none_and_rows_are_filtered_by_each(
+    tmp_path, monkeypatch
+):
     folder = save_model(tmp_path / "tiny")
     config = read_bundle(folder, weights=False).config.model_copy(update={"label_separator": ";"})
     shown = {}
     for threshold in (0.0, 1.0):
-        calibration = Calibration(temperature=1.0, fitted_on_rows=10, label_thresholds=(0.0, threshold, threshold))
+        calibration = Calibration(
+            temperature=1.0, fitted_on_rows=10, label_thresholds=(0.0, threshold, threshold)
+        )
         save_model(folder, config=config, calibration=calibration)
         app = press(open_app(tmp_path, monkeypatch), "Classify")
         assert "may have several labels, or none" in said(app.caption)
         shown[threshold] = (app.metric or app.subheader)[0].value
     assert shown[1.0] == "billing"
     assert sorted(shown[0.0].replace("\\", "").split("; ")) == sorted(LABELS)
-    save_model(folder, config=config, calibration=Calibration(temperature=1.0, fitted_on_rows=10, label_thresholds=(1.0,) * 3))
+    save_model(
+        folder,
+        config=config,
+        calibration=Calibration(temperature=1.0, fitted_on_rows=10, label_thresholds=(1.0,) * 3),
+    )
     app = press(open_app(tmp_path, monkeypatch), "Classify")
-    assert (app.metric[0].value, "no label is probable enough" in said(app.markdown)) == ("none", True)
-    save_model(folder, config=config, calibration=Calibration(temperature=1.0, fitted_on_rows=10, label_thresholds=(0.0, 0.0, 1.0)))
+    assert (app.metric[0].value, "no label is probable enough" in said(app.markdown)) == (
+        "none",
+        True,
+    )
+    save_model(
+        folder,
+        config=config,
+        calibration=Calibration(
+            temperature=1.0, fitted_on_rows=10, label_thresholds=(0.0, 0.0, 1.0)
+        ),
+    )
     app = upload(open_app(tmp_path, monkeypatch), "in.csv", CSV)
     press(app, "Score the file")
     app.multiselect[1].set_value(["hardware"]).run()
@@ -342,12 +424,20 @@ def test_a_text_may_have_several_labels_or_none_and_rows_are_filtered_by_each(tm
 
 
 def test_bars_show_at_most_ten_labels_in_order_of_confidence_on_an_axis_in_percent():
-    chart = part("charts").confidence_bars({f"label {index}": index / 66 for index in range(12)}).to_dict()
+    chart = (
+        part("charts")
+        .confidence_bars({f"label {index}": index / 66 for index in range(12)})
+        .to_dict()
+    )
     rows = next(iter(chart["datasets"].values()))
     assert [row["label"] for row in rows] == [f"label {index}" for index in range(11, 1, -1)]
     assert rows[0]["figure"] == "16.7%"
     axis = chart["layer"][0]["encoding"]["x"]
-    assert (axis["title"], axis["axis"]["format"], axis["scale"]["domain"]) == ("confidence", "%", [0, 1])
+    assert (axis["title"], axis["axis"]["format"], axis["scale"]["domain"]) == (
+        "confidence",
+        "%",
+        [0, 1],
+    )
 
 
 def test_counts_are_shown_with_their_shares():
@@ -356,7 +446,7 @@ def test_counts_are_shown_with_their_shares():
     assert figures == ["3 (38%)", "1 (12%)"]  # of all rows, some of which have no text
 
 
-# --- a file ------------------------------------------------------------------------------------------------------------
+# --- a file ---------------------------------------------------------------------------------------
 
 
 def in_format(name, folder):
@@ -366,7 +456,9 @@ def in_format(name, folder):
     return (folder / name).read_bytes()
 
 
-@pytest.mark.parametrize("name", ["in.csv", "in.tsv", "in.jsonl", "in.parquet", "in.xlsx", "in.csv.gz", "in.jsonl.gz"])
+@pytest.mark.parametrize(
+    "name", ["in.csv", "in.tsv", "in.jsonl", "in.parquet", "in.xlsx", "in.csv.gz", "in.jsonl.gz"]
+)
 def test_a_file_is_scored_shown_and_written_in_its_own_format(app, tmp_path, name):
     upload(app, name, in_format(name, tmp_path))
     assert app.multiselect[0].value == ["text"]
@@ -374,7 +466,14 @@ def test_a_file_is_scored_shown_and_written_in_its_own_format(app, tmp_path, nam
     assert not app.exception
     assert "3 rows scored" in said(app.success)
     shown = app.dataframe[-1].value
-    assert list(shown.columns) == ["predicted_label", "confidence", "decision", "because", "text", "id"]
+    assert list(shown.columns) == [
+        "predicted_label",
+        "confidence",
+        "decision",
+        "because",
+        "text",
+        "id",
+    ]
     assert list(shown["id"]) == ["1", "2", "3"]
     assert shown["confidence"].between(0, 1).all()
     assert scored_file(app).name == f"scored-{name}"
@@ -414,7 +513,9 @@ def test_rows_are_filtered_by_label_in_the_whole_file(app):
     press(app, "Score the file")
     assert len(app.dataframe[-1].value) == 1000
     assert "The first 1,000 of 1,212 rows" in said(app.caption)
-    app.multiselect[1].set_value([""]).run()  # the rows without a label come after those shown at first
+    app.multiselect[1].set_value(
+        [""]
+    ).run()  # the rows without a label come after those shown at first
     assert list(app.dataframe[-1].value["id"]) == ["2"] * 12
     assert "The first 1,000" not in said(app.caption)
 
@@ -433,7 +534,9 @@ def test_sheets_that_are_not_read_are_told_of_at_once(app, tmp_path):
         book.add_worksheet(name).write_column(0, 0, ["text", "my bill", "the router"])
     book.close()
     upload(app, "in.xlsx", (tmp_path / "in.xlsx").read_bytes())
-    assert "only the sheet '2025' of 'in.xlsx' is read; it has others: '2024' (3 rows)" in said(app.warning)
+    assert "only the sheet '2025' of 'in.xlsx' is read; it has others: '2024' (3 rows)" in said(
+        app.warning
+    )
 
 
 def test_a_run_that_was_broken_off_by_another_press_goes_on(app, monkeypatch):
@@ -454,9 +557,15 @@ def test_a_run_that_was_broken_off_by_another_press_goes_on(app, monkeypatch):
 
 def test_a_model_that_answers_nothing_says_why(tmp_path, monkeypatch):
     held_out = HeldOut(confidence=(0.9,) * 40, predicted=(0,) * 40, right=(True,) * 40)
-    save_model(tmp_path / "tiny", decisions=Decisions(thresholds=(None,) * len(LABELS), held_out=held_out, reachable=0.94))
+    save_model(
+        tmp_path / "tiny",
+        decisions=Decisions(thresholds=(None,) * len(LABELS), held_out=held_out, reachable=0.94),
+    )
     app = press(open_app(tmp_path, monkeypatch), "Classify")
-    assert "95% precision cannot be shown on 40 held-out rows; 94% is the most they can show" in said(app.info)
+    assert (
+        "95% precision cannot be shown on 40 held-out rows; 94% is the most they can show"
+        in said(app.info)
+    )
     assert "as all texts are with this model" in said(app.markdown)
 
 
@@ -483,7 +592,9 @@ def test_blank_refused_and_renamed_are_told(app):
         ("archive.zip.gz", gzip.compress(b"PK", mtime=0), "archive.zip.gz"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_told_in_one_line_without_our_folder(app, name, content, expected):
+def test_a_file_that_cannot_be_read_is_told_in_one_line_without_our_folder(
+    app, name, content, expected
+):
     upload(app, name, content)
     if app.button[-1].label == "Score the file":  # its first rows can be read
         press(app, "Score the file")
@@ -537,7 +648,7 @@ def test_an_uploaded_name_cannot_leave_its_folder(given, safe):
     assert part("uploads")._safe_name(given) == safe
 
 
-# --- the whole ---------------------------------------------------------------------------------------------------------
+# --- the whole ------------------------------------------------------------------------------------
 
 
 def test_the_server_listens_here_only_and_keeps_its_protections():
@@ -552,7 +663,10 @@ def test_the_server_listens_here_only_and_keeps_its_protections():
 def test_nothing_is_ever_drawn_as_html():
     for file in APP.parent.glob("*.py"):
         source = file.read_text()
-        assert not any(door in source for door in ("unsafe_allow_html", "st.html", "components.v1", "st.iframe")), file
+        assert not any(
+            door in source
+            for door in ("unsafe_allow_html", "st.html", "components.v1", "st.iframe")
+        ), file
 
 
 @pytest.fixture
@@ -562,9 +676,24 @@ def served(models, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", str(APP), "--server.headless", "true", "--server.port", str(port)]
+    command = [
+        sys.executable,
+        "-m",
+        "streamlit",
+        "run",
+        str(APP),
+        "--server.headless",
+        "true",
+        "--server.port",
+        str(port),
+    ]
     environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
-    with subprocess.Popen([*command, "--", "--models", str(models)], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL) as server:
+    with subprocess.Popen(
+        [*command, "--", "--models", str(models)],
+        cwd=ROOT,
+        env=environment,
+        stderr=subprocess.DEVNULL,
+    ) as server:
         try:
             yield wait_until_healthy(f"http://127.0.0.1:{port}", server)
         finally:
@@ -587,17 +716,33 @@ def wait_until_healthy(address, server):
 
 def test_in_a_browser_a_complaint_is_classified_and_a_file_downloaded(served, tmp_path):
     """In headless Chromium; on a machine without one the page is only asked for over HTTP."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    chromium = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     if chromium is None:
-        warnings.warn("no chromium on PATH: the dashboard was only asked for over HTTP", stacklevel=1)
+        warnings.warn(
+            "no chromium on PATH: the dashboard was only asked for over HTTP", stacklevel=1
+        )
         assert b"streamlit" in urllib.request.urlopen(served, timeout=10).read().lower()
         return
     from playwright.sync_api import sync_playwright
 
-    (tmp_path / "inbox.csv").write_text("id,text\n7,my bill <img src=x onerror=alert(1)>\n8,the app crashes\n")
-    flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+    (tmp_path / "inbox.csv").write_text(
+        "id,text\n7,my bill <img src=x onerror=alert(1)>\n8,the app crashes\n"
+    )
+    flags = [
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+    ]
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=[*flags, "--disable-component-update", "--disable-sync"])
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=[*flags, "--disable-component-update", "--disable-sync"]
+        )
         page = browser.new_page(viewport={"width": 400, "height": 900})
         page.set_default_timeout(60_000)
         dialogs = []
@@ -607,7 +752,8 @@ def test_in_a_browser_a_complaint_is_classified_and_a_file_downloaded(served, tm
         page.get_by_role("textbox", name="Complaint").press("Control+Enter")
         page.get_by_test_id("stMetricDelta").get_by_text("% confidence").wait_for()
         page.get_by_test_id("stVegaLiteChart").locator("canvas, svg").first.wait_for()
-        assert page.evaluate("document.documentElement.scrollWidth") <= 400  # nothing hangs over the edge of a telephone
+        # nothing hangs over the edge of a telephone
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
         page.get_by_role("tab", name="A file").click()
         page.locator("input[type=file]").set_input_files(tmp_path / "inbox.csv")
         page.get_by_role("button", name="Score the file").click()
@@ -626,5 +772,6 @@ def test_in_a_browser_a_complaint_is_classified_and_a_file_downloaded(served, tm
 def test_a_column_whose_name_was_quoted_for_spreadsheets_is_shown_by_its_name(tmp_path):
     path = tmp_path / "scored.csv"
     path.write_text("'@message,predicted_label\n'=1+1,billing\n")
-    shown = part("uploads").first_rows.__wrapped__(path, 0, ())  # without the cache, which needs a session
+    # without the cache, which needs a session
+    shown = part("uploads").first_rows.__wrapped__(path, 0, ())
     assert list(shown.columns) == ["@message", "predicted_label"]

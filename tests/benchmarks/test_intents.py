@@ -14,8 +14,13 @@ def test_trades_can_be_left_out():
 
 
 def test_an_unknown_trade_is_refused_before_any_work(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(sys, "argv", ["intents", str(tmp_path / "out"), "--leave-out", "insurance,banking"])
+    monkeypatch.setattr(
+        sys, "argv", ["intents", str(tmp_path / "out"), "--leave-out", "insurance,banking"]
+    )
     with pytest.raises(SystemExit):
         intents.main()
-    assert "--leave-out banking: no such trade; there are airline_and_trains," in capsys.readouterr().err
+    assert (
+        "--leave-out banking: no such trade; there are airline_and_trains,"
+        in capsys.readouterr().err
+    )
     assert not (tmp_path / "out").exists()

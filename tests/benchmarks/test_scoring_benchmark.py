@@ -1,4 +1,7 @@
-"""The benchmark of scoring, with a tiny model and our own engines only: the peers have an environment of their own."""
+"""The benchmark of scoring, with a tiny model and our own engines only.
+
+The peers have an environment of their own.
+"""
 
 import subprocess
 import sys
@@ -37,28 +40,61 @@ def cells(output, title):
     return [cell.strip() for cell in line.strip("| ").split("|")]
 
 
-def test_our_engines_take_turns_and_the_table_tells_speed_memory_and_accuracy(encoder_folder, labelled, capsys):
-    scoring.main([str(saved(encoder_folder)), str(labelled), "--rows", "70", "--rounds", "1", "--only", "int8,float32"])
+def test_our_engines_take_turns_and_the_table_tells_speed_memory_and_accuracy(
+    encoder_folder, labelled, capsys
+):
+    scoring.main(
+        [
+            str(saved(encoder_folder)),
+            str(labelled),
+            "--rows",
+            "70",
+            "--rounds",
+            "1",
+            "--only",
+            "int8,float32",
+        ]
+    )
     output = capsys.readouterr().out
     assert "70 rows" in output
     assert "\x1b" not in output
     for name in ("int8", "float32"):  # Keras takes ten seconds to start, and is run the same way
-        _, speed, median, ratio, peak, share, lost, computed_by = cells(output, COMPETITORS[name].title)
+        _, speed, median, ratio, peak, share, lost, computed_by = cells(
+            output, COMPETITORS[name].title
+        )
         assert speed == median
         assert float(speed.replace(",", "")) > 0
         assert float(ratio) > 0
         assert 30 < int(peak.removesuffix(" MB").replace(",", "")) < 5000
         assert float(share.rstrip("%")) > 80
         assert abs(float(lost or 0)) < 10
-        assert computed_by in (f"openvino-{name}", "openvino-float32")  # int8 is not let in where it loses accuracy
+        assert computed_by in (
+            f"openvino-{name}",
+            "openvino-float32",
+        )  # int8 is not let in where it loses accuracy
 
 
-def test_a_competitor_that_cannot_run_says_why_and_the_others_go_on(encoder_folder, labelled, capsys, monkeypatch):
+def test_a_competitor_that_cannot_run_says_why_and_the_others_go_on(
+    encoder_folder, labelled, capsys, monkeypatch
+):
     def run(models, files, limit):
-        return environment.answer_of([sys.executable, "-c", "raise SystemExit('no such library')"], limit)
+        return environment.answer_of(
+            [sys.executable, "-c", "raise SystemExit('no such library')"], limit
+        )
 
     monkeypatch.setitem(COMPETITORS, "keras", Competitor("a broken one", run))
-    scoring.main([str(saved(encoder_folder)), str(labelled), "--rows", "5", "--rounds", "1", "--only", "keras,float32"])
+    scoring.main(
+        [
+            str(saved(encoder_folder)),
+            str(labelled),
+            "--rows",
+            "5",
+            "--rounds",
+            "1",
+            "--only",
+            "keras,float32",
+        ]
+    )
     output = capsys.readouterr().out
     assert cells(output, "a broken one")[-1] == "failed: no such library"
     assert cells(output, COMPETITORS["float32"].title)[-1] == "openvino-float32"
@@ -69,9 +105,22 @@ def test_an_unknown_competitor_is_refused():
         scoring.chosen("int8,int9")
 
 
-def test_growth_prints_a_table_by_rows_and_one_by_length(encoder_folder, labelled, capsys, monkeypatch):
+def test_growth_prints_a_table_by_rows_and_one_by_length(
+    encoder_folder, labelled, capsys, monkeypatch
+):
     monkeypatch.setattr(scoring_growth, "LENGTHS", (16, 64, 128))
-    scoring_growth.main([str(saved(encoder_folder)), str(labelled), "--most", "50", "--tokens", "64", "--only", "float32"])
+    scoring_growth.main(
+        [
+            str(saved(encoder_folder)),
+            str(labelled),
+            "--most",
+            "50",
+            "--tokens",
+            "64",
+            "--only",
+            "float32",
+        ]
+    )
     output = capsys.readouterr().out
     assert "|   50 |" in output
     for tokens in (16, 64):
@@ -119,11 +168,17 @@ def test_the_peers_get_our_tensors_by_their_names(encoder_folder, tmp_path):
     bundle = read_bundle(saved(encoder_folder))
     folder = write_peer_model(bundle, tmp_path / "peers")
     weights = {weight.path: np.asarray(weight) for weight in load_encoder(folder).weights}
-    for name in ("embeddings/tokens", "layer_1/attention/query/kernel", "layer_0/output_norm/gamma"):
+    for name in (
+        "embeddings/tokens",
+        "layer_1/attention/query/kernel",
+        "layer_0/output_norm/gamma",
+    ):
         np.testing.assert_array_equal(weights[name], bundle.tensors[name])
 
 
-def test_the_peers_environment_is_completed_when_the_requirements_have_changed(tmp_path, monkeypatch):
+def test_the_peers_environment_is_completed_when_the_requirements_have_changed(
+    tmp_path, monkeypatch
+):
     (tmp_path / "environment" / "bin").mkdir(parents=True)
     (tmp_path / "environment" / "bin" / "python").touch()
     requirements = tmp_path / "wanted.txt"
@@ -153,5 +208,12 @@ def test_a_command_that_takes_too_long_dies_or_says_nothing_is_told_so():
 def test_peak_memory_is_the_process_own_and_not_that_of_its_parent():
     ballast = np.ones(400_000_000, np.uint8)
     script = "from benchmarks.measuring import peak_memory; print(peak_memory())"
-    child = int(subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, cwd=environment.HERE.parent).stdout)
+    child = int(
+        subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            check=True,
+            cwd=environment.HERE.parent,
+        ).stdout
+    )
     assert child < 100e6 < len(ballast) < peak_memory()

@@ -96,7 +96,9 @@ def refusal(folder: Path) -> str:
 
 
 def crash(scenario: str, folder: Path) -> list[dict]:
-    finished = subprocess.run([sys.executable, FAILPOINTS, scenario, folder], capture_output=True, text=True, check=False)
+    finished = subprocess.run(
+        [sys.executable, FAILPOINTS, scenario, folder], capture_output=True, text=True, check=False
+    )
     assert finished.returncode == 0, finished.stderr
     return json.loads(finished.stdout)
 
@@ -111,7 +113,10 @@ def test_a_model_comes_back_bit_for_bit(bundle, tmp_path):
     for part in dataclasses.fields(Bundle):
         if part.name not in ("tensors", "scope", "bundle_id"):
             assert getattr(found, part.name) == getattr(bundle, part.name), part.name
-    for again, given in ((found.tensors, bundle.tensors), (found.scope.tensors(), bundle.scope.tensors())):
+    for again, given in (
+        (found.tensors, bundle.tensors),
+        (found.scope.tensors(), bundle.scope.tensors()),
+    ):
         assert again.keys() == given.keys()
         for name, tensor in given.items():
             assert again[name].dtype == np.float32
@@ -129,7 +134,9 @@ def test_a_model_comes_back_bit_for_bit(bundle, tmp_path):
     ids=["not contiguous", "extreme", "signed"],
 )
 def test_weights_come_back_bit_for_bit(bundle, tmp_path, name, tensor):
-    write_bundle(dataclasses.replace(bundle, tensors={**bundle.tensors, name: tensor}), tmp_path / "model")
+    write_bundle(
+        dataclasses.replace(bundle, tensors={**bundle.tensors, name: tensor}), tmp_path / "model"
+    )
     found = read_bundle(tmp_path / "model").tensors[name]
     assert found.shape == tensor.shape
     assert found.tobytes() == tensor.tobytes()
@@ -152,14 +159,28 @@ def test_the_configuration_can_be_read_alone(bundle, folder):
     weights.write_bytes(bytes(weights.stat().st_size))
     assert read_config(folder) == bundle.config
     (folder / "config.json").write_bytes((folder / "config.json").read_bytes() + b"\n")
-    with pytest.raises(BundleError, match=r"config\.json was changed after the model was saved: it has"):
+    with pytest.raises(
+        BundleError, match=r"config\.json was changed after the model was saved: it has"
+    ):
         read_config(folder)
 
 
 def test_labels_and_pieces_may_hold_any_text_but_line_breaks_in_pieces(bundle, tmp_path):
-    odd = dataclasses.replace(bundle, labels=("NA", "null", "a\nb", "“ü”", "😀"), vocabulary=(*bundle.vocabulary[:4], "\u2028", "\x85"))
-    widened = {name: np.zeros((*bundle.tensors[name].shape[:-1], 5), np.float32) for name in ("logits/kernel", "logits/bias")}
-    odd = dataclasses.replace(odd, decisions=Decisions(), scope=OutOfScopeDetector(), tensors={**bundle.tensors, **widened})
+    odd = dataclasses.replace(
+        bundle,
+        labels=("NA", "null", "a\nb", "“ü”", "😀"),
+        vocabulary=(*bundle.vocabulary[:4], "\u2028", "\x85"),
+    )
+    widened = {
+        name: np.zeros((*bundle.tensors[name].shape[:-1], 5), np.float32)
+        for name in ("logits/kernel", "logits/bias")
+    }
+    odd = dataclasses.replace(
+        odd,
+        decisions=Decisions(),
+        scope=OutOfScopeDetector(),
+        tensors={**bundle.tensors, **widened},
+    )
     write_bundle(odd, tmp_path / "model")
     found = read_bundle(tmp_path / "model")
     assert (found.labels, found.vocabulary) == (odd.labels, odd.vocabulary)
@@ -178,7 +199,9 @@ _THIRD = ("out_of_scope.safetensors", "report.html")  # members that the third f
 
 
 @pytest.mark.parametrize(("version", "unknown"), [(2, _THIRD), (1, (*_THIRD, "decisions.json"))])
-def test_a_model_of_an_earlier_format_decides_nothing_that_it_did_not_know_of(bundle, folder, version, unknown):
+def test_a_model_of_an_earlier_format_decides_nothing_that_it_did_not_know_of(
+    bundle, folder, version, unknown
+):
     manifest = without(folder, *unknown)
     write_manifest(folder, manifest)
     assert "lists other members than a model has (" in refusal(folder)
@@ -188,12 +211,16 @@ def test_a_model_of_an_earlier_format_decides_nothing_that_it_did_not_know_of(bu
     found = read_bundle(folder)
     assert found.decisions == (bundle.decisions if version == 2 else Decisions())
     assert not found.scope
-    nothing = DetectorInputs(np.ones((3, 2), np.float32), np.ones((3, 4), np.float32), np.empty((0, 2), np.int64))
+    nothing = DetectorInputs(
+        np.ones((3, 2), np.float32), np.ones((3, 4), np.float32), np.empty((0, 2), np.int64)
+    )
     assert not found.scope.outside(nothing).any()
     assert read_config(folder) == bundle.config
 
 
-def test_a_model_of_the_second_format_has_no_report_and_says_so_when_it_is_saved_again(folder, tmp_path):
+def test_a_model_of_the_second_format_has_no_report_and_says_so_when_it_is_saved_again(
+    folder, tmp_path
+):
     write_manifest(folder, without(folder, *_THIRD) | {"schema_version": 2})
     old = read_bundle(folder)
     assert old.report == ""
@@ -219,7 +246,11 @@ def test_a_flip_of_any_byte_is_noticed_and_the_file_is_named(folder, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b" ", lambda _: b""], ids=["cut", "longer", "empty"])
+@pytest.mark.parametrize(
+    "change",
+    [lambda data: data[:-1], lambda data: data + b" ", lambda _: b""],
+    ids=["cut", "longer", "empty"],
+)
 def test_another_length_is_noticed(folder, name, change):
     (folder / name).write_bytes(change((folder / name).read_bytes()))
     assert name in refusal(folder)
@@ -228,28 +259,56 @@ def test_another_length_is_noticed(folder, name, change):
 def test_copying_that_broke_off_is_noticed_in_files_that_are_not_read(folder):
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
-    with pytest.raises(BundleError, match=r"model\.safetensors was changed after the model was saved: it has [\d,]+ bytes instead of"):
+    with pytest.raises(
+        BundleError,
+        match=(
+            r"model\.safetensors was changed after the model was saved: it has [\d,]+ bytes"
+            r" instead of"
+        ),
+    ):
         read_config(folder)
 
 
-@pytest.mark.parametrize(("name", "first", "second"), [("labels.json", b"billing", b"hardware"), ("vocab.txt", b"router", b"##s")])
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [("labels.json", b"billing", b"hardware"), ("vocab.txt", b"router", b"##s")],
+)
 def test_two_swapped_lines_are_noticed(folder, name, first, second):
     data = (folder / name).read_bytes()
     swapped = data.replace(first, b"\0").replace(second, first).replace(b"\0", second)
     assert sorted(swapped) == sorted(data)
     (folder / name).write_bytes(swapped)
-    assert f"{name} was changed after the model was saved: its content is not what was saved" in refusal(folder)
+    assert (
+        f"{name} was changed after the model was saved: its content is not what was saved"
+        in refusal(folder)
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_missing_file_is_named(folder, name):
     (folder / name).unlink()
-    assert (f"it has no {name}" if name == MANIFEST else f"{name} was changed after the model was saved: it is missing") in refusal(folder)
+    assert (
+        f"it has no {name}"
+        if name == MANIFEST
+        else f"{name} was changed after the model was saved: it is missing"
+    ) in refusal(folder)
 
 
 @pytest.mark.parametrize(
     "name",
-    [".DS_Store", "Thumbs.db", "._config.json", ".nfs0001", "..data", ".git", "lost+found", "__MACOSX", "README.md", "evil.py", "pipe"],
+    [
+        ".DS_Store",
+        "Thumbs.db",
+        "._config.json",
+        ".nfs0001",
+        "..data",
+        ".git",
+        "lost+found",
+        "__MACOSX",
+        "README.md",
+        "evil.py",
+        "pipe",
+    ],
 )
 def test_what_else_lies_in_the_folder_is_left_alone(bundle, folder, name):
     match name:
@@ -295,8 +354,13 @@ def test_links_are_followed_and_what_they_lead_to_is_checked(bundle, folder, lin
     folder = link(folder)
     assert read_bundle(folder).labels == bundle.labels
     assert read_config(folder) == bundle.config
-    (folder / "labels.json").write_bytes((folder / "labels.json").read_bytes().replace(b"billing", b"filling"))
-    assert "labels.json was changed after the model was saved: its content is not what was saved" in refusal(folder)
+    (folder / "labels.json").write_bytes(
+        (folder / "labels.json").read_bytes().replace(b"billing", b"filling")
+    )
+    assert (
+        "labels.json was changed after the model was saved: its content is not what was saved"
+        in refusal(folder)
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -314,10 +378,14 @@ def test_a_link_to_no_file_is_refused(folder, name, target):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_pointer_of_git_lfs_is_called_by_its_name(folder, name):
-    (folder / name).write_text(f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 12345\n")
+    (folder / name).write_text(
+        f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 12345\n"
+    )
     message = refusal(folder)
     assert message.startswith(f"{name} was changed after the model was saved: it ")
-    assert "a pointer of Git LFS in place of the file, which git lfs pull fetches; expected" in message
+    assert (
+        "a pointer of Git LFS in place of the file, which git lfs pull fetches; expected" in message
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -372,7 +440,10 @@ def test_an_unknown_key_in_the_manifest_is_refused_by_its_name(folder):
 
 
 def test_labels_cannot_become_an_object_with_keys(folder):
-    forge(folder, labels__json=canonical_json({"labels": ["billing", "hardware"], "loader": "os.system"}))
+    forge(
+        folder,
+        labels__json=canonical_json({"labels": ["billing", "hardware"], "loader": "os.system"}),
+    )
     assert "labels.json holds something other than labels" in refusal(folder)
 
 
@@ -381,12 +452,23 @@ def test_labels_cannot_become_an_object_with_keys(folder):
     [
         ({"thresholds": [0.5]}, "holds 1 thresholds; expected one for each of the 2 labels"),
         ({"thresholds": [0.5, 1.5]}, "thresholds.1 was '1.5'"),
-        ({"held_out": {"confidence": [0.5], "predicted": [2], "right": [True]}}, "names a label that the model does not have"),
-        ({"held_out": {"confidence": [0.5], "predicted": [1], "right": []}}, "confidence, predicted and right of the same rows"),
+        (
+            {"held_out": {"confidence": [0.5], "predicted": [2], "right": [True]}},
+            "names a label that the model does not have",
+        ),
+        (
+            {"held_out": {"confidence": [0.5], "predicted": [1], "right": []}},
+            "confidence, predicted and right of the same rows",
+        ),
     ],
 )
 def test_decisions_that_do_not_fit_the_model_are_refused(folder, change, words):
-    forge(folder, decisions__json=canonical_json(json.loads((folder / "decisions.json").read_bytes()) | change))
+    forge(
+        folder,
+        decisions__json=canonical_json(
+            json.loads((folder / "decisions.json").read_bytes()) | change
+        ),
+    )
     message = refusal(folder)
     assert "decisions.json" in message
     assert words in message
@@ -418,14 +500,22 @@ def test_a_manifest_cannot_leave_a_member_out(folder):
     assert "manifest.json lists other members than a model has ('labels.json')" in refusal(folder)
 
 
-@pytest.mark.parametrize("name", ["config.json", "calibration.json", "decisions.json", "metrics.json", MANIFEST])
+@pytest.mark.parametrize(
+    "name", ["config.json", "calibration.json", "decisions.json", "metrics.json", MANIFEST]
+)
 def test_a_newer_schema_is_refused_as_such(folder, name):
-    value = json.loads((folder / name).read_bytes()) | {"schema_version": SCHEMA_VERSION + 1, "something_new": 1}
+    value = json.loads((folder / name).read_bytes()) | {
+        "schema_version": SCHEMA_VERSION + 1,
+        "something_new": 1,
+    }
     if name == MANIFEST:
         write_manifest(folder, value)
     else:
         forge(folder, **{name.replace(".", "__"): canonical_json(value)})
-    assert f"{name} has schema version {SCHEMA_VERSION + 1}: the model was written by a newer bertcnn" in refusal(folder)
+    assert (
+        f"{name} has schema version {SCHEMA_VERSION + 1}: the model was written by a newer bertcnn"
+        in refusal(folder)
+    )
 
 
 @pytest.mark.parametrize(
@@ -441,7 +531,17 @@ def test_a_newer_schema_is_refused_as_such(folder, name):
         (b"", "is not usable JSON"),
         (b"[]", "a JSON object"),
     ],
-    ids=["twice", "nan", "infinity", "surrogate", "tower", "long number", "utf-16", "empty", "list"],
+    ids=[
+        "twice",
+        "nan",
+        "infinity",
+        "surrogate",
+        "tower",
+        "long number",
+        "utf-16",
+        "empty",
+        "list",
+    ],
 )
 @pytest.mark.parametrize("name", ["config.json", "metrics.json"])
 def test_json_that_means_two_things_or_nothing_is_refused(folder, name, data, words):
@@ -469,7 +569,10 @@ def test_labels_are_at_least_two_different_texts(folder, labels, words):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"[PAD]\n[UNK]\n[CLS]\n[SEP]\nrouter\n", "holds 5 WordPieces; expected the encoder's vocabulary size of 6"),
+        (
+            b"[PAD]\n[UNK]\n[CLS]\n[SEP]\nrouter\n",
+            "holds 5 WordPieces; expected the encoder's vocabulary size of 6",
+        ),
         (b"[PAD]\n[UNK]\n[CLS]\n[SEP]\nrouter\nrouter\n", "holds a WordPiece twice"),
         (b"[PAD]\n[UNK]\n[CLS]\n[MASK]\nrouter\n##s\n", "lacks [SEP]"),
         (b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n\n##s\n", "holds an empty WordPiece"),
@@ -492,26 +595,48 @@ def test_weights_that_are_not_finite_are_refused_by_name(bundle, folder, bad):
     ("change", "words"),
     [
         ({"limit": np.array([np.inf], np.float32)}, "holds 'limit' with NaN or infinity in it"),
-        ({"places": np.full((1, 4), np.nan, np.float32)}, "holds 'places' with NaN or infinity in it"),
-        ({"places": np.eye(4)}, "holds 'places' as F64; expected F32"),
-        ({"places": np.eye(3, dtype=np.float32)}, "holds places of shape (3, 3); expected rows of 4 numbers"),
-        ({"directions": np.eye(5, dtype=np.float32)}, "holds directions of shape (5, 5); expected rows of 2 numbers"),
+        (
+            {"embedding_centroids": np.full((1, 4), np.nan, np.float32)},
+            "holds 'embedding_centroids' with NaN or infinity in it",
+        ),
+        ({"embedding_centroids": np.eye(4)}, "holds 'embedding_centroids' as F64; expected F32"),
+        (
+            {"embedding_centroids": np.eye(3, dtype=np.float32)},
+            "holds embedding_centroids of shape (3, 3); expected rows of 4 numbers",
+        ),
+        (
+            {"logit_centroids": np.eye(5, dtype=np.float32)},
+            "holds logit_centroids of shape (5, 5); expected rows of 2 numbers",
+        ),
         ({"rows": np.zeros(1, np.float32)}, "lacks 'rows' or should not have it"),
     ],
 )
 def test_a_scope_that_was_made_up_is_refused(bundle, folder, change, words):
-    forge(folder, out_of_scope__safetensors=safetensors.numpy.save({**bundle.scope.tensors(), **change}))
+    forge(
+        folder,
+        out_of_scope__safetensors=safetensors.numpy.save({**bundle.scope.tensors(), **change}),
+    )
     message = refusal(folder)
     assert message.startswith(f"out_of_scope.safetensors {words}")
 
 
 def test_words_hidden_beside_the_scope_are_refused(bundle, folder):
-    forge(folder, out_of_scope__safetensors=safetensors.numpy.save(bundle.scope.tensors(), metadata={"row": "my router is dead"}))
+    forge(
+        folder,
+        out_of_scope__safetensors=safetensors.numpy.save(
+            bundle.scope.tensors(), metadata={"row": "my router is dead"}
+        ),
+    )
     assert "out_of_scope.safetensors holds the unknown key '__metadata__'" in refusal(folder)
 
 
 def test_words_hidden_beside_the_weights_are_refused(bundle, folder):
-    forge(folder, model__safetensors=safetensors.numpy.save(dict(bundle.tensors), metadata={"row": "my router is dead"}))
+    forge(
+        folder,
+        model__safetensors=safetensors.numpy.save(
+            dict(bundle.tensors), metadata={"row": "my router is dead"}
+        ),
+    )
     assert "model.safetensors holds the unknown key '__metadata__'" in refusal(folder)
 
 
@@ -527,7 +652,12 @@ class _Runs:
 
 def test_a_pickle_under_the_name_of_the_weights_is_refused_and_never_opened(folder, tmp_path):
     _Runs.place = tmp_path / "pickle was here"
-    forge(folder, model__safetensors=pickle.dumps(_Runs()).ljust((folder / "model.safetensors").stat().st_size, b"."))
+    forge(
+        folder,
+        model__safetensors=pickle.dumps(_Runs()).ljust(
+            (folder / "model.safetensors").stat().st_size, b"."
+        ),
+    )
     assert "model.safetensors is not a safetensors file" in refusal(folder)
     assert not _Runs.place.exists()
     pickle.loads((folder / "model.safetensors").read_bytes())  # noqa: S301 - shows that it would have run
@@ -551,8 +681,8 @@ def test_a_date_that_is_none_is_refused_in_words(folder):
     value = json.loads((folder / "config.json").read_bytes()) | {"created_at": "yesterday"}
     forge(folder, config__json=canonical_json(value))
     assert (
-        "config.json: BundleConfig got values that do not fit together; expected created_at as an ISO 8601 time, not 'yesterday'"
-        in refusal(folder)
+        "config.json: BundleConfig got values that do not fit together; expected created_at as an"
+        " ISO 8601 time, not 'yesterday'" in refusal(folder)
     )
 
 
@@ -564,7 +694,10 @@ def test_each_kind_of_place_that_is_no_model_has_its_own_message(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "tickets.csv").touch()
-    advice = "; expected a folder saved by bertcnn. What to do: give the folder that `bertcnn train --out` or `save` wrote."
+    advice = (
+        "; expected a folder saved by bertcnn. What to do: give the folder that `bertcnn train"
+        " --out` or `save` wrote."
+    )
     for name, words in [
         ("missing", "does not exist"),
         ("file/model", "does not exist"),
@@ -576,7 +709,11 @@ def test_each_kind_of_place_that_is_no_model_has_its_own_message(tmp_path):
         with pytest.raises(BundleError) as caught:
             read_config(tmp_path / name)
         assert str(caught.value) == f"{tmp_path / name} {words}{advice}"
-    assert refusal("a\0b") == "'a\\x00b' is no name of a folder; expected a folder saved by bertcnn. What to do: correct it."
+    assert (
+        refusal("a\0b")
+        == "'a\\x00b' is no name of a folder; expected a folder saved by bertcnn. What to do:"
+        " correct it."
+    )
     (tmp_path / "other" / "manifest.json").write_text('{"format": "web app"}')
     assert "manifest.json is not that of a bertcnn model" in refusal(tmp_path / "other")
 
@@ -590,7 +727,14 @@ def test_each_kind_of_place_that_is_no_model_has_its_own_message(tmp_path):
         ({"tensors": {"a": np.array([np.nan], np.float32)}}, "holds 'a' with NaN"),
         ({"tensors": {"a": np.array([1.0])}}, "holds 'a' as float64; expected float32"),
         ({"tensors": {}}, "holds no tensor"),
-        ({"scope": OutOfScopeDetector(*(np.eye(3, dtype=np.float32),) * 2, np.ones(4, np.float32))}, "directions of shape (3, 3)"),
+        (
+            {
+                "scope": OutOfScopeDetector(
+                    *(np.eye(3, dtype=np.float32),) * 2, np.ones(4, np.float32)
+                )
+            },
+            "logit_centroids of shape (3, 3)",
+        ),
         ({"labels": ("a", "a")}, "2 labels, 1 of them different"),
         ({"labels": ("a", "\ud800")}, "cannot be saved"),
         ({"vocabulary": ("[PAD]",)}, "holds 1 WordPieces"),
@@ -607,11 +751,18 @@ def test_a_model_that_could_not_be_read_again_is_not_saved(bundle, tmp_path, cha
 
 def test_labels_without_room_in_a_model_are_refused_before_the_training(bundle):
     check_room_for_labels(bundle.labels)
-    check_room_for_labels([f"{number:09} a rather long name of a label" for number in range(100_000)])
-    with pytest.raises(LabelError, match=r"300 labels whose names take [\d,]+ bytes; expected at most 16,777,216 bytes"):
+    check_room_for_labels(
+        [f"{number:09} a rather long name of a label" for number in range(100_000)]
+    )
+    with pytest.raises(
+        LabelError,
+        match=r"300 labels whose names take [\d,]+ bytes; expected at most 16,777,216 bytes",
+    ):
         check_room_for_labels([f"{number:03}" + 40_000 * "é" for number in range(300)])
     for labels in (["a", "b" * 65_537], list(map(str, range(100_001)))):
-        with pytest.raises(LabelError, match="expected at most 100,000 labels of 65,536 characters"):
+        with pytest.raises(
+            LabelError, match="expected at most 100,000 labels of 65,536 characters"
+        ):
             check_room_for_labels(labels)
 
 
@@ -631,7 +782,9 @@ def test_a_model_is_overwritten_only_on_request(bundle, folder):
 
 
 @pytest.mark.parametrize("name", [".DS_Store", "._labels.json", "Thumbs.db", "@eaDir"])
-def test_what_a_system_leaves_everywhere_keeps_no_model_from_being_overwritten(bundle, folder, tmp_path, name):
+def test_what_a_system_leaves_everywhere_keeps_no_model_from_being_overwritten(
+    bundle, folder, tmp_path, name
+):
     (tmp_path / "new").mkdir()
     for place in (folder, tmp_path / "new"):
         (place / name).mkdir() if name == "@eaDir" else (place / name).touch()
@@ -681,11 +834,17 @@ def test_what_is_no_model_is_never_overwritten(bundle, folder, tmp_path):
     assert (tmp_path / "file").is_file()
 
 
-@pytest.mark.parametrize("place", ["/proc/model", "/proc/models/triage", "{tmp_path}/" + "x" * 256, "a\0b"])
-def test_a_place_that_cannot_be_written_is_refused_before_the_training_even_for_root(bundle, tmp_path, place):
+@pytest.mark.parametrize(
+    "place", ["/proc/model", "/proc/models/triage", "{tmp_path}/" + "x" * 256, "a\0b"]
+)
+def test_a_place_that_cannot_be_written_is_refused_before_the_training_even_for_root(
+    bundle, tmp_path, place
+):
     place = place.format(tmp_path=tmp_path)
     for act in (lambda: check_bundle_target(place, False), lambda: write_bundle(bundle, place)):
-        with pytest.raises(OutputError, match=r"cannot be written \(|is no name of a folder|is too long") as caught:
+        with pytest.raises(
+            OutputError, match=r"cannot be written \(|is no name of a folder|is too long"
+        ) as caught:
             act()
         assert "\n" not in str(caught.value)
 
@@ -702,7 +861,9 @@ def test_a_file_that_arrives_during_the_save_is_not_lost(bundle, folder):
             return super().items()
 
     with pytest.raises(OutputError, match=r"holds 'notes\.txt', which is no part of a model"):
-        write_bundle(dataclasses.replace(bundle, tensors=Arrives(bundle.tensors)), folder, overwrite=True)
+        write_bundle(
+            dataclasses.replace(bundle, tensors=Arrives(bundle.tensors)), folder, overwrite=True
+        )
     assert (folder / "notes.txt").exists()
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
 
@@ -739,7 +900,9 @@ def test_a_save_killed_at_any_step_leaves_the_old_model_or_the_new_one(memory_di
     assert set(found) == {old, "new"}
     assert found == sorted(found, key=lambda what: what == "new")  # first only old, then only new
     assert {outcome["after"] for outcome in outcomes} == {"new"}
-    assert all(outcome["left"] == ["model"] for outcome in outcomes), "the next save clears what killed ones left"
+    assert all(outcome["left"] == ["model"] for outcome in outcomes), (
+        "the next save clears what killed ones left"
+    )
 
 
 def test_everything_is_on_the_disk_before_it_is_put_in_place(bundle, folder, monkeypatch):
@@ -755,7 +918,12 @@ def test_everything_is_on_the_disk_before_it_is_put_in_place(bundle, folder, mon
 
         monkeypatch.setattr(os, name, watched)
 
-    watch("open", lambda result, path, *_, **__: opened.__setitem__(result, Path(path).name if not isinstance(path, int) else path))
+    watch(
+        "open",
+        lambda result, path, *_, **__: opened.__setitem__(
+            result, Path(path).name if not isinstance(path, int) else path
+        ),
+    )
     watch("fsync", lambda _, handle: events.append(opened[handle]))
     sys.addaudithook(lambda event, _: events.append(event) if event == "bertcnn.exchange" else None)
     write_bundle(bundle, folder, overwrite=True)
@@ -768,7 +936,10 @@ def test_everything_is_on_the_disk_before_it_is_put_in_place(bundle, folder, mon
 def test_a_full_disk_leaves_the_old_model_and_no_rest(tmp_path):
     over, first = crash("full", tmp_path / "place")
     for outcome, name in ((over, "model"), (first, "other")):
-        assert f"OutputError: no space left to write {tmp_path / 'place' / name}; expected room on the disk" in outcome["error"]
+        assert (
+            f"OutputError: no space left to write {tmp_path / 'place' / name}; expected room on the"
+            " disk" in outcome["error"]
+        )
         assert outcome["found"] == "old"
         assert outcome["left"] == ["model"]
 
@@ -776,7 +947,9 @@ def test_a_full_disk_leaves_the_old_model_and_no_rest(tmp_path):
 def test_places_without_rights_are_told_in_one_line():
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o755)
-        write, enter, read = (outcome["error"] for outcome in crash("closed", Path(place) / "place"))
+        write, enter, read = (
+            outcome["error"] for outcome in crash("closed", Path(place) / "place")
+        )
         (Path(place) / "place" / "closed").chmod(0o755)
     assert "OutputError" in write
     assert "cannot be written (permission denied)" in write
@@ -798,9 +971,15 @@ def test_reading_while_others_save_gives_one_of_their_models(bundle, folder):
 
     def keep_saving(label: str) -> None:
         while not stop.is_set():
-            write_bundle(dataclasses.replace(bundle, labels=("a", label), model_card=label), folder, overwrite=True)
+            write_bundle(
+                dataclasses.replace(bundle, labels=("a", label), model_card=label),
+                folder,
+                overwrite=True,
+            )
 
-    write_bundle(dataclasses.replace(bundle, labels=("a", "b"), model_card="b"), folder, overwrite=True)
+    write_bundle(
+        dataclasses.replace(bundle, labels=("a", "b"), model_card="b"), folder, overwrite=True
+    )
     savers = [threading.Thread(target=keep_saving, args=(label,)) for label in "bc"]
     for saver in savers:
         saver.start()
@@ -820,10 +999,23 @@ def test_reading_needs_no_keras(folder):
         "import sys; from bertcnn.bundle.bundle import read_bundle; read_bundle(sys.argv[1]); "
         "print(*{name.split('.')[0] for name in sys.modules})"
     )
-    finished = subprocess.run([sys.executable, "-c", script, folder], capture_output=True, text=True, check=True)
+    finished = subprocess.run(
+        [sys.executable, "-c", script, folder], capture_output=True, text=True, check=True
+    )
     loaded = set(finished.stdout.split())
     assert "bertcnn" in loaded
-    assert not loaded & {"keras", "tensorflow", "jax", "pandas", "sklearn", "scipy", "tokenizers", "streamlit", "pyarrow", "duckdb"}
+    assert not loaded & {
+        "keras",
+        "tensorflow",
+        "jax",
+        "pandas",
+        "sklearn",
+        "scipy",
+        "tokenizers",
+        "streamlit",
+        "pyarrow",
+        "duckdb",
+    }
 
 
 def test_a_model_folder_can_be_copied(folder, tmp_path):

@@ -1,4 +1,7 @@
-"""Models forged by somebody who made all hashes fit: a refusal in one line or the model's own weights, soon and in little memory."""
+"""Models forged by somebody who made all hashes fit.
+
+A refusal in one line or the model's own weights, soon and in little memory.
+"""
 
 import json
 import math
@@ -77,7 +80,9 @@ def with_header(folder: Path, name: str, change) -> None:
 
 def with_weights(folder: Path, change) -> None:
     tensors = safetensors.numpy.load((folder / WEIGHTS).read_bytes())
-    (folder / WEIGHTS).write_bytes(safetensors.numpy.save({name: change(name, tensor) for name, tensor in tensors.items()}))
+    (folder / WEIGHTS).write_bytes(
+        safetensors.numpy.save({name: change(name, tensor) for name, tensor in tensors.items()})
+    )
     reseal(folder)
 
 
@@ -99,23 +104,91 @@ def test_the_forger_of_these_tests_can_make_a_model_that_answers(folder):
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [
-        ("config.json", lambda value: value["encoder"].update(layers=1_000_000), "EncoderSettings.layers was '1000000'"),
-        ("config.json", lambda value: value["encoder"].update(vocabulary_size=10**9), "EncoderSettings.vocabulary_size was '1000000000'"),
-        ("config.json", lambda value: value["encoder"].update(width=16_384), "model.safetensors has "),
-        ("config.json", lambda value: value["head"].update(filters=65_536), "model.safetensors has "),
-        ("config.json", lambda value: value["head"].update(window_sizes=[2] * 100_000), "HeadSettings.window_sizes was"),
-        ("config.json", lambda value: value["head"].update(window_sizes=[10**9]), "HeadSettings.window_sizes.0 was '1000000000'"),
-        ("config.json", lambda value: value.update(text_columns=["c"] * 500_000), "BundleConfig.text_columns was"),
-        ("config.json", lambda value: value.update(encoder_name="x" * 5_000_000), "BundleConfig.encoder_name was"),
-        ("config.json", lambda value: value.update(merged_labels={str(n): "a" for n in range(150_000)}), "BundleConfig.merged_labels was"),
-        ("calibration.json", lambda value: value.update(temperature=1e-320), "Calibration.temperature was '1e-320'"),
-        ("calibration.json", lambda value: value.update(temperature=1e308), "Calibration.temperature was '1e+308'"),
-        ("calibration.json", lambda value: value.update(label_thresholds=[0.5] * 500_000), "Calibration.label_thresholds was"),
-        ("decisions.json", lambda value: value.update(thresholds=[0.5] * 500_000), "Decisions.thresholds was"),
-        ("decisions.json", lambda value: value["held_out"].update(confidence=[0.5] * 200_000), "HeldOut.confidence was"),
-        ("labels.json", lambda labels: ["x" * 15_000_000, *labels[1:]], "labels of up to 15,000,000 characters"),
-        ("labels.json", lambda labels: [" > ".join(["level"] * 20_000), *labels[1:]], "labels of up to 159,997 characters"),
-        ("labels.json", lambda _: [str(number) for number in range(1_000_000)], "holds 1,000,000 labels"),
+        (
+            "config.json",
+            lambda value: value["encoder"].update(layers=1_000_000),
+            "EncoderSettings.layers was '1000000'",
+        ),
+        (
+            "config.json",
+            lambda value: value["encoder"].update(vocabulary_size=10**9),
+            "EncoderSettings.vocabulary_size was '1000000000'",
+        ),
+        (
+            "config.json",
+            lambda value: value["encoder"].update(width=16_384),
+            "model.safetensors has ",
+        ),
+        (
+            "config.json",
+            lambda value: value["head"].update(filters=65_536),
+            "model.safetensors has ",
+        ),
+        (
+            "config.json",
+            lambda value: value["head"].update(window_sizes=[2] * 100_000),
+            "HeadSettings.window_sizes was",
+        ),
+        (
+            "config.json",
+            lambda value: value["head"].update(window_sizes=[10**9]),
+            "HeadSettings.window_sizes.0 was '1000000000'",
+        ),
+        (
+            "config.json",
+            lambda value: value.update(text_columns=["c"] * 500_000),
+            "BundleConfig.text_columns was",
+        ),
+        (
+            "config.json",
+            lambda value: value.update(encoder_name="x" * 5_000_000),
+            "BundleConfig.encoder_name was",
+        ),
+        (
+            "config.json",
+            lambda value: value.update(merged_labels={str(n): "a" for n in range(150_000)}),
+            "BundleConfig.merged_labels was",
+        ),
+        (
+            "calibration.json",
+            lambda value: value.update(temperature=1e-320),
+            "Calibration.temperature was '1e-320'",
+        ),
+        (
+            "calibration.json",
+            lambda value: value.update(temperature=1e308),
+            "Calibration.temperature was '1e+308'",
+        ),
+        (
+            "calibration.json",
+            lambda value: value.update(label_thresholds=[0.5] * 500_000),
+            "Calibration.label_thresholds was",
+        ),
+        (
+            "decisions.json",
+            lambda value: value.update(thresholds=[0.5] * 500_000),
+            "Decisions.thresholds was",
+        ),
+        (
+            "decisions.json",
+            lambda value: value["held_out"].update(confidence=[0.5] * 200_000),
+            "HeldOut.confidence was",
+        ),
+        (
+            "labels.json",
+            lambda labels: ["x" * 15_000_000, *labels[1:]],
+            "labels of up to 15,000,000 characters",
+        ),
+        (
+            "labels.json",
+            lambda labels: [" > ".join(["level"] * 20_000), *labels[1:]],
+            "labels of up to 159,997 characters",
+        ),
+        (
+            "labels.json",
+            lambda _: [str(number) for number in range(1_000_000)],
+            "holds 1,000,000 labels",
+        ),
     ],
 )
 def test_numbers_lengths_and_lists_that_no_model_has_are_refused(folder, name, change, words):
@@ -140,7 +213,10 @@ def test_a_file_of_many_values_is_refused_before_they_are_made(folder, data, wor
 
 
 def test_signs_inside_strings_are_no_values():
-    text = json.dumps({'[[["\\"': ["[" * 100_000, "\\" * 9, "\\\\" * 10_001, '"{', "é\u2028", 1.5e300, -1e-320]}, ensure_ascii=False)
+    text = json.dumps(
+        {'[[["\\"': ["[" * 100_000, "\\" * 9, "\\\\" * 10_001, '"{', "é\u2028", 1.5e300, -1e-320]},
+        ensure_ascii=False,
+    )
     assert parse_json("a.json", text.encode()) == json.loads(text)
     assert parse_json("a.json", json.dumps(json.loads(text)).encode()) == json.loads(text)
 
@@ -165,15 +241,40 @@ def test_labels_have_sixteen_levels_at_most_and_the_rest_is_a_name():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda header: header["logits/bias"].update(shape=[1] * 199 + [3]), "TensorRecord.shape was"),
-        (lambda header: header.update(x={"dtype": "F32", "shape": [0, 1 << 62], "data_offsets": [0, 0]}), "TensorRecord.shape.1 was"),
-        (lambda header: header.update(x={"dtype": "F32", "shape": [0, 7], "data_offsets": [0, 0]}), "holds 'x' of shape (0, 7)"),
-        (lambda header: header["logits/bias"].update(shape=[]), "'logits/bias' of shape () at the bytes"),
-        (lambda header: header["logits/bias"].update(shape=[3, 1]), "holds 'logits/bias' of shape (3, 1); expected the shape (3,)"),
+        (
+            lambda header: header["logits/bias"].update(shape=[1] * 199 + [3]),
+            "TensorRecord.shape was",
+        ),
+        (
+            lambda header: header.update(
+                x={"dtype": "F32", "shape": [0, 1 << 62], "data_offsets": [0, 0]}
+            ),
+            "TensorRecord.shape.1 was",
+        ),
+        (
+            lambda header: header.update(
+                x={"dtype": "F32", "shape": [0, 7], "data_offsets": [0, 0]}
+            ),
+            "holds 'x' of shape (0, 7)",
+        ),
+        (
+            lambda header: header["logits/bias"].update(shape=[]),
+            "'logits/bias' of shape () at the bytes",
+        ),
+        (
+            lambda header: header["logits/bias"].update(shape=[3, 1]),
+            "holds 'logits/bias' of shape (3, 1); expected the shape (3,)",
+        ),
         (lambda header: header["logits/bias"].update(shape=[-3]), "TensorRecord.shape.0 was '-3'"),
         (lambda header: header["logits/bias"].update(shape="3"), "TensorRecord.shape was '3'"),
-        (lambda header: header["logits/bias"].update(data_offsets=[0, 12]), "at the bytes (0, 64), where 12 to 76 are expected"),
-        (lambda header: header["logits/bias"].update(data_offsets=[1 << 62, (1 << 62) + 12]), "TensorRecord.data_offsets.0 was"),
+        (
+            lambda header: header["logits/bias"].update(data_offsets=[0, 12]),
+            "at the bytes (0, 64), where 12 to 76 are expected",
+        ),
+        (
+            lambda header: header["logits/bias"].update(data_offsets=[1 << 62, (1 << 62) + 12]),
+            "TensorRecord.data_offsets.0 was",
+        ),
         (lambda header: header["logits/bias"].update(dtype="F4"), "of the unknown type 'F4'"),
         (lambda header: header.update(x=3), "is not a safetensors file"),
         (lambda header: header.pop("logits/bias"), "is not a safetensors file"),
@@ -187,18 +288,27 @@ def test_tensors_of_odd_shapes_are_refused_without_an_error_of_numpy(folder, cha
 
 
 def test_a_hundred_thousand_empty_tensors_are_refused():
-    header = json.dumps({f"t{number}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for number in range(100_000)}).encode()
+    header = json.dumps(
+        {
+            f"t{number}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+            for number in range(100_000)
+        }
+    ).encode()
     with pytest.raises(BundleError, match="more than 65,536 tensors"):
         parse_tensors(WEIGHTS, struct.pack("<Q", len(header)) + header)
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff" * 100, b"\x02" + bytes(7) + b"[]", b"\x02" + bytes(7) + b"{", bytes(8)])
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff" * 100, b"\x02" + bytes(7) + b"[]", b"\x02" + bytes(7) + b"{", bytes(8)]
+)
 def test_what_is_no_safetensors_file_is_told_in_one_line(data):
     with pytest.raises(BundleError, match="is not a safetensors file"):
         parse_tensors(WEIGHTS, data)
 
 
-@pytest.mark.parametrize("name", ["directions", "places", "weights", "limit", "words", "log_odds"])
+@pytest.mark.parametrize(
+    "name", ["logit_centroids", "embedding_centroids", "weights", "limit", "words", "log_odds"]
+)
 @pytest.mark.parametrize("shape", [[], [0], [1] * 200, [0, 1 << 62]], ids=str)
 def test_a_scope_of_odd_shapes_is_refused(encoder_folder, tmp_path, name, shape):
     folder = Path(shutil.copytree(saved(encoder_folder), tmp_path / "model"))
@@ -221,9 +331,20 @@ def test_weights_far_larger_than_the_settings_say_are_refused_before_they_are_re
     ("change", "words"),
     [
         (lambda _, tensor: tensor * np.float32(1e30), "numbers over 1e+12"),
-        (lambda name, tensor: tensor * np.float32(1e30 if name.startswith("convolution_2") else 1), "gives answers that are not finite"),
-        (lambda name, tensor: tensor * np.float32(1e38 if name == "logits/kernel" else 1), "numbers over 1e+12"),
-        (lambda name, tensor: tensor + np.float32(3e38 if name == "logits/bias" else 0), "numbers over 1e+12"),
+        (
+            lambda name, tensor: (
+                tensor * np.float32(1e30 if name.startswith("convolution_2") else 1)
+            ),
+            "gives answers that are not finite",
+        ),
+        (
+            lambda name, tensor: tensor * np.float32(1e38 if name == "logits/kernel" else 1),
+            "numbers over 1e+12",
+        ),
+        (
+            lambda name, tensor: tensor + np.float32(3e38 if name == "logits/bias" else 0),
+            "numbers over 1e+12",
+        ),
     ],
 )
 def test_weights_that_overflow_never_give_nan(folder, change, words):
@@ -236,32 +357,85 @@ def test_weights_that_overflow_never_give_nan(folder, change, words):
 
 
 _LAUGHS = '<!ENTITY a "ha">' + "".join(
-    f'<!ENTITY {name} "{10 * f"&{before};"}">' for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+    f'<!ENTITY {name} "{10 * f"&{before};"}">'
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda _: b"\x08\x09:\x10\n\x0e\n\x01w\x12\x06logits", "not the XML that OpenVINO writes"),  # ONNX
+        (
+            lambda _: b"\x08\x09:\x10\n\x0e\n\x01w\x12\x06logits",
+            "not the XML that OpenVINO writes",
+        ),  # ONNX
         (lambda _: b"", "not the XML that OpenVINO writes"),
-        (lambda _: b'<?xml version="1.0"?>\n<net name="a" version="11"></net>', "has another graph for"),
-        (lambda graph: graph.replace(b"<net", f"<!DOCTYPE l [{_LAUGHS}]><net".encode(), 1), "not the XML that OpenVINO writes"),
+        (
+            lambda _: b'<?xml version="1.0"?>\n<net name="a" version="11"></net>',
+            "has another graph for",
+        ),
+        (
+            lambda graph: graph.replace(b"<net", f"<!DOCTYPE l [{_LAUGHS}]><net".encode(), 1),
+            "not the XML that OpenVINO writes",
+        ),
         (lambda graph: graph.decode().encode("utf-16"), "not the XML that OpenVINO writes"),
-        (lambda graph: graph.replace(b'type="Gelu" version="opset7"', b'type="Loop" version="opset5"'), "has another graph for"),
-        (lambda graph: graph.replace(b'version="opset7"', b'version="extension"'), "has another graph for"),
-        (lambda graph: graph.replace(b'output_names="windows"', b'output_names="widows"'), "has another graph for 'widows, windows'"),
-        (lambda graph: graph.replace(b' names="windows"', b' names="means"'), "has another graph for 'windows'"),
-        (lambda graph: graph.replace(b"output_", b"").replace(b'" name="', b'" output_names="', 1), "a graph that bertcnn saved"),
-        (lambda graph: graph.replace(b"<dim>3</dim>", b"<dim>4</dim>"), "a constant that is not in model.bin"),
-        (lambda graph: re.sub(rb'offset="\d+"', b'offset="99999999999"', graph, count=1), "a constant that is not in model.bin"),
-        (lambda graph: re.sub(rb'offset="\d+"', b'offset="-4"', graph, count=1), "'-4' in place of a whole number"),
-        (lambda graph: graph.replace(b"</layers>", b"</layers><layers></layers>"), "'net' with other elements"),
-        (lambda graph: graph.replace(b"</layers>", b'<layer id="99999" name="x" type="Const" version="opset1" /></layers>'), "saved"),
+        (
+            lambda graph: graph.replace(
+                b'type="Gelu" version="opset7"', b'type="Loop" version="opset5"'
+            ),
+            "has another graph for",
+        ),
+        (
+            lambda graph: graph.replace(b'version="opset7"', b'version="extension"'),
+            "has another graph for",
+        ),
+        (
+            lambda graph: graph.replace(b'output_names="windows"', b'output_names="widows"'),
+            "has another graph for 'widows, windows'",
+        ),
+        (
+            lambda graph: graph.replace(b' names="windows"', b' names="means"'),
+            "has another graph for 'windows'",
+        ),
+        (
+            lambda graph: graph.replace(b"output_", b"").replace(
+                b'" name="', b'" output_names="', 1
+            ),
+            "a graph that bertcnn saved",
+        ),
+        (
+            lambda graph: graph.replace(b"<dim>3</dim>", b"<dim>4</dim>"),
+            "a constant that is not in model.bin",
+        ),
+        (
+            lambda graph: re.sub(rb'offset="\d+"', b'offset="99999999999"', graph, count=1),
+            "a constant that is not in model.bin",
+        ),
+        (
+            lambda graph: re.sub(rb'offset="\d+"', b'offset="-4"', graph, count=1),
+            "'-4' in place of a whole number",
+        ),
+        (
+            lambda graph: graph.replace(b"</layers>", b"</layers><layers></layers>"),
+            "'net' with other elements",
+        ),
+        (
+            lambda graph: graph.replace(
+                b"</layers>",
+                b'<layer id="99999" name="x" type="Const" version="opset1" /></layers>',
+            ),
+            "saved",
+        ),
         (lambda graph: graph.replace(b"</layers>", b"<layer /></layers>"), "saved"),
         (lambda graph: graph + b" " * 60_000_000, "at most"),
-        (lambda graph: graph.replace(b'levels="256"', b'levels="0"'), "the model cannot be compiled by OpenVINO"),
-        (lambda graph: graph.replace(b'levels="256"', b'levels="many"'), "engine/ cannot be read by OpenVINO"),
+        (
+            lambda graph: graph.replace(b'levels="256"', b'levels="0"'),
+            "the model cannot be compiled by OpenVINO",
+        ),
+        (
+            lambda graph: graph.replace(b'levels="256"', b'levels="many"'),
+            "engine/ cannot be read by OpenVINO",
+        ),
     ],
 )
 def test_an_engine_of_another_graph_is_not_used(folder, change, words, caplog):
@@ -289,7 +463,10 @@ def test_an_engine_whose_axes_or_lengths_were_changed_is_not_used(folder, caplog
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e38])
 def test_an_engine_whose_numbers_are_not_finite_gives_no_answer(folder, value):
     constants = bytearray((folder / "engine" / "model.bin").read_bytes())
-    layers = re.findall(rb'element_type="f32" shape="[^"]+" offset="(\d+)" size="(\d+)"', (folder / XML).read_bytes())
+    layers = re.findall(
+        rb'element_type="f32" shape="[^"]+" offset="(\d+)" size="(\d+)"',
+        (folder / XML).read_bytes(),
+    )
     for offset, size in ((int(offset), int(size)) for offset, size in layers):
         constants[offset : offset + size] = np.full(size // 4, value, "<f4").tobytes()
     (folder / "engine" / "model.bin").write_bytes(constants)
@@ -298,12 +475,17 @@ def test_an_engine_whose_numbers_are_not_finite_gives_no_answer(folder, value):
 
 
 def test_int8_may_not_make_a_tensor_larger():
-    encoder = EncoderSettings(vocabulary_size=8, width=4, layers=1, heads=2, feed_forward_width=8, max_positions=16)
-    graph, constants = blank_graph(encoder, HeadSettings(window_sizes=(2,), filters=4), 3, int8_tokens=False)
+    encoder = EncoderSettings(
+        vocabulary_size=8, width=4, layers=1, heads=2, feed_forward_width=8, max_positions=16
+    )
+    graph, constants = blank_graph(
+        encoder, HeadSettings(window_sizes=(2,), filters=4), 3, int8_tokens=False
+    )
     reference = graph, constants
     check_graph(graph, constants, reference)
     factors = (
-        rb'(<data element_type="f32" shape=")1, 1, 4(" offset=")\d+(" size=")16(" />\s*<output>\s*<port id="0" precision="FP32">\s*<dim>)1<'
+        rb'(<data element_type="f32" shape=")1, 1, 4(" offset=")\d+(" size=")16("'
+        rb' />\s*<output>\s*<port id="0" precision="FP32">\s*<dim>)1<'
     )
     wider, count = re.subn(factors, rb"\g<1>5, 1, 4\g<2>0\g<3>80\g<4>5<", graph, count=1)
     assert count == 1
@@ -314,7 +496,15 @@ def test_int8_may_not_make_a_tensor_larger():
 @pytest.mark.parametrize("activation", ["gelu", "gelu_tanh", "relu"])
 @pytest.mark.parametrize("windows", [(2,), (3, 5)])
 def test_the_check_knows_the_graph_of_any_settings_and_tells_them_apart(activation, windows):
-    encoder = EncoderSettings(vocabulary_size=8, width=4, layers=2, heads=2, feed_forward_width=8, max_positions=16, activation=activation)
+    encoder = EncoderSettings(
+        vocabulary_size=8,
+        width=4,
+        layers=2,
+        heads=2,
+        feed_forward_width=8,
+        max_positions=16,
+        activation=activation,
+    )
     head = HeadSettings(window_sizes=windows, filters=4)
     for int8_tokens in (False, True):
         graph = blank_graph(encoder, head, 3, int8_tokens=int8_tokens)
@@ -323,7 +513,9 @@ def test_the_check_knows_the_graph_of_any_settings_and_tells_them_apart(activati
             blank_graph(encoder.model_copy(update={"layers": 1}), head, 3, int8_tokens=int8_tokens),
             blank_graph(encoder.model_copy(update={"heads": 1}), head, 3, int8_tokens=int8_tokens),
             blank_graph(encoder, head, 4, int8_tokens=int8_tokens),
-            blank_graph(encoder, head.model_copy(update={"filters": 8}), 3, int8_tokens=int8_tokens),
+            blank_graph(
+                encoder, head.model_copy(update={"filters": 8}), 3, int8_tokens=int8_tokens
+            ),
             blank_graph(encoder, head, 3, int8_tokens=not int8_tokens),
         ):
             with pytest.raises(BundleError, match="has another graph for"):
@@ -340,7 +532,9 @@ def test_a_changed_engine_of_which_a_compiled_copy_is_kept_answers_as_it_was_sav
         read_engine(folder, read_bundle(folder).bundle_id).read()
 
 
-def test_an_engine_of_another_graph_is_not_exported_and_weights_that_overflow_neither(folder, tmp_path):
+def test_an_engine_of_another_graph_is_not_exported_and_weights_that_overflow_neither(
+    folder, tmp_path
+):
     with_graph(folder, lambda graph: graph.replace(b'levels="256"', b'levels="many"'))
     with pytest.raises(BundleError, match="engine/ cannot be read by OpenVINO"):
         export_model(folder, "openvino", tmp_path / "out")
@@ -354,12 +548,18 @@ def test_an_engine_of_another_graph_is_not_exported_and_weights_that_overflow_ne
 
 
 @pytest.mark.parametrize("shape", [[1] * 200, [0, 1 << 62]], ids=str)
-def test_an_encoder_with_tensors_of_odd_shapes_is_refused_in_one_line(encoder_folder, tmp_path, shape):
+def test_an_encoder_with_tensors_of_odd_shapes_is_refused_in_one_line(
+    encoder_folder, tmp_path, shape
+):
     place = Path(shutil.copytree(encoder_folder, tmp_path / "encoder")) / WEIGHTS
     data = place.read_bytes()
     end = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:end])
-    header["odd"] = {"dtype": "F32", "shape": shape, "data_offsets": [0, 0] if 0 in shape else [0, 4]}
+    header["odd"] = {
+        "dtype": "F32",
+        "shape": shape,
+        "data_offsets": [0, 0] if 0 in shape else [0, 4],
+    }
     made_up = json.dumps(header).encode()
     place.write_bytes(struct.pack("<Q", len(made_up)) + made_up + data[end:])
     with pytest.raises(EncoderError, match=r"could not be read \("):
@@ -369,13 +569,19 @@ def test_an_encoder_with_tensors_of_odd_shapes_is_refused_in_one_line(encoder_fo
 @pytest.mark.parametrize("change", [{"num_hidden_layers": 10**6}, {"vocab_size": 10**12}], ids=str)
 def test_an_encoder_of_a_size_that_none_has_is_refused_at_once(encoder_folder, tmp_path, change):
     folder = Path(shutil.copytree(encoder_folder, tmp_path / "encoder"))
-    (folder / "config.json").write_text(json.dumps({**json.loads((folder / "config.json").read_text()), **change}))
+    (folder / "config.json").write_text(
+        json.dumps({**json.loads((folder / "config.json").read_text()), **change})
+    )
     with pytest.raises(SettingsError, match="less than or equal to"):
         read_checkpoint(folder)
 
 
-@pytest.mark.parametrize("content", ["[" * 100_000, '{"a": [' + "[]," * 2_000_000 + "[]]}"], ids=["deep", "long"])
-def test_an_encoder_whose_settings_are_deep_or_long_is_refused_in_one_line(encoder_folder, tmp_path, content):
+@pytest.mark.parametrize(
+    "content", ["[" * 100_000, '{"a": [' + "[]," * 2_000_000 + "[]]}"], ids=["deep", "long"]
+)
+def test_an_encoder_whose_settings_are_deep_or_long_is_refused_in_one_line(
+    encoder_folder, tmp_path, content
+):
     folder = Path(shutil.copytree(encoder_folder, tmp_path / "encoder"))
     (folder / "config.json").write_text(content)
     with pytest.raises(EncoderError, match=r"config\.json could not be read"):

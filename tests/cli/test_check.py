@@ -1,4 +1,7 @@
-"""`bertcnn check`, as people type it: a report that reads in a pipe, files as asked for, one-line errors."""
+"""`bertcnn check`, as people type it.
+
+A report that reads in a pipe, files as asked for, one-line errors.
+"""
 
 import csv
 import json
@@ -11,7 +14,10 @@ from tests.tiny import saved
 
 @pytest.fixture
 def check(monkeypatch, run, encoder_folder):
-    """Run the command with the tiny encoder, on 80 columns: exit code, standard output, standard error."""
+    """Run the command with the tiny encoder, on 80 columns.
+
+    Exit code, standard output, standard error.
+    """
     monkeypatch.setenv("COLUMNS", "80")
     return lambda *arguments: run("check", *arguments, "--encoder", encoder_folder)
 
@@ -31,8 +37,13 @@ def test_the_report_names_the_worst_first_and_ends_with_what_to_do(check, sick):
     code, out, _ = check(sick)
     lines = out.splitlines()
     assert code == 0
-    assert f"{sick}:90rows" in "".join(out.split())  # a long path is broken at the width of 80 columns
-    levels = [line.split("  ")[0] for line in lines if line.split("  ")[0] in ("PROBLEM", "LOOK AT", "NOTE")]
+    # a long path is broken at the width of 80 columns
+    assert f"{sick}:90rows" in "".join(out.split())
+    levels = [
+        line.split("  ")[0]
+        for line in lines
+        if line.split("  ")[0] in ("PROBLEM", "LOOK AT", "NOTE")
+    ]
     assert levels == sorted(levels, key=("PROBLEM", "LOOK AT", "NOTE").index)
     assert "1 text with different labels, in 2 rows" in out
     assert "lonely [bold]label[/bold]" in out
@@ -51,13 +62,18 @@ def test_fix_and_json_are_written_and_nothing_is_overwritten(check, sick, tmp_pa
     assert fixed[5]["finding"] == "empty text"
     report = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert report["rows"] == 90
-    assert {"kind": "empty_texts", "lines": [7]}.items() <= next(one for one in report["findings"] if one["kind"] == "empty_texts").items()
+    assert {"kind": "empty_texts", "lines": [7]}.items() <= next(
+        one for one in report["findings"] if one["kind"] == "empty_texts"
+    ).items()
     for option, place in (("--fix", "out.csv"), ("--json", "out.json")):
         code, out, err = check(sick, option, tmp_path / place)
         assert (code, out) == (2, "")
         assert "exists" in err
         assert "--force" in err
-    assert check(sick, "--fix", tmp_path / "out.csv", "--json", tmp_path / "out.json", "--force")[0] == 0
+    assert (
+        check(sick, "--fix", tmp_path / "out.csv", "--json", tmp_path / "out.json", "--force")[0]
+        == 0
+    )
     same = tmp_path / "new.csv"
     assert "for --json and for another file" in check(sick, "--fix", same, "--json", same)[2]
 
@@ -82,11 +98,23 @@ BAD = {
     "missing": (lambda folder: [folder / "none.csv"], "there is no file"),
     "one label": (lambda folder: [one_label(folder)], "1 label ('same') in column 'label'"),
     "no text": (lambda folder: [no_text(folder)], "no column looks like text"),
-    "no such column": (lambda folder: [one_label(folder), "--label", "lable"], "did you mean 'label'?"),
-    "same file": (lambda folder: [one_label(folder), "--fix", folder / "one.csv"], "as input and output"),
-    "same json": (lambda folder: [one_label(folder), "--json", folder / "one.csv", "--force"], "for --json and for another file"),
+    "no such column": (
+        lambda folder: [one_label(folder), "--label", "lable"],
+        "did you mean 'label'?",
+    ),
+    "same file": (
+        lambda folder: [one_label(folder), "--fix", folder / "one.csv"],
+        "as input and output",
+    ),
+    "same json": (
+        lambda folder: [one_label(folder), "--json", folder / "one.csv", "--force"],
+        "for --json and for another file",
+    ),
     "extension": (lambda folder: [one_label(folder), "--fix", folder / "out.txt"], ".txt"),
-    "no folder": (lambda folder: [one_label(folder), "--fix", folder / "no" / "out.csv"], "there is no folder"),
+    "no folder": (
+        lambda folder: [one_label(folder), "--fix", folder / "no" / "out.csv"],
+        "there is no folder",
+    ),
 }
 
 
@@ -103,7 +131,9 @@ def test_bad_input_is_one_line(case, check, tmp_path):
 
 
 def test_a_file_without_labels_says_that_only_texts_were_checked(check, tmp_path):
-    code, out, _ = check(write(tmp_path / "texts.csv", [row[:2] for row in healthy(10)], ("id", "text")))
+    code, out, _ = check(
+        write(tmp_path / "texts.csv", [row[:2] for row in healthy(10)], ("id", "text"))
+    )
     assert code == 0
     assert "Not checked: no label column" in out
     assert "Nothing was found." in out

@@ -1,4 +1,7 @@
-"""The commands, as people type them: answers, one-line errors with exit code 2, and nothing half-written."""
+"""The commands, as people type them.
+
+Answers, one-line errors with exit code 2, and nothing half-written.
+"""
 
 import csv
 import json
@@ -46,9 +49,20 @@ BAD_FILES = {
     "empty": ("", "empty"),
     "header only": ("text,label\n", "header"),
     "no text": ("a,b\n1,2\n3,4\n5,6\n", "'a'"),
-    "no label": ("text\n" + "".join(f"my router number {row} is broken\n" for row in range(9)), "'text'"),
-    "one label": ("text,label\n" + "".join(f"my router number {row} is broken,a\n" for row in range(9)), "1 label ('a')"),
-    "single row": ("text,label\n" + "".join(f"my router {row} is broken,{'ab'[row % 2]}\n" for row in range(8)) + "odd one,c\n", "'c'"),
+    "no label": (
+        "text\n" + "".join(f"my router number {row} is broken\n" for row in range(9)),
+        "'text'",
+    ),
+    "one label": (
+        "text,label\n" + "".join(f"my router number {row} is broken,a\n" for row in range(9)),
+        "1 label ('a')",
+    ),
+    "single row": (
+        "text,label\n"
+        + "".join(f"my router {row} is broken,{'ab'[row % 2]}\n" for row in range(8))
+        + "odd one,c\n",
+        "'c'",
+    ),
     "blank texts": ("text,label\n" + "".join(f" ,{'ab'[row % 2]}\n" for row in range(9)), ""),
     "binary": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 9, "PNG"),
     "zip": (b"PK\x03\x04" + bytes(range(256)) * 9, ""),
@@ -56,11 +70,15 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("case", BAD_FILES)
-def test_training_on_a_file_that_will_not_do_is_refused_in_one_line(run, encoder_folder, tmp_path, case):
+def test_training_on_a_file_that_will_not_do_is_refused_in_one_line(
+    run, encoder_folder, tmp_path, case
+):
     content, word = BAD_FILES[case]
     path = data(tmp_path, content) if content is not None else tmp_path
     columns = ("--text", "text", "--label", "label") if case == "blank texts" else ()
-    refused(run("train", path, "--out", tmp_path / "model", "--encoder", encoder_folder, *columns), word)
+    refused(
+        run("train", path, "--out", tmp_path / "model", "--encoder", encoder_folder, *columns), word
+    )
     assert not (tmp_path / "model").exists()
 
 
@@ -87,7 +105,9 @@ def test_missing_files_models_and_folders_are_refused_in_one_line(run, model, tm
     refused(run("score", model, good, good / "out.csv"))
     refused(run("train", good, "--out", tmp_path / "new", "--encoder", "minilm-7"), "minilm-l6")
     refused(run("train", good, "--out", tmp_path / "new", "--recipe", "quick"), "recipe")
-    refused(run("train", good, "--out", tmp_path / "new", "--class-weight", "heavy"), "class_weight")
+    refused(
+        run("train", good, "--out", tmp_path / "new", "--class-weight", "heavy"), "class_weight"
+    )
 
 
 def test_forty_megabytes_in_one_cell_and_broken_quoting_cost_only_their_rows(run, model, tmp_path):
@@ -96,22 +116,38 @@ def test_forty_megabytes_in_one_cell_and_broken_quoting_cost_only_their_rows(run
     assert code == 0
     assert "1 row could not be read" in err
     assert [row["id"] for row in csv.DictReader((tmp_path / "out.csv").open())] == ["1", "3"]
-    broken = data(tmp_path, 'id,text\n1,the router\n2,"never closed\n3,a refund\n4,the app\n', "broken.csv")
+    broken = data(
+        tmp_path, 'id,text\n1,the router\n2,"never closed\n3,a refund\n4,the app\n', "broken.csv"
+    )
     code, _, err = run("score", model, broken, tmp_path / "broken-out.csv")
     assert code == 0
-    assert {"1", "3", "4"} <= {row["id"] for row in csv.DictReader((tmp_path / "broken-out.csv").open())}
+    assert {"1", "3", "4"} <= {
+        row["id"] for row in csv.DictReader((tmp_path / "broken-out.csv").open())
+    }
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-8-sig"])
 def test_other_encodings_are_read(run, model, tmp_path, encoding):
     source = data(tmp_path, "id,text\n1,le café du routeur\n2,größere Rechnung\n".encode(encoding))
     assert run("score", model, source, tmp_path / "out.csv")[0] == 0
-    assert [row["text"] for row in csv.DictReader((tmp_path / "out.csv").open())] == ["le café du routeur", "größere Rechnung"]
+    assert [row["text"] for row in csv.DictReader((tmp_path / "out.csv").open())] == [
+        "le café du routeur",
+        "größere Rechnung",
+    ]
 
 
 def test_train_says_what_it_guessed_and_what_comes_next(run, encoder_folder, tmp_path):
     code, out, err = run(
-        "train", data(tmp_path, GOOD), "--out", tmp_path / "model", "--encoder", encoder_folder, "--recipe", "frozen", "--epochs", "1"
+        "train",
+        data(tmp_path, GOOD),
+        "--out",
+        tmp_path / "model",
+        "--encoder",
+        encoder_folder,
+        "--recipe",
+        "frozen",
+        "--epochs",
+        "1",
     )
     assert code == 0
     assert out == ""
@@ -127,7 +163,8 @@ def test_classify_answers_a_line_for_each_text(run, model):
     assert code == 0
     assert lines[0][0] in {"billing", "hardware", "software"}
     assert 0 < float(lines[0][1]) <= 1
-    assert lines[0][2].startswith("review:ambiguous (")  # 6 held-out rows are not enough for any other decision
+    # 6 held-out rows are not enough for any other decision
+    assert lines[0][2].startswith("review:ambiguous (")
     assert lines[0][3]
     assert all(phrase in "the Router cable" for phrase in lines[0][3].split(" | "))
     assert lines[0][4] == "the Router cable"
@@ -138,9 +175,15 @@ def test_classify_answers_a_line_for_each_text(run, model):
 
 
 def test_a_text_may_begin_with_a_dash_and_a_mistyped_option_is_none(run, model):
-    code, out, _ = run("classify", model, "- my router is dead", "--probabilities", "-", "refund, please")
+    code, out, _ = run(
+        "classify", model, "- my router is dead", "--probabilities", "-", "refund, please"
+    )
     assert code == 0
-    assert [line.split("\t")[4] for line in out.splitlines()] == ["- my router is dead", "-", "refund, please"]
+    assert [line.split("\t")[4] for line in out.splitlines()] == [
+        "- my router is dead",
+        "-",
+        "refund, please",
+    ]
     for arguments in (["- router", "--probabilites"], ["router", "--engines=keras"], ["-router"]):
         code, out, err = run("classify", model, *arguments)
         assert (code, out) == (2, "")
@@ -151,23 +194,40 @@ def test_a_text_may_begin_with_a_dash_and_a_mistyped_option_is_none(run, model):
 
 def test_closed_streams_are_read_as_empty_and_written_to_nowhere(model):
     program = [sys.executable, "-m", "bertcnn", "classify", str(model)]
-    asked = subprocess.run([*program, "router"], preexec_fn=lambda: os.close(2), stdout=subprocess.PIPE, check=False)
+    asked = subprocess.run(
+        [*program, "router"], preexec_fn=lambda: os.close(2), stdout=subprocess.PIPE, check=False
+    )
     assert (asked.returncode, asked.stdout.count(b"\n")) == (0, 1)
-    asked = subprocess.run(program, preexec_fn=lambda: os.close(0), capture_output=True, check=False)
+    asked = subprocess.run(
+        program, preexec_fn=lambda: os.close(0), capture_output=True, check=False
+    )
     assert (asked.returncode, asked.stdout, asked.stderr) == (0, b"", b"")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has it")  # noqa: PTH110
 def test_a_log_on_a_full_disk_costs_no_work(model, tmp_path):
-    command = [sys.executable, "-m", "bertcnn", "score", str(model), str(data(tmp_path, GOOD)), str(tmp_path / "out.csv")]
+    command = [
+        sys.executable,
+        "-m",
+        "bertcnn",
+        "score",
+        str(model),
+        str(data(tmp_path, GOOD)),
+        str(tmp_path / "out.csv"),
+    ]
     with open("/dev/full", "w") as full:  # noqa: PTH123
         assert subprocess.run(command, stderr=full, check=False).returncode == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "out.csv"]
 
 
 def test_used_up_memory_is_told_in_one_line():
-    grow = "from bertcnn.cli import main; main.app.command('grow')(lambda: bytearray(2**62)); main.main()"
-    done = subprocess.run([sys.executable, "-c", grow, "grow"], capture_output=True, text=True, check=False)
+    grow = (
+        "from bertcnn.cli import main; main.app.command('grow')(lambda: bytearray(2**62));"
+        " main.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", grow, "grow"], capture_output=True, text=True, check=False
+    )
     refused((done.returncode, done.stdout, done.stderr), "out of memory")
 
 
@@ -175,7 +235,10 @@ def test_used_up_memory_is_told_in_one_line():
 @pytest.mark.parametrize("command", ["score", "evaluate", "classify", "check", "train"])
 def test_a_memory_limit_ends_in_one_line(encoder_folder, tmp_path, command, megabytes):
     table = tmp_path / "in.csv"
-    table.write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in zip(*tickets(), strict=True)))
+    table.write_text(
+        "text,label\n"
+        + "".join(f"{text},{label}\n" for text, label in zip(*tickets(), strict=True))
+    )
     model = saved(encoder_folder)
     arguments = {
         "score": [model, table, tmp_path / "out.csv"],
@@ -189,7 +252,11 @@ def test_a_memory_limit_ends_in_one_line(encoder_folder, tmp_path, command, mega
         resource.setrlimit(resource.RLIMIT_AS, (megabytes * 10**6, megabytes * 10**6))
 
     done = subprocess.run(
-        [sys.executable, "-m", "bertcnn", command, *map(str, arguments)], capture_output=True, text=True, timeout=200, preexec_fn=limit
+        [sys.executable, "-m", "bertcnn", command, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        preexec_fn=limit,
     )
     *notes, last = done.stderr.splitlines() or [""]
     if done.returncode != 0:
@@ -200,7 +267,16 @@ def test_a_memory_limit_ends_in_one_line(encoder_folder, tmp_path, command, mega
 
 def test_figures_are_in_their_file_even_if_nobody_reads_the_table(model, tmp_path):
     source, place = data(tmp_path, GOOD), tmp_path / "figures.json"
-    command = [sys.executable, "-m", "bertcnn", "evaluate", str(model), str(source), "--json", str(place)]
+    command = [
+        sys.executable,
+        "-m",
+        "bertcnn",
+        "evaluate",
+        str(model),
+        str(source),
+        "--json",
+        str(place),
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         process.stdout.close()
     assert json.loads(place.read_text())["rows"]
@@ -218,13 +294,24 @@ def test_another_precision_can_be_asked_for_without_training_again(run, model, t
     source = data(tmp_path, "id,text\n1,router cable\n2,\n")
     code, out, _ = run("classify", model, "--auto-precision", "0.3", "router cable")
     assert (code, out.split("\t")[2]) == (0, "auto")
-    for precision, told in (("0.3", "auto 1 (50%), review:empty 1 (50%)"), ("0.3,hardware=0.99", "review:ambiguous 1 (50%)")):
-        code, _, err = run("score", model, source, tmp_path / "out.csv", "--auto-precision", precision, "--force")
+    for precision, told in (
+        ("0.3", "auto 1 (50%), review:empty 1 (50%)"),
+        ("0.3,hardware=0.99", "review:ambiguous 1 (50%)"),
+    ):
+        code, _, err = run(
+            "score", model, source, tmp_path / "out.csv", "--auto-precision", precision, "--force"
+        )
         assert code == 0
         assert f"Decisions: {told}" in err
-    refused(run("score", model, source, tmp_path / "new.csv", "--auto-precision", "95"), "'0.95,billing=0.99'")
+    refused(
+        run("score", model, source, tmp_path / "new.csv", "--auto-precision", "95"),
+        "'0.95,billing=0.99'",
+    )
     refused(run("classify", model, "--auto-precision", "0.9,sales=0.99", "text"), "'sales'")
-    refused(run("train", source, "--out", tmp_path / "new", "--auto-precision", "2"), "automatic precision '2'")
+    refused(
+        run("train", source, "--out", tmp_path / "new", "--auto-precision", "2"),
+        "automatic precision '2'",
+    )
 
 
 def test_the_version_is_told(run):
@@ -245,7 +332,10 @@ def test_evaluate_prints_a_table_and_writes_json(run, model, tmp_path):
     assert "macro-F1" in out
     assert max(map(len, out.splitlines())) <= 80
     assert json.loads((tmp_path / "figures.json").read_text())["rows"] == 12
-    refused(run("evaluate", model, data(tmp_path, GOOD), "--json", tmp_path / "figures.json"), "figures.json")
+    refused(
+        run("evaluate", model, data(tmp_path, GOOD), "--json", tmp_path / "figures.json"),
+        "figures.json",
+    )
     both = ("--json", tmp_path / "page.html", "--report", tmp_path / "page.html")
     refused(run("evaluate", model, data(tmp_path, GOOD), *both), "for --report and for --json")
     assert not (tmp_path / "page.html").exists()
@@ -269,7 +359,10 @@ def test_help_fits_eighty_columns_with_all_names_whole(run, monkeypatch, command
 
 
 def with_a_small_disk(*command):
-    """Run it where no file gets more than 20,000 bytes; without bytecode, of which Python would keep the first 20,000 for ever."""
+    """Run it where no file gets more than 20,000 bytes.
+
+    Without bytecode, of which Python would keep the first 20,000 for ever.
+    """
 
     def small_disk():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -277,13 +370,20 @@ def with_a_small_disk(*command):
 
     command = [sys.executable, "-m", "bertcnn.cli.main", *map(str, command)]
     done = subprocess.run(
-        command, capture_output=True, text=True, preexec_fn=small_disk, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        command,
+        capture_output=True,
+        text=True,
+        preexec_fn=small_disk,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
     )
     return done.returncode, done.stdout, done.stderr
 
 
 def test_a_disk_that_fills_up_is_told_and_leaves_only_the_answers(run, model, tmp_path):
-    source = data(tmp_path, "id,text\n" + "".join(f"{row},the router {row} {'x' * 400}\n" for row in range(300)))
+    source = data(
+        tmp_path,
+        "id,text\n" + "".join(f"{row},the router {row} {'x' * 400}\n" for row in range(300)),
+    )
 
     refused(with_a_small_disk("score", model, source, tmp_path / "out.csv"))
     assert sorted(path.name for path in tmp_path.iterdir()) == [".out.csv.journal", "data.csv"]
@@ -294,14 +394,29 @@ def test_a_disk_that_fills_up_is_told_and_leaves_only_the_answers(run, model, tm
 
 
 def test_a_full_disk_that_a_library_meets_is_told_too(tmp_path, encoder_folder):
-    told = with_a_small_disk("check", data(tmp_path, GOOD), "--encoder", encoder_folder)  # py3langid unpacks its model
+    # py3langid unpacks its model
+    told = with_a_small_disk("check", data(tmp_path, GOOD), "--encoder", encoder_folder)
     refused(told, "no space left on a disk", "TMPDIR")
 
 
 def test_ctrl_c_ends_training_in_one_line_without_a_model(encoder_folder, tmp_path):
     path = data(tmp_path, as_csv(*tickets(60)))
-    command = [sys.executable, "-m", "bertcnn.cli.main", "train", str(path), "--out", str(tmp_path / "model"), "--recipe", "frozen"]
-    with subprocess.Popen([*command, "--encoder", str(encoder_folder), "--epochs", "50000"], stderr=subprocess.PIPE, text=True) as training:
+    command = [
+        sys.executable,
+        "-m",
+        "bertcnn.cli.main",
+        "train",
+        str(path),
+        "--out",
+        str(tmp_path / "model"),
+        "--recipe",
+        "frozen",
+    ]
+    with subprocess.Popen(
+        [*command, "--encoder", str(encoder_folder), "--epochs", "50000"],
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as training:
         for line in training.stderr:
             if line.startswith("training"):
                 break
@@ -316,11 +431,12 @@ def test_ctrl_c_ends_training_in_one_line_without_a_model(encoder_folder, tmp_pa
 
 def test_help_and_import_load_no_heavy_library_and_change_nothing():
     code = (
-        "import os, sys, logging\n"
-        "before, level = dict(os.environ), logging.getLogger('tensorflow').level\n"
-        "import bertcnn, bertcnn.cli.main, bertcnn.bundle.bundle, bertcnn.scoring.score, bertcnn.tables.tables\n"
-        "assert before == dict(os.environ) and level == logging.getLogger('tensorflow').level\n"
-        "print([name for name in ('keras', 'tensorflow', 'jax', 'pandas', 'sklearn', 'streamlit') if name in sys.modules])\n"
+        "import os, sys, logging\nbefore, level = dict(os.environ),"
+        " logging.getLogger('tensorflow').level\nimport bertcnn, bertcnn.cli.main,"
+        " bertcnn.bundle.bundle, bertcnn.scoring.score, bertcnn.tables.tables\nassert before =="
+        " dict(os.environ) and level == logging.getLogger('tensorflow').level\nprint([name for name"
+        " in ('keras', 'tensorflow', 'jax', 'pandas', 'sklearn', 'streamlit') if name in"
+        " sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -329,7 +445,10 @@ def test_help_and_import_load_no_heavy_library_and_change_nothing():
 def test_evaluating_is_quiet_and_needs_no_keras(model, tmp_path):
     (tmp_path / "labelled.csv").write_text(as_csv(*tickets(4)))
     arguments = ["bertcnn", "evaluate", str(model), str(tmp_path / "labelled.csv")]
-    code = f"import sys\nfrom bertcnn.cli.main import main\nsys.argv = {arguments!r}\ntry:\n    main()\nfinally:\n"
+    code = (
+        f"import sys\nfrom bertcnn.cli.main import main\nsys.argv = {arguments!r}\ntry:\n   "
+        " main()\nfinally:\n"
+    )
     code += "    print(sorted({'keras', 'tensorflow'} & set(sys.modules)), file=sys.stderr)\n"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.splitlines()[-1] == "[]"
@@ -352,11 +471,22 @@ def test_classify_and_score_import_no_heavy_library(model, tmp_path):
         "openvino_telemetry",
         "openvino.tools.ovc",
     )
-    for arguments in (["classify", str(model), "the router"], ["score", str(model), str(tmp_path / "in.csv"), str(tmp_path / "out.csv")]):
-        code = f"import sys\nfrom bertcnn.cli.start import main\nsys.argv = {['bertcnn', *arguments]!r}\ntry:\n    main()\nfinally:\n"
+    for arguments in (
+        ["classify", str(model), "the router"],
+        ["score", str(model), str(tmp_path / "in.csv"), str(tmp_path / "out.csv")],
+    ):
+        code = (
+            "import sys\nfrom bertcnn.cli.start import main\nsys.argv ="
+            f" {['bertcnn', *arguments]!r}\ntry:\n    main()\nfinally:\n"
+        )
         code += "    loaded = [name for name, module in sys.modules.items() if module]\n"
-        code += "    print([name for name in loaded if name in HEAVY or name.split('.')[0] in HEAVY], file=sys.stderr)\n"
-        done = subprocess.run([sys.executable, "-c", f"HEAVY = {heavy!r}\n{code}"], capture_output=True, text=True)
+        code += (
+            "    print([name for name in loaded if name in HEAVY or name.split('.')[0] in HEAVY],"
+            " file=sys.stderr)\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", f"HEAVY = {heavy!r}\n{code}"], capture_output=True, text=True
+        )
         assert done.returncode == 0, done.stderr
         assert done.stderr.splitlines()[-1] == "[]"
 
@@ -364,13 +494,19 @@ def test_classify_and_score_import_no_heavy_library(model, tmp_path):
 def test_an_unknown_engine_is_told_in_one_line(run, model, tmp_path):
     code, _, err = run("classify", model, "--engine", "gpu", "the router")
     assert code == 2
-    assert err == ("bertcnn: engine 'gpu'; expected one of 'auto', 'openvino', 'keras'. What to do: choose one of them, or leave it out.\n")
+    assert (
+        err
+        == "bertcnn: engine 'gpu'; expected one of 'auto', 'openvino', 'keras'. What to do: choose"
+        " one of them, or leave it out.\n"
+    )
 
 
 def test_the_reference_engine_gives_the_same_labels(run, model):
     compiled = run("classify", model, "the router cable", "refund money")[1]
     reference = run("classify", model, "--engine", "keras", "the router cable", "refund money")[1]
-    assert [line.split("\t")[0] for line in compiled.splitlines()] == [line.split("\t")[0] for line in reference.splitlines()]
+    assert [line.split("\t")[0] for line in compiled.splitlines()] == [
+        line.split("\t")[0] for line in reference.splitlines()
+    ]
 
 
 def test_on_a_terminal_a_text_cannot_move_the_cursor(run, model, monkeypatch):
@@ -384,7 +520,9 @@ def test_on_a_terminal_a_text_cannot_move_the_cursor(run, model, monkeypatch):
 
 def test_a_place_in_the_home_folder_may_be_said_with_a_tilde(run, model, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "in.csv").write_text("text,label\nthe router cable,hardware\nrefund money,billing\n")
+    (tmp_path / "in.csv").write_text(
+        "text,label\nthe router cable,hardware\nrefund money,billing\n"
+    )
     code, _, err = run("evaluate", model, tmp_path / "in.csv", "--json", "~/figures.json")
     assert (code, "~/figures.json" in err) == (0, True)
     assert json.loads((tmp_path / "figures.json").read_text())["rows"] == 2

@@ -7,7 +7,13 @@ from tests.tickets import as_csv, tickets
 def test_an_encoder_is_exported_and_asked(run, tmp_path):
     write(tmp_path / "encoder")
     code, _, err = run("encoder", "export", tmp_path / "encoder", "--to", tmp_path / "out")
-    assert (code, err) == (0, f"Exported {tmp_path / 'out'} (encoder, with the pooler and the MLM head and the NSP head).\n")
+    assert (code, err) == (
+        0,
+        (
+            f"Exported {tmp_path / 'out'} (encoder, with the pooler and the MLM head and the NSP"
+            " head).\n"
+        ),
+    )
     code, out, err = run("fill-mask", tmp_path / "out", "Rome is the [MASK] of Italy.", "--best", 2)
     assert (code, out) == (0, "1\tcapital\t0.6000\n1\tking\t0.2800\n"), err
     code, out, err = run("encoder", "export", tmp_path / "encoder", "--to", tmp_path / "out")
@@ -19,7 +25,9 @@ def test_an_encoder_without_mlm_head_says_so(run, tmp_path):
     write(tmp_path / "encoder", heads=())
     code, _, err = run("encoder", "export", tmp_path / "encoder", "--to", tmp_path / "out")
     assert code == 0
-    assert err.endswith("with no head).\nIt has no MLM head: AutoModelForMaskedLM will start one anew.\n")
+    assert err.endswith(
+        "with no head).\nIt has no MLM head: AutoModelForMaskedLM will start one anew.\n"
+    )
     code, out, err = run("fill-mask", tmp_path / "out", "Rome is the [MASK] of Italy.")
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
@@ -29,7 +37,9 @@ def test_an_encoder_without_mlm_head_says_so(run, tmp_path):
 def test_encoders_to_be_compared_are_looked_for_by_name_before_the_first_training(run, tmp_path):
     write(tmp_path / "encoder")
     (tmp_path / "data.csv").write_text(as_csv(*tickets()))
-    code, out, err = run("encoder", "compare", tmp_path / "encoder", "minilm-l7", tmp_path / "data.csv")
+    code, out, err = run(
+        "encoder", "compare", tmp_path / "encoder", "minilm-l7", tmp_path / "data.csv"
+    )
     assert (code, out) == (2, "")
     assert "minilm-l6" in err
     assert "seed 0" not in err
@@ -38,6 +48,14 @@ def test_encoders_to_be_compared_are_looked_for_by_name_before_the_first_trainin
 def test_too_few_seeds_for_a_comparison_are_named_as_they_were_given(run, tmp_path):
     write(tmp_path / "encoder")
     (tmp_path / "data.csv").write_text(as_csv(*tickets()))
-    code, _, err = run("encoder", "compare", tmp_path / "encoder", tmp_path / "encoder", tmp_path / "data.csv", "--seeds", "1")
+    code, _, err = run(
+        "encoder",
+        "compare",
+        tmp_path / "encoder",
+        tmp_path / "encoder",
+        tmp_path / "data.csv",
+        "--seeds",
+        "1",
+    )
     assert code == 2
     assert err.startswith("bertcnn: --seeds 1;")

@@ -1,4 +1,7 @@
-"""Ctrl-C stops at the next sign of progress, and pressed twice at once; each case in a process of its own, which the signal may end."""
+"""Ctrl-C stops at the next sign of progress, and pressed twice at once.
+
+Each case in a process of its own, which the signal may end.
+"""
 
 import subprocess
 import sys
@@ -33,13 +36,26 @@ print("as before" if signal.getsignal(signal.SIGINT) is signal.default_int_handl
 def said(kind, work):
     """What the work's process printed on standard output."""
     program = PROGRAM.format(kind=kind, work=textwrap.indent("\n".join(work), "    "))
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr
-    return [line for line in done.stdout.splitlines() if line in ("reached", "went on", "raised", "nothing was raised", "as before")]
+    return [
+        line
+        for line in done.stdout.splitlines()
+        if line in ("reached", "went on", "raised", "nothing was raised", "as before")
+    ]
 
 
 @pytest.mark.parametrize("kind", ["PlainProgress", "RichProgress"])
-@pytest.mark.parametrize("sign", ["progress.advance(1)", "progress.stage('more work', 10)", "pass  # leaving the block is a sign too"])
+@pytest.mark.parametrize(
+    "sign",
+    [
+        "progress.advance(1)",
+        "progress.stage('more work', 10)",
+        "pass  # leaving the block is a sign too",
+    ],
+)
 def test_it_is_raised_at_the_next_sign_of_progress(kind, sign):
     after = [] if sign.startswith("pass") else ["print('went on')"]
     work = ["progress.stage('working', 10)", "press_ctrl_c()", "print('reached')", sign, *after]
@@ -48,11 +64,17 @@ def test_it_is_raised_at_the_next_sign_of_progress(kind, sign):
 
 @pytest.mark.parametrize("kind", ["PlainProgress", "RichProgress"])
 def test_nothing_is_raised_without_one(kind):
-    assert said(kind, ["progress.stage('working', 2)", "progress.advance(2)"]) == ["nothing was raised", "as before"]
+    assert said(kind, ["progress.stage('working', 2)", "progress.advance(2)"]) == [
+        "nothing was raised",
+        "as before",
+    ]
 
 
 def test_pressed_twice_it_stops_at_once():
-    assert said("PlainProgress", ["press_ctrl_c()", "print('reached')", "press_ctrl_c()", "print('went on')"]) == [
+    assert said(
+        "PlainProgress",
+        ["press_ctrl_c()", "print('reached')", "press_ctrl_c()", "print('went on')"],
+    ) == [
         "reached",
         "raised",
         "as before",

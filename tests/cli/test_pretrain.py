@@ -37,7 +37,11 @@ def test_what_cannot_work_is_one_line_and_leaves_nothing(run, texts, options, wo
     assert [path.name for path in texts.parent.iterdir()] == ["texts.txt"]
 
 
-@pytest.mark.parametrize("content", [b"", b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 9, b" \n\n \n"], ids=["empty", "binary", "blank"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 9, b" \n\n \n"],
+    ids=["empty", "binary", "blank"],
+)
 def test_a_file_without_texts_is_one_line(run, tmp_path, content):
     (tmp_path / "texts.txt").write_bytes(content)
     code, _, err = run("pretrain", tmp_path / "texts.txt", "--out", tmp_path / "encoder")
@@ -46,11 +50,34 @@ def test_a_file_without_texts_is_one_line(run, tmp_path, content):
     assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
 
 
-def test_an_encoder_without_heads_is_continued_with_new_ones_and_it_is_said(run, texts, encoder_folder):
+def test_an_encoder_without_heads_is_continued_with_new_ones_and_it_is_said(
+    run, texts, encoder_folder
+):
     """Also: rows of one document each, batches added up, half precision, TensorBoard, nothing held out."""
     out, logs = texts.parent / "encoder", texts.parent / "logs"
-    options = ("--steps", "1", "--accumulate", "2", "--batch-size", "4", "--sequence-length", "32", "--held-out", "0", "--no-pack")
-    more = ("--no-next-sentence", "--precision", "bfloat16", "--logs", logs, "--whole-words", "--seed", "3")
+    options = (
+        "--steps",
+        "1",
+        "--accumulate",
+        "2",
+        "--batch-size",
+        "4",
+        "--sequence-length",
+        "32",
+        "--held-out",
+        "0",
+        "--no-pack",
+    )
+    more = (
+        "--no-next-sentence",
+        "--precision",
+        "bfloat16",
+        "--logs",
+        logs,
+        "--whole-words",
+        "--seed",
+        "3",
+    )
     code, _, err = run("pretrain", texts, "--from", encoder_folder, "--out", out, *options, *more)
     assert code == 0, err
     for line in (
@@ -75,7 +102,10 @@ def test_an_encoder_without_heads_is_continued_with_new_ones_and_it_is_said(run,
     [
         (("--verdict", "missing.csv"), "--verdict without --from"),
         (("--from", "minilm-l6", "--verdict", "missing.csv"), "there is no file 'missing.csv'"),
-        (("--from", "minilm-l6", "--verdict", "missing.csv", "--verdict-seeds", "1"), "--verdict-seeds 1"),
+        (
+            ("--from", "minilm-l6", "--verdict", "missing.csv", "--verdict-seeds", "1"),
+            "--verdict-seeds 1",
+        ),
     ],
     ids=["from", "file", "seeds"],
 )

@@ -12,7 +12,12 @@ from bertcnn.inference import compiled
 
 
 def command(*arguments, **options):
-    return subprocess.run([sys.executable, "-m", "bertcnn.cli.start", *map(str, arguments)], capture_output=True, text=True, **options)
+    return subprocess.run(
+        [sys.executable, "-m", "bertcnn.cli.start", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        **options,
+    )
 
 
 @pytest.mark.parametrize(
@@ -34,7 +39,10 @@ def command(*arguments, **options):
     ],
 )
 def test_only_classify_begins_with_its_engine(model, arguments, expected):
-    assert _classifies([str(model) if argument == "MODEL" else argument for argument in arguments]) is expected
+    assert (
+        _classifies([str(model) if argument == "MODEL" else argument for argument in arguments])
+        is expected
+    )
 
 
 def test_answers_are_those_of_the_command_without_it(run, model):
@@ -51,8 +59,16 @@ def test_a_mistake_is_still_told_in_one_line(model):
 
 
 def test_no_other_command_waits_for_openvino():
-    code = "import sys; sys.argv = ['bertcnn', '--help']\nfrom bertcnn.cli.start import main\ntry: main()\nexcept SystemExit: pass\n"
-    done = subprocess.run([sys.executable, "-c", f"{code}print('openvino' in sys.modules)"], capture_output=True, text=True, check=True)
+    code = (
+        "import sys; sys.argv = ['bertcnn', '--help']\nfrom bertcnn.cli.start import main\ntry:"
+        " main()\nexcept SystemExit: pass\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}print('openvino' in sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.splitlines()[-1] == "False"
 
 
@@ -60,9 +76,17 @@ def test_the_engine_is_read_while_python_imports(model, tmp_path, monkeypatch, c
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["bertcnn", "classify", str(model), "the router"])
     readers, read = [], compiled.read_kept
-    monkeypatch.setattr(compiled, "read_kept", lambda path: (readers.append(threading.current_thread().name), read(path))[1])
+    monkeypatch.setattr(
+        compiled,
+        "read_kept",
+        lambda path: (readers.append(threading.current_thread().name), read(path))[1],
+    )
     for _ in range(2):
         with suppress(SystemExit):
             main()
     assert len(capsys.readouterr().out.splitlines()) == 2
-    assert readers == ["bertcnn-read-ahead", "MainThread", "bertcnn-read-ahead"]  # nothing is kept the first time
+    assert readers == [
+        "bertcnn-read-ahead",
+        "MainThread",
+        "bertcnn-read-ahead",
+    ]  # nothing is kept the first time

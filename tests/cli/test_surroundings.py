@@ -1,4 +1,7 @@
-"""The commands among odd things: pipes and devices where files are expected, and names at the edge of what the system allows."""
+"""The commands among odd things.
+
+Pipes and devices where files are expected, and names at the edge of what the system allows.
+"""
 
 import json
 import os
@@ -48,7 +51,10 @@ ODD = {
 def test_a_manifest_beside_the_output_that_is_none_is_no_matter(run, model, place, kind):
     ODD[kind](place / "manifest.json")
     assert run("score", model, "in.csv", "out.csv")[0] == 0
-    assert run("evaluate", model, "in.csv", "--json", "figures.json", "--report", "report.html")[0] == 0
+    assert (
+        run("evaluate", model, "in.csv", "--json", "figures.json", "--report", "report.html")[0]
+        == 0
+    )
 
 
 PLACES = {
@@ -57,29 +63,41 @@ PLACES = {
     "input": (".csv", lambda model: ("score", model, "x.csv", "out.csv")),
     "texts": (".txt", lambda _: ("pretrain", "x.txt", "--out", "new")),
     "settings": (".json", lambda _: ("train", "in.csv", "--settings", "x.json", "--out", "new")),
-    "figures": (".json", lambda model: ("evaluate", model, "in.csv", "--json", "x.json", "--force")),
+    "figures": (
+        ".json",
+        lambda model: ("evaluate", model, "in.csv", "--json", "x.json", "--force"),
+    ),
     "page": (".html", lambda model: ("evaluate", model, "in.csv", "--report", "x.html", "--force")),
     "model": ("", lambda _: ("classify", "x", "router")),
     "encoder": ("", lambda _: ("encoder", "info", "./x")),
-    "study": (".json.study", lambda _: ("tune", "in.csv", "--out", "x.json", "--trials", 1, "--force")),
+    "study": (
+        ".json.study",
+        lambda _: ("tune", "in.csv", "--out", "x.json", "--trials", 1, "--force"),
+    ),
 }
 
 
 @pytest.mark.parametrize("case", PLACES)
-def test_a_pipe_where_a_file_is_expected_is_told_in_one_line(run, model, encoder_folder, place, case):
+def test_a_pipe_where_a_file_is_expected_is_told_in_one_line(
+    run, model, encoder_folder, place, case
+):
     ending, command = PLACES[case]
     os.mkfifo(place / f"x{ending}")
     extra = ("--encoder", encoder_folder) if case == "study" else ()
     refused(run(*command(model), *extra), f"x{ending}")
 
 
-def test_a_pipe_in_the_place_of_a_journal_or_of_an_encoders_file_is_told(run, model, encoder_folder, place):
+def test_a_pipe_in_the_place_of_a_journal_or_of_an_encoders_file_is_told(
+    run, model, encoder_folder, place
+):
     os.mkfifo(place / ".out.csv.journal")
     refused(run("score", model, "in.csv", "out.csv"), ".out.csv.journal", "not one of bertcnn's")
     shutil.copytree(encoder_folder, place / "encoder")
     (place / "encoder" / "tokenizer_config.json").unlink()
     os.mkfifo(place / "encoder" / "tokenizer_config.json")
-    refused(run("train", "in.csv", "--encoder", "./encoder", "--out", "new"), "tokenizer_config.json")
+    refused(
+        run("train", "in.csv", "--encoder", "./encoder", "--out", "new"), "tokenizer_config.json"
+    )
 
 
 def test_pipes_in_the_cache_are_as_good_as_nothing(run, model, place, monkeypatch):
@@ -126,8 +144,12 @@ TOO_LONG = {
 def test_a_name_that_is_too_long_is_told_as_that(run, model, encoder_folder, place, case):
     ending, command = TOO_LONG[case]
     given = encoder_folder if case == "copied" else model
-    refused(run(*command(given, named(LONGEST + 1, ending))), "is too long (256 bytes); expected at most 255 bytes")
-    refused(run(*command(given, named(300, ending, "字"))), "is too long (300 bytes)")  # 100 characters
+    refused(
+        run(*command(given, named(LONGEST + 1, ending))),
+        "is too long (256 bytes); expected at most 255 bytes",
+    )
+    # 100 characters
+    refused(run(*command(given, named(300, ending, "字"))), "is too long (300 bytes)")
     deep = "/".join(["d" * 200] * 25 + [f"x{ending}"])
     refused(run(*command(given, deep)), "the path '", "is too long (5,", "at most 4,095 bytes")
 
@@ -135,8 +157,21 @@ def test_a_name_that_is_too_long_is_told_as_that(run, model, encoder_folder, pla
 @pytest.mark.parametrize("letter", ["x", "字", "🎫"])
 @pytest.mark.parametrize("size", [231, LONGEST])
 def test_any_name_that_the_system_allows_works(run, encoder_folder, place, size, letter):
-    model, scored, figures, page = (named(size, ending, letter) for ending in ("", ".csv", ".json", ".html"))
-    training = ("train", "in.csv", "--out", model, "--encoder", encoder_folder, "--recipe", "frozen", "--epochs", 1)
+    model, scored, figures, page = (
+        named(size, ending, letter) for ending in ("", ".csv", ".json", ".html")
+    )
+    training = (
+        "train",
+        "in.csv",
+        "--out",
+        model,
+        "--encoder",
+        encoder_folder,
+        "--recipe",
+        "frozen",
+        "--epochs",
+        1,
+    )
     assert run(*training)[0] == 0
     refused(run(*training), "--force")
     assert run(*training, "--force")[0] == 0

@@ -18,21 +18,32 @@ from bertcnn.wording import visible
 from tests.test_classifier import quick
 from tests.tickets import tickets
 
-# a title, an erased screen, a link, C1 controls, an overwritten word, the reading direction, tags, line separators, rich's own markup
+# a title, an erased screen, a link, C1 controls, an overwritten word, the reading direction, tags,
+# line separators, rich's own markup
 HOSTILE = "a\x1b]0;t\x07b\x1b[2J\x1b]8;;http:x\x1b\\c\x9b2Jd\x08\x7f\u202e\u2066e\u200b\U000e0041\u2028\ufeff[red][link=http:x]f[/]:bug:"
 SHOWN = visible(HOSTILE)
 NAME = HOSTILE.replace("/", "")  # as far as it can be the name of a file
-DRAWN = re.compile(r"\x1b\[(?:[0-9;]*m|\?25[lh]|[0-9]*A|2K)|\r")  # what rich sends of its own: colours, the cursor up, an erased line
+# what rich sends of its own: colours, the cursor up, an erased line
+DRAWN = re.compile(r"\x1b\[(?:[0-9;]*m|\?25[lh]|[0-9]*A|2K)|\r")
 
 
 def escapes(written):
     """What reaches the terminal besides texts and rich's own drawing."""
-    return sorted({character for character in DRAWN.sub("", written) if not character.isprintable() and character not in "\t\n"})
+    return sorted(
+        {
+            character
+            for character in DRAWN.sub("", written)
+            if not character.isprintable() and character not in "\t\n"
+        }
+    )
 
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Run a command in this process, with a terminal as standard output and error: exit code and what the terminal gets."""
+    """Run a command in this process, with a terminal as standard output and error.
+
+    Exit code and what the terminal gets.
+    """
 
     def call(*arguments):
         ours, theirs = pty.openpty()
@@ -51,7 +62,10 @@ def terminal(monkeypatch):
         monkeypatch.setenv("TERM", "xterm-256color")
         monkeypatch.setattr(sys, "argv", ["bertcnn", *map(str, arguments)])
         code = 0
-        with open(os.dup(theirs), "w", encoding="utf-8") as out, open(theirs, "w", encoding="utf-8") as error:  # noqa: PTH123
+        with (
+            open(os.dup(theirs), "w", encoding="utf-8") as out,  # noqa: PTH123
+            open(theirs, "w", encoding="utf-8") as error,  # noqa: PTH123
+        ):
             monkeypatch.setattr(sys, "stdout", out)
             monkeypatch.setattr(sys, "stderr", error)
             assert sys.stdout.isatty()
@@ -73,11 +87,16 @@ def place(tmp_path_factory, encoder_folder):
     folder = tmp_path_factory.mktemp("hostile") / NAME
     shutil.copytree(encoder_folder, folder / f"encoder {NAME}")
     texts, labels = tickets(8)
-    texts, labels = [f"{text} {HOSTILE}" for text in texts], [f"{label} {HOSTILE}" for label in labels]
+    texts, labels = (
+        [f"{text} {HOSTILE}" for text in texts],
+        [f"{label} {HOSTILE}" for label in labels],
+    )
     with (folder / f"{NAME}.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, quoting=csv.QUOTE_ALL)
         writer.writerow(["id", f"text {HOSTILE}", f"label {HOSTILE}"])
-        writer.writerows([row, text, label] for row, (text, label) in enumerate(zip(texts, labels, strict=True)))
+        writer.writerows(
+            [row, text, label] for row, (text, label) in enumerate(zip(texts, labels, strict=True))
+        )
     quick(folder / f"encoder {NAME}").fit(texts, labels).save(folder / "model")
     return folder
 
@@ -88,24 +107,67 @@ def columns(place):
 
 COMMANDS = {
     "classify": lambda at: ("classify", at / "model", "--probabilities", f"router {HOSTILE}"),
-    "score": lambda at: ("score", at / "model", at / f"{NAME}.csv", at / f"out {NAME}.csv", *columns(at)[:2]),
+    "score": lambda at: (
+        "score",
+        at / "model",
+        at / f"{NAME}.csv",
+        at / f"out {NAME}.csv",
+        *columns(at)[:2],
+    ),
     "evaluate": lambda at: (
         *("evaluate", at / "model", at / f"{NAME}.csv", *columns(at)),
         *("--json", at / f"{NAME}.json", "--report", at / f"{NAME}.html"),
     ),
-    "check": lambda at: ("check", at / f"{NAME}.csv", *columns(at), "--encoder", at / f"encoder {NAME}", "--fix", at / f"fix{NAME}.csv"),
+    "check": lambda at: (
+        "check",
+        at / f"{NAME}.csv",
+        *columns(at),
+        "--encoder",
+        at / f"encoder {NAME}",
+        "--fix",
+        at / f"fix{NAME}.csv",
+    ),
     "train": lambda at: (
-        *("train", at / f"{NAME}.csv", *columns(at), "--encoder", at / f"encoder {NAME}", "--out", at / f"new {NAME}"),
+        *(
+            "train",
+            at / f"{NAME}.csv",
+            *columns(at),
+            "--encoder",
+            at / f"encoder {NAME}",
+            "--out",
+            at / f"new {NAME}",
+        ),
         *("--epochs", 1, "--recipe", "frozen"),
     ),
     "tune": lambda at: (
-        *("tune", at / f"{NAME}.csv", *columns(at), "--encoder", at / f"encoder {NAME}", "--out", at / f"tuned{NAME}.json"),
+        *(
+            "tune",
+            at / f"{NAME}.csv",
+            *columns(at),
+            "--encoder",
+            at / f"encoder {NAME}",
+            "--out",
+            at / f"tuned{NAME}.json",
+        ),
         *("--trials", 1, "--recipe", "frozen"),
     ),
-    "export": lambda at: ("export", at / "model", "--format", "openvino", "--out", at / f"exported {NAME}"),
+    "export": lambda at: (
+        "export",
+        at / "model",
+        "--format",
+        "openvino",
+        "--out",
+        at / f"exported {NAME}",
+    ),
     "encoder info": lambda at: ("encoder", "info", at / f"encoder {NAME}"),
     "encoder pull": lambda at: ("encoder", "pull", at / f"encoder {NAME}"),
-    "encoder export": lambda at: ("encoder", "export", at / f"encoder {NAME}", "--to", at / f"copy {NAME}"),
+    "encoder export": lambda at: (
+        "encoder",
+        "export",
+        at / f"encoder {NAME}",
+        "--to",
+        at / f"copy {NAME}",
+    ),
     "encoder list": lambda _: ("encoder", "list"),
 }
 
@@ -118,11 +180,24 @@ def test_no_command_lets_a_users_text_act_on_the_terminal(terminal, place, comma
     assert "\x1b[2J" not in written
     if command != "encoder list":
         assert "[2J" in written  # it is shown, but does nothing
-        assert "[link=http:x]" in re.sub(r"\s", "", DRAWN.sub("", written)) or command == "evaluate"  # whose columns are narrow
+        assert (
+            "[link=http:x]" in re.sub(r"\s", "", DRAWN.sub("", written)) or command == "evaluate"
+        )  # whose columns are narrow
 
 
 def test_pretraining_and_guessing_words_are_no_different(terminal, place):
-    given = ("--text", f"text {HOSTILE}", "--steps", 1, "--size", "tiny", "--batch-size", 2, "--sequence-length", 32)
+    given = (
+        "--text",
+        f"text {HOSTILE}",
+        "--steps",
+        1,
+        "--size",
+        "tiny",
+        "--batch-size",
+        2,
+        "--sequence-length",
+        32,
+    )
     for command in (
         ("pretrain", place / f"{NAME}.csv", "--out", place / f"pre{NAME}", *given),
         ("fill-mask", place / f"pre{NAME}", "a [MASK]"),
@@ -135,17 +210,54 @@ def test_pretraining_and_guessing_words_are_no_different(terminal, place):
 REFUSED = {
     "no model": lambda at: ("classify", at / f"none {NAME}", "router"),
     "no file": lambda at: ("score", at / "model", at / f"none {NAME}.csv", at / "other.csv"),
-    "no column": lambda at: ("evaluate", at / "model", at / f"{NAME}.csv", "--label", f"none {HOSTILE}"),
-    "output taken": lambda at: ("score", at / "model", at / f"{NAME}.csv", at / f"{NAME}.csv", *columns(at)[:2]),
-    "no folder": lambda at: ("score", at / "model", at / f"{NAME}.csv", at / f"none {NAME}" / "out.csv", *columns(at)[:2]),
-    "extension": lambda at: ("score", at / "model", at / f"{NAME}.csv", at / f"out.{NAME}", *columns(at)[:2]),
+    "no column": lambda at: (
+        "evaluate",
+        at / "model",
+        at / f"{NAME}.csv",
+        "--label",
+        f"none {HOSTILE}",
+    ),
+    "output taken": lambda at: (
+        "score",
+        at / "model",
+        at / f"{NAME}.csv",
+        at / f"{NAME}.csv",
+        *columns(at)[:2],
+    ),
+    "no folder": lambda at: (
+        "score",
+        at / "model",
+        at / f"{NAME}.csv",
+        at / f"none {NAME}" / "out.csv",
+        *columns(at)[:2],
+    ),
+    "extension": lambda at: (
+        "score",
+        at / "model",
+        at / f"{NAME}.csv",
+        at / f"out.{NAME}",
+        *columns(at)[:2],
+    ),
     "encoder": lambda _: ("encoder", "info", HOSTILE),
     "kerashub": lambda _: ("encoder", "info", f"keras_hub:{HOSTILE}"),
-    "precision": lambda at: ("classify", at / "model", "--auto-precision", f"0.9,{HOSTILE}=0.8", "router"),
+    "precision": lambda at: (
+        "classify",
+        at / "model",
+        "--auto-precision",
+        f"0.9,{HOSTILE}=0.8",
+        "router",
+    ),
     "engine": lambda at: ("classify", at / "model", "--engine", HOSTILE, "router"),
     "format": lambda at: ("export", at / "model", "--format", HOSTILE, "--out", at / "export"),
     "recipe": lambda at: ("train", at / f"{NAME}.csv", "--recipe", HOSTILE, "--out", at / "other"),
-    "settings": lambda at: ("train", at / f"{NAME}.csv", "--settings", at / f"none{NAME}.json", "--out", at / "other"),
+    "settings": lambda at: (
+        "train",
+        at / f"{NAME}.csv",
+        "--settings",
+        at / f"none{NAME}.json",
+        "--out",
+        at / "other",
+    ),
     "size": lambda at: ("pretrain", at / f"{NAME}.csv", "--size", HOSTILE, "--out", at / "other"),
     "mask": lambda at: ("fill-mask", at / f"encoder {NAME}", HOSTILE),
     "no head": lambda at: ("fill-mask", at / f"encoder {NAME}", "[MASK]"),
@@ -178,11 +290,20 @@ def test_in_a_pipe_answers_stay_as_they_are_and_sentences_do_not(run, place):
 
 
 def test_what_is_visible_stays():
-    for text in ("größe ¾ 中文", "no\u00a0break\u3000space", "می\u200cخواهم", "क्\u200dष", "👨\u200d👩\u200d👧", "C:\\x [red] :bug:", ""):
+    for text in (
+        "größe ¾ 中文",
+        "no\u00a0break\u3000space",
+        "می\u200cخواهم",
+        "क्\u200dष",
+        "👨\u200d👩\u200d👧",
+        "C:\\x [red] :bug:",
+        "",
+    ):
         assert visible(text) == text
     assert visible("a\u200db\u200c \u200d") == "a\ufffdb\ufffd \ufffd"
     assert (
-        visible("tag\U000e0041\U000e007f sep\u2028\u2029\x85 half\ud83d\udcff") == "tag\ufffd\ufffd sep\ufffd\ufffd\ufffd half\ufffd\ufffd"
+        visible("tag\U000e0041\U000e007f sep\u2028\u2029\x85 half\ud83d\udcff")
+        == "tag\ufffd\ufffd sep\ufffd\ufffd\ufffd half\ufffd\ufffd"
     )
 
 

@@ -40,7 +40,10 @@ def tuned(folder, encoder, **changes):
         "seed": 0,
         "seconds": 2.0,
         "finished": True,
-        "trials": [{**trial, "number": 0, "macro_f1": 0.8}, {**trial, "number": 1, "macro_f1": 0.9}],
+        "trials": [
+            {**trial, "number": 0, "macro_f1": 0.8},
+            {**trial, "number": 1, "macro_f1": 0.9},
+        ],
         **changes,
     }
     path = folder / "chosen.json"
@@ -50,7 +53,15 @@ def tuned(folder, encoder, **changes):
 
 def test_tuning_tells_what_it_found_and_what_is_next(run, folder, encoder_folder):
     out = folder / "settings.json"
-    arguments = (folder / "tickets.csv", "--out", out, "--valid", folder / "valid.csv", "--encoder", encoder_folder)
+    arguments = (
+        folder / "tickets.csv",
+        "--out",
+        out,
+        "--valid",
+        folder / "valid.csv",
+        "--encoder",
+        encoder_folder,
+    )
     code, printed, told = run("tune", *arguments, "--recipe", "frozen", "--trials", 2)
     assert (code, printed) == (0, "")
     assert "trial 0: macro-F1 " in told
@@ -65,10 +76,24 @@ def test_tuning_tells_what_it_found_and_what_is_next(run, folder, encoder_folder
 
 def test_training_takes_what_was_found_and_options_win(run, folder, encoder_folder):
     settings = tuned(folder, encoder_folder)
-    code, _, told = run("train", folder / "tickets.csv", "--settings", settings, "--epochs", 1, "--out", folder / "model")
+    code, _, told = run(
+        "train",
+        folder / "tickets.csv",
+        "--settings",
+        settings,
+        "--epochs",
+        1,
+        "--out",
+        folder / "model",
+    )
     assert code == 0, told
     config = read_config(folder / "model")
-    assert (config.recipe, config.head.window_sizes, config.head.filters, config.encoder_name) == ("frozen", (1, 2), 32, "tiny")
+    assert (config.recipe, config.head.window_sizes, config.head.filters, config.encoder_name) == (
+        "frozen",
+        (1, 2),
+        32,
+        "tiny",
+    )
     metrics = json.loads((folder / "model" / "metrics.json").read_text())
     assert metrics["kept_epoch"] == 1
     assert "once more from the start" not in told
@@ -91,7 +116,15 @@ def test_settings_that_will_not_do_are_refused_in_one_line(run, folder, encoder_
 
 def test_without_optuna_one_line_names_the_command(folder):
     program = "import sys; sys.modules['optuna'] = None; from bertcnn.cli.main import main; main()"
-    command = [sys.executable, "-c", program, "tune", str(folder / "tickets.csv"), "--out", str(folder / "o.json")]
+    command = [
+        sys.executable,
+        "-c",
+        program,
+        "tune",
+        str(folder / "tickets.csv"),
+        "--out",
+        str(folder / "o.json"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
@@ -99,7 +132,12 @@ def test_without_optuna_one_line_names_the_command(folder):
 
 
 def test_the_other_commands_start_without_it():
-    modules = "bertcnn.cli.main, bertcnn.inference.predictor, bertcnn.scoring.score, bertcnn.workflows.tuned"
+    modules = (
+        "bertcnn.cli.main, bertcnn.inference.predictor, bertcnn.scoring.score,"
+        " bertcnn.workflows.tuned"
+    )
     program = f"import sys, {modules}; print({{'optuna', 'sqlalchemy'}} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "set()"

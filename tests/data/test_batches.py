@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertcnn.data.batches import BatchPlan, choose_lengths, pad, plan_compiled, plan_scoring, plan_training
+from bertcnn.data.batches import (
+    BatchPlan,
+    choose_lengths,
+    pad,
+    plan_compiled,
+    plan_scoring,
+    plan_training,
+)
 
 LENGTHS = st.lists(st.integers(2, 130), min_size=1, max_size=60).map(np.array)
 
@@ -48,7 +55,10 @@ def test_no_other_lengths_waste_fewer_tokens(lengths, most):
 
 def assert_every_row_once(plans, lengths):
     assert sorted(row for plan in plans for row in plan.rows) == list(range(len(lengths)))
-    assert all(0 < len(plan.rows) <= plan.size and lengths[plan.rows].max() <= plan.length for plan in plans)
+    assert all(
+        0 < len(plan.rows) <= plan.size and lengths[plan.rows].max() <= plan.length
+        for plan in plans
+    )
 
 
 @given(LENGTHS, st.integers(1, 9), st.integers(0, 3))
@@ -67,7 +77,12 @@ def test_an_epochs_order_is_the_generators():
     lengths = np.random.default_rng(0).integers(2, 100, 200)
 
     def order(seed):
-        return [plan.rows.tolist() for plan in plan_training(lengths, choose_lengths(lengths), 8, np.random.default_rng(seed))]
+        return [
+            plan.rows.tolist()
+            for plan in plan_training(
+                lengths, choose_lengths(lengths), 8, np.random.default_rng(seed)
+            )
+        ]
 
     assert order([1, 1]) == order([1, 1])
     assert order([1, 1]) != order([1, 2])
@@ -95,11 +110,19 @@ def test_scoring_with_fixed_lengths_has_one_shape_for_each(lengths, budget):
 
 def test_no_rows_make_no_batches():
     none = np.empty(0, int)
-    assert plan_scoring(none) == plan_scoring(none, 100, (8, 16)) == plan_training(none, (8,), 4, np.random.default_rng(0)) == []
+    assert (
+        plan_scoring(none)
+        == plan_scoring(none, 100, (8, 16))
+        == plan_training(none, (8,), 4, np.random.default_rng(0))
+        == []
+    )
     assert plan_compiled(none) == plan_compiled(none, 512) == []
 
 
-@given(st.lists(st.integers(1, 512), min_size=1, max_size=300).map(np.array), st.sampled_from([None, 512]))
+@given(
+    st.lists(st.integers(1, 512), min_size=1, max_size=300).map(np.array),
+    st.sampled_from([None, 512]),
+)
 def test_a_compiled_engine_sees_few_numbers_of_tokens(lengths, longest):
     plans = plan_compiled(lengths, longest)
     assert_every_row_once(plans, lengths)
@@ -114,12 +137,15 @@ def test_many_texts_make_full_batches_and_few_one_that_is_not():
     assert {plan.size * plan.length for plan in plan_compiled(lengths, 512)} == {480}
     few = plan_compiled(lengths[:50], 512)
     assert len(few) > 1
-    assert few[-1].size == len(few[-1].rows) < len(few[0].rows)  # filling up the last one would take as long as the others
+    # filling up the last one would take as long as the others
+    assert few[-1].size == len(few[-1].rows) < len(few[0].rows)
 
 
 def test_of_many_batches_those_that_lack_rows_are_filled_up():
     lengths = np.concatenate([np.full(4000, 12), [90, 290]])
-    assert [(plan.length, plan.size, len(plan.rows)) for plan in plan_compiled(lengths, 512)][-3:] == [
+    assert [(plan.length, plan.size, len(plan.rows)) for plan in plan_compiled(lengths, 512)][
+        -3:
+    ] == [
         (12, 40, 40),
         (96, 5, 1),
         (320, 1, 1),
@@ -131,15 +157,24 @@ def test_a_short_text_is_not_padded_to_a_long_one():
     assert [(plan.rows.tolist(), plan.length) for plan in plans] == [([0, 1, 3], 10), ([2], 320)]
 
 
-@pytest.mark.parametrize(("length", "padded"), [(1, 16), (16, 16), (17, 32), (100, 100), (513, 640)])
-def test_a_text_alone_is_padded_to_a_multiple_of_sixteen_if_the_encoder_reads_so_many(length, padded):
+@pytest.mark.parametrize(
+    ("length", "padded"), [(1, 16), (16, 16), (17, 32), (100, 100), (513, 640)]
+)
+def test_a_text_alone_is_padded_to_a_multiple_of_sixteen_if_the_encoder_reads_so_many(
+    length, padded
+):
     (plan,) = plan_compiled(np.array([length]), 100 if length == 100 else 2000)
     assert (plan.rows.tolist(), plan.size, plan.length) == ([0], 1, padded)
 
 
 def test_texts_of_more_than_512_tokens_stand_alone():
     plans = plan_compiled(np.array([600, 700, 1500, 2000]), 2000)
-    assert [(plan.size, plan.length) for plan in plans] == [(1, 640), (1, 768), (1, 1536), (1, 2000)]
+    assert [(plan.size, plan.length) for plan in plans] == [
+        (1, 640),
+        (1, 768),
+        (1, 1536),
+        (1, 2000),
+    ]
 
 
 def test_texts_in_one_batch_are_of_similar_length():
@@ -155,12 +190,18 @@ def test_texts_in_one_batch_are_of_similar_length():
 def test_padding_keeps_each_row_and_masks_the_rest(lengths, fillers, extra):
     token_ids = [np.arange(1, length + 1, dtype=np.int32) for length in lengths]
     rows = np.arange(len(lengths))[::-1]
-    batch = pad(token_ids, BatchPlan(rows, int(lengths.max()) + extra, len(rows) + fillers), pad_id=99)
+    batch = pad(
+        token_ids, BatchPlan(rows, int(lengths.max()) + extra, len(rows) + fillers), pad_id=99
+    )
     assert {array.dtype for array in batch.inputs().values()} == {np.dtype(np.int32)}
-    assert {array.shape for array in batch.inputs().values()} == {(len(rows) + fillers, lengths.max() + extra)}
+    assert {array.shape for array in batch.inputs().values()} == {
+        (len(rows) + fillers, lengths.max() + extra)
+    }
     assert not batch.segment_ids.any()
     for place, row in enumerate(rows):
-        assert batch.padding_mask[place].tolist() == [1] * lengths[row] + [0] * (batch.token_ids.shape[1] - lengths[row])
+        assert batch.padding_mask[place].tolist() == [1] * lengths[row] + [0] * (
+            batch.token_ids.shape[1] - lengths[row]
+        )
         assert batch.token_ids[place, : lengths[row]].tolist() == token_ids[row].tolist()
         assert (batch.token_ids[place, lengths[row] :] == 99).all()
     assert (batch.token_ids[len(rows) :] == 99).all()
@@ -178,13 +219,22 @@ def logits_of():
     from bertcnn.models.classifier import build_classifier
     from bertcnn.settings import EncoderSettings, HeadSettings
 
-    encoder = EncoderSettings(vocabulary_size=50, width=16, layers=2, heads=2, feed_forward_width=32, max_positions=LONGEST)
+    encoder = EncoderSettings(
+        vocabulary_size=50,
+        width=16,
+        layers=2,
+        heads=2,
+        feed_forward_width=32,
+        max_positions=LONGEST,
+    )
     model = build_classifier(encoder, HeadSettings(filters=8), classes=3, seed=1)
     generator = np.random.default_rng(0)
     for weight in model.weights:
         if weight.dtype == "float32":
             weight.assign(weight.numpy() + generator.normal(0, 0.1, weight.shape))
-    return lambda token_ids, plan: model.predict_on_batch(pad(token_ids, plan).inputs())[: len(plan.rows)]
+    return lambda token_ids, plan: model.predict_on_batch(pad(token_ids, plan).inputs())[
+        : len(plan.rows)
+    ]
 
 
 @settings(max_examples=25, deadline=None)

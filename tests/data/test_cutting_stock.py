@@ -53,12 +53,18 @@ def test_every_item_has_a_row_that_holds_it(lengths, most):
 
 
 @pytest.mark.parametrize(
-    ("mean", "capacity", "of_them", "saved"), [(14, 32, 4, 0.005), (11.5, 32, 4, 0.02), (15, 64, 8, 0), (30, 64, 4, 0.005)]
+    ("mean", "capacity", "of_them", "saved"),
+    [(14, 32, 4, 0.005), (11.5, 32, 4, 0.02), (15, 64, 8, 0), (30, 64, 4, 0.005)],
 )
 def test_hardly_a_row_more_than_if_rows_could_be_cut(mean, capacity, of_them, saved):
-    lengths = np.clip(np.random.default_rng(0).lognormal(np.log(mean), 0.45, 4096).astype(int), 4, capacity)
+    lengths = np.clip(
+        np.random.default_rng(0).lognormal(np.log(mean), 0.45, 4096).astype(int), 4, capacity
+    )
     _, cut = best_patterns(np.bincount(lengths, minlength=capacity + 1), capacity, of_them)
-    rows, by_best_fit = pack_tightly(lengths, capacity, of_them).max() + 1, pack(lengths, capacity, of_them).max() + 1
+    rows, by_best_fit = (
+        pack_tightly(lengths, capacity, of_them).max() + 1,
+        pack(lengths, capacity, of_them).max() + 1,
+    )
     assert cut.sum() - 1e-3 <= rows <= cut.sum() + 3
     assert rows <= (1 - saved) * by_best_fit
 

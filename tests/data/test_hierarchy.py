@@ -37,7 +37,11 @@ def undecided(folder, parent):
     """The model with a threshold that no label reaches, and one for parents."""
     bundle = read_bundle(folder)
     decisions = Decisions(thresholds=(None,) * len(LABELS), parent_thresholds=(parent,))
-    return Predictor(bundle, OpenVINOEngine.from_bundle(bundle, bundle.vocabulary.index("[PAD]")), decisions=decisions)
+    return Predictor(
+        bundle,
+        OpenVINOEngine.from_bundle(bundle, bundle.vocabulary.index("[PAD]")),
+        decisions=decisions,
+    )
 
 
 def test_plain_names_have_no_parents():
@@ -57,11 +61,19 @@ def test_a_label_with_labels_below_it_is_a_parent_that_holds_itself_too():
     assert hierarchy.parents == ("a",)
     assert hierarchy.answers == ("a", "a > b", "c", "a")
     assert hierarchy.names == ("a", "a > b", "c", "a > *")
-    np.testing.assert_allclose(hierarchy.with_parents(np.array([[0.5, 0.25, 0.25]], np.float32)), [[0.5, 0.25, 0.25, 0.75]])
+    np.testing.assert_allclose(
+        hierarchy.with_parents(np.array([[0.5, 0.25, 0.25]], np.float32)), [[0.5, 0.25, 0.25, 0.75]]
+    )
     assert Hierarchy.of(["a", "a > b", "c"], labels_may_be_parents=False).parents == ()
 
 
-@given(st.lists(st.sampled_from(["a", "a > b", "a > b > c", "a > b > d", "a > e", "f > g", "f > h", "i"]), min_size=2, unique=True))
+@given(
+    st.lists(
+        st.sampled_from(["a", "a > b", "a > b > c", "a > b > d", "a > e", "f > g", "f > h", "i"]),
+        min_size=2,
+        unique=True,
+    )
+)
 def test_a_parents_probability_is_the_sum_of_its_childrens(labels):
     hierarchy = Hierarchy.of(labels)
     probabilities = np.random.default_rng(0).dirichlet(np.ones(len(labels)), 5).astype(np.float32)
@@ -70,14 +82,23 @@ def test_a_parents_probability_is_the_sum_of_its_childrens(labels):
     for place, parent in enumerate(hierarchy.parents):
         below = [label == parent or label.startswith(f"{parent} > ") for label in labels]
         assert sum(below) > 1
-        np.testing.assert_allclose(found[:, len(labels) + place], probabilities[:, below].sum(axis=1), atol=1e-6)
-    depths = [[hierarchy.answers[place].count(" > ") for place in level] for level in hierarchy.levels]
-    assert [depth for level in depths for depth in level] == sorted((name.count(" > ") for name in hierarchy.parents), reverse=True)
+        np.testing.assert_allclose(
+            found[:, len(labels) + place], probabilities[:, below].sum(axis=1), atol=1e-6
+        )
+    depths = [
+        [hierarchy.answers[place].count(" > ") for place in level] for level in hierarchy.levels
+    ]
+    assert [depth for level in depths for depth in level] == sorted(
+        (name.count(" > ") for name in hierarchy.parents), reverse=True
+    )
     assert all(len(set(level)) == 1 for level in depths)
 
 
 def test_children_that_are_split_are_answered_with_their_parent():
-    """Texts of "net" whose label is a coin's throw: no label can be shown to be right, the parent can."""
+    """Texts of "net" whose label is a coin's throw.
+
+    No label can be shown to be right, the parent can.
+    """
     generator = np.random.default_rng(0)
     true = generator.integers(0, 3, 600)
     probabilities = np.full((600, 3), 0.02, np.float32)
@@ -85,28 +106,52 @@ def test_children_that_are_split_are_answered_with_their_parent():
     probabilities[true > 0, 1:] = 0.49
     probabilities[np.arange(600), np.where(true > 0, generator.integers(1, 3, 600), 0)] += 0.001
     probabilities /= probabilities.sum(axis=1, keepdims=True)
-    decisions = decide(held_out_answers(probabilities, true, hierarchy=Hierarchy.of(LABELS)), LABELS, PrecisionTargets())
+    decisions = decide(
+        held_out_answers(probabilities, true, hierarchy=Hierarchy.of(LABELS)),
+        LABELS,
+        PrecisionTargets(),
+    )
     found = automation(decisions)
     assert decisions.thresholds[0] == pytest.approx(0.96, abs=0.01)
     assert decisions.parent_thresholds[0] == pytest.approx(0.98, abs=0.01)
-    assert (found.rows, found.automatic, found.right, found.parents) == (600, 600, 600, int((true > 0).sum()))
+    assert (found.rows, found.automatic, found.right, found.parents) == (
+        600,
+        600,
+        600,
+        int((true > 0).sum()),
+    )
 
 
 def test_a_parents_threshold_rests_on_the_rows_that_no_label_was_certain_enough_for():
     """Those of "billing" are always right, and would make up for those of "net", eight in ten of which are."""
     generator = np.random.default_rng(0)
     sure = np.arange(1000) < 600
-    probabilities = np.where(sure[:, None], [0.01, 0.98, 0.01], [0.1, 0.46, 0.44]).astype(np.float32)
+    probabilities = np.where(sure[:, None], [0.01, 0.98, 0.01], [0.1, 0.46, 0.44]).astype(
+        np.float32
+    )
     probabilities[:, 1] += generator.random(1000).astype(np.float32) * 1e-3
-    true = np.where(sure, 1, np.where(generator.random(1000) < 0.8, generator.integers(1, 3, 1000), 0))
-    decisions = decide(held_out_answers(probabilities, true, hierarchy=Hierarchy.of(LABELS)), LABELS, PrecisionTargets())
+    true = np.where(
+        sure, 1, np.where(generator.random(1000) < 0.8, generator.integers(1, 3, 1000), 0)
+    )
+    decisions = decide(
+        held_out_answers(probabilities, true, hierarchy=Hierarchy.of(LABELS)),
+        LABELS,
+        PrecisionTargets(),
+    )
     assert decisions.parent_thresholds == (None,)
 
 
 def test_a_parent_that_is_often_wrong_is_no_answer():
     generator = np.random.default_rng(0)
-    true, probabilities = generator.integers(0, 3, 600), generator.dirichlet(np.ones(3), 600).astype(np.float32)
-    decisions = decide(held_out_answers(probabilities, true, hierarchy=Hierarchy.of(LABELS)), LABELS, PrecisionTargets())
+    true, probabilities = (
+        generator.integers(0, 3, 600),
+        generator.dirichlet(np.ones(3), 600).astype(np.float32),
+    )
+    decisions = decide(
+        held_out_answers(probabilities, true, hierarchy=Hierarchy.of(LABELS)),
+        LABELS,
+        PrecisionTargets(),
+    )
     assert decisions.parent_thresholds == (None,)
     assert automation(decisions).automatic == 0
 
@@ -114,9 +159,14 @@ def test_a_parent_that_is_often_wrong_is_no_answer():
 def test_answers_fall_back_to_the_parent(folder):
     predictor = undecided(folder, 0.6)
     texts = ["router cable red light", "app login password", "invoice refund money", " "]
-    answers, (hardware, software, billing, blank) = predictor.answer(texts), predictor.classify(texts)
+    answers, (hardware, software, billing, blank) = (
+        predictor.answer(texts),
+        predictor.classify(texts),
+    )
     probabilities = predictor.predict_proba(texts)
-    np.testing.assert_allclose(answers.probabilities[:3, 3], probabilities[:3, 1:].sum(axis=1), atol=1e-6)
+    np.testing.assert_allclose(
+        answers.probabilities[:3, 3], probabilities[:3, 1:].sum(axis=1), atol=1e-6
+    )
     assert {hardware.label, software.label} == {"net"}
     assert hardware.decision == software.decision == "auto"
     assert hardware.confidence == pytest.approx(hardware.probabilities["net"])
@@ -128,8 +178,14 @@ def test_answers_fall_back_to_the_parent(folder):
 def test_out_of_scope_is_stronger_than_a_parent(folder):
     predictor = undecided(folder, 0.0)
     places = unit(np.ones((1, predictor.bundle.config.encoder.width), np.float32))
-    scope = OutOfScopeDetector(np.eye(3, dtype=np.float32), places, np.ones(4, np.float32), limit=-99.0)  # every text is stranger than that
-    strange = Predictor(dataclasses.replace(predictor.bundle, scope=scope), predictor.engine, decisions=predictor.decisions)
+    scope = OutOfScopeDetector(
+        np.eye(3, dtype=np.float32), places, np.ones(4, np.float32), limit=-99.0
+    )  # every text is stranger than that
+    strange = Predictor(
+        dataclasses.replace(predictor.bundle, scope=scope),
+        predictor.engine,
+        decisions=predictor.decisions,
+    )
     answer = strange.classify(["router cable"])[0]
     assert answer.decision == "review:out_of_scope"
     assert answer.label in LABELS
@@ -138,20 +194,28 @@ def test_out_of_scope_is_stronger_than_a_parent(folder):
 
 def test_a_scored_file_names_the_parent_and_gives_its_probability(folder, tmp_path):
     (tmp_path / "in.csv").write_text("text\nrouter cable red light\ninvoice refund money\n")
-    report = score_csv(undecided(folder, 0.6), tmp_path / "in.csv", tmp_path / "out.csv", probabilities=True)
+    report = score_csv(
+        undecided(folder, 0.6), tmp_path / "in.csv", tmp_path / "out.csv", probabilities=True
+    )
     rows = list(csv.DictReader((tmp_path / "out.csv").open()))
     assert [row["predicted_label"] for row in rows] == ["net", "billing"]
     assert [row["decision"] for row in rows] == ["auto", "review:ambiguous"]
     for row in rows:
-        assert float(row["p_net"]) == pytest.approx(float(row["p_net > hardware"]) + float(row["p_net > software"]), abs=2e-6)
+        assert float(row["p_net"]) == pytest.approx(
+            float(row["p_net > hardware"]) + float(row["p_net > software"]), abs=2e-6
+        )
     assert report.labels == {"billing": 1, "net": 1}
 
 
-def test_what_is_certain_to_be_a_label_or_below_it_is_answered_with_that_label(encoder_folder, tmp_path):
+def test_what_is_certain_to_be_a_label_or_below_it_is_answered_with_that_label(
+    encoder_folder, tmp_path
+):
     texts, labels = tickets()
     names = {"billing": "billing", "hardware": "net", "software": "net > software"}
     quick(encoder_folder).fit(texts, [names[label] for label in labels]).save(tmp_path / "model")
-    (tmp_path / "in.csv").write_text("text\nrouter cable red light\napp login password\ninvoice refund money\n")
+    (tmp_path / "in.csv").write_text(
+        "text\nrouter cable red light\napp login password\ninvoice refund money\n"
+    )
     predictor = undecided(tmp_path / "model", 0.6)
     report = score_csv(predictor, tmp_path / "in.csv", tmp_path / "out.csv", probabilities=True)
     rows = list(csv.DictReader((tmp_path / "out.csv").open()))
@@ -161,7 +225,9 @@ def test_what_is_certain_to_be_a_label_or_below_it_is_answered_with_that_label(e
         both = float(row["p_net"]) + float(row["p_net > software"])
         assert float(row["p_net > *"]) == pytest.approx(both, abs=2e-6)
         assert float(row["confidence"]) == pytest.approx(both, abs=2e-6)
-        assert predictor.classify([text])[0].probabilities["net"] == pytest.approx(float(row["p_net"]), abs=2e-6)
+        assert predictor.classify([text])[0].probabilities["net"] == pytest.approx(
+            float(row["p_net"]), abs=2e-6
+        )
     assert report.labels == {"net": 2, "billing": 1}
     old = predictor.bundle.config.model_copy(update={"schema_version": 6})
     assert dataclasses.replace(predictor.bundle, config=old).hierarchy.parents == ()
@@ -179,8 +245,13 @@ def test_thresholds_of_levels_that_the_labels_do_not_have_are_refused(folder, tm
     from bertcnn.bundle.bundle import write_bundle
 
     bundle = read_bundle(folder)
-    with pytest.raises(BundleError, match="2 parent_thresholds; expected one for each of the 1 levels"):
-        write_bundle(dataclasses.replace(bundle, decisions=Decisions(parent_thresholds=(0.5, 0.5))), tmp_path / "odd")
+    with pytest.raises(
+        BundleError, match="2 parent_thresholds; expected one for each of the 1 levels"
+    ):
+        write_bundle(
+            dataclasses.replace(bundle, decisions=Decisions(parent_thresholds=(0.5, 0.5))),
+            tmp_path / "odd",
+        )
 
 
 def test_an_older_models_levels_are_counted_as_when_it_was_saved(folder, tmp_path):
@@ -189,14 +260,24 @@ def test_an_older_models_levels_are_counted_as_when_it_was_saved(folder, tmp_pat
     bundle, decisions = read_bundle(folder), Decisions(parent_thresholds=(0.5,))
     labels = ("x > a", "x > a > b", "y")  # one level where a label is no parent, else two
     old = bundle.config.model_copy(update={"schema_version": 6})
-    write_bundle(dataclasses.replace(bundle, labels=labels, config=old, decisions=decisions, engine=None), tmp_path / "old")
+    write_bundle(
+        dataclasses.replace(bundle, labels=labels, config=old, decisions=decisions, engine=None),
+        tmp_path / "old",
+    )
     assert read_bundle(tmp_path / "old").hierarchy.parents == ("x",)
-    with pytest.raises(BundleError, match="1 parent_thresholds; expected one for each of the 2 levels"):
-        write_bundle(dataclasses.replace(bundle, labels=labels, decisions=decisions, engine=None), tmp_path / "new")
+    with pytest.raises(
+        BundleError, match="1 parent_thresholds; expected one for each of the 2 levels"
+    ):
+        write_bundle(
+            dataclasses.replace(bundle, labels=labels, decisions=decisions, engine=None),
+            tmp_path / "new",
+        )
 
 
 def test_comparisons_of_an_older_model_keep_the_parents_that_it_was_saved_with(folder):
-    bundle = dataclasses.replace(read_bundle(folder), labels=("Delay > 30 days", "Delay > 60 days", "Damage"))
+    bundle = dataclasses.replace(
+        read_bundle(folder), labels=("Delay > 30 days", "Delay > 60 days", "Damage")
+    )
     old = bundle.config.model_copy(update={"schema_version": 8})
     assert dataclasses.replace(bundle, config=old).hierarchy.parents == ("Delay",)
     assert bundle.hierarchy.parents == ()
@@ -216,7 +297,17 @@ def test_comparisons_of_an_older_model_keep_the_parents_that_it_was_saved_with(f
         ["Delay > one week", "Delay > two weeks"],
         ["price > 10-20", "price > 20+"],
         ["net > wifi", "net > cable", "a", "b", "c"],  # few
-        ["TCP/IP", "TCP/UDP", "a::b", "a::c", "Billing - general", "Billing - refund", "A|B", "A|C", "C > x"],
+        [
+            "TCP/IP",
+            "TCP/UDP",
+            "a::b",
+            "a::c",
+            "Billing - general",
+            "Billing - refund",
+            "A|B",
+            "A|C",
+            "C > x",
+        ],
     ],
 )
 def test_names_that_form_no_tree_have_no_parents(labels):
@@ -227,7 +318,10 @@ def test_names_that_form_no_tree_have_no_parents(labels):
     ("labels", "parents"),
     [
         (LABELS, ("net",)),
-        (["net > wifi > slow", "net > wifi > dead", "net > cable", "billing"], ("net > wifi", "net")),
+        (
+            ["net > wifi > slow", "net > wifi > dead", "net > cable", "billing"],
+            ("net > wifi", "net"),
+        ),
         (["Windows 10 > slow", "Windows 10 > crash"], ("Windows 10",)),
         (["net > 5G", "net > 2FA", "net > 1st line"], ("net",)),
         (["app", "net", "net > cable", "net > wifi"], ("net",)),
@@ -241,6 +335,8 @@ def test_trees_have_parents_without_being_asked(labels, parents):
 def test_levels_may_have_another_separator_with_or_without_spaces_around():
     hierarchy = Hierarchy.of(["net/wifi", "net / cable", "app"], "/")
     assert (hierarchy.parents, hierarchy.names[3:]) == (("net",), ("net",))
-    np.testing.assert_allclose(hierarchy.with_parents(np.array([[0.5, 0.25, 0.25]], np.float32)), [[0.5, 0.25, 0.25, 0.75]])
+    np.testing.assert_allclose(
+        hierarchy.with_parents(np.array([[0.5, 0.25, 0.25]], np.float32)), [[0.5, 0.25, 0.25, 0.75]]
+    )
     assert Hierarchy.of(["net/wifi", "net"], "/").names == ("net/wifi", "net", "net/*")
     assert Hierarchy.of(LABELS, "no").parents == ()

@@ -7,7 +7,10 @@ import pytest
 from bertcnn.data.label_names import label_text, look_alikes, plain_name, similar_names, spellings
 
 
-@pytest.mark.parametrize("name", ["Card_Arrival", "card-arrival", " CARD  ARRIVAL ", "ｃａｒｄ arrival", "card__arrival_"])
+@pytest.mark.parametrize(
+    "name",
+    ["Card_Arrival", "card-arrival", " CARD  ARRIVAL ", "ｃａｒｄ arrival", "card__arrival_"],
+)
 def test_case_blanks_and_hyphens_do_not_count(name):
     assert plain_name(name) == "card arrival"
 
@@ -18,7 +21,13 @@ def test_a_letter_that_differs_counts():
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("lost_or_stolen_card", "lost or stolen card"), ("LostCard", "Lost Card"), ("A > B.c/d|e", "A B c d e"), ("GDPR", "GDPR"), ("", "")],
+    [
+        ("lost_or_stolen_card", "lost or stolen card"),
+        ("LostCard", "Lost Card"),
+        ("A > B.c/d|e", "A B c d e"),
+        ("GDPR", "GDPR"),
+        ("", ""),
+    ],
 )
 def test_a_label_is_said_in_words(name, said):
     assert label_text(name) == said
@@ -30,15 +39,24 @@ def test_the_commonest_spelling_is_the_usual_one_and_of_two_the_first_in_the_alp
 
 def test_a_letter_more_less_or_other_and_a_plural_are_alike():
     counts = {"refund": 9, "refnd": 1, "refuns": 1, "fees": 4, "fee": 2, "boxes": 3, "box": 1}
-    assert set(similar_names(counts)) == {("refund", "refnd"), ("refund", "refuns"), ("fees", "fee"), ("boxes", "box")}
+    assert set(similar_names(counts)) == {
+        ("refund", "refnd"),
+        ("refund", "refuns"),
+        ("fees", "fee"),
+        ("boxes", "box"),
+    }
 
 
 def test_short_names_and_numbers_are_not():
-    assert not similar_names({"it": 1, "is": 1, "hr": 1, "pr": 1, "level 1": 5, "level 2": 5, "tier1": 2, "tier2": 2})
+    assert not similar_names(
+        {"it": 1, "is": 1, "hr": 1, "pr": 1, "level 1": 5, "level 2": 5, "tier1": 2, "tier2": 2}
+    )
 
 
 def test_one_finding_is_said_in_the_singular_and_several_in_the_plural():
-    assert look_alikes(["refund"] * 2 + ["refunds"]) == ["1 pair of labels with nearly the same name: 'refund' 2x and 'refunds' 1x"]
+    assert look_alikes(["refund"] * 2 + ["refunds"]) == [
+        "1 pair of labels with nearly the same name: 'refund' 2x and 'refunds' 1x"
+    ]
     several = look_alikes(["refund", "refunds", "invoice", "invoices", "Invoice", "Refund"])
     assert [finding.split(":")[0] for finding in several] == [
         "2 labels in other spellings, learned as labels of their own",
@@ -47,7 +65,11 @@ def test_one_finding_is_said_in_the_singular_and_several_in_the_plural():
 
 
 def test_of_many_four_are_shown_and_the_others_counted():
-    names = [f"{word}{ending}" for word in ("alpha", "bravo", "charlie", "delta", "echos", "foxtrot") for ending in ("", "x")]
+    names = [
+        f"{word}{ending}"
+        for word in ("alpha", "bravo", "charlie", "delta", "echos", "foxtrot")
+        for ending in ("", "x")
+    ]
     (finding,) = look_alikes(names)
     assert finding.startswith("6 pairs of labels with nearly the same name: ")
     assert finding.count(" and ") == 5
@@ -61,5 +83,6 @@ def test_names_that_differ_well_give_no_finding():
 def test_a_cell_that_ran_away_costs_no_memory():
     tracemalloc.start()
     look_alikes(["a" * 100_000, "b" * 99_999, "billing"])
-    assert tracemalloc.get_traced_memory()[1] < 50e6  # bytes; it was 10 GB with a copy for each letter left out
+    # bytes; it was 10 GB with a copy for each letter left out
+    assert tracemalloc.get_traced_memory()[1] < 50e6
     tracemalloc.stop()

@@ -27,7 +27,10 @@ TEAMS = ("billing", "network", "sales", "claims", "fraud")
 
 def combinations(separator, rows=120, several=0.3):
     chance = random.Random(1)
-    return [separator.join(chance.sample(TEAMS, 2 if chance.random() < several else 1)) for _ in range(rows)]
+    return [
+        separator.join(chance.sample(TEAMS, 2 if chance.random() < several else 1))
+        for _ in range(rows)
+    ]
 
 
 @pytest.mark.parametrize("separator", [";", "|", "; ", " | "])
@@ -41,7 +44,9 @@ def test_lists_are_found_whatever_their_share_and_lists_of_one_are_single_labels
     assert choose_separator(lists) is None
     assert choose_separator(lists, LISTS) == LISTS
     assert choose_separator(['["billing"]', "network"]) is None
-    assert choose_separator(['{"choices": ["billing", "network"]}'] * 2 + ["network"] * 90) == LISTS  # one choice is a plain cell
+    assert (
+        choose_separator(['{"choices": ["billing", "network"]}'] * 2 + ["network"] * 90) == LISTS
+    )  # one choice is a plain cell
 
 
 @pytest.mark.parametrize(
@@ -49,9 +54,12 @@ def test_lists_are_found_whatever_their_share_and_lists_of_one_are_single_labels
     [
         list(TEAMS) * 9,
         combinations(","),  # part of too many names to be taken for a separator unasked
-        ["Loans; mortgages", "Cards; fees", "Transfers; abroad", "Other"] * 20,  # each part has always the same neighbour
-        ["Money transfer; virtual currency", "Money transfer; cash", "Cards"] * 20,  # fewer cells than parts
-        [f"{region}|{team}" for region in ("EU", "US", "APAC") for team in TEAMS] * 5,  # the levels of one label
+        ["Loans; mortgages", "Cards; fees", "Transfers; abroad", "Other"]
+        * 20,  # each part has always the same neighbour
+        ["Money transfer; virtual currency", "Money transfer; cash", "Cards"]
+        * 20,  # fewer cells than parts
+        [f"{region}|{team}" for region in ("EU", "US", "APAC") for team in TEAMS]
+        * 5,  # the levels of one label
         [*TEAMS * 50, "billing;network"],  # one row in 250 may be a slip of the hand
         ["", " "],
     ],
@@ -68,7 +76,12 @@ def test_lists_among_cells_with_a_separator_do_not_hide_it():
 def test_what_is_asked_for_counts():
     assert choose_separator(combinations(","), ",") == ","
     assert choose_separator(combinations(";"), "no") is None
-    with pytest.raises(SettingsError, match=r"'/' between the labels of a row; expected a separator that stands in the label column"):
+    with pytest.raises(
+        SettingsError,
+        match=(
+            r"'/' between the labels of a row; expected a separator that stands in the label column"
+        ),
+    ):
         choose_separator(combinations(";"), "/")
     with pytest.raises(SettingsError, match="blank separator"):
         choose_separator(combinations(";"), " ")
@@ -81,8 +94,20 @@ def test_what_is_joined_is_parted_again(labels, separator):
 
 def test_collections_of_labels_are_checked():
     assert check_sets([["b", "a", "b"], {"c"}, (), [" a "]]) == [("a", "b"), ("c",), (), ("a",)]
-    assert [is_set(label) for label in (["a"], ("a",), {"a"}, "a", b"a", 1, None)] == [True, True, True, False, False, False, False]
-    for labels, wrong in (([["a"], "b"], "number 2"), ([["a", 1]], "number 1"), ([["a"], None], "number 2")):
+    assert [is_set(label) for label in (["a"], ("a",), {"a"}, "a", b"a", 1, None)] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
+    for labels, wrong in (
+        ([["a"], "b"], "number 2"),
+        ([["a", 1]], "number 1"),
+        ([["a"], None], "number 2"),
+    ):
         with pytest.raises(LabelError, match=wrong):
             check_sets(labels)
 
@@ -95,11 +120,20 @@ def test_a_separator_is_one_that_no_label_holds():
 
 
 def test_rows_are_divided_by_their_rarest_label():
-    assert rarest([("a", "b"), ("a",), ("a", "c"), ("c",), ("c", "b"), ()]) == ["b", "a", "a", "c", "b", ""]
+    assert rarest([("a", "b"), ("a",), ("a", "c"), ("c",), ("c", "b"), ()]) == [
+        "b",
+        "a",
+        "a",
+        "c",
+        "b",
+        "",
+    ]
 
 
 def test_indicators_know_places_and_ignore_strangers():
-    np.testing.assert_array_equal(indicators([("b", "x"), (), ("a", "b")], ["a", "b"]), [[0, 1], [0, 0], [1, 1]])
+    np.testing.assert_array_equal(
+        indicators([("b", "x"), (), ("a", "b")], ["a", "b"]), [[0, 1], [0, 0], [1, 1]]
+    )
 
 
 def test_a_list_in_a_cell_is_a_list_whatever_parts_the_others():
@@ -117,4 +151,7 @@ def test_labels_are_numbered_as_numpy_does():
     names, places = numbered(labels)
     wanted, inverse = np.unique(labels, return_inverse=True)
     assert (names, places.tolist()) == (wanted.tolist(), inverse.tolist())
-    assert [array.tolist() for array in (numbered([])[1], numbered(["a\0", "a"])[1])] == [[], [1, 0]]
+    assert [array.tolist() for array in (numbered([])[1], numbered(["a\0", "a"])[1])] == [
+        [],
+        [1, 0],
+    ]

@@ -12,7 +12,15 @@ from bertcnn.errors import LabelError
 
 @pytest.mark.parametrize(
     "labels",
-    [["a", "b"], (1, 2), [True, False], np.array([1, 2]), np.array(["a", "b"]), pd.Series(["a", "b"], index=[7, 9]), [np.bool_(True)]],
+    [
+        ["a", "b"],
+        (1, 2),
+        [True, False],
+        np.array([1, 2]),
+        np.array(["a", "b"]),
+        pd.Series(["a", "b"], index=[7, 9]),
+        [np.bool_(True)],
+    ],
 )
 def test_strings_integers_and_truth_values_are_labels(labels):
     assert check_label_types(labels) == list(labels)
@@ -24,13 +32,17 @@ def test_a_missing_label_is_refused_with_its_place(missing):
         check_label_types(["a", missing])
 
 
-@pytest.mark.parametrize("labels", ["ab", None, 3, np.array([["a"], ["b"]]), pd.DataFrame({"label": ["a", "b"]})])
+@pytest.mark.parametrize(
+    "labels", ["ab", None, 3, np.array([["a"], ["b"]]), pd.DataFrame({"label": ["a", "b"]})]
+)
 def test_what_is_no_list_of_labels_is_refused(labels):
     with pytest.raises(LabelError, match="expected one dimension: a label for each text"):
         check_label_types(labels)
 
 
-@pytest.mark.parametrize(("labels", "types"), [([1, "1"], "integer and string"), ([True, 1], "bool and integer")])
+@pytest.mark.parametrize(
+    ("labels", "types"), [([1, "1"], "integer and string"), ([True, 1], "bool and integer")]
+)
 def test_labels_that_would_become_one_are_refused(labels, types):
     with pytest.raises(LabelError, match=f"labels of the types {types}"):
         check_one_type(labels)
@@ -75,9 +87,17 @@ def test_numbers_in_a_column_vector_are_single_labels_too(kind):
 def test_a_table_of_ones_and_zeros_says_which_row_has_which_label():
     table = pd.DataFrame({"billing": [1, 0, 1], "network": [False, False, True]})
     assert checked_labels(table) == [("billing",), (), ("billing", "network")]
-    with pytest.raises(LabelError, match="in a table with the columns 'label, other'; expected one column, or columns of 1 and 0"):
+    with pytest.raises(
+        LabelError,
+        match=(
+            "in a table with the columns 'label, other'; expected one column, or columns of 1 and 0"
+        ),
+    ):
         checked_labels(pd.DataFrame({"label": ["a"], "other": ["b"]}))
-    with pytest.raises(LabelError, match=r"shape \(2, 2\) and type int64; .*give the names, or a table whose columns"):
+    with pytest.raises(
+        LabelError,
+        match=r"shape \(2, 2\) and type int64; .*give the names, or a table whose columns",
+    ):
         checked_labels(np.eye(2, dtype=np.int64))
 
 

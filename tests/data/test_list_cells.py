@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from bertcnn.data.list_cells import bare_list_in_cell, list_in_cell
 
-NAMES = st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=8))
+NAMES = st.lists(
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=8)
+)
 
 
 @given(NAMES)
@@ -20,7 +22,13 @@ def test_json_and_python_lists_are_read_as_they_were_written(names):
     assert list_in_cell(json.dumps({"choices": names})) == names
 
 
-@given(st.lists(st.sampled_from(["a", "it's", 'say "x"', "a, b", "a\u00a0b", "ümlaut", "back\\slash", "[x]"])))
+@given(
+    st.lists(
+        st.sampled_from(
+            ["a", "it's", 'say "x"', "a, b", "a\u00a0b", "ümlaut", "back\\slash", "[x]"]
+        )
+    )
+)
 def test_what_python_and_numpy_show_of_a_list_is_a_list(names):
     assert list_in_cell(str(names)) == names
     assert list_in_cell(str(tuple(names))) == names
@@ -51,7 +59,22 @@ def test_lists_of_other_programs_are_read(cell, labels):
 
 
 @pytest.mark.parametrize(
-    "cell", ["", "[", "a", "[URGENT] no signal", "(internal)", "(5)", "[a] and [b]", '{"a": 1}', "{a: b}", "['a'", "[a, 'b']", '"a"', "7"]
+    "cell",
+    [
+        "",
+        "[",
+        "a",
+        "[URGENT] no signal",
+        "(internal)",
+        "(5)",
+        "[a] and [b]",
+        '{"a": 1}',
+        "{a: b}",
+        "['a'",
+        "[a, 'b']",
+        '"a"',
+        "7",
+    ],
 )
 def test_names_are_no_lists(cell):
     assert list_in_cell(cell) is None
@@ -59,7 +82,13 @@ def test_names_are_no_lists(cell):
 
 @pytest.mark.parametrize(
     ("cell", "labels"),
-    [("{a,b}", ["a", "b"]), ('{"lost card",fees}', ["lost card", "fees"]), ("[a, b]", ["a", "b"]), ("{a,NULL}", ["a"]), ("(a, b)", None)],
+    [
+        ("{a,b}", ["a", "b"]),
+        ('{"lost card",fees}', ["lost card", "fees"]),
+        ("[a, b]", ["a", "b"]),
+        ("{a,NULL}", ["a"]),
+        ("(a, b)", None),
+    ],
 )
 def test_lists_without_quotes_are_read_where_they_are_expected(cell, labels):
     assert bare_list_in_cell(cell) == labels

@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertcnn.data.packing import NUMBERS, PACKED, PackedPlan, Packing, lay_out, pack, packed_batches, packed_inputs, plan_packed
+from bertcnn.data.packing import (
+    NUMBERS,
+    PACKED,
+    PackedPlan,
+    Packing,
+    lay_out,
+    pack,
+    packed_batches,
+    packed_inputs,
+    plan_packed,
+)
 
 
 @pytest.mark.parametrize(("capacity", "most"), [(128, 16), (512, 64), (32, 2), (8, 1)])
@@ -45,7 +55,9 @@ def test_time_grows_with_the_number_of_items_only():
 
 # === Batches ===
 
-LENGTHS = st.lists(st.one_of(st.integers(1, 60), st.integers(1, 512)), min_size=1, max_size=200).map(np.array)
+LENGTHS = st.lists(
+    st.one_of(st.integers(1, 60), st.integers(1, 512)), min_size=1, max_size=200
+).map(np.array)
 
 
 def texts_of(plans):
@@ -53,7 +65,9 @@ def texts_of(plans):
 
 
 @given(LENGTHS, st.integers(1, 40), st.integers(0, 600), st.integers(0, 5))
-def test_an_epoch_has_every_text_once_in_few_shapes_and_always_as_many_batches(lengths, batch_size, longest, seed):
+def test_an_epoch_has_every_text_once_in_few_shapes_and_always_as_many_batches(
+    lengths, batch_size, longest, seed
+):
     packing = Packing(lengths, batch_size, longest)
     plans = packing.epoch(np.random.default_rng(seed))
     assert sorted(texts_of(plans)) == list(range(len(lengths)))
@@ -64,7 +78,9 @@ def test_an_epoch_has_every_text_once_in_few_shapes_and_always_as_many_batches(l
         assert plan.slots.shape[1] == packing.documents
         filled = [lengths[slots[slots >= 0]].sum() for slots in plan.slots]
         assert max(filled) <= plan.length
-        assert (np.diff((plan.slots >= 0).astype(int), axis=1) <= 0).all()  # no gaps between a row's texts
+        assert (
+            np.diff((plan.slots >= 0).astype(int), axis=1) <= 0
+        ).all()  # no gaps between a row's texts
 
 
 @given(LENGTHS, LENGTHS, st.integers(1, 40))
@@ -74,12 +90,18 @@ def test_other_texts_are_each_once_in_rows_that_hold_them(lengths, others, batch
     assert sorted(texts_of(plans)) == list(range(len(others)))
     assert len({plan.slots.shape for plan in plans}) == 1
     assert {plan.length for plan in plans} == {max(lengths.max(), others.max())}
-    assert all(others[slots[slots >= 0]].sum() <= plan.length for plan in plans for slots in plan.slots)
+    assert all(
+        others[slots[slots >= 0]].sum() <= plan.length for plan in plans for slots in plan.slots
+    )
 
 
-@pytest.mark.parametrize(("median", "limit", "share"), [(14, 98, 0.95), (50, 160, 0.95), (60, 512, 0.93)])
+@pytest.mark.parametrize(
+    ("median", "limit", "share"), [(14, 98, 0.95), (50, 160, 0.95), (60, 512, 0.93)]
+)
 def test_hardly_a_token_is_padding_and_batches_are_as_large_as_asked_for(median, limit, share):
-    lengths = np.minimum(np.random.default_rng(0).lognormal(np.log(median), 0.6, 3000).astype(int) + 3, limit)
+    lengths = np.minimum(
+        np.random.default_rng(0).lognormal(np.log(median), 0.6, 3000).astype(int) + 3, limit
+    )
     packing = Packing(lengths, 32)
     plans = packing.epoch(np.random.default_rng(0))
     assert lengths.sum() / sum(plan.slots.shape[0] * plan.length for plan in plans) > share
@@ -107,7 +129,9 @@ def test_the_generator_decides_the_order():
 
 def test_texts_stand_one_behind_the_other():
     token_ids = [np.array([7, 8, 9]), np.array([5]), np.array([3, 4])]
-    batch = lay_out(token_ids, PackedPlan(np.array([[2, 0, -1], [1, -1, -1], [-1, -1, -1]]), 6), pad_id=1)
+    batch = lay_out(
+        token_ids, PackedPlan(np.array([[2, 0, -1], [1, -1, -1], [-1, -1, -1]]), 6), pad_id=1
+    )
     assert batch["token_ids"].tolist() == [[3, 4, 7, 8, 9, 1], [5, 1, 1, 1, 1, 1], [1] * 6]
     assert batch["document_ids"].tolist() == [[1, 1, 2, 2, 2, 0], [1, 0, 0, 0, 0, 0], [0] * 6]
     assert batch["position_ids"].tolist() == [[0, 1, 0, 1, 2, 0], [0] * 6, [0] * 6]
@@ -116,14 +140,17 @@ def test_texts_stand_one_behind_the_other():
 
 
 @given(
-    st.lists(st.integers(2, 512), min_size=0, max_size=300) | st.lists(st.integers(2, 40), min_size=100, max_size=2000),
+    st.lists(st.integers(2, 512), min_size=0, max_size=300)
+    | st.lists(st.integers(2, 40), min_size=100, max_size=2000),
     st.sampled_from([None, 512]),
 )
 def test_an_engine_is_given_every_text_once_in_rows_that_hold_it(lengths, longest):
     lengths = np.array(lengths, np.int64)
     plans = plan_packed(lengths, longest)
     slots = [row[row >= 0] for plan in plans for row in plan.slots]
-    np.testing.assert_array_equal(np.sort(np.concatenate([*slots, np.empty(0, int)])), np.arange(len(lengths)))
+    np.testing.assert_array_equal(
+        np.sort(np.concatenate([*slots, np.empty(0, int)])), np.arange(len(lengths))
+    )
     for plan in plans:
         for row in plan.slots:
             texts = row[row >= 0]
@@ -132,7 +159,8 @@ def test_an_engine_is_given_every_text_once_in_rows_that_hold_it(lengths, longes
             assert plan.length <= 128 or len(texts) <= 1
 
 
-@pytest.mark.parametrize(("middle", "spread"), [(2.6, 0.45), (2.5, 0.25)])  # of the second, best-fit decreasing leaves 6% empty
+# of the second, best-fit decreasing leaves 6% empty
+@pytest.mark.parametrize(("middle", "spread"), [(2.6, 0.45), (2.5, 0.25)])
 def test_batches_of_an_engine_are_full_and_hardly_a_token_is_padding(middle, spread):
     lengths = np.clip(np.random.default_rng(0).lognormal(middle, spread, 4096).astype(int), 5, 128)
     plans = plan_packed(lengths, 512)
@@ -182,7 +210,9 @@ def test_the_inputs_of_an_engine_number_a_rows_texts():
 
 @given(st.lists(st.integers(2, 150), min_size=0, max_size=300))
 def test_batches_made_together_are_those_made_one_by_one(lengths):
-    token_ids = [np.arange(length, dtype=np.int32) + number for number, length in enumerate(lengths)]
+    token_ids = [
+        np.arange(length, dtype=np.int32) + number for number, length in enumerate(lengths)
+    ]
     plans = plan_packed(np.array(lengths, np.int64))
     together = list(packed_batches(token_ids, plans, 7))
     assert len(together) == len(plans)

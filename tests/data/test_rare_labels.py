@@ -13,11 +13,15 @@ from bertcnn.errors import LabelError
 def test_rare_labels_become_one():
     merged = merge_rare(["a"] * 5 + ["b", "", "c", "c", "a"], 3)
     assert merged.labels == ["a"] * 5 + ["other", "", "other", "other", "a"]
-    assert merged.in_words() == "2 rare labels, 3 rows, merged: 'c (2) into other, b (1) into other'"
+    assert (
+        merged.in_words() == "2 rare labels, 3 rows, merged: 'c (2) into other, b (1) into other'"
+    )
 
 
 def test_a_rare_child_goes_to_its_parent_and_a_rare_parent_to_its_own():
-    labels = ["a > b > c"] * 2 + ["a > b > d"] * 2 + ["a > e", "a", "f > g", "f > h", "h"] + ["x"] * 9
+    labels = (
+        ["a > b > c"] * 2 + ["a > b > d"] * 2 + ["a > e", "a", "f > g", "f > h", "h"] + ["x"] * 9
+    )
     merged = merge_rare(labels, 4, into="rest")
     assert merged.merged == dict.fromkeys(["a > b > c", "a > b > d"], "a > b") | dict.fromkeys(
         ["a > e", "a", "f > g", "f > h", "h"], "rest"
@@ -30,11 +34,22 @@ def test_a_label_that_is_named_other_already_takes_them_in():
 
 
 def test_too_few_even_together_are_told():
-    with pytest.raises(LabelError, match=r"2 rows of all labels with fewer than 5 rows together \('b, c'\); expected at least 5"):
+    with pytest.raises(
+        LabelError,
+        match=(
+            r"2 rows of all labels with fewer than 5 rows together \('b, c'\); expected at least 5"
+        ),
+    ):
         merge_rare(["a"] * 9 + ["b", "c"], 5)
 
 
-@given(st.lists(st.sampled_from(["a", "a > b", "a > b > c", "a > d", "e", "e > f", "other", " ", ""]), max_size=40), st.integers(1, 6))
+@given(
+    st.lists(
+        st.sampled_from(["a", "a > b", "a > b > c", "a > d", "e", "e > f", "other", " ", ""]),
+        max_size=40,
+    ),
+    st.integers(1, 6),
+)
 def test_every_label_left_has_its_rows_and_parents_are_really_parents(labels, fewest):
     try:
         merged = merge_rare(labels, fewest)
@@ -48,4 +63,7 @@ def test_every_label_left_has_its_rows_and_parents_are_really_parents(labels, fe
 
 
 def test_one_rare_label_is_told_of_in_the_singular():
-    assert merge_rare(["a"] * 5 + ["b"] + ["other"] * 5, 3).in_words() == "1 rare label, 1 row, merged: 'b (1) into other'"
+    assert (
+        merge_rare(["a"] * 5 + ["b"] + ["other"] * 5, 3).in_words()
+        == "1 rare label, 1 row, merged: 'b (1) into other'"
+    )

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertcnn.data.same_labels import KnownLabels, clean_label, describe_spellings, label_key, one_spelling
+from bertcnn.data.same_labels import (
+    KnownLabels,
+    clean_label,
+    describe_spellings,
+    label_key,
+    one_spelling,
+)
 
 CAFE = "Café"
 
@@ -83,9 +89,13 @@ def test_other_differences_make_other_labels(one, other):
 
 
 def test_the_commonest_spelling_is_shown():
-    assert one_spelling(["Lost card"] * 3 + ["Lost card "] * 2 + ["lost card"]) == {"Lost card ": "Lost card"}
+    assert one_spelling(["Lost card"] * 3 + ["Lost card "] * 2 + ["lost card"]) == {
+        "Lost card ": "Lost card"
+    }
     assert one_spelling(["\u2764\ufe0f"] * 3 + ["\u2764"]) == {"\u2764": "\u2764\ufe0f"}
-    assert one_spelling(["True", "TRUE", "TRUE", "Blue"]) == {"True": "TRUE"}  # no boolean: false is missing
+    assert one_spelling(["True", "TRUE", "TRUE", "Blue"]) == {
+        "True": "TRUE"
+    }  # no boolean: false is missing
 
 
 def test_values_are_spelled_alike_whatever_is_commonest():
@@ -104,7 +114,10 @@ def test_versions_stay_as_they_are_unless_both_spellings_occur():
 
 def test_labels_of_a_program_get_no_spelling_that_it_did_not_use():
     assert one_spelling(["7.0", "True", "False", " a "], values=False) == {}
-    assert one_spelling(["7.0", "7", "7", " a ", " a ", "a"], values=False) == {"7.0": "7", "a": " a "}
+    assert one_spelling(["7.0", "7", "7", " a ", " a ", "a"], values=False) == {
+        "7.0": "7",
+        "a": " a ",
+    }
 
 
 @given(st.lists(st.text(max_size=12).filter(lambda name: name.strip())))
@@ -117,13 +130,24 @@ def test_spelling_alike_twice_changes_nothing_more(names):
 
 def test_what_was_spelled_alike_is_told():
     names = ["7.0", "7", "8 ", "8"]
-    assert describe_spellings(names, one_spelling(names)).endswith("'7.0' 1x is '7'; '8 ' 1x is '8'")
+    assert describe_spellings(names, one_spelling(names)).endswith(
+        "'7.0' 1x is '7'; '8 ' 1x is '8'"
+    )
     assert describe_spellings(["a"], {}) == ""
 
 
 def test_a_models_label_is_found_by_what_it_means():
     known = KnownLabels(["29682833", CAFE, "Billing"], {"rare": "Billing"})
-    assert [known.find(name) for name in ("29682833.0", unicodedata.normalize("NFD", CAFE), "Billing ", " rare", "billing")] == [
+    assert [
+        known.find(name)
+        for name in (
+            "29682833.0",
+            unicodedata.normalize("NFD", CAFE),
+            "Billing ",
+            " rare",
+            "billing",
+        )
+    ] == [
         "29682833",
         CAFE,
         "Billing",

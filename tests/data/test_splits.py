@@ -16,7 +16,10 @@ FRACTIONS = st.floats(0.01, 0.9)
 
 
 def many(count, label):
-    return [(f"{label} {''.join(chr(97 + int(digit)) for digit in str(number))}", label) for number in range(count)]
+    return [
+        (f"{label} {''.join(chr(97 + int(digit)) for digit in str(number))}", label)
+        for number in range(count)
+    ]
 
 
 def split(rows, fraction):
@@ -33,7 +36,9 @@ def test_every_row_is_on_exactly_one_side(rows, fraction):
 @given(ROWS, FRACTIONS)
 def test_a_group_of_duplicates_is_never_divided(rows, fraction):
     train, valid = split(rows, fraction)
-    assert not {duplicate_key(rows[row][0]) for row in train} & {duplicate_key(rows[row][0]) for row in valid}
+    assert not {duplicate_key(rows[row][0]) for row in train} & {
+        duplicate_key(rows[row][0]) for row in valid
+    }
 
 
 @given(ROWS, FRACTIONS)
@@ -41,11 +46,18 @@ def test_labels_with_two_groups_are_on_both_sides_and_others_are_trained_on(rows
     groups = {}
     for text, label in rows:
         groups.setdefault(duplicate_key(text), Counter())[label] += 1
-    main = {key: min(counts, key=lambda label: (-counts[label], label)) for key, counts in groups.items()}
+    main = {
+        key: min(counts, key=lambda label: (-counts[label], label))
+        for key, counts in groups.items()
+    }
     train, valid = split(rows, fraction)
     for label, count in Counter(main.values()).items():
-        of_train = {key for key in (duplicate_key(rows[row][0]) for row in train) if main[key] == label}
-        of_valid = {key for key in (duplicate_key(rows[row][0]) for row in valid) if main[key] == label}
+        of_train = {
+            key for key in (duplicate_key(rows[row][0]) for row in train) if main[key] == label
+        }
+        of_valid = {
+            key for key in (duplicate_key(rows[row][0]) for row in valid) if main[key] == label
+        }
         assert of_train
         assert count >= 2 or not of_valid
         if all(len(labels) == 1 for labels in groups.values()):
@@ -53,7 +65,9 @@ def test_labels_with_two_groups_are_on_both_sides_and_others_are_trained_on(rows
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("xyz")), max_size=40), FRACTIONS)
-def test_every_label_is_learned_also_one_that_lives_among_copies_of_another_labels_rows(rows, fraction):
+def test_every_label_is_learned_also_one_that_lives_among_copies_of_another_labels_rows(
+    rows, fraction
+):
     train, _ = split(rows, fraction)
     assert {rows[row][1] for row in train} == {label for _, label in rows}
 
@@ -62,7 +76,9 @@ def test_every_label_is_learned_also_one_that_lives_among_copies_of_another_labe
 def test_the_order_of_rows_does_not_matter(rows, fraction, random):
     shuffled = rows[:]
     random.shuffle(shuffled)
-    assert sorted(rows[row] for row in split(rows, fraction)[1]) == sorted(shuffled[row] for row in split(shuffled, fraction)[1])
+    assert sorted(rows[row] for row in split(rows, fraction)[1]) == sorted(
+        shuffled[row] for row in split(shuffled, fraction)[1]
+    )
 
 
 def test_the_split_is_the_same_on_every_run_and_machine():
@@ -94,13 +110,20 @@ def test_a_fraction_of_nothing_trains_on_everything():
 
 
 def test_impossible_fractions_and_lengths_are_refused():
-    with pytest.raises(SettingsError, match=r"the validation fraction was 1\.0; expected at least 0 and less than 1"):
+    with pytest.raises(
+        SettingsError,
+        match=r"the validation fraction was 1\.0; expected at least 0 and less than 1",
+    ):
         split_validation(["a"], ["b"], 1.0)
-    with pytest.raises(SettingsError, match="1 texts and 2 labels; expected one label for each text"):
+    with pytest.raises(
+        SettingsError, match="1 texts and 2 labels; expected one label for each text"
+    ):
         split_validation(["a"], ["b", "c"], 0.5)
 
 
-LABELS = st.lists(st.integers(0, 4), min_size=1, max_size=200).map(lambda labels: np.unique(labels, return_inverse=True)[1])
+LABELS = st.lists(st.integers(0, 4), min_size=1, max_size=200).map(
+    lambda labels: np.unique(labels, return_inverse=True)[1]
+)
 
 
 @given(LABELS, st.integers(1, 220), st.integers(0, 9))
@@ -118,7 +141,9 @@ def test_a_part_has_an_equal_share_of_each_labels_rows_and_at_least_one(labels, 
 
 def test_a_part_is_chosen_by_chance_that_can_be_repeated():
     labels = np.repeat([0, 1], 500)
-    part, again, other = (stratified_part(labels, 100, np.random.default_rng(seed)) for seed in (0, 0, 1))
+    part, again, other = (
+        stratified_part(labels, 100, np.random.default_rng(seed)) for seed in (0, 0, 1)
+    )
     np.testing.assert_array_equal(part, again)
     assert len(np.intersect1d(part, other)) < 30  # 10 are to be expected
     assert 400 < np.mean(part) < 600
@@ -126,5 +151,6 @@ def test_a_part_is_chosen_by_chance_that_can_be_repeated():
 
 def test_texts_that_differ_beyond_20_000_characters_are_duplicates():
     long = "no signal " * 2_000
-    assert duplicate_key(long + "today") == duplicate_key(long + "since May")  # all of a text of combining marks takes minutes
+    # all of a text of combining marks takes minutes
+    assert duplicate_key(long + "today") == duplicate_key(long + "since May")
     assert duplicate_key(long[:-20] + " today") != duplicate_key(long[:-20] + " since May")

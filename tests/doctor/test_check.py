@@ -20,7 +20,28 @@ WORDS = {
     "hardware": ("router", "cable", "modem", "socket", "power", "box"),
     "software": ("app", "login", "password", "update", "crash", "screen"),
 }
-FILLERS = tuple("the my your is are was today again still since please help nothing working slow down new old time me".split())  # noqa: SIM905
+FILLERS = (
+    "the",
+    "my",
+    "your",
+    "is",
+    "are",
+    "was",
+    "today",
+    "again",
+    "still",
+    "since",
+    "please",
+    "help",
+    "nothing",
+    "working",
+    "slow",
+    "down",
+    "new",
+    "old",
+    "time",
+    "me",
+)
 
 
 def healthy(each=30, seed=0):
@@ -47,7 +68,9 @@ def look(tmp_path, encoder_folder):
     """Check rows with the tiny encoder."""
 
     def check(rows, header=("id", "text", "label"), **options):
-        return check_csv(write(tmp_path / "data.csv", rows, header), encoder=encoder_folder, **options)
+        return check_csv(
+            write(tmp_path / "data.csv", rows, header), encoder=encoder_folder, **options
+        )
 
     return check
 
@@ -58,7 +81,10 @@ def kinds(report):
 
 def test_a_healthy_file_has_no_findings(look):
     report = look(healthy())
-    assert kinds(report) <= {"label_errors", "overlapping_labels"}  # which a random encoder may suspect wrongly
+    assert kinds(report) <= {
+        "label_errors",
+        "overlapping_labels",
+    }  # which a random encoder may suspect wrongly
     assert len(report.suggestions) <= 8
     assert report.facts["labels"] == {"billing": 30, "hardware": 30, "software": 30}
 
@@ -114,9 +140,14 @@ def signed(rows):
 
 
 def foreign(rows):
-    rows[0][1] = "Bonjour, ma facture de ce mois-ci est presque le double et je ne comprends pas pourquoi"
+    rows[0][1] = (
+        "Bonjour, ma facture de ce mois-ci est presque le double et je ne comprends pas pourquoi"
+    )
     for place, text in enumerate(
-        ("Please help me, the bill is wrong again this month", "Nothing is working since this morning, please help")
+        (
+            "Please help me, the bill is wrong again this month",
+            "Nothing is working since this morning, please help",
+        )
     ):
         rows[6 + place][1] = text
 
@@ -172,10 +203,15 @@ def test_of_nearly_the_same_texts_the_earlier_and_a_later_one_are_shown(look):
     nearly(rows)
     finding = look(rows).finding("near_duplicates")
     assert finding.title == "2 texts nearly the same as an earlier one"
-    assert [(example.line, example.says) for example in finding.examples] == [(5, "'billing'"), (8, "'billing', like line 5")]
+    assert [(example.line, example.says) for example in finding.examples] == [
+        (5, "'billing'"),
+        (8, "'billing', like line 5"),
+    ]
 
 
-@pytest.mark.parametrize(("make_sick", "mark"), [(tagged, "[queue-billing]"), (signed, "Your friendly team")])
+@pytest.mark.parametrize(
+    ("make_sick", "mark"), [(tagged, "[queue-billing]"), (signed, "Your friendly team")]
+)
 def test_a_mark_that_gives_the_label_away_is_found(make_sick, mark, look):
     rows = healthy()
     make_sick(rows)
@@ -197,11 +233,15 @@ def test_a_mark_is_of_as_many_rows_however_often_texts_come(look, times):
 def test_a_row_without_a_label_is_told_a_label_of_the_same_text(look):
     rows = healthy()
     same = "the very same text about nothing"
-    rows += [[str(900 + place), same, label] for place, label in enumerate(["", "billing", "hardware", ""])]
+    rows += [
+        [str(900 + place), same, label]
+        for place, label in enumerate(["", "billing", "hardware", ""])
+    ]
     told = look(rows).finding("conflicting_labels").rows
     first = len(rows) - 4
     billing, hardware = (
-        f"same text as line {first + 2 + place}, which is labelled '{name}'" for place, name in ((1, "billing"), (2, "hardware"))
+        f"same text as line {first + 2 + place}, which is labelled '{name}'"
+        for place, name in ((1, "billing"), (2, "hardware"))
     )
     assert [told[first + place] for place in range(4)] == [billing, hardware, billing, billing]
 
@@ -215,7 +255,14 @@ def test_a_mark_of_all_labels_is_no_leak(look):
 
 def test_columns_that_foretell_the_label_and_constant_ones_are_found(look):
     rows = [
-        [f"{label[:2]}-{place}", text, label, {"billing": "Q1"}.get(label, "Q2" if label == "hardware" else "Q3"), "web", str(place % 7)]
+        [
+            f"{label[:2]}-{place}",
+            text,
+            label,
+            {"billing": "Q1"}.get(label, "Q2" if label == "hardware" else "Q3"),
+            "web",
+            str(place % 7),
+        ]
         for place, (_, text, label) in enumerate(healthy())
     ]
     report = look(rows, ("id", "text", "label", "queue", "source", "hour"))
@@ -280,28 +327,53 @@ def test_a_file_without_labels_gets_the_checks_of_texts_only(look):
 
 
 def test_labels_with_one_row_are_reported_though_no_model_can_judge_them(look):
-    rows = [[str(place), f"router number {word} is old", f"label {word}"] for place, word in enumerate(("app", "bill", "cable", "money"))]
+    rows = [
+        [str(place), f"router number {word} is old", f"label {word}"]
+        for place, word in enumerate(("app", "bill", "cable", "money"))
+    ]
     report = look(rows, label="label")
     assert report.finding("rare_labels").severity == "problem"
     assert "label errors" in report.skipped[0]
 
 
 GERMAN = (
-    "Mein Router zeigt seit gestern Abend nur noch ein rotes Licht und das Internet geht nicht mehr",
-    "Ich habe die Rechnung zweimal bezahlt und möchte mein Geld so schnell wie möglich zurück haben",
+    (
+        "Mein Router zeigt seit gestern Abend nur noch ein rotes Licht und das Internet geht nicht"
+        " mehr"
+    ),
+    (
+        "Ich habe die Rechnung zweimal bezahlt und möchte mein Geld so schnell wie möglich zurück"
+        " haben"
+    ),
     "Die App stürzt jedes Mal ab, wenn ich versuche, mein Passwort über das Menü zu ändern",
 )
 
 
 def german():
-    return [[f"T-{row}", f"{GERMAN[row % 3]}, bitte helfen Sie mir, Vorgang {row}", list(WORDS)[row % 3]] for row in range(30)]
+    return [
+        [
+            f"T-{row}",
+            f"{GERMAN[row % 3]}, bitte helfen Sie mir, Vorgang {row}",
+            list(WORDS)[row % 3],
+        ]
+        for row in range(30)
+    ]
 
 
 def test_a_file_in_a_language_that_the_default_encoder_does_not_know_is_told(look):
     found = look(german()).finding("languages")
     assert re.match(r"the [23]\d of 30 texts whose language is recognised are in 'de'", found.title)
     assert "train with one that knows 'de'" in found.advice
-    mixed = look([*german(), ["T-x", "please tell me why the invoice of last month is twice as high as usual", "billing"]])
+    mixed = look(
+        [
+            *german(),
+            [
+                "T-x",
+                "please tell me why the invoice of last month is twice as high as usual",
+                "billing",
+            ],
+        ]
+    )
     found = mixed.finding("languages")
     assert list(found.rows) == [30]
     assert "train with one that knows 'de' and the others" in found.advice
@@ -317,8 +389,17 @@ def test_what_parts_the_labels_of_a_row_can_be_said(look):
     apart = look(rows, multi_label=",")
     assert apart.facts["labels"].keys() == {"billing", "hardware", "software"}
     for row in rows:
-        row[2] = {"billing, hardware": "EU|billing", "billing": "US|billing", "hardware": "EU|hardware", "software": "US|software"}[row[2]]
-    assert look(rows, multi_label="no").facts["labels"].keys() == {"EU|billing", "EU|hardware", "US|software"}
+        row[2] = {
+            "billing, hardware": "EU|billing",
+            "billing": "US|billing",
+            "hardware": "EU|hardware",
+            "software": "US|software",
+        }[row[2]]
+    assert look(rows, multi_label="no").facts["labels"].keys() == {
+        "EU|billing",
+        "EU|hardware",
+        "US|software",
+    }
 
 
 def test_a_file_of_thirty_rows_works(look):
@@ -337,7 +418,9 @@ def test_the_order_of_rows_changes_no_suggestion(look):
     rows = healthy(40)
     rows[7][2] = "billing"
     forwards, backwards = look(rows), look(rows[::-1])
-    assert {rows[row][0] for row in forwards.suggestions} == {rows[::-1][row][0] for row in backwards.suggestions}
+    assert {rows[row][0] for row in forwards.suggestions} == {
+        rows[::-1][row][0] for row in backwards.suggestions
+    }
 
 
 def test_fix_keeps_every_byte_and_adds_two_columns(look, tmp_path):
@@ -368,21 +451,39 @@ def test_fix_uses_names_that_are_free_and_any_format(look, tmp_path):
 
 def test_fix_keeps_names_that_come_twice_or_are_empty(look, tmp_path):
     rows = [[*row[:2], "x", row[2], "y", ""] for row in healthy(10)]
-    look(rows, ("Labels", "text", "", "label", "Labels", " finding"), text="text", label="label", fix=tmp_path / "out.csv")
+    look(
+        rows,
+        ("Labels", "text", "", "label", "Labels", " finding"),
+        text="text",
+        label="label",
+        fix=tmp_path / "out.csv",
+    )
     header = (tmp_path / "out.csv").read_text().splitlines()[0]
     assert header == "Labels,text,,label,Labels, finding,suggested_label,bertcnn_finding"
 
 
-def test_a_formula_that_was_safe_in_another_format_is_quoted_in_csv_and_the_other_way_round(look, encoder_folder, tmp_path):
+def test_a_formula_that_was_safe_in_another_format_is_quoted_in_csv_and_the_other_way_round(
+    look, encoder_folder, tmp_path
+):
     rows = healthy(10)
     rows[3][1], rows[4][1] = "'=1+1 is what the router says", "@home the router, again"
     look(rows, fix=tmp_path / "out.jsonl")
-    assert read_table(tmp_path / "out.jsonl").column("text")[3:5] == ["=1+1 is what the router says", "@home the router, again"]
+    assert read_table(tmp_path / "out.jsonl").column("text")[3:5] == [
+        "=1+1 is what the router says",
+        "@home the router, again",
+    ]
     path = tmp_path / "in.jsonl"
-    path.write_text("".join(json.dumps(dict(zip(("id", "text", "label"), row, strict=True))) + "\n" for row in rows))
+    path.write_text(
+        "".join(
+            json.dumps(dict(zip(("id", "text", "label"), row, strict=True))) + "\n" for row in rows
+        )
+    )
     check_csv(path, text="text", label="label", encoder=encoder_folder, fix=tmp_path / "out.csv")
     with open_table(tmp_path / "out.csv", as_written=True) as reader:
-        assert reader.whole().column("text")[3:5] == ["''=1+1 is what the router says", "'@home the router, again"]
+        assert reader.whole().column("text")[3:5] == [
+            "''=1+1 is what the router says",
+            "'@home the router, again",
+        ]
 
 
 def test_short_rows_are_a_note_and_cut_ones_are_rejected(tmp_path, encoder_folder):
@@ -401,7 +502,10 @@ def test_rows_that_cannot_be_read_are_a_finding_and_kept(tmp_path, encoder_folde
     assert "only one cell" in report.rejects.read_text()
     assert len(read_table(tmp_path / "out.csv")) == 90
     write(path, healthy())
-    assert check_csv(path, encoder=encoder_folder, fix=tmp_path / "out.csv", overwrite=True).rejects is None
+    assert (
+        check_csv(path, encoder=encoder_folder, fix=tmp_path / "out.csv", overwrite=True).rejects
+        is None
+    )
     assert not report.rejects.exists()
 
 
@@ -422,13 +526,30 @@ def test_what_cannot_be_checked_is_refused_in_words(look, tmp_path):
     assert (tmp_path / "there.csv").read_text() == "x"
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(st.text(max_size=30), st.sampled_from(["a", "b", "A ", ""])), min_size=6, max_size=25))
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(
+        st.tuples(st.text(max_size=30), st.sampled_from(["a", "b", "A ", ""])),
+        min_size=6,
+        max_size=25,
+    )
+)
 def test_any_texts_and_labels_are_checked_or_refused_in_words(encoder_folder, tmp_path, cells):
     path = tmp_path / "any.jsonl"
-    path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in cells))
+    path.write_text(
+        "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in cells)
+    )
     try:
-        report = check_csv(path, text="text", label="label", encoder=encoder_folder, fix=tmp_path / "any_out.jsonl", overwrite=True)
+        report = check_csv(
+            path,
+            text="text",
+            label="label",
+            encoder=encoder_folder,
+            fix=tmp_path / "any_out.jsonl",
+            overwrite=True,
+        )
     except LabelError:
         assert len({label for _, label in cells if label}) < 2
         return
@@ -441,8 +562,14 @@ def two_labels(each=40):
     """Rows of which a third have two labels, and words of both."""
     chance, rows, names = random.Random(3), [], list(WORDS)
     for place in range(each * 3):
-        own = [names[place % 3]] if place % 3 else [names[place % 3], names[(place + 1 + place % 2) % 3]]
-        words = [word for label in own for word in chance.sample(WORDS[label], 3)] + chance.sample(FILLERS, 4)
+        own = (
+            [names[place % 3]]
+            if place % 3
+            else [names[place % 3], names[(place + 1 + place % 2) % 3]]
+        )
+        words = [word for label in own for word in chance.sample(WORDS[label], 3)] + chance.sample(
+            FILLERS, 4
+        )
         chance.shuffle(words)
         rows.append([f"T-{place}", " ".join(words), "; ".join(own)])
     return rows
@@ -453,7 +580,9 @@ def test_rows_with_several_labels_are_judged_label_by_label(tmp_path, minilm_fol
     rows[5][2], rows[9][2] = "billing", rows[9][2].split("; ")[0]  # one wrong, one missing
     rows[20][2] += "; Hardware"
     rows.append(["T-x", "my parrot has eaten the remote", "pets; billing"])
-    report = check_csv(write(tmp_path / "data.csv", rows), encoder=minilm_folder, fix=tmp_path / "fixed.csv")
+    report = check_csv(
+        write(tmp_path / "data.csv", rows), encoder=minilm_folder, fix=tmp_path / "fixed.csv"
+    )
     assert report.facts["labels"].keys() == {"billing", "hardware", "software", "pets", "Hardware"}
     assert report.finding("rare_labels").figures["labels"] == {"Hardware": 1, "pets": 1}
     assert report.finding("label_spellings").figures["spellings"] == {"Hardware": "hardware"}

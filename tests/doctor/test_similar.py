@@ -29,7 +29,8 @@ def test_pairs_are_together_as_the_index_says(texts):
 def test_many_texts_of_one_template_take_no_quadratic_time():
     def seconds(rows):
         texts = [
-            f"dear customer your order {chr(97 + row % 26)}{chr(97 + row // 26 % 26)}{chr(97 + row // 676)} is on its way"
+            "dear customer your order"
+            f" {chr(97 + row % 26)}{chr(97 + row // 26 % 26)}{chr(97 + row // 676)} is on its way"
             for row in range(rows)
         ]
         started = time.perf_counter()
@@ -44,6 +45,12 @@ def test_many_texts_of_one_template_take_no_quadratic_time():
 def test_folds_divide_no_group_and_are_even(rows):
     groups, labels = [group for group, _ in rows], [label for _, label in rows]
     folds = assign_folds(groups, labels, [str(group) for group in groups], 5)
-    assert all(len({fold for fold, group in zip(folds, groups, strict=True) if group == wanted}) == 1 for wanted in set(groups))
-    used = [len({group for fold, group in zip(folds, groups, strict=True) if fold == wanted}) for wanted in range(5)]
+    assert all(
+        len({fold for fold, group in zip(folds, groups, strict=True) if group == wanted}) == 1
+        for wanted in set(groups)
+    )
+    used = [
+        len({group for fold, group in zip(folds, groups, strict=True) if fold == wanted})
+        for wanted in range(5)
+    ]
     assert max(used) - min(used) <= 1

@@ -16,7 +16,9 @@ PICKLED = "pytorch_model.bin"
 
 
 class Hub:
-    """One repository behind HTTP. Large files are redirected to another host (here "localhost"), as the hub does for LFS.
+    """One repository behind HTTP.
+
+    Large files are redirected to another host (here "localhost"), as the hub does for LFS.
 
     Attributes:
         files: content by name.
@@ -25,7 +27,8 @@ class Hub:
         hangs: never answers.
         ignores_ranges: always sends the whole file.
         stops_at: of a large file, sends so many bytes and then nothing more.
-        drips: the file that comes a byte at a time, or with "'s headers" behind its name its headers.
+        drips: the file that comes a byte at a time, or with "'s headers" behind its name its
+            headers.
         endless: the file that never ends.
         redirects: to itself, whenever content is asked for.
         missing_repository: answers as for a repository that does not exist.
@@ -46,10 +49,14 @@ class Hub:
         self.requests: list[tuple[str, str, str | None]] = []
         self.sending = threading.Event()
         self._closing = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": self}))
+        self._server = ThreadingHTTPServer(
+            ("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": self})
+        )
         self._server.daemon_threads = True
         self.port = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
         self._thread.start()
 
     @property
@@ -58,7 +65,11 @@ class Hub:
 
     def ranges(self) -> list[str | None]:
         """The Range headers of the requests for the weights' content."""
-        return [wanted for method, path, wanted in self.requests if method == "GET" and path.startswith("/storage/")]
+        return [
+            wanted
+            for method, path, wanted in self.requests
+            if method == "GET" and path.startswith("/storage/")
+        ]
 
     def wait(self) -> None:
         """Stay silent until the test is over."""
@@ -119,21 +130,34 @@ class _Handler(BaseHTTPRequestHandler):
         elif path.startswith("/storage/"):
             self._send_large(hub.files[name])
         elif hub.missing_repository or not path.startswith(f"/{hub.repository}/resolve/"):
-            self._send(404, {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Repository not found"})
+            self._send(
+                404, {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Repository not found"}
+            )
         else:
             self._resolve(*path.removeprefix(f"/{hub.repository}/resolve/").split("/", 1))
 
     def _resolve(self, revision: str, name: str) -> None:
         hub = self.hub
         if revision not in ("main", COMMIT):
-            self._send(404, {"X-Error-Code": "RevisionNotFound", "X-Error-Message": "Invalid rev id"})
+            self._send(
+                404, {"X-Error-Code": "RevisionNotFound", "X-Error-Message": "Invalid rev id"}
+            )
         elif name not in hub.files:
-            self._send(404, {"X-Error-Code": "EntryNotFound", "X-Error-Message": "Entry not found", "X-Repo-Commit": COMMIT})
+            self._send(
+                404,
+                {
+                    "X-Error-Code": "EntryNotFound",
+                    "X-Error-Message": "Entry not found",
+                    "X-Repo-Commit": COMMIT,
+                },
+            )
         elif name in hub.large:
             content = hub.files[name]
             headers = {
                 "X-Repo-Commit": COMMIT,
-                "X-Linked-Etag": f'"{hub.announced.get(name, hashlib.sha256(content).hexdigest())}"',
+                "X-Linked-Etag": (
+                    f'"{hub.announced.get(name, hashlib.sha256(content).hexdigest())}"'
+                ),
                 "X-Linked-Size": str(len(content)),
                 "Location": f"http://localhost:{hub.port}/storage/{name}",
                 "Accept-Ranges": "bytes",
@@ -141,7 +165,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(302, headers)
         else:
             content = hub.files[name]
-            self._send(200, {"X-Repo-Commit": COMMIT, "ETag": f'"{hashlib.sha1(content).hexdigest()}"'}, content)
+            self._send(
+                200,
+                {"X-Repo-Commit": COMMIT, "ETag": f'"{hashlib.sha1(content).hexdigest()}"'},
+                content,
+            )
 
     def _send(self, status: int, headers: dict[str, str], content: bytes = b"") -> None:
         self.send_response(status)
@@ -154,7 +182,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_large(self, content: bytes) -> None:
         hub, wanted = self.hub, self.headers.get("Range")
-        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and not hub.ignores_ranges else 0
+        start = (
+            int(wanted.removeprefix("bytes=").rstrip("-"))
+            if wanted and not hub.ignores_ranges
+            else 0
+        )
         rest = content[start:]
         self.send_response(206 if start else 200)
         if start:
@@ -181,7 +213,14 @@ def checkpoint() -> dict[str, bytes]:
     from safetensors.numpy import save
 
     width = 16
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{number}" for number in range(45))]
+    vocabulary = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *(f"word{number}" for number in range(45)),
+    ]
     config = {
         "model_type": "bert",
         "vocab_size": len(vocabulary),
@@ -197,7 +236,9 @@ def checkpoint() -> dict[str, bytes]:
         "config.json": json.dumps(config).encode(),
         "vocab.txt": ("\n".join(vocabulary) + "\n").encode(),
         "tokenizer_config.json": b'{"do_lower_case": true}',
-        "model.safetensors": save({"embeddings.word_embeddings.weight": numbers, "embeddings.position_ids": np.arange(64)}),
+        "model.safetensors": save(
+            {"embeddings.word_embeddings.weight": numbers, "embeddings.position_ids": np.arange(64)}
+        ),
     }
 
 

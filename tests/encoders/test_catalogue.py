@@ -57,7 +57,9 @@ def test_a_hash_is_whole_or_absent(entry):
     assert entry.repository.count("/") == 1
 
 
-@pytest.mark.parametrize("entry", [entry for entry in CATALOGUE.values() if entry.size], ids=lambda entry: entry.name)
+@pytest.mark.parametrize(
+    "entry", [entry for entry in CATALOGUE.values() if entry.size], ids=lambda entry: entry.name
+)
 def test_a_recorded_size_fits_the_parameters(entry):
     assert entry.download_size >= 4 * entry.parameters
     assert entry.download_size < 4.1 * entry.parameters
@@ -78,7 +80,9 @@ def test_an_unknown_name_is_told_the_names_and_the_closest():
 
 
 def test_a_name_like_no_other_gets_no_wrong_hint():
-    with pytest.raises(EncoderError, match="choose one of these, or give the path of a folder") as caught:
+    with pytest.raises(
+        EncoderError, match="choose one of these, or give the path of a folder"
+    ) as caught:
         find_encoder("xyzzy\nplugh" * 50)
     assert "\n" not in str(caught.value)
     assert "did you mean" not in str(caught.value)

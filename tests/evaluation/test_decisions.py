@@ -32,7 +32,10 @@ def rows_of(confidence, right, predicted=None):
     called = np.zeros(len(order), int) if predicted is None else np.asarray(predicted)
     columns = (np.asarray(confidence), called, np.asarray(right, bool))
     return HeldOut(
-        **{name: tuple(column[order].tolist()) for name, column in zip(("confidence", "predicted", "right"), columns, strict=True)}
+        **{
+            name: tuple(column[order].tolist())
+            for name, column in zip(("confidence", "predicted", "right"), columns, strict=True)
+        }
     )
 
 
@@ -48,14 +51,18 @@ def test_the_true_precision_falls_below_the_target_in_at_most_a_tenth_of_many_dr
     missed = 0
     for _ in range(draws):
         threshold = find_threshold(*draw(generator, rows), target)
-        missed += threshold is not None and (threshold + 1) / 2 < target  # the mean of a uniform confidence above it
+        # the mean of a uniform confidence above it
+        missed += threshold is not None and (threshold + 1) / 2 < target
     noise = 3 * np.sqrt(ERROR_PROBABILITY * (1 - ERROR_PROBABILITY) / draws)
     assert missed / draws <= ERROR_PROBABILITY + noise
 
 
 def test_both_walks_share_one_error_probability():
     generator, draws, confidence = np.random.default_rng(7), 2000, np.linspace(1, 0, 5000)
-    passed = sum(find_threshold(confidence, generator.random(5000) < 0.49999, 0.5) is not None for _ in range(draws))
+    passed = sum(
+        find_threshold(confidence, generator.random(5000) < 0.49999, 0.5) is not None
+        for _ in range(draws)
+    )
     assert passed / draws < 0.09  # a second walk with all of it would make 0.11
 
 
@@ -66,8 +73,15 @@ def test_many_rows_give_nearly_all_that_a_known_precision_allows():
 
 
 @settings(deadline=None)
-@given(st.integers(0, 10_000), st.integers(0, 300), st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99]), st.integers(1, 3))
-def test_a_threshold_has_the_bound_of_clopper_and_pearson_above_the_target(seed, rows, target, decimals):
+@given(
+    st.integers(0, 10_000),
+    st.integers(0, 300),
+    st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99]),
+    st.integers(1, 3),
+)
+def test_a_threshold_has_the_bound_of_clopper_and_pearson_above_the_target(
+    seed, rows, target, decimals
+):
     generator = np.random.default_rng(seed)
     confidence = np.round(generator.random(rows), decimals)  # many ties
     right = generator.random(rows) < confidence**0.05
@@ -84,7 +98,9 @@ def test_a_threshold_has_the_bound_of_clopper_and_pearson_above_the_target(seed,
 def test_a_model_that_is_right_often_enough_on_an_eighth_of_the_rows_only_answers_an_eighth():
     right = np.arange(2000) < 250
     confidence = np.linspace(1, 0, 2000)
-    assert (confidence >= find_threshold(confidence, right, 0.95)).sum() == pytest.approx(250, abs=40)
+    assert (confidence >= find_threshold(confidence, right, 0.95)).sum() == pytest.approx(
+        250, abs=40
+    )
 
 
 @pytest.mark.parametrize("target", [0.5, 0.8, 0.95, 0.99])
@@ -98,16 +114,23 @@ def test_the_order_of_the_rows_changes_nothing():
     generator = np.random.default_rng(1)
     confidence, right = draw(generator, 300)
     order = generator.permutation(300)
-    assert find_threshold(confidence, right, 0.9) == find_threshold(confidence[order], right[order], 0.9)
+    assert find_threshold(confidence, right, 0.9) == find_threshold(
+        confidence[order], right[order], 0.9
+    )
 
 
 def test_one_threshold_is_for_all_labels_without_a_target_of_their_own():
     generator = np.random.default_rng(5)
     confidence, right = draw(generator, 5000)
     predicted = generator.integers(0, 2, 5000)
-    decisions = decide(rows_of(confidence, right, predicted), LABELS, PrecisionTargets.of("0.9,hardware=0.95"))
+    decisions = decide(
+        rows_of(confidence, right, predicted), LABELS, PrecisionTargets.of("0.9,hardware=0.95")
+    )
     own = predicted == 1
-    assert decisions.thresholds == (find_threshold(confidence[~own], right[~own], 0.9), find_threshold(confidence[own], right[own], 0.95))
+    assert decisions.thresholds == (
+        find_threshold(confidence[~own], right[~own], 0.9),
+        find_threshold(confidence[own], right[own], 0.95),
+    )
     assert decisions.thresholds[0] < decisions.thresholds[1]
     assert (decisions.own_rows, decisions.reachable) == (("hardware",), None)
 
@@ -117,7 +140,9 @@ def test_a_label_that_is_always_right_lends_nothing_to_one_that_is_not():
     predicted, confidence = generator.integers(0, 2, 4000), generator.random(4000)
     right = (predicted == 1) | (generator.random(4000) < 0.91)
     assert find_threshold(confidence, right, 0.94) is not None
-    decisions = decide(rows_of(confidence, right, predicted), LABELS, PrecisionTargets.of("0.94,hardware=0.9999"))
+    decisions = decide(
+        rows_of(confidence, right, predicted), LABELS, PrecisionTargets.of("0.94,hardware=0.9999")
+    )
     assert decisions.thresholds == (None, None)
     assert 0.88 < decisions.reachable < 0.92
 
@@ -125,35 +150,65 @@ def test_a_label_that_is_always_right_lends_nothing_to_one_that_is_not():
 def test_a_label_called_too_seldom_takes_its_threshold_from_all_rows():
     confidence, right = draw(np.random.default_rng(5), 5000)
     predicted = np.arange(5000) < 50  # 97% needs 76
-    decisions = decide(rows_of(confidence, right, predicted), LABELS, PrecisionTargets.of("0.9,hardware=0.97"))
-    assert decisions.thresholds[1] == find_threshold(confidence, right, 0.97) > decisions.thresholds[0]
+    decisions = decide(
+        rows_of(confidence, right, predicted), LABELS, PrecisionTargets.of("0.9,hardware=0.97")
+    )
+    assert (
+        decisions.thresholds[1] == find_threshold(confidence, right, 0.97) > decisions.thresholds[0]
+    )
     assert decisions.own_rows == ()
 
 
 def test_a_target_out_of_reach_sends_everything_to_review_and_tells_the_best():
-    confidence, right = np.linspace(1, 0.5, 100), np.arange(100) % 10 != 9  # nine of ten, however confident
+    confidence, right = (
+        np.linspace(1, 0.5, 100),
+        np.arange(100) % 10 != 9,
+    )  # nine of ten, however confident
     decisions = decide(rows_of(confidence, right), LABELS, PrecisionTargets.of(0.95))
     assert decisions.thresholds == (None, None)
     reachable = decisions.reachable
     assert 0.75 < reachable < 0.9
     assert find_threshold(confidence, right, reachable) is not None
     assert find_threshold(confidence, right, reachable + 0.01) is None
-    told = f"95% precision cannot be shown on 100 held-out rows; {100 * reachable:.0f}% is the most they can show: all tickets go to review"
+    told = (
+        f"95% precision cannot be shown on 100 held-out rows; {100 * reachable:.0f}% is the most"
+        " they can show: all tickets go to review"
+    )
     assert in_words(decisions, LABELS) == told
 
 
 def test_targets_of_single_labels_are_named_and_never_pass_for_the_overall_one():
     confidence = np.linspace(1, 0.5, 400)
-    predicted, right = np.arange(400) % 2, np.arange(400) % 20 != 9  # hardware is called right 9 times in 10, billing always
-    reached = in_words(decide(rows_of(confidence, right, predicted), LABELS, PrecisionTargets.of("0.95,hardware=0.8")), LABELS)
-    assert reached == "at 95% precision ('hardware' 80%) 100% of tickets are handled automatically, 0% go to review"
-    decisions = decide(rows_of(confidence, right, 1 - predicted), LABELS, PrecisionTargets.of("0.99,hardware=0.8"))
+    predicted, right = (
+        np.arange(400) % 2,
+        np.arange(400) % 20 != 9,
+    )  # hardware is called right 9 times in 10, billing always
+    reached = in_words(
+        decide(
+            rows_of(confidence, right, predicted), LABELS, PrecisionTargets.of("0.95,hardware=0.8")
+        ),
+        LABELS,
+    )
+    assert (
+        reached
+        == "at 95% precision ('hardware' 80%) 100% of tickets are handled automatically, 0% go to"
+        " review"
+    )
+    decisions = decide(
+        rows_of(confidence, right, 1 - predicted), LABELS, PrecisionTargets.of("0.99,hardware=0.8")
+    )
     assert decisions.thresholds[0] is None
     assert decisions.thresholds[1] is not None
     kept = round(100 * automation(decisions).share)
-    most, own = f"{100 * decisions.reachable:.0f}% is the most they can show", "only labels with targets of their own ('hardware' 80%)"
+    most, own = (
+        f"{100 * decisions.reachable:.0f}% is the most they can show",
+        "only labels with targets of their own ('hardware' 80%)",
+    )
     outcome = f"{own} are automatic: {kept}% of tickets, {100 - kept}% go to review"
-    assert in_words(decisions, LABELS) == f"99% precision cannot be shown on 400 held-out rows; {most}: {outcome}"
+    assert (
+        in_words(decisions, LABELS)
+        == f"99% precision cannot be shown on 400 held-out rows; {most}: {outcome}"
+    )
 
 
 def test_the_decisions_in_numbers_and_words():
@@ -161,9 +216,19 @@ def test_the_decisions_in_numbers_and_words():
     decisions = decide(rows_of(confidence, np.arange(200) < 150), LABELS, PrecisionTargets.of(0.95))
     found = automation(decisions)
     assert (found.rows, found.automatic, found.right) == (200, 150, 150)
-    told = {"rows": 200, "automatic": 150, "parents": 0, "right": 150, "out_of_scope": 0, "auto_precision": "0.95"}
+    told = {
+        "rows": 200,
+        "automatic": 150,
+        "parents": 0,
+        "right": 150,
+        "out_of_scope": 0,
+        "auto_precision": "0.95",
+    }
     assert json.loads(json.dumps(found.to_json())) == told
-    assert in_words(decisions, LABELS) == "at 95% precision 75% of tickets are handled automatically, 25% go to review"
+    assert (
+        in_words(decisions, LABELS)
+        == "at 95% precision 75% of tickets are handled automatically, 25% go to review"
+    )
 
 
 def test_held_out_answers_are_kept_without_their_order():
@@ -185,19 +250,33 @@ def test_rows_out_of_scope_are_counted_and_decide_nothing():
     decisions = decide(answers, LABELS, PrecisionTargets.of(0.9))
     assert (
         decisions.thresholds
-        == decide(held_out_answers(probabilities[~outside], labels[~outside]), LABELS, PrecisionTargets.of(0.9)).thresholds
+        == decide(
+            held_out_answers(probabilities[~outside], labels[~outside]),
+            LABELS,
+            PrecisionTargets.of(0.9),
+        ).thresholds
     )
     found = automation(decisions)
     assert (found.rows, found.out_of_scope) == (400, outside.sum())
     assert found.share == found.automatic / 400
-    assert scope_in_words(answers, OutOfScopeDetector()) == "too few rows, or too many labels, to tell which texts are out of scope"
-    scope = OutOfScopeDetector(directions=np.ones((1, 2), np.float32))
-    look = f"{outside.sum()} of 400 held-out rows ({outside.mean():.1%}) look unlike known texts and count as out of scope"
+    assert (
+        scope_in_words(answers, OutOfScopeDetector())
+        == "too few rows, or too many labels, to tell which texts are out of scope"
+    )
+    scope = OutOfScopeDetector(logit_centroids=np.ones((1, 2), np.float32))
+    look = (
+        f"{outside.sum()} of 400 held-out rows ({outside.mean():.1%}) look unlike known texts and"
+        " count as out of scope"
+    )
     assert scope_in_words(answers, scope) == look
-    assert scope_in_words(answers, scope, several_labels=True) == look.replace("look", "get no label or look")
+    assert scope_in_words(answers, scope, several_labels=True) == look.replace(
+        "look", "get no label or look"
+    )
 
 
-@pytest.mark.parametrize(("rows", "kept"), [(0, 0), (1, 1), (4999, 4999), (5000, 5000), (5001, 5000), (123_456, 5000)])
+@pytest.mark.parametrize(
+    ("rows", "kept"), [(0, 0), (1, 1), (4999, 4999), (5000, 5000), (5001, 5000), (123_456, 5000)]
+)
 def test_of_very_many_held_out_rows_enough_are_kept(rows, kept):
     confidence = np.linspace(0.5, 1, rows, dtype=np.float32)
     answers = held_out_answers(np.stack([confidence, 1 - confidence], axis=1), np.zeros(rows, int))
@@ -209,18 +288,42 @@ def test_of_very_many_held_out_rows_enough_are_kept(rows, kept):
 def test_no_rows_decide_nothing():
     decisions = decide(HeldOut(), LABELS, PrecisionTargets())
     assert (decisions.thresholds, automation(decisions).share) == ((None, None), 0.0)
-    assert in_words(decisions, LABELS) == "95% precision cannot be shown on 0 held-out rows: all tickets go to review"
+    assert (
+        in_words(decisions, LABELS)
+        == "95% precision cannot be shown on 0 held-out rows: all tickets go to review"
+    )
 
 
-@pytest.mark.parametrize("given_as", ["95", "", "a=b", "0.95,billing", 1.0, 0, "0.9,billing=2", "0.9,0.5", "a=.9,a=.8", None, "nan", True])
+@pytest.mark.parametrize(
+    "given_as",
+    [
+        "95",
+        "",
+        "a=b",
+        "0.95,billing",
+        1.0,
+        0,
+        "0.9,billing=2",
+        "0.9,0.5",
+        "a=.9,a=.8",
+        None,
+        "nan",
+        True,
+    ],
+)
 def test_a_precision_that_is_none_is_told(given_as):
-    with pytest.raises(SettingsError, match=r"^automatic precision .*expected a share between 0 and 1.*'0\.95,billing=0\.99'"):
+    with pytest.raises(
+        SettingsError,
+        match=r"^automatic precision .*expected a share between 0 and 1.*'0\.95,billing=0\.99'",
+    ):
         PrecisionTargets.of(given_as)
 
 
 def test_a_label_with_commas_can_have_a_precision_of_its_own():
     targets = PrecisionTargets.of("Credit reporting, repair, or other=0.99, 0.9,billing=0.97")
-    assert targets == PrecisionTargets(overall=0.9, labels={"Credit reporting, repair, or other": 0.99, "billing": 0.97})
+    assert targets == PrecisionTargets(
+        overall=0.9, labels={"Credit reporting, repair, or other": 0.99, "billing": 0.97}
+    )
     assert PrecisionTargets.of(str(targets)) == targets
 
 
@@ -232,5 +335,10 @@ def test_targets_are_read_as_they_are_written():
 
 
 def test_a_target_for_a_label_that_is_not_there_is_told():
-    with pytest.raises(SettingsError, match=r"precision for the label 'Billing'; expected labels of the model: 'billing, hardware'"):
+    with pytest.raises(
+        SettingsError,
+        match=(
+            r"precision for the label 'Billing'; expected labels of the model: 'billing, hardware'"
+        ),
+    ):
         decide(HeldOut(), LABELS, PrecisionTargets.of("0.9,Billing=0.99"))

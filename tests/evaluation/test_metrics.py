@@ -13,7 +13,9 @@ from bertcnn.errors import LabelError
 from bertcnn.evaluation.metrics import LARGEST_MATRIX, describe_unknown, evaluate, evaluate_sets
 
 NAMES = ("billing", "hardware", "software", "never used")
-PAIRS = st.lists(st.tuples(st.sampled_from(NAMES[:3]), st.sampled_from(NAMES[:3])), min_size=1, max_size=40)
+PAIRS = st.lists(
+    st.tuples(st.sampled_from(NAMES[:3]), st.sampled_from(NAMES[:3])), min_size=1, max_size=40
+)
 
 
 @settings(deadline=None)
@@ -21,7 +23,9 @@ PAIRS = st.lists(st.tuples(st.sampled_from(NAMES[:3]), st.sampled_from(NAMES[:3]
 def test_the_figures_are_scikit_learns(pairs):
     actual, predicted = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     found = evaluate(NAMES, actual, predicted)
-    expected = classification_report(actual, predicted, labels=NAMES, output_dict=True, zero_division=0.0)
+    expected = classification_report(
+        actual, predicted, labels=NAMES, output_dict=True, zero_division=0.0
+    )
     occurring = classification_report(actual, predicted, output_dict=True, zero_division=0.0)
     assert found.rows == len(pairs)
     assert found.accuracy == pytest.approx(np.mean(np.array(actual) == np.array(predicted)))
@@ -30,9 +34,13 @@ def test_the_figures_are_scikit_learns(pairs):
     assert [label.name for label in found.labels] == list(NAMES)
     for label in found.labels:
         figures = expected[label.name]
-        assert (label.precision, label.recall, label.f1) == pytest.approx((figures["precision"], figures["recall"], figures["f1-score"]))
+        assert (label.precision, label.recall, label.f1) == pytest.approx(
+            (figures["precision"], figures["recall"], figures["f1-score"])
+        )
         assert label.support == figures["support"]
-    np.testing.assert_array_equal(found.confusion, confusion_matrix(actual, predicted, labels=NAMES))
+    np.testing.assert_array_equal(
+        found.confusion, confusion_matrix(actual, predicted, labels=NAMES)
+    )
 
 
 @settings(deadline=None)
@@ -44,7 +52,9 @@ def test_the_most_confused_pairs_account_for_every_error(pairs):
     assert sum(counts) == sum(actual != predicted for actual, predicted in pairs)
     for pair in found.most_confused:
         assert pair.count == pairs.count((pair.actual, pair.predicted)) > 0
-        assert pair.share == pytest.approx(pair.count / sum(actual == pair.actual for actual, _ in pairs))
+        assert pair.share == pytest.approx(
+            pair.count / sum(actual == pair.actual for actual, _ in pairs)
+        )
 
 
 def test_ten_pairs_are_enough():
@@ -55,22 +65,56 @@ def test_ten_pairs_are_enough():
 
 
 def test_the_json_has_the_promised_keys_and_is_json():
-    found = json.loads(json.dumps(evaluate(NAMES[:2], ["billing", "hardware"], ["billing", "billing"]).to_json()))
-    assert list(found) == ["rows", "accuracy", "macro_f1", "weighted_f1", "labels", "confusion", "most_confused"]
+    found = json.loads(
+        json.dumps(evaluate(NAMES[:2], ["billing", "hardware"], ["billing", "billing"]).to_json())
+    )
+    assert list(found) == [
+        "rows",
+        "accuracy",
+        "macro_f1",
+        "weighted_f1",
+        "labels",
+        "confusion",
+        "most_confused",
+    ]
     assert found["confusion"] == [[1, 0], [1, 0]]
-    assert found["labels"][0] == {"name": "billing", "precision": 0.5, "recall": 1.0, "f1": pytest.approx(2 / 3), "support": 1}
-    assert found["most_confused"] == [{"actual": "hardware", "predicted": "billing", "count": 1, "share": 1.0}]
+    assert found["labels"][0] == {
+        "name": "billing",
+        "precision": 0.5,
+        "recall": 1.0,
+        "f1": pytest.approx(2 / 3),
+        "support": 1,
+    }
+    assert found["most_confused"] == [
+        {"actual": "hardware", "predicted": "billing", "count": 1, "share": 1.0}
+    ]
 
 
 def test_no_rows_are_refused():
-    with pytest.raises(LabelError, match=r"^0 rows to evaluate on; expected at least 1 row with a label\. What to do: check the file"):
+    with pytest.raises(
+        LabelError,
+        match=(
+            r"^0 rows to evaluate on; expected at least 1 row with a label\. What to do: check the"
+            r" file"
+        ),
+    ):
         evaluate(NAMES, [], [])
 
 
 def test_rows_with_a_label_the_model_does_not_know_count_as_wrong_as_scikit_learn_has_it():
-    actual, predicted = ["billing", "HR", "Sales", "Sales"], ["billing", "hardware", "billing", "billing"]
+    actual, predicted = (
+        ["billing", "HR", "Sales", "Sales"],
+        [
+            "billing",
+            "hardware",
+            "billing",
+            "billing",
+        ],
+    )
     found = evaluate(NAMES, actual, predicted)
-    expected = classification_report(actual, predicted, labels=[*NAMES, "HR", "Sales"], output_dict=True, zero_division=0.0)
+    expected = classification_report(
+        actual, predicted, labels=[*NAMES, "HR", "Sales"], output_dict=True, zero_division=0.0
+    )
     assert found.accuracy == 0.25
     assert found.unknown_labels == ("HR", "Sales")
     assert [label.name for label in found.labels] == [*NAMES, "HR", "Sales"]
@@ -78,30 +122,52 @@ def test_rows_with_a_label_the_model_does_not_know_count_as_wrong_as_scikit_lear
         assert (label.precision, label.recall, label.f1) == pytest.approx(
             tuple(expected[label.name][name] for name in ("precision", "recall", "f1-score"))
         )
-    np.testing.assert_array_equal(found.confusion, confusion_matrix(actual, predicted, labels=[*NAMES, "HR", "Sales"]))
+    np.testing.assert_array_equal(
+        found.confusion, confusion_matrix(actual, predicted, labels=[*NAMES, "HR", "Sales"])
+    )
     occurring = classification_report(actual, predicted, output_dict=True, zero_division=0.0)
     assert found.macro_f1 == pytest.approx(occurring["macro avg"]["f1-score"])
     assert json.loads(json.dumps(found.to_json()))["unknown_labels"] == ["HR", "Sales"]
-    assert describe_unknown(NAMES, [(label,) for label in actual]) == (
-        "3 of 4 rows have a label that the model does not know and count as wrong: 'Sales' (2), 'HR' (1)"
+    assert (
+        describe_unknown(NAMES, [(label,) for label in actual])
+        == "3 of 4 rows have a label that the model does not know and count as wrong: 'Sales' (2),"
+        " 'HR' (1)"
     )
 
 
 def test_several_labels_of_which_the_model_does_not_know_one_are_wrong():
     found = evaluate_sets(NAMES, [("billing", "sales"), ("billing",)], [("billing",), ("billing",)])
-    assert (found.accuracy, found.unknown_labels, found.confusion.shape) == (0.5, ("sales",), (5, 5))
-    assert [(label.recall, label.support) for label in found.labels] == [(1.0, 2), (0.0, 0), (0.0, 0), (0.0, 0), (0.0, 1)]
+    assert (found.accuracy, found.unknown_labels, found.confusion.shape) == (
+        0.5,
+        ("sales",),
+        (5, 5),
+    )
+    assert [(label.recall, label.support) for label in found.labels] == [
+        (1.0, 2),
+        (0.0, 0),
+        (0.0, 0),
+        (0.0, 0),
+        (0.0, 1),
+    ]
 
 
 def test_only_labels_the_model_does_not_know_are_refused_the_most_frequent_first():
-    message = r"^3 of 3 rows have a label the model does not know, first of all 'Sales' \(2 rows\); expected one of 'billing, hardware"
+    message = (
+        r"^3 of 3 rows have a label the model does not know, first of all 'Sales' \(2 rows\);"
+        r" expected one of 'billing, hardware"
+    )
     with pytest.raises(LabelError, match=message):
         evaluate(NAMES, ["HR", "Sales", "Sales"], ["billing"] * 3)
-    with pytest.raises(LabelError, match="1001 of 1002 rows"):  # another column than that of the labels
+    # another column than that of the labels
+    with pytest.raises(LabelError, match="1001 of 1002 rows"):
         evaluate(NAMES, ["billing", *map(str, range(1001))], ["billing"] * 1002)
 
 
-SETS = st.lists(st.tuples(*[st.sets(st.sampled_from(NAMES[:3])).map(sorted).map(tuple)] * 2), min_size=1, max_size=40)
+SETS = st.lists(
+    st.tuples(*[st.sets(st.sampled_from(NAMES[:3])).map(sorted).map(tuple)] * 2),
+    min_size=1,
+    max_size=40,
+)
 
 
 @settings(deadline=None)
@@ -110,14 +176,22 @@ def test_the_figures_of_several_labels_are_scikit_learns(pairs):
     actual, predicted = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     found = evaluate_sets(NAMES, actual, predicted)
     truth, given_ = indicators(actual, NAMES), indicators(predicted, NAMES)
-    expected = classification_report(truth, given_, target_names=NAMES, output_dict=True, zero_division=0.0)
+    expected = classification_report(
+        truth, given_, target_names=NAMES, output_dict=True, zero_division=0.0
+    )
     assert found.accuracy == pytest.approx(accuracy_score(truth, given_))
     assert found.weighted_f1 == pytest.approx(expected["weighted avg"]["f1-score"])
     for label in found.labels:
         figures = expected[label.name]
-        assert (label.precision, label.recall, label.f1) == pytest.approx((figures["precision"], figures["recall"], figures["f1-score"]))
+        assert (label.precision, label.recall, label.f1) == pytest.approx(
+            (figures["precision"], figures["recall"], figures["f1-score"])
+        )
         assert label.support == figures["support"]
-    occurring = [expected[name]["f1-score"] for place, name in enumerate(NAMES) if (truth | given_)[:, place].any()]
+    occurring = [
+        expected[name]["f1-score"]
+        for place, name in enumerate(NAMES)
+        if (truth | given_)[:, place].any()
+    ]
     assert found.macro_f1 == pytest.approx(np.mean(occurring) if occurring else 0.0)
 
 
@@ -125,8 +199,12 @@ def test_confused_is_a_missed_label_with_one_given_instead():
     actual = [("billing", "hardware"), ("billing",), ("software",)]
     predicted = [("billing", "software"), (), ("software", "billing")]
     found = evaluate_sets(NAMES, actual, predicted)
-    np.testing.assert_array_equal(found.confusion, [[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0]])
-    assert [(pair.actual, pair.predicted, pair.count, pair.share) for pair in found.most_confused] == [("hardware", "software", 1, 1.0)]
+    np.testing.assert_array_equal(
+        found.confusion, [[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
+    )
+    assert [
+        (pair.actual, pair.predicted, pair.count, pair.share) for pair in found.most_confused
+    ] == [("hardware", "software", 1, 1.0)]
     assert found.to_json()["several_labels"] is True
     with pytest.raises(LabelError, match="first of all 'sales'"):
         evaluate_sets(NAMES, [("sales",)], [()])
@@ -139,7 +217,16 @@ def test_with_many_labels_only_the_pairs_that_occur_are_written():
     assert found["confusion"] is None
     assert sum(rows for _, _, rows in found["confusion_pairs"]) == len(actual)
     assert found["confusion_pairs"][:3] == [[0, 0, 1], [0, 1, 1], [1, 1, 1]]
-    assert list(found) == ["rows", "accuracy", "macro_f1", "weighted_f1", "labels", "confusion", "confusion_pairs", "most_confused"]
+    assert list(found) == [
+        "rows",
+        "accuracy",
+        "macro_f1",
+        "weighted_f1",
+        "labels",
+        "confusion",
+        "confusion_pairs",
+        "most_confused",
+    ]
     assert len(json.dumps(found)) < 1_000_000
 
 
@@ -154,13 +241,17 @@ def test_matrix_and_pairs_say_the_same(labels):
         assert found.to_json()["confusion"] == wanted.tolist()
         assert "confusion_pairs" not in found.to_json()
     else:
-        assert [[one, other, wanted[one, other]] for one, other in np.argwhere(wanted)] == found.to_json()["confusion_pairs"]
+        assert [
+            [one, other, wanted[one, other]] for one, other in np.argwhere(wanted)
+        ] == found.to_json()["confusion_pairs"]
 
 
 def test_several_labels_of_many_take_no_matrix(monkeypatch):
     names = [f"label {number}" for number in range(3_000)]
     monkeypatch.setattr(np, "zeros", _no_matrix(np.zeros))
-    found = evaluate_sets(names, [(names[0], names[1]), (names[2],)], [(names[0], names[2]), (names[2],)])
+    found = evaluate_sets(
+        names, [(names[0], names[1]), (names[2],)], [(names[0], names[2]), (names[2],)]
+    )
     assert found.confusion_pairs.tolist() == [[0, 0, 1], [1, 2, 1], [2, 2, 1]]
 
 

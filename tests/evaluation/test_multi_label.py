@@ -23,20 +23,30 @@ def rows(count=600, labels=4, sharpness=2.5, seed=0):
 
 def test_the_temperature_is_the_one_of_a_logistic_regression_on_the_logit_alone():
     logits, multi_hot = rows()
-    slope = LogisticRegression(C=1e9, fit_intercept=False).fit(logits.reshape(-1, 1), multi_hot.ravel()).coef_[0, 0]
-    assert fit_temperature(logits, multi_hot) == pytest.approx(1 / slope, rel=5e-3)  # which has no doubt
+    slope = (
+        LogisticRegression(C=1e9, fit_intercept=False)
+        .fit(logits.reshape(-1, 1), multi_hot.ravel())
+        .coef_[0, 0]
+    )
+    # which has no doubt
+    assert fit_temperature(logits, multi_hot) == pytest.approx(1 / slope, rel=5e-3)
     assert fit_temperature(logits, multi_hot) == pytest.approx(2.5, rel=0.1)
     assert fit_temperature(np.empty((0, 3)), np.empty((0, 3), bool)) == 1.0
 
 
 def test_labels_that_were_never_wrong_are_trusted_as_far_as_their_rows_go():
     multi_hot = np.tile([[True, False, False], [False, True, True]], (10, 1))
-    probabilities = sigmoid(np.where(multi_hot, 4.0, -4.0) / fit_temperature(np.where(multi_hot, 4.0, -4.0), multi_hot))
+    probabilities = sigmoid(
+        np.where(multi_hot, 4.0, -4.0) / fit_temperature(np.where(multi_hot, 4.0, -4.0), multi_hot)
+    )
     np.testing.assert_allclose(probabilities[multi_hot], 61 / 62, atol=1e-3)
 
 
 def best_f1(probabilities, has):
-    return max(f1_score(has, probabilities >= threshold, zero_division=0.0) for threshold in np.unique(probabilities))
+    return max(
+        f1_score(has, probabilities >= threshold, zero_division=0.0)
+        for threshold in np.unique(probabilities)
+    )
 
 
 def test_a_threshold_is_half_of_the_best_f1_that_scikit_learn_knows():
@@ -55,7 +65,10 @@ def test_on_other_rows_it_is_nearly_the_best_there_is():
     logits, multi_hot = rows(4000, seed=2)
     probabilities = sigmoid(logits / 2.5)
     for place, threshold in enumerate(thresholds):
-        best = max(f1_score(multi_hot[:, place], probabilities[:, place] >= other) for other in np.linspace(0.2, 0.6, 81))
+        best = max(
+            f1_score(multi_hot[:, place], probabilities[:, place] >= other)
+            for other in np.linspace(0.2, 0.6, 81)
+        )
         assert f1_score(multi_hot[:, place], probabilities[:, place] >= threshold) > best - 0.01
 
 
@@ -64,7 +77,9 @@ def test_a_label_with_few_rows_has_the_threshold_of_all():
     multi_hot[:, 2] = False
     multi_hot[:19, 2] = True
     probabilities = sigmoid(logits / 2.5)
-    assert choose_thresholds(probabilities, multi_hot)[2] == pytest.approx(best_f1(probabilities.ravel(), multi_hot.ravel()) / 2)
+    assert choose_thresholds(probabilities, multi_hot)[2] == pytest.approx(
+        best_f1(probabilities.ravel(), multi_hot.ravel()) / 2
+    )
     assert choose_thresholds(np.empty((0, 2)), np.empty((0, 2), bool)).tolist() == [0.5, 0.5]
     assert choose_thresholds(probabilities, np.zeros_like(multi_hot)).tolist() == [0.5] * 3
 
@@ -82,13 +97,20 @@ def test_an_answer_is_right_if_all_its_labels_are_and_one_without_labels_goes_to
     found = held_out_sets(probabilities, given, multi_hot)
     assert found.confidence == pytest.approx((0.72, 0.63, 0.54))
     assert (found.right, found.predicted, found.out_of_scope) == ((True, False, True), (0, 0, 1), 1)
-    assert held_out_sets(probabilities, given, multi_hot, np.array([True, False, False, False])).out_of_scope == 2
+    assert (
+        held_out_sets(
+            probabilities, given, multi_hot, np.array([True, False, False, False])
+        ).out_of_scope
+        == 2
+    )
 
 
 def test_thresholds_of_automatic_answers_come_from_whole_answers():
     logits, multi_hot = rows(3000, sharpness=1.0)
     calibration = Calibration(temperature=1.0, fitted_on_rows=3000, label_thresholds=(0.5,) * 4)
-    judged = ScoredPredictions(GroundTruth(list("abcd"), multi_hot.argmax(axis=1), multi_hot), logits, calibration)
+    judged = ScoredPredictions(
+        GroundTruth(list("abcd"), multi_hot.argmax(axis=1), multi_hot), logits, calibration
+    )
     decisions = decide(judged.held_out(), list("abcd"), PrecisionTargets(overall=0.6))
     automatic = (judged.confidence >= decisions.thresholds[0]) & judged.given.any(axis=1)
     assert 0.1 < automatic.mean() < 0.9

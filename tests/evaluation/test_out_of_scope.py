@@ -25,7 +25,9 @@ def texts(generator, labels, noise=0.3):
 def foreign(generator, rows):
     """Texts about something else, in unknown words."""
     words = np.stack([np.full(rows, COMMON), generator.integers(100, 200, rows)], axis=1)
-    return readings(generator.normal(0, 1, (rows, LABELS)), generator.normal(0, 1, (rows, WIDTH)), words)
+    return readings(
+        generator.normal(0, 1, (rows, LABELS)), generator.normal(0, 1, (rows, WIDTH)), words
+    )
 
 
 def readings(logits, means, words):
@@ -42,14 +44,18 @@ def turned(text, axes):
 def learned(rows=400, valid=300, seed=0):
     generator = np.random.default_rng(seed)
     labels = generator.integers(0, LABELS, rows)
-    return fit_detector(texts(generator, labels), labels, texts(generator, generator.integers(0, LABELS, valid)))
+    return fit_detector(
+        texts(generator, labels), labels, texts(generator, generator.integers(0, LABELS, valid))
+    )
 
 
 def test_texts_about_something_else_are_found_and_of_the_others_one_in_fifty():
     scope, generator = learned(), np.random.default_rng(9)
     assert scope
     assert scope.outside(foreign(generator, 500)).mean() > 0.95
-    assert scope.outside(texts(generator, generator.integers(0, LABELS, 5000))).mean() == pytest.approx(0.02, abs=0.02)
+    assert scope.outside(
+        texts(generator, generator.integers(0, LABELS, 5000))
+    ).mean() == pytest.approx(0.02, abs=0.02)
 
 
 def test_another_model_of_the_same_rows_gets_the_limit_around_its_own_centres():
@@ -66,7 +72,10 @@ def test_another_model_of_the_same_rows_gets_the_limit_around_its_own_centres():
 
 def test_the_share_of_known_texts_beyond_the_limit_is_a_fiftieth_on_average():
     generator = np.random.default_rng(4)
-    shares = [learned(seed=seed).outside(texts(generator, generator.integers(0, LABELS, 500))).mean() for seed in range(80)]
+    shares = [
+        learned(seed=seed).outside(texts(generator, generator.integers(0, LABELS, 500))).mean()
+        for seed in range(80)
+    ]
     assert np.mean(shares) == pytest.approx(0.02, abs=0.005)
 
 
@@ -79,11 +88,18 @@ def test_without_49_held_out_rows_nothing_is_out_of_scope(valid, known):
 
 def test_no_centre_is_a_training_row():
     generator = np.random.default_rng(2)
-    labels = np.concatenate([np.repeat(np.arange(LABELS - 1), 30), [LABELS - 1] * 2])  # a label with two rows gets none
+    # a label with two rows gets none
+    labels = np.concatenate([np.repeat(np.arange(LABELS - 1), 30), [LABELS - 1] * 2])
     known = texts(generator, labels)
-    known.logits[0], known.means[0] = -known.logits[0] * 9, -known.means[0] * 9  # k-means would give this row a centre of its own
+    known.logits[0], known.means[0] = (
+        -known.logits[0] * 9,
+        -known.means[0] * 9,
+    )  # k-means would give this row a centre of its own
     scope = fit_detector(known, labels, texts(generator, labels))
-    for centres, vectors in ((scope.directions, known.logits), (scope.places, known.means)):
+    for centres, vectors in (
+        (scope.logit_centroids, known.logits),
+        (scope.embedding_centroids, known.means),
+    ):
         assert 0 < len(centres) <= 3 * 6
         assert (unit(vectors) @ centres.T).max() < 1 - 1e-6
 
@@ -101,15 +117,24 @@ def test_a_text_in_other_words_than_its_labels_is_stranger():
 
 def test_what_words_speak_for_is_naive_bayes_with_some_texts_like_all():
     labels = np.array([0, 0, 0, 1, 1, 1, 1, 1] * 10)
-    words = np.where(np.arange(80) % 8 < 4, 30, 31)[:, None]  # 30 in all rows of label 0 and in one of five of label 1
+    words = np.where(np.arange(80) % 8 < 4, 30, 31)[
+        :, None
+    ]  # 30 in all rows of label 0 and in one of five of label 1
     text = readings(np.eye(2)[labels] * 5, np.ones((80, 3)), words)
     scope = fit_detector(text, labels, text)
     share = 40.5 / 81
-    expected = np.log((np.array([[30, 10], [0, 40]]) + 5 * share) / (np.array([30, 50]) + 5) / share)
+    expected = np.log(
+        (np.array([[30, 10], [0, 40]]) + 5 * share) / (np.array([30, 50]) + 5) / share
+    )
     assert scope.words.tolist() == [30, 31]
     np.testing.assert_allclose(scope.log_odds, expected, rtol=1e-5)
-    asked = DetectorInputs(*np.float32([[[0, 9], [9, 0], [0, 9]], np.ones((3, 3))[:, :2]]), np.array([[0, 30], [0, 31], [0, 99], [1, 31]]))
-    np.testing.assert_allclose(scope._words_for(asked), [expected[:, 1].sum(), expected[1, 0], 0], rtol=1e-5)
+    asked = DetectorInputs(
+        *np.float32([[[0, 9], [9, 0], [0, 9]], np.ones((3, 3))[:, :2]]),
+        np.array([[0, 30], [0, 31], [0, 99], [1, 31]]),
+    )
+    np.testing.assert_allclose(
+        scope._words_for(asked), [expected[:, 1].sum(), expected[1, 0], 0], rtol=1e-5
+    )
 
 
 def test_words_of_fewer_than_three_rows_are_not_kept():
@@ -117,7 +142,9 @@ def test_words_of_fewer_than_three_rows_are_not_kept():
     labels = generator.integers(0, LABELS, 200)
     known = texts(generator, labels)
     rare = np.array([[0, 900], [1, 900], [2, 901], [3, 901], [4, 901]])
-    scope = fit_detector(replace(known, words=np.concatenate([known.words, rare])), labels, texts(generator, labels))
+    scope = fit_detector(
+        replace(known, words=np.concatenate([known.words, rare])), labels, texts(generator, labels)
+    )
     assert scope.words.tolist() == [COMMON, *range(FIRST, FIRST + 2 * LABELS), 901]
 
 
@@ -139,8 +166,13 @@ def test_the_commonest_words_are_kept_where_the_memory_does_not_hold_all(monkeyp
 
 def test_the_many_words_of_one_row_cost_no_memory_for_each_label():
     rows, classes = np.arange(4000), 800
-    rare, common = np.arange(10 * len(rows)), 10 * len(rows) + rows % 100  # ten words that no other row has, and one of forty rows
-    pairs = np.stack([np.concatenate([rows.repeat(10), rows]), np.concatenate([rare, common])], axis=1)
+    rare, common = (
+        np.arange(10 * len(rows)),
+        10 * len(rows) + rows % 100,
+    )  # ten words that no other row has, and one of forty rows
+    pairs = np.stack(
+        [np.concatenate([rows.repeat(10), rows]), np.concatenate([rare, common])], axis=1
+    )
     tracemalloc.start()
     kept, _ = _words(pairs, rows % classes, classes)
     most = tracemalloc.get_traced_memory()[1]
@@ -150,7 +182,10 @@ def test_the_many_words_of_one_row_cost_no_memory_for_each_label():
 
 
 def test_too_many_labels_for_the_memory_are_left_out():
-    known, valid = (readings(np.zeros((rows, 3000)), np.ones((rows, WIDTH)), np.ones((rows, 1), int)) for rows in (6, 60))
+    known, valid = (
+        readings(np.zeros((rows, 3000)), np.ones((rows, WIDTH)), np.ones((rows, 1), int))
+        for rows in (6, 60)
+    )
     assert not fit_detector(known, np.arange(6), valid)
 
 
@@ -158,7 +193,9 @@ def test_rows_that_are_all_the_same_do_no_harm():
     same = readings(np.ones((60, 3)), np.ones((60, 5)), np.ones((60, 1), int))
     scope = fit_detector(same, np.zeros(60, int), same)
     assert not scope.outside(same).any()
-    assert np.isfinite(scope.outlier_score(readings(np.zeros((1, 3)), np.zeros((1, 5)), np.ones((1, 0), int)))).all()
+    assert np.isfinite(
+        scope.outlier_score(readings(np.zeros((1, 3)), np.zeros((1, 5)), np.ones((1, 0), int)))
+    ).all()
 
 
 def test_many_rows_and_none_are_looked_at_alike(monkeypatch):
@@ -180,9 +217,28 @@ def test_a_scope_comes_back_from_its_tensors():
 
 def test_a_scope_of_before_there_were_words_is_what_it_was():
     scope, rows = learned(), foreign(np.random.default_rng(3), 50)
-    old = {name: tensor for name, tensor in scope.tensors().items() if name not in ("words", "log_odds")}
+    old = {
+        name: tensor
+        for name, tensor in scope.tensors().items()
+        if name not in ("words", "log_odds")
+    }
     again = OutOfScopeDetector.of_tensors({**old, "weights": scope.weights[:3]}, LABELS, WIDTH)
-    np.testing.assert_allclose(again.outlier_score(rows), scope.features(rows)[:, :3] @ scope.weights[:3], rtol=1e-5)
+    np.testing.assert_allclose(
+        again.outlier_score(rows), scope.features(rows)[:, :3] @ scope.weights[:3], rtol=1e-5
+    )
+
+
+def test_a_scope_saved_with_the_former_names_of_its_tensors_is_the_same():
+    scope, rows = learned(), foreign(np.random.default_rng(3), 50)
+    former = {
+        "logit_centroids": "directions",
+        "embedding_centroids": "places",
+        "log_odds": "spoken",
+    }
+    saved = {former.get(name, name): tensor for name, tensor in scope.tensors().items()}
+    assert set(former.values()) <= saved.keys()
+    again = OutOfScopeDetector.of_tensors(saved, LABELS, WIDTH)
+    np.testing.assert_array_equal(again.outlier_score(rows), scope.outlier_score(rows))
 
 
 @pytest.mark.parametrize(
@@ -190,30 +246,54 @@ def test_a_scope_of_before_there_were_words_is_what_it_was():
     [
         ({"more": np.zeros(1, np.float32)}, "lacks 'more' or should not have it"),
         ({"limit": None}, "lacks 'limit'"),
-        ({"directions": np.eye(LABELS + 1, dtype=np.float32)}, r"directions of shape \(5, 5\); expected rows of 4 numbers"),
-        ({"places": np.zeros((0, WIDTH), np.float32)}, r"places of shape \(0, 12\)"),
-        ({"places": np.ones(WIDTH, np.float32)}, r"places of shape \(12,\)"),
-        ({"places": 2 * np.eye(WIDTH, dtype=np.float32)}, "places that are not of length 1"),
+        (
+            {"logit_centroids": np.eye(LABELS + 1, dtype=np.float32)},
+            r"logit_centroids of shape \(5, 5\); expected rows of 4 numbers",
+        ),
+        (
+            {"embedding_centroids": np.zeros((0, WIDTH), np.float32)},
+            r"embedding_centroids of shape \(0, 12\)",
+        ),
+        (
+            {"embedding_centroids": np.ones(WIDTH, np.float32)},
+            r"embedding_centroids of shape \(12,\)",
+        ),
+        (
+            {"embedding_centroids": 2 * np.eye(WIDTH, dtype=np.float32)},
+            "embedding_centroids that are not of length 1",
+        ),
         ({"weights": np.array([1, 1, -1], np.float32)}, "none negative"),
         ({"limit": np.zeros(2, np.float32)}, r"a limit of shape \(2,\)"),
         ({"words": None}, "lacks 'words'"),
         ({"weights": np.ones(3, np.float32)}, r"weights of shape \(3,\)"),
         ({"words": np.zeros((1, 2), np.float32)}, r"words of shape \(1, 2\)"),
-        ({"log_odds": np.zeros((9, LABELS + 1), np.float32)}, r"log_odds of shape \(9, 5\); expected \(words,\) and \(words, 4\)"),
+        (
+            {"log_odds": np.zeros((9, LABELS + 1), np.float32)},
+            r"log_odds of shape \(9, 5\); expected \(words,\) and \(words, 4\)",
+        ),
         ({"words": np.arange(9, dtype=np.float32) + 0.5}, "words that are no ids"),
-        ({"words": np.arange(9, dtype=np.float32)[::-1].copy()}, "words that are no ids, or not in order"),
+        (
+            {"words": np.arange(9, dtype=np.float32)[::-1].copy()},
+            "words that are no ids, or not in order",
+        ),
         ({"words": np.arange(9, dtype=np.float32) - 1}, "words that are no ids"),
         ({"words": np.float32(5e8) + 64 * np.arange(9, dtype=np.float32)}, "words that are no ids"),
     ],
 )
 def test_a_scope_that_does_not_fit_the_model_is_refused(change, words):
-    tensors = {name: tensor for name, tensor in {**learned().tensors(), **change}.items() if tensor is not None}
+    tensors = {
+        name: tensor
+        for name, tensor in {**learned().tensors(), **change}.items()
+        if tensor is not None
+    }
     with pytest.raises(BundleError, match=f"^out_of_scope.safetensors .*{words}"):
         OutOfScopeDetector.of_tensors(tensors, LABELS, WIDTH)
 
 
 def test_rows_to_know_are_different_and_of_every_label():
-    token_ids = [np.array([1, row % 1500, 2], np.int32) for row in range(3000)] + [np.array([7], np.int32)]
+    token_ids = [np.array([1, row % 1500, 2], np.int32) for row in range(3000)] + [
+        np.array([7], np.int32)
+    ]
     labels = np.array([row % 1500 % 2 for row in range(3000)] + [2])
     chosen = rows_to_know(token_ids, labels)
     assert np.bincount(labels[chosen]).tolist() == [300, 300, 1]

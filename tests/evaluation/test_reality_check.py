@@ -24,7 +24,9 @@ def test_the_figures_are_those_of_scikit_learn():
     drawn = np.random.default_rng(1).multinomial(400, np.full(400, 1 / 400), 3)
     figures = _macro_f1(labels, predictions, drawn.astype(np.float32), 6)
     for predicted, row in zip(predictions, figures, strict=True):
-        peers = [f1_score(labels, predicted, average="macro", sample_weight=weights) for weights in drawn]
+        peers = [
+            f1_score(labels, predicted, average="macro", sample_weight=weights) for weights in drawn
+        ]
         assert row == pytest.approx(peers, abs=1e-6)
 
 
@@ -56,5 +58,7 @@ def test_of_twenty_equals_the_best_is_seldom_believed():
 def test_duplicates_count_for_one():
     labels, predictions = candidates([0.7, 0.78], rows=150)
     alone = chance_of_best(labels, predictions, np.arange(150))
-    repeated = chance_of_best(np.tile(labels, 4), [np.tile(one, 4) for one in predictions], np.tile(np.arange(150), 4))
+    repeated = chance_of_best(
+        np.tile(labels, 4), [np.tile(one, 4) for one in predictions], np.tile(np.arange(150), 4)
+    )
     assert repeated == alone

@@ -41,7 +41,9 @@ def exported(encoder_folder, tmp_path_factory):
 
     def folder(form):
         if form not in made:
-            made[form] = export_model(saved(encoder_folder), form, tmp_path_factory.mktemp("exports") / form).folder
+            made[form] = export_model(
+                saved(encoder_folder), form, tmp_path_factory.mktemp("exports") / form
+            ).folder
         return made[form]
 
     return folder
@@ -59,7 +61,9 @@ def test_an_export_says_what_it_is_and_lists_its_files(exported, form, encoder_f
     record = json.loads((folder / "export.json").read_text())
     assert (record["format"], record["bundle_id"]) == (form, bundle.bundle_id)
     assert record["parity"]["texts"] == len(PARITY_TEXTS) >= 200
-    there = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    there = {
+        path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()
+    }
     assert set(there) == {*record["files"], "export.json"}
     for name, digest in record["files"].items():
         assert hashlib.sha256(there[name].read_bytes()).hexdigest() == digest
@@ -76,13 +80,24 @@ def test_float32_answers_are_the_models_own(exported, form):
     assert parity["other_labels"] == 0
 
 
-def test_openvino_is_the_graph_that_was_saved_with_the_model_for_one_text_a_row(exported, encoder_folder):
+def test_openvino_is_the_graph_that_was_saved_with_the_model_for_one_text_a_row(
+    exported, encoder_folder
+):
     model = saved(encoder_folder)
     engine = read_engine(model, read_bundle(model, weights=False).bundle_id)
-    written, stored = ov.Core().read_model(exported("openvino") / "model.xml"), ov.Core().read_model(*engine.read())
-    assert sorted(parameter.get_friendly_name() for parameter in written.get_parameters()) == ["padding_mask", "token_ids"]
+    written, stored = (
+        ov.Core().read_model(exported("openvino") / "model.xml"),
+        ov.Core().read_model(*engine.read()),
+    )
+    assert sorted(parameter.get_friendly_name() for parameter in written.get_parameters()) == [
+        "padding_mask",
+        "token_ids",
+    ]
     for kind in ("FakeQuantize", "MatMul"):
-        own, others = ([node.get_type_name() for node in graph.get_ordered_ops()].count(kind) for graph in (written, stored))
+        own, others = (
+            [node.get_type_name() for node in graph.get_ordered_ops()].count(kind)
+            for graph in (written, stored)
+        )
         assert own == others
     record = json.loads((exported("openvino") / "export.json").read_text())
     assert record["precision"] == engine.record.precision
@@ -96,11 +111,14 @@ def test_openvino_of_a_model_without_an_engine_is_float32(encoder_folder, tmp_pa
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_the_example_in_its_readme_runs_and_gives_the_models_label(exported, form, reference, monkeypatch, capsys):
+def test_the_example_in_its_readme_runs_and_gives_the_models_label(
+    exported, form, reference, monkeypatch, capsys
+):
     folder = exported(form)
     code = re.search(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.S)[1]
     assert len(code.strip().splitlines()) <= 22
-    assert form != "openvino" or '{"INFERENCE_PRECISION_HINT": "f32"}' in code  # as it was compared; some CPUs take bfloat16 else
+    # as it was compared; some CPUs take bfloat16 else
+    assert form != "openvino" or '{"INFERENCE_PRECISION_HINT": "f32"}' in code
     monkeypatch.chdir(folder)
     exec(code, {})
     label, share = capsys.readouterr().out.splitlines()[0].split()
@@ -120,7 +138,9 @@ def test_the_savedmodel_takes_raw_strings_of_any_kind(exported, reference):
     assert answer["probabilities"].dtype == tf.float32
     assert [label.decode() for label in answer["labels"].numpy()] == list(reference.predict(TEXTS))
     assert serve(texts=tf.constant([], tf.string))["probabilities"].shape == (0, 3)
-    assert json.loads(Path(loaded.labels_asset.asset_path.numpy().decode()).read_text()) == list(reference.labels)
+    assert json.loads(Path(loaded.labels_asset.asset_path.numpy().decode()).read_text()) == list(
+        reference.labels
+    )
 
 
 def test_onnx_runtime_gives_the_models_logits_and_evidence(exported, encoder_folder):
@@ -131,15 +151,22 @@ def test_onnx_runtime_gives_the_models_logits_and_evidence(exported, encoder_fol
     size = len(bundle.vocabulary)
     rows = [generator.integers(5, size, length).astype(np.int32) for length in (2, 3, 9, 30, 64)]
     wanted = KerasEngine.from_bundle(bundle, 0).run(rows, evidence=True)
-    session = onnxruntime.InferenceSession(exported("onnx") / "model.onnx", providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        exported("onnx") / "model.onnx", providers=["CPUExecutionProvider"]
+    )
     batch = pad(rows, BatchPlan(np.arange(5), 64, 5))
     logits, activations, windows = session.run(
         ["logits", "activations", "windows"],
-        {"token_ids": batch.token_ids.astype(np.int64), "padding_mask": batch.padding_mask.astype(np.int64)},
+        {
+            "token_ids": batch.token_ids.astype(np.int64),
+            "padding_mask": batch.padding_mask.astype(np.int64),
+        },
     )
     np.testing.assert_allclose(logits, wanted.logits, atol=1e-4)
     np.testing.assert_allclose(activations, wanted.evidence.activations, atol=1e-4)
-    assert np.mean(windows[activations > 1e-3] == wanted.evidence.windows[activations > 1e-3]) > 0.99
+    assert (
+        np.mean(windows[activations > 1e-3] == wanted.evidence.windows[activations > 1e-3]) > 0.99
+    )
 
 
 @pytest.mark.parametrize("activation", ["gelu_tanh", "relu"])
@@ -151,14 +178,29 @@ def test_the_other_activations_are_written_to_onnx_too(activation, tmp_path):
     from bertcnn.settings import EncoderSettings, HeadSettings
     from tests.inference.test_openvino_graph import SHAPE, noisy, rows
 
-    encoder, head = EncoderSettings(**SHAPE, activation=activation), HeadSettings(filters=8, window_sizes=(1, 3))
+    encoder, head = (
+        EncoderSettings(**SHAPE, activation=activation),
+        HeadSettings(filters=8, window_sizes=(1, 3)),
+    )
     model, asked = noisy(encoder, head), rows()
-    session = onnxruntime.InferenceSession(classifier_onnx(extract(model.weights), encoder, head).SerializeToString())
+    session = onnxruntime.InferenceSession(
+        classifier_onnx(extract(model.weights), encoder, head).SerializeToString()
+    )
     found = [
-        session.run(["logits"], {"token_ids": ids[None].astype(np.int64), "padding_mask": np.ones((1, len(ids)), np.int64)})
+        session.run(
+            ["logits"],
+            {
+                "token_ids": ids[None].astype(np.int64),
+                "padding_mask": np.ones((1, len(ids)), np.int64),
+            },
+        )
         for ids in asked
     ]
-    np.testing.assert_allclose(np.concatenate([logits[0] for logits in found]), KerasEngine(model, 0).run(asked).logits, atol=1e-3)
+    np.testing.assert_allclose(
+        np.concatenate([logits[0] for logits in found]),
+        KerasEngine(model, 0).run(asked).logits,
+        atol=1e-3,
+    )
 
 
 # === What is refused ===
@@ -166,9 +208,23 @@ def test_the_other_activations_are_written_to_onnx_too(activation, tmp_path):
 
 def rolled(bundle, precision="int8"):
     """An engine that gives every label's logit to its neighbour."""
-    tensors = {name: np.roll(tensor, 1, axis=-1) if name.startswith("logits/") else tensor for name, tensor in bundle.tensors.items()}
-    files = serialized(classifier_graph(tensors, bundle.config.encoder, bundle.config.head, int8_tokens=precision == "int8"))
-    record = EngineRecord(precision=precision, reason="a test", compared_on_rows=1, agreement=1.0, macro_f1_loss=0.0, versions={})
+    tensors = {
+        name: np.roll(tensor, 1, axis=-1) if name.startswith("logits/") else tensor
+        for name, tensor in bundle.tensors.items()
+    }
+    files = serialized(
+        classifier_graph(
+            tensors, bundle.config.encoder, bundle.config.head, int8_tokens=precision == "int8"
+        )
+    )
+    record = EngineRecord(
+        precision=precision,
+        reason="a test",
+        compared_on_rows=1,
+        agreement=1.0,
+        macro_f1_loss=0.0,
+        versions={},
+    )
     return SavedEngine(record, lambda: files)
 
 
@@ -180,19 +236,40 @@ def test_an_int8_engine_that_answers_otherwise_gives_way_to_float32(encoder_fold
     assert report.record.parity.bound is not None
     (told,) = (note for note in notes.notes if "float32" in note)
     assert re.match(
-        r"in int8 the exported model gives another label on \d+ of 2\d\d test texts, such as .*: it is exported in float32", told
+        r"in int8 the exported model gives another label on \d+ of 2\d\d test texts, such as .*: it"
+        r" is exported in float32",
+        told,
     )
-    assert set(report.record.files) == {"README.md", "labels.json", "model.bin", "model.xml", "vocab.txt"}
+    assert set(report.record.files) == {
+        "README.md",
+        "labels.json",
+        "model.bin",
+        "model.xml",
+        "vocab.txt",
+    }
 
 
-def test_weights_of_8_bits_are_exported_in_float32_for_cpus_that_would_saturate(encoder_folder, tmp_path, monkeypatch):
+def test_weights_of_8_bits_are_exported_in_float32_for_cpus_that_would_saturate(
+    encoder_folder, tmp_path, monkeypatch
+):
     bundle, notes = read_bundle(saved(encoder_folder)), Notes()
     stored = read_engine(saved(encoder_folder), bundle.bundle_id)
     files = stored.read()
-    wide = SavedEngine(stored.record.model_copy(update={"precision": "int8", "weight_bits": 8}), lambda: files)
+    wide = SavedEngine(
+        stored.record.model_copy(update={"precision": "int8", "weight_bits": 8}), lambda: files
+    )
     write_bundle(replace(bundle, engine=wide), tmp_path / "model")
-    assert export_model(tmp_path / "model", "openvino", tmp_path / "out", progress=notes).record.precision == "float32"
-    assert any("weights of 8 bits, which would saturate on a CPU without VNNI: it is exported in float32" in note for note in notes.notes)
+    assert (
+        export_model(
+            tmp_path / "model", "openvino", tmp_path / "out", progress=notes
+        ).record.precision
+        == "float32"
+    )
+    assert any(
+        "weights of 8 bits, which would saturate on a CPU without VNNI: it is exported in float32"
+        in note
+        for note in notes.notes
+    )
     monkeypatch.setattr("bertcnn.inference.compiled.has_vnni", lambda: False)
     assert bertcnn.load(tmp_path / "model").engine.name == "openvino-float32"
 
@@ -200,7 +277,10 @@ def test_weights_of_8_bits_are_exported_in_float32_for_cpus_that_would_saturate(
 def test_an_export_that_answers_otherwise_is_refused_and_leaves_nothing(encoder_folder, tmp_path):
     bundle = read_bundle(saved(encoder_folder))
     write_bundle(replace(bundle, engine=rolled(bundle, "float32")), tmp_path / "model")
-    with pytest.raises(ExportError, match=r"another label on \d+ of 2\d\d test texts, such as .*nothing was exported"):
+    with pytest.raises(
+        ExportError,
+        match=r"another label on \d+ of 2\d\d test texts, such as .*nothing was exported",
+    ):
         export_model(tmp_path / "model", "openvino", tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
@@ -217,22 +297,41 @@ def test_only_an_undecided_text_may_get_another_label():
         == "the same label on all of 2 test texts, equal probabilities"
     )
     with pytest.raises(ExportError, match=r"another label on 1 of 2 test texts, such as 'a'"):
-        compare(reference, np.array([sure[::-1], torn], np.float32), ["a", "b"], precision="float32")
-    with pytest.raises(ExportError, match=r"probabilities 0\.001 away from the model's on 'a'; expected at most 0\.0001"):
-        compare(reference, np.array([[0.899, 0.101], torn], np.float32), ["a", "b"], precision="float32")
+        compare(
+            reference, np.array([sure[::-1], torn], np.float32), ["a", "b"], precision="float32"
+        )
+    with pytest.raises(
+        ExportError,
+        match=r"probabilities 0\.001 away from the model's on 'a'; expected at most 0\.0001",
+    ):
+        compare(
+            reference, np.array([[0.899, 0.101], torn], np.float32), ["a", "b"], precision="float32"
+        )
     with pytest.raises(ExportError, match="another label"):
-        compare(reference, np.array([sure, [np.nan, np.nan]], np.float32), ["a", "b"], precision="int8")
+        compare(
+            reference, np.array([sure, [np.nan, np.nan]], np.float32), ["a", "b"], precision="int8"
+        )
 
 
 def test_int8_may_move_probabilities_but_no_clear_label():
-    near, clear = [0.5 + CLEAR / 2 - 0.01, 0.5 - CLEAR / 2 + 0.01], [0.5 + CLEAR / 2 + 0.01, 0.5 - CLEAR / 2 - 0.01]
-    assert compare(np.array([near]), np.array([near[::-1]]), ["a"], precision="int8").other_labels == 1
+    near, clear = (
+        [0.5 + CLEAR / 2 - 0.01, 0.5 - CLEAR / 2 + 0.01],
+        [
+            0.5 + CLEAR / 2 + 0.01,
+            0.5 - CLEAR / 2 - 0.01,
+        ],
+    )
+    assert (
+        compare(np.array([near]), np.array([near[::-1]]), ["a"], precision="int8").other_labels == 1
+    )
     with pytest.raises(ExportError, match="another label on 1 of 1"):
         compare(np.array([clear]), np.array([clear[::-1]]), ["a"], precision="int8")
 
 
 def test_an_unknown_format_is_refused(encoder_folder, tmp_path):
-    with pytest.raises(SettingsError, match=r"format 'tflite'; expected one of openvino, savedmodel, onnx, keras"):
+    with pytest.raises(
+        SettingsError, match=r"format 'tflite'; expected one of openvino, savedmodel, onnx, keras"
+    ):
         export_model(saved(encoder_folder), "tflite", tmp_path / "out")
 
 
@@ -245,16 +344,23 @@ def test_a_folder_that_is_no_model_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("form", "package", "install"),
-    [("onnx", "onnx", r"pip install 'bertcnn\[export\]'"), ("savedmodel", "tensorflow_text", "pip install tensorflow-text")],
+    [
+        ("onnx", "onnx", r"pip install 'bertcnn\[export\]'"),
+        ("savedmodel", "tensorflow_text", "pip install tensorflow-text"),
+    ],
 )
-def test_a_missing_package_is_named_with_the_command_that_installs_it(form, package, install, encoder_folder, tmp_path, monkeypatch):
+def test_a_missing_package_is_named_with_the_command_that_installs_it(
+    form, package, install, encoder_folder, tmp_path, monkeypatch
+):
     monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
     with pytest.raises(ExportError, match=f"the package {package} is not installed.*{install}"):
         export_model(saved(encoder_folder), form, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_what_is_there_gives_way_only_if_it_is_an_export_and_only_with_force(encoder_folder, exported, tmp_path):
+def test_what_is_there_gives_way_only_if_it_is_an_export_and_only_with_force(
+    encoder_folder, exported, tmp_path
+):
     model, out = saved(encoder_folder), tmp_path / "out"
     shutil.copytree(exported("keras"), out)
     with pytest.raises(OutputError, match=r"holds an export already.*--force"):
@@ -315,7 +421,9 @@ def test_the_command_says_where_it_is_how_it_compares_and_what_next(run, encoder
     code, err = run(saved(encoder_folder), "--format", "onnx", "--out", out)
     assert code == 0, err
     assert f"Exported {out} (onnx, float32, model " in err
-    assert f"Compared with the model: the same label on all of {len(PARITY_TEXTS)} test texts, " in err
+    assert (
+        f"Compared with the model: the same label on all of {len(PARITY_TEXTS)} test texts, " in err
+    )
     assert f"Next: the example in {out}/README.md runs it with ONNX Runtime." in err
     code, err = run(saved(encoder_folder), "--format", "onnx", "--out", out)
     assert code == 2
@@ -325,7 +433,13 @@ def test_the_command_says_where_it_is_how_it_compares_and_what_next(run, encoder
 
 @pytest.mark.parametrize(("model", "form"), [("", "pickle"), ("none", "keras")])
 def test_the_commands_errors_are_one_line(model, form, run, encoder_folder, tmp_path):
-    code, err = run(tmp_path / model if model else saved(encoder_folder), "--format", form, "--out", tmp_path / "out")
+    code, err = run(
+        tmp_path / model if model else saved(encoder_folder),
+        "--format",
+        form,
+        "--out",
+        tmp_path / "out",
+    )
     assert code == 2
     assert err.startswith("bertcnn: ")
     assert err.count("\n") == 1
@@ -347,5 +461,17 @@ def test_of_several_labels_each_is_compared_with_its_threshold():
     found = compare(reference, moved, ["a", "b"], precision="float32", label_thresholds=thresholds)
     assert (found.other_labels, found.decided_texts) == (1, 1)
     with pytest.raises(ExportError, match="another label on 1 of 2 test texts"):
-        compare(reference, np.array([[0.9, 0.6], reference[1]], np.float32), ["a", "b"], precision="int8", label_thresholds=thresholds)
-    assert compare(reference, np.array([[0.8, 0.2], [0.4, 0.9]], np.float32), ["a", "b"], precision="int8", label_thresholds=thresholds)
+        compare(
+            reference,
+            np.array([[0.9, 0.6], reference[1]], np.float32),
+            ["a", "b"],
+            precision="int8",
+            label_thresholds=thresholds,
+        )
+    assert compare(
+        reference,
+        np.array([[0.8, 0.2], [0.4, 0.9]], np.float32),
+        ["a", "b"],
+        precision="int8",
+        label_thresholds=thresholds,
+    )

@@ -17,7 +17,8 @@ from tests.inference.test_predictor import NAUGHTY
 CHARACTERS = [
     chr(point)
     for point in range(sys.maxunicode + 1)
-    if unicodedata.category(chr(point)) not in ("Cs", "Co", "Cn") or (point % 97 == 0 and not 0xD800 <= point < 0xE000)
+    if unicodedata.category(chr(point)) not in ("Cs", "Co", "Cn")
+    or (point % 97 == 0 and not 0xD800 <= point < 0xE000)
 ]
 
 
@@ -43,11 +44,18 @@ def test_every_character_alone_and_inside_a_word(both):
 
 
 def test_texts_that_break_tokenizers_and_texts_over_the_limit(both):
-    assert different(both, [*PARITY_TEXTS, *(text for text in NAUGHTY if text != "\udfff\ud83d")]) == []
+    assert (
+        different(both, [*PARITY_TEXTS, *(text for text in NAUGHTY if text != "\udfff\ud83d")])
+        == []
+    )
 
 
 def test_words_of_a_hundred_characters_and_more(both):
-    words = [letter * count for letter in ("x", "я", "é", "e\u0301", "İ", "𝕿", "한") for count in (50, 51, 99, 100, 101, 400)]
+    words = [
+        letter * count
+        for letter in ("x", "я", "é", "e\u0301", "İ", "𝕿", "한")
+        for count in (50, 51, 99, 100, 101, 400)
+    ]
     assert different(both, [*words, *(f"{word}. {word} refund" for word in words)]) == []
 
 
@@ -59,7 +67,9 @@ def test_random_strings(both):
         [*map(chr, range(1, 0x300)), *"…—  ΣσςｌＡ我ル한𝕿"],
     )
     texts = [
-        "".join(pool[place] for place in generator.integers(0, len(pool), generator.integers(1, 60)))
+        "".join(
+            pool[place] for place in generator.integers(0, len(pool), generator.integers(1, 60))
+        )
         for pool in pools
         for _ in range(1_000)
     ]

@@ -1,16 +1,18 @@
-"""Makes bert_golden.npz and bert_texts.json: what Hugging Face's BertModel answers for the encoder minilm-l6.
+"""Makes bert_golden.npz and bert_texts.json.
 
+What Hugging Face's BertModel answers for the encoder minilm-l6.
 Run where torch and transformers are installed (they are no dependencies of bertcnn):
 
     python make_bert_golden.py FOLDER_OF_MINILM_L6
 
-The checkpoint's pooler is replaced by random weights (POOLER_SEED, drawn with NumPy), because the published one was never
-trained; `random_pooler` is repeated by the test. Every text is run in a padded batch of 8 and alone; both must agree.
+The checkpoint's pooler is replaced by random weights (POOLER_SEED, drawn with NumPy), because the
+published one was never trained; `random_pooler` is repeated by the test. Every text is run in a
+padded batch of 8 and alone; both must agree.
 
-bert_texts.json: "batches", lists of 8 texts each, and "tokenizer_only", texts of which only the ids are kept.
-bert_golden.npz: `ids` and `id_counts` (all texts, one after another), and for the texts in batches `positions` int [rows, 4],
-`sequence` float32 [rows, 4, D] (sequence_output there), `mean` float32 [rows, D] (over a text's tokens), `pooled` float32 [rows, D].
-"""
+bert_texts.json: "batches", lists of 8 texts each, and "tokenizer_only", texts of which only the ids
+are kept. bert_golden.npz: `ids` and `id_counts` (all texts, one after another), and for the texts
+in batches `positions` int [rows, 4], `sequence` float32 [rows, 4, D] (sequence_output there),
+`mean` float32 [rows, D] (over a text's tokens), `pooled` float32 [rows, D]."""
 
 import json
 import sys
@@ -51,36 +53,83 @@ SHORT = [
     "ルーターが壊れました",
 ]
 MIDDLE = [
-    "billing billing billing billing billing billing billing billing billing billing billing billing billing billing",
+    (
+        "billing billing billing billing billing billing billing billing billing billing billing"
+        " billing billing billing"
+    ),
     "My router's led is not working, I tried changing the power socket but still nothing.",
-    "You billed me £49.99 twice on 03/07/2025 (invoice #AB-10293/7), and €12,50 the month before; refund both, please.",
-    "see https://example.com/a/b?c=d&e=f%20g#h or mail me at jane.doe+isp@example.co.uk, ref T-10001/x_y",
-    "for (int i = 0; i < n; ++i) { sum += a[i] * b[i]; } // 0x1F 1e-9 ~/bin/run.sh --force && echo $?",
-    "ERROR 651: The modem (or other connecting device) has reported an error.\r\n\r\nC:\\Users\\me> ping 8.8.8.8 -t",
+    (
+        "You billed me £49.99 twice on 03/07/2025 (invoice #AB-10293/7), and €12,50 the month"
+        " before; refund both, please."
+    ),
+    (
+        "see https://example.com/a/b?c=d&e=f%20g#h or mail me at jane.doe+isp@example.co.uk, ref"
+        " T-10001/x_y"
+    ),
+    (
+        "for (int i = 0; i < n; ++i) { sum += a[i] * b[i]; } // 0x1F 1e-9 ~/bin/run.sh --force &&"
+        " echo $?"
+    ),
+    (
+        "ERROR 651: The modem (or other connecting device) has reported an"
+        " error.\r\n\r\nC:\\Users\\me> ping 8.8.8.8 -t"
+    ),
     "tabs\tand\nnewlines\r\n and   many    spaces \u00a0 and\u2003wide ones",
     "“smart quotes” – dashes — and… ellipses • bullets ™ ® © ½ ² ³ № ℃ ﬁ",
-    "Hello, 你好, שלום, Привет, γειά σου, こんにちは, สวัสดี, नमस्ते, مرحبا, 안녕하세요 all in one ticket about my Wi-Fi",
-    "thank you SO much, three weeks of 'we are looking into it', truly the best support i have ever had. cancel my contract.",
-    "wlan wlan1 wlan-2 wlan_3 802.11ax 5GHz 2.4ghz WPA2/WPA3 192.168.0.1 fe80::1%eth0 00:1A:2B:3C:4D:5E",
-    "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft is one word and so is antidisestablishmentarianism",
+    (
+        "Hello, 你好, שלום, Привет, γειά σου, こんにちは, สวัสดี, नमस्ते, مرحبا, 안녕하세요 all in"
+        " one ticket about my Wi-Fi"
+    ),
+    (
+        "thank you SO much, three weeks of 'we are looking into it', truly the best support i have"
+        " ever had. cancel my contract."
+    ),
+    (
+        "wlan wlan1 wlan-2 wlan_3 802.11ax 5GHz 2.4ghz WPA2/WPA3 192.168.0.1 fe80::1%eth0"
+        " 00:1A:2B:3C:4D:5E"
+    ),
+    (
+        "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft is one"
+        " word and so is antidisestablishmentarianism"
+    ),
     "x" * 100 + " " + "y" * 101 + " a word of 100 letters and one of 101",
-    "A technician came on Tuesday, looked at the box, said it was the cable, went away, and now neither the box nor the cable does "
-    "anything, the television shows a blue screen, and my daughter has an exam online tomorrow at nine. What am I supposed to do?",
-    "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45",
+    (
+        "A technician came on Tuesday, looked at the box, said it was the cable, went away, and now"
+        " neither the box nor the cable does anything, the television shows a blue screen, and my"
+        " daughter has an exam online tomorrow at nine. What am I supposed to do?"
+    ),
+    (
+        "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33"
+        " 34 35 36 37 38 39 40 41 42 43 44 45"
+    ),
     ". , ; : ! ? - _ ( ) [ ] { } < > / \\ | @ # $ % ^ & * + = ~ ` ' \"",
-    "Der Router blinkt rot, seit gestern Abend geht gar nichts mehr. Können Sie bitte jemanden schicken?",
-    "La facture de juillet est fausse : vous m'avez compté deux fois l'abonnement, ça fait 89,90 € de trop.",
+    (
+        "Der Router blinkt rot, seit gestern Abend geht gar nichts mehr. Können Sie bitte jemanden"
+        " schicken?"
+    ),
+    (
+        "La facture de juillet est fausse : vous m'avez compté deux fois l'abonnement, ça fait"
+        " 89,90 € de trop."
+    ),
     "El técnico nunca vino; llevo ocho días sin señal y nadie contesta. ¿Hasta cuándo?",
     "Tôi không thể kết nối mạng từ hôm qua, xin hãy giúp đỡ.",
     "İstanbul'da internet yok, ışıklar yanmıyor",
-    "i ordered the 500 plan in may, the app shows 500, speedtest shows 48, your chat told me to restart, i restarted eleven times",
+    (
+        "i ordered the 500 plan in may, the app shows 500, speedtest shows 48, your chat told me to"
+        " restart, i restarted eleven times"
+    ),
     "𝕱𝖆𝖓𝖈𝖞 𝓁𝑒𝓉𝓉𝑒𝓇𝓈 ａｎｄ ｆｕｌｌｗｉｄｔｈ ones, z̷a̷l̷g̷o̷ t̴e̴x̴t̴ and 🏳️‍🌈 flags 🇩🇪",
-    "zero\u200bwidth, soft\u00adhyphen, \ufeffbyte order mark, \u202eright to left\u202c, bell\u0007 and \ufffd replacement",
+    (
+        "zero\u200bwidth, soft\u00adhyphen, \ufeffbyte order mark, \u202eright to left\u202c,"
+        " bell\u0007 and \ufffd replacement"
+    ),
 ]
 _STORY = (
-    "First the light on the router went from green to orange, then my son restarted it, then it went off altogether. I called you on "
-    "Monday and waited for forty minutes, on Tuesday the line was cut, on Wednesday a friendly person promised a new device by Friday. "
-    "It is the following Thursday. In the meantime you sent me an invoice with a fee for a visit that never took place. "
+    "First the light on the router went from green to orange, then my son restarted it, then it"
+    " went off altogether. I called you on Monday and waited for forty minutes, on Tuesday the line"
+    " was cut, on Wednesday a friendly person promised a new device by Friday. It is the following"
+    " Thursday. In the meantime you sent me an invoice with a fee for a visit that never took"
+    " place. "
 )
 LONG = [
     _STORY,
@@ -131,11 +180,15 @@ TOKENIZER_ONLY = [
 def random_pooler(width: int) -> tuple[np.ndarray, np.ndarray]:
     """Kernel float32 [in, out] and bias float32 [out]."""
     generator = np.random.default_rng(POOLER_SEED)
-    return generator.normal(0, 0.05, (width, width)).astype(np.float32), generator.normal(0, 0.05, width).astype(np.float32)
+    return generator.normal(0, 0.05, (width, width)).astype(np.float32), generator.normal(
+        0, 0.05, width
+    ).astype(np.float32)
 
 
 def load(folder: str) -> transformers.BertModel:
-    model = transformers.BertModel.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
+    model = transformers.BertModel.from_pretrained(
+        folder, attn_implementation="eager", dtype=torch.float32
+    ).eval()
     kernel, bias = random_pooler(model.config.hidden_size)
     with torch.no_grad():
         model.pooler.dense.weight.copy_(torch.from_numpy(kernel.T))
@@ -157,7 +210,10 @@ def main(folder: str) -> None:
     model = load(folder)
     texts = [*SHORT, *MIDDLE, *LONG]
     batches = [texts[start : start + 8] for start in range(0, len(texts), 8)]
-    ids = [tokenizer(text, truncation=False, padding=False)["input_ids"] for text in [*texts, *TOKENIZER_ONLY]]
+    ids = [
+        tokenizer(text, truncation=False, padding=False)["input_ids"]
+        for text in [*texts, *TOKENIZER_ONLY]
+    ]
     generator = np.random.default_rng(POSITION_SEED)
     positions, sequence, mean, pooled, worst = [], [], [], [], 0.0
     for number in range(len(batches)):
@@ -167,7 +223,11 @@ def main(folder: str) -> None:
             last = len(token_ids) - 1
             places = [0, last // 2, last, int(generator.integers(len(token_ids)))]
             alone, pool_alone = run(model, [token_ids])
-            worst = max(worst, np.abs(alone[0] - hidden[row, : last + 1]).max(), np.abs(pool_alone[0] - pools[row]).max())
+            worst = max(
+                worst,
+                np.abs(alone[0] - hidden[row, : last + 1]).max(),
+                np.abs(pool_alone[0] - pools[row]).max(),
+            )
             positions.append(places)
             sequence.append(hidden[row, places])
             mean.append(hidden[row, : last + 1].mean(axis=0))
@@ -187,8 +247,9 @@ def main(folder: str) -> None:
     (HERE / "bert_texts.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     size = (HERE / "bert_golden.npz").stat().st_size
     sys.stdout.write(
-        f"transformers {transformers.__version__}, torch {torch.__version__}: {len(texts)} texts, {len(ids)} tokenized, {size:,} bytes\n"
-        f"lengths {[len(row) for row in ids[: len(texts)]]}; alone and in a batch differ by at most {worst:.1e}\n"
+        f"transformers {transformers.__version__}, torch {torch.__version__}: {len(texts)} texts,"
+        f" {len(ids)} tokenized, {size:,} bytes\nlengths {[len(row) for row in ids[: len(texts)]]};"
+        f" alone and in a batch differ by at most {worst:.1e}\n"
     )
 
 

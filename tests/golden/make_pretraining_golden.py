@@ -1,13 +1,15 @@
-"""Makes pretraining_golden.npz: what Hugging Face's BertForPreTraining answers with small random weights, and every gradient of its loss.
+"""Makes pretraining_golden.npz.
 
-Run where torch and transformers are installed (they are no dependencies of bertcnn):
+What Hugging Face's BertForPreTraining answers with small random weights, and every gradient of its
+loss. Run where torch and transformers are installed (they are no dependencies of bertcnn):
 
     python make_pretraining_golden.py
 
-pretraining_golden.npz: `weights/NAME` and `gradients/NAME` by Hugging Face's names; the inputs `token_ids`, `segment_ids`, `padding_mask`,
-int32 [B, T]; `masked_positions`, `masked_labels` int32 [B, P] and `masked_weights` float32 [B, P] (0 where a row has fewer than P);
-`next_labels` int32 [B]; and the answers `mlm_logits` float32 [B, P, V], `nsp_logits` float32 [B, 2], `mlm_loss`, `nsp_loss` float32 [].
-"""
+pretraining_golden.npz: `weights/NAME` and `gradients/NAME` by Hugging Face's names; the inputs
+`token_ids`, `segment_ids`, `padding_mask`, int32 [B, T]; `masked_positions`, `masked_labels` int32
+[B, P] and `masked_weights` float32 [B, P] (0 where a row has fewer than P); `next_labels` int32
+[B]; and the answers `mlm_logits` float32 [B, P, V], `nsp_logits` float32 [B, 2], `mlm_loss`,
+`nsp_loss` float32 []."""
 
 import sys
 from pathlib import Path
@@ -35,8 +37,14 @@ def main() -> None:
     torch.manual_seed(20181011)
     model = transformers.BertForPreTraining(CONFIG).train()
     with torch.no_grad():
-        for name, weight in model.named_parameters():  # larger than a fresh model's, and no bias at 0, so that every term counts
-            weight.copy_(torch.randn_like(weight) * 0.2 + (1.0 if "LayerNorm.weight" in name else 0.0))
+        for (
+            name,
+            weight,
+            # larger than a fresh model's, and no bias at 0, so that every term counts
+        ) in model.named_parameters():
+            weight.copy_(
+                torch.randn_like(weight) * 0.2 + (1.0 if "LayerNorm.weight" in name else 0.0)
+            )
     generator = np.random.default_rng(1)
     token_ids = generator.integers(5, CONFIG.vocab_size, (ROWS, TOKENS)).astype(np.int32)
     lengths = np.array([TOKENS, 7, 4])
@@ -45,7 +53,9 @@ def main() -> None:
     segment_ids = ((np.arange(TOKENS) >= lengths[:, None] // 2) * padding_mask).astype(np.int32)
     masked_positions = np.array([[1, 4, 8], [2, 5, 0], [1, 0, 0]], np.int32)
     masked_weights = np.array([[1, 1, 1], [1, 1, 0], [1, 0, 0]], np.float32)
-    masked_labels = (generator.integers(5, CONFIG.vocab_size, (ROWS, MASKED)) * masked_weights).astype(np.int32)
+    masked_labels = (
+        generator.integers(5, CONFIG.vocab_size, (ROWS, MASKED)) * masked_weights
+    ).astype(np.int32)
     next_labels = np.array([0, 1, 1], np.int32)
 
     labels = np.full((ROWS, TOKENS), -100, np.int64)
@@ -60,10 +70,14 @@ def main() -> None:
     )
     output.loss.backward()
     cross_entropy = torch.nn.functional.cross_entropy
-    mlm_loss = cross_entropy(output.prediction_logits.view(-1, CONFIG.vocab_size), torch.tensor(labels).view(-1))
+    mlm_loss = cross_entropy(
+        output.prediction_logits.view(-1, CONFIG.vocab_size), torch.tensor(labels).view(-1)
+    )
     nsp_loss = cross_entropy(output.seq_relationship_logits, torch.tensor(next_labels).long())
     assert torch.allclose(mlm_loss + nsp_loss, output.loss)
-    mlm_logits = output.prediction_logits.detach().numpy()[np.arange(ROWS)[:, None], masked_positions]
+    mlm_logits = output.prediction_logits.detach().numpy()[
+        np.arange(ROWS)[:, None], masked_positions
+    ]
     arrays = {}
     for name, weight in model.named_parameters():
         arrays[f"weights/{name}"] = weight.detach().numpy()
@@ -85,8 +99,8 @@ def main() -> None:
         nsp_loss=nsp_loss.detach().numpy(),
     )
     sys.stdout.write(
-        f"transformers {transformers.__version__}, torch {torch.__version__}: {len(arrays) // 2} weights, {path.stat().st_size:,} bytes, "
-        f"losses {mlm_loss:.4f} and {nsp_loss:.4f}\n"
+        f"transformers {transformers.__version__}, torch {torch.__version__}: {len(arrays) // 2}"
+        f" weights, {path.stat().st_size:,} bytes, losses {mlm_loss:.4f} and {nsp_loss:.4f}\n"
     )
 
 

@@ -5,8 +5,8 @@
     python tests/golden/make_wordpiece_golden.py legacy       # with Python 3.11, whose unicodedata is that of Unicode 14
     python tests/golden/make_wordpiece_golden.py show U+1F600 # where a digest differs: the pieces of one character, by both
 
-`current` is `transformers.BertTokenizer`, `legacy` its predecessor in Python, `BertTokenizerLegacy`.
-"""
+`current` is `transformers.BertTokenizer`, `legacy` its predecessor in Python,
+`BertTokenizerLegacy`."""
 
 import json
 import sys
@@ -38,21 +38,30 @@ from wordpiece_texts import (
 
 
 def current(vocabulary: list[str], lowercase: bool):
-    tokenizer = transformers.BertTokenizer(vocab={piece: index for index, piece in enumerate(vocabulary)}, do_lower_case=lowercase)
+    tokenizer = transformers.BertTokenizer(
+        vocab={piece: index for index, piece in enumerate(vocabulary)}, do_lower_case=lowercase
+    )
     return lambda texts: tokenizer(texts, add_special_tokens=False)["input_ids"]
 
 
 def legacy(vocabulary: list[str], lowercase: bool):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "vocab.txt"
-        path.write_text("".join(piece + "\n" for piece in vocabulary), encoding="utf-8", newline="\n")
+        path.write_text(
+            "".join(piece + "\n" for piece in vocabulary), encoding="utf-8", newline="\n"
+        )
         tokenizer = BertTokenizerLegacy(str(path), do_lower_case=lowercase)
     # typed special tokens are ordinary characters, as they are in bertcnn
-    return lambda texts: [tokenizer.convert_tokens_to_ids(tokenizer._tokenize(text, split_special_tokens=True)) for text in texts]
+    return lambda texts: [
+        tokenizer.convert_tokens_to_ids(tokenizer._tokenize(text, split_special_tokens=True))
+        for text in texts
+    ]
 
 
 def make_current(folder: str) -> None:
-    published = (Path(folder) / "vocab.txt").read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    published = (
+        (Path(folder) / "vocab.txt").read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    )
     strings, naughty = random_strings(), naughty_strings()
     arrays = {}
     for name, vocabulary, lowercase in (
@@ -67,19 +76,31 @@ def make_current(folder: str) -> None:
             digests.append(digest([[index for row in rows for index in row]]))
         arrays[f"{name}_blocks"] = np.array(digests, np.uint64)
         rows = encode(strings)
-        arrays[f"{name}_random"] = np.array([digest(rows[start : start + GROUP]) for start in range(0, len(rows), GROUP)], np.uint64)
+        arrays[f"{name}_random"] = np.array(
+            [digest(rows[start : start + GROUP]) for start in range(0, len(rows), GROUP)], np.uint64
+        )
         for kind, kept in (("sample", rows[:SAMPLE]), ("naughty", encode(naughty))):
             arrays[f"{name}_{kind}_ids"] = np.concatenate([np.array(row, np.int32) for row in kept])
             arrays[f"{name}_{kind}_counts"] = np.array([len(row) for row in kept], np.int32)
     np.savez_compressed(HERE / "wordpiece_golden.npz", **arrays)
-    sys.stdout.write(f"transformers {transformers.__version__}: {(HERE / 'wordpiece_golden.npz').stat().st_size:,} bytes\n")
+    sys.stdout.write(
+        f"transformers {transformers.__version__}:"
+        f" {(HERE / 'wordpiece_golden.npz').stat().st_size:,} bytes\n"
+    )
 
 
 def make_legacy() -> None:
     strings = random_strings()
-    content = {"python": sys.version.split()[0], "unicode": unicodedata.unidata_version, "reasons": REASONS}
+    content = {
+        "python": sys.version.split()[0],
+        "unicode": unicodedata.unidata_version,
+        "reasons": REASONS,
+    }
     for lowercase in (True, False):
-        now, before = current(character_vocabulary(), lowercase), legacy(character_vocabulary(), lowercase)
+        now, before = (
+            current(character_vocabulary(), lowercase),
+            legacy(character_vocabulary(), lowercase),
+        )
         listed = {reason: [] for reason in REASONS}
         for block in blocks():
             texts = [form.format(chr(point)) for point in block for form in FORMS]
@@ -90,15 +111,26 @@ def make_legacy() -> None:
         points = {point for found in listed.values() for point in found}
         sound = [text for text in strings if not differs_by_design(text, points, lowercase)]
         rows = before(sound)
-        assert not [text for text, mine, theirs in zip(sound, now(sound), rows, strict=True) if mine != theirs]
+        assert not [
+            text
+            for text, mine, theirs in zip(sound, now(sound), rows, strict=True)
+            if mine != theirs
+        ]
         content["uncased" if lowercase else "cased"] = {
             "counts": [len(listed[reason]) for reason in REASONS],
             "ranges": [ranges(listed[reason]) for reason in REASONS],
             "random_strings": len(sound),
-            "random_digests": [digest(rows[start : start + GROUP]) for start in range(0, len(rows), GROUP)],
+            "random_digests": [
+                digest(rows[start : start + GROUP]) for start in range(0, len(rows), GROUP)
+            ],
         }
-    (HERE / "wordpiece_legacy.json").write_text(json.dumps(content, separators=(",", ":")) + "\n", encoding="utf-8")
-    sys.stdout.write(f"{content['uncased']['counts']} {content['cased']['counts']} of {len(CODE_POINTS):,} code points differ\n")
+    (HERE / "wordpiece_legacy.json").write_text(
+        json.dumps(content, separators=(",", ":")) + "\n", encoding="utf-8"
+    )
+    sys.stdout.write(
+        f"{content['uncased']['counts']} {content['cased']['counts']} of {len(CODE_POINTS):,} code"
+        " points differ\n"
+    )
 
 
 def reason(point: int, lowercase: bool) -> str:

@@ -1,4 +1,7 @@
-"""What both the script that made the golden ids and the test that checks them read: texts, a vocabulary, digests. Standard library only."""
+"""What both the script that made the golden ids and the test that checks them read.
+
+Texts, a vocabulary, digests. Standard library only.
+"""
 
 import json
 import random
@@ -19,13 +22,24 @@ UNASSIGNED, NEWER, IDEOGRAPHS, COMPOSED = REASONS = (
     "assigned by no Unicode version that the older tokenizer's Python knows",
     "assigned or classified anew after the tables of the tokenizers library were made",
     "U+2B820 to U+2B91F, left out of the library's ideographs",
-    "replaced by another character when composed (NFC), which only the older tokenizer does, with casing kept",
+    (
+        "replaced by another character when composed (NFC), which only the older tokenizer does,"
+        " with casing kept"
+    ),
 )
-_POOLS = (  # first and last characters of a range; the same number of characters comes from each line
+# first and last characters of a range; the same number of characters comes from each line
+_POOLS = (
     ((" ", " "), ("a", "z")),
     (("A", "Z"), ("0", "9")),
     (("!", "/"), (":", "@"), ("[", "`"), ("{", "~")),
-    (("\0", "\x1f"), ("\x7f", "\xa0"), ("\u2000", "\u200f"), ("\u2028", "\u202f"), ("\ufeff", "\ufeff"), ("\ufffd", "\ufffd")),
+    (
+        ("\0", "\x1f"),
+        ("\x7f", "\xa0"),
+        ("\u2000", "\u200f"),
+        ("\u2028", "\u202f"),
+        ("\ufeff", "\ufeff"),
+        ("\ufffd", "\ufffd"),
+    ),
     (("\xa1", "\u024f"), ("\u1e00", "\u1eff")),
     (("\u0370", "\u03ff"), ("\u1f00", "\u1fff")),
     (("\u0400", "\u052f"),),
@@ -41,8 +55,20 @@ _POOLS = (  # first and last characters of a range; the same number of character
 
 def character_vocabulary() -> list[str]:
     """Special tokens and nearly every assigned character, so that no difference hides behind [UNK]."""
-    points = [point for point in (*range(0x21, 0x30000), *range(0xE0000, 0xE0200)) if point not in SURROGATES]
-    return ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map(chr, points), *("##" + chr(point) for point in points)]
+    points = [
+        point
+        for point in (*range(0x21, 0x30000), *range(0xE0000, 0xE0200))
+        if point not in SURROGATES
+    ]
+    return [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *map(chr, points),
+        *("##" + chr(point) for point in points),
+    ]
 
 
 def blocks() -> Iterator[list[int]]:
@@ -57,8 +83,13 @@ def naughty_strings() -> list[str]:
 
 
 def random_strings() -> list[str]:
-    """Strings of 0 to 39 characters; most keep to one or two scripts, so that words of several pieces come about."""
-    draw = random.Random(SEED).random  # the one method whose numbers never change between versions of Python
+    """Strings of 0 to 39 characters.
+
+    Most keep to one or two scripts, so that words of several pieces come about.
+    """
+    draw = random.Random(
+        SEED
+    ).random  # the one method whose numbers never change between versions of Python
     strings = []
     for _ in range(RANDOM_STRINGS):
         pools = [_POOLS[int(draw() ** 2 * len(_POOLS))] for _ in range(1 + int(draw() * 3))]
@@ -77,10 +108,15 @@ def digest(rows: Iterable[list[int]]) -> int:
 
 
 def differs_by_design(text: str, listed: set[int], lowercase: bool) -> bool:
-    """Whether the older tokenizer may give other ids: a listed character, a capital sigma, or, with casing kept, composition."""
+    """Whether the older tokenizer may give other ids.
+
+    A listed character, a capital sigma, or, with casing kept, composition.
+    """
     if any(ord(char) in listed for char in text):
         return True
     if lowercase:
         return "Σ" in text
-    text = "".join(char for char in text if char != "\ufffd" and unicodedata.category(char)[0] != "C")  # composed across what is dropped
+    text = "".join(
+        char for char in text if char != "\ufffd" and unicodedata.category(char)[0] != "C"
+    )  # composed across what is dropped
     return unicodedata.normalize("NFC", text) != text

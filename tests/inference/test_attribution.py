@@ -26,13 +26,18 @@ def test_attention_has_a_map_for_each_layer_and_head(encoder_folder):
 def test_integrated_gradients_are_complete(encoder_folder, label):
     """Sundararajan et al. 2017, proposition 1."""
     coarse, fine = (
-        trained(encoder_folder).explain(TEXTS[:2], label=label, method="integrated_gradients", steps=steps) for steps in (4, 400)
+        trained(encoder_folder).explain(
+            TEXTS[:2], label=label, method="integrated_gradients", steps=steps
+        )
+        for steps in (4, 400)
     )
     exact = trained(encoder_folder).explain(TEXTS[:2], label=label)
     for attribution, rough, explanation in zip(fine, coarse, exact, strict=True):
         difference = attribution.logit - attribution.baseline
         assert attribution.logit == pytest.approx(explanation.logit, abs=1e-4)
-        assert sum(token.share for token in attribution.tokens) == pytest.approx(difference, abs=0.01)
+        assert sum(token.share for token in attribution.tokens) == pytest.approx(
+            difference, abs=0.01
+        )
         assert abs(sum(token.share for token in rough.tokens) - difference) < 0.5
 
 
@@ -44,7 +49,9 @@ def test_the_backends_gradient_is_the_derivative_of_each_row():
 
 
 def test_the_tokens_places_are_those_of_the_text(encoder_folder):
-    (attribution,) = trained(encoder_folder).explain(["refund \ud83d\ude00 bill"], method="integrated_gradients", steps=2)
+    (attribution,) = trained(encoder_folder).explain(
+        ["refund \ud83d\ude00 bill"], method="integrated_gradients", steps=2
+    )
     assert [token.words for token in attribution.tokens] == ["refund", "\ud83d\ude00", "bill"]
     assert attribution.label == trained(encoder_folder).predict(["refund \ud83d\ude00 bill"])[0]
 
@@ -58,7 +65,9 @@ def test_a_loaded_classifier_sees_the_same(encoder_folder):
 
 def test_unknown_methods_labels_and_steps_are_told(encoder_folder):
     classifier = trained(encoder_folder)
-    with pytest.raises(SettingsError, match=r"method 'lime'; expected 'windows' or 'integrated_gradients'"):
+    with pytest.raises(
+        SettingsError, match=r"method 'lime'; expected 'windows' or 'integrated_gradients'"
+    ):
         classifier.explain(["refund"], method="lime")
     with pytest.raises(SettingsError, match=r"label 'spam'; expected one of the model's"):
         classifier.explain(["refund"], label="spam", method="integrated_gradients")

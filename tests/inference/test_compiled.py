@@ -14,14 +14,22 @@ from bertcnn.bundle.bundle import read_bundle
 from bertcnn.bundle.engine import read_engine
 from bertcnn.errors import BundleError
 from bertcnn.inference import compiled
-from bertcnn.inference.compiled import compiled_model, has_fast_int8, is_fast_at_int8, kept_as, read_ahead
+from bertcnn.inference.compiled import (
+    compiled_model,
+    has_fast_int8,
+    is_fast_at_int8,
+    kept_as,
+    read_ahead,
+)
 from bertcnn.inference.openvino_engine import OpenVINOEngine, suited
 from tests.inference.test_openvino_graph import rows
 from tests.test_classifier import quick
 from tests.tickets import tickets
 from tests.tiny import saved
 
-OLDER = "flags\t\t: fpu sse sse2 sse4_1 avx f16c avx2 fma vaes\n"  # AMD's until Zen 3, Intel's until Broadwell
+OLDER = (  # AMD's until Zen 3, Intel's until Broadwell
+    "flags\t\t: fpu sse sse2 sse4_1 avx f16c avx2 fma vaes\n"
+)
 
 
 @pytest.fixture
@@ -42,7 +50,11 @@ def loads_of_the_cache(monkeypatch):
     import bertcnn.inference.compiled as module
 
     found, read = [], module.read_kept
-    monkeypatch.setattr(module, "read_kept", lambda path: (found.append(threading.current_thread().name), read(path))[1])
+    monkeypatch.setattr(
+        module,
+        "read_kept",
+        lambda path: (found.append(threading.current_thread().name), read(path))[1],
+    )
     return found
 
 
@@ -81,7 +93,10 @@ def test_where_nothing_can_be_read_ahead_it_is_compiled_as_usual(engine, tmp_pat
     assert OpenVINOEngine.from_saved(stored, 0, streams=1).run(rows()).logits.shape == (60, 3)
 
 
-@pytest.mark.parametrize("manifest", [None, b"", b"\xff", b"[]", b"{}", b'{"bundle_id": 3}', b"[" * 60_000, b" " * 70_000 + b"{}"])
+@pytest.mark.parametrize(
+    "manifest",
+    [None, b"", b"\xff", b"[]", b"{}", b'{"bundle_id": 3}', b"[" * 60_000, b" " * 70_000 + b"{}"],
+)
 def test_a_folder_that_is_no_engine_is_left_alone(tmp_path, manifest):
     if manifest is not None:
         (tmp_path / "manifest.json").write_bytes(manifest)
@@ -90,7 +105,10 @@ def test_a_folder_that_is_no_engine_is_left_alone(tmp_path, manifest):
 
 def test_a_pipe_in_a_files_place_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "manifest.json")
-    code = f"import pathlib; from bertcnn.inference.compiled import read_ahead; read_ahead(pathlib.Path({str(tmp_path)!r}), streams=1)"
+    code = (
+        "import pathlib; from bertcnn.inference.compiled import read_ahead;"
+        f" read_ahead(pathlib.Path({str(tmp_path)!r}), streams=1)"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
@@ -106,7 +124,9 @@ def test_a_pipe_in_a_files_place_is_not_waited_for(tmp_path):
         ("", True),
     ],
 )
-def test_a_cpu_is_fast_at_int8_if_it_has_instructions_for_it_or_says_nothing_of_them(flags, is_fast, tmp_path, monkeypatch):
+def test_a_cpu_is_fast_at_int8_if_it_has_instructions_for_it_or_says_nothing_of_them(
+    flags, is_fast, tmp_path, monkeypatch
+):
     assert is_fast_at_int8(flags) is is_fast
     (tmp_path / "cpuinfo").write_text(f"processor : 0\n{flags}", encoding="ascii")
     monkeypatch.setattr(compiled, "_ABOUT_CPU", tmp_path / "cpuinfo")
@@ -119,21 +139,31 @@ def test_a_cpu_is_fast_at_int8_if_it_has_instructions_for_it_or_says_nothing_of_
     ("flags", "precisions"),
     [
         (OLDER, ("float32", "float32")),
-        (OLDER.replace("vaes", "avx512f avx512bw"), ("int8", "float32")),  # as fast, but two products of 8 bits may pass 16
+        (
+            OLDER.replace("vaes", "avx512f avx512bw"),
+            ("int8", "float32"),
+        ),  # as fast, but two products of 8 bits may pass 16
         (OLDER.replace("vaes", "avx512f avx512bw avx512_vnni"), ("int8", "int8")),
         (OLDER.replace("vaes", "avx_vnni"), ("int8", "int8")),
         ("", ("int8", "float32")),
     ],
 )
-def test_weights_of_8_bits_are_for_cpus_that_do_not_saturate(flags, precisions, tmp_path, monkeypatch):
+def test_weights_of_8_bits_are_for_cpus_that_do_not_saturate(
+    flags, precisions, tmp_path, monkeypatch
+):
     (tmp_path / "cpuinfo").write_text(f"processor : 0\n{flags}", encoding="ascii")
     monkeypatch.setattr(compiled, "_ABOUT_CPU", tmp_path / "cpuinfo")
     assert tuple(kept_as("engine", "model", "int8", bits)[1] for bits in (7, 8)) == precisions
     assert kept_as("engine", "model", "bfloat16", 7) == ("engine", "bfloat16")
 
 
-def test_a_cpu_that_is_slow_at_int8_computes_the_models_own_weights_and_keeps_them_compiled(encoder_folder, tmp_path, monkeypatch):
-    folder, texts = saved(encoder_folder), [" ".join(["refund", "router"] * count) for count in range(1, 30)]
+def test_a_cpu_that_is_slow_at_int8_computes_the_models_own_weights_and_keeps_them_compiled(
+    encoder_folder, tmp_path, monkeypatch
+):
+    folder, texts = (
+        saved(encoder_folder),
+        [" ".join(["refund", "router"] * count) for count in range(1, 30)],
+    )
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
     monkeypatch.setattr(compiled, "has_fast_int8", lambda: False)
     first = bertcnn.load(folder, streams=1)
@@ -141,14 +171,17 @@ def test_a_cpu_that_is_slow_at_int8_computes_the_models_own_weights_and_keeps_th
     expected = bertcnn.load(folder, engine="keras").predict_proba(texts)
     np.testing.assert_allclose(first.predict_proba(texts), expected, atol=1e-5)
     found = loads_of_the_cache(monkeypatch)
-    monkeypatch.setattr("bertcnn.inference.openvino_engine.with_weights", refuse)  # what is kept needs no weights
+    # what is kept needs no weights
+    monkeypatch.setattr("bertcnn.inference.openvino_engine.with_weights", refuse)
     read_ahead(folder / "engine", streams=1)
     again = bertcnn.load(folder, streams=1)
     assert found == ["bertcnn-read-ahead"]
     np.testing.assert_array_equal(again.predict_proba(texts), first.predict_proba(texts))
 
 
-def test_weights_that_were_saved_over_meanwhile_are_not_taken_for_the_models(encoder_folder, tmp_path, monkeypatch):
+def test_weights_that_were_saved_over_meanwhile_are_not_taken_for_the_models(
+    encoder_folder, tmp_path, monkeypatch
+):
     folder = tmp_path / "model"
     shutil.copytree(saved(encoder_folder), folder)
     bundle = read_bundle(folder, weights=False)

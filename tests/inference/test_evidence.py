@@ -14,7 +14,11 @@ from tests.inference.test_predictor import NAUGHTY
 from tests.tickets import tickets
 from tests.tiny import saved, trained
 
-TEXTS = [*tickets(4)[0], "My router's led is not working, I tried changing the power socket", *NAUGHTY]
+TEXTS = [
+    *tickets(4)[0],
+    "My router's led is not working, I tried changing the power socket",
+    *NAUGHTY,
+]
 LABELS = ("billing", "hardware", "software")
 
 
@@ -35,7 +39,11 @@ def test_bias_mean_and_windows_add_up_to_the_logit(either, label):
     for explanation, logit in zip(either.explain(TEXTS, label=label), logits, strict=True):
         assert explanation.label == label
         assert explanation.logit == pytest.approx(logit, abs=1e-5)
-        parts = explanation.bias + explanation.mean + sum(window.share for window in explanation.windows)
+        parts = (
+            explanation.bias
+            + explanation.mean
+            + sum(window.share for window in explanation.windows)
+        )
         assert parts == pytest.approx(explanation.logit, abs=1e-4)
 
 
@@ -50,7 +58,9 @@ def test_the_means_share_is_that_of_the_real_mean_embedding(encoder_folder):
     encoder = keras.Model(model.input, model.encoder_output)
     reference = bertcnn.load(saved(encoder_folder), engine="keras")
     kernel = bundle.tensors["logits/kernel"][-16:, LABELS.index("billing")]
-    for text, explanation in zip(TEXTS[:20], reference.explain(TEXTS[:20], label="billing"), strict=True):
+    for text, explanation in zip(
+        TEXTS[:20], reference.explain(TEXTS[:20], label="billing"), strict=True
+    ):
         ids = reference._tokenizer.encode([text]).token_ids
         batch = pad(ids, plan_scoring(np.array([len(ids[0])]), 512)[0], 0).inputs()
         hidden = np.asarray(encoder.predict_on_batch(batch))[0, : len(ids[0])]
@@ -58,7 +68,8 @@ def test_the_means_share_is_that_of_the_real_mean_embedding(encoder_folder):
 
 
 def test_both_engines_name_nearly_the_same_windows(encoder_folder, tmp_path):
-    trained(encoder_folder).save(tmp_path / "model", engine="keras")  # compiled in float32, without int8's rounding
+    # compiled in float32, without int8's rounding
+    trained(encoder_folder).save(tmp_path / "model", engine="keras")
     texts = tickets()[0]
     ours = bertcnn.load(tmp_path / "model").explain(texts, label="hardware")
     theirs = bertcnn.load(tmp_path / "model", engine="keras").explain(texts, label="hardware")
@@ -69,20 +80,27 @@ def test_both_engines_name_nearly_the_same_windows(encoder_folder, tmp_path):
 
 def test_the_estimator_explains_as_the_saved_model_does(encoder_folder):
     estimator = trained(encoder_folder)
-    assert estimator.explain(["refund money", "the router"]) == bertcnn.load(saved(encoder_folder), engine="keras").explain(
-        ["refund money", "the router"]
-    )
+    assert estimator.explain(["refund money", "the router"]) == bertcnn.load(
+        saved(encoder_folder), engine="keras"
+    ).explain(["refund money", "the router"])
 
 
 def test_by_default_the_predicted_label_is_explained_and_blank_texts_are_not(predictor):
     explanations = predictor.explain(["refund money", " ", "router cable 7"])
-    assert [explanation.label for explanation in explanations] == [*predictor.predict(["refund"]), None, "hardware"]
+    assert [explanation.label for explanation in explanations] == [
+        *predictor.predict(["refund"]),
+        None,
+        "hardware",
+    ]
     assert explanations[1].windows == explanations[1].phrases == ()
     assert explanations[1].logit == 0
 
 
 def test_an_unknown_label_is_told(predictor):
-    with pytest.raises(SettingsError, match=r"label 'spam'; expected one of the model's: 'billing, hardware, software'"):
+    with pytest.raises(
+        SettingsError,
+        match=r"label 'spam'; expected one of the model's: 'billing, hardware, software'",
+    ):
         predictor.explain(["refund"], label="spam")
 
 
@@ -92,13 +110,20 @@ def test_places_are_those_of_the_text_as_it_was_given(either):
             assert 0 <= part.start <= part.end <= len(text)
             assert part.words == text[part.start : part.end] or " ... " in part.words
         for part in explanation.phrases:
-            assert part.words == " ".join(text[part.start : part.end].replace("|", " ").split()) != ""
+            assert (
+                part.words == " ".join(text[part.start : part.end].replace("|", " ").split()) != ""
+            )
             assert part.share != 0
         assert len({part.start for part in explanation.phrases}) == len(explanation.phrases) <= 3
 
 
 def test_a_window_of_the_end_mark_alone_has_no_characters(predictor):
-    windows = [window for text in TEXTS for window in predictor.explain([text], label="billing")[0].windows if window.words == ""]
+    windows = [
+        window
+        for text in TEXTS
+        for window in predictor.explain([text], label="billing")[0].windows
+        if window.words == ""
+    ]
     assert windows
     assert all(window.start == window.end for window in windows)
 
@@ -116,16 +141,27 @@ def test_every_character_of_the_cleaned_text_has_its_place(text):
         assert clean_text(text[positions[place] : positions[place + 1]]) == char
 
 
-@given(st.text(st.one_of(st.characters(), st.sampled_from("router is no.'\ud83d\ude00\u0301|")), max_size=60))
+@given(
+    st.text(
+        st.one_of(st.characters(), st.sampled_from("router is no.'\ud83d\ude00\u0301|")),
+        max_size=60,
+    )
+)
 @settings(deadline=None, max_examples=60)
 def test_any_text_has_an_explanation_that_adds_up(encoder_folder, text):
     predictor = _loaded(encoder_folder)
     (explanation,) = predictor.explain([text], label="billing")
-    parts = explanation.bias + explanation.mean + sum(window.share for window in explanation.windows)
+    parts = (
+        explanation.bias + explanation.mean + sum(window.share for window in explanation.windows)
+    )
     assert parts == pytest.approx(explanation.logit, abs=1e-4)
     (answer,) = predictor.classify([text])
     for phrase in answer.because:
-        assert phrase.words == " ".join(text[phrase.start : phrase.end].replace("|", " ").split()) != ""
+        assert (
+            phrase.words
+            == " ".join(text[phrase.start : phrase.end].replace("|", " ").split())
+            != ""
+        )
 
 
 _PREDICTORS: dict = {}
@@ -149,7 +185,12 @@ def phrases_for(predictor, text, words):
     kernel = np.zeros((filters + 16, 3), np.float32)
     kernel[:filters, 0] = 1
     explainer = Explainer(LastLayer(kernel, np.zeros(3, np.float32)), head, tokenizer)
-    spans = explainer.spans([text], encoded, bertcnn.inference.engines.Evidence(activations, windows, np.empty((1, 0))), np.array([0]))
+    spans = explainer.spans(
+        [text],
+        encoded,
+        bertcnn.inference.engines.Evidence(activations, windows, np.empty((1, 0))),
+        np.array([0]),
+    )
     return because(text, spans[0].tolist())
 
 
@@ -158,8 +199,16 @@ def phrases_for(predictor, text, words):
     [
         ("the router led is red", [(2, 1.0)], "router led"),
         ("the router led is red", [(1, 1.0), (4, 3.0)], "is red"),
-        ("router, cable", [(1, 1.0), (2, 1.0)], "router | cable"),  # punctuation is part of no phrase
-        ("the router. the bill", [(2, 2.0), (3, 2.0), (4, 2.0)], "the | router"),  # and none goes past it
+        (
+            "router, cable",
+            [(1, 1.0), (2, 1.0)],
+            "router | cable",
+        ),  # punctuation is part of no phrase
+        (
+            "the router. the bill",
+            [(2, 2.0), (3, 2.0), (4, 2.0)],
+            "the | router",
+        ),  # and none goes past it
         ("my router's led", [(3, 1.0)], "router's"),
         ("pay 12.50 a month", [(2, 1.0)], "12.50"),
         ("crashes", [(2, 1.0)], "crashes"),  # pieces make a whole word
@@ -168,7 +217,11 @@ def phrases_for(predictor, text, words):
         ("router | led", [(1, 2.0), (3, 1.0)], "router | led"),
         ("led bill led", [(1, 1.0), (3, 1.0)], "led bill led"),
         ("a router \U0001f600 b", [(3, 1.0)], "\U0001f600 b"),
-        ("a router \ud83d\ude00 led", [(4, 1.0)], "led"),  # two halves that count as one character once cleaned
+        (
+            "a router \ud83d\ude00 led",
+            [(4, 1.0)],
+            "led",
+        ),  # two halves that count as one character once cleaned
         ("no \ud83d router led", [(2, 1.0)], "router led"),
         ("的 router 路由", [(3, 1.0)], "路由"),
         ("router", [], ""),
@@ -180,14 +233,21 @@ def test_phrases_are_whole_words_of_the_text(predictor, text, words, expected):
 
 def test_of_a_text_over_the_limit_the_places_are_right_on_both_sides_of_the_cut(predictor):
     settings_ = predictor.bundle.config.tokenizer
-    text = "app " * settings_.head_tokens + "bill " * 100 + "led " * (settings_.max_tokens - 2 - settings_.head_tokens)
+    text = (
+        "app " * settings_.head_tokens
+        + "bill " * 100
+        + "led " * (settings_.max_tokens - 2 - settings_.head_tokens)
+    )
     encoded = predictor._tokenizer.encode([text], spans=True)
     assert encoded.truncated.all()
     places = encoded.spans[1:-1]
     assert {text[start:end] for start, end in places[: settings_.head_tokens]} == {"app"}
     assert {text[start:end] for start, end in places[settings_.head_tokens :]} == {"led"}
     assert places[-1].tolist() == [len(text) - 4, len(text) - 1]
-    assert set(phrases_for(predictor, text, [(settings_.head_tokens, 1.0)]).split(" | ")) == {"app", "led"}
+    assert set(phrases_for(predictor, text, [(settings_.head_tokens, 1.0)]).split(" | ")) == {
+        "app",
+        "led",
+    }
     for window in predictor.explain([text])[0].windows:
         assert window.words in text or set(window.words.split(" ... ")[0].split()) <= {"app"}
 
@@ -200,10 +260,15 @@ def test_a_phrase_is_named_once_and_a_long_one_shortened():
 # === The last layer ===
 
 
-def test_the_last_layer_is_read_once_and_a_damaged_copy_is_made_again(encoder_folder, tmp_path, monkeypatch):
+def test_the_last_layer_is_read_once_and_a_damaged_copy_is_made_again(
+    encoder_folder, tmp_path, monkeypatch
+):
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
     folder = saved(encoder_folder)
-    whole, bundle = bertcnn.bundle.bundle.read_bundle(folder), bertcnn.bundle.bundle.read_bundle(folder, weights=False)
+    whole, bundle = (
+        bertcnn.bundle.bundle.read_bundle(folder),
+        bertcnn.bundle.bundle.read_bundle(folder, weights=False),
+    )
     for _ in range(2):
         layer = read_last_layer(folder, bundle)
         np.testing.assert_array_equal(layer.kernel, whole.tensors["logits/kernel"])
@@ -214,7 +279,9 @@ def test_the_last_layer_is_read_once_and_a_damaged_copy_is_made_again(encoder_fo
         copy.write_bytes(data)
 
 
-def test_a_model_saved_over_the_one_that_was_loaded_is_not_mixed_with_it(encoder_folder, tmp_path, monkeypatch):
+def test_a_model_saved_over_the_one_that_was_loaded_is_not_mixed_with_it(
+    encoder_folder, tmp_path, monkeypatch
+):
     import dataclasses
 
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))

@@ -1,4 +1,7 @@
-"""A forked child answers as its parent does, and ends; what cannot be done there is refused at once."""
+"""A forked child answers as its parent does, and ends.
+
+What cannot be done there is refused at once.
+"""
 
 import multiprocessing
 import os
@@ -39,7 +42,9 @@ def forked(work):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-@pytest.fixture(params=["openvino", "one stream", "no engine", "keras", "fitted", "loaded classifier"])
+@pytest.fixture(
+    params=["openvino", "one stream", "no engine", "keras", "fitted", "loaded classifier"]
+)
 def model(request, encoder_folder, tmp_path):
     folder = saved(encoder_folder)
     if request.param == "fitted":
@@ -49,7 +54,11 @@ def model(request, encoder_folder, tmp_path):
     if request.param == "no engine":
         trained(encoder_folder).save(tmp_path / "model", engine="keras")
         return load(tmp_path / "model")
-    return load(folder, engine="keras" if request.param == "keras" else "auto", streams=1 if request.param == "one stream" else None)
+    return load(
+        folder,
+        engine="keras" if request.param == "keras" else "auto",
+        streams=1 if request.param == "one stream" else None,
+    )
 
 
 @pytest.mark.parametrize("used", [True, False])
@@ -121,7 +130,9 @@ def test_a_fork_in_the_middle_of_answers_is_no_matter(encoder_folder):
     try:
         for _ in range(5):
             time.sleep(0.01)
-            forked(lambda: np.testing.assert_allclose(model.predict_proba(TEXTS), expected, atol=CLOSE))
+            forked(
+                lambda: np.testing.assert_allclose(model.predict_proba(TEXTS), expected, atol=CLOSE)
+            )
     finally:
         done.set()
         for thread in threads:
@@ -175,11 +186,24 @@ sys.exit(7)
 
 
 @pytest.mark.parametrize(
-    "how", ["", "asks", "drops", "asks drops", "dropped", "loads asks", "dropped loads asks", "dropped loads asks drops"]
+    "how",
+    [
+        "",
+        "asks",
+        "drops",
+        "asks drops",
+        "dropped",
+        "loads asks",
+        "dropped loads asks",
+        "dropped loads asks drops",
+    ],
 )
 def test_a_child_ends_as_it_means_to(how, encoder_folder):
     run = subprocess.run(
-        [sys.executable, "-c", ENDS, str(saved(encoder_folder)), *how.split()], timeout=HANGS, capture_output=True, text=True
+        [sys.executable, "-c", ENDS, str(saved(encoder_folder)), *how.split()],
+        timeout=HANGS,
+        capture_output=True,
+        text=True,
     )
     assert (run.returncode, run.stderr) == (7, "")
 
@@ -190,12 +214,16 @@ def test_what_only_keras_can_do_is_refused_at_once(what, encoder_folder):
     work = {
         "fit": lambda: BertCNNClassifier(encoder_folder).fit(*tickets()),
         "attention": lambda: classifier.attention(TEXTS[:1]),
-        "integrated gradients": lambda: classifier.explain(TEXTS[:1], method="integrated_gradients"),
+        "integrated gradients": lambda: classifier.explain(
+            TEXTS[:1], method="integrated_gradients"
+        ),
         "load": lambda: load(saved(encoder_folder), engine="keras"),
     }[what]
 
     def is_refused():
-        with pytest.raises(SettingsError, match=r"forked after Keras had computed; expected .*spawn"):
+        with pytest.raises(
+            SettingsError, match=r"forked after Keras had computed; expected .*spawn"
+        ):
             work()
 
     forked(is_refused)

@@ -79,7 +79,9 @@ def test_it_is_compiled_once_and_a_damaged_copy_is_made_anew(stored, cache):
     assert blob.stat().st_mtime_ns == made
     for damaged in (whole[:100], whole[:-1] + bytes([whole[-1] ^ 1]), b""):
         blob.write_bytes(damaged)
-        np.testing.assert_array_equal(OpenVINOEngine.from_saved(stored, 0).run(rows()).logits, expected)
+        np.testing.assert_array_equal(
+            OpenVINOEngine.from_saved(stored, 0).run(rows()).logits, expected
+        )
         assert len(blob.read_bytes()) > 100
     assert [path.name for path in cache.iterdir()] == [blob.name]
 
@@ -107,9 +109,17 @@ def test_an_engine_of_the_first_format_is_still_read(encoder_folder, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(saved(encoder_folder), folder)
     place = folder / "engine"
-    members = {path.name: path.read_bytes() for path in place.iterdir() if path.name != "manifest.json"}
-    members["engine.json"] = canonical_json({**json.loads(members["engine.json"]), "schema_version": 1})
-    form = FolderFormat("bertcnn engine", 1, tuple(Member(name, 1 << 30) for name in ("engine.json", "model.xml", "model.bin")))
+    members = {
+        path.name: path.read_bytes() for path in place.iterdir() if path.name != "manifest.json"
+    }
+    members["engine.json"] = canonical_json(
+        {**json.loads(members["engine.json"]), "schema_version": 1}
+    )
+    form = FolderFormat(
+        "bertcnn engine",
+        1,
+        tuple(Member(name, 1 << 30) for name in ("engine.json", "model.xml", "model.bin")),
+    )
     members["manifest.json"] = write_manifest(form, members)[1]
     for name, content in members.items():
         (place / name).write_bytes(content)
@@ -119,7 +129,9 @@ def test_an_engine_of_the_first_format_is_still_read(encoder_folder, tmp_path):
 
 
 @pytest.mark.parametrize("how", ["debris", "folder linked", "files linked", "read only"])
-def test_the_fast_engine_is_used_whatever_lies_beside_it_and_wherever_it_is(encoder_folder, tmp_path, caplog, how):
+def test_the_fast_engine_is_used_whatever_lies_beside_it_and_wherever_it_is(
+    encoder_folder, tmp_path, caplog, how
+):
     folder = Path(shutil.copytree(saved(encoder_folder), tmp_path / "model"))
     engine = folder / "engine"
     match how:
@@ -151,16 +163,22 @@ def test_a_link_of_the_engine_that_leads_nowhere_is_told(encoder_folder, tmp_pat
 def test_an_engine_with_one_text_in_a_row_still_answers(stored, cache):
     expected = OpenVINOEngine.from_saved(stored, 0).run(rows(count=300), evidence=True)
     older = serialized(one_text_a_row(ov.Core().read_model(*stored.read())))
-    engine = OpenVINOEngine.from_saved(SavedEngine(stored.record, lambda: older, "older"), 0, longest=40)
+    engine = OpenVINOEngine.from_saved(
+        SavedEngine(stored.record, lambda: older, "older"), 0, longest=40
+    )
     found = engine.run(rows(count=300), evidence=True)
     np.testing.assert_allclose(found.logits, expected.logits, atol=INT8_ROUNDING)
     np.testing.assert_allclose(found.evidence.means, expected.evidence.means, atol=INT8_ROUNDING)
-    np.testing.assert_array_equal(engine.run(rows(count=1)).logits.argmax(axis=1), expected.logits[:1].argmax(axis=1))
+    np.testing.assert_array_equal(
+        engine.run(rows(count=1)).logits.argmax(axis=1), expected.logits[:1].argmax(axis=1)
+    )
 
 
 def test_what_openvino_cannot_read_is_told_in_one_line(stored, cache):
     with pytest.raises(BundleError, match="engine/ cannot be read by OpenVINO") as refusal:
-        OpenVINOEngine.from_saved(SavedEngine(stored.record, lambda: (b"<net/>", b""), "another"), 0)
+        OpenVINOEngine.from_saved(
+            SavedEngine(stored.record, lambda: (b"<net/>", b""), "another"), 0
+        )
     assert "\n" not in str(refusal.value)
 
 
@@ -168,7 +186,12 @@ def test_token_embeddings_are_those_of_keras(encoder_folder):
     encoder = load_encoder(encoder_folder)
     token_ids, found = [*rows(longest=8, count=600), *rows(count=40)], {}
     graph = encoder_graph(extract(encoder.weights), encoder.settings)
-    token_embeddings(graph, token_ids, 0, lambda places, hidden: found.update(zip(places.tolist(), np.array(hidden), strict=True)))
+    token_embeddings(
+        graph,
+        token_ids,
+        0,
+        lambda places, hidden: found.update(zip(places.tolist(), np.array(hidden), strict=True)),
+    )
     assert sorted(found) == list(range(640))
 
     def compare(places, hidden):

@@ -15,7 +15,14 @@ from bertcnn.models.classifier import BertCnn, CnnHead, build_classifier
 from bertcnn.models.weights import extract
 from bertcnn.settings import EncoderSettings, HeadSettings
 
-SHAPE = {"vocabulary_size": 50, "width": 16, "layers": 2, "heads": 4, "feed_forward_width": 24, "max_positions": 40}
+SHAPE = {
+    "vocabulary_size": 50,
+    "width": 16,
+    "layers": 2,
+    "heads": 4,
+    "feed_forward_width": 24,
+    "max_positions": 40,
+}
 
 
 def noisy(encoder, head, classes=3):
@@ -29,30 +36,46 @@ def noisy(encoder, head, classes=3):
 
 def rows(seed=0, longest=40, count=60):
     generator = np.random.default_rng(seed)
-    return [generator.integers(1, 50, length).astype(np.int32) for length in generator.integers(2, longest + 1, count)]
+    return [
+        generator.integers(1, 50, length).astype(np.int32)
+        for length in generator.integers(2, longest + 1, count)
+    ]
 
 
 def both(model, encoder, head, token_ids):
     graph = classifier_graph(extract(model.weights), encoder, head)
-    return OpenVINOEngine.of_graph(graph, 0).run(token_ids, evidence=True), KerasEngine(model, 0).run(token_ids, evidence=True)
+    return OpenVINOEngine.of_graph(graph, 0).run(token_ids, evidence=True), KerasEngine(
+        model, 0
+    ).run(token_ids, evidence=True)
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_tanh", "relu"])
 @pytest.mark.parametrize("windows", [(2, 3, 4), (1,), (5, 2)])
 def test_logits_and_evidence_are_those_of_keras(activation, windows):
-    encoder, head = EncoderSettings(**SHAPE, activation=activation), HeadSettings(window_sizes=windows, filters=6)
+    encoder, head = (
+        EncoderSettings(**SHAPE, activation=activation),
+        HeadSettings(window_sizes=windows, filters=6),
+    )
     ours, reference = both(noisy(encoder, head), encoder, head, rows())
     np.testing.assert_allclose(ours.logits, reference.logits, atol=1e-4)
     np.testing.assert_allclose(ours.evidence.activations, reference.evidence.activations, atol=1e-4)
     np.testing.assert_allclose(ours.evidence.means, reference.evidence.means, atol=1e-4)
     found = reference.evidence.activations > 1e-3
     assert found.mean() > 0.5
-    assert np.mean(ours.evidence.windows[found] == reference.evidence.windows[found]) > 0.99  # but for ties
+    # but for ties
+    assert np.mean(ours.evidence.windows[found] == reference.evidence.windows[found]) > 0.99
 
 
 def test_empty_rows_of_a_batch_change_nothing():
-    encoder, head, token_ids = EncoderSettings(**SHAPE), HeadSettings(filters=6), [*rows(longest=8, count=1200), *rows(seed=1, count=3)]
-    assert any((plan.slots < 0).all(axis=1).any() for plan in plan_packed(np.array([len(row) for row in token_ids])))
+    encoder, head, token_ids = (
+        EncoderSettings(**SHAPE),
+        HeadSettings(filters=6),
+        [*rows(longest=8, count=1200), *rows(seed=1, count=3)],
+    )
+    assert any(
+        (plan.slots < 0).all(axis=1).any()
+        for plan in plan_packed(np.array([len(row) for row in token_ids]))
+    )
     ours, reference = both(noisy(encoder, head), encoder, head, token_ids)
     np.testing.assert_allclose(ours.logits, reference.logits, atol=1e-4)
     np.testing.assert_allclose(ours.evidence.activations, reference.evidence.activations, atol=1e-4)
@@ -63,25 +86,41 @@ def test_empty_rows_of_a_batch_change_nothing():
 def test_texts_that_share_a_row_do_not_see_each_other(windows):
     encoder, head = EncoderSettings(**SHAPE), HeadSettings(filters=6, window_sizes=windows)
     model, generator = noisy(encoder, head), np.random.default_rng(0)
-    graph = ov.Core().compile_model(classifier_graph(extract(model.weights), encoder, head), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    token_ids = [generator.integers(1, 50, length).astype(np.int32) for length in (2, 7, 11, 20, 3, 5)]
-    plan = PackedPlan(np.array([[0, 1, 2, -1], [3, -1, -1, -1], [-1, -1, -1, -1], [4, 5, -1, -1]]), 21)  # full, not full, empty
+    graph = ov.Core().compile_model(
+        classifier_graph(extract(model.weights), encoder, head),
+        "CPU",
+        {"INFERENCE_PRECISION_HINT": "f32"},
+    )
+    token_ids = [
+        generator.integers(1, 50, length).astype(np.int32) for length in (2, 7, 11, 20, 3, 5)
+    ]
+    plan = PackedPlan(
+        np.array([[0, 1, 2, -1], [3, -1, -1, -1], [-1, -1, -1, -1], [4, 5, -1, -1]]), 21
+    )  # full, not full, empty
     found = graph(packed_inputs(token_ids, plan, 0))
     there = plan.slots.ravel() >= 0
     reference = KerasEngine(model, 0).run(token_ids, evidence=True)
     np.testing.assert_allclose(found["logits"][there], reference.logits, atol=1e-4)
     np.testing.assert_allclose(found["means"][there], reference.evidence.means, atol=1e-4)
-    np.testing.assert_allclose(found["activations"][there], reference.evidence.activations, atol=1e-4)
+    np.testing.assert_allclose(
+        found["activations"][there], reference.evidence.activations, atol=1e-4
+    )
     active = reference.evidence.activations > 1e-3
-    np.testing.assert_array_equal(found["windows"][there][active], reference.evidence.windows[active])  # from the text's own start
+    np.testing.assert_array_equal(
+        found["windows"][there][active], reference.evidence.windows[active]
+    )  # from the text's own start
 
 
 def test_a_token_attends_to_its_own_text_alone():
     encoder, head = EncoderSettings(**SHAPE), HeadSettings(filters=6)
     whole = classifier_graph(extract(build_classifier(encoder, head, 3).weights), encoder, head)
     softmax = next(node for node in whole.get_ordered_ops() if node.get_type_name() == "Softmax")
-    attention = ov.Core().compile_model(ov.Model([ops.result(softmax.output(0))], whole.get_parameters(), "attention"), "CPU")
-    batch = packed_inputs([np.ones(3, np.int32), np.ones(2, np.int32)], PackedPlan(np.array([[0, 1]]), 8), 0)
+    attention = ov.Core().compile_model(
+        ov.Model([ops.result(softmax.output(0))], whole.get_parameters(), "attention"), "CPU"
+    )
+    batch = packed_inputs(
+        [np.ones(3, np.int32), np.ones(2, np.int32)], PackedPlan(np.array([[0, 1]]), 8), 0
+    )
     found = attention(batch)[0]
     assert found.shape == (1, encoder.heads, 8, 8)
     of_text = batch["document_ids"][0]
@@ -97,7 +136,10 @@ def test_with_one_text_a_row_the_graph_takes_token_ids_and_a_mask(shape):
     graph = one_text_a_row(classifier_graph(extract(model.weights), encoder, head))
     assert one_text_a_row(graph) is graph
     count, length = shape
-    token_ids = [generator.integers(1, 50, generator.integers(2, length + 1)).astype(np.int32) for _ in range(count)]
+    token_ids = [
+        generator.integers(1, 50, generator.integers(2, length + 1)).astype(np.int32)
+        for _ in range(count)
+    ]
     batch = pad(token_ids, BatchPlan(np.arange(count), length, count), 0)
     compiled = ov.Core().compile_model(graph, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     found = compiled({"token_ids": batch.token_ids, "padding_mask": batch.padding_mask})
@@ -110,14 +152,24 @@ def test_a_logit_is_the_sum_of_its_filters_and_the_mean(minilm_folder):
     from bertcnn.encoders.convert import load_encoder
 
     encoder = load_encoder(minilm_folder)
-    model = BertCnn(encoder, CnnHead(encoder.settings.width, 4, HeadSettings(), seed=3, name="head"), name="classifier")
+    model = BertCnn(
+        encoder,
+        CnnHead(encoder.settings.width, 4, HeadSettings(), seed=3, name="head"),
+        name="classifier",
+    )
     generator = np.random.default_rng(1)
-    token_ids = [generator.integers(1000, 30000, length).astype(np.int32) for length in (2, 5, 17, 128, 512)]
+    token_ids = [
+        generator.integers(1000, 30000, length).astype(np.int32) for length in (2, 5, 17, 128, 512)
+    ]
     ours, reference = both(model, encoder.settings, HeadSettings(), token_ids)
     np.testing.assert_allclose(ours.logits, reference.logits, atol=1e-4)
     kernel, bias = (np.asarray(weight) for weight in model.head.get_layer("logits").weights)
     hidden = encoder.predict_on_batch(
-        {"token_ids": token_ids[2][None], "segment_ids": np.zeros((1, 17), np.int32), "padding_mask": np.ones((1, 17), np.int32)}
+        {
+            "token_ids": token_ids[2][None],
+            "segment_ids": np.zeros((1, 17), np.int32),
+            "padding_mask": np.ones((1, 17), np.int32),
+        }
     )["sequence_output"]
     parts = np.concatenate([ours.evidence.activations[2], hidden[0].mean(axis=0)])
     np.testing.assert_allclose(ours.logits[2], bias + parts @ kernel, atol=1e-4)
@@ -130,8 +182,14 @@ def test_a_logit_is_the_sum_of_its_filters_and_the_mean(minilm_folder):
             lambda tensors: tensors.pop("layer_1/expand/bias"),
             "weight 'layer_1/expand/bias' has the shape none, it is missing; expected \\(24,\\)",
         ),
-        (lambda tensors: tensors.update({"layer_2/expand/bias": np.ones(24, np.float32)}), "no weight of that name"),
-        (lambda tensors: tensors.update({"logits/kernel": np.ones((4, 3), np.float32)}), "'logits/kernel' has the shape \\(4, 3\\)"),
+        (
+            lambda tensors: tensors.update({"layer_2/expand/bias": np.ones(24, np.float32)}),
+            "no weight of that name",
+        ),
+        (
+            lambda tensors: tensors.update({"logits/kernel": np.ones((4, 3), np.float32)}),
+            "'logits/kernel' has the shape \\(4, 3\\)",
+        ),
     ],
 )
 def test_tensors_that_do_not_fit_are_told(change, message):

@@ -92,7 +92,9 @@ def predictor(encoder_folder):
 def test_it_answers_bit_for_bit_as_the_classifier_that_was_saved(encoder_folder):
     texts = [*tickets()[0], *NAUGHTY[:40]]
     same = bertcnn.load(saved(encoder_folder), engine="keras")
-    np.testing.assert_array_equal(same.predict_proba(texts), trained(encoder_folder).predict_proba(texts))
+    np.testing.assert_array_equal(
+        same.predict_proba(texts), trained(encoder_folder).predict_proba(texts)
+    )
 
 
 def test_the_compiled_engine_answers_nearly_so(predictor, encoder_folder):
@@ -108,8 +110,11 @@ def test_an_unknown_engine_is_told(encoder_folder):
         bertcnn.load(saved(encoder_folder), engine="gpu")
 
 
-def test_an_engine_that_was_changed_is_not_used_and_one_is_made_anew(encoder_folder, tmp_path, caplog, monkeypatch):
-    monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path / "cache"))  # where no compiled copy of the right one is
+def test_an_engine_that_was_changed_is_not_used_and_one_is_made_anew(
+    encoder_folder, tmp_path, caplog, monkeypatch
+):
+    # where no compiled copy of the right one is
+    monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("bertcnn.inference.compiled.has_fast_int8", lambda: True)
     folder = tmp_path / "model"
     shutil.copytree(saved(encoder_folder), folder)
@@ -121,7 +126,9 @@ def test_an_engine_that_was_changed_is_not_used_and_one_is_made_anew(encoder_fol
     assert "model.bin was changed after the model was saved" in caplog.text
     assert changed.engine.name == "openvino-float32"
     texts = tickets()[0]
-    np.testing.assert_allclose(changed.predict_proba(texts), trained(encoder_folder).predict_proba(texts), atol=1e-5)
+    np.testing.assert_allclose(
+        changed.predict_proba(texts), trained(encoder_folder).predict_proba(texts), atol=1e-5
+    )
 
 
 def test_a_model_saved_without_an_engine_answers_the_same(encoder_folder, tmp_path):
@@ -150,38 +157,64 @@ def test_neighbours_and_order_change_nothing(predictor):
 
 def test_a_text_in_which_nothing_can_be_seen_gets_no_label(predictor):
     answers = predictor.classify(["refund money", "", " \t\n", "\u200b\ufeff", "\0", "\ud83d", "."])
-    assert [answer.label is None for answer in answers] == [False, True, True, True, True, True, False]
+    assert [answer.label is None for answer in answers] == [
+        False,
+        True,
+        True,
+        True,
+        True,
+        True,
+        False,
+    ]
     for answer in answers:
         assert (answer.confidence is None) == (answer.probabilities == {}) == (answer.label is None)
 
 
 def test_the_confidence_is_the_labels_probability_and_the_highest(predictor):
     (answer,) = predictor.classify(["router cable"])
-    assert list(answer.probabilities) == list(predictor.labels) == ["billing", "hardware", "software"]
-    assert answer.confidence == answer.probabilities[answer.label] == max(answer.probabilities.values())
+    assert (
+        list(answer.probabilities) == list(predictor.labels) == ["billing", "hardware", "software"]
+    )
+    assert (
+        answer.confidence
+        == answer.probabilities[answer.label]
+        == max(answer.probabilities.values())
+    )
     assert predictor.predict(["router cable"])[0] == answer.label == "hardware"
 
 
 def test_a_model_without_its_engine_heeds_the_number_of_streams(encoder_folder, tmp_path):
-    shutil.copytree(saved(encoder_folder), tmp_path / "model", ignore=shutil.ignore_patterns("engine"))
+    shutil.copytree(
+        saved(encoder_folder), tmp_path / "model", ignore=shutil.ignore_patterns("engine")
+    )
     for streams in (1, 2):
-        compiled = bertcnn.load(tmp_path / "model", streams=streams).engine._alone.get_compiled_model()
+        compiled = bertcnn.load(
+            tmp_path / "model", streams=streams
+        ).engine._alone.get_compiled_model()
         assert int(compiled.get_property("NUM_STREAMS")) == streams
 
 
 def test_answers_by_column_are_those_of_classify(predictor):
     texts = ["my router is broken", "", "the bill is wrong"]
     answers, told = predictor.answer(texts), predictor.classify(texts)
-    assert [predictor.labels[label] if label >= 0 else None for label in answers.labels] == [answer.label for answer in told]
+    assert [predictor.labels[label] if label >= 0 else None for label in answers.labels] == [
+        answer.label for answer in told
+    ]
     assert list(answers.confidence) == [answer.confidence or 0 for answer in told]
     assert not answers.probabilities[1].any()
     assert len(answers) == 3
 
 
-def test_few_held_out_rows_send_everything_to_review_unless_less_is_asked_for(predictor, encoder_folder):
+def test_few_held_out_rows_send_everything_to_review_unless_less_is_asked_for(
+    predictor, encoder_folder
+):
     texts = ["refund money", "", "router cable"]
     assert predictor.decisions.thresholds == (None,) * 3  # 6 rows show nothing at 95%
-    assert [answer.decision for answer in predictor.classify(texts)] == ["review:ambiguous", "review:empty", "review:ambiguous"]
+    assert [answer.decision for answer in predictor.classify(texts)] == [
+        "review:ambiguous",
+        "review:empty",
+        "review:ambiguous",
+    ]
     lenient = bertcnn.load(saved(encoder_folder), auto_precision=0.3)
     answers = lenient.classify(texts)
     assert [answer.decision for answer in answers] == ["auto", "review:empty", "auto"]
@@ -192,11 +225,25 @@ def test_few_held_out_rows_send_everything_to_review_unless_less_is_asked_for(pr
 
 
 def test_a_text_out_of_scope_is_not_answered_however_sure_the_model_is(encoder_folder):
-    bundle, lenient = read_bundle(saved(encoder_folder)), bertcnn.load(saved(encoder_folder), auto_precision=0.3)
+    bundle, lenient = (
+        read_bundle(saved(encoder_folder)),
+        bertcnn.load(saved(encoder_folder), auto_precision=0.3),
+    )
     texts, told = ["refund money", "", "router cable"], []
-    one = np.eye(1, 3, dtype=np.float32), np.eye(1, bundle.config.encoder.width, dtype=np.float32), np.ones(4, np.float32)
-    for limit, decisions in ((-99, lenient.decisions), (99, lenient.decisions), (99, Decisions())):  # every text is stranger than -99
-        judged = Predictor(dataclasses.replace(bundle, scope=OutOfScopeDetector(*one, limit), decisions=decisions), lenient.engine)
+    one = (
+        np.eye(1, 3, dtype=np.float32),
+        np.eye(1, bundle.config.encoder.width, dtype=np.float32),
+        np.ones(4, np.float32),
+    )
+    for limit, decisions in (
+        (-99, lenient.decisions),
+        (99, lenient.decisions),
+        (99, Decisions()),
+    ):  # every text is stranger than -99
+        judged = Predictor(
+            dataclasses.replace(bundle, scope=OutOfScopeDetector(*one, limit), decisions=decisions),
+            lenient.engine,
+        )
         answers = judged.classify(texts)
         assert [answer.label for answer in answers] == ["billing", None, "hardware"]
         assert answers[1].decision == "review:empty"
@@ -206,36 +253,62 @@ def test_a_text_out_of_scope_is_not_answered_however_sure_the_model_is(encoder_f
 
 def test_a_text_in_words_of_another_label_is_out_of_scope(encoder_folder):
     bundle, engine = read_bundle(saved(encoder_folder)), bertcnn.load(saved(encoder_folder)).engine
-    words = np.array(sorted(bundle.vocabulary.index(word) for word in ("refund", "router")), np.int32)
+    words = np.array(
+        sorted(bundle.vocabulary.index(word) for word in ("refund", "router")), np.int32
+    )
     log_odds = np.zeros((2, 3), np.float32)
     log_odds[words == bundle.vocabulary.index("refund"), bundle.labels.index("hardware")] = -5
     one = np.eye(1, 3, dtype=np.float32), np.eye(1, bundle.config.encoder.width, dtype=np.float32)
     scope = OutOfScopeDetector(*one, np.array([0, 0, 0, 1], np.float32), 1.0, words, log_odds)
-    answers = Predictor(dataclasses.replace(bundle, scope=scope), engine).classify(["router cable", "router refund cable cable", "refund"])
-    assert [answer.decision == "review:out_of_scope" for answer in answers] == [False, answers[1].label == "hardware", False]
+    answers = Predictor(dataclasses.replace(bundle, scope=scope), engine).classify(
+        ["router cable", "router refund cable cable", "refund"]
+    )
+    assert [answer.decision == "review:out_of_scope" for answer in answers] == [
+        False,
+        answers[1].label == "hardware",
+        False,
+    ]
     assert answers[1].label == "hardware"
 
 
 def test_a_label_can_need_more_than_the_others(encoder_folder):
     strict = bertcnn.load(saved(encoder_folder), auto_precision="0.3,hardware=0.99")
-    assert [answer.decision for answer in strict.classify(["refund money", "router cable"])] == ["auto", "review:ambiguous"]
-    with pytest.raises(SettingsError, match=r"for the label 'sales'; expected labels of the model: 'billing, hardware, software'"):
+    assert [answer.decision for answer in strict.classify(["refund money", "router cable"])] == [
+        "auto",
+        "review:ambiguous",
+    ]
+    with pytest.raises(
+        SettingsError,
+        match=r"for the label 'sales'; expected labels of the model: 'billing, hardware, software'",
+    ):
         bertcnn.load(saved(encoder_folder), auto_precision="0.3,sales=0.99")
 
 
-def test_a_model_that_does_not_know_how_often_it_was_right_cannot_be_asked_for_a_precision(encoder_folder, tmp_path):
+def test_a_model_that_does_not_know_how_often_it_was_right_cannot_be_asked_for_a_precision(
+    encoder_folder, tmp_path
+):
     bundle = dataclasses.replace(read_bundle(saved(encoder_folder)), decisions=Decisions())
     write_bundle(bundle, tmp_path / "model")
-    assert {answer.decision for answer in bertcnn.load(tmp_path / "model").classify(["refund"])} == {"review:ambiguous"}
-    with pytest.raises(SettingsError, match=r"precision 0\.9 for a model saved without its held-out answers.*train it again"):
+    assert {
+        answer.decision for answer in bertcnn.load(tmp_path / "model").classify(["refund"])
+    } == {"review:ambiguous"}
+    with pytest.raises(
+        SettingsError,
+        match=r"precision 0\.9 for a model saved without its held-out answers.*train it again",
+    ):
         bertcnn.load(tmp_path / "model", auto_precision=0.9)
 
 
-@pytest.mark.parametrize("array", [pa.array, lambda texts: pa.chunked_array([texts[:1], texts[1:]])])
+@pytest.mark.parametrize(
+    "array", [pa.array, lambda texts: pa.chunked_array([texts[:1], texts[1:]])]
+)
 def test_columns_of_pyarrow_are_taken(predictor, array):
     texts, _ = tickets(3)
     assert predictor.predict(array(texts)).tolist() == predictor.predict(texts).tolist()
-    with pytest.raises(SettingsError, match=r"'?None'? of type NoneType as text number 2; expected a string.*fillna"):
+    with pytest.raises(
+        SettingsError,
+        match=r"'?None'? of type NoneType as text number 2; expected a string.*fillna",
+    ):
         predictor.predict(array([texts[0], None]))
 
 
@@ -251,7 +324,13 @@ def test_no_texts_are_no_answers(predictor):
         ("router", "one string; expected a list"),
         (None, "of type NoneType; expected a list of strings"),
         (["a", 3], "'3' of type int as text number 2; expected a string. What to do: pass strings"),
-        (["a", float("nan")], "'nan' of type float as text number 2; expected a string. What to do: fill or drop missing texts"),
+        (
+            ["a", float("nan")],
+            (
+                "'nan' of type float as text number 2; expected a string. What to do: fill or drop"
+                " missing texts"
+            ),
+        ),
         ({"a", "b"}, "texts in a set; expected a list of strings, whose order the answers have"),
         ({"text": ["a"]}, "texts in a dict; expected a list of strings"),
     ],
@@ -262,15 +341,18 @@ def test_what_is_no_list_of_strings_is_refused(predictor, texts, message):
 
 
 def test_probabilities_of_huge_logits_are_finite():
-    np.testing.assert_allclose(softmax(np.array([[1e30, -1e30], [-1e4, -1e4]], np.float32)), [[1, 0], [0.5, 0.5]])
+    np.testing.assert_allclose(
+        softmax(np.array([[1e30, -1e30], [-1e4, -1e4]], np.float32)), [[1, 0], [0.5, 0.5]]
+    )
 
 
 def test_using_a_model_imports_nothing_heavy_and_no_training_code(encoder_folder):
     code = (
-        "import sys, bertcnn\n"
-        f"bertcnn.load({str(saved(encoder_folder))!r}).predict(['router'])\n"
-        "heavy = ('keras', 'tensorflow', 'pandas', 'sklearn', 'scipy', 'nncf', 'streamlit', 'bertcnn.training', 'bertcnn.classifier')\n"
-        "print([name for name in sys.modules if name.startswith(heavy)])\n"
+        "import sys,"
+        f" bertcnn\nbertcnn.load({str(saved(encoder_folder))!r}).predict(['router'])\nheavy ="
+        " ('keras', 'tensorflow', 'pandas', 'sklearn', 'scipy', 'nncf', 'streamlit',"
+        " 'bertcnn.training', 'bertcnn.classifier')\nprint([name for name in sys.modules if"
+        " name.startswith(heavy)])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

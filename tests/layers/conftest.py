@@ -36,7 +36,11 @@ def _check_layer(layer, inputs, output_shape, *, trainable_weights, untouched=()
         before = {weight.path: weight.numpy() for weight in layer.trainable_weights}
         model.compile("adam", "mse", run_eagerly=True)
         model.train_on_batch(list(inputs), np.random.default_rng(0).normal(size=output_shape))
-        same = [weight.path for weight in layer.trainable_weights if np.array_equal(weight.numpy(), before[weight.path])]
+        same = [
+            weight.path
+            for weight in layer.trainable_weights
+            if np.array_equal(weight.numpy(), before[weight.path])
+        ]
         assert not [name for name in same if not name.endswith(tuple(untouched))]
 
 

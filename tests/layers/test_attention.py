@@ -21,16 +21,33 @@ def attention():
 
 
 def test_it_is_a_sound_layer(check_layer):
-    check_layer(MultiHeadAttention(HEADS, dropout=0.1), (HIDDEN, MASK), HIDDEN.shape, trainable_weights=8, untouched=["key/bias"])
+    check_layer(
+        MultiHeadAttention(HEADS, dropout=0.1),
+        (HIDDEN, MASK),
+        HIDDEN.shape,
+        trainable_weights=8,
+        untouched=["key/bias"],
+    )
 
 
 def test_it_equals_keras_attention_with_the_same_weights(attention):
     theirs = keras.layers.MultiHeadAttention(HEADS, WIDTH // HEADS)
     theirs.build(HIDDEN.shape, HIDDEN.shape)
     ours = {weight.path.split("/", 1)[-1]: weight.numpy() for weight in attention.weights}
-    names = [f"{part}/{kind}" for part in ("query", "key", "value", "output") for kind in ("kernel", "bias")]
-    theirs.set_weights([ours[name].reshape(weight.shape) for name, weight in zip(names, theirs.weights, strict=True)])
-    expected, expected_attention = theirs(HIDDEN, HIDDEN, attention_mask=MASK[:, None, :].astype(bool), return_attention_scores=True)
+    names = [
+        f"{part}/{kind}"
+        for part in ("query", "key", "value", "output")
+        for kind in ("kernel", "bias")
+    ]
+    theirs.set_weights(
+        [
+            ours[name].reshape(weight.shape)
+            for name, weight in zip(names, theirs.weights, strict=True)
+        ]
+    )
+    expected, expected_attention = theirs(
+        HIDDEN, HIDDEN, attention_mask=MASK[:, None, :].astype(bool), return_attention_scores=True
+    )
     found, found_attention = attention(HIDDEN, MASK, return_attention=True)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
     np.testing.assert_allclose(found_attention, expected_attention, rtol=0, atol=1e-6)
@@ -40,7 +57,9 @@ def test_probabilities_add_up_to_one_and_padding_gets_none(attention):
     _, probabilities = attention(HIDDEN, MASK, return_attention=True)
     probabilities = np.asarray(probabilities)
     np.testing.assert_allclose(probabilities.sum(axis=-1), 1.0, atol=1e-6)
-    assert (probabilities[np.broadcast_to(MASK[:, None, None, :] == 0, probabilities.shape)] == 0).all()
+    assert (
+        probabilities[np.broadcast_to(MASK[:, None, None, :] == 0, probabilities.shape)] == 0
+    ).all()
 
 
 def test_dropout_acts_in_training_only():
@@ -51,23 +70,32 @@ def test_dropout_acts_in_training_only():
 
 def test_it_equals_the_equation_written_out_in_numpy():
     queries, keys, values = GENERATOR.normal(size=(3, BATCH, TOKENS, HEADS, 4)).astype(np.float32)
-    context, attention = attend(*(keras.ops.convert_to_tensor(part) for part in (queries, keys, values)), MASK)
+    context, attention = attend(
+        *(keras.ops.convert_to_tensor(part) for part in (queries, keys, values)), MASK
+    )
     for row, head in np.ndindex(BATCH, HEADS):
         length = MASK[row].sum()
         exponentials = np.exp(queries[row, :, head] @ keys[row, :length, head].T / np.sqrt(4))
         expected = exponentials / exponentials.sum(axis=-1, keepdims=True)
         np.testing.assert_allclose(attention[row, head, :, :length], expected, rtol=0, atol=1e-6)
-        np.testing.assert_allclose(context[row, :, head], expected @ values[row, :length, head], rtol=0, atol=1e-5)
+        np.testing.assert_allclose(
+            context[row, :, head], expected @ values[row, :length, head], rtol=0, atol=1e-5
+        )
 
 
 @pytest.mark.on_jax
 @pytest.mark.parametrize(("dtype", "close"), [("float32", 1e-5), ("bfloat16", 0.03)])
 def test_the_backends_own_attention_gives_the_same(dtype, close):
-    parts = [keras.ops.cast(part, dtype) for part in GENERATOR.normal(size=(3, BATCH, TOKENS, HEADS, 4)).astype(np.float32)]
+    parts = [
+        keras.ops.cast(part, dtype)
+        for part in GENERATOR.normal(size=(3, BATCH, TOKENS, HEADS, 4)).astype(np.float32)
+    ]
     for mask in (MASK, DocumentMask()(np.cumsum(MASK, axis=1) // 3)):
         fused = attend_fused(*parts, mask)
         assert keras.backend.standardize_dtype(fused.dtype) == dtype
-        difference = keras.ops.cast(fused, "float32") - keras.ops.cast(attend(*parts, mask)[0], "float32")
+        difference = keras.ops.cast(fused, "float32") - keras.ops.cast(
+            attend(*parts, mask)[0], "float32"
+        )
         assert np.abs(np.asarray(difference)).max() < close
 
 

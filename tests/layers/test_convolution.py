@@ -4,7 +4,13 @@ import keras
 import numpy as np
 import pytest
 
-from bertcnn.layers.convolution import DocumentMax, DocumentMean, MaskedMax, MaskedMean, WindowConvolution
+from bertcnn.layers.convolution import (
+    DocumentMax,
+    DocumentMean,
+    MaskedMax,
+    MaskedMean,
+    WindowConvolution,
+)
 
 BATCH, TOKENS, WIDTH, FILTERS = 3, 6, 4, 5
 GENERATOR = np.random.default_rng(0)
@@ -21,7 +27,12 @@ def convolution(window):
 
 
 def test_a_convolution_is_a_sound_layer(check_layer):
-    check_layer(WindowConvolution(3, FILTERS, seed=2), (HIDDEN, MASK), (BATCH, TOKENS, FILTERS), trainable_weights=2)
+    check_layer(
+        WindowConvolution(3, FILTERS, seed=2),
+        (HIDDEN, MASK),
+        (BATCH, TOKENS, FILTERS),
+        trainable_weights=2,
+    )
 
 
 def test_pooling_layers_are_sound(check_layer):
@@ -49,7 +60,9 @@ def test_padding_never_shows(window):
         np.testing.assert_allclose(found[row, :length], alone[0], rtol=0, atol=1e-5)
         assert (found[row, length:] == 0).all()
     pooled = np.asarray(MaskedMax()(found))
-    np.testing.assert_array_equal(pooled, [found[row, :length].max(axis=0) for row, length in enumerate(LENGTHS)])
+    np.testing.assert_array_equal(
+        pooled, [found[row, :length].max(axis=0) for row, length in enumerate(LENGTHS)]
+    )
 
 
 def test_the_mean_is_that_of_the_real_tokens():
@@ -76,7 +89,9 @@ def test_layers_for_documents_are_sound(check_layer):
     packed = WindowConvolution(3, FILTERS, packed=True, seed=2)
     check_layer(packed, (HIDDEN, DOCUMENT_IDS), (BATCH, TOKENS, FILTERS), trainable_weights=2)
     check_layer(DocumentMean(3), (HIDDEN, DOCUMENT_IDS), (BATCH, 3, WIDTH), trainable_weights=0)
-    check_layer(DocumentMax(3), (np.abs(HIDDEN), DOCUMENT_IDS), (BATCH, 3, FILTERS - 1), trainable_weights=0)
+    check_layer(
+        DocumentMax(3), (np.abs(HIDDEN), DOCUMENT_IDS), (BATCH, 3, FILTERS - 1), trainable_weights=0
+    )
 
 
 @pytest.mark.parametrize("window", [1, 2, 3, 7])
@@ -85,8 +100,13 @@ def test_a_document_in_a_row_of_several_is_as_if_alone(window):
     packed = WindowConvolution(window, FILTERS, packed=True)
     packed.build(HIDDEN.shape)
     packed.set_weights(plain.get_weights())
-    found = packed(np.where(DOCUMENT_IDS[:, :, None] > 0, HIDDEN, 1e4).astype(np.float32), DOCUMENT_IDS)
-    largest, mean = np.asarray(DocumentMax(4)(found, DOCUMENT_IDS)), np.asarray(DocumentMean(4)(HIDDEN, DOCUMENT_IDS))
+    found = packed(
+        np.where(DOCUMENT_IDS[:, :, None] > 0, HIDDEN, 1e4).astype(np.float32), DOCUMENT_IDS
+    )
+    largest, mean = (
+        np.asarray(DocumentMax(4)(found, DOCUMENT_IDS)),
+        np.asarray(DocumentMean(4)(HIDDEN, DOCUMENT_IDS)),
+    )
     for row, document_ids in enumerate(DOCUMENT_IDS):
         for document in range(1, 5):
             alone = HIDDEN[row][document_ids == document][None]
@@ -95,6 +115,12 @@ def test_a_document_in_a_row_of_several_is_as_if_alone(window):
                 assert not mean[row, document - 1].any()
                 continue
             activations = np.asarray(plain(alone, np.ones(alone.shape[:2], np.int32)))
-            np.testing.assert_allclose(np.asarray(found)[row][document_ids == document], activations[0], rtol=0, atol=1e-5)
-            np.testing.assert_allclose(largest[row, document - 1], activations[0].max(axis=0), rtol=0, atol=1e-5)
-            np.testing.assert_allclose(mean[row, document - 1], alone[0].mean(axis=0), rtol=0, atol=1e-6)
+            np.testing.assert_allclose(
+                np.asarray(found)[row][document_ids == document], activations[0], rtol=0, atol=1e-5
+            )
+            np.testing.assert_allclose(
+                largest[row, document - 1], activations[0].max(axis=0), rtol=0, atol=1e-5
+            )
+            np.testing.assert_allclose(
+                mean[row, document - 1], alone[0].mean(axis=0), rtol=0, atol=1e-6
+            )

@@ -42,7 +42,10 @@ def test_a_seed_repeats_its_calls_and_no_call_repeats_another():
 @pytest.mark.parametrize("block", [1, 2, 4, 16])
 @pytest.mark.parametrize("distance", [1, 2, 3, 10])
 def test_layers_with_neighbouring_seeds_drop_independently(block, distance):
-    counts = [dropped(HashDropout(0.5, seed=seed)).reshape(-1, block).sum(axis=1) for seed in (20, 20 + distance)]
+    counts = [
+        dropped(HashDropout(0.5, seed=seed)).reshape(-1, block).sum(axis=1)
+        for seed in (20, 20 + distance)
+    ]
     assert abs(np.corrcoef(*counts)[0, 1]) < 5 / np.sqrt(len(counts[0]))
 
 

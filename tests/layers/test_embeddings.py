@@ -20,7 +20,9 @@ def test_it_is_a_sound_layer(check_layer):
 def test_it_is_the_normalised_sum_of_three_tables():
     layer = BertEmbeddings(VOCABULARY, WIDTH, max_positions=9)
     found = layer(TOKEN_IDS, SEGMENT_IDS)
-    tokens, positions, segments = (np.asarray(table) for table in (layer.tokens, layer.positions, layer.segments))
+    tokens, positions, segments = (
+        np.asarray(table) for table in (layer.tokens, layer.positions, layer.segments)
+    )
     total = tokens[TOKEN_IDS] + positions[:TOKENS] + segments[SEGMENT_IDS]
     centred = total - total.mean(axis=-1, keepdims=True)
     np.testing.assert_allclose(found, centred / centred.std(axis=-1, keepdims=True), atol=1e-4)
@@ -28,7 +30,10 @@ def test_it_is_the_normalised_sum_of_three_tables():
 
 def test_bf16_keeps_the_layers_own_precision_to_its_end():
     layer = BertEmbeddings(VOCABULARY, WIDTH, dropout=0.5, dtype="mixed_bfloat16")
-    assert keras.backend.standardize_dtype(layer(TOKEN_IDS, SEGMENT_IDS, training=True).dtype) == "bfloat16"
+    assert (
+        keras.backend.standardize_dtype(layer(TOKEN_IDS, SEGMENT_IDS, training=True).dtype)
+        == "bfloat16"
+    )
 
 
 @pytest.mark.parametrize("positions", ["interleaved", "concatenated"])
@@ -46,4 +51,6 @@ def test_given_positions_choose_the_tables_rows(positions):
     plain = np.asarray(layer(TOKEN_IDS, SEGMENT_IDS))
     np.testing.assert_array_equal(layer(TOKEN_IDS, SEGMENT_IDS, counted), plain)
     restarted = layer(TOKEN_IDS, SEGMENT_IDS, counted % 3)
-    np.testing.assert_allclose(restarted[:, 3:], layer(TOKEN_IDS[:, 3:], SEGMENT_IDS[:, 3:]), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        restarted[:, 3:], layer(TOKEN_IDS[:, 3:], SEGMENT_IDS[:, 3:]), rtol=0, atol=1e-6
+    )

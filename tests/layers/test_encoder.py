@@ -14,13 +14,17 @@ MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], np.int32)
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_tanh", "relu"])
 def test_it_is_a_sound_layer(check_layer, activation):
-    layer = TransformerBlock(HEADS, INNER, activation=activation, dropout=0.1, attention_dropout=0.1)
+    layer = TransformerBlock(
+        HEADS, INNER, activation=activation, dropout=0.1, attention_dropout=0.1
+    )
     check_layer(layer, (HIDDEN, MASK), HIDDEN.shape, trainable_weights=16, untouched=["key/bias"])
 
 
 def test_gelu_is_the_exact_one():
     values = np.linspace(-6, 6, 101).astype(np.float32)
-    np.testing.assert_allclose(gelu(keras.ops.convert_to_tensor(values)), values * norm.cdf(values), atol=1e-6)
+    np.testing.assert_allclose(
+        gelu(keras.ops.convert_to_tensor(values)), values * norm.cdf(values), atol=1e-6
+    )
 
 
 def test_it_is_attention_and_feed_forward_each_added_and_normalised():
@@ -33,4 +37,6 @@ def test_it_is_attention_and_feed_forward_each_added_and_normalised():
 
     middle = normalised(HIDDEN + np.asarray(block.attention(HIDDEN, MASK)))
     inner = np.maximum(middle @ block.expand.kernel.numpy(), 0)
-    np.testing.assert_allclose(found, normalised(middle + inner @ block.contract.kernel.numpy()), atol=1e-5)
+    np.testing.assert_allclose(
+        found, normalised(middle + inner @ block.contract.kernel.numpy()), atol=1e-5
+    )

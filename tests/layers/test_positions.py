@@ -22,7 +22,8 @@ def test_interleaved_ones_are_those_of_the_paper():
 def test_concatenated_ones_are_those_of_tensor2tensor():
     found = concatenated_sinusoids(POSITIONS, WIDTH)
     timescales = WIDTH // 2
-    increment = math.log(1.0e4 / 1.0) / (timescales - 1)  # get_timing_signal_1d with its default timescales of 1 and 10,000
+    # get_timing_signal_1d with its default timescales of 1 and 10,000
+    increment = math.log(1.0e4 / 1.0) / (timescales - 1)
     for position in range(POSITIONS):
         for i in range(timescales):
             scaled_time = position * 1.0 * math.exp(i * -increment)

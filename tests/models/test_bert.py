@@ -11,13 +11,27 @@ from bertcnn.models.bert import Bert
 from bertcnn.settings import EncoderSettings
 
 VOCABULARY, WIDTH, LAYERS, HEADS, INNER = 50, 16, 2, 2, 32
-SETTINGS = EncoderSettings(vocabulary_size=VOCABULARY, width=WIDTH, layers=LAYERS, heads=HEADS, feed_forward_width=INNER, max_positions=12)
+SETTINGS = EncoderSettings(
+    vocabulary_size=VOCABULARY,
+    width=WIDTH,
+    layers=LAYERS,
+    heads=HEADS,
+    feed_forward_width=INNER,
+    max_positions=12,
+)
 TOKEN_IDS = np.random.default_rng(0).integers(0, VOCABULARY, (3, 7)).astype(np.int32)
-INPUTS = {"token_ids": TOKEN_IDS, "segment_ids": np.zeros_like(TOKEN_IDS), "padding_mask": np.ones_like(TOKEN_IDS)}
+INPUTS = {
+    "token_ids": TOKEN_IDS,
+    "segment_ids": np.zeros_like(TOKEN_IDS),
+    "padding_mask": np.ones_like(TOKEN_IDS),
+}
 
 
 def parameters(vocabulary, width, layers, inner, positions=512, segments=2):
-    """From the paper's description: tables, four attention projections, two feed-forward ones, normalisations, the pooler."""
+    """From the paper's description.
+
+    Tables, four attention projections, two feed-forward ones, normalisations, the pooler.
+    """
     dense = lambda rows, columns: rows * columns + columns  # noqa: E731
     norm = 2 * width
     block = 4 * dense(width, width) + norm + dense(width, inner) + dense(inner, width) + norm
@@ -38,21 +52,31 @@ def parameters(vocabulary, width, layers, inner, positions=512, segments=2):
 )
 def test_the_released_sizes_have_as_many_weights_as_published(size, weights):
     shape = EncoderSettings.of_size(size)
-    assert parameters(30_522, shape.width, shape.layers, shape.feed_forward_width) == shape.parameters == weights
+    assert (
+        parameters(30_522, shape.width, shape.layers, shape.feed_forward_width)
+        == shape.parameters
+        == weights
+    )
     try:
         with keras.StatelessScope(initialize_variables=False):  # the weights get no values
             assert Bert(shape).count_params() == weights
     finally:
-        keras.utils.clear_session(free_memory=False)  # nor later: Keras has a list of those that wait for theirs
+        # nor later: Keras has a list of those that wait for theirs
+        keras.utils.clear_session(free_memory=False)
 
 
 def test_any_other_size_has_as_many_parameters_as_the_formula_says():
     count = Bert(SETTINGS).count_params()
-    assert count == parameters(VOCABULARY, WIDTH, LAYERS, INNER, positions=12) == SETTINGS.parameters
+    assert (
+        count == parameters(VOCABULARY, WIDTH, LAYERS, INNER, positions=12) == SETTINGS.parameters
+    )
 
 
 def test_a_size_google_did_not_release_is_refused():
-    with pytest.raises(SettingsError, match="the size 'huge'; expected one of tiny, mini, small, medium, base, large"):
+    with pytest.raises(
+        SettingsError,
+        match="the size 'huge'; expected one of tiny, mini, small, medium, base, large",
+    ):
         EncoderSettings.of_size("huge")
 
 
@@ -66,37 +90,55 @@ def test_config_makes_the_same_network_again():
     encoder = Bert(SETTINGS, seed=4, name="bert")
     twin = Bert.from_config(encoder.get_config())
     assert twin.get_config() == encoder.get_config()
-    np.testing.assert_array_equal(twin(INPUTS)["sequence_output"], encoder(INPUTS)["sequence_output"])
+    np.testing.assert_array_equal(
+        twin(INPUTS)["sequence_output"], encoder(INPUTS)["sequence_output"]
+    )
 
 
 def test_another_seed_makes_other_weights_everywhere():
     one, other = Bert(SETTINGS, seed=0), Bert(SETTINGS, seed=1)
     for first, second in zip(one.trainable_weights, other.trainable_weights, strict=True):
-        assert np.array_equal(first.numpy(), second.numpy()) == first.path.endswith(("bias", "gamma", "beta")), first.path
+        assert np.array_equal(first.numpy(), second.numpy()) == first.path.endswith(
+            ("bias", "gamma", "beta")
+        ), first.path
 
 
 def test_no_two_weights_start_equal():
-    values = [weight.numpy() for weight in Bert(SETTINGS).trainable_weights if not weight.path.endswith(("bias", "gamma", "beta"))]
+    values = [
+        weight.numpy()
+        for weight in Bert(SETTINGS).trainable_weights
+        if not weight.path.endswith(("bias", "gamma", "beta"))
+    ]
     assert len({value.ravel()[:8].tobytes() for value in values}) == len(values)
 
 
-@pytest.mark.parametrize("policy", [pytest.param("mixed_bfloat16", marks=pytest.mark.on_jax), "mixed_float16"])
+@pytest.mark.parametrize(
+    "policy", [pytest.param("mixed_bfloat16", marks=pytest.mark.on_jax), "mixed_float16"]
+)
 def test_it_runs_in_half_precision(policy):
     full, half = Bert(SETTINGS), Bert(SETTINGS, dtype=policy)
     outputs = half(INPUTS)
-    assert {keras.backend.standardize_dtype(output.dtype) for output in outputs.values()} == {policy.removeprefix("mixed_")}
+    assert {keras.backend.standardize_dtype(output.dtype) for output in outputs.values()} == {
+        policy.removeprefix("mixed_")
+    }
     found = keras.ops.cast(outputs["sequence_output"], "float32")
     np.testing.assert_allclose(found, full(INPUTS)["sequence_output"], atol=0.1)
 
 
 def packed_row(documents, length):
     """Documents one behind the other, then padding: inputs of a packed encoder, one row."""
-    row = {name: np.zeros((1, length), np.int32) for name in ("token_ids", "segment_ids", "document_ids", "position_ids")}
+    row = {
+        name: np.zeros((1, length), np.int32)
+        for name in ("token_ids", "segment_ids", "document_ids", "position_ids")
+    }
     start = 0
     for number, tokens in enumerate(documents, 1):
         place = slice(start, start + len(tokens))
         row["token_ids"][0, place], row["document_ids"][0, place] = tokens, number
-        row["position_ids"][0, place], row["segment_ids"][0, place] = np.arange(len(tokens)), np.arange(len(tokens)) > len(tokens) // 2
+        row["position_ids"][0, place], row["segment_ids"][0, place] = (
+            np.arange(len(tokens)),
+            np.arange(len(tokens)) > len(tokens) // 2,
+        )
         start += len(tokens)
     return row
 
@@ -104,19 +146,39 @@ def packed_row(documents, length):
 def alone(tokens):
     """The same for an encoder that is not packed, one document."""
     segments = (np.arange(len(tokens)) > len(tokens) // 2).astype(np.int32)
-    return {"token_ids": tokens[None], "segment_ids": segments[None], "padding_mask": np.ones_like(tokens)[None]}
+    return {
+        "token_ids": tokens[None],
+        "segment_ids": segments[None],
+        "padding_mask": np.ones_like(tokens)[None],
+    }
 
 
 @pytest.mark.on_jax
 def test_documents_packed_in_a_row_get_the_vectors_they_get_alone():
     generator = np.random.default_rng(1)
-    lengths = ((12,), (4, 7), (1, 4, 1, 4, 1), (7,), (4, 4, 4))  # few different ones: JAX compiles every operation for each
-    rows = [[generator.integers(1, VOCABULARY, length).astype(np.int32) for length in row] for row in lengths]
+    lengths = (
+        (12,),
+        (4, 7),
+        (1, 4, 1, 4, 1),
+        (7,),
+        (4, 4, 4),
+    )  # few different ones: JAX compiles every operation for each
+    rows = [
+        [generator.integers(1, VOCABULARY, length).astype(np.int32) for length in row]
+        for row in lengths
+    ]
     packed, unpacked = Bert(SETTINGS, packed=True, seed=2), Bert(SETTINGS, seed=2)
-    for weight in unpacked.weights:  # as drawn at the start, hardly any attention is paid to anything
-        weight.assign(generator.normal(1 if weight.path.endswith("gamma") else 0, 0.3, weight.shape))
+    for (
+        weight
+    ) in unpacked.weights:  # as drawn at the start, hardly any attention is paid to anything
+        weight.assign(
+            generator.normal(1 if weight.path.endswith("gamma") else 0, 0.3, weight.shape)
+        )
     packed.set_weights(unpacked.get_weights())
-    inputs = {name: np.concatenate([packed_row(row, 12)[name] for row in rows]) for name in packed_row([], 12)}
+    inputs = {
+        name: np.concatenate([packed_row(row, 12)[name] for row in rows])
+        for name in packed_row([], 12)
+    }
     found = packed(inputs)
     sequence = np.asarray(found["sequence_output"])
     assert np.isfinite(sequence).all()
@@ -124,7 +186,12 @@ def test_documents_packed_in_a_row_get_the_vectors_they_get_alone():
         start = 0
         for tokens in documents:
             expected = unpacked(alone(tokens))
-            np.testing.assert_allclose(sequence[row, start : start + len(tokens)], expected["sequence_output"][0], rtol=0, atol=1e-5)
+            np.testing.assert_allclose(
+                sequence[row, start : start + len(tokens)],
+                expected["sequence_output"][0],
+                rtol=0,
+                atol=1e-5,
+            )
             pooled = packed.pooler(found["sequence_output"][row : row + 1, start])
             np.testing.assert_allclose(pooled, expected["pooled_output"], rtol=0, atol=1e-5)
             start += len(tokens)
@@ -134,7 +201,9 @@ def test_what_a_packed_row_holds_changes_nothing_for_its_other_documents():
     documents = [np.arange(1, 5, dtype=np.int32), np.arange(5, 9, dtype=np.int32)]
     encoder = Bert(SETTINGS, packed=True)
     before = np.asarray(encoder(packed_row(documents, 12))["sequence_output"])
-    after = np.asarray(encoder(packed_row([documents[0], documents[1][::-1]], 12))["sequence_output"])
+    after = np.asarray(
+        encoder(packed_row([documents[0], documents[1][::-1]], 12))["sequence_output"]
+    )
     np.testing.assert_array_equal(after[0, :4], before[0, :4])
     assert np.abs(after[0, 4:8] - before[0, 4:8]).max() > 0.1
 
@@ -146,7 +215,9 @@ def test_config_keeps_packing_and_precision(packed, dtype):
     twin = Bert.from_config(encoder.get_config())
     assert twin.input.keys() == encoder.input.keys()
     assert twin.get_layer("layer_1").dtype_policy.name == dtype
-    assert keras.backend.standardize_dtype(twin.output["sequence_output"].dtype) == dtype.removeprefix("mixed_")
+    assert keras.backend.standardize_dtype(
+        twin.output["sequence_output"].dtype
+    ) == dtype.removeprefix("mixed_")
 
 
 def test_precision_given_for_all_layers_is_part_of_the_config_too():
@@ -167,7 +238,8 @@ def test_padding_and_neighbours_never_change_a_row(positions):
     lengths = (1, 4, 7, 12)
     rows = [generator.integers(1, VOCABULARY, length).astype(np.int32) for length in lengths]
     batch = {name: np.zeros((len(rows), 12), np.int32) for name in INPUTS}
-    batch["token_ids"][:] = generator.integers(1, VOCABULARY, batch["token_ids"].shape)  # what padding holds must not matter either
+    # what padding holds must not matter either
+    batch["token_ids"][:] = generator.integers(1, VOCABULARY, batch["token_ids"].shape)
     for row, tokens in enumerate(rows):
         for name, values in alone(tokens).items():
             batch[name][row, : len(tokens)] = values[0]
@@ -176,7 +248,9 @@ def test_padding_and_neighbours_never_change_a_row(positions):
         single = encoder(alone(tokens))
         found = np.asarray(together["sequence_output"])[row, : len(tokens)]
         np.testing.assert_allclose(found, single["sequence_output"][0], rtol=0, atol=1e-6)
-        np.testing.assert_allclose(together["pooled_output"][row], single["pooled_output"][0], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(
+            together["pooled_output"][row], single["pooled_output"][0], rtol=0, atol=1e-6
+        )
 
 
 def kinds_of_numbers(function):
@@ -184,14 +258,33 @@ def kinds_of_numbers(function):
     if keras.backend.backend() == "jax":
         import jax
 
-        steps, names = str(jax.make_jaxpr(function)()), {"exp": "softmax", "rsqrt": "normalisation", "dot_general": "product"}
-        return {(names[name], kind) for kind, name in re.findall(r":(\w+)\[[^\]]*\] = (exp|rsqrt|dot_general)\b", steps)}
+        steps, names = (
+            str(jax.make_jaxpr(function)()),
+            {
+                "exp": "softmax",
+                "rsqrt": "normalisation",
+                "dot_general": "product",
+            },
+        )
+        return {
+            (names[name], kind)
+            for kind, name in re.findall(r":(\w+)\[[^\]]*\] = (exp|rsqrt|dot_general)\b", steps)
+        }
     import tensorflow as tf
 
     nodes = tf.function(function).get_concrete_function().graph.get_operations()
-    names = {"Softmax": "softmax", "Rsqrt": "normalisation", "MatMul": "product", "BatchMatMulV2": "product"}
+    names = {
+        "Softmax": "softmax",
+        "Rsqrt": "normalisation",
+        "MatMul": "product",
+        "BatchMatMulV2": "product",
+    }
     short = {"float32": "f32", "bfloat16": "bf16"}
-    return {(names[node.type], short[node.outputs[0].dtype.name]) for node in nodes if node.type in names}
+    return {
+        (names[node.type], short[node.outputs[0].dtype.name])
+        for node in nodes
+        if node.type in names
+    }
 
 
 @pytest.mark.on_jax

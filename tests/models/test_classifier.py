@@ -8,7 +8,9 @@ from bertcnn.models.classifier import BertCnn, CnnHead, build_classifier
 from bertcnn.settings import EncoderSettings, HeadSettings
 
 CLASSES, WIDTH, FILTERS, WINDOWS = 3, 8, 4, (1, 2)
-ENCODER = EncoderSettings(vocabulary_size=20, width=WIDTH, layers=2, heads=2, feed_forward_width=12, max_positions=8)
+ENCODER = EncoderSettings(
+    vocabulary_size=20, width=WIDTH, layers=2, heads=2, feed_forward_width=12, max_positions=8
+)
 HEAD = HeadSettings(window_sizes=WINDOWS, filters=FILTERS)
 TOKEN_IDS = np.random.default_rng(0).integers(1, 20, (3, 6)).astype(np.int32)
 MASK = (np.arange(6) < np.array([[6], [4], [2]])).astype(np.int32)
@@ -18,7 +20,9 @@ INPUTS = {"token_ids": TOKEN_IDS, "segment_ids": np.zeros_like(TOKEN_IDS), "padd
 def test_the_head_adds_as_many_parameters_as_its_settings_say():
     convolutions = sum(window * WIDTH * FILTERS + FILTERS for window in WINDOWS)
     features = len(WINDOWS) * FILTERS + WIDTH
-    assert CnnHead(WIDTH, CLASSES, HEAD).count_params() == convolutions + features * CLASSES + CLASSES
+    assert (
+        CnnHead(WIDTH, CLASSES, HEAD).count_params() == convolutions + features * CLASSES + CLASSES
+    )
 
 
 def test_the_pooler_is_no_part_of_the_classifier():
@@ -44,7 +48,10 @@ def test_config_keeps_how_many_documents_a_row_has():
 def test_a_head_for_packed_rows_computes_as_the_other_does():
     packed = CnnHead(WIDTH, CLASSES, HEAD, dtype="mixed_bfloat16").of_documents(3)
     assert packed.get_layer("convolution_2").compute_dtype == "bfloat16"
-    assert CnnHead(WIDTH, CLASSES, HEAD).of_documents(3).get_layer("convolution_2").compute_dtype == "float32"
+    assert (
+        CnnHead(WIDTH, CLASSES, HEAD).of_documents(3).get_layer("convolution_2").compute_dtype
+        == "float32"
+    )
 
 
 def test_a_logit_is_the_sum_of_bias_filters_and_mean():
@@ -55,8 +62,14 @@ def test_a_logit_is_the_sum_of_bias_filters_and_mean():
         real = np.pad(hidden[row, :length], ((0, max(WINDOWS)), (0, 0)))
         features = []
         for window in WINDOWS:
-            kernel, bias = weights[f"convolution_{window}/kernel"], weights[f"convolution_{window}/bias"]
-            windows = [np.tensordot(real[start : start + window], kernel, 2) + bias for start in range(length)]
+            kernel, bias = (
+                weights[f"convolution_{window}/kernel"],
+                weights[f"convolution_{window}/bias"],
+            )
+            windows = [
+                np.tensordot(real[start : start + window], kernel, 2) + bias
+                for start in range(length)
+            ]
             features.append(np.maximum(windows, 0).max(axis=0))
         features.append(hidden[row, :length].mean(axis=0))
         expected = np.concatenate(features) @ weights["logits/kernel"] + weights["logits/bias"]
@@ -99,7 +112,9 @@ def float64():
 def test_gradients_equal_finite_differences(float64):
     import tensorflow as tf
 
-    model = build_classifier(ENCODER.model_copy(update={"dropout": 0.0, "attention_dropout": 0.0}), HEAD, CLASSES)
+    model = build_classifier(
+        ENCODER.model_copy(update={"dropout": 0.0, "attention_dropout": 0.0}), HEAD, CLASSES
+    )
     generator = np.random.default_rng(1)
     for weight in model.trainable_weights:
         weight.assign(weight.numpy() + generator.normal(0, 0.3, weight.shape))
@@ -123,4 +138,6 @@ def test_gradients_equal_finite_differences(float64):
             values.append(float(loss()))
         weight.assign(start)
         slope = float(np.sum(tf.convert_to_tensor(gradient) * direction))
-        assert abs((values[0] - values[1]) / (2 * step) - slope) < 3e-3 * max(1, abs(slope)), weight.path
+        assert abs((values[0] - values[1]) / (2 * step) - slope) < 3e-3 * max(1, abs(slope)), (
+            weight.path
+        )

@@ -10,21 +10,28 @@ from bertcnn.models.forward import Forward
 from bertcnn.settings import EncoderSettings, HeadSettings
 
 LONGEST = 20
-ENCODER = EncoderSettings(vocabulary_size=30, width=8, layers=1, heads=2, feed_forward_width=8, max_positions=LONGEST)
+ENCODER = EncoderSettings(
+    vocabulary_size=30, width=8, layers=1, heads=2, feed_forward_width=8, max_positions=LONGEST
+)
 
 
 @pytest.mark.on_jax
 def test_rows_come_back_in_their_order_and_as_in_any_other_batch():
     model = build_classifier(ENCODER, HeadSettings(window_sizes=(2,), filters=4), classes=3)
     generator = np.random.default_rng(0)
-    token_ids = [generator.integers(1, 30, length).astype(np.int32) for length in generator.integers(2, LONGEST + 1, 12)]
+    token_ids = [
+        generator.integers(1, 30, length).astype(np.int32)
+        for length in generator.integers(2, LONGEST + 1, 12)
+    ]
     lengths = np.array([len(row) for row in token_ids])
     forward = Forward(model, padded_lengths=(8, LONGEST), token_budget=100)
     found = forward.rows(lambda plan: pad(token_ids, plan).inputs(), lengths)
     assert found.shape == (12, 3)
     assert found.dtype == np.float32
     everything = pad(token_ids, BatchPlan(np.arange(12), LONGEST, 12))
-    np.testing.assert_allclose(found, model.predict_on_batch(everything.inputs()), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        found, model.predict_on_batch(everything.inputs()), rtol=0, atol=1e-6
+    )
 
 
 def test_no_rows_give_no_outputs():

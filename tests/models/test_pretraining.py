@@ -44,7 +44,11 @@ def theirs(golden, kind, name):
 @pytest.fixture(scope="module")
 def model(golden):
     made = BertPretraining(Bert(SETTINGS, name="bert"), name="pretraining")
-    assign(made.weights, {weight.path: theirs(golden, "weights", weight.path) for weight in made.weights}, error=EncoderError)
+    assign(
+        made.weights,
+        {weight.path: theirs(golden, "weights", weight.path) for weight in made.weights},
+        error=EncoderError,
+    )
     return made
 
 
@@ -52,7 +56,10 @@ def model(golden):
 def batch(golden):
     weights = golden["masked_weights"]
     rows = len(golden["next_labels"])
-    means = {"masked_weights": weights / weights.sum(), "next_weights": np.full(rows, 1 / rows, np.float32)}
+    means = {
+        "masked_weights": weights / weights.sum(),
+        "next_weights": np.full(rows, 1 / rows, np.float32),
+    }
     return {**{name: value for name, value in golden.items() if "/" not in name}, **means}
 
 
@@ -65,36 +72,57 @@ def test_logits_losses_and_every_gradient_equal_hugging_face(model, batch, golde
     outputs = model(inputs_of(model, batch))
     for name in ("mlm_logits", "nsp_logits"):
         np.testing.assert_allclose(outputs[name], golden[name], atol=1e-5)
-    found, gradients = make_gradients(model, pretraining_figures)(inputs_of(model, batch), {name: batch[name] for name in TARGETS})
+    found, gradients = make_gradients(model, pretraining_figures)(
+        inputs_of(model, batch), {name: batch[name] for name in TARGETS}
+    )
     assert float(found["mlm_loss"]) == pytest.approx(float(golden["mlm_loss"]), abs=1e-5)
     assert float(found["nsp_loss"]) == pytest.approx(float(golden["nsp_loss"]), abs=1e-5)
-    assert float(found["loss"]) == pytest.approx(float(golden["mlm_loss"] + golden["nsp_loss"]), abs=1e-5)
-    watched = make_figures(model, pretraining_figures)(inputs_of(model, batch), {name: batch[name] for name in TARGETS})
+    assert float(found["loss"]) == pytest.approx(
+        float(golden["mlm_loss"] + golden["nsp_loss"]), abs=1e-5
+    )
+    watched = make_figures(model, pretraining_figures)(
+        inputs_of(model, batch), {name: batch[name] for name in TARGETS}
+    )
     assert watched == pytest.approx({name: float(value) for name, value in found.items()}, abs=1e-5)
     for weight, gradient in zip(model.trainable_variables, gradients, strict=True):
         wanted = theirs(golden, "gradients", weight.path)
         difference = np.linalg.norm(np.asarray(gradient) - wanted)
-        # a key's bias adds the same to all scores of a query, which softmax does not see: its gradient is rounding error
-        assert difference <= 1e-4 * np.linalg.norm(wanted) or weight.path.endswith("key/bias"), weight.path
+        # a key's bias adds the same to all scores of a query, which softmax does not see: its
+        # gradient is rounding error
+        assert difference <= 1e-4 * np.linalg.norm(wanted) or weight.path.endswith("key/bias"), (
+            weight.path
+        )
         assert difference < 1e-4, weight.path
 
 
 def test_accuracies_count_the_weighted_places(model, batch, golden):
     figures = pretraining_figures(model(inputs_of(model, batch)), batch)
     right = (golden["mlm_logits"].argmax(-1) == golden["masked_labels"]) * golden["masked_weights"]
-    assert float(figures["mlm_accuracy"]) == pytest.approx(right.sum() / golden["masked_weights"].sum())
-    assert float(figures["nsp_accuracy"]) == pytest.approx(np.mean(golden["nsp_logits"].argmax(-1) == golden["next_labels"]))
+    assert float(figures["mlm_accuracy"]) == pytest.approx(
+        right.sum() / golden["masked_weights"].sum()
+    )
+    assert float(figures["nsp_accuracy"]) == pytest.approx(
+        np.mean(golden["nsp_logits"].argmax(-1) == golden["next_labels"])
+    )
 
 
-@pytest.mark.parametrize(("vocabulary", "width"), [(VOCABULARY, WIDTH), (4000, 256)], ids=["tiny", "mini"])
+@pytest.mark.parametrize(
+    ("vocabulary", "width"), [(VOCABULARY, WIDTH), (4000, 256)], ids=["tiny", "mini"]
+)
 def test_at_initialisation_nothing_is_known(vocabulary, width):
     rows, places = 64, 8
     settings = SETTINGS.model_copy(update={"vocabulary_size": vocabulary, "width": width})
     model = BertPretraining(Bert(settings), seed=3)
     generator = np.random.default_rng(0)
     token_ids = generator.integers(0, vocabulary, (rows, POSITIONS)).astype(np.int32)
-    inputs = {"token_ids": token_ids, "segment_ids": np.zeros_like(token_ids), "padding_mask": np.ones_like(token_ids)}
-    outputs = model({**inputs, "masked_positions": np.tile(np.arange(places, dtype=np.int32), (rows, 1))})
+    inputs = {
+        "token_ids": token_ids,
+        "segment_ids": np.zeros_like(token_ids),
+        "padding_mask": np.ones_like(token_ids),
+    }
+    outputs = model(
+        {**inputs, "masked_positions": np.tile(np.arange(places, dtype=np.int32), (rows, 1))}
+    )
     figures = pretraining_figures(
         outputs,
         {
@@ -116,14 +144,21 @@ def test_config_makes_the_same_network_again(model):
 
 def test_the_decoder_is_the_table_of_tokens_and_its_bias_alone_is_new(model):
     fresh = BertPretraining(Bert(SETTINGS))
-    assert fresh.count_params() - Bert(SETTINGS).count_params() == WIDTH * WIDTH + WIDTH + 2 * WIDTH + VOCABULARY + 2 * WIDTH + 2
+    assert (
+        fresh.count_params() - Bert(SETTINGS).count_params()
+        == WIDTH * WIDTH + WIDTH + 2 * WIDTH + VOCABULARY + 2 * WIDTH + 2
+    )
 
 
 def test_packed_rows_give_the_logits_of_unpacked_ones():
-    """Three documents of 5, 7 and 4 tokens: a row each, and two rows of 12 places that hold two of them and one."""
+    """Three documents of 5, 7 and 4 tokens.
+
+    A row each, and two rows of 12 places that hold two of them and one.
+    """
     settings, generator = SETTINGS, np.random.default_rng(2)
     alone = BertPretraining(Bert(settings, name="bert"))
-    for weight in alone.trainable_weights:  # larger than fresh ones, so that a look at a neighbour would show
+    # larger than fresh ones, so that a look at a neighbour would show
+    for weight in alone.trainable_weights:
         weight.assign(weight + generator.normal(0, 0.2, weight.shape))
     packed = BertPretraining(Bert(settings, packed=True, name="bert"))
     assign(packed.weights, extract(alone.weights), error=EncoderError)
@@ -141,20 +176,45 @@ def test_packed_rows_give_the_logits_of_unpacked_ones():
         )
         for ids, kinds, at in zip(documents, segments, places, strict=True)
     ]
-    rows = {name: np.zeros((2, POSITIONS), np.int32) for name in ("token_ids", "segment_ids", "document_ids", "position_ids")}
+    rows = {
+        name: np.zeros((2, POSITIONS), np.int32)
+        for name in ("token_ids", "segment_ids", "document_ids", "position_ids")
+    }
     for index, (row, start) in enumerate([(0, 0), (0, 5), (1, 0)]):
         span = slice(start, start + len(documents[index]))
-        rows["token_ids"][row, span], rows["segment_ids"][row, span] = documents[index], segments[index]
-        rows["document_ids"][row, span], rows["position_ids"][row, span] = index + 1, np.arange(len(documents[index]))
-    starts, masked = np.array([[0, 5], [0, 0]], np.int32), np.array([[1, 3, 7, 11], [0, 2, 0, 0]], np.int32)
+        rows["token_ids"][row, span], rows["segment_ids"][row, span] = (
+            documents[index],
+            segments[index],
+        )
+        rows["document_ids"][row, span], rows["position_ids"][row, span] = (
+            index + 1,
+            np.arange(len(documents[index])),
+        )
+    starts, masked = (
+        np.array([[0, 5], [0, 0]], np.int32),
+        np.array([[1, 3, 7, 11], [0, 2, 0, 0]], np.int32),
+    )
     found = packed({**rows, "document_starts": starts, "masked_positions": masked})
     for index, (row, document, first) in enumerate([(0, 0, 0), (0, 1, 2), (1, 0, 0)]):
-        np.testing.assert_allclose(found["mlm_logits"][row, first : first + 2], wanted[index]["mlm_logits"][0], atol=1e-4)
-        np.testing.assert_allclose(found["nsp_logits"][row, document], wanted[index]["nsp_logits"][0], atol=1e-4)
+        np.testing.assert_allclose(
+            found["mlm_logits"][row, first : first + 2], wanted[index]["mlm_logits"][0], atol=1e-4
+        )
+        np.testing.assert_allclose(
+            found["nsp_logits"][row, document], wanted[index]["nsp_logits"][0], atol=1e-4
+        )
 
 
 def test_losses_are_float32_in_half_precision():
     half = BertPretraining(Bert(SETTINGS, dtype="mixed_bfloat16"))
     token_ids = np.ones((2, 6), np.int32)
-    outputs = half({"token_ids": token_ids, "segment_ids": token_ids * 0, "padding_mask": token_ids, "masked_positions": token_ids[:, :2]})
-    assert {keras.backend.standardize_dtype(output.dtype) for output in outputs.values()} == {"float32"}
+    outputs = half(
+        {
+            "token_ids": token_ids,
+            "segment_ids": token_ids * 0,
+            "padding_mask": token_ids,
+            "masked_positions": token_ids[:, :2],
+        }
+    )
+    assert {keras.backend.standardize_dtype(output.dtype) for output in outputs.values()} == {
+        "float32"
+    }

@@ -6,7 +6,15 @@ from bertcnn.models.pretraining import BertPretraining
 from bertcnn.models.shapes import classifier_shapes, encoder_shapes, pretraining_shapes
 from bertcnn.settings import EncoderSettings, HeadSettings
 
-ENCODER = EncoderSettings(vocabulary_size=20, width=8, layers=3, heads=2, feed_forward_width=12, max_positions=7, segment_types=2)
+ENCODER = EncoderSettings(
+    vocabulary_size=20,
+    width=8,
+    layers=3,
+    heads=2,
+    feed_forward_width=12,
+    max_positions=7,
+    segment_types=2,
+)
 
 
 def shapes_of(model):
@@ -16,7 +24,9 @@ def shapes_of(model):
 def test_they_are_those_of_the_encoder_and_its_heads():
     model = BertPretraining(Bert(ENCODER, name="bert"))
     assert pretraining_shapes(ENCODER) == shapes_of(model)
-    without_pooler = {name: shape for name, shape in shapes_of(Bert(ENCODER)).items() if "pooler" not in name}
+    without_pooler = {
+        name: shape for name, shape in shapes_of(Bert(ENCODER)).items() if "pooler" not in name
+    }
     assert encoder_shapes(ENCODER) == without_pooler
 
 

@@ -6,7 +6,28 @@ import pytest
 from bertcnn.pretraining.corpus import open_corpus
 from bertcnn.text.wordpiece import WordPieceTokenizer
 
-WORDS = "router wifi cable modem light red green slow dead lost app login password error screen bill refund invoice price month".split()  # noqa: SIM905
+WORDS = [
+    "router",
+    "wifi",
+    "cable",
+    "modem",
+    "light",
+    "red",
+    "green",
+    "slow",
+    "dead",
+    "lost",
+    "app",
+    "login",
+    "password",
+    "error",
+    "screen",
+    "bill",
+    "refund",
+    "invoice",
+    "price",
+    "month",
+]
 
 
 def write_documents(path, documents, seed=0, fewest=2, most=6):
@@ -30,4 +51,6 @@ def tokenizer(tiny_vocabulary):
 def corpus(tmp_path_factory, tokenizer):
     """600 documents, 2,400 sentences; do not write in it."""
     folder = tmp_path_factory.mktemp("corpus")
-    return open_corpus([write_documents(folder / "tickets.txt", 600)], tokenizer, cache=folder / "cache")
+    return open_corpus(
+        [write_documents(folder / "tickets.txt", 600)], tokenizer, cache=folder / "cache"
+    )

@@ -1,9 +1,11 @@
-"""A tiny run of pretraining that can be killed where one likes; run by the tests and as a process of its own.
+"""A tiny run of pretraining that can be killed where one likes.
+
+Run by the tests and as a process of its own.
 
     python -m tests.pretraining.killing TEXTS OUT CACHE MOMENT
 
-MOMENT is "step:N", to die as by kill -9 after step N of this process, or "write:N", in the middle of the N-th write to the disk.
-"""
+MOMENT is "step:N", to die as by kill -9 after step N of this process, or "write:N", in the middle
+of the N-th write to the disk."""
 
 import os
 import signal
@@ -15,7 +17,9 @@ from bertcnn.pretraining.pretrain import PretrainingReport, RunOptions, pretrain
 from bertcnn.settings import EncoderSettings
 from bertcnn.storage import files
 
-SHAPE = EncoderSettings(vocabulary_size=1, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=32)
+SHAPE = EncoderSettings(
+    vocabulary_size=1, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=32
+)
 DATA = {"sequence_length": 32, "batch_size": 4}
 STEPS = 9
 
@@ -48,13 +52,25 @@ class Listener:
 
 
 def tiny_run(
-    texts: Path, out: Path, cache: Path, listener: Listener, seconds: float = 0.0, held_out: float = 0.2, **changes: object
+    texts: Path,
+    out: Path,
+    cache: Path,
+    listener: Listener,
+    seconds: float = 0.0,
+    held_out: float = 0.2,
+    **changes: object,
 ) -> PretrainingReport:
     """A run of 9 steps, with a checkpoint after each."""
     training = {"steps": STEPS, "learning_rate": 0.01, **changes}
     options = RunOptions(seconds_between_checkpoints=seconds, cache=cache)
     return pretrain(
-        [texts], out, start=NewEncoder(SHAPE), data={**DATA, "held_out": held_out}, training=training, options=options, progress=listener
+        [texts],
+        out,
+        start=NewEncoder(SHAPE),
+        data={**DATA, "held_out": held_out},
+        training=training,
+        options=options,
+        progress=listener,
     )
 
 
@@ -77,7 +93,12 @@ def main() -> None:
         return real(handle, data)
 
     real, files.os.write = os.write, write
-    tiny_run(texts, out, cache, Listener(lambda step: _die() if (kind, step) == ("step", int(number)) else None))
+    tiny_run(
+        texts,
+        out,
+        cache,
+        Listener(lambda step: _die() if (kind, step) == ("step", int(number)) else None),
+    )
 
 
 if __name__ == "__main__":

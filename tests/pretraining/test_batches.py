@@ -19,7 +19,9 @@ BOTH = pytest.mark.parametrize("pack", [False, True], ids=["one_a_row", "packed"
 
 
 def settings(**changes):
-    return PretrainingDataSettings(**{"sequence_length": T, "batch_size": B, "held_out": 0.1, **changes})
+    return PretrainingDataSettings(
+        **{"sequence_length": T, "batch_size": B, "held_out": 0.1, **changes}
+    )
 
 
 def unmasked(batch):
@@ -39,8 +41,15 @@ def test_a_batch_is_what_the_contract_says(corpus):
     packed = PretrainingBatches(corpus, settings()).batch(0, 0)
     plain = PretrainingBatches(corpus, settings(pack=False)).batch(0, 0)
     shapes = {"token_ids": (B, T), "segment_ids": (B, T), "padding_mask": (B, T)}
-    shapes |= {"masked_positions": (B, places), "masked_labels": (B, places), "masked_weights": (B, places)}
-    assert {name: array.shape for name, array in plain.items()} == shapes | {"next_labels": (B,), "next_weights": (B,)}
+    shapes |= {
+        "masked_positions": (B, places),
+        "masked_labels": (B, places),
+        "masked_weights": (B, places),
+    }
+    assert {name: array.shape for name, array in plain.items()} == shapes | {
+        "next_labels": (B,),
+        "next_weights": (B,),
+    }
     shapes |= {
         "document_ids": (B, T),
         "position_ids": (B, T),
@@ -50,7 +59,10 @@ def test_a_batch_is_what_the_contract_says(corpus):
     }
     assert {name: array.shape for name, array in packed.items()} == shapes
     for batch in (plain, packed):
-        assert all(array.dtype == (np.float32 if name.endswith("weights") else np.int32) for name, array in batch.items())
+        assert all(
+            array.dtype == (np.float32 if name.endswith("weights") else np.int32)
+            for name, array in batch.items()
+        )
 
 
 def test_documents_of_a_packed_row_are_laid_out_one_after_another(corpus):
@@ -81,11 +93,19 @@ def test_documents_of_a_packed_row_are_laid_out_one_after_another(corpus):
 @BOTH
 def test_an_epoch_shows_every_token_of_the_training_documents_once(corpus, pack):
     source = PretrainingBatches(corpus, settings(pack=pack, batch_size=1, short_fraction=0.0))
-    seen = Counter(np.concatenate([unmasked(batch)[batch["padding_mask"] == 1] for batch in all_batches(source)]).tolist())
+    seen = Counter(
+        np.concatenate(
+            [unmasked(batch)[batch["padding_mask"] == 1] for batch in all_batches(source)]
+        ).tolist()
+    )
     trained_on = corpus.part_keys >= int(0.1 * 2.0**64)
     first, last = np.append(0, corpus.part_ends[:-1]), corpus.part_ends
     starts = np.append(0, corpus.sentence_ends)
-    wanted = Counter(np.concatenate([corpus.tokens[starts[first[d]] : starts[last[d]]] for d in np.flatnonzero(trained_on)]).tolist())
+    wanted = Counter(
+        np.concatenate(
+            [corpus.tokens[starts[first[d]] : starts[last[d]]] for d in np.flatnonzero(trained_on)]
+        ).tolist()
+    )
     assert seen.pop(corpus.special.classify) == source.report().entries
     assert seen.pop(corpus.special.separate) == source.report().entries + source.report().pairs
     missing = (wanted - seen).total()  # the ends of exchanged segments that did not fit
@@ -94,19 +114,31 @@ def test_an_epoch_shows_every_token_of_the_training_documents_once(corpus, pack)
 
 
 @BOTH
-def test_a_batch_is_the_same_whenever_and_in_whatever_order_it_is_asked_for(corpus, pack, monkeypatch):
+def test_a_batch_is_the_same_whenever_and_in_whatever_order_it_is_asked_for(
+    corpus, pack, monkeypatch
+):
     monkeypatch.setattr(batches_module, "_WINDOW", 64)  # so that there are several
     whole = PretrainingBatches(corpus, settings(pack=pack), seed=3)
-    epochs = {(epoch, step): whole.batch(epoch, step) for epoch in range(2) for step in range(whole.steps_per_epoch(epoch))}
+    epochs = {
+        (epoch, step): whole.batch(epoch, step)
+        for epoch in range(2)
+        for step in range(whole.steps_per_epoch(epoch))
+    }
     keys = list(epochs)
     for place in np.random.default_rng(1).permutation(len(keys))[:12]:
         resumed = PretrainingBatches(corpus, settings(pack=pack), seed=3).batch(*keys[place])
-        assert all(np.array_equal(resumed[name], value) for name, value in epochs[keys[place]].items())
+        assert all(
+            np.array_equal(resumed[name], value) for name, value in epochs[keys[place]].items()
+        )
 
 
 def test_epochs_and_seeds_differ_in_order_and_masks(corpus):
     first = PretrainingBatches(corpus, settings(), seed=1)
-    others = [first.batch(1, 0), first.batch(0, 1), PretrainingBatches(corpus, settings(), seed=2).batch(0, 0)]
+    others = [
+        first.batch(1, 0),
+        first.batch(0, 1),
+        PretrainingBatches(corpus, settings(), seed=2).batch(0, 0),
+    ]
     for other in others:
         assert not np.array_equal(unmasked(first.batch(0, 0)), unmasked(other))
         assert not np.array_equal(first.batch(0, 0)["masked_positions"], other["masked_positions"])
@@ -116,18 +148,27 @@ def test_windows_give_every_document_once_and_batches_across_them(corpus, monkey
     wide = PretrainingBatches(corpus, settings(pack=False))
     monkeypatch.setattr(batches_module, "_WINDOW", 50)
     narrow = PretrainingBatches(corpus, settings(pack=False))
-    assert narrow.report().documents == wide.report().documents == np.count_nonzero(corpus.part_keys >= int(0.1 * 2.0**64))
+    assert (
+        narrow.report().documents
+        == wide.report().documents
+        == np.count_nonzero(corpus.part_keys >= int(0.1 * 2.0**64))
+    )
     assert all((batch["padding_mask"].sum(1) > 3).all() for batch in all_batches(narrow))
 
 
 def test_held_out_documents_are_never_trained_on_and_stay_the_same(corpus, tokenizer, tmp_path):
-    training, held_out = (PretrainingBatches(corpus, settings(), part=part) for part in ("training", "held_out"))
+    training, held_out = (
+        PretrainingBatches(corpus, settings(), part=part) for part in ("training", "held_out")
+    )
     assert training.report().documents + held_out.report().documents == len(corpus)
     assert 30 <= held_out.report().documents <= 90  # of 600, 10%: more than 4 standard errors away
-    more = write_documents(tmp_path / "more.txt", 300, seed=0)  # the first 300 of the same documents
+    # the first 300 of the same documents
+    more = write_documents(tmp_path / "more.txt", 300, seed=0)
     smaller = open_corpus([more], tokenizer, cache=tmp_path)
     below = int(0.1 * 2.0**64)
-    assert set(smaller.part_keys[smaller.part_keys < below]) <= set(corpus.part_keys[corpus.part_keys < below])
+    assert set(smaller.part_keys[smaller.part_keys < below]) <= set(
+        corpus.part_keys[corpus.part_keys < below]
+    )
 
 
 def test_the_last_held_out_batch_is_filled_up_with_rows_that_do_not_count(corpus):
@@ -153,7 +194,10 @@ def test_tickets_packed_into_rows_of_128_leave_less_than_5_percent_padding(token
 
 
 def test_a_corpus_smaller_than_a_batch_is_refused(corpus):
-    with pytest.raises(SettingsError, match=r"fill [\d,]+ rows of 64 tokens; expected at least the 5,000 rows of one batch"):
+    with pytest.raises(
+        SettingsError,
+        match=r"fill [\d,]+ rows of 64 tokens; expected at least the 5,000 rows of one batch",
+    ):
         PretrainingBatches(corpus, settings(batch_size=5000))
 
 

@@ -1,4 +1,7 @@
-"""The cache of tokenised documents: what is in it, when it is made anew, and that nothing breaks it."""
+"""The cache of tokenised documents.
+
+What is in it, when it is made anew, and that nothing breaks it.
+"""
 
 import json
 import os
@@ -42,13 +45,20 @@ class Listening:
 @pytest.fixture
 def texts(tmp_path):
     path = tmp_path / "texts.txt"
-    path.write_text("No signal. Since today!\n\nThe router is slow\n\n\x01\n\nno SIGNAL, since today\n", encoding="utf-8")
+    path.write_text(
+        "No signal. Since today!\n\nThe router is slow\n\n\x01\n\nno SIGNAL, since today\n",
+        encoding="utf-8",
+    )
     return path
 
 
 def scenario(name, place):
     command = [sys.executable, str(FAILPOINTS), name, str(place)]
-    environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": str(FAILPOINTS.parent.parent)}
+    environment = {
+        **os.environ,
+        "TOKENIZERS_PARALLELISM": "false",
+        "PYTHONPATH": str(FAILPOINTS.parent.parent),
+    }
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -57,8 +67,13 @@ def scenario(name, place):
 def test_sentences_are_tokenised_as_the_tokenizer_does(texts, tokenizer, tmp_path):
     corpus = open_corpus([texts], tokenizer, cache=tmp_path)
     starts = np.append(0, corpus.sentence_ends)
-    found = [corpus.tokens[start:end].tolist() for start, end in zip(starts, corpus.sentence_ends, strict=False)]
-    wanted = tokenizer.encode(["No signal.", "Since today!", "The router is slow", "no SIGNAL, since today"]).token_ids
+    found = [
+        corpus.tokens[start:end].tolist()
+        for start, end in zip(starts, corpus.sentence_ends, strict=False)
+    ]
+    wanted = tokenizer.encode(
+        ["No signal.", "Since today!", "The router is slow", "no SIGNAL, since today"]
+    ).token_ids
     assert found == [ids[1:-1].tolist() for ids in wanted]
     assert corpus.part_ends.tolist() == [2, 3, 4]
     summary = corpus.summary
@@ -145,14 +160,18 @@ def test_memory_does_not_grow_with_the_texts(tokenizer, tmp_path, monkeypatch):
 def test_texts_without_a_word_are_refused_and_leave_nothing(tokenizer, tmp_path):
     path = tmp_path / "blank.txt"
     path.write_text("\n \n\x01\n\n", encoding="utf-8")
-    with pytest.raises(TableError, match=r"there is no word in '.*blank.txt'; expected documents to learn from"):
+    with pytest.raises(
+        TableError, match=r"there is no word in '.*blank.txt'; expected documents to learn from"
+    ):
         open_corpus([path], tokenizer, cache=tmp_path)
     assert not list((tmp_path / "corpora").iterdir())
 
 
 def test_a_vocabulary_without_mask_is_refused(texts, tmp_path):
     with pytest.raises(TableError, match=r"a vocabulary without \[MASK\]"):
-        open_corpus([texts], WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]"]), cache=tmp_path)
+        open_corpus(
+            [texts], WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]"]), cache=tmp_path
+        )
 
 
 def test_a_cache_that_cannot_be_written_is_named(texts, tokenizer, tmp_path):

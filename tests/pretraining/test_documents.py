@@ -24,15 +24,23 @@ def read(*paths, columns=None):
 
 def test_blank_lines_part_the_documents_of_a_text_file(tmp_path):
     path = tmp_path / "texts.txt"
-    path.write_text("\n\nNo signal. Since Monday!\nplease help\n \n\t\n\nsecond one\n", encoding="utf-8")
+    path.write_text(
+        "\n\nNo signal. Since Monday!\nplease help\n \n\t\n\nsecond one\n", encoding="utf-8"
+    )
     assert read(path) == [["No signal.", "Since Monday!", "please help"], ["second one"]]
 
 
 def test_lines_with_bytes_that_are_no_text_are_counted_and_left_out(tmp_path):
     path = tmp_path / "texts.txt"
-    path.write_bytes("café one.\ncafé two.\n".encode() + b"caf\xe9 broken.\n" + "\nthé three.\n".encode())
+    path.write_bytes(
+        "café one.\ncafé two.\n".encode() + b"caf\xe9 broken.\n" + "\nthé three.\n".encode()
+    )
     files = DocumentFiles([path])
-    assert [piece for piece in files.sentences() if piece] == [["café one."], ["café two."], ["thé three."]]
+    assert [piece for piece in files.sentences() if piece] == [
+        ["café one."],
+        ["café two."],
+        ["thé three."],
+    ]
     assert files.reading.undecodable_lines == 1
 
 
@@ -46,7 +54,9 @@ def test_other_line_ends_part_documents_too(tmp_path, newline):
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
 def test_other_encodings_are_found_out(tmp_path, encoding):
     path = tmp_path / "texts.txt"
-    path.write_bytes("Störung in Köln.\nGeht nicht für mich.\n\nGrüße, überall schön.".encode(encoding))
+    path.write_bytes(
+        "Störung in Köln.\nGeht nicht für mich.\n\nGrüße, überall schön.".encode(encoding)
+    )
     assert read(path) == [["Störung in Köln.", "Geht nicht für mich."], ["Grüße, überall schön."]]
 
 
@@ -58,10 +68,18 @@ def test_a_gzipped_text_file_is_read(tmp_path):
 
 def test_rows_of_tables_are_documents(tmp_path):
     table, lines = tmp_path / "tickets.csv", tmp_path / "tickets.jsonl"
-    table.write_text('subject,text\nwifi,"No signal. Help!"\n,""\nbill,charged twice\n', encoding="utf-8")
-    lines.write_text("\n".join(json.dumps({"text": text}) for text in ("one. two.", "three")), encoding="utf-8")
+    table.write_text(
+        'subject,text\nwifi,"No signal. Help!"\n,""\nbill,charged twice\n', encoding="utf-8"
+    )
+    lines.write_text(
+        "\n".join(json.dumps({"text": text}) for text in ("one. two.", "three")), encoding="utf-8"
+    )
     assert read(table, columns="text") == [["No signal.", "Help!"], [], ["charged twice"]]
-    assert read(table, columns=["subject", "text"]) == [["wifi", "No signal.", "Help!"], [], ["bill", "charged twice"]]
+    assert read(table, columns=["subject", "text"]) == [
+        ["wifi", "No signal.", "Help!"],
+        [],
+        ["bill", "charged twice"],
+    ]
     assert read(lines) == [["one.", "two."], ["three"]]
     assert read(lines, lines) == read(lines) * 2
 
@@ -84,10 +102,26 @@ def test_a_column_that_is_not_there_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("texts.txt", b"", r"texts.txt' is empty; expected documents with blank lines between them"),
-        ("texts.txt", bytes(range(256)) * 64, r"texts.txt' is not text: it holds binary data; expected a text file"),
-        ("texts.txt", b"\x89PNG\r\n\x1a\n" + b"x" * 99, r"texts.txt' is not text: it seems to be a PNG image"),
-        ("texts", bytes(range(128, 256)) + bytes(range(64)), r"texts' is not text: it holds binary data"),
+        (
+            "texts.txt",
+            b"",
+            r"texts.txt' is empty; expected documents with blank lines between them",
+        ),
+        (
+            "texts.txt",
+            bytes(range(256)) * 64,
+            r"texts.txt' is not text: it holds binary data; expected a text file",
+        ),
+        (
+            "texts.txt",
+            b"\x89PNG\r\n\x1a\n" + b"x" * 99,
+            r"texts.txt' is not text: it seems to be a PNG image",
+        ),
+        (
+            "texts",
+            bytes(range(128, 256)) + bytes(range(64)),
+            r"texts' is not text: it holds binary data",
+        ),
         ("tickets.csv", bytes(range(256)) * 64, r"tickets.csv' is not text: it holds binary data"),
         ("texts.docx", b"PK", r"texts.docx' has the extension .docx; expected a text file \(.txt"),
     ],
@@ -109,7 +143,11 @@ def test_no_file_and_a_folder_are_refused(tmp_path):
         DocumentFiles([])
 
 
-@pytest.mark.parametrize("part", [".", "!?", '.")', "a.", "。」", " "], ids=["dots", "marks", "closed", "words", "wide", "spaces"])
+@pytest.mark.parametrize(
+    "part",
+    [".", "!?", '.")', "a.", "。」", " "],
+    ids=["dots", "marks", "closed", "words", "wide", "spaces"],
+)
 def test_splitting_takes_linear_time(part):
     started = time.perf_counter()
     split_sentences(part * 500_000)

@@ -10,29 +10,64 @@ from bertcnn.models.shapes import pretraining_shapes
 from bertcnn.pretraining.fill_mask import fill_mask
 from bertcnn.settings import EncoderSettings
 
-VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "rome", "is", "the", "of", "italy", ".", "capital", "king", "##s")
-SETTINGS = EncoderSettings(vocabulary_size=len(VOCABULARY), width=16, layers=1, heads=2, feed_forward_width=8, max_positions=12)
+VOCABULARY = (
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "rome",
+    "is",
+    "the",
+    "of",
+    "italy",
+    ".",
+    "capital",
+    "king",
+    "##s",
+)
+SETTINGS = EncoderSettings(
+    vocabulary_size=len(VOCABULARY),
+    width=16,
+    layers=1,
+    heads=2,
+    feed_forward_width=8,
+    max_positions=12,
+)
 
 
 def write(folder, *, heads=("pooler", "mlm", "nsp")):
     """An encoder that knows nothing of the other words, and prefers "capital", then "king", by the bias of its MLM head."""
     folder.mkdir()
-    tensors = {name: np.zeros(shape, np.float32) for name, shape in pretraining_shapes(SETTINGS).items() if head_of(name) in (None, *heads)}
+    tensors = {
+        name: np.zeros(shape, np.float32)
+        for name, shape in pretraining_shapes(SETTINGS).items()
+        if head_of(name) in (None, *heads)
+    }
     if "mlm" in heads:
-        tensors["mlm/bias"][[VOCABULARY.index("capital"), VOCABULARY.index("king")]] = np.log([60, 28])
+        tensors["mlm/bias"][[VOCABULARY.index("capital"), VOCABULARY.index("king")]] = np.log(
+            [60, 28]
+        )
     write_encoder(folder, Checkpoint(SETTINGS, tensors), Pieces(VOCABULARY, lowercase=True))
     return folder
 
 
 def test_the_head_decides_and_probabilities_are_among_all_pieces(tmp_path):
     (guesses,) = fill_mask(write(tmp_path / "encoder"), "Rome is the [MASK] of Italy.", best=3)
-    assert [(guess.piece, round(guess.probability, 4)) for guess in guesses] == [("capital", 0.6), ("king", 0.28), ("[PAD]", 0.01)]
+    assert [(guess.piece, round(guess.probability, 4)) for guess in guesses] == [
+        ("capital", 0.6),
+        ("king", 0.28),
+        ("[PAD]", 0.01),
+    ]
 
 
 def test_every_gap_is_guessed_from_its_own_place(tmp_path):
     folder = write(tmp_path / "encoder")
     generator = np.random.default_rng(0)
-    tensors = {name: generator.normal(size=shape).astype(np.float32) for name, shape in pretraining_shapes(SETTINGS).items()}
+    tensors = {
+        name: generator.normal(size=shape).astype(np.float32)
+        for name, shape in pretraining_shapes(SETTINGS).items()
+    }
     for path in folder.iterdir():
         path.unlink()
     write_encoder(folder, Checkpoint(SETTINGS, tensors), Pieces(VOCABULARY, lowercase=True))
@@ -47,7 +82,11 @@ def test_every_gap_is_guessed_from_its_own_place(tmp_path):
 @pytest.mark.parametrize(
     ("text", "best", "message"),
     [
-        ("Rome is the capital of Italy.", 5, r"'Rome is the capital of Italy\.' has no \[MASK\]; expected one or more gaps"),
+        (
+            "Rome is the capital of Italy.",
+            5,
+            r"'Rome is the capital of Italy\.' has no \[MASK\]; expected one or more gaps",
+        ),
         ("[MASK] " * 11, 5, "a text of more than 12 tokens; expected at most 12"),
         ("the " * 40 + "[MASK]", 5, "a text of more than 12 tokens; expected at most 12"),
         ("[MASK]", 0, r"0 guesses for each \[MASK\]; expected at least 1"),
@@ -59,5 +98,7 @@ def test_a_text_that_cannot_be_filled_is_refused(tmp_path, text, best, message):
 
 
 def test_an_encoder_without_the_head_says_so(tmp_path):
-    with pytest.raises(EncoderError, match=r"the encoder 'encoder' has no MLM head; .* pretrain one"):
+    with pytest.raises(
+        EncoderError, match=r"the encoder 'encoder' has no MLM head; .* pretrain one"
+    ):
         fill_mask(write(tmp_path / "encoder", heads=("pooler",)), "[MASK]")

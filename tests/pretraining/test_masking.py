@@ -15,7 +15,9 @@ B, T = 400, 64
 
 def vocabulary():
     special = np.arange(V) <= MASK
-    return Vocabulary(MASK, np.flatnonzero(~special).astype(np.int32), special, np.arange(V) >= FIRST_CONTINUING)
+    return Vocabulary(
+        MASK, np.flatnonzero(~special).astype(np.int32), special, np.arange(V) >= FIRST_CONTINUING
+    )
 
 
 def rows(seed=0):
@@ -31,7 +33,12 @@ def rows(seed=0):
 
 
 def masked(tokens, seed=1, **changes):
-    return mask_tokens(tokens, vocabulary(), PretrainingDataSettings(sequence_length=T, **changes), np.random.default_rng(seed))
+    return mask_tokens(
+        tokens,
+        vocabulary(),
+        PretrainingDataSettings(sequence_length=T, **changes),
+        np.random.default_rng(seed),
+    )
 
 
 def within(share, expected, count):

@@ -19,7 +19,10 @@ def documents(counts, seed=0, fewest=3, most=12, keys=None):
     ends = np.cumsum(lengths)
     tokens = generator.integers(5, V, ends[-1]).astype(np.uint16)
     which = np.repeat(np.arange(len(counts)), counts)
-    return Sentences(ends - lengths, ends, which, np.array(keys or range(len(counts)), np.uint64)), tokens
+    return (
+        Sentences(ends - lengths, ends, which, np.array(keys or range(len(counts)), np.uint64)),
+        tokens,
+    )
 
 
 def draw(sentences, tokens, seed=1, **changes):
@@ -41,7 +44,10 @@ def test_half_of_the_pairs_are_true_and_half_from_another_document(many):
     pairs = draw(sentences, tokens)
     counted = pairs.next_weights > 0
     assert abs(int(pairs.next_labels[counted].sum()) * 2 - int(counted.sum())) <= 1
-    first, second = (document_of(sentences, getattr(pairs, name)[counted]) for name in ("first_starts", "second_starts"))
+    first, second = (
+        document_of(sentences, getattr(pairs, name)[counted])
+        for name in ("first_starts", "second_starts")
+    )
     assert np.array_equal(first != second, pairs.next_labels[counted] == 1)
 
 
@@ -64,7 +70,11 @@ def test_every_pair_fits_a_row_and_rows_are_nearly_full(many):
 def test_the_lengths_of_the_segments_do_not_tell_which_pairs_are_true(many):
     pairs = draw(*many)
     counted = pairs.next_weights > 0
-    for lengths in (pairs.lengths, pairs.second_ends - pairs.second_starts, pairs.first_ends - pairs.first_starts):
+    for lengths in (
+        pairs.lengths,
+        pairs.second_ends - pairs.second_starts,
+        pairs.first_ends - pairs.first_starts,
+    ):
         random, true = (lengths[counted & (pairs.next_labels == label)] for label in (1, 0))
         error = math.sqrt(random.var() / len(random) + true.var() / len(true))
         assert abs(random.mean() - true.mean()) < 4 * error
@@ -145,5 +155,9 @@ def test_some_segments_are_cut_short(many):
 def test_no_documents_give_no_pairs():
     empty = np.zeros(0, np.int64)
     for next_sentence in (False, True):
-        pairs = draw(Sentences(empty, empty, empty, empty.astype(np.uint64)), np.zeros(0, np.uint16), next_sentence=next_sentence)
+        pairs = draw(
+            Sentences(empty, empty, empty, empty.astype(np.uint64)),
+            np.zeros(0, np.uint16),
+            next_sentence=next_sentence,
+        )
         assert len(pairs) == 0

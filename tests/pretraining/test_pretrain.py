@@ -28,7 +28,9 @@ def place(tmp_path_factory):
 
 
 def run(place, name, listener=None, **changes):
-    return tiny_run(place / "texts.txt", place / name, place / "cache", listener or Listener(), **changes)
+    return tiny_run(
+        place / "texts.txt", place / name, place / "cache", listener or Listener(), **changes
+    )
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +59,9 @@ def test_a_run_leaves_an_encoder_with_both_heads_and_its_story(unbroken, place):
     assert not checkpoint_folder(report.folder).exists()
     encoder = load_encoder(report.folder)
     assert encoder_info(report.folder).encoder == encoder.settings
-    assert encoder.settings == SHAPE.model_copy(update={"vocabulary_size": encoder.settings.vocabulary_size})
+    assert encoder.settings == SHAPE.model_copy(
+        update={"vocabulary_size": encoder.settings.vocabulary_size}
+    )
     assert read_checkpoint(report.folder).heads == ("pooler", "mlm", "nsp")
     story = json.loads((report.folder / "pretraining.json").read_text())
     assert (story["version"], story["steps"], story["tokens"]) == (1, STEPS, report.tokens)
@@ -72,7 +76,11 @@ def test_every_weight_has_learned(unbroken):
     found = read_checkpoint(unbroken[0].folder)
     fresh = BertPretraining(Bert(found.settings, packed=True, seed=0, name="bert"), seed=0)
     assert found.tensors.keys() == {weight.path for weight in fresh.weights}
-    assert not [weight.path for weight in fresh.weights if np.array_equal(weight.numpy(), found.tensors[weight.path])]
+    assert not [
+        weight.path
+        for weight in fresh.weights
+        if np.array_equal(weight.numpy(), found.tensors[weight.path])
+    ]
 
 
 @pytest.mark.on_jax
@@ -81,7 +89,10 @@ def test_a_run_that_is_interrupted_killed_and_damaged_ends_with_the_same_bytes(u
 
     def interrupt(step):
         if step == 2:
-            with pytest.raises(OutputError, match=r"another run keeps its checkpoints in .*broken.checkpoints right now"):
+            with pytest.raises(
+                OutputError,
+                match=r"another run keeps its checkpoints in .*broken.checkpoints right now",
+            ):
                 run(place, "broken")
             raise KeyboardInterrupt
 
@@ -89,9 +100,16 @@ def test_a_run_that_is_interrupted_killed_and_damaged_ends_with_the_same_bytes(u
         run(place, "broken", Listener(interrupt), seconds=1000.0)
     assert [path.name for path in checkpoint_folder(out).iterdir()] == ["step-000000002"]
     refuse_other_settings(place)
-    command = [sys.executable, "-m", "tests.pretraining.killing", *map(str, (place / "texts.txt", out, place / "cache"))]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.pretraining.killing",
+        *map(str, (place / "texts.txt", out, place / "cache")),
+    ]
     # 3 files a checkpoint: while the second of the second checkpoint is written
-    killed = subprocess.run([*command, "write:5"], cwd=Path(__file__).parents[2], capture_output=True, check=False)
+    killed = subprocess.run(
+        [*command, "write:5"], cwd=Path(__file__).parents[2], capture_output=True, check=False
+    )
     assert killed.returncode == -9, killed.stderr.decode()[-500:]
     assert not out.exists()
     newest = max(path for path in checkpoint_folder(out).iterdir() if path.name.startswith("step"))
@@ -99,7 +117,10 @@ def test_a_run_that_is_interrupted_killed_and_damaged_ends_with_the_same_bytes(u
     (newest / "state.safetensors").write_bytes(b"torn")
     report = run(place, "broken", notes)
     assert report.resumed_at == 2
-    assert any("step-000000003: state.safetensors was changed" in note and note.endswith("it is skipped") for note in notes.notes)
+    assert any(
+        "step-000000003: state.safetensors was changed" in note and note.endswith("it is skipped")
+        for note in notes.notes
+    )
     assert any(note.startswith("resuming after step 2 of 9") for note in notes.notes)
     assert weights_of(out) == weights_of(unbroken[0].folder)
     assert report.tokens == unbroken[0].tokens
@@ -109,7 +130,10 @@ def test_a_run_that_is_interrupted_killed_and_damaged_ends_with_the_same_bytes(u
 
 def refuse_other_settings(place):
     for changes, words in (
-        ({"steps": 12}, r"steps = '9', this run has '12'.*give steps as it was, or begin anew with --restart"),
+        (
+            {"steps": 12},
+            r"steps = '9', this run has '12'.*give steps as it was, or begin anew with --restart",
+        ),
         ({"learning_rate": 0.5}, r"learning_rate = '0.01', this run has '0.5'"),
     ):
         with pytest.raises(SettingsError, match=words):
@@ -120,7 +144,10 @@ def refuse_other_settings(place):
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_and_is_never_saved(place):
-    with pytest.raises(TrainingError, match=r"(loss|norm).* became (nan|inf) at step [23];.*these weights were not saved"):
+    with pytest.raises(
+        TrainingError,
+        match=r"(loss|norm).* became (nan|inf) at step [23];.*these weights were not saved",
+    ):
         run(place, "exploded", learning_rate=1e30, seconds=1000.0, held_out=0.0)
     assert not (place / "exploded").exists()
     assert not checkpoint_folder(place / "exploded").exists()
@@ -132,6 +159,13 @@ def test_a_place_that_is_taken_is_refused_before_any_work(unbroken, place, tmp_p
     (tmp_path / "diary.txt").write_text("mine")
     with pytest.raises(OutputError, match=r"holds 'diary.txt', which is no part of one"):
         tiny_run(place / "texts.txt", tmp_path, place / "cache", Listener())
-    with pytest.raises(SettingsError, match=r"rows of 64 tokens; expected at most the 32 positions"):
-        pretrain([place / "texts.txt"], tmp_path / "long", start=unbroken[0].folder, data={"sequence_length": 64, "batch_size": 2})
+    with pytest.raises(
+        SettingsError, match=r"rows of 64 tokens; expected at most the 32 positions"
+    ):
+        pretrain(
+            [place / "texts.txt"],
+            tmp_path / "long",
+            start=unbroken[0].folder,
+            data={"sequence_length": 64, "batch_size": 2},
+        )
     assert not checkpoint_folder(tmp_path / "long").exists()

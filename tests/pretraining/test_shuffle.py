@@ -8,13 +8,17 @@ from bertcnn.pretraining.shuffle import Shuffle
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 16, 17, 1000, 4096, 5000])
 def test_every_number_comes_once(size):
-    assert np.array_equal(np.sort(Shuffle(size, np.random.default_rng(4))(np.arange(size))), np.arange(size))
+    assert np.array_equal(
+        np.sort(Shuffle(size, np.random.default_rng(4))(np.arange(size))), np.arange(size)
+    )
 
 
 def test_places_may_be_asked_for_one_by_one():
     order = Shuffle(1000, np.random.default_rng(1))
     whole = order(np.arange(1000))
-    assert [int(order(np.array([place]))[0]) for place in (0, 7, 999)] == whole[[0, 7, 999]].tolist()
+    assert [int(order(np.array([place]))[0]) for place in (0, 7, 999)] == whole[
+        [0, 7, 999]
+    ].tolist()
 
 
 def test_every_number_comes_equally_often_first_and_neighbours_part():

@@ -2,11 +2,28 @@
 
 import pytest
 
-from bertcnn.reports.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, Line, draw, nice_top, ticks
+from bertcnn.reports.charts import (
+    BOTTOM,
+    HEIGHT,
+    LEFT,
+    RIGHT,
+    TOP,
+    WIDTH,
+    Axis,
+    Line,
+    draw,
+    nice_top,
+    ticks,
+)
 
 
 def test_the_ends_of_the_axes_are_the_edges_of_the_plot():
-    chart = draw("t", Axis("x", 0, 10), Axis("y", 0.2, 1, percent=True), [Line("l", "one", ((0, 0.2), (10, 1), (5, 9)), dots=True)])
+    chart = draw(
+        "t",
+        Axis("x", 0, 10),
+        Axis("y", 0.2, 1, percent=True),
+        [Line("l", "one", ((0, 0.2), (10, 1), (5, 9)), dots=True)],
+    )
     first, last, beyond = chart.lines[0].dots
     assert (first.x, first.y) == (LEFT, HEIGHT - BOTTOM)
     assert (last.x, last.y) == (WIDTH - RIGHT, TOP)

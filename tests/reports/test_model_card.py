@@ -17,13 +17,22 @@ from bertcnn.settings import EncoderSettings, HeadSettings, PrecisionTargets, To
 
 NAMES = ("a|b", "bills\nand invoices")
 ROWS = 100
-SCOPE = OutOfScopeDetector(directions=np.ones((1, 2), np.float32))
+SCOPE = OutOfScopeDetector(logit_centroids=np.ones((1, 2), np.float32))
 
 
 ABOUT = (("command", "bertcnn train 'a`b|c.csv'"),)
 
 
-def card(targets="0.9", *, scope=SCOPE, outside=4, several=False, names=NAMES, encoder_name="tiny", about=ABOUT):
+def card(
+    targets="0.9",
+    *,
+    scope=SCOPE,
+    outside=4,
+    several=False,
+    names=NAMES,
+    encoder_name="tiny",
+    about=ABOUT,
+):
     """Of a model with two labels that is right on the surer nine of ten rows."""
     actual = [names[row % 2] for row in range(ROWS)]
     predicted = [names[row % 2 if row < 90 else 1 - row % 2] for row in range(ROWS)]
@@ -35,7 +44,9 @@ def card(targets="0.9", *, scope=SCOPE, outside=4, several=False, names=NAMES, e
         out_of_scope=outside,
     )
     config = BundleConfig(
-        encoder=EncoderSettings(vocabulary_size=20, width=8, layers=1, heads=2, feed_forward_width=12, max_positions=64),
+        encoder=EncoderSettings(
+            vocabulary_size=20, width=8, layers=1, heads=2, feed_forward_width=12, max_positions=64
+        ),
         encoder_name=encoder_name,
         head=HeadSettings(filters=4),
         tokenizer=TokenizerSettings(max_tokens=64, head_tokens=16),
@@ -49,9 +60,19 @@ def card(targets="0.9", *, scope=SCOPE, outside=4, several=False, names=NAMES, e
     )
     figures = evaluate(names, actual, predicted)
     if several:
-        figures = evaluate_sets(names, [(name,) for name in actual], [(name,) for name in predicted])
+        figures = evaluate_sets(
+            names, [(name,) for name in actual], [(name,) for name in predicted]
+        )
     decisions = decide(held_out, names, PrecisionTargets.of(targets))
-    return model_card(config, figures, 1.25, compare_calibration(confidence, confidence, right), decisions, scope, about)
+    return model_card(
+        config,
+        figures,
+        1.25,
+        compare_calibration(confidence, confidence, right),
+        decisions,
+        scope,
+        about,
+    )
 
 
 def test_figures_and_names_stand_in_tables():
@@ -66,7 +87,10 @@ def test_figures_and_names_stand_in_tables():
 
 
 def test_what_is_automatic_is_told_with_the_targets_of_labels():
-    assert "On these rows at 90% precision 91% of tickets are handled automatically, 9% go to review" in card()
+    assert (
+        "On these rows at 90% precision 91% of tickets are handled automatically, 9% go to review"
+        in card()
+    )
     text = card(r"0.9,a|b=0.8")
     assert "at 90% precision ('a|b' 80%)" in text
     assert r"a\|b, which needs 80%: from a confidence of 0.5" in text
@@ -78,12 +102,24 @@ def test_what_is_automatic_is_told_with_the_targets_of_labels():
     [
         (
             {},
-            "still gets one of them; one that looks unlike all it learned from goes to review as out of scope, as 4 of these 104 rows do.",
+            (
+                "still gets one of them; one that looks unlike all it learned from goes to review"
+                " as out of scope, as 4 of these 104 rows do."
+            ),
         ),
-        ({"several": True}, "may get one; one that gets no label, or looks unlike all it learned from goes to review"),
+        (
+            {"several": True},
+            (
+                "may get one; one that gets no label, or looks unlike all it learned from goes to"
+                " review"
+            ),
+        ),
         (
             {"scope": OutOfScopeDetector(), "outside": 0},
-            "still gets one of them; too few rows, or too many labels, to tell which texts are out of scope.",
+            (
+                "still gets one of them; too few rows, or too many labels, to tell which texts are"
+                " out of scope."
+            ),
         ),
     ],
 )
@@ -122,12 +158,23 @@ HOSTILE = (
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_label_or_name_of_the_data_becomes_markup(name):
-    """As a renderer that takes HTML shows it: the same tags as with harmless names, and every name as it is."""
+    """As a renderer that takes HTML shows it.
+
+    The same tags as with harmless names, and every name as it is.
+    """
     rendered = markdown(card(names=(name, f"x{name}"), encoder_name=name, about=(("data", name),)))
-    assert re.findall(r"</?\w+", rendered) == re.findall(r"</?\w+", markdown(card(names=("a", "b"), about=(("data", name),))))
-    shown = " ".join(name.split()).replace("\x1b", "\ufffd").replace("\x07", "\ufffd").replace("\u202e", "\ufffd")
+    assert re.findall(r"</?\w+", rendered) == re.findall(
+        r"</?\w+", markdown(card(names=("a", "b"), about=(("data", name),)))
+    )
+    shown = (
+        " ".join(name.split())
+        .replace("\x1b", "\ufffd")
+        .replace("\x07", "\ufffd")
+        .replace("\u202e", "\ufffd")
+    )
     text = html.unescape(re.sub(r"<[^>]*>", "", rendered))
-    assert text.count(shown) >= 7  # encoder, data, both labels in two tables each and once more in a list
+    # encoder, data, both labels in two tables each and once more in a list
+    assert text.count(shown) >= 7
     for forbidden in ("<img", "<script", "\x1b", "\u202e"):
         assert forbidden not in rendered
 

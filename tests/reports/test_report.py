@@ -7,7 +7,12 @@ import shutil
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, precision_recall_fscore_support
+from sklearn.metrics import (
+    accuracy_score,
+    confusion_matrix,
+    f1_score,
+    precision_recall_fscore_support,
+)
 
 from bertcnn.evaluation.calibration import calibration_error, compare_calibration
 from bertcnn.evaluation.decisions import Automation
@@ -28,7 +33,9 @@ from bertcnn.reports.slices import Answered, slice_by_length, slice_by_value
 from bertcnn.reports.spurious_tokens import SpuriousToken
 from tests.pages import read_page
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 NASTY = (
     "<script>alert(1)</script>",
     "</script></style><img src=x onerror=alert(2)>",
@@ -44,7 +51,9 @@ def made(names, rows=300, seed=0, **changes):
     generator = np.random.default_rng(seed)
     names = list(names)
     actual = generator.integers(0, len(names), rows)
-    predicted = np.where(generator.random(rows) < 0.8, actual, generator.integers(0, len(names), rows))
+    predicted = np.where(
+        generator.random(rows) < 0.8, actual, generator.integers(0, len(names), rows)
+    )
     confidence, right = generator.uniform(0.3, 1, rows), predicted == actual
     before, lengths = confidence**2, generator.integers(3, 60, rows)
     true, called = [names[place] for place in actual], [names[place] for place in predicted]
@@ -55,9 +64,13 @@ def made(names, rows=300, seed=0, **changes):
         "rows_are": "validation rows",
         "caution": "Measured on the validation rows.",
         "about": (("command", "bertcnn train 'a b.csv' --out <m>"), ("seed", "7")),
-        "profile": profile_rows([f"text {row}" for row in range(rows)], true, lengths, truncated=3, limit=64),
+        "profile": profile_rows(
+            [f"text {row}" for row in range(rows)], true, lengths, truncated=3, limit=64
+        ),
         "figures": evaluate(names, true, called),
-        "reliability": Reliability.of(compare_calibration(before, confidence, right), before, confidence, right),
+        "reliability": Reliability.of(
+            compare_calibration(before, confidence, right), before, confidence, right
+        ),
         "operation": Operation(
             Automation(rows, int(automatic.sum()), 0, int(right[automatic].sum()), 0, "0.95"),
             0.95,
@@ -85,20 +98,31 @@ def test_its_figures_are_those_of_scikit_learn_and_of_the_evaluation(labels):
     assert page.one(id="accuracy").value == accuracy_score(true, called)
     assert page.one(id="macro-f1").value == f1_score(true, called, average="macro")
     assert page.one(id="weighted-f1").value == f1_score(true, called, average="weighted")
-    assert page.one(id="ece-before").value == pytest.approx(calibration_error(before, right), abs=1e-12)
-    assert page.one(id="ece-after").value == pytest.approx(calibration_error(confidence, right), abs=1e-12)
+    assert page.one(id="ece-before").value == pytest.approx(
+        calibration_error(before, right), abs=1e-12
+    )
+    assert page.one(id="ece-after").value == pytest.approx(
+        calibration_error(confidence, right), abs=1e-12
+    )
     rows = page.table("label-table")
     assert [row[0].text for row in rows] == names
     expected = precision_recall_fscore_support(true, called, labels=names, zero_division=0.0)
     for column, values in enumerate(expected, start=1):
         assert [row[column].value for row in rows] == values.tolist()
-    matrix = {row[0].text: [int(cell.attributes.get("data-value", 0)) for cell in row[1:]] for row in page.table("confusion-table")}
+    matrix = {
+        row[0].text: [int(cell.attributes.get("data-value", 0)) for cell in row[1:]]
+        for row in page.table("confusion-table")
+    }
     order = list(matrix)
     assert sorted(order) == names
-    assert (labels > 20) == (order != names)  # many labels are put beside those that they are mixed up with
+    assert (labels > 20) == (
+        order != names
+    )  # many labels are put beside those that they are mixed up with
     assert [matrix[name] for name in order] == confusion_matrix(true, called, labels=order).tolist()
     pairs = [(row[0].text, row[1].text, int(row[2].text)) for row in page.table("pair-table")]
-    assert pairs == [(pair.actual, pair.predicted, pair.count) for pair in report.figures.most_confused]
+    assert pairs == [
+        (pair.actual, pair.predicted, pair.count) for pair in report.figures.most_confused
+    ]
     bins = page.table("reliability-table")
     gaps = sum(abs(row[0].value - row[1].value) * int(row[2].text) for row in bins) / len(true)
     assert gaps == pytest.approx(calibration_error(confidence, right), abs=1e-12)
@@ -108,16 +132,36 @@ def test_its_figures_are_those_of_scikit_learn_and_of_the_evaluation(labels):
     ("trainings", "words"),
     [
         (1, "The weights of epoch 2 were kept, the last one"),
-        (3, "This is the first of 3 trainings; the model has the mean of their weights after epoch 2, the last one"),
+        (
+            3,
+            (
+                "This is the first of 3 trainings; the model has the mean of their weights after"
+                " epoch 2, the last one"
+            ),
+        ),
     ],
 )
 def test_it_tells_whose_weights_the_model_has(trainings, words):
     report, *_ = made(["a", "b", "c"], trainings=trainings)
-    assert f"On the validation rows, after each epoch. {words} that is not clearly worse than the best." in render(report)
+    assert (
+        f"On the validation rows, after each epoch. {words} that is not clearly worse than the"
+        " best." in render(report)
+    )
 
 
 def test_texts_of_the_user_are_text_wherever_they_stand():
-    examples = Examples(((NASTY[0], (ExampleRow(((NASTY[1], True), (NASTY[5], False)), NASTY[3], NASTY[4], 0.9, "auto"),)),))
+    examples = Examples(
+        (
+            (
+                NASTY[0],
+                (
+                    ExampleRow(
+                        ((NASTY[1], True), (NASTY[5], False)), NASTY[3], NASTY[4], 0.9, "auto"
+                    ),
+                ),
+            ),
+        )
+    )
     report, *_ = made(NASTY, title=NASTY[1], about=(("command", NASTY[1]),), examples=examples)
     html = render(report)
     html.encode("utf-8")
@@ -127,11 +171,15 @@ def test_texts_of_the_user_are_text_wherever_they_stand():
     assert [element.tag for element in page.all("script")] == ["script"]
     assert not list(page.all("img"))
     assert not any(name.startswith("on") for element in page.all() for name in element.attributes)
-    assert "49" not in page.one(id="label-table").text.replace(NASTY[2], "")  # templates in labels are not run
+    assert "49" not in page.one(id="label-table").text.replace(
+        NASTY[2], ""
+    )  # templates in labels are not run
     names = [row[0].text for row in page.table("label-table")]
     assert names[:5] == list(NASTY[:5])
     assert names[5] == "null\ufffd and \ufffd"
-    assert all(row[0].children[0].tag == "bdi" for row in page.table("label-table"))  # right to left stays in its cell
+    assert all(
+        row[0].children[0].tag == "bdi" for row in page.table("label-table")
+    )  # right to left stays in its cell
     assert NASTY[1] in page.one(id="about").text
 
 
@@ -139,7 +187,12 @@ def test_it_asks_no_server_and_runs_no_script_but_its_own():
     html = render(made(NASTY)[0])
 
     asking = ("src", "href", "xlink:href", "action", "srcset", "data", "poster")
-    links = [value for element in read_page(html).all() for name, value in element.attributes.items() if name in asking]
+    links = [
+        value
+        for element in read_page(html).all()
+        for name, value in element.attributes.items()
+        if name in asking
+    ]
     assert links
     assert all(link.startswith("#") for link in links)
     assert "http" not in html.replace("http-equiv", "")
@@ -154,9 +207,15 @@ def test_every_link_of_the_page_leads_somewhere_and_scrolling_parts_take_the_key
     page = read_page(render(made(NASTY)[0]))
     places = {element.attributes.get("id") for element in page.all()}
     assert {link.attributes["href"][1:] for link in page.all("a")} <= places
-    scrolling = [element for element in page.all("div") if "scroll" in element.attributes.get("class", "").split()]
+    scrolling = [
+        element
+        for element in page.all("div")
+        if "scroll" in element.attributes.get("class", "").split()
+    ]
     assert scrolling
-    assert all(part.attributes["tabindex"] == "0" and part.attributes["aria-label"] for part in scrolling)
+    assert all(
+        part.attributes["tabindex"] == "0" and part.attributes["aria-label"] for part in scrolling
+    )
     assert all(drawing.attributes.get("aria-label") for drawing in page.all("svg", role="img"))
 
 
@@ -177,8 +236,15 @@ def test_what_is_not_known_is_not_shown():
         epochs=(),
         spurious_tokens=None,
         trained_on={},
-        slices={"length": slice_by_length(np.array([3, 3, 3]), Answered(right, confidence, ~right))},
-        operation=Operation(Automation(3, 0, 0, 0, 0, "0.95"), 0.95, "nothing is automatic", risk_coverage(confidence, right)),
+        slices={
+            "length": slice_by_length(np.array([3, 3, 3]), Answered(right, confidence, ~right))
+        },
+        operation=Operation(
+            Automation(3, 0, 0, 0, 0, "0.95"),
+            0.95,
+            "nothing is automatic",
+            risk_coverage(confidence, right),
+        ),
     )
     page = read_page(render(report))
     places = {element.attributes.get("id") for element in page.all()}
@@ -190,7 +256,12 @@ def test_what_is_not_known_is_not_shown():
 def test_no_share_of_errors_is_drawn_as_allowed_where_labels_have_targets_of_their_own():
     curve = risk_coverage(np.array([0.9, 0.8, 0.7]), np.array([True, True, False]))
     one, several = (
-        render(made(["a", "b"], operation=Operation(Automation(3, 2, 0, 2, 0, asked), target, "told", curve))[0])
+        render(
+            made(
+                ["a", "b"],
+                operation=Operation(Automation(3, 2, 0, 2, 0, asked), target, "told", curve),
+            )[0]
+        )
         for asked, target in (("0.9", 0.9), ("0.9,a=0.8", None))
     )
     assert ">allowed<" in one
@@ -211,10 +282,20 @@ def test_rows_of_equal_confidence_are_answered_together():
 def test_in_a_browser_nothing_runs_or_hangs_over_and_headings_sort(tmp_path):
     from playwright.sync_api import sync_playwright
 
-    (tmp_path / "report.html").write_text(render(made([*NASTY, *(f"label {place}" for place in range(30))])[0]), encoding="utf-8")
-    flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+    (tmp_path / "report.html").write_text(
+        render(made([*NASTY, *(f"label {place}" for place in range(30))])[0]), encoding="utf-8"
+    )
+    flags = [
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+    ]
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*flags, "--disable-component-update", "--disable-sync"])
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=[*flags, "--disable-component-update", "--disable-sync"]
+        )
         page = browser.new_page(viewport={"width": 400, "height": 800}, color_scheme="dark")
         page.set_default_timeout(30_000)
         asked, said = [], []
@@ -224,7 +305,10 @@ def test_in_a_browser_nothing_runs_or_hangs_over_and_headings_sort(tmp_path):
         page.goto((tmp_path / "report.html").as_uri())
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
         page.locator("#label-table thead button").nth(3).press("Enter")
-        scores = page.evaluate("[...document.querySelectorAll('#label-table tbody tr')].map(row => Number(row.cells[3].dataset.value))")
+        scores = page.evaluate(
+            "[...document.querySelectorAll('#label-table tbody tr')].map(row =>"
+            " Number(row.cells[3].dataset.value))"
+        )
         browser.close()
     assert scores == sorted(scores)
     assert (len(asked), said) == (1, [])

@@ -25,17 +25,28 @@ CHANNELS = ("chat", "mail")
 
 @pytest.fixture(scope="module")
 def trained(encoder_folder, tmp_path_factory):
-    """A folder with a data file and the model trained on it; every billing ticket is signed by one agent."""
+    """A folder with a data file and the model trained on it.
+
+    Every billing ticket is signed by one agent.
+    """
     folder = tmp_path_factory.mktemp("report")
     texts, labels = tickets()
-    signed = [f"{text} thanks {'Sandra' if label == 'billing' else 'all'}" for text, label in zip(texts, labels, strict=True)]
+    signed = [
+        f"{text} thanks {'Sandra' if label == 'billing' else 'all'}"
+        for text, label in zip(texts, labels, strict=True)
+    ]
     rows = "".join(
         f'{row},2026-0{1 + row % 2}-01,{CHANNELS[row % 2]},"{text}",{label}\n'
         for row, (text, label) in enumerate(zip(signed, labels, strict=True))
     )
     (folder / "data.csv").write_text("id,created,channel,text,label\n" + rows)
     classifier = quick(encoder_folder, training={**QUICK, "epochs": 3}, seed=7, progress=Notes())
-    train_csv(folder / "data.csv", folder / "model", classifier, command="bertcnn train data.csv --out model")
+    train_csv(
+        folder / "data.csv",
+        folder / "model",
+        classifier,
+        command="bertcnn train data.csv --out model",
+    )
     return folder
 
 
@@ -60,7 +71,10 @@ def test_the_saved_report_has_the_figures_of_metrics_json(trained):
     assert [row[0].text for row in labels] == [label["name"] for label in metrics["labels"]]
     for column, key in enumerate(("precision", "recall", "f1", "support"), start=1):
         assert [row[column].value for row in labels] == [label[key] for label in metrics["labels"]]
-    counts = [[int(cell.attributes.get("data-value", 0)) for cell in row[1:]] for row in page.table("confusion-table")]
+    counts = [
+        [int(cell.attributes.get("data-value", 0)) for cell in row[1:]]
+        for row in page.table("confusion-table")
+    ]
     assert counts == metrics["confusion"]
     assert sum(row[5].value for row in labels) + metrics["rows"] == 60
     assert int(page.one(id="profile-rows").text) == 60
@@ -69,10 +83,15 @@ def test_the_saved_report_has_the_figures_of_metrics_json(trained):
 
 def test_it_tells_slices_suspicious_words_and_where_it_came_from(trained):
     page = read_page((trained / "model" / "report.html").read_text())
-    slices = {table.attributes["data-slice"]: table for table in page.all("table", **{"class": "slice-table"})}
+    slices = {
+        table.attributes["data-slice"]: table
+        for table in page.all("table", **{"class": "slice-table"})
+    }
     assert list(slices) == ["length", "channel", "month of created"]
     assert {row.text.strip() for row in slices["channel"].all("th", scope="row")} == set(CHANNELS)
-    assert ("Sandra", "name", "billing") in [tuple(cell.text for cell in row[:3]) for row in page.table("word-table")]
+    assert ("Sandra", "name", "billing") in [
+        tuple(cell.text for cell in row[:3]) for row in page.table("word-table")
+    ]
     for told in (page.one(id="about").text, (trained / "model" / "MODEL_CARD.md").read_text()):
         assert "bertcnn train data.csv --out model" in told
         assert sha256_of(trained / "data.csv") in told
@@ -83,7 +102,9 @@ def test_it_tells_slices_suspicious_words_and_where_it_came_from(trained):
 def test_the_saved_report_quotes_no_text(trained):
     content = (trained / "model" / "report.html").read_text()
     found = " ".join(words(read_page(content).text))
-    for text in (line.split('"')[1] for line in (trained / "data.csv").read_text().splitlines()[1:]):
+    for text in (
+        line.split('"')[1] for line in (trained / "data.csv").read_text().splitlines()[1:]
+    ):
         assert text not in content
         for start in range(len(words(text)) - 4):
             assert " ".join(words(text)[start : start + 5]) not in found
@@ -93,23 +114,31 @@ def test_the_saved_report_quotes_no_text(trained):
 def test_it_is_sealed_with_the_model_and_survives_loading_and_saving_again(trained, tmp_path):
     again = BertCNNClassifier.load(trained / "model")
     again.save(tmp_path / "again", engine="keras")
-    assert (tmp_path / "again" / "report.html").read_bytes() == (trained / "model" / "report.html").read_bytes()
+    assert (tmp_path / "again" / "report.html").read_bytes() == (
+        trained / "model" / "report.html"
+    ).read_bytes()
     (tmp_path / "again" / "report.html").write_text("other figures")
     with pytest.raises(bertcnn.errors.BundleError, match=r"report\.html was changed"):
         read_bundle(tmp_path / "again")
 
 
 def test_a_report_of_own_rows_has_the_evaluations_figures_and_marked_examples(trained, tmp_path):
-    figures = evaluate_csv(trained / "model", trained / "data.csv", report=tmp_path / "new" / "mine")
+    figures = evaluate_csv(
+        trained / "model", trained / "data.csv", report=tmp_path / "new" / "mine"
+    )
     plain = evaluate_csv(trained / "model", trained / "data.csv")
     assert figures.to_json() == plain.to_json()
     page = read_page((tmp_path / "new" / "mine" / "report.html").read_text())
     assert page.one(id="accuracy").value == figures.accuracy
-    assert [row[3].value for row in page.table("label-table")] == [label.f1 for label in figures.labels]
+    assert [row[3].value for row in page.table("label-table")] == [
+        label.f1 for label in figures.labels
+    ]
     examples = list(page.all("article"))
     texts = [next(example.all("p")).text for example in examples]
     assert texts
-    assert set(texts) <= {line.split('"')[1] for line in (trained / "data.csv").read_text().splitlines()[1:]}
+    assert set(texts) <= {
+        line.split('"')[1] for line in (trained / "data.csv").read_text().splitlines()[1:]
+    }
     assert any(list(example.all("mark")) for example in examples)
     confidence = [float(re.search(r"with ([\d.]+)%", example.text)[1]) for example in examples]
     assert confidence  # the surest errors come first, the least sure rows after them
@@ -122,7 +151,13 @@ def test_a_report_of_own_rows_has_the_evaluations_figures_and_marked_examples(tr
 
 def test_blank_texts_are_left_out_as_in_the_evaluation(trained, tmp_path):
     (tmp_path / "data.csv").write_text("text,label\nrouter,hardware\n,billing\nbill,billing\n")
-    figures = evaluate_csv(trained / "model", tmp_path / "data.csv", text="text", label="label", report=tmp_path / "r.html")
+    figures = evaluate_csv(
+        trained / "model",
+        tmp_path / "data.csv",
+        text="text",
+        label="label",
+        report=tmp_path / "r.html",
+    )
     assert figures.rows == 2
     assert read_page((tmp_path / "r.html").read_text()).one(id="accuracy").value == figures.accuracy
 
@@ -130,7 +165,11 @@ def test_blank_texts_are_left_out_as_in_the_evaluation(trained, tmp_path):
 def automatic_by_length(model):
     """Of each slice by length in a saved model's report, the rows and the share of them that is automatic."""
     page = (model / "report.html").read_text()
-    rows = re.findall(r'<td class="n">([\d,]+)</td><td class="n" data-value="[\d.]+">.*?</td><td class="n" data-value="([\d.]+)">', page)
+    rows = re.findall(
+        r'<td class="n">([\d,]+)</td><td class="n" data-value="[\d.]+">.*?</td><td class="n"'
+        r' data-value="([\d.]+)">',
+        page,
+    )
     return [(int(count.replace(",", "")), float(share)) for count, share in rows]
 
 
@@ -139,13 +178,18 @@ def test_parents_count_among_the_automatic_answers_of_slices(encoder_folder, tmp
 
     def halved(each):  # of each label, in two that nothing can tell apart
         texts, labels = tickets(each)
-        return texts, [f"{label} > {'ab'[half]}" for label, half in zip(labels, chance.integers(2, size=len(labels)), strict=True)]
+        return texts, [
+            f"{label} > {'ab'[half]}"
+            for label, half in zip(labels, chance.integers(2, size=len(labels)), strict=True)
+        ]
 
     classifier = quick(encoder_folder, auto_precision=0.9).fit(*halved(24), valid=halved(40))
     classifier.save(tmp_path / "model", engine="keras")
     found = automation(read_bundle(tmp_path / "model").decisions)
     assert found.parents
-    assert sum(rows * share for rows, share in automatic_by_length(tmp_path / "model")) == pytest.approx(found.automatic)
+    assert sum(
+        rows * share for rows, share in automatic_by_length(tmp_path / "model")
+    ) == pytest.approx(found.automatic)
 
 
 def test_a_name_that_is_no_utf_8_is_spelt_out():
@@ -159,14 +203,18 @@ def test_rows_out_of_scope_are_not_automatic_in_slices(encoder_folder, tmp_path)
     classifier.save(tmp_path / "model", engine="keras")
     found = automation(read_bundle(tmp_path / "model").decisions)
     assert found.out_of_scope > 0
-    assert sum(rows * share for rows, share in automatic_by_length(tmp_path / "model")) == pytest.approx(found.automatic)
+    assert sum(
+        rows * share for rows, share in automatic_by_length(tmp_path / "model")
+    ) == pytest.approx(found.automatic)
 
 
 def test_rows_without_a_label_are_not_automatic_in_slices():
     generator, names = np.random.default_rng(0), tuple("abcd")
     multi_hot = generator.random((400, 4)) < 0.15
     multi_hot[200:] = False
-    logits = (np.where(multi_hot, 5.0, -5.0) + generator.normal(0, 1.2, multi_hot.shape)).astype(np.float32)
+    logits = (np.where(multi_hot, 5.0, -5.0) + generator.normal(0, 1.2, multi_hot.shape)).astype(
+        np.float32
+    )
     truth = GroundTruth(names, multi_hot.argmax(axis=1), multi_hot)
     judgement = ScoredPredictions(truth, logits, truth.calibrate(logits))
     decisions = decide(judgement.held_out(np.zeros(400, bool)), names, PrecisionTargets())
@@ -213,7 +261,9 @@ def test_places_where_no_report_may_go_are_refused(trained, tmp_path):
 
 
 def test_slices_need_a_value_for_each_row():
-    assert Provenance(slices={"channel": ["a", "b", "c"]}).of_rows([2, 0]).slices == {"channel": ["c", "a"]}
+    assert Provenance(slices={"channel": ["a", "b", "c"]}).of_rows([2, 0]).slices == {
+        "channel": ["c", "a"]
+    }
     with pytest.raises(SettingsError, match="2 values of the slice 'channel'"):
         Provenance(slices={"channel": ["a", "b"]}).of_rows([2])
 

@@ -21,13 +21,24 @@ def test_each_part_has_its_own_figures_and_the_weak_one_is_marked():
 
 
 def test_values_of_fewer_than_three_rows_are_not_named():
-    parts = slice_by_value(["chat"] * 5 + ["Mrs Miller", "Mr Smith", "Ms Young", "", "", ""], answered([True] * 11))
-    assert [(part.name, part.rows) for part in parts] == [("chat", 5), ("(blank)", 3), ("(rare values)", 3)]
+    parts = slice_by_value(
+        ["chat"] * 5 + ["Mrs Miller", "Mr Smith", "Ms Young", "", "", ""], answered([True] * 11)
+    )
+    assert [(part.name, part.rows) for part in parts] == [
+        ("chat", 5),
+        ("(blank)", 3),
+        ("(rare values)", 3),
+    ]
 
 
 def test_no_part_tells_of_one_or_two_rows():
-    assert [part.name for part in slice_by_value(["chat"] * 5 + ["Mrs Miller", ""], answered([True] * 7))] == ["chat"]
-    assert [part.rows for part in slice_by_length(np.array([3, 4, 5, 5, 5, 6]), answered([True] * 6))] == [3]
+    assert [
+        part.name
+        for part in slice_by_value(["chat"] * 5 + ["Mrs Miller", ""], answered([True] * 7))
+    ] == ["chat"]
+    assert [
+        part.rows for part in slice_by_length(np.array([3, 4, 5, 5, 5, 6]), answered([True] * 6))
+    ] == [3]
     assert slice_by_length(np.array([3, 4, 5, 6]), answered([True] * 4)) == ()
 
 
@@ -37,14 +48,19 @@ def test_lengths_make_four_parts_that_hold_all_rows():
     assert len(parts) == 4
     assert sum(part.rows for part in parts) == 1000
     assert parts[0].weak
-    assert [part.name for part in slice_by_length(np.full(9, 5), answered([True] * 9))] == ["5 tokens"]
+    assert [part.name for part in slice_by_length(np.full(9, 5), answered([True] * 9))] == [
+        "5 tokens"
+    ]
     assert slice_by_length(np.empty(0, int), answered([])) == ()
 
 
 def test_parts_of_an_equally_good_model_are_hardly_ever_called_weak():
     generator = np.random.default_rng(1)
     values = [f"v{row % 8}" for row in range(400)]
-    weak = sum(any(part.weak for part in slice_by_value(values, answered(generator.random(400) < 0.9))) for _ in range(200))
+    weak = sum(
+        any(part.weak for part in slice_by_value(values, answered(generator.random(400) < 0.9)))
+        for _ in range(200)
+    )
     assert weak <= 0.08 * 200
 
 
@@ -53,5 +69,7 @@ def test_neither_are_those_of_many_columns():
     columns = [[f"v{value}" for value in generator.integers(0, 4, 400)] for _ in range(10)]
     for _ in range(100):
         rows = answered(generator.random(400) < 0.9)
-        weak += any(part.weak for values in columns for part in slice_by_value(values, rows, columns=10))
+        weak += any(
+            part.weak for values in columns for part in slice_by_value(values, rows, columns=10)
+        )
     assert weak <= 9

@@ -23,9 +23,14 @@ def rows(each=30):
 
 
 def test_codes_and_names_that_go_with_a_label_are_found():
-    spurious_tokens = {(mark.kind, mark.word): mark for mark in find_spurious_tokens(*rows(), nothing)}
+    spurious_tokens = {
+        (mark.kind, mark.word): mark for mark in find_spurious_tokens(*rows(), nothing)
+    }
     assert spurious_tokens["code", "INC-###"].label == "billing"
-    assert (spurious_tokens["code", "INC-###"].texts, spurious_tokens["code", "INC-###"].with_label) == (30, 30)
+    assert (
+        spurious_tokens["code", "INC-###"].texts,
+        spurious_tokens["code", "INC-###"].with_label,
+    ) == (30, 30)
     assert spurious_tokens["name", "Sandra"].label == "hardware"
     assert not spurious_tokens["name", "Sandra"].used
 
@@ -45,26 +50,50 @@ def test_the_model_is_asked_whether_it_uses_them_and_those_it_uses_come_first():
 
 
 def test_a_word_in_fewer_than_three_different_texts_is_never_told():
-    texts, labels = ["dear Sandra, the bill", "dear Sandra, the bill", "write Sandra a mail"] * 20, ["billing"] * 60
+    texts, labels = (
+        [
+            "dear Sandra, the bill",
+            "dear Sandra, the bill",
+            "write Sandra a mail",
+        ]
+        * 20,
+        ["billing"] * 60,
+    )
     texts, labels = texts + [f"router {row}" for row in range(60)], labels + ["hardware"] * 60
     assert find_spurious_tokens(texts, labels, nothing) == ()
 
 
 def test_words_that_go_with_no_label_and_ordinary_words_are_not_told():
-    texts = [f"my {'router' if row % 2 else 'invoice'}, says Sandra, order 4711" for row in range(60)]
+    texts = [
+        f"my {'router' if row % 2 else 'invoice'}, says Sandra, order 4711" for row in range(60)
+    ]
     texts = [f"{text} no {row}" for row, text in enumerate(texts)]
-    assert find_spurious_tokens(texts, ["hardware" if row % 2 else "billing" for row in range(60)], nothing) == ()
+    assert (
+        find_spurious_tokens(
+            texts, ["hardware" if row % 2 else "billing" for row in range(60)], nothing
+        )
+        == ()
+    )
 
 
 def test_among_many_labels_codes_by_chance_are_hardly_ever_told():
     generator, told = np.random.default_rng(0), 0
     for _ in range(40):
         codes, labels = generator.integers(0, 100, 600), generator.integers(0, 40, 600)
-        texts = [f"text {row} about AB{'CDEFGHIJKL'[code // 10]}-{'MNOPQRSTUV'[code % 10]}_1" for row, code in enumerate(codes)]
+        texts = [
+            f"text {row} about AB{'CDEFGHIJKL'[code // 10]}-{'MNOPQRSTUV'[code % 10]}_1"
+            for row, code in enumerate(codes)
+        ]
         told += find_spurious_tokens(texts, [f"label {label}" for label in labels], nothing) != ()
     assert told <= 5
 
 
 def test_a_word_that_starts_a_sentence_is_no_name():
-    texts = [f"Router {row} is dead. Nothing works" for row in range(40)] + [f"invoice {row} is wrong" for row in range(40)]
-    assert not [mark for mark in find_spurious_tokens(texts, ["hardware"] * 40 + ["billing"] * 40, nothing) if mark.kind == "name"]
+    texts = [f"Router {row} is dead. Nothing works" for row in range(40)] + [
+        f"invoice {row} is wrong" for row in range(40)
+    ]
+    assert not [
+        mark
+        for mark in find_spurious_tokens(texts, ["hardware"] * 40 + ["billing"] * 40, nothing)
+        if mark.kind == "name"
+    ]

@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 
 from bertcnn.errors import OutputError
-from bertcnn.scoring.journal import DIGEST_BYTES, Frame, InputState, Journal, JournalHeader, OtherTextsError
+from bertcnn.scoring.journal import (
+    DIGEST_BYTES,
+    Frame,
+    InputState,
+    Journal,
+    JournalHeader,
+    OtherTextsError,
+)
 
 HEADER = JournalHeader(
     input_bytes=1234,
@@ -34,7 +41,10 @@ def frame(number, rows=4, probabilities=True):
     shares = np.random.default_rng(number).random((2, 3), np.float32) if probabilities else None
     labels = np.array([number % 3, -1], np.int32)
     spans = np.arange(12, dtype=np.int32).reshape(2, 3, 2) * number
-    confidence, decisions = np.array([0.1, np.float32(1e-40)], np.float32), np.array([number % 2, 3], np.int32)
+    confidence, decisions = (
+        np.array([0.1, np.float32(1e-40)], np.float32),
+        np.array([number % 2, 3], np.int32),
+    )
     return Frame(rows, bytes([number]) * DIGEST_BYTES, labels, confidence, decisions, spans, shares)
 
 
@@ -103,7 +113,11 @@ def test_a_journal_cut_off_at_any_byte_keeps_its_whole_frames_and_goes_on(output
         assert journal_file.read_bytes() == whole
         counts.append(count)
     assert counts == sorted(counts)
-    assert [counts.count(count) for count in (1, 2, 3)] == [len(FRAMES[1].to_bytes()) + 8, len(FRAMES[2].to_bytes()) + 8, 1]
+    assert [counts.count(count) for count in (1, 2, 3)] == [
+        len(FRAMES[1].to_bytes()) + 8,
+        len(FRAMES[2].to_bytes()) + 8,
+        1,
+    ]
 
 
 def test_a_flipped_bit_anywhere_never_gives_another_answer(output, journal_file):
@@ -136,16 +150,26 @@ def with_header(whole, header):
     length = struct.unpack_from("<I", whole, 16)[0]
     payload = json.dumps(header).encode()
     start = struct.pack("<I", len(payload))
-    return whole[:16] + start + struct.pack("<I", zlib.crc32(payload, zlib.crc32(start))) + payload + whole[24 + length :]
+    return (
+        whole[:16]
+        + start
+        + struct.pack("<I", zlib.crc32(payload, zlib.crc32(start)))
+        + payload
+        + whole[24 + length :]
+    )
 
 
 @pytest.mark.parametrize("version", [2, 4, None])
 def test_a_journal_of_another_version_is_dropped_in_one_line(output, journal_file, version):
-    journal_file.write_bytes(with_header(journal_file.read_bytes(), {"schema_version": version, "anything": [1]}))
+    journal_file.write_bytes(
+        with_header(journal_file.read_bytes(), {"schema_version": version, "anything": [1]})
+    )
     with Journal(output) as journal:
         assert journal.rows == 0
-        assert journal.begin(HEADER) == (
-            f"an interrupted run was one of another version of bertcnn (journal format {version}): starting over"
+        assert (
+            journal.begin(HEADER)
+            == "an interrupted run was one of another version of bertcnn (journal format"
+            f" {version}): starting over"
         )
         assert journal.take(4, FRAMES[0].digest) is None
 
@@ -154,13 +178,22 @@ def test_a_journal_of_another_version_is_dropped_in_one_line(output, journal_fil
     ("changes", "words"),
     [
         ({"input_bytes": 2345}, r"the input's size in bytes changed \(1,234, now 2,345\)"),
-        ({"input_modified_ns": 1_763_700_001 * 10**9}, r"last change changed \(2025-11-21 04:40:00\.123\+00:00, now 2025-11-21 04:40:01"),
-        ({"input_digest": "cd" * 16}, r"the input's content changed \('abababababab', now 'cdcdcdcdcdcd'\)"),
+        (
+            {"input_modified_ns": 1_763_700_001 * 10**9},
+            r"last change changed \(2025-11-21 04:40:00\.123\+00:00, now 2025-11-21 04:40:01",
+        ),
+        (
+            {"input_digest": "cd" * 16},
+            r"the input's content changed \('abababababab', now 'cdcdcdcdcdcd'\)",
+        ),
         ({"model": "e" * 64}, r"the model changed \('ffffffffffff', now 'eeeeeeeeeeee'\)"),
         ({"engine": "openvino"}, r"the engine changed \('keras', now 'openvino'\)"),
         ({"software": "0.2.0"}, r"the version of bertcnn changed \('0\.1\.0', now '0\.2\.0'\)"),
         ({"text_columns": ("body",)}, r"the text columns changed \('subject, body', now 'body'\)"),
-        ({"auto_precision": "0.95,billing=0.99"}, r"--auto-precision changed \('0\.95', now '0\.95,billing=0\.99'\)"),
+        (
+            {"auto_precision": "0.95,billing=0.99"},
+            r"--auto-precision changed \('0\.95', now '0\.95,billing=0\.99'\)",
+        ),
         ({"probabilities": False}, r"--probabilities changed \(on, now off\)"),
         ({"raw": True}, r"--raw changed \(off, now on\)"),
         ({"labels": 4}, r"the number of labels changed \(3, now 4\)"),
@@ -169,11 +202,16 @@ def test_a_journal_of_another_version_is_dropped_in_one_line(output, journal_fil
         ({"raw": True, "engine": "openvino"}, r"the engine changed .*; --raw changed"),
     ],
 )
-def test_whatever_changed_since_is_named_in_one_line_and_its_answers_are_dropped(output, journal_file, changes, words):
+def test_whatever_changed_since_is_named_in_one_line_and_its_answers_are_dropped(
+    output, journal_file, changes, words
+):
     header = dataclasses.replace(HEADER, **changes)
     with Journal(output) as journal:
         told = journal.begin(header)
-        assert re.fullmatch(f"an interrupted run has answered 15 rows, but since then .*{words}.*: starting over", told)
+        assert re.fullmatch(
+            f"an interrupted run has answered 15 rows, but since then .*{words}.*: starting over",
+            told,
+        )
         assert journal.take(FRAMES[0].rows, FRAMES[0].digest) is None
         assert journal.rows == 0
     assert not journal_file.exists()
@@ -219,7 +257,12 @@ def test_a_journal_without_answers_or_one_that_is_done_with_goes(output, journal
 
 
 def test_only_one_may_have_it_open(output, journal_file):
-    with Journal(output), pytest.raises(OutputError, match=r"another run is writing '.*out\.csv'; expected one run at a time"):
+    with (
+        Journal(output),
+        pytest.raises(
+            OutputError, match=r"another run is writing '.*out\.csv'; expected one run at a time"
+        ),
+    ):
         Journal(output)
     assert journal_file.exists()
     Journal(output).remove()
@@ -231,7 +274,9 @@ def test_what_is_no_journal_is_left_alone(output):
     there = output.with_name(".out.csv.journal")
     there.write_text("dear diary, today nothing happened")
     for restart in (False, True):
-        with pytest.raises(OutputError, match=r"the hidden file '.*\.out\.csv\.journal' is not one of bertcnn's"):
+        with pytest.raises(
+            OutputError, match=r"the hidden file '.*\.out\.csv\.journal' is not one of bertcnn's"
+        ):
             Journal(output, restart=restart)
     assert there.read_text() == "dear diary, today nothing happened"
     there.unlink()
@@ -255,7 +300,10 @@ def test_a_link_is_followed_for_the_output_never_for_the_journal(output, tmp_pat
 
 
 def test_the_longest_names_have_journals_of_their_own(tmp_path):
-    with Journal(tmp_path / ("x" * 250 + "1.csv")) as first, Journal(tmp_path / ("x" * 250 + "2.csv")) as second:
+    with (
+        Journal(tmp_path / ("x" * 250 + "1.csv")) as first,
+        Journal(tmp_path / ("x" * 250 + "2.csv")) as second,
+    ):
         first.begin(HEADER)
         second.begin(HEADER)
         assert len(list(tmp_path.iterdir())) == 2

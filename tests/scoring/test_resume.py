@@ -52,7 +52,13 @@ class Told:
 
     @property
     def going_on(self):
-        return [note for note in self.notes if note.endswith("rows were already answered by an interrupted run: continuing from there")]
+        return [
+            note
+            for note in self.notes
+            if note.endswith(
+                "rows were already answered by an interrupted run: continuing from there"
+            )
+        ]
 
 
 OLD_REJECTS = "line,reason,content_start\n7,of the old output,x\n"
@@ -63,8 +69,14 @@ def interrupt():
 
 
 def write_input(path, rows=ROWS, *, words="router is"):
-    """Texts of which some come again at once and some much later; some blank; every thousandth row cannot be read."""
-    lines = [f"{row},{words} {row % 3 and row % 7001}\n" if row % 11 else f"{row},\n" for row in range(rows)]
+    """Texts of which some come again at once and some much later; some blank.
+
+    Every thousandth row cannot be read.
+    """
+    lines = [
+        f"{row},{words} {row % 3 and row % 7001}\n" if row % 11 else f"{row},\n"
+        for row in range(rows)
+    ]
     lines[500::1000] = [f"{row}\n" for row in range(500, rows, 1000)]
     path.write_text("id,text\n" + "".join(lines))
     return path
@@ -101,22 +113,29 @@ def test_a_run_that_goes_on_writes_the_bytes_of_an_unbroken_one(inbox, tmp_path,
         assert names(broken.parent) == [f".{name}.journal"]
     told = Told()
     report = score_csv(stub_predictor(), inbox, broken, probabilities=True, progress=told)
-    assert told.going_on == ["12,288 rows were already answered by an interrupted run: continuing from there"]
+    assert told.going_on == [
+        "12,288 rows were already answered by an interrupted run: continuing from there"
+    ]
     assert broken.read_bytes() == whole.read_bytes()
     assert names(broken.parent) == names(whole.parent) == sorted([name, f"{name}.rejects.csv"])
-    assert broken.with_name(f"{name}.rejects.csv").read_bytes() == whole.with_name(f"{name}.rejects.csv").read_bytes()
+    assert (
+        broken.with_name(f"{name}.rejects.csv").read_bytes()
+        == whole.with_name(f"{name}.rejects.csv").read_bytes()
+    )
     assert (report.rows, report.rejected) == (ROWS - 17, 17)
     assert report.rows == report.blank + sum(report.labels.values())
 
 
 def test_what_was_answered_is_not_asked_again_and_does_not_count_as_speed(tmp_path):
-    inbox = write_input(tmp_path / "in.csv", words="router is down " * 20)  # several of the blocks that files are read in
+    # several of the blocks that files are read in
+    inbox = write_input(tmp_path / "in.csv", words="router is down " * 20)
     first, second, whole = stub_predictor(0.00002), stub_predictor(0.00002), stub_predictor()
     score_csv(whole, inbox, tmp_path / "whole.csv")
     break_off(first, inbox, tmp_path / "out.csv", 3)
     told = Told()
     score_csv(second, inbox, tmp_path / "out.csv", progress=told)
-    under_way = first.engine.asked + second.engine.asked - whole.engine.asked  # with the engine at Ctrl-C, a chunk at most
+    # with the engine at Ctrl-C, a chunk at most
+    under_way = first.engine.asked + second.engine.asked - whole.engine.asked
     assert 0 <= under_way < second.engine.asked < whole.engine.asked / 4
     (reading, unknown), (scoring, left) = told.stages
     assert (reading, unknown, scoring) == ("reading what is answered", 0, "scoring")
@@ -154,11 +173,21 @@ def test_another_input_model_engine_or_option_starts_over_and_says_so(inbox, tmp
         told, predictor = Told(), predictor or stub_predictor()
         score_csv(predictor, source, target, overwrite=overwrite, progress=told, **options)
         note = next(note for note in told.notes if "starting over" in note)
-        assert re.fullmatch(f"an interrupted run has answered 8,192 rows, but since then .*{words}.*: starting over", note)
+        assert re.fullmatch(
+            f"an interrupted run has answered 8,192 rows, but since then .*{words}.*: starting"
+            " over",
+            note,
+        )
         assert not told.going_on
         score_csv(predictor, source, tmp_path / "whole.csv", overwrite=True, **options)
         assert target.read_bytes() == (tmp_path / "whole.csv").read_bytes()
-        assert names(tmp_path) == ["in.csv", "out.csv", "out.csv.rejects.csv", "whole.csv", "whole.csv.rejects.csv"]
+        assert names(tmp_path) == [
+            "in.csv",
+            "out.csv",
+            "out.csv.rejects.csv",
+            "whole.csv",
+            "whole.csv.rejects.csv",
+        ]
 
     starts_over("--probabilities changed", probabilities=True)
     slower, other = stub_predictor(), stub_predictor()
@@ -169,14 +198,19 @@ def test_another_input_model_engine_or_option_starts_over_and_says_so(inbox, tmp
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_new_inbox_under_the_same_names_is_scored_after_a_night_that_failed(inbox, tmp_path, overwrite):
+def test_a_new_inbox_under_the_same_names_is_scored_after_a_night_that_failed(
+    inbox, tmp_path, overwrite
+):
     source, target = Path(shutil.copy2(inbox, tmp_path / "in.csv")), tmp_path / "out.csv"
     break_off(stub_predictor(), source, target)
     write_input(source, 9_000, words="today the router is")
     told = Told()
     report = score_csv(stub_predictor(), source, target, overwrite=overwrite, progress=told)
     assert report.rows == 9_000 - 9
-    assert any("the input's size in bytes changed" in note and "starting over" in note for note in told.notes)
+    assert any(
+        "the input's size in bytes changed" in note and "starting over" in note
+        for note in told.notes
+    )
     assert names(tmp_path) == ["in.csv", "out.csv", "out.csv.rejects.csv"]
 
 
@@ -184,7 +218,10 @@ def test_what_excel_cannot_hold_is_told_before_any_work_and_blocks_no_later_run(
     source, target = tmp_path / "in.csv", tmp_path / "out.xlsx"
     source.write_text(inbox.read_text() + f"1,{'router ' * 5_000}\n")
     predictor = stub_predictor()
-    with pytest.raises(OutputError, match=rf"line {ROWS + 2} of the input has a cell of 35,000 characters.*Excel's limit"):
+    with pytest.raises(
+        OutputError,
+        match=rf"line {ROWS + 2} of the input has a cell of 35,000 characters.*Excel's limit",
+    ):
         score_csv(predictor, source, target)
     assert predictor.engine.asked == 0
     assert names(tmp_path) == ["in.csv"]
@@ -194,7 +231,8 @@ def test_what_excel_cannot_hold_is_told_before_any_work_and_blocks_no_later_run(
 
 def test_an_input_that_only_looks_the_same_is_answered_anew(inbox, tmp_path):
     source = Path(shutil.copy2(inbox, tmp_path / "in.csv"))
-    source.write_text(source.read_text() + "1,router is here\n" * 200_000)  # so that the middle is in neither MiB that is looked at
+    # so that the middle is in neither MiB that is looked at
+    source.write_text(source.read_text() + "1,router is here\n" * 200_000)
     break_off(stub_predictor(), source, tmp_path / "out.csv", 25)
     status = source.stat()
     content = source.read_bytes()
@@ -234,7 +272,10 @@ def test_an_input_changed_meanwhile_puts_nothing_in_place_and_starts_anew(inbox,
         else:
             source.unlink()
 
-    with pytest.raises(TableError, match=r"in\.csv' was changed while it was being scored; nothing was put in place"):
+    with pytest.raises(
+        TableError,
+        match=r"in\.csv' was changed while it was being scored; nothing was put in place",
+    ):
         score_csv(stub_predictor(), source, tmp_path / "out.csv", progress=Told(act))
     assert names(tmp_path) == [*(["in.csv"] if change != "gone" else []), "out.csv.rejects.csv"]
     assert (tmp_path / "out.csv.rejects.csv").read_text() == OLD_REJECTS
@@ -246,12 +287,19 @@ def test_an_input_changed_meanwhile_puts_nothing_in_place_and_starts_anew(inbox,
 
 def test_two_runs_to_one_output_cannot_be_at_once(inbox, tmp_path):
     def second():
-        with pytest.raises(OutputError, match=r"another run is writing '.*out\.csv'; expected one run at a time"):
+        with pytest.raises(
+            OutputError, match=r"another run is writing '.*out\.csv'; expected one run at a time"
+        ):
             score_csv(stub_predictor(), inbox, tmp_path / "out.csv", restart=True)
         score_csv(stub_predictor(), inbox, tmp_path / "other.csv")
 
     score_csv(stub_predictor(), inbox, tmp_path / "out.csv", progress=Told(second))
-    assert names(tmp_path) == ["other.csv", "other.csv.rejects.csv", "out.csv", "out.csv.rejects.csv"]
+    assert names(tmp_path) == [
+        "other.csv",
+        "other.csv.rejects.csv",
+        "out.csv",
+        "out.csv.rejects.csv",
+    ]
     assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "other.csv").read_bytes()
 
 
@@ -260,7 +308,11 @@ def test_two_runs_to_one_output_cannot_be_at_once(inbox, tmp_path):
 
 def test_each_text_is_asked_for_once_also_across_chunks(tmp_path):
     source = tmp_path / "in.csv"
-    source.write_text("text\n" + "router is down\nrefund\n\n" * 3 + "".join(f"app {row % 5000}\n" for row in range(20_000)))
+    source.write_text(
+        "text\n"
+        + "router is down\nrefund\n\n" * 3
+        + "".join(f"app {row % 5000}\n" for row in range(20_000))
+    )
     predictor = stub_predictor()
     report = score_csv(predictor, source, tmp_path / "out.csv", probabilities=True)
     assert report.rows == 20_006
@@ -279,7 +331,8 @@ def test_reading_answering_and_writing_go_on_at_the_same_time(inbox, tmp_path):
     def running(encoded):
         asked.release()
         if not in_time:
-            in_time.append(all(tokenised.acquire(timeout=60) for _ in range(2)))  # its own chunk, and the next one
+            # its own chunk, and the next one
+            in_time.append(all(tokenised.acquire(timeout=60) for _ in range(2)))
         return run(encoded)
 
     def written():
@@ -307,7 +360,9 @@ def frame_of(numbers, width=0):
     shares = np.repeat(values[:, None], width, 1).astype(np.float32) if width else None
     spans = np.repeat(values.astype(np.int32), 6).reshape(-1, 3, 2)
     whole = values.astype(np.int32)
-    return Frame(len(values), bytes(DIGEST_BYTES), whole, values.astype(np.float32), whole % 4, spans, shares)
+    return Frame(
+        len(values), bytes(DIGEST_BYTES), whole, values.astype(np.float32), whole % 4, spans, shares
+    )
 
 
 @pytest.mark.parametrize("width", [0, 2, 1000])
@@ -340,17 +395,29 @@ def test_a_kill_at_any_step_of_input_and_output_costs_nothing(tmp_path, name):
     lines = [f"{row},router is {row % 9}\n" if row % 10 else f"{row}\n" for row in range(36)]
     (tmp_path / "in.csv").write_text("id,text\n" + "".join(lines))
     command = [sys.executable, "-m", "tests.resuming", str(tmp_path), name]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, timeout=300)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=ROOT, timeout=300
+    )
     outcomes = json.loads(done.stdout)
     assert len(outcomes) > 40
-    assert [outcome for outcome in outcomes if not outcome["same"] or outcome["found"] == "broken"] == []
+    assert [
+        outcome for outcome in outcomes if not outcome["same"] or outcome["found"] == "broken"
+    ] == []
     assert {outcome["answered"] for outcome in outcomes} == {0, 8, 16, 24, 32}
     assert any(".tmp" in left for outcome in outcomes for left in outcome["left"])
     assert {outcome["found"] for outcome in outcomes} == {"old", "new"}
 
 
 def stub_command(source, target, seconds_a_row=0.0):
-    return [sys.executable, "-m", "benchmarks.stub_engine", str(source), str(target), "--seconds-a-row", str(seconds_a_row)]
+    return [
+        sys.executable,
+        "-m",
+        "benchmarks.stub_engine",
+        str(source),
+        str(target),
+        "--seconds-a-row",
+        str(seconds_a_row),
+    ]
 
 
 def test_temporary_files_of_killed_runs_go_and_those_of_living_ones_stay(inbox, tmp_path):
@@ -386,12 +453,15 @@ def wait_for(condition, seconds=120):
 def test_a_full_disk_keeps_the_answers(inbox, tmp_path):
     def small_disk():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # Python would keep the first bytes of a module's code for ever
+        # Python would keep the first bytes of a module's code for ever
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 
     whole, target = tmp_path / "whole.csv", tmp_path / "out.csv"
     score_csv(stub_predictor(), inbox, whole, probabilities=True)
-    done = subprocess.run(stub_command(inbox, target), cwd=ROOT, preexec_fn=small_disk, capture_output=True, text=True)
+    done = subprocess.run(
+        stub_command(inbox, target), cwd=ROOT, preexec_fn=small_disk, capture_output=True, text=True
+    )
     assert "OutputError: the disk is full" in done.stderr
     assert names(tmp_path) == [".out.csv.journal", "whole.csv", "whole.csv.rejects.csv"]
     told = Told()
@@ -405,7 +475,9 @@ def test_a_full_disk_keeps_the_answers(inbox, tmp_path):
 
 @pytest.fixture(scope="module")
 def tickets_file(tmp_path_factory):
-    return write_input(tmp_path_factory.mktemp("tickets") / "in.csv", 30_000, words="my router and the red light")
+    return write_input(
+        tmp_path_factory.mktemp("tickets") / "in.csv", 30_000, words="my router and the red light"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -414,12 +486,23 @@ def model(encoder_folder):
 
 
 def command(model, source, target, *options):
-    return [sys.executable, "-m", "bertcnn.cli.main", "score", str(model), str(source), str(target), *options]
+    return [
+        sys.executable,
+        "-m",
+        "bertcnn.cli.main",
+        "score",
+        str(model),
+        str(source),
+        str(target),
+        *options,
+    ]
 
 
 def wait_for_answers(running, target, chunks):
     """Until a run has at least so many chunks on record."""
-    wait_for(lambda: journal_size(target) > 600 + chunks * BYTES_OF_A_CHUNK or running.poll() is not None)
+    wait_for(
+        lambda: journal_size(target) > 600 + chunks * BYTES_OF_A_CHUNK or running.poll() is not None
+    )
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
@@ -429,34 +512,58 @@ def test_a_killed_command_goes_on_when_run_again(model, tickets_file, tmp_path, 
     score_csv(bertcnn.load(model), tickets_file, whole)
     chance = random.Random(name)
     for frames in (1, 3):
-        with subprocess.Popen(command(model, tickets_file, target), cwd=ROOT, stderr=subprocess.DEVNULL) as running:
+        with subprocess.Popen(
+            command(model, tickets_file, target), cwd=ROOT, stderr=subprocess.DEVNULL
+        ) as running:
             wait_for_answers(running, target, frames)
             time.sleep(chance.random() / 10)
             running.kill()
         assert running.returncode == -signal.SIGKILL
-    done = subprocess.run(command(model, tickets_file, target), cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command(model, tickets_file, target), cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert "rows were already answered by an interrupted run: continuing from there" in done.stderr
     assert target.read_bytes() == whole.read_bytes()
     assert names(tmp_path) == sorted([name, f"{name}.rejects.csv", "whole"])
-    assert target.with_name(f"{name}.rejects.csv").read_bytes() == whole.with_name(f"{name}.rejects.csv").read_bytes()
+    assert (
+        target.with_name(f"{name}.rejects.csv").read_bytes()
+        == whole.with_name(f"{name}.rejects.csv").read_bytes()
+    )
 
 
 def test_ctrl_c_says_in_one_line_how_to_go_on(model, tickets_file, tmp_path):
     target = tmp_path / "out.csv"
-    with subprocess.Popen(command(model, tickets_file, target), cwd=ROOT, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(
+        command(model, tickets_file, target), cwd=ROOT, stderr=subprocess.PIPE, text=True
+    ) as running:
         wait_for_answers(running, target, 1)
         running.send_signal(signal.SIGINT)
         told = running.stderr.read()
     assert running.returncode == 130
     *_, last = told.splitlines()
     assert last.startswith("bertcnn: interrupted; ")
-    assert last.endswith("rows are answered and kept, nothing was half-written. The same command continues from there.")
+    assert last.endswith(
+        "rows are answered and kept, nothing was half-written. The same command continues from"
+        " there."
+    )
     assert "Traceback" not in told
     assert names(tmp_path) == [".out.csv.journal"]
-    other = subprocess.run(command(model, tickets_file, target, "--raw"), cwd=ROOT, capture_output=True, text=True, check=True)
+    other = subprocess.run(
+        command(model, tickets_file, target, "--raw"),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     (told,) = (line for line in other.stderr.splitlines() if "interrupted run" in line)
     assert "--raw changed (off, now on)" in told
-    again = subprocess.run(command(model, tickets_file, target, "--force"), cwd=ROOT, capture_output=True, text=True, check=True)
+    again = subprocess.run(
+        command(model, tickets_file, target, "--force"),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert "interrupted run" not in again.stderr
     assert names(tmp_path) == ["out.csv", "out.csv.rejects.csv"]
 
@@ -476,9 +583,20 @@ def test_a_model_replaced_meanwhile_changes_nothing(model, inbox, tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_memory_does_not_grow_with_the_rows(tmp_path):
-    script = [sys.executable, "-m", "benchmarks.constant_memory", "--rows", "400000", "--new", "0.5"]
+    script = [
+        sys.executable,
+        "-m",
+        "benchmarks.constant_memory",
+        "--rows",
+        "400000",
+        "--new",
+        "0.5",
+    ]
     done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=True)
-    early, late = (float(figure) for figure in re.search(r"([\d.]+) MB early, ([\d.]+) MB at the end", done.stdout).groups())
+    early, late = (
+        float(figure)
+        for figure in re.search(r"([\d.]+) MB early, ([\d.]+) MB at the end", done.stdout).groups()
+    )
     assert late - early < 6, done.stdout  # of the 28 MB of the input
 
 

@@ -24,7 +24,14 @@ from bertcnn.storage.files import (
     write_new,
     write_whole,
 )
-from bertcnn.storage.folders import clean_leftovers, held_folder, new_folder, put_in_place, resting_place, work_folder
+from bertcnn.storage.folders import (
+    clean_leftovers,
+    held_folder,
+    new_folder,
+    put_in_place,
+    resting_place,
+    work_folder,
+)
 
 
 def build(work: Path, content: str) -> Path:
@@ -49,7 +56,9 @@ def test_a_companion_of_the_current_folder_lies_beside_it(tmp_path, monkeypatch)
 
 def test_a_companion_of_a_long_name_still_fits(tmp_path):
     assert companion(tmp_path / "a.csv", ".journal") == tmp_path / "a.csv.journal"
-    names = [companion(tmp_path / ("ü" * 124 + ending), ".rejects.csv") for ending in (".csv", ".tsv")]
+    names = [
+        companion(tmp_path / ("ü" * 124 + ending), ".rejects.csv") for ending in (".csv", ".tsv")
+    ]
     for name in names:
         name.touch()
     assert len(set(names)) == 2
@@ -66,7 +75,13 @@ def test_without_a_home_folder_the_cache_has_to_be_named(monkeypatch):
     for name in ("BERTCNN_CACHE", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("BERTCNN_CACHE", "~nobody-of-this-name/cache")
-    with pytest.raises(OutputError, match=r"no folder for encoders and compiled engines .*; expected a home folder, or a folder named in"):
+    with pytest.raises(
+        OutputError,
+        match=(
+            r"no folder for encoders and compiled engines .*; expected a home folder, or a folder"
+            r" named in"
+        ),
+    ):
         cache_folder()
 
 
@@ -119,7 +134,8 @@ def test_a_move_that_fails_half_way_is_taken_back(tmp_path, monkeypatch):
     def break_the_third_move(event, arguments):
         if event == "os.rename" and os.fspath(arguments[0]).startswith(str(tmp_path)):
             moves.append(arguments[0])
-            if len(moves) == 3:  # after the try onto what is there, and the move of that out of the way
+            # after the try onto what is there, and the move of that out of the way
+            if len(moves) == 3:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     sys.addaudithook(break_the_third_move)
@@ -131,7 +147,10 @@ def test_a_move_that_fails_half_way_is_taken_back(tmp_path, monkeypatch):
 
 @pytest.fixture
 def killed(tmp_path) -> Path:
-    """The work folder of a process killed between two renames; its target is `tmp_path / "target"`."""
+    """The work folder of a process killed between two renames.
+
+    Its target is `tmp_path / "target"`.
+    """
     work = tmp_path / ".target.saving-0123456789abcdef"
     (work / "old").mkdir(parents=True)
     (work / "old" / "content").write_text("old")
@@ -219,7 +238,12 @@ def test_only_the_newest_of_a_kind_are_kept(tmp_path):
         os.utime(tmp_path / f"{number}.bin", (number, number))
     (tmp_path / "other.txt").write_text("not ours")
     keep(tmp_path / "new.bin", b"content", 3)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["2.bin", "3.bin", "new.bin", "other.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "2.bin",
+        "3.bin",
+        "new.bin",
+        "other.txt",
+    ]
 
 
 def test_what_a_killed_process_left_half_kept_goes_after_a_day(tmp_path):
@@ -303,7 +327,8 @@ def test_names_of_temporary_folders_and_companions_fit_the_system(tmp_path):
         for _ in range(2):
             with new_folder(target, overwrite=True, check=lambda *_: None) as folder:
                 (folder / "file").write_text("whole")
-        left = tmp_path / work_name(target) / "old"  # as a process killed between two renames leaves it
+        # as a process killed between two renames leaves it
+        left = tmp_path / work_name(target) / "old"
         left.parent.mkdir()
         target.rename(left)
         assert resting_place(target) == left

@@ -48,12 +48,13 @@ def workbook(
     each = range(1, sheets + 1)
     members = {
         "[Content_Types].xml": [
-            f'<Types xmlns="{_PACKAGE}/content-types"><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.'
-            f'relationships+xml"/><Override PartName="/xl/workbook.xml" ContentType="{_TYPES}.sheet.main+xml"/></Types>'
+            f'<Types xmlns="{_PACKAGE}/content-types"><Default Extension="rels"'
+            ' ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Override'
+            f' PartName="/xl/workbook.xml" ContentType="{_TYPES}.sheet.main+xml"/></Types>'
         ],
         "_rels/.rels": [
-            f'<Relationships xmlns="{_PACKAGE}/relationships"><Relationship Id="r" Type="{_OFFICE}/officeDocument" '
-            'Target="xl/workbook.xml"/></Relationships>'
+            f'<Relationships xmlns="{_PACKAGE}/relationships"><Relationship Id="r"'
+            f' Type="{_OFFICE}/officeDocument" Target="xl/workbook.xml"/></Relationships>'
         ],
         "xl/workbook.xml": [
             f'<workbook xmlns="{_MAIN}" xmlns:r="{_OFFICE}"><sheets>',
@@ -61,13 +62,28 @@ def workbook(
             "</sheets></workbook>",
         ],
         "xl/_rels/workbook.xml.rels": [
-            f'<Relationships xmlns="{_PACKAGE}/relationships"><Relationship Id="s" Type="{_OFFICE}/sharedStrings" '
-            f'Target="sharedStrings.xml"/><Relationship Id="t" Type="{_OFFICE}/styles" Target="styles.xml"/>',
-            *(f'<Relationship Id="r{number}" Type="{_OFFICE}/worksheet" Target="worksheets/sheet1.xml"/>' for number in each),
+            (
+                f'<Relationships xmlns="{_PACKAGE}/relationships"><Relationship Id="s"'
+                f' Type="{_OFFICE}/sharedStrings" Target="sharedStrings.xml"/><Relationship Id="t"'
+                f' Type="{_OFFICE}/styles" Target="styles.xml"/>'
+            ),
+            *(
+                f'<Relationship Id="r{number}" Type="{_OFFICE}/worksheet"'
+                ' Target="worksheets/sheet1.xml"/>'
+                for number in each
+            ),
             "</Relationships>",
         ],
-        "xl/sharedStrings.xml": [f'<sst xmlns="{_MAIN}">', *(f"<si><t>{text}</t></si>" for text in strings), "</sst>"],
-        "xl/worksheets/sheet1.xml": [f'{start}<worksheet xmlns="{_MAIN}"><sheetData>', *cells, f"</sheetData>{end}</worksheet>"],
+        "xl/sharedStrings.xml": [
+            f'<sst xmlns="{_MAIN}">',
+            *(f"<si><t>{text}</t></si>" for text in strings),
+            "</sst>",
+        ],
+        "xl/worksheets/sheet1.xml": [
+            f'{start}<worksheet xmlns="{_MAIN}"><sheetData>',
+            *cells,
+            f"</sheetData>{end}</worksheet>",
+        ],
         **(parts or {}),
     }
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as book:
@@ -82,24 +98,33 @@ def rows(count: int, *more: str) -> Iterable[str]:
     """The XML of a table with that many rows, and `more` cells in the header."""
     yield f'<row r="1">{text_cell("A1", "text")}{text_cell("B1", "label")}{"".join(more)}</row>'
     for row in range(2, count + 2):
-        yield f'<row r="{row}">{text_cell(f"A{row}", f"no signal {row}")}{text_cell(f"B{row}", "abc"[row % 3])}</row>'
+        yield (
+            "<row"
+            f' r="{row}">{text_cell(f"A{row}", f"no signal {row}")}{text_cell(f"B{row}", "abc"[row % 3])}</row>'
+        )
 
 
 def _excel(folder: Path, **made: object) -> Path:
     return workbook(folder / "in.xlsx", **made)  # type: ignore[arg-type]
 
 
-def _parquet(folder: Path, columns: dict[str, object], rows: int, *, times: int = 1, **options: object) -> Path:
+def _parquet(
+    folder: Path, columns: dict[str, object], rows: int, *, times: int = 1, **options: object
+) -> Path:
     """Parquet whose columns hold one value each, `rows` times in each of `times` row groups."""
     import pyarrow
     import pyarrow.parquet
 
     arrays = {
-        name: pyarrow.DictionaryArray.from_arrays(pyarrow.nulls(rows, pyarrow.int32()).fill_null(0), [value])
+        name: pyarrow.DictionaryArray.from_arrays(
+            pyarrow.nulls(rows, pyarrow.int32()).fill_null(0), [value]
+        )
         for name, value in columns.items()
     }
     table = pyarrow.table(arrays)
-    with pyarrow.parquet.ParquetWriter(folder / "in.parquet", table.schema, compression="zstd", **options) as writer:
+    with pyarrow.parquet.ParquetWriter(
+        folder / "in.parquet", table.schema, compression="zstd", **options
+    ) as writer:
         for _ in range(times):
             writer.write_table(table, row_group_size=rows)
     return folder / "in.parquet"
@@ -116,31 +141,60 @@ def _gzip(folder: Path, name: str, start: bytes, block: bytes, times: int) -> Pa
 _MB = 1_000_000
 _LAUGHS = (
     '<!DOCTYPE a [<!ENTITY a "ha">'
-    + "".join(f'<!ENTITY {after} "{f"&{before};" * 10}">' for before, after in zip("abcdefghi", "bcdefghij", strict=True))
+    + "".join(
+        f'<!ENTITY {after} "{f"&{before};" * 10}">'
+        for before, after in zip("abcdefghi", "bcdefghij", strict=True)
+    )
     + "]>"
 )
 
 EXCEL: dict[str, Callable[[Path], Path]] = {
-    "a cell at the end of the sheet": lambda at: _excel(at, cells=[*rows(5), f'<row r="1048576">{text_cell(FAR, "x")}</row>']),
-    "a cell at XFD20000": lambda at: _excel(at, cells=[*rows(5), f'<row r="20000">{text_cell("XFD20000", "x")}</row>']),
-    "a blank text at the end": lambda at: _excel(at, cells=[*rows(5), f'<row r="1048576">{text_cell(FAR, "")}</row>']),
-    "many rows and a cell at XFD1": lambda at: _excel(at, cells=rows(20_000, text_cell("XFD1", "x"))),
+    "a cell at the end of the sheet": lambda at: _excel(
+        at, cells=[*rows(5), f'<row r="1048576">{text_cell(FAR, "x")}</row>']
+    ),
+    "a cell at XFD20000": lambda at: _excel(
+        at, cells=[*rows(5), f'<row r="20000">{text_cell("XFD20000", "x")}</row>']
+    ),
+    "a blank text at the end": lambda at: _excel(
+        at, cells=[*rows(5), f'<row r="1048576">{text_cell(FAR, "")}</row>']
+    ),
+    "many rows and a cell at XFD1": lambda at: _excel(
+        at, cells=rows(20_000, text_cell("XFD1", "x"))
+    ),
     "columns no sheet has": lambda at: _excel(at, cells=rows(9_000, text_cell("ZZZZ1", "x"))),
     "one long shared string in each row": lambda at: _excel(
-        at, cells=(f'<row r="{row}">{shared_cell(f"A{row}", 0)}</row>' for row in range(1, 100_001)), strings=["x" * 32_767]
+        at,
+        cells=(f'<row r="{row}">{shared_cell(f"A{row}", 0)}</row>' for row in range(1, 100_001)),
+        strings=["x" * 32_767],
     ),
-    "cells of 1 MB": lambda at: _excel(at, cells=(f'<row r="{row}">{text_cell(f"A{row}", "x" * _MB)}</row>' for row in range(1, 501))),
+    "cells of 1 MB": lambda at: _excel(
+        at,
+        cells=(f'<row r="{row}">{text_cell(f"A{row}", "x" * _MB)}</row>' for row in range(1, 501)),
+    ),
     "a cell of 400 MB": lambda at: _excel(
-        at, cells=['<row r="1"><c r="A1" t="inlineStr"><is><t>', *["x" * _MB] * 400, "</t></is></c></row>"]
+        at,
+        cells=[
+            '<row r="1"><c r="A1" t="inlineStr"><is><t>',
+            *["x" * _MB] * 400,
+            "</t></is></c></row>",
+        ],
     ),
     "100,000 sheets without a text": lambda at: _excel(
-        at, cells=(f'<row r="{row}">{text_cell(f"A{row}", "")}</row>' for row in range(1, 100_000)), sheets=100_000
+        at,
+        cells=(f'<row r="{row}">{text_cell(f"A{row}", "")}</row>' for row in range(1, 100_000)),
+        sheets=100_000,
     ),
-    "nested entities": lambda at: _excel(at, cells=[f'<row r="1">{text_cell("A1", "&j;")}</row>'], start=_LAUGHS),
+    "nested entities": lambda at: _excel(
+        at, cells=[f'<row r="1">{text_cell("A1", "&j;")}</row>'], start=_LAUGHS
+    ),
 }
 PARQUET: dict[str, Callable[[Path], Path]] = {
-    "one long string in each row": lambda at: _parquet(at, {"text": "x" * 32_767, "label": "a"}, 1_000_000),
-    "one string of 1 MB in each row": lambda at: _parquet(at, {"text": "x" * _MB, "label": "a"}, 100_000),
+    "one long string in each row": lambda at: _parquet(
+        at, {"text": "x" * 32_767, "label": "a"}, 1_000_000
+    ),
+    "one string of 1 MB in each row": lambda at: _parquet(
+        at, {"text": "x" * _MB, "label": "a"}, 100_000
+    ),
 }
 GZIP: dict[str, Callable[[Path], Path]] = {
     "lines": lambda at: _gzip(at, "in.csv.gz", b"text,label\n", b"a,b\n" * 250_000, 100),
@@ -149,5 +203,7 @@ GZIP: dict[str, Callable[[Path], Path]] = {
     "an endless quote": lambda at: _gzip(at, "in.csv.gz", b'text,label\n"', b"x,\n" * 300_000, 100),
     "long texts": lambda at: _gzip(at, "in.csv.gz", b"text,label\n", b"x" * 900_000 + b",a\n", 100),
     "objects": lambda at: _gzip(at, "in.jsonl.gz", b"", b'{"text": "a"}\n' * 70_000, 100),
-    "blank lines of JSON": lambda at: _gzip(at, "in.jsonl.gz", b'{"text": "a"}\n', b"\n" * _MB, 100),
+    "blank lines of JSON": lambda at: _gzip(
+        at, "in.jsonl.gz", b'{"text": "a"}\n', b"\n" * _MB, 100
+    ),
 }

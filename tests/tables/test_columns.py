@@ -8,7 +8,10 @@ from bertcnn.errors import ColumnError
 from bertcnn.tables.columns import guess_columns, guess_text_columns
 from bertcnn.tables.tables import Chunk
 
-WORDS = "my router modem is not working since monday please help invoice too high why again app crashes slow signal lost box"
+WORDS = (
+    "my router modem is not working since monday please help invoice too high why again app crashes"
+    " slow signal lost box"
+)
 
 
 def sentence(rng, words=9):
@@ -49,9 +52,24 @@ label = one_of("hardware", "software", "billing")
 
 FILES = [
     (["text", "category"], [text, label], "text", "category"),
-    (["ticket_id", "created_at", "channel", "text", "label"], [identifier, date, one_of("web", "mail"), text, label], "text", "label"),
-    (["id", "Betreff", "Nachricht", "Kategorie"], [identifier, title, text, label], "Nachricht", "Kategorie"),
-    (["subject", "body", "queue", "priority"], [title, long_text, label, one_of("low", "high")], "body", "queue"),
+    (
+        ["ticket_id", "created_at", "channel", "text", "label"],
+        [identifier, date, one_of("web", "mail"), text, label],
+        "text",
+        "label",
+    ),
+    (
+        ["id", "Betreff", "Nachricht", "Kategorie"],
+        [identifier, title, text, label],
+        "Nachricht",
+        "Kategorie",
+    ),
+    (
+        ["subject", "body", "queue", "priority"],
+        [title, long_text, label, one_of("low", "high")],
+        "body",
+        "queue",
+    ),
     (["sentence", "target"], [text, one_of(0, 1, 2)], "sentence", "target"),
     (["col1", "col2"], [text, label], "col1", "col2"),
     (["col1", "col2"], [label, text], "col2", "col1"),
@@ -59,14 +77,23 @@ FILES = [
     (["Étiquette", "Réclamation"], [label, text], "Réclamation", "Étiquette"),
     (["текст", "категория"], [text, label], "текст", "категория"),
     (["TicketText", "labelName"], [text, label], "TicketText", "labelName"),
-    (["message_id", "message", "message_type", "language"], [identifier, text, label, one_of("en", "de")], "message", "message_type"),
+    (
+        ["message_id", "message", "message_type", "language"],
+        [identifier, text, label, one_of("en", "de")],
+        "message",
+        "message_type",
+    ),
     (["text", "priority"], [text, one_of("low", "high")], "text", "priority"),
     (["issue", "area"], [long_text, label], "issue", "area"),
     (["text", "amount", "area"], [text, lambda rng, _: rng.random(), label], "text", "area"),
 ]
 
 
-@pytest.mark.parametrize(("header", "makers", "text_column", "label_column"), FILES, ids=[",".join(header) for header, *_ in FILES])
+@pytest.mark.parametrize(
+    ("header", "makers", "text_column", "label_column"),
+    FILES,
+    ids=[",".join(header) for header, *_ in FILES],
+)
 def test_text_and_label_are_found(header, makers, text_column, label_column):
     choice = guess_columns(table(header, *makers))
     assert (choice.text, choice.label) == ((text_column,), label_column)
@@ -75,8 +102,21 @@ def test_text_and_label_are_found(header, makers, text_column, label_column):
 
 
 def test_consumer_complaints_with_few_narratives():
-    header = ["Date received", "Product", "Sub-product", "Issue", "Consumer complaint narrative", "Company", "State", "Complaint ID"]
-    products = one_of("Credit reporting, credit repair services, or other personal consumer reports", "Mortgage", "Debt collection")
+    header = [
+        "Date received",
+        "Product",
+        "Sub-product",
+        "Issue",
+        "Consumer complaint narrative",
+        "Company",
+        "State",
+        "Complaint ID",
+    ]
+    products = one_of(
+        "Credit reporting, credit repair services, or other personal consumer reports",
+        "Mortgage",
+        "Debt collection",
+    )
     narrative = [long_text]
     makers = [
         date,
@@ -93,7 +133,10 @@ def test_consumer_complaints_with_few_narratives():
     assert choice.label == "Product"
     assert choice.id == "Complaint ID"
     assert choice.time == "Date received"
-    assert "; 'Issue', 'Sub-product' could be the label too: name it with --label" in choice.reasons["label"]
+    assert (
+        "; 'Issue', 'Sub-product' could be the label too: name it with --label"
+        in choice.reasons["label"]
+    )
 
 
 def test_identifier_and_time_are_found_and_reasons_are_words():
@@ -110,7 +153,11 @@ def test_another_free_text_is_mentioned():
 
 
 def test_na_and_null_are_texts_and_labels():
-    sample = Chunk(("text", "label"), [("NA", "null"), ("null", "NA"), ("router dead", "NA"), ("NA", "null")], [2, 3, 4, 5])
+    sample = Chunk(
+        ("text", "label"),
+        [("NA", "null"), ("null", "NA"), ("router dead", "NA"), ("NA", "null")],
+        [2, 3, 4, 5],
+    )
     choice = guess_columns(sample)
     assert (choice.text, choice.label) == (("text",), "label")
 
@@ -126,7 +173,9 @@ def test_named_columns_are_taken_as_they_are():
     sample = table(*FILES[3][:1], *FILES[3][1])
     assert guess_columns(sample, text="subject,body", label="priority").text == ("subject", "body")
     assert guess_columns(sample, text=["body"], label="priority").label == "priority"
-    assert guess_columns(Chunk(("a,b", "c"), [("x", "y")], [2]), text="a,b", label="c").text == ("a,b",)
+    assert guess_columns(Chunk(("a,b", "c"), [("x", "y")], [2]), text="a,b", label="c").text == (
+        "a,b",
+    )
 
 
 def test_a_column_that_is_mostly_blank_can_be_the_label_but_comes_last():
@@ -135,7 +184,15 @@ def test_a_column_that_is_mostly_blank_can_be_the_label_but_comes_last():
 
     rare = table(("message", "assigned_to"), text, assigned, rows=300)
     assert guess_columns(rare).label == "assigned_to"
-    both = guess_columns(table(("message", "contract", "assigned_to"), text, one_of("fibre", "cable tv", "mobile"), assigned, rows=300))
+    both = guess_columns(
+        table(
+            ("message", "contract", "assigned_to"),
+            text,
+            one_of("fibre", "cable tv", "mobile"),
+            assigned,
+            rows=300,
+        )
+    )
     assert both.label == "contract"
     assert "'assigned_to' could be the label too" in both.reasons["label"]
 
@@ -143,7 +200,11 @@ def test_a_column_that_is_mostly_blank_can_be_the_label_but_comes_last():
 def test_a_named_column_that_is_missing_is_told_with_the_closest():
     sample = table(*FILES[3][:1], *FILES[3][1])
     with pytest.raises(
-        ColumnError, match=r"no column 'Bodies'; expected one of .* 'subject', 'body', 'queue', 'priority'.*did you mean 'body'"
+        ColumnError,
+        match=(
+            r"no column 'Bodies'; expected one of .* 'subject', 'body', 'queue', 'priority'.*did"
+            r" you mean 'body'"
+        ),
     ):
         guess_columns(sample, text="Bodies")
     with pytest.raises(ColumnError, match="no column 'labels'"):
@@ -154,23 +215,43 @@ def test_a_named_column_that_is_missing_is_told_with_the_closest():
 
 def test_no_column_like_text_is_told_with_the_columns_found():
     sample = table(["ticket_id", "created_at", "label"], identifier, date, label)
-    with pytest.raises(ColumnError, match=r"no column looks like text; columns found: 'ticket_id', 'created_at', 'label'; .*--text"):
+    with pytest.raises(
+        ColumnError,
+        match=(
+            r"no column looks like text; columns found: 'ticket_id', 'created_at', 'label';"
+            r" .*--text"
+        ),
+    ):
         guess_columns(sample)
 
 
 @pytest.mark.parametrize("other", ["channel", "status", "language", "company"])
 def test_no_column_like_labels_is_told_with_the_columns_found(other):
-    sample = table(["ticket_id", "created_at", other, "text"], identifier, date, one_of("web", "mail"), text)
-    with pytest.raises(ColumnError, match=rf"no column looks like labels; columns found: .*'{other}', 'text'; .*--label"):
+    sample = table(
+        ["ticket_id", "created_at", other, "text"], identifier, date, one_of("web", "mail"), text
+    )
+    with pytest.raises(
+        ColumnError,
+        match=rf"no column looks like labels; columns found: .*'{other}', 'text'; .*--label",
+    ):
         guess_columns(sample)
 
 
 @pytest.mark.parametrize("prefix", ["", "bertcnn_"])
 def test_a_models_own_answers_are_never_the_label_nor_the_text(prefix):
-    ours = [f"{prefix}{name}" for name in ("predicted_label", "confidence", "decision", "because", "p_billing")]
+    ours = [
+        f"{prefix}{name}"
+        for name in ("predicted_label", "confidence", "decision", "because", "p_billing")
+    ]
     answer = ("billing", "0.9", "auto")
     rows = [
-        (f"the router number {row} is dead again", ["net", "shop"][row % 2], *answer, f"router {row} | is dead again", "0.9")
+        (
+            f"the router number {row} is dead again",
+            ["net", "shop"][row % 2],
+            *answer,
+            f"router {row} | is dead again",
+            "0.9",
+        )
         for row in range(40)
     ]
     table = Chunk(("message", "correct_label", *ours), rows, list(range(2, 42)))
@@ -193,7 +274,9 @@ def test_the_doctors_advice_is_never_the_label_nor_the_text():
         )
         for row in range(40)
     ]
-    choice = guess_columns(Chunk(("message", "zustaendig", "suggested_label", "finding"), rows, list(range(2, 42))))
+    choice = guess_columns(
+        Chunk(("message", "zustaendig", "suggested_label", "finding"), rows, list(range(2, 42)))
+    )
     assert (choice.text, choice.label) == (("message",), "zustaendig")
     assert "finding" not in choice.reasons["text"]
 
@@ -203,20 +286,42 @@ def test_one_label_only_is_left_to_training_to_tell():
 
 
 def test_a_file_to_score_needs_no_label():
-    sample = table(["ticket_id", "created_at", "channel", "text"], identifier, date, one_of("web", "mail"), text)
+    sample = table(
+        ["ticket_id", "created_at", "channel", "text"],
+        identifier,
+        date,
+        one_of("web", "mail"),
+        text,
+    )
     choice = guess_text_columns(sample)
-    assert (choice.text, choice.label, choice.id, choice.time) == (("text",), None, "ticket_id", "created_at")
+    assert (choice.text, choice.label, choice.id, choice.time) == (
+        ("text",),
+        None,
+        "ticket_id",
+        "created_at",
+    )
 
 
 def test_the_only_column_and_the_columns_of_training_are_the_text():
     assert guess_text_columns(Chunk(("x",), [("1",)], [2])).text == ("x",)
     sample = table(*FILES[3][:1], *FILES[3][1])
     choice = guess_text_columns(sample, trained_on=("subject", "body"))
-    assert (choice.text, choice.reasons["text"]) == (("subject", "body"), "'subject', 'body' (as in training)")
+    assert (choice.text, choice.reasons["text"]) == (
+        ("subject", "body"),
+        "'subject', 'body' (as in training)",
+    )
     assert guess_text_columns(sample, trained_on=("Subject", "BODY ")).text == ("subject", "body")
-    with pytest.raises(ColumnError, match=r"no column 'nachricht', which the model was trained on; columns found: 'subject'.* --text NAME"):
+    with pytest.raises(
+        ColumnError,
+        match=(
+            r"no column 'nachricht', which the model was trained on; columns found: 'subject'.*"
+            r" --text NAME"
+        ),
+    ):
         guess_text_columns(sample, trained_on=("nachricht",))
-    with pytest.raises(ColumnError, match=r"no column 'text', .* columns found: 'x'; .* add --text 'x'"):
+    with pytest.raises(
+        ColumnError, match=r"no column 'text', .* columns found: 'x'; .* add --text 'x'"
+    ):
         guess_text_columns(Chunk(("x",), [("1",)], [2]), trained_on=("text",))
 
 
@@ -225,15 +330,28 @@ def test_a_header_alone_is_guessed_by_its_names():
 
 
 def test_a_file_without_a_header_is_suspected_by_a_columns_name():
-    rows = [("my bill is wrong, please look at it", "billing"), ("the router has been dead since Monday", "hardware")]
-    for header, suspected in ((("why was I charged twice this month", "billing"), True), (("text", "label"), False)):
-        for choice in (guess_columns(Chunk(header, rows * 4, list(range(8)))), guess_text_columns(Chunk(header, rows * 4, list(range(8))))):
+    rows = [
+        ("my bill is wrong, please look at it", "billing"),
+        ("the router has been dead since Monday", "hardware"),
+    ]
+    for header, suspected in (
+        (("why was I charged twice this month", "billing"), True),
+        (("text", "label"), False),
+    ):
+        for choice in (
+            guess_columns(Chunk(header, rows * 4, list(range(8)))),
+            guess_text_columns(Chunk(header, rows * 4, list(range(8)))),
+        ):
             assert ("if the file has no header" in choice.reasons["text"]) == suspected
 
 
-@pytest.mark.parametrize("cell", ["1" * 200_000 + "x", "1" + " " * 20_000 + "x", "-1.5e3 %", "1 000,50", "٣"])
+@pytest.mark.parametrize(
+    "cell", ["1" * 200_000 + "x", "1" + " " * 20_000 + "x", "-1.5e3 %", "1 000,50", "٣"]
+)
 def test_a_cell_of_many_digits_is_looked_at_once(cell):
-    sample = Chunk(("number", "text"), [(cell, "the router is dead"), (cell, "no signal at all")], [2, 3])
+    sample = Chunk(
+        ("number", "text"), [(cell, "the router is dead"), (cell, "no signal at all")], [2, 3]
+    )
     assert guess_text_columns(sample).text == ("text",)
 
 
@@ -259,7 +377,9 @@ NO_TEXTS = {
 def test_cells_say_more_than_a_name_of_texts(name):
     with pytest.raises(ColumnError, match="no column looks like text"):
         guess_text_columns(table([name, "team"], NO_TEXTS[name], label))
-    assert guess_columns(table([name, "what", "team"], NO_TEXTS[name], text, label)).text == ("what",)
+    assert guess_columns(table([name, "what", "team"], NO_TEXTS[name], text, label)).text == (
+        "what",
+    )
 
 
 @pytest.mark.parametrize("constant", ["label", "category", "queue"])
@@ -273,8 +393,16 @@ def test_a_column_with_one_value_is_the_label_only_without_another(constant):
 
 
 def test_yes_or_no_under_a_name_of_kinds_comes_behind_kinds():
-    assert guess_columns(table(["issue", "message", "area"], one_of("true", "false"), text, label)).label == "area"
-    assert guess_columns(table(["message", "target", "area"], text, one_of(0, 1), label)).label == "target"
+    assert (
+        guess_columns(
+            table(["issue", "message", "area"], one_of("true", "false"), text, label)
+        ).label
+        == "area"
+    )
+    assert (
+        guess_columns(table(["message", "target", "area"], text, one_of(0, 1), label)).label
+        == "target"
+    )
 
 
 def test_names_are_compared_without_case_spaces_and_forms_of_accents():

@@ -15,7 +15,11 @@ LINE = st.text(st.sampled_from('ab,",;\r\0\té'), max_size=12)
 
 def run(lines, width, dialect=None):
     rejected = []
-    reader = RowReader(lines, dialect or Dialect(","), lambda line, reason, content: rejected.append((line, reason, content)))
+    reader = RowReader(
+        lines,
+        dialect or Dialect(","),
+        lambda line, reason, content: rejected.append((line, reason, content)),
+    )
     return list(reader.rows(width)), rejected
 
 
@@ -40,12 +44,19 @@ def test_every_line_belongs_to_one_row_that_is_accepted_rejected_or_blank(lines,
     for line, _, content in rejected:
         covered.update(range(line, line + 1 + content.count("\n")))
     for number, line in enumerate(lines, 1):
-        assert number in covered or not line.strip() or not line.strip('," \t\r')  # surplus empty cells may be dropped
+        # surplus empty cells may be dropped
+        assert number in covered or not line.strip() or not line.strip('," \t\r')
     assert all(len(cells) <= width for _, cells in got)  # of a short row the last ones are blank
 
 
 @given(
-    st.lists(st.tuples(st.text("ab 1", min_size=1, max_size=6), st.text("xy\nz", min_size=1, max_size=6)), min_size=2, max_size=8),
+    st.lists(
+        st.tuples(
+            st.text("ab 1", min_size=1, max_size=6), st.text("xy\nz", min_size=1, max_size=6)
+        ),
+        min_size=2,
+        max_size=8,
+    ),
     st.data(),
 )
 def test_a_broken_quote_anywhere_costs_its_own_row_only(rows, data):

@@ -1,4 +1,7 @@
-"""Headers below titles, dates and blank lines; and headers that stand first and must stay where they are."""
+"""Headers below titles, dates and blank lines.
+
+And headers that stand first and must stay where they are.
+"""
 
 import pytest
 import xlsxwriter
@@ -8,7 +11,10 @@ from bertcnn.tables.tables import open_table
 from bertcnn.tables.writing import TableWriter
 from tests.tables.test_tables import read, save
 
-ROWS = [(f"T-{row}", f"the router number {row} is dead, again", ("hardware", "billing")[row % 2]) for row in range(12)]
+ROWS = [
+    (f"T-{row}", f"the router number {row} is dead, again", ("hardware", "billing")[row % 2])
+    for row in range(12)
+]
 
 
 def table(delimiter=",", names=("ticket_id", "text", "label")):
@@ -19,7 +25,13 @@ def table(delimiter=",", names=("ticket_id", "text", "label")):
 ABOVE = {
     "title": ("Ticket export\n", ","),
     "title and blank line": ("Ticket export\n\n", ";"),
-    "block": ("Company: ACME\nUser: ann@example.com\nPeriod: 2024-01-01 - 2024-02-01\nFilter: open, mine\n\n", ","),
+    "block": (
+        (
+            "Company: ACME\nUser: ann@example.com\nPeriod: 2024-01-01 - 2024-02-01\nFilter: open,"
+            " mine\n\n"
+        ),
+        ",",
+    ),
     "padded": ("Ticket export,,\n,,\n", ","),
     "pairs": ("Date,2024-05-01\nAuthor,Ann\n", ","),
     "PowerShell": ("#TYPE Selected.System.Object\n", ","),
@@ -43,7 +55,10 @@ def test_lines_above_the_header_are_told_and_rows_keep_their_lines(tmp_path, kin
 
 @pytest.mark.parametrize("known", [("Was war",), ("WOHIN", "was_war")])
 def test_a_line_with_the_columns_looked_for_is_the_header(tmp_path, known):
-    path = save(tmp_path, "Report;Tickets\nAuthor;Ann\n\n" + "Was war;Wohin\n" + "no signal;net\ntoo dear;bill\n")
+    path = save(
+        tmp_path,
+        "Report;Tickets\nAuthor;Ann\n\n" + "Was war;Wohin\n" + "no signal;net\ntoo dear;bill\n",
+    )
     with open_table(path, known=known) as reader:
         assert reader.columns == ("Was war", "Wohin")
         assert next(reader.chunks()).line_numbers == [5, 6]
@@ -57,13 +72,17 @@ def test_a_header_without_rows_is_found_below_a_title(tmp_path):
 def test_a_title_above_the_header_of_a_sheet_is_told(tmp_path):
     book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
     sheet = book.add_worksheet()
-    for place, row in enumerate([["Tickets of May"], ["2024-05-01"], [], ["ticket_id", "text", "label"], *ROWS]):
+    for place, row in enumerate(
+        [["Tickets of May"], ["2024-05-01"], [], ["ticket_id", "text", "label"], *ROWS]
+    ):
         sheet.write_row(place, 0, row)
     book.close()
     rows, lines, _ = read(tmp_path / "in.xlsx")
     assert (rows, lines[0]) == (ROWS, 5)
     with open_table(tmp_path / "in.xlsx") as reader:
-        assert reader.remark == "2 lines above the header are not read: 'Tickets of May', '2024-05-01'"
+        assert (
+            reader.remark == "2 lines above the header are not read: 'Tickets of May', '2024-05-01'"
+        )
 
 
 BENIGN = [
@@ -114,5 +133,11 @@ def test_a_first_message_taken_for_a_header_costs_no_row_like_it(tmp_path):
 
 
 def test_a_row_of_json_lines_with_its_keys_as_values_is_the_header_once_more(tmp_path):
-    _, _, refused = read(save(tmp_path, '{"text": "a", "label": "b"}\n{"text": "text", "label": "label"}\n', "in.jsonl"))
+    _, _, refused = read(
+        save(
+            tmp_path,
+            '{"text": "a", "label": "b"}\n{"text": "text", "label": "label"}\n',
+            "in.jsonl",
+        )
+    )
     assert refused == {2: "the header once more"}

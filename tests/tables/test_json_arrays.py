@@ -12,13 +12,18 @@ from bertcnn.tables.tables import open_table, read_table
 from bertcnn.tables.writing import check_output
 from tests.tables.test_tables import read, save
 
-ROWS = [{"id": row, "text": f'say "hi" [{row}] {{}}, \\ é', "meta": {"tags": ["a", {"b": 1}]}} for row in range(7)]
+ROWS = [
+    {"id": row, "text": f'say "hi" [{row}] {{}}, \\ é', "meta": {"tags": ["a", {"b": 1}]}}
+    for row in range(7)
+]
 FORMS = {
     "indented": json.dumps(ROWS, indent=2),
     "one line": json.dumps(ROWS),
     "a row a line": "[\n" + ",\n".join(map(json.dumps, ROWS)) + "\n]\n",
     "data": json.dumps({"count": 7, "next": None, "data": ROWS}),
-    "results, indented": json.dumps({"status": "ok", "results": ROWS, "links": [{"href": "x"}]}, indent=1),
+    "results, indented": json.dumps(
+        {"status": "ok", "results": ROWS, "links": [{"href": "x"}]}, indent=1
+    ),
     "hits in hits": json.dumps({"took": 3, "hits": {"total": {"value": 7}, "hits": ROWS}}),
     "rows in columns": json.dumps({"tickets": ROWS}, indent=0),
     "unindented": '{"data": [\n' + ",\n".join(map(json.dumps, ROWS)) + "\n]}\n",
@@ -31,18 +36,27 @@ FORMS = {
 @pytest.mark.parametrize("name", ["in.json", "in.jsonl", "in.ndjson", "in.json.gz"])
 def test_lists_of_objects_are_read_like_lines(tmp_path, form, name):
     content = ("\ufeff" + FORMS[form]).encode()
-    rows, lines, refused = read(save(tmp_path, gzip.compress(content) if name.endswith(".gz") else content, name))
-    expected = read(save(tmp_path, "".join(json.dumps(row) + "\n" for row in ROWS), "lines.jsonl"))[0]
+    rows, lines, refused = read(
+        save(tmp_path, gzip.compress(content) if name.endswith(".gz") else content, name)
+    )
+    expected = read(save(tmp_path, "".join(json.dumps(row) + "\n" for row in ROWS), "lines.jsonl"))[
+        0
+    ]
     assert (rows, refused) == (expected, {})
     assert lines == sorted(lines)
 
 
 def test_rows_have_the_line_they_start_at(tmp_path):
-    assert read(save(tmp_path, '[\n  {\n    "a": 1\n  },\n  {"a": 2}, {"a": 3}\n]', "in.json"))[1] == [2, 5, 5]
+    assert read(save(tmp_path, '[\n  {\n    "a": 1\n  },\n  {"a": 2}, {"a": 3}\n]', "in.json"))[
+        1
+    ] == [2, 5, 5]
 
 
 def test_what_is_no_object_in_a_list_is_rejected_alone(tmp_path):
-    content = '[\n{"a": 1},\nnull,\n{"a": bad},\n{"a" 2},\n[1, {"a": 2}],\n{"a": "open\n},\n{"a": 3},\n{"a": 4'
+    content = (
+        '[\n{"a": 1},\nnull,\n{"a": bad},\n{"a" 2},\n[1, {"a": 2}],\n{"a": "open\n},\n{"a":'
+        ' 3},\n{"a": 4'
+    )
     rows, lines, refused = read(save(tmp_path, content, "in.json"))
     assert (rows, lines) == ([("1",), ("3",)], [2, 9])
     assert sorted(refused) == [3, 4, 5, 6, 7, 10]
@@ -51,11 +65,17 @@ def test_what_is_no_object_in_a_list_is_rejected_alone(tmp_path):
 @pytest.mark.parametrize("cut", [1, 2, 3, 5])
 def test_rows_are_the_same_wherever_blocks_end(tmp_path, monkeypatch, cut):
     monkeypatch.setattr("bertcnn.tables.lines._BLOCK", cut)
-    assert [row["text"] for row in ROWS] == [row[1] for row in read(save(tmp_path, FORMS["indented"], "in.json"))[0]]
+    assert [row["text"] for row in ROWS] == [
+        row[1] for row in read(save(tmp_path, FORMS["indented"], "in.json"))[0]
+    ]
 
 
 def test_a_list_on_one_line_of_any_length_is_read_in_constant_memory(tmp_path):
-    path = save(tmp_path, "[" + ",".join(json.dumps({"text": "x" * 400}) for _ in range(60_000)) + "]", "in.json")
+    path = save(
+        tmp_path,
+        "[" + ",".join(json.dumps({"text": "x" * 400}) for _ in range(60_000)) + "]",
+        "in.json",
+    )
     assert path.stat().st_size > 5 * LONGEST_LINE
     tracemalloc.start()
     with open_table(path) as reader:
@@ -73,7 +93,13 @@ def test_lines_with_lists_in_them_and_a_broken_first_line_stay_lines(tmp_path):
 
 
 def test_an_empty_list_is_no_row(tmp_path):
-    for content, name in (("[]", "in.json"), ("[ ]\n", "in.jsonl"), ('{"data": []}', "in.json"), ("", "in.jsonl"), ("\n", "in.ndjson")):
+    for content, name in (
+        ("[]", "in.json"),
+        ("[ ]\n", "in.jsonl"),
+        ('{"data": []}', "in.json"),
+        ("", "in.jsonl"),
+        ("\n", "in.ndjson"),
+    ):
         with open_table(save(tmp_path, content, name), known=["text"]) as reader:
             assert (reader.columns, list(reader.chunks())) == (("text",), [])
         with pytest.raises(TableError, match=r"holds an empty list|is empty|blank lines only"):
@@ -83,7 +109,10 @@ def test_an_empty_list_is_no_row(tmp_path):
 def test_several_lists_and_columns_are_told(tmp_path):
     with pytest.raises(TableError, match="holds several lists: 'open', 'closed'"):
         open_table(save(tmp_path, json.dumps({"open": ROWS, "closed": ROWS}), "in.json"))
-    for content in ({"text": {"0": "a", "1": "b"}, "id": {"0": 1, "1": 2}}, {"text": ["a", "b"], "id": [1, 2]}):
+    for content in (
+        {"text": {"0": "a", "1": "b"}, "id": {"0": 1, "1": 2}},
+        {"text": ["a", "b"], "id": [1, 2]},
+    ):
         with pytest.raises(TableError, match="is JSON column by column"):
             open_table(save(tmp_path, json.dumps(content), "in.json"))
 
@@ -96,6 +125,8 @@ def test_deep_nesting_ends_in_one_line(tmp_path):
 
 def test_json_as_a_whole_is_not_written(tmp_path):
     for name in ("out.json", "out.json.gz"):
-        with pytest.raises(OutputError, match=r"has the extension .*expected \.csv, \.tsv, \.jsonl"):
+        with pytest.raises(
+            OutputError, match=r"has the extension .*expected \.csv, \.tsv, \.jsonl"
+        ):
             check_output(tmp_path / name)
     check_output(tmp_path / "out.json.csv")

@@ -11,20 +11,38 @@ from bertcnn.tables.tables import open_table, read_table
 from tests.tables.test_tables import save
 
 OTHERS = [
-    ("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "a pointer of Git LFS.*git lfs pull"),
+    (
+        "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
+        "a pointer of Git LFS.*git lfs pull",
+    ),
     ("/annex/objects/SHA256E-s123--4d7a.csv\n", "a pointer of git-annex.*git annex get"),
     ("../.git/annex/objects/x/y/SHA256E-s123--4d7a.csv", "a pointer of git-annex"),
     ("outs:\n- md5: 4d7a\n  size: 12\n  path: in.csv\n", "a pointer of DVC"),
-    ("\n<!-- proxy -->\n<!doctype HTML>\n<html><body>Sign in, please</body></html>\n", "a web page"),
-    ('<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>', "an error message of a file store"),
+    (
+        "\n<!-- proxy -->\n<!doctype HTML>\n<html><body>Sign in, please</body></html>\n",
+        "a web page",
+    ),
+    (
+        '<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>',
+        "an error message of a file store",
+    ),
     ("<rows>\n<row><text>a, b</text></row>\n</rows>", "XML or HTML"),
     ("404 page not found\n", "an error message .'404 page not found'."),
     ("403: Forbidden", "an error message"),
     ("curl: (6) Could not resolve host: example.com", "an error message"),
-    ('Traceback (most recent call last):\n  File "x.py", line 1, in <module>\nKeyError: 1\n', "of a Python program"),
+    (
+        'Traceback (most recent call last):\n  File "x.py", line 1, in <module>\nKeyError: 1\n',
+        "of a Python program",
+    ),
     ("-- MySQL dump 10.13\n--\n\nDROP TABLE IF EXISTS `t`;\n", "a dump of a database"),
     ("--\n-- PostgreSQL database dump\n--\n\nSET statement_timeout = 0;\n", "a dump of a database"),
-    ("From: a@example.com\nTo: b@example.com\nSubject: Router\nDate: Mon, 1 Jan 2024\n\nIt is dead, again\n", "a mail"),
+    (
+        (
+            "From: a@example.com\nTo: b@example.com\nSubject: Router\nDate: Mon, 1 Jan 2024\n\nIt"
+            " is dead, again\n"
+        ),
+        "a mail",
+    ),
     ("<<<<<<< HEAD\ntext,label\n=======\n", "a merge conflict"),
 ]
 
@@ -60,12 +78,17 @@ def test_json_under_the_name_of_a_csv_file_is_named(tmp_path):
 
 def test_a_web_page_under_the_name_of_a_workbook_is_named(tmp_path):
     for name in ("in.xlsx", "in.parquet", "in.csv.gz"):
-        with pytest.raises(TableError, match=r"is not what its name says: it seems to be an HTML page"):
+        with pytest.raises(
+            TableError, match=r"is not what its name says: it seems to be an HTML page"
+        ):
             open_table(save(tmp_path, b"<html><table><tr><td>text</td></tr></table></html>", name))
 
 
 TABLES = [
-    "text,label\n<html><body>404 page not found</body></html>,web\nTraceback (most recent call last):,python\n",
+    (
+        "text,label\n<html><body>404 page not found</body></html>,web\nTraceback (most recent call"
+        " last):,python\n"
+    ),
     "Error,Count\nnot found,7\n",
     "error\nnot found\n",
     "From,To,Subject\na@example.com,b@example.com,Router\n",
@@ -87,15 +110,28 @@ def test_rows_of_json_that_speak_of_errors_are_read(tmp_path):
         '{"text": "a b", "error": null}',
     ):
         assert len(read_table(save(tmp_path, line + "\n", "in.jsonl"))) == 1
-    with open_table(save(tmp_path, '{"text": "my router is dead", "error": "E42"}\n', "in.jsonl"), known=["Text"]) as reader:
+    with open_table(
+        save(tmp_path, '{"text": "my router is dead", "error": "E42"}\n', "in.jsonl"),
+        known=["Text"],
+    ) as reader:
         assert len(next(reader.chunks())) == 1
 
 
-LONG = ["\n" * 16_000, "<!-- --> " * 1_700, "-- a\n" * 3_000, ":" * 16_000, "<a b=c>" * 2_000, "a.b" * 5_000, " \n" * 8_000, "/a" * 8_000]
+LONG = [
+    "\n" * 16_000,
+    "<!-- --> " * 1_700,
+    "-- a\n" * 3_000,
+    ":" * 16_000,
+    "<a b=c>" * 2_000,
+    "a.b" * 5_000,
+    " \n" * 8_000,
+    "/a" * 8_000,
+]
 
 
 @pytest.mark.parametrize("text", LONG)
 def test_every_start_of_a_file_is_looked_at_in_no_time(text):
     started = time.process_time()
     assert recognized(text + "x") is None
-    assert time.process_time() - started < 5  # for ever, where a pattern tries all ways to divide a text
+    # for ever, where a pattern tries all ways to divide a text
+    assert time.process_time() - started < 5

@@ -7,13 +7,23 @@ from bertcnn.tables.tables import read_table
 
 def table(tmp_path, rows):
     path = tmp_path / "data.csv"
-    path.write_text("id,created,channel,customer_name,text,label\n" + "".join(f"{','.join(row)}\n" for row in rows))
+    path.write_text(
+        "id,created,channel,customer_name,text,label\n"
+        + "".join(f"{','.join(row)}\n" for row in rows)
+    )
     return read_table(path)
 
 
 def test_channel_and_month_are_taken_and_people_are_not(tmp_path):
     rows = [
-        (str(row), f"2026-0{1 + row % 2}-03", "chat" if row % 2 else "mail", f"Miller {row % 2}", f"router {row} is dead", "ab"[row % 2])
+        (
+            str(row),
+            f"2026-0{1 + row % 2}-03",
+            "chat" if row % 2 else "mail",
+            f"Miller {row % 2}",
+            f"router {row} is dead",
+            "ab"[row % 2],
+        )
         for row in range(12)
     ]
     found = table(tmp_path, rows)
@@ -24,7 +34,10 @@ def test_channel_and_month_are_taken_and_people_are_not(tmp_path):
 
 
 def test_a_column_of_one_value_tells_nothing_apart(tmp_path):
-    rows = [(str(row), "2026-01-03", "chat", "Miller", f"router {row} is dead", "ab"[row % 2]) for row in range(12)]
+    rows = [
+        (str(row), "2026-01-03", "chat", "Miller", f"router {row} is dead", "ab"[row % 2])
+        for row in range(12)
+    ]
     found = table(tmp_path, rows)
     assert slice_columns(found, guess_columns(found)) == {}
 

@@ -53,7 +53,13 @@ def read(path, **options):
 
 def test_every_cell_of_a_csv_file_is_the_text_that_stands_there(tmp_path):
     path = save(tmp_path, 'text,label\nNA,null\n007,1e5\n"",None\n -5 ,=1+1\nnan,\\N\n')
-    assert read(path)[0] == [("NA", "null"), ("007", "1e5"), ("", "None"), (" -5 ", "=1+1"), ("nan", "\\N")]
+    assert read(path)[0] == [
+        ("NA", "null"),
+        ("007", "1e5"),
+        ("", "None"),
+        (" -5 ", "=1+1"),
+        ("nan", "\\N"),
+    ]
 
 
 def test_json_numbers_keep_their_spelling_and_null_becomes_empty(tmp_path):
@@ -64,19 +70,37 @@ def test_json_numbers_keep_their_spelling_and_null_becomes_empty(tmp_path):
 
 
 def test_parquet_values_become_plain_text(tmp_path):
-    table = pyarrow.table({"text": ["NA", None, "007"], "n": [1.0, 2.5, float("nan")], "b": [True, None, False], "i": [10**18, 2, 3]})
+    table = pyarrow.table(
+        {
+            "text": ["NA", None, "007"],
+            "n": [1.0, 2.5, float("nan")],
+            "b": [True, None, False],
+            "i": [10**18, 2, 3],
+        }
+    )
     pyarrow.parquet.write_table(table, tmp_path / "in.parquet")
     rows, lines, _ = read(tmp_path / "in.parquet")
-    assert rows == [("NA", "1", "true", str(10**18)), ("", "2.5", "", "2"), ("007", "", "false", "3")]
+    assert rows == [
+        ("NA", "1", "true", str(10**18)),
+        ("", "2.5", "", "2"),
+        ("007", "", "false", "3"),
+    ]
     assert lines == [1, 2, 3]
 
 
 def test_long_numbers_and_single_precision_keep_the_digits_that_were_written(tmp_path):
     cards = [1234567890123456.0, 98765432109876543210.0, -1e300, float("inf")]
     single = pyarrow.array([0.1, None, 7.0, float("nan")], pyarrow.float32())
-    pyarrow.parquet.write_table(pyarrow.table({"card": cards, "share": single}), tmp_path / "in.parquet")
+    pyarrow.parquet.write_table(
+        pyarrow.table({"card": cards, "share": single}), tmp_path / "in.parquet"
+    )
     rows, _, _ = read(tmp_path / "in.parquet")
-    assert rows == [("1234567890123456", "0.1"), ("98765432109876543488", ""), ("-1e+300", "7"), ("inf", "")]
+    assert rows == [
+        ("1234567890123456", "0.1"),
+        ("98765432109876543488", ""),
+        ("-1e+300", "7"),
+        ("inf", ""),
+    ]
     book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
     sheet = book.add_worksheet()
     sheet.write_row(0, 0, ["text", "card"])
@@ -88,7 +112,10 @@ def test_long_numbers_and_single_precision_keep_the_digits_that_were_written(tmp
 def test_dates_that_python_cannot_hold_are_read(tmp_path):
     never = pyarrow.array([253402300799000000, 0], pyarrow.timestamp("us", tz="Asia/Tokyo"))
     days = pyarrow.array([3_000_000, 0], pyarrow.int32()).cast(pyarrow.date32())
-    pyarrow.parquet.write_table(pyarrow.table({"text": ["router", "bill"], "until": never, "day": days}), tmp_path / "in.parquet")
+    pyarrow.parquet.write_table(
+        pyarrow.table({"text": ["router", "bill"], "until": never, "day": days}),
+        tmp_path / "in.parquet",
+    )
     rows, _, _ = read(tmp_path / "in.parquet")
     assert [row[0] for row in rows] == ["router", "bill"]
     assert rows[1][2] == "1970-01-01"
@@ -100,16 +127,36 @@ def test_a_column_of_parquet_with_values_that_python_does_not_have_spoils_no_oth
     columns = {
         "text": ["router", "bill"],
         "at": pyarrow.array([0, 10**15], pyarrow.timestamp("us", tz="Mars/Olympus")),
-        "never": pyarrow.array([253402300799000000 * 2, 0], pyarrow.timestamp("us", tz="Mars/Olympus")),
-        "days": pyarrow.array([[3_000_000], [0]], pyarrow.list_(pyarrow.int32())).cast(pyarrow.list_(pyarrow.date32())),
+        "never": pyarrow.array(
+            [253402300799000000 * 2, 0], pyarrow.timestamp("us", tz="Mars/Olympus")
+        ),
+        "days": (
+            pyarrow.array([[3_000_000], [0]], pyarrow.list_(pyarrow.int32())).cast(
+                pyarrow.list_(pyarrow.date32())
+            )
+        ),
         "tags": pyarrow.ListArray.from_arrays(pyarrow.array([0, 1, 2], pyarrow.int32()), broken),
         "name": broken,
     }
     pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "in.parquet")
     (first, second), _, _ = read(tmp_path / "in.parquet")  # the file was refused as damaged
     never = "18029-12-30 23:59:58.000000"
-    assert first == ("router", "1970-01-01 00:00:00", never, '["10183-09-21"]', '["\ufffd\ufffdok"]', "\ufffd\ufffdok")
-    assert second == ("bill", "2001-09-09 01:46:40", "1970-01-01 00:00:00", '["1970-01-01"]', '["ok"]', "ok")
+    assert first == (
+        "router",
+        "1970-01-01 00:00:00",
+        never,
+        '["10183-09-21"]',
+        '["\ufffd\ufffdok"]',
+        "\ufffd\ufffdok",
+    )
+    assert second == (
+        "bill",
+        "2001-09-09 01:46:40",
+        "1970-01-01 00:00:00",
+        '["1970-01-01"]',
+        '["ok"]',
+        "ok",
+    )
 
 
 def test_excel_values_become_plain_text_and_lines_are_sheet_rows(tmp_path):
@@ -118,7 +165,9 @@ def test_excel_values_become_plain_text_and_lines_are_sheet_rows(tmp_path):
     sheet.write_row(1, 0, ["text", "number", "day"])
     sheet.write_string(2, 0, "007")
     sheet.write_number(2, 1, 7)
-    sheet.write_datetime(2, 2, datetime.date(2024, 1, 5), book.add_format({"num_format": "yyyy-mm-dd"}))
+    sheet.write_datetime(
+        2, 2, datetime.date(2024, 1, 5), book.add_format({"num_format": "yyyy-mm-dd"})
+    )
     sheet.write_string(4, 0, "NA")
     sheet.write_boolean(4, 1, True)
     book.close()
@@ -129,7 +178,12 @@ def test_excel_values_become_plain_text_and_lines_are_sheet_rows(tmp_path):
 
 def test_other_sheets_of_a_workbook_are_told_of_and_hidden_or_empty_ones_are_passed_over(tmp_path):
     book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
-    names = {"codes": [["code"], ["7"]], "notes": [], "2025": [["text"], ["no signal"]], "2024": [["text"], ["too slow"], ["broken"]]}
+    names = {
+        "codes": [["code"], ["7"]],
+        "notes": [],
+        "2025": [["text"], ["no signal"]],
+        "2024": [["text"], ["too slow"], ["broken"]],
+    }
     sheets = {name: book.add_worksheet(name) for name in names}
     for name, rows in names.items():
         for number, row in enumerate(rows):
@@ -140,7 +194,11 @@ def test_other_sheets_of_a_workbook_are_told_of_and_hidden_or_empty_ones_are_pas
     book.close()
     table = read_table(tmp_path / "in.xlsx")
     assert table.rows == [("no signal",)]
-    assert table.remark == f"only the sheet '2025' of {str(tmp_path / 'in.xlsx')!r} is read; it has others: '2024' (3 rows)"
+    assert (
+        table.remark
+        == f"only the sheet '2025' of {str(tmp_path / 'in.xlsx')!r} is read; it has others: '2024'"
+        " (3 rows)"
+    )
 
 
 def test_a_cell_far_to_the_right_of_a_sheet_is_no_table_of_16_384_columns(tmp_path):
@@ -152,18 +210,38 @@ def test_a_cell_far_to_the_right_of_a_sheet_is_no_table_of_16_384_columns(tmp_pa
     book.close()
     table = read_table(tmp_path / "in.xlsx")
     assert (table.columns, table.rows) == (("text", "label"), [("no signal", "a"), ("dead", "b")])
-    assert table.remark == f"16,382 columns without a name right of 'label' in {str(tmp_path / 'in.xlsx')!r} are not read"
+    assert (
+        table.remark
+        == f"16,382 columns without a name right of 'label' in {str(tmp_path / 'in.xlsx')!r} are"
+        " not read"
+    )
 
 
 def test_a_workbook_in_which_nothing_can_be_seen_is_refused(tmp_path):
     book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
     book.add_worksheet().write_blank(2, 2, None, book.add_format({"bold": True}))
     book.close()
-    with pytest.raises(TableError, match="has no sheet with anything in it, hidden ones not counted; expected a header"):
+    with pytest.raises(
+        TableError,
+        match="has no sheet with anything in it, hidden ones not counted; expected a header",
+    ):
         open_table(tmp_path / "in.xlsx")
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.ndjson", "a.csv.gz", "a.TSV.gz", "a.jsonl.gz", "a.parquet", "a.xlsx"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a.csv",
+        "a.tsv",
+        "a.jsonl",
+        "a.ndjson",
+        "a.csv.gz",
+        "a.TSV.gz",
+        "a.jsonl.gz",
+        "a.parquet",
+        "a.xlsx",
+    ],
+)
 def test_every_format_gives_back_what_was_written(tmp_path, name):
     rows = [("1", 'he said "no";\tthen,\nleft', "NA"), ("2", " é 😀 ", ""), ("3", "null", "007")]
     with TableWriter(tmp_path / name, ["id", "text", "label"]) as writer:
@@ -179,7 +257,11 @@ def test_every_format_gives_back_what_was_written(tmp_path, name):
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_the_delimiter_is_found(tmp_path, delimiter):
-    lines = [["id", "Nachricht", "Kategorie"], ["1", "kein Signal; oft, lange", "x"], ["2", "a | b", "y"]]
+    lines = [
+        ["id", "Nachricht", "Kategorie"],
+        ["1", "kein Signal; oft, lange", "x"],
+        ["2", "a | b", "y"],
+    ]
     path = tmp_path / "in.csv"
     with path.open("w", newline="", encoding="utf-8") as stream:
         csv.writer(stream, delimiter=delimiter).writerows(lines)
@@ -199,24 +281,39 @@ def test_excels_hidden_first_line_names_the_delimiter(tmp_path):
 
 
 def test_backslash_escaped_quotes_are_read_where_a_file_uses_them(tmp_path):
-    assert read(save(tmp_path, 'text,label\n"he said \\"no\\", twice",a\n"x",b\n'))[0] == [('he said "no", twice', "a"), ("x", "b")]
+    assert read(save(tmp_path, 'text,label\n"he said \\"no\\", twice",a\n"x",b\n'))[0] == [
+        ('he said "no", twice', "a"),
+        ("x", "b"),
+    ]
 
 
 def test_spaces_between_delimiters_and_quotes_are_no_part_of_cells(tmp_path):
-    content = 'id, "text", label\n1, "no signal, again" , hardware\n2, plain, billing\n3, "two\nlines, ""quoted""", billing\n'
+    content = (
+        'id, "text", label\n1, "no signal, again" , hardware\n2, plain, billing\n3, "two\nlines,'
+        ' ""quoted""", billing\n'
+    )
     rows, lines, refused = read(save(tmp_path, content))
-    assert rows == [("1", "no signal, again", " hardware"), ("2", " plain", " billing"), ("3", 'two\nlines, "quoted"', " billing")]
+    assert rows == [
+        ("1", "no signal, again", " hardware"),
+        ("2", " plain", " billing"),
+        ("3", 'two\nlines, "quoted"', " billing"),
+    ]
     assert (lines, refused) == ([2, 3, 4], {})
     assert read_table(tmp_path / "in.csv").columns == ("id", "text", "label")
 
 
 def test_a_quoted_word_behind_a_space_is_left_alone_where_cells_go_on_behind_it(tmp_path):
     rows = [("1", ' "Error 5" on the box', "a"), ("2", "none", "b")]
-    assert read(save(tmp_path, "id,text,label\n" + "".join(",".join(row) + "\n" for row in rows)))[0] == rows
+    assert (
+        read(save(tmp_path, "id,text,label\n" + "".join(",".join(row) + "\n" for row in rows)))[0]
+        == rows
+    )
 
 
 def test_a_nested_number_of_thousands_of_digits_costs_its_row_only(tmp_path):
-    path = save(tmp_path, '{"text": "a"}\n{"text": [1' + "0" * 5000 + ']}\n{"text": "b"}\n', "in.jsonl")
+    path = save(
+        tmp_path, '{"text": "a"}\n{"text": [1' + "0" * 5000 + ']}\n{"text": "b"}\n', "in.jsonl"
+    )
     rows, lines, refused = read(path)
     assert (rows, lines) == ([("a",), ("b",)], [1, 3])
     assert refused[2].startswith("invalid JSON: ")
@@ -234,7 +331,9 @@ def test_delimiter_quote_and_encoding_can_be_given(tmp_path):
         open_table(path, encoding="utf-9")
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252"])
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252"]
+)
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_encodings_are_found(tmp_path, encoding, newline):
     text = newline.join(["text,label", '"naïve café, très cher",été', "Straße in Köln,übrig", ""])
@@ -252,7 +351,10 @@ def test_encodings_are_found(tmp_path, encoding, newline):
     ],
 )
 def test_other_legacy_encodings_are_found(tmp_path, encoding, text):
-    assert read(save(tmp_path, f"text,label\n{text},a\n{text},b\n", encoding=encoding))[0] == [(text, "a"), (text, "b")]
+    assert read(save(tmp_path, f"text,label\n{text},a\n{text},b\n", encoding=encoding))[0] == [
+        (text, "a"),
+        (text, "b"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -263,7 +365,9 @@ def test_other_legacy_encodings_are_found(tmp_path, encoding, text):
         ("cp949", "라우터가 작동하지 않습니다 도와주세요"),
     ],
 )
-def test_a_large_file_in_an_encoding_of_asia_is_not_cut_inside_a_character(tmp_path, encoding, text):
+def test_a_large_file_in_an_encoding_of_asia_is_not_cut_inside_a_character(
+    tmp_path, encoding, text
+):
     for shift in ("", "x"):  # with one of the two the 65,536th byte is inside a character
         rows = [(f"{shift}{text}{row % 3 * text[-1]}", "ab"[row % 2]) for row in range(4000)]
         content = "text,label\n" + "".join(f"{cell},{label}\n" for cell, label in rows)
@@ -272,7 +376,12 @@ def test_a_large_file_in_an_encoding_of_asia_is_not_cut_inside_a_character(tmp_p
 
 @pytest.mark.parametrize("name", ["in.csv", "in.csv.gz"])
 def test_an_accent_beyond_the_sample_of_a_large_file_is_seen(tmp_path, name):
-    content = b"text,label\n" + b"no signal at all,a\n" * 1_000_000 + "café,b\n".encode("cp1252") + b"no signal at all,a\n" * 10_000
+    content = (
+        b"text,label\n"
+        + b"no signal at all,a\n" * 1_000_000
+        + "café,b\n".encode("cp1252")
+        + b"no signal at all,a\n" * 10_000
+    )
     path = save(tmp_path, gzip.compress(content, 1) if name.endswith("gz") else content, name)
     with open_table(path) as reader:
         assert reader.encoding == "cp1252"  # it was UTF-8, in which that row cannot be read
@@ -281,29 +390,62 @@ def test_an_accent_beyond_the_sample_of_a_large_file_is_seen(tmp_path, name):
 @pytest.mark.parametrize(
     ("encoding", "texts"),
     [
-        ("cp1252", ["Der Router zeigt kein grünes Licht", "c’est pénible, je n’ai plus d’accès", "¿por qué llegó dos veces?"]),
+        (
+            "cp1252",
+            [
+                "Der Router zeigt kein grünes Licht",
+                "c’est pénible, je n’ai plus d’accès",
+                "¿por qué llegó dos veces?",
+            ],
+        ),
         ("cp1253", ["Το ρούτερ δεν λειτουργεί από χθες", "Ο λογαριασμός είναι λάθος"]),
-        ("cp932", ["ルーターの電源が入りません。困っています。", "請求書の金額が間違っています、確認してください。"]),
-        ("cp949", ["어제부터 공유기가 작동하지 않습니다. 빨리 도와주세요.", "청구서 금액이 잘못되었습니다. 확인해 주세요"]),
+        (
+            "cp932",
+            [
+                "ルーターの電源が入りません。困っています。",
+                "請求書の金額が間違っています、確認してください。",
+            ],
+        ),
+        (
+            "cp949",
+            [
+                "어제부터 공유기가 작동하지 않습니다. 빨리 도와주세요.",
+                "청구서 금액이 잘못되었습니다. 확인해 주세요",
+            ],
+        ),
     ],
 )
 def test_one_broken_line_does_not_change_the_encoding(tmp_path, encoding, texts):
     cells = [texts[row % len(texts)].encode(encoding) for row in range(40)]
-    cells[20] = b"\xe2\x80\x9d \xff\x81 " + cells[20]  # a quote pasted from UTF-8, and two bytes of nothing
-    with open_table(save(tmp_path, b"text,label\n" + b"".join(cell + b",a\n" for cell in cells))) as reader:
+    # a quote pasted from UTF-8, and two bytes of nothing
+    cells[20] = b"\xe2\x80\x9d \xff\x81 " + cells[20]
+    with open_table(
+        save(tmp_path, b"text,label\n" + b"".join(cell + b",a\n" for cell in cells))
+    ) as reader:
         assert reader.encoding == encoding
 
 
 @pytest.mark.parametrize("name", ["in.csv", "in.jsonl", "in.csv.gz"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_lines_in_utf_8_among_others_are_read_as_what_they_are_and_told(tmp_path, name, newline):
-    texts = [f"Zug fällt aus, schöne Grüße {row}" if row % 3 else f"Café fermé — à bientôt {row}" for row in range(30)]
-    lines = [json.dumps({"text": text, "n": row}, ensure_ascii=False) for row, text in enumerate(texts)]
+    texts = [
+        f"Zug fällt aus, schöne Grüße {row}" if row % 3 else f"Café fermé — à bientôt {row}"
+        for row in range(30)
+    ]
+    lines = [
+        json.dumps({"text": text, "n": row}, ensure_ascii=False) for row, text in enumerate(texts)
+    ]
     if "csv" in name:
         lines = ["text;n", *(f"{text};{row}" for row, text in enumerate(texts))]
-    content = b"".join((line + newline).encode("utf-8" if "—" in line else "latin-1") for line in lines)
-    with open_table(save(tmp_path, gzip.compress(content) if name.endswith("gz") else content, name)) as reader:
-        assert [row for chunk in reader.chunks() for row in chunk.rows] == [(text, str(row)) for row, text in enumerate(texts)]
+    content = b"".join(
+        (line + newline).encode("utf-8" if "—" in line else "latin-1") for line in lines
+    )
+    with open_table(
+        save(tmp_path, gzip.compress(content) if name.endswith("gz") else content, name)
+    ) as reader:
+        assert [row for chunk in reader.chunks() for row in chunk.rows] == [
+            (text, str(row)) for row, text in enumerate(texts)
+        ]
     assert (reader.encoding, reader.rejected) == ("cp1252", 0)
     assert "of 30 lines with accents looked at" in reader.remark
     assert "10 are UTF-8 and the others cp1252" in reader.remark
@@ -328,19 +470,27 @@ def test_parquet_with_a_column_name_that_is_no_utf_8_is_refused(tmp_path):
 
 
 def test_latin_1_deep_in_a_large_file_is_found(tmp_path):
-    path = save(tmp_path, "text,label\n" + "no signal at all,a\n" * 600_000 + "café,b\n" * 60_000, encoding="latin-1")
+    path = save(
+        tmp_path,
+        "text,label\n" + "no signal at all,a\n" * 600_000 + "café,b\n" * 60_000,
+        encoding="latin-1",
+    )
     with open_table(path) as reader:
         assert reader.encoding == "cp1252"
 
 
 def test_old_macintosh_line_ends_are_read(tmp_path):
-    assert read(save(tmp_path, "text,label\rno signal,a\rdead,b\r"))[0] == [("no signal", "a"), ("dead", "b")]
+    assert read(save(tmp_path, "text,label\rno signal,a\rdead,b\r"))[0] == [
+        ("no signal", "a"),
+        ("dead", "b"),
+    ]
 
 
 def test_old_macintosh_line_ends_are_read_where_cells_hold_others(tmp_path):
     path = save(tmp_path, 'text,label\r"no signal\nsince today",a\r"dead\nred led\nnoise",b\r')
     assert read(path)[0] == [("no signal\nsince today", "a"), ("dead\nred led\nnoise", "b")]
-    path = save(tmp_path, "text,label\nno\rsignal\rtoday,a\ndead\r\r\rnow,b\n")  # what somebody pasted does not end lines
+    # what somebody pasted does not end lines
+    path = save(tmp_path, "text,label\nno\rsignal\rtoday,a\ndead\r\r\rnow,b\n")
     assert read(path)[0] == [("no\rsignal\rtoday", "a"), ("dead\r\r\rnow", "b")]
 
 
@@ -361,12 +511,23 @@ def test_headers_without_names_or_with_the_same_name_get_one(tmp_path):
 
 
 def test_one_broken_quote_costs_one_row(tmp_path):
-    lines = ["text,label", "one,a", "two,b", "three,c", '"four never closes,d', "five,e", '"six\nwith, break",f', "seven,g"]
+    lines = [
+        "text,label",
+        "one,a",
+        "two,b",
+        "three,c",
+        '"four never closes,d',
+        "five,e",
+        '"six\nwith, break",f',
+        "seven,g",
+    ]
     rows, numbers, refused = read(save(tmp_path, "\n".join(lines)))
     assert [row[1] for row in rows] == ["a", "b", "c", "e", "f", "g"]
     assert rows[4] == ("six\nwith, break", "f")
     assert numbers == [2, 3, 4, 6, 7, 9]
-    assert refused == {5: "text after the quote that closes a cell"} or refused == {5: "a quote that is never closed"}
+    assert refused == {5: "text after the quote that closes a cell"} or refused == {
+        5: "a quote that is never closed"
+    }
 
 
 @pytest.mark.parametrize(
@@ -382,9 +543,13 @@ def test_one_broken_quote_costs_one_row(tmp_path):
     ],
 )
 @pytest.mark.parametrize("quoted", [False, True])
-def test_a_broken_row_is_told_with_line_and_reason_and_no_other_is_lost(tmp_path, broken, reason, quoted):
+def test_a_broken_row_is_told_with_line_and_reason_and_no_other_is_lost(
+    tmp_path, broken, reason, quoted
+):
     good = [f'"text é {n}",a' if quoted else f"text é {n},a" for n in range(6)]
-    content = "\n".join(["text,label", *good[:3], broken, *good[3:]]).encode("utf-8", "surrogateescape")
+    content = "\n".join(["text,label", *good[:3], broken, *good[3:]]).encode(
+        "utf-8", "surrogateescape"
+    )
     rows, numbers, refused = read(save(tmp_path, content))
     assert rows == [(f"text é {n}", "a") for n in range(6)]
     assert numbers == [2, 3, 4, 6, 7, 8]
@@ -421,9 +586,14 @@ def test_surplus_blank_cells_are_dropped(tmp_path):
 
 def test_missing_cells_at_the_end_of_a_row_are_blank_and_counted(tmp_path):
     for name, mark in (("in.csv", ","), ("in.csv", ";"), ("in.tsv", "\t"), ("in.csv.gz", ",")):
-        content = 'id,text,label,note,\n1,no signal,network\n2,"dead, and\nred"\n3,bill,billing,paid,\n4,,\n'.replace(",", mark)
+        content = (
+            'id,text,label,note,\n1,no signal,network\n2,"dead,'
+            ' and\nred"\n3,bill,billing,paid,\n4,,\n'.replace(",", mark)
+        )
         content = content.replace(f"dead{mark}", "dead,").encode()
-        with open_table(save(tmp_path, gzip.compress(content) if name.endswith("gz") else content, name)) as reader:
+        with open_table(
+            save(tmp_path, gzip.compress(content) if name.endswith("gz") else content, name)
+        ) as reader:
             assert next(reader.chunks()).rows == [
                 ("1", "no signal", "network", "", ""),
                 ("2", "dead, and\nred", "", "", ""),
@@ -464,7 +634,16 @@ def test_lines_of_one_cell_below_a_header_of_thousands_make_no_huge_table(tmp_pa
 
 
 def test_invalid_json_lines_are_rejected_with_a_reason(tmp_path):
-    lines = ['{"a": "1"}', '{"a": "2"', "[1]", '{"a": 1, "a": 2}', "7", "[" * 100_000, '{"a": "\\ud83d cut"}', '{"a": "é"}']
+    lines = [
+        '{"a": "1"}',
+        '{"a": "2"',
+        "[1]",
+        '{"a": 1, "a": 2}',
+        "7",
+        "[" * 100_000,
+        '{"a": "\\ud83d cut"}',
+        '{"a": "é"}',
+    ]
     rows, numbers, refused = read(save(tmp_path, "\n".join(lines), "in.jsonl"))
     assert rows == [("1",), ("\ufffd cut",), ("é",)]
     assert numbers == [1, 7, 8]
@@ -475,14 +654,21 @@ def test_invalid_json_lines_are_rejected_with_a_reason(tmp_path):
 
 
 def test_utf_16_with_half_a_character_and_an_odd_byte_rejects_those_rows(tmp_path):
-    content = "text,label\nok,a\n".encode("utf-16") + b"\x3d\xd8,\0b\0\n\0" + "fine,c\nlast,d".encode("utf-16-le") + b"\x00"
+    content = (
+        "text,label\nok,a\n".encode("utf-16")
+        + b"\x3d\xd8,\0b\0\n\0"
+        + "fine,c\nlast,d".encode("utf-16-le")
+        + b"\x00"
+    )
     rows, _, refused = read(save(tmp_path, content))
     assert rows == [("ok", "a"), ("fine", "c")]
     assert list(refused) == [3, 5]
 
 
 def test_long_cells_of_parquet_are_rejected(tmp_path):
-    pyarrow.parquet.write_table(pyarrow.table({"a": ["x", "y" * 1_000_001, "z"]}), tmp_path / "in.parquet")
+    pyarrow.parquet.write_table(
+        pyarrow.table({"a": ["x", "y" * 1_000_001, "z"]}), tmp_path / "in.parquet"
+    )
     rows, numbers, refused = read(tmp_path / "in.parquet")
     assert (rows, numbers, list(refused)) == ([("x",), ("z",)], [1, 3], [2])
 
@@ -530,10 +716,15 @@ def test_what_a_killed_process_left_of_rejected_rows_goes(tmp_path):
 
 def test_neither_an_output_nor_its_rejected_rows_may_be_the_input(tmp_path):
     source = save(tmp_path, "text\na\n", "out.csv.rejects.csv")
-    with pytest.raises(OutputError, match=r"as input, where rows that cannot be read would go; .*choose another name for --fix"):
+    with pytest.raises(
+        OutputError,
+        match=r"as input, where rows that cannot be read would go; .*choose another name for --fix",
+    ):
         check_outcome(source, tmp_path / "out.csv", overwrite=True, option="--fix")
     (tmp_path / "link.csv").symlink_to(source)
-    with pytest.raises(OutputError, match=r"link.csv as input and output; .*choose another name for the output"):
+    with pytest.raises(
+        OutputError, match=r"link.csv as input and output; .*choose another name for the output"
+    ):
         check_outcome(source, tmp_path / "link.csv", overwrite=True)
     check_outcome(source, tmp_path / "other.csv", overwrite=False)
 
@@ -555,7 +746,9 @@ def test_peeking_takes_nothing_away(tmp_path):
     with open_table(save(tmp_path, "text\n" + "".join(f"{n}\n" for n in range(10)))) as reader:
         assert reader.peek(3).column("text") == ["0", "1", "2"]
         assert reader.peek(2).line_numbers == [2, 3]
-        assert [row for chunk in reader.chunks(4) for row in chunk.rows] == [(str(n),) for n in range(10)]
+        assert [row for chunk in reader.chunks(4) for row in chunk.rows] == [
+            (str(n),) for n in range(10)
+        ]
         assert reader.accepted == 10
 
 
@@ -583,10 +776,17 @@ def damaged(tmp_path, kind):
     if kind == "gzip":
         content = gzip.compress(b"text,label\n" + bytes(range(32, 127)) * 10_000)
         return save(tmp_path, content[: len(content) // 2], "in.csv.gz")
-    return save(tmp_path, {"in.parquet": b"PAR1 and no more PAR1", "in.xlsx": b"PK\x03\x04 and no more"}[kind], kind)
+    return save(
+        tmp_path,
+        {"in.parquet": b"PAR1 and no more PAR1", "in.xlsx": b"PK\x03\x04 and no more"}[kind],
+        kind,
+    )
 
 
-@pytest.mark.parametrize(("kind", "message"), [("gzip", "damaged or cut off"), ("in.parquet", "as Parquet"), ("in.xlsx", "as Excel")])
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [("gzip", "damaged or cut off"), ("in.parquet", "as Parquet"), ("in.xlsx", "as Excel")],
+)
 def test_damaged_files_are_told(tmp_path, kind, message):
     with pytest.raises(TableError, match=message):
         read_table(damaged(tmp_path, kind))
@@ -594,7 +794,10 @@ def test_damaged_files_are_told(tmp_path, kind, message):
 
 def test_a_missing_file_is_told_with_the_name_that_may_be_meant(tmp_path):
     save(tmp_path, "a,b\n", "tickets.csv")
-    with pytest.raises(TableError, match=r"there is no file '.*tikets\.csv'; expected .* did you mean 'tickets\.csv'\?$"):
+    with pytest.raises(
+        TableError,
+        match=r"there is no file '.*tikets\.csv'; expected .* did you mean 'tickets\.csv'\?$",
+    ):
         open_table(tmp_path / "tikets.csv")
 
 
@@ -614,7 +817,9 @@ def test_a_path_below_a_file_is_told(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names")
 def test_a_pipe_is_told_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "in.csv")
-    with pytest.raises(TableError, match="is a pipe or a device; expected a file, which is read more than once"):
+    with pytest.raises(
+        TableError, match="is a pipe or a device; expected a file, which is read more than once"
+    ):
         open_table(tmp_path / "in.csv")
 
 
@@ -625,7 +830,9 @@ def test_a_folder_is_told(tmp_path):
 
 @pytest.mark.parametrize("name", ["in.csv", "in.jsonl", "in.parquet", "in.xlsx", "in.csv.gz"])
 def test_an_empty_file_is_told(tmp_path, name):
-    with pytest.raises(TableError, match=r"is empty; expected (a header and at least 1 row|lines such as)"):
+    with pytest.raises(
+        TableError, match=r"is empty; expected (a header and at least 1 row|lines such as)"
+    ):
         open_table(save(tmp_path, b"", name))
 
 
@@ -636,7 +843,9 @@ def test_a_file_of_blank_lines_is_told(tmp_path):
 
 
 def test_an_unknown_extension_is_told(tmp_path):
-    with pytest.raises(TableError, match=r"has the extension \.docx; expected \.csv, \.tsv, \.jsonl"):
+    with pytest.raises(
+        TableError, match=r"has the extension \.docx; expected \.csv, \.tsv, \.jsonl"
+    ):
         open_table(save(tmp_path, b"abc", "in.docx"))
 
 
@@ -661,7 +870,9 @@ def test_unknown_binary_data_named_csv_is_told(tmp_path):
 
 @pytest.mark.parametrize("name", ["in.parquet", "in.xlsx", "in.csv.gz"])
 def test_text_under_a_binary_extension_is_told(tmp_path, name):
-    with pytest.raises(TableError, match="is not what its name says: it seems to be text, such as CSV"):
+    with pytest.raises(
+        TableError, match="is not what its name says: it seems to be text, such as CSV"
+    ):
         open_table(save(tmp_path, "text,label\na,b\n", name))
 
 
@@ -670,10 +881,16 @@ def test_text_under_a_binary_extension_is_told(tmp_path, name):
     [
         ("<html><body><table><tr><td>text</td></tr></table></body></html>", "an HTML page"),
         ("\ufeff\n<!DOCTYPE html>\n<p>", "an HTML page"),
-        ('<html xmlns:x="urn:schemas-microsoft-com:office:excel"><meta charset="utf-8"><table>', "an HTML page"),
+        (
+            '<html xmlns:x="urn:schemas-microsoft-com:office:excel"><meta charset="utf-8"><table>',
+            "an HTML page",
+        ),
         ("<table><tr><td>text", "an HTML page"),
         (
-            '<?xml version="1.0"?><?mso-application progid="Excel.Sheet"?><Workbook xmlns="urn:schemas-microsoft-com:office:spreadsheet">',
+            (
+                '<?xml version="1.0"?><?mso-application progid="Excel.Sheet"?><Workbook'
+                ' xmlns="urn:schemas-microsoft-com:office:spreadsheet">'
+            ),
             "an XML",
         ),
         ('{"error": "not allowed"}', "JSON"),
@@ -681,7 +898,12 @@ def test_text_under_a_binary_extension_is_told(tmp_path, name):
         ("text;label\r\nno signal;hardware\r\n".encode("utf-16"), "text, such as CSV"),
         ("text;label\nkein Anschluß;Leitung\n".encode("cp1252"), "text, such as CSV"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "an old Excel .xls"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600) + "EncryptedPackage".encode("utf-16-le"), "a workbook with a password"),
+        (
+            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+            + bytes(600)
+            + "EncryptedPackage".encode("utf-16-le"),
+            "a workbook with a password",
+        ),
         (b"\x09\x08\x08\x00\x00\x05\x10\x00" + bytes(100), "a very old Excel file"),
     ],
 )
@@ -690,7 +912,10 @@ def test_what_was_saved_as_xlsx_is_told_for_what_it_is(tmp_path, content, seems)
         open_table(save(tmp_path, content, "in.xlsx"))
 
 
-@pytest.mark.parametrize(("member", "seems"), [("word/document.xml", "a Word document"), ("content.xml", "an OpenDocument file")])
+@pytest.mark.parametrize(
+    ("member", "seems"),
+    [("word/document.xml", "a Word document"), ("content.xml", "an OpenDocument file")],
+)
 def test_other_archives_saved_as_xlsx_are_told_for_what_they_are(tmp_path, member, seems):
     with zipfile.ZipFile(tmp_path / "in.xlsx", "w") as archive:
         archive.writestr(member, "<a/>")
@@ -702,13 +927,19 @@ def test_a_header_alone_opens_but_is_no_table(tmp_path):
     path = save(tmp_path, "text,label\n")
     with open_table(path) as reader:
         assert (reader.columns, list(reader.chunks())) == (("text", "label"), [])
-    with pytest.raises(TableError, match=r"has a header and no rows \(columns 'text', 'label'\); expected at least 1 row"):
+    with pytest.raises(
+        TableError,
+        match=r"has a header and no rows \(columns 'text', 'label'\); expected at least 1 row",
+    ):
         read_table(path)
 
 
 def test_a_table_of_rejected_rows_only_is_told_with_the_first_reason(tmp_path):
     path = save(tmp_path, "id,text\none\ntwo\n")
-    with pytest.raises(TableError, match=r"none of the 2 rows of .* could be read \(line 2: 1 cell where the header has 2\)"):
+    with pytest.raises(
+        TableError,
+        match=r"none of the 2 rows of .* could be read \(line 2: 1 cell where the header has 2\)",
+    ):
         read_table(path, rejects=tmp_path / "rejects.csv", required=["text"])
     assert (tmp_path / "rejects.csv").read_text().count("\n") == 3
 
@@ -719,19 +950,32 @@ def test_a_json_list_of_values_is_told(tmp_path):
 
 
 def test_a_header_with_broken_quoting_is_told(tmp_path):
-    with pytest.raises(TableError, match=r"the header of .* cannot be read: a quote that is never closed"):
+    with pytest.raises(
+        TableError, match=r"the header of .* cannot be read: a quote that is never closed"
+    ):
         open_table(save(tmp_path, '"text,label\na,b\n'))
 
 
 def test_a_missing_column_is_told_with_the_closest(tmp_path):
     table = read_table(save(tmp_path, "Text,label\na,b\n"))
-    with pytest.raises(ColumnError, match=r"no column 'texts'; expected one of .*'Text', 'label'.*did you mean 'Text'"):
+    with pytest.raises(
+        ColumnError,
+        match=r"no column 'texts'; expected one of .*'Text', 'label'.*did you mean 'Text'",
+    ):
         table.column("texts")
 
 
 def test_equal_column_names_are_numbered_thousands_of_them_too():
-    assert name_columns(["a", "a_2", "a", "", "a", "column_4"]) == ("a", "a_2", "a_3", "column_4_2", "a_4", "column_4")
-    assert len(set(name_columns(["0"] * 16_000))) == 16_000  # which took hours when each name began to count anew
+    assert name_columns(["a", "a_2", "a", "", "a", "column_4"]) == (
+        "a",
+        "a_2",
+        "a_3",
+        "column_4_2",
+        "a_4",
+        "column_4",
+    )
+    # which took hours when each name began to count anew
+    assert len(set(name_columns(["0"] * 16_000))) == 16_000
 
 
 def test_a_jsonl_row_with_thousands_of_nested_cells_is_read(tmp_path):
@@ -741,7 +985,11 @@ def test_a_jsonl_row_with_thousands_of_nested_cells_is_read(tmp_path):
 
 
 NESTED = [
-    {"id": 1.50, "ticket": {"subject": "router", "body": "no signal", "from": {"name": "Ann"}}, "tags": ["a", 2.50]},
+    {
+        "id": 1.50,
+        "ticket": {"subject": "router", "body": "no signal", "from": {"name": "Ann"}},
+        "tags": ["a", 2.50],
+    },
     {"id": 2, "ticket": "by phone", "tags": [], "meta": {}},
     {"id": 3, "ticket": {"body": "red led"}, "ticket.body": "taken"},
 ]
@@ -750,13 +998,30 @@ NESTED = [
 def test_objects_in_objects_are_columns_of_their_own(tmp_path):
     path = save(tmp_path, "".join(json.dumps(row) + "\n" for row in NESTED), "in.jsonl")
     table = read_table(path)
-    assert table.columns == ("id", "ticket", "ticket.subject", "ticket.body", "ticket.from.name", "tags", "meta", "ticket.body_2")
+    assert table.columns == (
+        "id",
+        "ticket",
+        "ticket.subject",
+        "ticket.body",
+        "ticket.from.name",
+        "tags",
+        "meta",
+        "ticket.body_2",
+    )
     assert table.rows == [
         ("1.5", "", "router", "no signal", "Ann", '["a", 2.5]', "", ""),
         ("2", "by phone", "", "", "", "[]", "{}", ""),
         ("3", "", "", "red led", "", "", "", "taken"),
     ]
-    choice = guess_columns(read_table(save(tmp_path, '{"ticket": {"body": "no signal"}, "meta": {"team": "network"}}\n' * 3, "in.jsonl")))
+    choice = guess_columns(
+        read_table(
+            save(
+                tmp_path,
+                '{"ticket": {"body": "no signal"}, "meta": {"team": "network"}}\n' * 3,
+                "in.jsonl",
+            )
+        )
+    )
     assert (choice.text, choice.label) == (("ticket.body",), "meta.team")
 
 
@@ -770,15 +1035,31 @@ def test_objects_far_inside_objects_stay_json(tmp_path):
 
 
 def test_objects_whose_keys_are_data_stay_one_cell_of_json(tmp_path):
-    rows = [{"text": f"no signal {place}", "seen": {f"2024-{place}": 1.50, "by": {"name": "Ann"}}, "team": "x"} for place in range(3000)]
+    rows = [
+        {
+            "text": f"no signal {place}",
+            "seen": {f"2024-{place}": 1.50, "by": {"name": "Ann"}},
+            "team": "x",
+        }
+        for place in range(3000)
+    ]
     table = read_table(save(tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "in.jsonl"))
     assert table.columns == ("text", "seen", "team")  # it was 3,003 columns of 3,000 rows
     assert table.rows[2999] == ("no signal 2999", '{"2024-2999": 1.5, "by": {"name": "Ann"}}', "x")
 
 
 def test_with_too_many_columns_the_widest_objects_stay_one_cell(tmp_path):
-    users = [{"text": "a", "user": {"name": "Ann"}, "log": {f"u{place}": {f"k{key}": "x" for key in range(20)}}} for place in range(900)]
-    rows, lines, refused = read(save(tmp_path, "".join(json.dumps(row) + "\n" for row in users), "in.jsonl"))
+    users = [
+        {
+            "text": "a",
+            "user": {"name": "Ann"},
+            "log": {f"u{place}": {f"k{key}": "x" for key in range(20)}},
+        }
+        for place in range(900)
+    ]
+    rows, lines, refused = read(
+        save(tmp_path, "".join(json.dumps(row) + "\n" for row in users), "in.jsonl")
+    )
     assert (len(lines), refused) == (900, {})  # rows beyond 16,384 different keys were refused
     assert {len(row) for row in rows} == {3}
     assert rows[899][1:] == ("Ann", json.dumps(users[899]["log"]))
@@ -804,7 +1085,9 @@ def test_keys_of_a_jsonl_object_beyond_the_last_column_are_together_in_one_cell(
     assert json.loads(rows[1][-1]) == {f"k{place}": place for place in range(16_382, 20_000)}
     with open_table(path) as reader:
         assert reader.columns[-1] == "other_keys"
-        assert "16,383 have one, all others are together in the column 'other_keys'" in reader.remark
+        assert (
+            "16,383 have one, all others are together in the column 'other_keys'" in reader.remark
+        )
 
 
 @pytest.mark.parametrize("place", ["root", "inside"])
@@ -821,10 +1104,17 @@ def test_a_new_key_in_each_of_many_jsonl_lines_makes_no_column(tmp_path, place):
     with open_table(save(tmp_path, "\n".join(lines), "in.jsonl")) as reader:
         rows = [row for chunk in reader.chunks() for row in chunk.rows]
     assert time.perf_counter() - started < 30  # 1 s
-    assert set(reader.columns) == {"text", "label", "rare", "other_keys" if place == "root" else "meta"}
+    assert set(reader.columns) == {
+        "text",
+        "label",
+        "rare",
+        "other_keys" if place == "root" else "meta",
+    }
     assert ("more different keys" in reader.remark) == (place == "root")
     assert (len(rows), reader.rejected) == (30_000, 0)
-    assert json.loads(rows[7][-1] if place == "root" else rows[7][reader.columns.index("meta")]) == {"key 7": 7}
+    assert json.loads(
+        rows[7][-1] if place == "root" else rows[7][reader.columns.index("meta")]
+    ) == {"key 7": 7}
 
 
 def test_a_full_jsonl_table_of_thousands_of_keys_keeps_its_columns(tmp_path):
@@ -834,7 +1124,17 @@ def test_a_full_jsonl_table_of_thousands_of_keys_keeps_its_columns(tmp_path):
 
 
 def test_a_line_that_is_too_long_is_cut_where_it_becomes_so(tmp_path):
-    path = save(tmp_path, "A" * 4_500_000 + "\n" + "b\n" + "C" * 4_100_000 + "D" * 3_000_000 + "END\n" + "e" * 4_200_000, "in.txt")
+    path = save(
+        tmp_path,
+        "A" * 4_500_000
+        + "\n"
+        + "b\n"
+        + "C" * 4_100_000
+        + "D" * 3_000_000
+        + "END\n"
+        + "e" * 4_200_000,
+        "in.txt",
+    )
     with TextFile(path, gzipped=False, encoding="utf-8") as lines:
         assert [(line[0], line[-1], len(line)) for line in lines] == [
             ("A", "A", LONGEST_LINE + 1),

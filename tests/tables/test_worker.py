@@ -1,4 +1,7 @@
-"""Files that ask their reader for gigabytes or minutes are refused in one line; honest ones are read."""
+"""Files that ask their reader for gigabytes or minutes are refused in one line.
+
+Honest ones are read.
+"""
 
 import os
 import resource
@@ -26,7 +29,9 @@ try:
 except TableError as error:
     print("refused:", error)
 """
-ALL = [pytest.param(make, id=name) for kind in (EXCEL, PARQUET, GZIP) for name, make in kind.items()]
+ALL = [
+    pytest.param(make, id=name) for kind in (EXCEL, PARQUET, GZIP) for name, make in kind.items()
+]
 
 
 def limit_memory():
@@ -50,19 +55,36 @@ def test_a_small_file_that_swells_is_refused_in_one_line_within_600_megabytes(tm
 
 
 def test_a_cell_far_from_a_short_table_is_read_and_told(tmp_path):
-    path = workbook(tmp_path / "in.xlsx", [*rows(100), f'<row r="102">{text_cell("XFD102", "x")}</row>'])
+    path = workbook(
+        tmp_path / "in.xlsx", [*rows(100), f'<row r="102">{text_cell("XFD102", "x")}</row>']
+    )
     table = read_table(path)
     assert len(table) == 100
     assert "columns without a name right of 'label'" in table.remark
 
 
 def test_a_cell_in_the_last_row_is_read(tmp_path):
-    table = read_table(workbook(tmp_path / "in.xlsx", [*rows(100), f'<row r="1048576">{text_cell("B1048576", "x")}</row>']))
+    table = read_table(
+        workbook(
+            tmp_path / "in.xlsx",
+            [*rows(100), f'<row r="1048576">{text_cell("B1048576", "x")}</row>'],
+        )
+    )
     assert table.line_numbers[-2:] == [101, 1_048_576]
 
 
 def test_a_formatted_cell_at_the_end_of_the_sheet_costs_nothing(tmp_path):
-    assert len(read_table(workbook(tmp_path / "in.xlsx", [*rows(100), '<row r="1048576"><c r="XFD1048576" s="0"/></row>']))) == 100
+    assert (
+        len(
+            read_table(
+                workbook(
+                    tmp_path / "in.xlsx",
+                    [*rows(100), '<row r="1048576"><c r="XFD1048576" s="0"/></row>'],
+                )
+            )
+        )
+        == 100
+    )
 
 
 def test_a_reader_that_was_closed_early_leaves_no_process(tmp_path):
@@ -73,14 +95,17 @@ def test_a_reader_that_was_closed_early_leaves_no_process(tmp_path):
 
 
 def test_many_columns_of_parquet_are_refused(tmp_path):
-    pyarrow.parquet.write_table(pyarrow.table({f"c{place}": ["a"] for place in range(16_385)}), tmp_path / "in.parquet")
+    pyarrow.parquet.write_table(
+        pyarrow.table({f"c{place}": ["a"] for place in range(16_385)}), tmp_path / "in.parquet"
+    )
     with pytest.raises(TableError, match="has 16,385 columns"):
         open_table(tmp_path / "in.parquet")
 
 
 def test_formulas_without_saved_values_are_the_reason_for_blanks_that_is_told(tmp_path):
     formulas = [
-        f'<row r="{row}">{text_cell(f"A{row}", f"no signal {row}")}<c r="B{row}"><f>UPPER("a")</f>{"<v></v>" * (row % 2)}</c></row>'
+        f'<row r="{row}">{text_cell(f"A{row}", f"no signal {row}")}<c'
+        f' r="B{row}"><f>UPPER("a")</f>{"<v></v>" * (row % 2)}</c></row>'
         for row in range(2, 8)
     ]
     header = f'<row r="1">{text_cell("A1", "text")}{text_cell("B1", "label")}</row>'
@@ -116,9 +141,17 @@ def test_blank_cells_alone_are_no_remark(tmp_path):
 
 def test_a_worker_that_sleeps_for_good_is_ended(tmp_path, monkeypatch):
     monkeypatch.setattr("bertcnn.tables.worker._ASLEEP", 1)
-    pyarrow.parquet.write_table(pyarrow.table({"text": [f"no signal {row}" for row in range(200_000)]}), tmp_path / "in.parquet")
+    pyarrow.parquet.write_table(
+        pyarrow.table({"text": [f"no signal {row}" for row in range(200_000)]}),
+        tmp_path / "in.parquet",
+    )
     with open_table(tmp_path / "in.parquet") as table:
-        (worker,) = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
-        os.kill(int(worker), signal.SIGSTOP)  # as native code does that waits for a lock which nobody gives back
-        with pytest.raises(TableError, match=r"in.parquet.* cannot be read within 3\d\d MB of memory"):
+        (worker,) = (
+            Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+        )
+        # as native code does that waits for a lock which nobody gives back
+        os.kill(int(worker), signal.SIGSTOP)
+        with pytest.raises(
+            TableError, match=r"in.parquet.* cannot be read within 3\d\d MB of memory"
+        ):
             list(table.chunks())

@@ -19,12 +19,43 @@ from bertcnn.tables.formulas import escape_formula, unescape_formula
 from bertcnn.tables.tables import open_table, read_table
 from bertcnn.tables.writing import TableWriter, check_output, clean_leftovers
 
-FORMATS = ["a.csv", "a.tsv", "a.jsonl", "a.csv.gz", "a.tsv.gz", "a.ndjson.gz", "a.parquet", "a.xlsx"]
-CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufffe\uffff"), max_size=20)
-TRICKY = st.sampled_from(
-    ["NA", "null", "007", "1e5", "=1+1", "-5", "'", "''=", '"', 'a"b', "a\rb", "\r\n", "\0", "_x0041_", "\ufeff", "\t", ",;|"]
+FORMATS = [
+    "a.csv",
+    "a.tsv",
+    "a.jsonl",
+    "a.csv.gz",
+    "a.tsv.gz",
+    "a.ndjson.gz",
+    "a.parquet",
+    "a.xlsx",
+]
+CELLS = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\ufffe\uffff"), max_size=20
 )
-REUSE = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+TRICKY = st.sampled_from(
+    [
+        "NA",
+        "null",
+        "007",
+        "1e5",
+        "=1+1",
+        "-5",
+        "'",
+        "''=",
+        '"',
+        'a"b',
+        "a\rb",
+        "\r\n",
+        "\0",
+        "_x0041_",
+        "\ufeff",
+        "\t",
+        ",;|",
+    ]
+)
+REUSE = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def write(path, rows, **options):
@@ -32,8 +63,38 @@ def write(path, rows, **options):
         writer.write(rows)
 
 
-FORMULAS = ["=1+1", "+A1", "-2+3", "@SUM(A1)", "-1+cmd|' /C calc'!A0", "=", "- item", "@somebody", "-2-3", "-USD5", "--1", "=-5"]
-HIDDEN = ["\t", "\r", "\n", "\r\n", "\0", "\ufeff", "\u200b", "\u200d", "\u2060", "\xad", "\xa0", "\u3000", " ", "   ", "\x0b", "\u202e"]
+FORMULAS = [
+    "=1+1",
+    "+A1",
+    "-2+3",
+    "@SUM(A1)",
+    "-1+cmd|' /C calc'!A0",
+    "=",
+    "- item",
+    "@somebody",
+    "-2-3",
+    "-USD5",
+    "--1",
+    "=-5",
+]
+HIDDEN = [
+    "\t",
+    "\r",
+    "\n",
+    "\r\n",
+    "\0",
+    "\ufeff",
+    "\u200b",
+    "\u200d",
+    "\u2060",
+    "\xad",
+    "\xa0",
+    "\u3000",
+    " ",
+    "   ",
+    "\x0b",
+    "\u202e",
+]
 
 
 @pytest.mark.parametrize("cell", [*FORMULAS, "\tx", "\rx", "\nx", "\0x"])
@@ -68,7 +129,14 @@ NUMBERS = [
     "−5",
     "+02:00",
 ]
-PHONES = ["+49 30 123456", "+1-555-0100", "+1 (555) 010-0100", "+49 (0)30 123456-0", "+15550100 ext. 5", "+49 30 123456, +49 170 1234567"]
+PHONES = [
+    "+49 30 123456",
+    "+1-555-0100",
+    "+1 (555) 010-0100",
+    "+49 (0)30 123456-0",
+    "+15550100 ext. 5",
+    "+49 30 123456, +49 170 1234567",
+]
 
 
 @pytest.mark.parametrize(
@@ -113,8 +181,22 @@ def as_written(path):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_formulas_are_escaped_in_csv_and_tsv_unless_raw_and_read_as_they_were(tmp_path, name):
-    columns, rows = ("@text", "label"), [("=cmd()", "-5"), ("plain", "007"), ("'=cmd()", "'-5"), ("''tis", "＝1")]
-    quoted = [("'@text", "label"), ("'=cmd()", "-5"), ("plain", "007"), ("''=cmd()", "'-5"), ("''tis", "'＝1")]
+    columns, rows = (
+        ("@text", "label"),
+        [
+            ("=cmd()", "-5"),
+            ("plain", "007"),
+            ("'=cmd()", "'-5"),
+            ("''tis", "＝1"),
+        ],
+    )
+    quoted = [
+        ("'@text", "label"),
+        ("'=cmd()", "-5"),
+        ("plain", "007"),
+        ("''=cmd()", "'-5"),
+        ("''tis", "'＝1"),
+    ]
     is_text = name.startswith(("a.csv", "a.tsv"))
     for raw in (False, True):
         with TableWriter(tmp_path / name, columns, raw=raw, overwrite=True) as writer:
@@ -136,7 +218,11 @@ def test_a_name_that_comes_twice_or_is_empty_stays_where_the_format_can_hold_it(
             if name.startswith(("a.jsonl", "a.ndjson", "a.parquet"))
             else ("Labels", "column_2", "text", "Labels_2", "column_5")
         )
-        assert reader.header == (columns if not name.startswith(("a.jsonl", "a.ndjson", "a.parquet")) else unique_names(columns))
+        assert reader.header == (
+            columns
+            if not name.startswith(("a.jsonl", "a.ndjson", "a.parquet"))
+            else unique_names(columns)
+        )
         assert next(reader.chunks()).rows == [("a", "b", "c", "d", "e")]
 
 
@@ -176,7 +262,10 @@ def test_lone_surrogates_are_replaced(tmp_path):
 
 
 def test_excel_refuses_cells_it_cannot_hold(tmp_path):
-    with pytest.raises(OutputError, match=r"row 1 has a cell of 32,768 characters, .* expected at most 32,767, Excel's limit"):
+    with pytest.raises(
+        OutputError,
+        match=r"row 1 has a cell of 32,768 characters, .* expected at most 32,767, Excel's limit",
+    ):
         write(tmp_path / "a.xlsx", [("x" * 32_768, "a")])
     write(tmp_path / "a.xlsx", [("x" * 32_767, "a")])
 
@@ -185,7 +274,9 @@ def test_excel_refuses_rows_it_cannot_hold(tmp_path):
     with TableWriter(tmp_path / "a.xlsx", ["text"]) as writer:
         writer._sink._next = 1_048_575  # as after so many rows
         writer.write([("the last row",)])
-        with pytest.raises(OutputError, match=r"more than 1,048,575 rows; .* write a \.csv or \.parquet file"):
+        with pytest.raises(
+            OutputError, match=r"more than 1,048,575 rows; .* write a \.csv or \.parquet file"
+        ):
             writer.write([("one more",)])
 
 
@@ -244,13 +335,17 @@ def test_a_link_is_followed(tmp_path):
 
 def test_an_output_that_exists_is_refused_before_any_work(tmp_path):
     (tmp_path / "a.csv").write_text("old")
-    with pytest.raises(OutputError, match=r"the output '.*a\.csv' exists; .* overwrite it with --force"):
+    with pytest.raises(
+        OutputError, match=r"the output '.*a\.csv' exists; .* overwrite it with --force"
+    ):
         TableWriter(tmp_path / "a.csv", ["text"])
     check_output(tmp_path / "a.csv", overwrite=True)
 
 
 def test_an_output_in_no_folder_is_refused(tmp_path):
-    with pytest.raises(OutputError, match=r"there is no folder '.*none'; expected an existing folder"):
+    with pytest.raises(
+        OutputError, match=r"there is no folder '.*none'; expected an existing folder"
+    ):
         check_output(tmp_path / "none" / "a.csv")
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="there is no folder"):
@@ -259,7 +354,12 @@ def test_an_output_in_no_folder_is_refused(tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_a_folder_that_cannot_be_written_is_refused():
-    with pytest.raises(OutputError, match=r"nothing can be written to the folder '/proc.*expected a folder with write permission"):
+    with pytest.raises(
+        OutputError,
+        match=(
+            r"nothing can be written to the folder '/proc.*expected a folder with write permission"
+        ),
+    ):
         check_output("/proc/self/a.csv")
 
 
@@ -308,7 +408,12 @@ def leave(tmp_path, process=2**22 + 1):
     (tmp_path / f".a.xlsx.{process}-0123abcd.tmp.d").mkdir()
     (tmp_path / f".a.xlsx.{process}-0123abcd.tmp.d" / "rows").write_text("")
     (tmp_path / f".a.xlsx.{process}-99999999.tmp.d").mkdir()  # its file has got its name
-    others = [f".a.xlsx.rejects.csv.{process}-0123abcd.tmp", f".b.xlsx.{process}-0123abcd.tmp", ".a.xlsx.tmp", f".a.xlsx.{process}-x.tmp"]
+    others = [
+        f".a.xlsx.rejects.csv.{process}-0123abcd.tmp",
+        f".b.xlsx.{process}-0123abcd.tmp",
+        ".a.xlsx.tmp",
+        f".a.xlsx.{process}-x.tmp",
+    ]
     for other in others:
         (tmp_path / other).write_text("")
     return sorted(others)
@@ -373,7 +478,10 @@ def test_a_full_disk_is_told_and_the_old_file_stays(tmp_path, name, rows):
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.stderr == ""
     if done.stdout or rows == 20_000:  # a packed format may fit the fewer rows
-        assert done.stdout.startswith(f"the disk is full: '{tmp_path / name}' could not be written (File too large); expected enough free")
+        assert done.stdout.startswith(
+            f"the disk is full: '{tmp_path / name}' could not be written (File too large); expected"
+            " enough free"
+        )
         assert (tmp_path / name).read_bytes() == b"old"
     assert [entry.name for entry in tmp_path.iterdir()] == [name]
 
@@ -390,6 +498,10 @@ KILLED = """
 @pytest.mark.skipif(sys.platform != "linux", reason="signals")
 def test_a_killed_run_leaves_the_old_file(tmp_path):
     (tmp_path / "a.csv").write_text("old")
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path / "a.csv")], check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path / "a.csv")],
+        check=False,
+        timeout=60,
+    )
     assert done.returncode == -signal.SIGKILL
     assert (tmp_path / "a.csv").read_text() == "old"

@@ -41,12 +41,28 @@ def test_halves_of_a_character_are_joined_or_replaced(text, cleaned):
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", "\t\r\n", "\u00a0", "\u200b", "\ufeff", "\0", "\ufffd", "\u2003\u200b \ufeff", "\u3000\0", chr(0xD83D), "\x1f\x7f"]
+    "text",
+    [
+        "",
+        " ",
+        "\t\r\n",
+        "\u00a0",
+        "\u200b",
+        "\ufeff",
+        "\0",
+        "\ufffd",
+        "\u2003\u200b \ufeff",
+        "\u3000\0",
+        chr(0xD83D),
+        "\x1f\x7f",
+    ],
 )
 def test_nothing_to_see_is_blank(text):
     assert is_blank(text)
 
 
-@pytest.mark.parametrize("text", ["a", " . ", "\u200ba", "😀", "\u0301", "NA", "null", "0", "-", "\ud83d\ude00"])
+@pytest.mark.parametrize(
+    "text", ["a", " . ", "\u200ba", "😀", "\u0301", "NA", "null", "0", "-", "\ud83d\ude00"]
+)
 def test_anything_to_see_is_not_blank(text):
     assert not is_blank(text)

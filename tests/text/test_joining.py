@@ -40,6 +40,10 @@ def test_spaces_stand_where_a_person_would_put_them(words, text):
 
 
 @settings(max_examples=300)
-@given(st.lists(st.sampled_from([*"ab1我か.,:;!?%()[]{}#@$'’-_/\\\"“”。", "word", "12", "[MASK]", "ルー"])))
+@given(
+    st.lists(
+        st.sampled_from([*"ab1我か.,:;!?%()[]{}#@$'’-_/\\\"“”。", "word", "12", "[MASK]", "ルー"])
+    )
+)
 def test_no_word_is_lost_or_changed(words):
     assert join_words(words).replace(" ", "") == "".join(words)

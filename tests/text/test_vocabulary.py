@@ -1,4 +1,7 @@
-"""Vocabularies: nothing but what several documents share, whatever the text; the same ones for the same text."""
+"""Vocabularies: nothing but what several documents share, whatever the text.
+
+The same ones for the same text.
+"""
 
 import csv
 from collections import Counter
@@ -15,14 +18,21 @@ from bertcnn.text.vocabulary import CONTINUES, PUBLISHED_SIZE, SPECIAL_TOKENS, l
 from bertcnn.text.wordpiece import LONGEST_WORD, WordPieceTokenizer, read_vocabulary
 
 TICKETS = Path(__file__).parents[2] / "data" / "isp_tickets.csv"
-DOCUMENTS = st.lists(st.text(st.sampled_from("aabbccdE é.我 \u0301ßΣ\0\ud83d"), max_size=12), min_size=3, max_size=8)
-ANY_DOCUMENTS = st.lists(st.text(st.characters(), max_size=6).map(lambda text: text + " ab"), min_size=3, max_size=5)
+DOCUMENTS = st.lists(
+    st.text(st.sampled_from("aabbccdE é.我 \u0301ßΣ\0\ud83d"), max_size=12), min_size=3, max_size=8
+)
+ANY_DOCUMENTS = st.lists(
+    st.text(st.characters(), max_size=6).map(lambda text: text + " ab"), min_size=3, max_size=5
+)
 
 
 def words_of(documents, lowercase):
     """The words of each document, as the tokenizer looks them up."""
     tokenizer = WordPieceTokenizer(SPECIAL_TOKENS, TokenizerSettings(lowercase=lowercase))
-    return [tokenizer.words(tokenizer.normalize(text.replace("\0", "").replace("\ud83d", ""))) for text in documents]
+    return [
+        tokenizer.words(tokenizer.normalize(text.replace("\0", "").replace("\ud83d", "")))
+        for text in documents
+    ]
 
 
 def contains(word, piece):
@@ -45,16 +55,34 @@ def tickets():
 
 @settings(max_examples=150, deadline=None)
 @given(DOCUMENTS, st.booleans(), st.integers(1, 3), st.integers(1, 4))
-def test_every_piece_is_seen_in_enough_documents_and_often_enough(documents, lowercase, min_documents, min_frequency):
-    pieces = learned_or_none(documents, lowercase=lowercase, min_documents=min_documents, min_frequency=min_frequency)
+def test_every_piece_is_seen_in_enough_documents_and_often_enough(
+    documents, lowercase, min_documents, min_frequency
+):
+    pieces = learned_or_none(
+        documents, lowercase=lowercase, min_documents=min_documents, min_frequency=min_frequency
+    )
     found = words_of(documents, lowercase)
     for piece in (pieces or [])[len(SPECIAL_TOKENS) :]:
         string = piece.removeprefix(CONTINUES)
         if len(string) == 1:
-            assert sum(any(string in word for word in words) for words in found) >= min_documents, piece
+            assert sum(any(string in word for word in words) for words in found) >= min_documents, (
+                piece
+            )
         else:
-            assert sum(any(contains(word, piece) for word in words) for words in found) >= min_documents, piece
-            assert sum(1 for words in found for word in words for at in range(len(word)) if word.startswith(string, at)) >= min_frequency
+            assert (
+                sum(any(contains(word, piece) for word in words) for words in found)
+                >= min_documents
+            ), piece
+            assert (
+                sum(
+                    1
+                    for words in found
+                    for word in words
+                    for at in range(len(word))
+                    if word.startswith(string, at)
+                )
+                >= min_frequency
+            )
 
 
 @settings(max_examples=150, deadline=None)
@@ -78,7 +106,9 @@ def test_every_character_of_three_documents_can_be_written_wherever_it_stands(do
 
 @settings(max_examples=100, deadline=None)
 @given(documents=ANY_DOCUMENTS, lowercase=st.booleans(), min_documents=st.integers(1, 3))
-def test_any_text_gives_a_vocabulary_that_survives_being_written(documents, lowercase, min_documents, tmp_path_factory):
+def test_any_text_gives_a_vocabulary_that_survives_being_written(
+    documents, lowercase, min_documents, tmp_path_factory
+):
     pieces = learn_vocabulary(documents, lowercase=lowercase, min_documents=min_documents)
     assert pieces[: len(SPECIAL_TOKENS)] == list(SPECIAL_TOKENS)
     assert {"a", "##b"} <= set(pieces)
@@ -90,17 +120,26 @@ def test_any_text_gives_a_vocabulary_that_survives_being_written(documents, lowe
 @settings(max_examples=50, deadline=None)
 @given(st.permutations(["no signal", "signal lost", "no cable", "cable lost", "no no signal"]))
 def test_neither_the_run_nor_the_order_of_documents_changes_anything(documents):
-    assert learn_vocabulary(documents) == learn_vocabulary(["no signal", "signal lost", "no cable", "cable lost", "no no signal"])
+    assert learn_vocabulary(documents) == learn_vocabulary(
+        ["no signal", "signal lost", "no cable", "cable lost", "no no signal"]
+    )
 
 
 def test_the_most_frequent_pair_becomes_a_piece_first_and_equal_ones_in_the_order_of_their_pieces():
-    assert learn_vocabulary(["cd cd ab", "ab cd", "cd ab zx"])[5:] == [*"abcd", *("##" + char for char in "abcd"), "cd", "ab"]
+    assert learn_vocabulary(["cd cd ab", "ab cd", "cd ab zx"])[5:] == [
+        *"abcd",
+        *("##" + char for char in "abcd"),
+        "cd",
+        "ab",
+    ]
     assert learn_vocabulary(["cd ab", "ab cd", "cd ab"])[-2:] == ["ab", "cd"]
 
 
 def test_what_one_person_wrote_is_not_learned_however_often():
     private = "Kowalczyk 4711-0815 " * 50
-    pieces = learn_vocabulary([private, private, "my bill", "my bill is wrong", "a bill, my bill: 12 kW lost"])
+    pieces = learn_vocabulary(
+        [private, private, "my bill", "my bill is wrong", "a bill, my bill: 12 kW lost"]
+    )
     assert "bill" in pieces
     assert not any(part in piece for piece in pieces for part in ("kow", "wal", "czyk", "47", "08"))
 
@@ -110,7 +149,10 @@ def test_a_character_at_the_beginning_of_some_words_and_inside_others_counts_tog
 
 
 def test_too_long_words_teach_their_characters_only():
-    pieces = learn_vocabulary(["ab" * LONGEST_WORD, "ab" * LONGEST_WORD, "ab" * (LONGEST_WORD // 2) + "a a", "a"], min_documents=3)
+    pieces = learn_vocabulary(
+        ["ab" * LONGEST_WORD, "ab" * LONGEST_WORD, "ab" * (LONGEST_WORD // 2) + "a a", "a"],
+        min_documents=3,
+    )
     assert pieces[5:] == ["a", "b", "##a", "##b"]
     whole = learn_vocabulary(["ab" * (LONGEST_WORD // 2)] * 3)
     assert "ab" * (LONGEST_WORD // 2) in whole
@@ -167,9 +209,23 @@ def test_documents_are_read_once_and_not_kept():
 @pytest.mark.parametrize(
     ("documents", "options", "message"),
     [
-        ([], {}, "a text of 0 documents; expected at least 3, since a piece is learned only if it is seen in 3 documents"),
+        (
+            [],
+            {},
+            (
+                "a text of 0 documents; expected at least 3, since a piece is learned only if it is"
+                " seen in 3 documents"
+            ),
+        ),
         (["a", "a"], {}, "a text of 2 documents; expected at least 3"),
-        (["", " ", "\0"], {}, "3 documents of which no 3 have a character in common; expected documents of ordinary text"),
+        (
+            ["", " ", "\0"],
+            {},
+            (
+                "3 documents of which no 3 have a character in common; expected documents of"
+                " ordinary text"
+            ),
+        ),
         (["a", "b", "c"], {}, "3 documents of which no 3 have a character in common"),
     ],
 )
@@ -184,10 +240,24 @@ def test_a_text_that_teaches_nothing_is_refused(documents, options, message):
         (
             ["ab"] * 4,
             {"size": 30_522},
-            r"a vocabulary of 30,522 pieces from 4 documents; expected at most 10, since no more occur",
+            (
+                r"a vocabulary of 30,522 pieces from 4 documents; expected at most 10, since no"
+                r" more occur"
+            ),
         ),
-        (["ab"] * 4, {"size": 11}, "a vocabulary of 11 pieces from 4 documents; expected at most 10"),
-        (["ab"] * 4, {"size": 8}, "a vocabulary of 8 pieces for a text with 4 characters to keep .*; expected at least 9 pieces"),
+        (
+            ["ab"] * 4,
+            {"size": 11},
+            "a vocabulary of 11 pieces from 4 documents; expected at most 10",
+        ),
+        (
+            ["ab"] * 4,
+            {"size": 8},
+            (
+                "a vocabulary of 8 pieces for a text with 4 characters to keep .*; expected at"
+                " least 9 pieces"
+            ),
+        ),
         (["ab"] * 4, {"size": 0}, "size was 0; expected at least 1"),
         (["ab"] * 4, {"min_documents": 0}, "min_documents was 0; expected at least 1"),
         (["ab"] * 4, {"min_frequency": -1}, "min_frequency was -1; expected at least 1"),

@@ -11,8 +11,16 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from bertcnn.text.word_cache import TokenizedWords, ranges, tokenize_words
 
-PIECES = ["[UNK]", *"abcdeéßσ'.,-我각�\u0301", *(f"##{letter}" for letter in "abcdeéßσ\u0301"), "ab", "##cd"]
-LETTERS = "abcd eE  É\té\n\rß\u0301\u0327\u0130ΣσÅ我각\u00ad\u200b\ufffd\u2028\u00a0\u001c\u0085.,'-😀"
+PIECES = [
+    "[UNK]",
+    *"abcdeéßσ'.,-我각�\u0301",
+    *(f"##{letter}" for letter in "abcdeéßσ\u0301"),
+    "ab",
+    "##cd",
+]
+LETTERS = (
+    "abcd eE  É\té\n\rß\u0301\u0327\u0130ΣσÅ我각\u00ad\u200b\ufffd\u2028\u00a0\u001c\u0085.,'-😀"
+)
 
 
 @pytest.fixture(scope="module")
@@ -20,24 +28,34 @@ def tokenizers():
     """By casing."""
     made = {}
     for lowercase in (True, False):
-        made[lowercase] = Tokenizer(WordPiece({piece: number for number, piece in enumerate(PIECES)}, unk_token="[UNK]"))
+        made[lowercase] = Tokenizer(
+            WordPiece({piece: number for number, piece in enumerate(PIECES)}, unk_token="[UNK]")
+        )
         made[lowercase].normalizer = BertNormalizer(lowercase=lowercase)
         made[lowercase].pre_tokenizer = BertPreTokenizer()
     return made
 
 
 @settings(max_examples=400, deadline=None)
-@given(texts=st.lists(st.text(st.sampled_from(LETTERS), max_size=40) | st.text(max_size=20), max_size=8), lowercase=st.booleans())
+@given(
+    texts=st.lists(
+        st.text(st.sampled_from(LETTERS), max_size=40) | st.text(max_size=20), max_size=8
+    ),
+    lowercase=st.booleans(),
+)
 @example(texts=["", " ", "\t\n", "a  b", " \u0301a", "e\u0301 \u0327b"], lowercase=True)
 @example(texts=[" \u0301a", "e\u0301 \u0327b", "\u200b a\u200b \u200bb"], lowercase=False)
-@example(texts=[" ".join(map(chr, range(0x100, 0x200)))] * 2, lowercase=True)  # more different words than go in a line
+# more different words than go in a line
+@example(texts=[" ".join(map(chr, range(0x100, 0x200)))] * 2, lowercase=True)
 def test_a_texts_pieces_are_those_that_the_library_finds_in_all_of_it(tokenizers, texts, lowercase):
     texts = [text.replace("\0", "") for text in texts]
     found = tokenize_words(tokenizers[lowercase], texts)
     wanted = [tokenizers[lowercase].encode(text, add_special_tokens=False) for text in texts]
     assert found.lengths.tolist() == [len(encoding.ids) for encoding in wanted]
     assert found.ids.tolist() == [number for encoding in wanted for number in encoding.ids]
-    assert found.places.tolist() == [list(place) for encoding in wanted for place in encoding.offsets]
+    assert found.places.tolist() == [
+        list(place) for encoding in wanted for place in encoding.offsets
+    ]
     assert (found.ids.dtype, found.places.dtype) == (np.int32, np.int32)
 
 
@@ -45,8 +63,17 @@ def test_a_texts_pieces_are_those_that_the_library_finds_in_all_of_it(tokenizers
 def test_of_a_long_text_the_middle_is_left_out(lengths, most, head):
     head = min(head, most)
     numbers = ranges(np.zeros(len(lengths), np.int64), np.array(lengths, np.int64)).astype(np.int32)
-    left = TokenizedWords(numbers, np.stack([numbers, numbers + 1], axis=1), np.array(lengths, np.int64)).without_middle(most, head)
-    kept = [list(range(length)) if length <= most else [*range(head), *range(length - most + head, length)] for length in lengths]
+    left = TokenizedWords(
+        numbers, np.stack([numbers, numbers + 1], axis=1), np.array(lengths, np.int64)
+    ).without_middle(most, head)
+    kept = [
+        (
+            list(range(length))
+            if length <= most
+            else [*range(head), *range(length - most + head, length)]
+        )
+        for length in lengths
+    ]
     assert left.ids.tolist() == [number for text in kept for number in text]
     assert left.places.tolist() == [[number, number + 1] for text in kept for number in text]
     assert left.lengths.tolist() == [len(text) for text in kept]

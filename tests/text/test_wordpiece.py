@@ -48,7 +48,9 @@ def test_ids_equal_hugging_faces(minilm):
 
 
 def test_halves_of_characters_and_nul_vanish_as_the_replacement_character_does(minilm):
-    plain, *others = ids(minilm, "no signal", "no sig\0nal", "no sig\ud83dnal", "\ude00no sig\ufffdnal\0\0")
+    plain, *others = ids(
+        minilm, "no signal", "no sig\0nal", "no sig\ud83dnal", "\ude00no sig\ufffdnal\0\0"
+    )
     assert others == [plain] * 3
     assert ids(minilm, "\ud83d\ude00") == ids(minilm, "😀")
 
@@ -59,7 +61,9 @@ def test_every_string_gives_ids_of_the_vocabulary_between_two_marks(tiny, text):
     (row,) = ids(tiny, text)
     assert row[0] == 2
     assert row[-1] == 3
-    assert all(0 <= token < len(tiny.vocabulary) and token not in (0, 2, 3, 4) for token in row[1:-1])
+    assert all(
+        0 <= token < len(tiny.vocabulary) and token not in (0, 2, 3, 4) for token in row[1:-1]
+    )
 
 
 def test_a_customer_cannot_type_a_control_token(minilm):
@@ -73,7 +77,10 @@ def test_words_over_100_characters_are_unknown(minilm):
     assert 100 not in short
 
 
-@pytest.mark.parametrize(("words", "kept"), [(9, "123456789"), (10, "1234567890"), (11, "123467890a"), (14, "123490abcd")])
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [(9, "123456789"), (10, "1234567890"), (11, "123467890a"), (14, "123490abcd")],
+)
 def test_a_long_text_keeps_head_and_tail(tiny, words, kept):
     text = " ".join("1234567890abcdefg"[:words])
     encoded = tiny.encode([text])
@@ -93,7 +100,9 @@ def test_the_defaults_keep_128_and_382_tokens(minilm):
 
 def test_a_cased_tokenizer_keeps_case_and_accents():
     vocabulary = [*SPECIAL, "Zürich", "zurich"]
-    assert ids(WordPieceTokenizer(vocabulary, TokenizerSettings(lowercase=False)), "Zürich") == [[2, 4, 3]]
+    assert ids(WordPieceTokenizer(vocabulary, TokenizerSettings(lowercase=False)), "Zürich") == [
+        [2, 4, 3]
+    ]
     assert ids(WordPieceTokenizer(vocabulary), "Zürich") == [[2, 5, 3]]
 
 
@@ -134,7 +143,10 @@ def test_time_is_linear_in_a_word_with_many_accents(tiny):
 
 # === Places in the text ===
 
-MIXED = st.text(st.sampled_from("ab cd.É é ß\u0301\u0327\u0130Σ我각\u00ad\u200b\0\ud83d\ude00😀\t1½"), max_size=30)
+MIXED = st.text(
+    st.sampled_from("ab cd.É é ß\u0301\u0327\u0130Σ我각\u00ad\u200b\0\ud83d\ude00😀\t1½"),
+    max_size=30,
+)
 
 
 @settings(max_examples=300, deadline=None)
@@ -142,7 +154,9 @@ MIXED = st.text(st.sampled_from("ab cd.É é ß\u0301\u0327\u0130Σ我각\u00ad\
 def test_what_stands_at_a_tokens_place_is_the_token(characters, text, lowercase):
     tokenizer = characters[lowercase]
     encoded = tokenizer.encode([text], spans=True)
-    pieces = [tokenizer.vocabulary[index].removeprefix("##") for index in encoded.token_ids[0][1:-1]]
+    pieces = [
+        tokenizer.vocabulary[index].removeprefix("##") for index in encoded.token_ids[0][1:-1]
+    ]
     end_before = 0
     for (start, end), group in by_place(encoded.spans[1:-1].tolist(), pieces):
         assert end_before <= start < end <= len(text)
@@ -167,8 +181,18 @@ def by_place(spans, pieces):
 def characters():
     """By casing, tokenizers that know each character as a piece, and some pairs."""
     points = [point for point in range(0x21, 0x20000) if point not in range(0xD800, 0xE000)]
-    vocabulary = [*SPECIAL, *map(chr, points), *("##" + chr(point) for point in points), "ab", "##cd", "##ab"]
-    return {lowercase: WordPieceTokenizer(vocabulary, TokenizerSettings(lowercase=lowercase)) for lowercase in (True, False)}
+    vocabulary = [
+        *SPECIAL,
+        *map(chr, points),
+        *("##" + chr(point) for point in points),
+        "ab",
+        "##cd",
+        "##ab",
+    ]
+    return {
+        lowercase: WordPieceTokenizer(vocabulary, TokenizerSettings(lowercase=lowercase))
+        for lowercase in (True, False)
+    }
 
 
 # === And back ===
@@ -193,17 +217,27 @@ def test_decoding_the_sample_tickets_gives_back_most_of_them_but_for_case(minilm
     known = [row for row, ids in enumerate(encoded.token_ids) if minilm.unknown_id not in ids]
     assert len(known) > 0.95 * len(texts)
     again = minilm.encode(back).token_ids
-    assert [again[row].tolist() for row in known] == [encoded.token_ids[row].tolist() for row in known]
+    assert [again[row].tolist() for row in known] == [
+        encoded.token_ids[row].tolist() for row in known
+    ]
     wanted = [" ".join(minilm.normalize(text).split()) for text in texts]
     assert sum(one == other for one, other in zip(back, wanted, strict=True)) > 0.7 * len(texts)
 
 
 def test_whole_words_are_those_of_one_piece_each_once_a_text():
     tokenizer = WordPieceTokenizer([*SPECIAL, "router", "##s", "the", "?", "dead"])
-    token_ids = tokenizer.encode(["The router? THE dead router", "", "routers, the routers??", "unheard dead"]).token_ids
-    found = [(row, tokenizer.vocabulary[word]) for row, word in tokenizer.whole_words(token_ids).tolist()]
+    token_ids = tokenizer.encode(
+        ["The router? THE dead router", "", "routers, the routers??", "unheard dead"]
+    ).token_ids
+    found = [
+        (row, tokenizer.vocabulary[word]) for row, word in tokenizer.whole_words(token_ids).tolist()
+    ]
     assert found == [(0, "router"), (0, "the"), (0, "dead"), (2, "the"), (3, "dead")]
-    assert tokenizer.whole_words([]).shape == tokenizer.whole_words([np.array([2, 3], np.int32)]).shape == (0, 2)
+    assert (
+        tokenizer.whole_words([]).shape
+        == tokenizer.whole_words([np.array([2, 3], np.int32)]).shape
+        == (0, 2)
+    )
 
 
 @pytest.mark.parametrize(
@@ -246,17 +280,25 @@ def test_tensorflow_text_agrees_on_the_sample_tickets(minilm):
 
     with TICKETS.open(encoding="utf-8", newline="") as file:
         texts = [row["text"] for row in csv.DictReader(file)]
-    other = tensorflow_text.FastBertTokenizer(list(minilm.vocabulary), lower_case_nfd_strip_accents=True)
+    other = tensorflow_text.FastBertTokenizer(
+        list(minilm.vocabulary), lower_case_nfd_strip_accents=True
+    )
     whole = WordPieceTokenizer(minilm.vocabulary, TokenizerSettings(max_tokens=10_000))
     theirs = [row.tolist() for row in other.tokenize(texts).numpy()]
-    different = [text for text, mine, his in zip(texts, ids(whole, *texts), theirs, strict=True) if mine[1:-1] != his]
+    different = [
+        text
+        for text, mine, his in zip(texts, ids(whole, *texts), theirs, strict=True)
+        if mine[1:-1] != his
+    ]
     assert not [text for text in different if not any(map(tokenizers_disagree_about, text))]
     assert len(different) < 0.005 * len(texts)
 
 
 def tokenizers_disagree_about(char):
     """tensorflow_text also takes compatibility forms apart ("…" to "...") and makes spaces of control characters; BERT does neither."""
-    return normalize("NFKD", char) != normalize("NFD", char) or (category(char) == "Cc" and char not in "\t\n\r")
+    return normalize("NFKD", char) != normalize("NFD", char) or (
+        category(char) == "Cc" and char not in "\t\n\r"
+    )
 
 
 # === Vocabularies ===
@@ -264,17 +306,31 @@ def tokenizers_disagree_about(char):
 
 @pytest.mark.parametrize("missing", SPECIAL)
 def test_a_vocabulary_without_a_special_token_is_refused(missing):
-    with pytest.raises(EncoderError, match=rf"a vocabulary of 4 pieces without \{missing[:-1]}\]; expected BERT's special tokens"):
+    with pytest.raises(
+        EncoderError,
+        match=(
+            rf"a vocabulary of 4 pieces without \{missing[:-1]}\]; expected BERT's special tokens"
+        ),
+    ):
         WordPieceTokenizer([*(token for token in SPECIAL if token != missing), "a"])
 
 
 def test_a_piece_given_twice_is_refused():
-    with pytest.raises(EncoderError, match="a vocabulary of 6 pieces of which 5 are different; expected every piece once"):
+    with pytest.raises(
+        EncoderError,
+        match="a vocabulary of 6 pieces of which 5 are different; expected every piece once",
+    ):
         WordPieceTokenizer([*SPECIAL, "a", "a"])
 
 
 @pytest.mark.parametrize(
-    ("content", "pieces"), [("a\nb\n", ("a", "b")), ("a\nb", ("a", "b")), ("a\r\nb\r\n", ("a", "b")), ("é\n\u2028\n", ("é", "\u2028"))]
+    ("content", "pieces"),
+    [
+        ("a\nb\n", ("a", "b")),
+        ("a\nb", ("a", "b")),
+        ("a\r\nb\r\n", ("a", "b")),
+        ("é\n\u2028\n", ("é", "\u2028")),
+    ],
 )
 def test_a_vocabulary_is_one_piece_a_line(tmp_path, content, pieces):
     path = tmp_path / "vocab.txt"
@@ -287,5 +343,8 @@ def test_an_unreadable_vocabulary_is_refused_in_one_line(tmp_path, content):
     path = tmp_path / "vocab.txt"
     if content:
         path.write_bytes(content)
-    with pytest.raises(EncoderError, match=r"vocab\.txt could not be read .*expected a vocab\.txt with one piece a line"):
+    with pytest.raises(
+        EncoderError,
+        match=r"vocab\.txt could not be read .*expected a vocab\.txt with one piece a line",
+    ):
         read_vocabulary(path)

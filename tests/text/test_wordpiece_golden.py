@@ -11,7 +11,11 @@ from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
 from tests.golden import wordpiece_texts as given
 
 GOLDEN = Path(given.__file__).parent
-KINDS = {"published": True, "uncased": True, "cased": False}  # which vocabulary and casing; is it lowercase?
+KINDS = {
+    "published": True,
+    "uncased": True,
+    "cased": False,
+}  # which vocabulary and casing; is it lowercase?
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +41,9 @@ def encoders(minilm_folder):
     vocabularies["uncased"] = vocabularies["cased"] = given.character_vocabulary()
 
     def encoder(kind):
-        tokenizer = WordPieceTokenizer(vocabularies[kind], TokenizerSettings(lowercase=KINDS[kind], max_tokens=1_000_000))
+        tokenizer = WordPieceTokenizer(
+            vocabularies[kind], TokenizerSettings(lowercase=KINDS[kind], max_tokens=1_000_000)
+        )
         return lambda texts: [row[1:-1].tolist() for row in tokenizer.encode(texts).token_ids]
 
     return {kind: encoder(kind) for kind in KINDS}
@@ -51,10 +57,17 @@ def random_ids(encoders, strings):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_character_alone_and_inside_a_word_has_hugging_faces_ids(encoders, golden, kind):
     blocks = list(given.blocks())
-    texts = [" ".join(form.format(chr(point)) for point in block for form in given.FORMS) for block in blocks]  # in one call: minutes fewer
+    texts = [
+        " ".join(form.format(chr(point)) for point in block for form in given.FORMS)
+        for block in blocks
+    ]  # in one call: minutes fewer
     found = [given.digest([row]) for row in encoders[kind](texts)]
     wanted = golden[f"{kind}_blocks"].tolist()
-    wrong = [f"U+{block[0]:04X} to U+{block[-1]:04X}" for block, one, other in zip(blocks, found, wanted, strict=True) if one != other]
+    wrong = [
+        f"U+{block[0]:04X} to U+{block[-1]:04X}"
+        for block, one, other in zip(blocks, found, wanted, strict=True)
+        if one != other
+    ]
     assert not wrong, "make_wordpiece_golden.py show U+... prints the ids of one of them"
 
 
@@ -74,7 +87,11 @@ def test_100_000_random_strings_have_hugging_faces_ids(random_ids, golden, kind)
     groups = range(0, len(rows), given.GROUP)
     found = [given.digest(rows[start : start + given.GROUP]) for start in groups]
     wanted = golden[f"{kind}_random"].tolist()
-    assert not [(start, start + given.GROUP) for start, one, other in zip(groups, found, wanted, strict=True) if one != other]
+    assert not [
+        (start, start + given.GROUP)
+        for start, one, other in zip(groups, found, wanted, strict=True)
+        if one != other
+    ]
 
 
 def test_the_random_strings_are_of_many_kinds(strings, random_ids):
@@ -90,16 +107,32 @@ def test_the_random_strings_are_of_many_kinds(strings, random_ids):
 def test_naughty_strings_have_hugging_faces_ids(encoders, golden, kind):
     texts = given.naughty_strings()
     assert len(texts) == 485
-    for text, found, wanted in zip(texts, encoders[kind](texts), kept_rows(golden, f"{kind}_naughty"), strict=True):
+    for text, found, wanted in zip(
+        texts, encoders[kind](texts), kept_rows(golden, f"{kind}_naughty"), strict=True
+    ):
         assert found == wanted, text
 
 
 @pytest.mark.parametrize("kind", ["uncased", "cased"])
-def test_but_for_a_listed_difference_random_strings_have_the_older_tokenizers_ids(strings, random_ids, legacy, kind):
-    listed = {point for found in legacy[kind]["ranges"] for first, last in found for point in range(first, last + 1)}
-    sound = [ids for text, ids in zip(strings, random_ids[kind], strict=True) if not given.differs_by_design(text, listed, KINDS[kind])]
+def test_but_for_a_listed_difference_random_strings_have_the_older_tokenizers_ids(
+    strings, random_ids, legacy, kind
+):
+    listed = {
+        point
+        for found in legacy[kind]["ranges"]
+        for first, last in found
+        for point in range(first, last + 1)
+    }
+    sound = [
+        ids
+        for text, ids in zip(strings, random_ids[kind], strict=True)
+        if not given.differs_by_design(text, listed, KINDS[kind])
+    ]
     assert len(sound) == legacy[kind]["random_strings"] > 50_000
-    found = [given.digest(sound[start : start + given.GROUP]) for start in range(0, len(sound), given.GROUP)]
+    found = [
+        given.digest(sound[start : start + given.GROUP])
+        for start in range(0, len(sound), given.GROUP)
+    ]
     assert found == legacy[kind]["random_digests"]
 
 

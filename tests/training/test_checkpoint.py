@@ -22,7 +22,12 @@ from bertcnn.training.optimizer import LayerwiseAdamW
 
 
 def make(step, fill=1.0):
-    return Checkpoint(step, {"seed": 0}, {"tokens": 10 * step}, {"weights/a": np.full((2, 3), fill, np.float32), "fixed/0": np.arange(2)})
+    return Checkpoint(
+        step,
+        {"seed": 0},
+        {"tokens": 10 * step},
+        {"weights/a": np.full((2, 3), fill, np.float32), "fixed/0": np.arange(2)},
+    )
 
 
 def save(folder, *steps):
@@ -80,7 +85,9 @@ def test_a_save_after_going_back_removes_what_was_prefetch(tmp_path):
 
 def test_numbers_that_are_not_finite_are_never_saved(tmp_path):
     save(tmp_path, 1)
-    with pytest.raises(TrainingError, match="after step 2, weights/a holds a number that is not finite"):
+    with pytest.raises(
+        TrainingError, match="after step 2, weights/a holds a number that is not finite"
+    ):
         save_checkpoint(tmp_path, make(2, np.nan))
     assert names(tmp_path) == ["step-000000001"]
 
@@ -101,13 +108,24 @@ def test_a_full_disk_is_told_in_a_line_and_leaves_the_one_before(tmp_path, monke
 
 def test_other_settings_are_refused_by_name(tmp_path):
     check_same_settings({"seed": 0, "steps": 5}, {"seed": 0}, tmp_path)
-    with pytest.raises(SettingsError, match=r"made with steps = '5', this run has '6'.*give steps as it was, or begin anew with --restart"):
+    with pytest.raises(
+        SettingsError,
+        match=(
+            r"made with steps = '5', this run has '6'.*give steps as it was, or begin anew with"
+            r" --restart"
+        ),
+    ):
         check_same_settings({"seed": 0, "steps": 5}, {"seed": 0, "steps": 6}, tmp_path)
 
 
 def network(units=3):
     model = keras.Sequential(
-        [keras.Input((2,)), keras.layers.Dense(units, name="dense"), keras.layers.Dropout(0.5, seed=1)], name="network"
+        [
+            keras.Input((2,)),
+            keras.layers.Dense(units, name="dense"),
+            keras.layers.Dropout(0.5, seed=1),
+        ],
+        name="network",
     )
     optimizer = LayerwiseAdamW(0.1, lambda _: 1.0, weight_decay=0.0, clip_norm=1.0)
     optimizer.build(model.trainable_variables)
@@ -117,7 +135,10 @@ def network(units=3):
 def test_the_state_of_a_training_goes_over_to_another():
     model, optimizer = network()
     model(np.ones((1, 2), np.float32), training=True)
-    optimizer.apply([np.full(weight.shape, 0.5, np.float32) for weight in model.trainable_variables], model.trainable_variables)
+    optimizer.apply(
+        [np.full(weight.shape, 0.5, np.float32) for weight in model.trainable_variables],
+        model.trainable_variables,
+    )
     state = training_state(model, optimizer)
     other = network()
     restore_state(state, *other)

@@ -24,7 +24,14 @@ def by_the_formula(vectors, labels, temperature):
         whole = sum(np.exp(vectors[row] @ vectors[other] / temperature) for other in others)
         alike = [other for other in others if labels[other] == labels[row]]
         if alike:
-            terms.append(-np.mean([np.log(np.exp(vectors[row] @ vectors[other] / temperature) / whole) for other in alike]))
+            terms.append(
+                -np.mean(
+                    [
+                        np.log(np.exp(vectors[row] @ vectors[other] / temperature) / whole)
+                        for other in alike
+                    ]
+                )
+            )
     return np.mean(terms)
 
 
@@ -33,8 +40,12 @@ def by_the_formula(vectors, labels, temperature):
 @pytest.mark.parametrize("labels", [[0, 0, 1, 1, 2], [4, -1, 4, 4, -1, 0, 0, -1]])
 def test_the_loss_is_the_papers(labels, temperature):
     vectors = np.random.default_rng(len(labels)).normal(size=(len(labels), 7)).astype(np.float32)
-    found = contrastive_loss(keras.ops.convert_to_tensor(vectors), np.array(labels, np.int32), temperature)
-    assert float(found) == pytest.approx(by_the_formula(vectors.astype(np.float64), labels, temperature), rel=1e-4)
+    found = contrastive_loss(
+        keras.ops.convert_to_tensor(vectors), np.array(labels, np.int32), temperature
+    )
+    assert float(found) == pytest.approx(
+        by_the_formula(vectors.astype(np.float64), labels, temperature), rel=1e-4
+    )
 
 
 def test_without_a_pair_there_is_nothing_to_lose():
@@ -45,7 +56,9 @@ def test_without_a_pair_there_is_nothing_to_lose():
 def test_empty_places_do_not_count():
     vectors = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
     labels = np.array([0, 0, 1, 1, -1, -1], np.int32)
-    assert float(contrastive_loss(vectors, labels)) == pytest.approx(float(contrastive_loss(vectors[:4], labels[:4])), rel=1e-5)
+    assert float(contrastive_loss(vectors, labels)) == pytest.approx(
+        float(contrastive_loss(vectors[:4], labels[:4])), rel=1e-5
+    )
 
 
 def means(encoder, rows):
@@ -68,16 +81,26 @@ def tuned(encoder, rows, settings=SETTINGS, seed=0):
 def test_texts_of_one_label_come_together(make_rows, tiny_encoder):
     rows, before = make_rows(40, 0), tiny_encoder()
     after = tuned(tiny_encoder(), rows, SETTINGS.model_copy(update={"contrast_steps": 30}))
-    lost = [float(contrastive_loss(means(encoder, rows), rows.labels.astype(np.int32))) for encoder in (before, after)]
+    lost = [
+        float(contrastive_loss(means(encoder, rows), rows.labels.astype(np.int32)))
+        for encoder in (before, after)
+    ]
     assert lost[1] < 0.9 * lost[0]
     others = make_rows(40, 7)  # of the same kind
-    lost = [float(contrastive_loss(means(encoder, others), others.labels.astype(np.int32))) for encoder in (before, after)]
+    lost = [
+        float(contrastive_loss(means(encoder, others), others.labels.astype(np.int32)))
+        for encoder in (before, after)
+    ]
     assert lost[1] < lost[0]
 
 
-def test_pieces_that_do_not_occur_stay_as_they_are_and_the_same_seed_gives_the_same_weights(make_rows, tiny_encoder):
+def test_pieces_that_do_not_occur_stay_as_they_are_and_the_same_seed_gives_the_same_weights(
+    make_rows, tiny_encoder
+):
     rows, untouched = make_rows(20, 0), extract(tiny_encoder().weights)["embeddings/tokens"]
-    one, other, third = (extract(tuned(tiny_encoder(), rows, seed=seed).weights) for seed in (0, 0, 1))
+    one, other, third = (
+        extract(tuned(tiny_encoder(), rows, seed=seed).weights) for seed in (0, 0, 1)
+    )
     used = np.unique(np.concatenate(rows.token_ids))
     moved = np.flatnonzero((one["embeddings/tokens"] != untouched).any(axis=1))
     assert set(moved) <= set(used)
@@ -87,10 +110,15 @@ def test_pieces_that_do_not_occur_stay_as_they_are_and_the_same_seed_gives_the_s
     assert any(not np.array_equal(value, third[name]) for name, value in one.items())
 
 
-def test_of_long_texts_the_beginning_and_the_last_token_are_read(make_rows, tiny_encoder, monkeypatch):
+def test_of_long_texts_the_beginning_and_the_last_token_are_read(
+    make_rows, tiny_encoder, monkeypatch
+):
     monkeypatch.setattr(contrastive, "_LONGEST", 8)
     rows = make_rows(20, 0)
-    shortened = TokenizedRows([np.concatenate([ids[:7], ids[-1:]]) if len(ids) > 8 else ids for ids in rows.token_ids], rows.labels)
+    shortened = TokenizedRows(
+        [np.concatenate([ids[:7], ids[-1:]]) if len(ids) > 8 else ids for ids in rows.token_ids],
+        rows.labels,
+    )
     one, other = (extract(tuned(tiny_encoder(), given).weights) for given in (rows, shortened))
     for name, value in one.items():
         np.testing.assert_array_equal(value, other[name], err_msg=name)
@@ -106,7 +134,9 @@ def test_a_step_holds_whole_labels_within_its_limits_and_two_at_least(monkeypatc
         rows = next(chosen)
         counts = np.bincount(labels[rows], minlength=10)
         assert len(np.unique(rows)) == len(rows) <= 30
-        assert all(count in (0, min(7, whole)) for count, whole in zip(counts, range(3, 13), strict=True))
+        assert all(
+            count in (0, min(7, whole)) for count, whole in zip(counts, range(3, 13), strict=True)
+        )
         seen |= set(rows)
     assert seen == set(range(len(labels)))
     long = contrastive._company(labels, np.full(len(labels), 5000), 4096, np.random.default_rng(0))

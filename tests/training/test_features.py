@@ -9,9 +9,17 @@ from bertcnn.progress import Silent
 from bertcnn.training.features import Features, TokenizedRows, keras_embed
 
 
-def test_features_are_the_encoders_token_embeddings(make_rows, tiny_encoder, tmp_path, token_examples):
+def test_features_are_the_encoders_token_embeddings(
+    make_rows, tiny_encoder, tmp_path, token_examples
+):
     rows, encoder = make_rows(12, 1), tiny_encoder()
-    features = Features(keras_embed(encoder), encoder.settings.width, rows.token_ids, tmp_path / "features", Silent())
+    features = Features(
+        keras_embed(encoder),
+        encoder.settings.width,
+        rows.token_ids,
+        tmp_path / "features",
+        Silent(),
+    )
     plan = BatchPlan(np.array([5, 0, 7]), 24, 4)
     found = features.collate(plan)
     inputs = token_examples(rows).collate(plan)
@@ -35,10 +43,20 @@ def test_rows_with_several_labels_keep_them(make_rows):
     rows = make_rows(4, 0)
     multi_hot = np.eye(4, 3, dtype=bool)
     several = TokenizedRows(rows.token_ids, rows.labels, multi_hot)
-    np.testing.assert_array_equal(several.with_rows(several.of(np.array([2]))).multi_hot, multi_hot[[0, 1, 2, 3, 2]])
+    np.testing.assert_array_equal(
+        several.with_rows(several.of(np.array([2]))).multi_hot, multi_hot[[0, 1, 2, 3, 2]]
+    )
 
 
-def test_features_that_there_is_no_room_for_are_refused_instead_of_killing_the_process(make_rows, tiny_encoder, tmp_path, largest_file):
+def test_features_that_there_is_no_room_for_are_refused_instead_of_killing_the_process(
+    make_rows, tiny_encoder, tmp_path, largest_file
+):
     rows, encoder = make_rows(12, 1), tiny_encoder()
     with largest_file(100), pytest.raises(OutputError, match="the encoder's features take"):
-        Features(keras_embed(encoder), encoder.settings.width, rows.token_ids, tmp_path / "features", Silent())
+        Features(
+            keras_embed(encoder),
+            encoder.settings.width,
+            rows.token_ids,
+            tmp_path / "features",
+            Silent(),
+        )

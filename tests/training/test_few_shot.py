@@ -11,7 +11,12 @@ from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT, HeadSettings
 from bertcnn.training import few_shot
 from bertcnn.training.features import TokenizedRows, keras_embed
-from bertcnn.training.few_shot import accuracy_without_and_with, directions, train_few_shot, with_called
+from bertcnn.training.few_shot import (
+    accuracy_without_and_with,
+    directions,
+    train_few_shot,
+    with_called,
+)
 from bertcnn.training.label_spreading import call
 
 QUICK = FEW_SHOT.model_copy(update={"epochs": 1, "contrast_steps": 1})
@@ -36,7 +41,9 @@ def run(make_rows, tiny_encoder, settings=QUICK, train=None, valid=None, **given
     encoder, told = tiny_encoder(), Notes()
     head = CnnHead(16, 3, HeadSettings(window_sizes=(2,), filters=4), seed=0, name="head")
     rows = train or make_rows(24, 0), valid or make_rows(9, 1)
-    result = train_few_shot(encoder, head, *rows, settings, embed_with=keras_embed, seed=0, progress=told, **given)
+    result = train_few_shot(
+        encoder, head, *rows, settings, embed_with=keras_embed, seed=0, progress=told, **given
+    )
     return encoder, head, result, told
 
 
@@ -49,21 +56,32 @@ def test_the_encoder_is_tuned_before_the_head_is_trained(make_rows, tiny_encoder
         "computing encoder features",
         "training",
     ]
-    assert any(not np.array_equal(value, untouched[name]) for name, value in extract(encoder.weights).items())
+    assert any(
+        not np.array_equal(value, untouched[name])
+        for name, value in extract(encoder.weights).items()
+    )
     assert result.valid_logits.shape == (9, 3)
     still = run(make_rows, tiny_encoder, QUICK.model_copy(update={"contrast_steps": 0}))[0]
     for name, value in extract(still.weights).items():
         np.testing.assert_array_equal(value, untouched[name])
 
 
-@pytest.mark.parametrize(("turned", "added", "said"), [(0, 3, "they are learned from too"), (1, 0, "they are left out")])
-def test_names_are_learned_from_where_they_help_and_the_notes_say_so(make_rows, tiny_encoder, turned, added, said):
+@pytest.mark.parametrize(
+    ("turned", "added", "said"), [(0, 3, "they are learned from too"), (1, 0, "they are left out")]
+)
+def test_names_are_learned_from_where_they_help_and_the_notes_say_so(
+    make_rows, tiny_encoder, turned, added, said
+):
     rows = make_rows(3, 0)  # one row a label: without names no row that is held out can be right
     rows = rows.of(np.argsort(rows.labels))
-    names = [rows.token_ids[(label + turned) % 3] for label in range(3)]  # the very rows, or those of other labels
+    names = [
+        rows.token_ids[(label + turned) % 3] for label in range(3)
+    ]  # the very rows, or those of other labels
     *_, told = run(make_rows, tiny_encoder, train=rows, label_names=names)
     assert told.notes[0].endswith(said)
-    assert [total for name, total in told.stages if name == "computing encoder features"] == [3 + 9 + added]
+    assert [total for name, total in told.stages if name == "computing encoder features"] == [
+        3 + 9 + added
+    ]
 
 
 def test_whether_names_help_is_asked_of_rows_that_were_not_learned_from():
@@ -72,7 +90,9 @@ def test_whether_names_help_is_asked_of_rows_that_were_not_learned_from():
     labels = np.repeat(np.arange(12), 2)
     means = (centres[labels] + 0.9 * chance.normal(size=(24, 8))).astype(np.float32)
     without, right = accuracy_without_and_with(means, labels, centres.astype(np.float32), 0)
-    _, wrong = accuracy_without_and_with(means, labels, np.roll(centres, 1, axis=0).astype(np.float32), 0)
+    _, wrong = accuracy_without_and_with(
+        means, labels, np.roll(centres, 1, axis=0).astype(np.float32), 0
+    )
     assert right > without + 0.1
     assert wrong < without
 
@@ -90,7 +110,9 @@ def test_rows_without_a_label_are_learned_from_as_what_they_are_called(make_rows
     *_, told = run(make_rows, tiny_encoder, unlabelled=others)
     assert told.notes[-1].startswith("40 rows without a label: of 9 held-out rows")
     assert told.notes[-1].endswith("they are learned from too")
-    assert [total for name, total in told.stages if name == "computing encoder features"] == [24 + 9 + 36]  # the surest nine tenths
+    assert [total for name, total in told.stages if name == "computing encoder features"] == [
+        24 + 9 + 36
+    ]  # the surest nine tenths
     assert told.stages[0] == ("comparing rows", 24 + 9 + 40)
     assert ("comparing rows once more", 24 + 9 + 40) in told.stages
     assert told.done == [total for _, total in told.stages]
@@ -102,10 +124,16 @@ def test_rows_without_a_label_are_learned_from_as_what_they_are_called(make_rows
 
 def test_what_rows_are_called_teaches_the_head(make_rows, tiny_encoder):
     few, asked = make_rows(3, 0), make_rows(60, 1)
-    settings = QUICK.model_copy(update={"contrast_steps": 0, "learning_rate": 1e-9})  # the head stays the regression it starts as
+    # the head stays the regression it starts as
+    settings = QUICK.model_copy(update={"contrast_steps": 0, "learning_rate": 1e-9})
 
     def right(**given):
-        return np.mean(run(make_rows, tiny_encoder, settings, few, valid=asked, **given)[2].valid_logits.argmax(axis=1) == asked.labels)
+        return np.mean(
+            run(make_rows, tiny_encoder, settings, few, valid=asked, **given)[
+                2
+            ].valid_logits.argmax(axis=1)
+            == asked.labels
+        )
 
     assert right(unlabelled=make_rows(300, 2).token_ids) > right() + 0.05
 
@@ -113,13 +141,28 @@ def test_what_rows_are_called_teaches_the_head(make_rows, tiny_encoder):
 def test_many_rows_without_a_label_are_passed_over_less_often(make_rows, tiny_encoder):
     settings = QUICK.model_copy(update={"epochs": 20})
     for others, epochs in ((0, 20), (24, 11), (300, 6)):
-        assert len(run(make_rows, tiny_encoder, settings, unlabelled=make_rows(300, 2).token_ids[:others])[2].epochs) == epochs
-    assert len(run(make_rows, tiny_encoder, QUICK, unlabelled=make_rows(300, 2).token_ids)[2].epochs) == 1
+        assert (
+            len(
+                run(
+                    make_rows,
+                    tiny_encoder,
+                    settings,
+                    unlabelled=make_rows(300, 2).token_ids[:others],
+                )[2].epochs
+            )
+            == epochs
+        )
+    assert (
+        len(run(make_rows, tiny_encoder, QUICK, unlabelled=make_rows(300, 2).token_ids)[2].epochs)
+        == 1
+    )
 
 
 def test_neighbours_are_near_before_the_contrast_and_after(make_rows, tiny_encoder, monkeypatch):
     seen = []
-    monkeypatch.setattr(few_shot, "call", lambda views, *known: seen.append(views) or call(views, *known))
+    monkeypatch.setattr(
+        few_shot, "call", lambda views, *known: seen.append(views) or call(views, *known)
+    )
     run(make_rows, tiny_encoder, unlabelled=make_rows(40, 2).token_ids)
     for (after, before), encoder in ((seen[0], tiny_encoder()), (seen[1], tiny_encoder())):
         ids = [*make_rows(24, 0).token_ids, *make_rows(9, 1).token_ids, *make_rows(40, 2).token_ids]
@@ -132,26 +175,39 @@ def test_what_is_called_does_not_depend_on_held_out_labels_before_the_end():
     centres = np.eye(3, 8)
     labels = np.array([0, 1, 2, 0, 1, 2])
     means = (centres[labels] + 0.05 * chance.normal(size=(6, 8))).astype(np.float32)
-    means = np.concatenate([means, (centres[[0, 1, 2] * 10] + 0.05 * chance.normal(size=(30, 8))).astype(np.float32)])
+    means = np.concatenate(
+        [means, (centres[[0, 1, 2] * 10] + 0.05 * chance.normal(size=(30, 8))).astype(np.float32)]
+    )
     means[6:9] = [0, 0, 0, 0, 0, 0, 1, 0]  # like none of the labels
     means /= np.linalg.norm(means, axis=1, keepdims=True)
     ids = [np.array([2, number, 3], np.int32) for number in range(36)]
 
     def called(valid_labels):
         valid = TokenizedRows(ids[3:6], np.array(valid_labels))
-        return with_called(TokenizedRows(ids[:3], labels[:3]), valid, ids[6:], [means], None, Notes())
+        return with_called(
+            TokenizedRows(ids[:3], labels[:3]), valid, ids[6:], [means], None, Notes()
+        )
 
     (right, right_again), (wrong, wrong_again) = called([0, 1, 2]), called([1, 2, 0])
     assert right.labels.tolist() == right_again.tolist() == [0, 1, 2] * 10
     assert wrong.labels.tolist() == right.labels.tolist() != wrong_again.tolist()
-    assert [row[1] for row in right.token_ids] == [0, 1, 2, *range(9, 36)]  # all but the three that are like none
+    assert [row[1] for row in right.token_ids] == [
+        0,
+        1,
+        2,
+        *range(9, 36),
+    ]  # all but the three that are like none
 
 
 def test_a_label_with_many_rows_calls_fewer_others_where_rare_labels_count_more():
-    angles = np.concatenate([np.linspace(0, 0.1, 9), [1.5], [0, 1.5], np.linspace(0.3, 1.2, 20)])  # learned from, held out, without a label
+    # learned from, held out, without a label
+    angles = np.concatenate([np.linspace(0, 0.1, 9), [1.5], [0, 1.5], np.linspace(0.3, 1.2, 20)])
     means = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
     ids = [np.array([2, number, 3], np.int32) for number in range(32)]
-    train, valid = TokenizedRows(ids[:10], np.repeat([0, 1], [9, 1])), TokenizedRows(ids[10:12], np.array([0, 1]))
+    train, valid = (
+        TokenizedRows(ids[:10], np.repeat([0, 1], [9, 1])),
+        TokenizedRows(ids[10:12], np.array([0, 1])),
+    )
 
     def rare(class_weight):
         rows, again = with_called(train, valid, ids[12:], [means], class_weight, Notes())
@@ -160,39 +216,62 @@ def test_a_label_with_many_rows_calls_fewer_others_where_rare_labels_count_more(
     assert rare("none") < rare(None) < rare("balanced")
 
 
-def test_how_many_rows_without_a_label_were_learned_from_is_known(make_rows, tiny_encoder, monkeypatch):
+def test_how_many_rows_without_a_label_were_learned_from_is_known(
+    make_rows, tiny_encoder, monkeypatch
+):
     others = make_rows(40, 2).token_ids
     assert run(make_rows, tiny_encoder)[2].called == 0
     assert run(make_rows, tiny_encoder, unlabelled=others)[2].called == 36
-    monkeypatch.setattr(few_shot, "call", lambda *given: replace(call(*given), labels=1 - call(*given).by_regression))  # all wrong
+    monkeypatch.setattr(
+        few_shot,
+        "call",
+        lambda *given: replace(call(*given), labels=1 - call(*given).by_regression),
+    )  # all wrong
     *_, result, told = run(make_rows, tiny_encoder, unlabelled=others, valid=make_rows(60, 1))
     assert told.notes[-1].endswith("they are left out")
     assert result.called == 0
 
 
-def test_fewer_held_out_rows_called_rightly_by_chance_are_told_as_such(make_rows, tiny_encoder, monkeypatch):
+def test_fewer_held_out_rows_called_rightly_by_chance_are_told_as_such(
+    make_rows, tiny_encoder, monkeypatch
+):
     def one_wrong(views, labels, weights):
         found = call(views, labels, weights)
         by_regression = found.by_regression.copy()
         by_regression[:9] = make_rows(9, 1).labels
-        return replace(found, labels=np.concatenate([[(by_regression[0] + 1) % 3], by_regression[1:]]), by_regression=by_regression)
+        return replace(
+            found,
+            labels=np.concatenate([[(by_regression[0] + 1) % 3], by_regression[1:]]),
+            by_regression=by_regression,
+        )
 
     monkeypatch.setattr(few_shot, "call", one_wrong)
     *_, told = run(make_rows, tiny_encoder, unlabelled=make_rows(40, 2).token_ids)
-    outcome = "of 9 held-out rows 9 would be called rightly without these, 8 with them, which can be chance"
+    outcome = (
+        "of 9 held-out rows 9 would be called rightly without these, 8 with them, which can be"
+        " chance"
+    )
     assert told.notes[-1] == f"40 rows without a label: {outcome}: they are learned from too"
 
 
 def test_rows_without_a_label_are_left_out_where_held_out_rows_speak_against_them():
-    labels = np.array([0, 1] * 5 + [0, 1] * 5 + [0, 1] * 5)  # learned from, held out, without a label
-    first = np.stack([np.ones(30), np.where(labels == 0, 0.05, -0.05)], axis=1)  # a line divides them
-    turned = np.eye(2)[np.where(np.arange(30) < 10, labels, 1 - labels)] + 0.01 * np.random.default_rng(0).normal(size=(30, 2))
-    views = [(view / np.linalg.norm(view, axis=1, keepdims=True)).astype(np.float32) for view in (first, turned)]  # neighbours mislead
+    # learned from, held out, without a label
+    labels = np.array([0, 1] * 5 + [0, 1] * 5 + [0, 1] * 5)
+    # a line divides them
+    first = np.stack([np.ones(30), np.where(labels == 0, 0.05, -0.05)], axis=1)
+    turned = np.eye(2)[
+        np.where(np.arange(30) < 10, labels, 1 - labels)
+    ] + 0.01 * np.random.default_rng(0).normal(size=(30, 2))
+    views = [
+        (view / np.linalg.norm(view, axis=1, keepdims=True)).astype(np.float32)
+        for view in (first, turned)
+    ]  # neighbours mislead
     ids, told = [np.array([2, number, 3], np.int32) for number in range(30)], Notes()
     train, valid = TokenizedRows(ids[:10], labels[:10]), TokenizedRows(ids[10:20], labels[10:20])
     rows, again = with_called(train, valid, ids[20:], views, None, told)
     assert rows is train
     assert again is None
     assert told.notes == [
-        "10 rows without a label: of 10 held-out rows 10 would be called rightly without these, 0 with them: they are left out"
+        "10 rows without a label: of 10 held-out rows 10 would be called rightly without these, 0"
+        " with them: they are left out"
     ]

@@ -29,7 +29,9 @@ from bertcnn.training.fit import (
 )
 
 CLASSES = 3
-SETTINGS = TrainingSettings(epochs=12, batch_size=8, learning_rate=0.02, head_multiplier=1.0, compiled_shapes=2)
+SETTINGS = TrainingSettings(
+    epochs=12, batch_size=8, learning_rate=0.02, head_multiplier=1.0, compiled_shapes=2
+)
 
 
 class Recorder(Silent):
@@ -50,13 +52,23 @@ def head():
 
 def run(train, valid, settings=SETTINGS, seed=0, progress=None):
     model = head()
-    return model, Trainer(model, train, valid, settings, layers=0, seed=seed, progress=progress or Silent()).run()
+    return (
+        model,
+        Trainer(
+            model, train, valid, settings, layers=0, seed=seed, progress=progress or Silent()
+        ).run(),
+    )
 
 
 @pytest.fixture(scope="module")
 def learned(make_rows, vector_examples):
     progress = Recorder()
-    return *run(vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1)), progress=progress), progress
+    return (
+        *run(
+            vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1)), progress=progress
+        ),
+        progress,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -138,45 +150,85 @@ def averaged(make_rows, vector_examples):
     found = {}
     for trainings in (1, 2, 3):
         progress = Recorder()
-        model, result = run(*parts, SETTINGS.model_copy(update={"trainings": trainings, "epochs": 4}), progress=progress)
+        model, result = run(
+            *parts,
+            SETTINGS.model_copy(update={"trainings": trainings, "epochs": 4}),
+            progress=progress,
+        )
         found[trainings] = extract(model.weights), result, progress
     return found, parts
 
 
 def test_several_trainings_start_alike_go_their_own_ways_and_are_averaged(averaged):
     found, (train, _) = averaged
-    first, two, three = ({name: value.astype(np.float64) for name, value in found[trainings][0].items()} for trainings in (1, 2, 3))
+    first, two, three = (
+        {name: value.astype(np.float64) for name, value in found[trainings][0].items()}
+        for trainings in (1, 2, 3)
+    )
     second = {name: 2 * two[name] - first[name] for name in first}
     third = {name: 3 * three[name] - 2 * two[name] for name in first}
     untrained = extract(head().weights)
     for one, other in ((first, second), (first, third), (second, third)):
         for name in first:
             apart = np.linalg.norm(one[name] - other[name])
-            assert 0 < apart < np.linalg.norm(one[name] - untrained[name]) + np.linalg.norm(other[name] - untrained[name])
+            assert (
+                0
+                < apart
+                < np.linalg.norm(one[name] - untrained[name])
+                + np.linalg.norm(other[name] - untrained[name])
+            )
     for weights in (first, second, third):
         model = head()
-        assign(model.weights, {name: value.astype(np.float32) for name, value in weights.items()}, error=TrainingError)
-        right = Forward(model, found[1][1].padded_lengths).rows(train.collate, train.lengths).argmax(axis=1) == train.labels
+        assign(
+            model.weights,
+            {name: value.astype(np.float32) for name, value in weights.items()},
+            error=TrainingError,
+        )
+        right = (
+            Forward(model, found[1][1].padded_lengths)
+            .rows(train.collate, train.lengths)
+            .argmax(axis=1)
+            == train.labels
+        )
         assert right.mean() > 0.9
 
 
-def test_the_first_of_several_trainings_tells_the_epochs_and_the_others_end_with_the_one_it_keeps(averaged):
+def test_the_first_of_several_trainings_tells_the_epochs_and_the_others_end_with_the_one_it_keeps(
+    averaged,
+):
     found, _ = averaged
     kept = found[1][1].kept_epoch
     for trainings, (_, result, progress) in found.items():
         assert (result.epochs, result.kept_epoch) == (found[1][1].epochs, kept)
-        names = ["training"] if trainings == 1 else [f"training {number} of {trainings}" for number in range(1, trainings + 1)]
-        assert progress.stages == [(name, 8 * (4 if place == 0 else kept), "batches") for place, name in enumerate(names)]
+        names = (
+            ["training"]
+            if trainings == 1
+            else [f"training {number} of {trainings}" for number in range(1, trainings + 1)]
+        )
+        assert progress.stages == [
+            (name, 8 * (4 if place == 0 else kept), "batches") for place, name in enumerate(names)
+        ]
         assert progress.done == 8 * (4 + kept * (trainings - 1))
 
 
-def test_the_others_end_where_the_first_training_was_best_and_not_where_it_ended(make_rows, vector_examples):
+def test_the_others_end_where_the_first_training_was_best_and_not_where_it_ended(
+    make_rows, vector_examples
+):
     train, valid = vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1))
-    contrary = replace(valid, labels=(valid.labels + 1) % CLASSES)  # the more is learned, the fewer of them are right
+    # the more is learned, the fewer of them are right
+    contrary = replace(valid, labels=(valid.labels + 1) % CLASSES)
     progress = Recorder()
-    _, result = run(train, contrary, SETTINGS.model_copy(update={"trainings": 2, "epochs": 4}), progress=progress)
+    _, result = run(
+        train,
+        contrary,
+        SETTINGS.model_copy(update={"trainings": 2, "epochs": 4}),
+        progress=progress,
+    )
     assert result.kept_epoch < 4
-    assert progress.stages == [("training 1 of 2", 8 * 4, "batches"), ("training 2 of 2", 8 * result.kept_epoch, "batches")]
+    assert progress.stages == [
+        ("training 1 of 2", 8 * 4, "batches"),
+        ("training 2 of 2", 8 * result.kept_epoch, "batches"),
+    ]
     assert progress.done == 8 * (4 + result.kept_epoch)
 
 
@@ -189,23 +241,39 @@ def test_the_validation_logits_are_those_of_the_mean(averaged):
         np.testing.assert_allclose(result.valid_logits, logits, rtol=0, atol=1e-6)
 
 
-def test_a_mean_that_is_clearly_worse_than_the_first_training_is_not_kept(make_rows, vector_examples, monkeypatch):
+def test_a_mean_that_is_clearly_worse_than_the_first_training_is_not_kept(
+    make_rows, vector_examples, monkeypatch
+):
     parts = vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1))
     once, expected = run(*parts)
     ends = TrainingState.ends_training
-    monkeypatch.setattr(TrainingState, "ends_training", lambda story, weights: ends(story, {name: -value for name, value in weights.items()}))
+    monkeypatch.setattr(
+        TrainingState,
+        "ends_training",
+        lambda story, weights: ends(story, {name: -value for name, value in weights.items()}),
+    )
     model, result = run(*parts, SETTINGS.model_copy(update={"trainings": 2}))
     np.testing.assert_array_equal(result.valid_logits, expected.valid_logits)
     for name, value in extract(once.weights).items():
         np.testing.assert_array_equal(extract(model.weights)[name], value)
 
 
-def test_a_result_is_repeated_in_epoch_and_trainings_whatever_the_validation_rows_say(make_rows, vector_examples):
+def test_a_result_is_repeated_in_epoch_and_trainings_whatever_the_validation_rows_say(
+    make_rows, vector_examples
+):
     parts = vector_examples(make_rows(60, 0)), vector_examples(make_rows(30, 3, noise=True))
     outcomes = []
     for trainings in (1, 2):
         like = FitResult((), 3, np.empty((0, 0)), (), trainings=trainings)
-        result = Trainer(head(), *parts, SETTINGS.model_copy(update={"trainings": 4}), layers=0, seed=0, progress=Silent(), like=like).run()
+        result = Trainer(
+            head(),
+            *parts,
+            SETTINGS.model_copy(update={"trainings": 4}),
+            layers=0,
+            seed=0,
+            progress=Silent(),
+            like=like,
+        ).run()
         assert [epoch.epoch for epoch in result.epochs] == [result.kept_epoch] == [3]
         assert result.trainings == trainings
         outcomes.append(result.valid_logits)
@@ -215,7 +283,8 @@ def test_a_result_is_repeated_in_epoch_and_trainings_whatever_the_validation_row
 def test_a_loss_that_is_no_number_ends_training_in_one_line(make_rows, vector_examples):
     rows = vector_examples(make_rows(16, 0))
     message = (
-        "the loss became (nan|inf) at batch [12] of an epoch; expected a finite loss. What to do: lower the learning rate and train again."
+        "the loss became (nan|inf) at batch [12] of an epoch; expected a finite loss. What to do:"
+        " lower the learning rate and train again."
     )
     with pytest.raises(TrainingError, match=f"^{message}$"):
         run(rows, rows, SETTINGS.model_copy(update={"learning_rate": 1e38, "compiled_shapes": 1}))
@@ -228,7 +297,9 @@ def test_a_loss_that_is_no_number_ends_training_in_one_line(make_rows, vector_ex
 def test_a_batch_has_one_hot_targets_and_weights_of_its_rows(make_rows, vector_examples):
     examples = vector_examples(make_rows(5, 0))
     weights = np.array([0.5, 1.0, 2.0], np.float32)
-    ((inputs, targets, row_weights),) = labelled_batches(examples, [BatchPlan(np.array([4, 0]), 24, 3)], weights)
+    ((inputs, targets, row_weights),) = labelled_batches(
+        examples, [BatchPlan(np.array([4, 0]), 24, 3)], weights
+    )
     labels = examples.labels[[4, 0]]
     assert inputs["sequence_output"].shape == (3, 24, 8)
     np.testing.assert_array_equal(targets, [*np.eye(CLASSES)[labels], np.zeros(CLASSES)])
@@ -236,7 +307,9 @@ def test_a_batch_has_one_hot_targets_and_weights_of_its_rows(make_rows, vector_e
     assert targets.dtype == row_weights.dtype == np.float32
 
 
-LABELS = st.lists(st.integers(0, 3), min_size=1, max_size=50).map(lambda labels: np.array([0, 1, 2, 3, *labels]))
+LABELS = st.lists(st.integers(0, 3), min_size=1, max_size=50).map(
+    lambda labels: np.array([0, 1, 2, 3, *labels])
+)
 
 
 @given(LABELS)
@@ -259,14 +332,20 @@ def test_sqrt_weights_are_half_as_strong(labels):
 
 def test_by_default_rare_labels_count_more_but_not_where_rows_may_have_several():
     labels, multi_hot = np.array([0, 0, 0, 0, 1]), np.array([[1, 0]] * 4 + [[0, 1]], bool)
-    np.testing.assert_array_equal(class_weights(labels, 2, TrainingSettings().class_weight), class_weights(labels, 2, "sqrt"))
-    np.testing.assert_array_equal(positive_weights(multi_hot, TrainingSettings().class_weight), [1.0, 1.0])
+    np.testing.assert_array_equal(
+        class_weights(labels, 2, TrainingSettings().class_weight), class_weights(labels, 2, "sqrt")
+    )
+    np.testing.assert_array_equal(
+        positive_weights(multi_hot, TrainingSettings().class_weight), [1.0, 1.0]
+    )
 
 
 def test_a_label_of_several_counts_by_the_rows_without_it():
     multi_hot = np.array([[1, 0, 1]] + [[1, 0, 0]] * 8, bool)
     assert positive_weights(multi_hot, "balanced").tolist() == [pytest.approx(1 / 9), 8.0, 8.0]
-    np.testing.assert_allclose(positive_weights(multi_hot, "sqrt") ** 2, positive_weights(multi_hot, "balanced"), rtol=1e-6)
+    np.testing.assert_allclose(
+        positive_weights(multi_hot, "sqrt") ** 2, positive_weights(multi_hot, "balanced"), rtol=1e-6
+    )
     assert positive_weights(multi_hot, "none").tolist() == [1.0] * 3
     assert positive_weights(np.eye(1, 2000, dtype=bool).T, "balanced").tolist() == [100.0]
 
@@ -292,6 +371,8 @@ def test_a_label_that_no_row_has_costs_nothing():
 def test_the_targets_of_several_labels_are_the_rows_own():
     multi_hot = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 1]], bool)
     examples = Examples(no_inputs, np.ones(3, int), np.array([0, 1, 2]), multi_hot=multi_hot)
-    ((_, targets, weights),) = labelled_batches(examples, [BatchPlan(np.array([2, 0]), 1, 4)], np.ones(3, np.float32))
+    ((_, targets, weights),) = labelled_batches(
+        examples, [BatchPlan(np.array([2, 0]), 1, 4)], np.ones(3, np.float32)
+    )
     np.testing.assert_array_equal(targets, [[0, 0, 1], [1, 1, 0], [0, 0, 0], [0, 0, 0]])
     np.testing.assert_array_equal(weights, [1, 1, 0, 0])

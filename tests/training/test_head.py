@@ -15,7 +15,9 @@ from bertcnn.training.head import train_head
 from bertcnn.training.linear_probe import start_from_probe
 
 HEAD = HeadSettings(window_sizes=(2,), filters=8)
-SETTINGS = FULL.model_copy(update={"epochs": 1, "batch_size": 8, "learning_rate": 1e-3, "compiled_shapes": 1})
+SETTINGS = FULL.model_copy(
+    update={"epochs": 1, "batch_size": 8, "learning_rate": 1e-3, "compiled_shapes": 1}
+)
 STILL = FEW_SHOT.model_copy(update={"epochs": 1, "learning_rate": 1e-9, "packed": False})
 
 
@@ -26,13 +28,18 @@ def rows(make_rows):
 
 def trained(tiny_encoder, rows, settings=SETTINGS, **given):
     encoder, head = tiny_encoder(), CnnHead(16, 3, HEAD, seed=0, name="head")
-    result = train_head(keras_embed(encoder), head, *rows, settings, seed=0, progress=Silent(), **given)
+    result = train_head(
+        keras_embed(encoder), head, *rows, settings, seed=0, progress=Silent(), **given
+    )
     return encoder, head, result
 
 
 def embedded(encoder, token_ids):
     found = {}
-    keras_embed(encoder)(token_ids, lambda rows, hidden: found.update({row: hidden[place] for place, row in enumerate(rows)}))
+    keras_embed(encoder)(
+        token_ids,
+        lambda rows, hidden: found.update({row: hidden[place] for place, row in enumerate(rows)}),
+    )
     return [found[row][: len(ids)] for row, ids in enumerate(token_ids)]
 
 
@@ -45,7 +52,9 @@ def probe_of(encoder, rows):
 
 def assert_near(head, other):
     for mine, theirs in zip(head.weights, other.weights, strict=True):
-        np.testing.assert_allclose(mine.numpy(), theirs.numpy(), atol=0.01 * np.abs(theirs.numpy()).max())  # features are in half precision
+        np.testing.assert_allclose(
+            mine.numpy(), theirs.numpy(), atol=0.01 * np.abs(theirs.numpy()).max()
+        )  # features are in half precision
 
 
 def test_the_rows_it_is_asked_to_know_are_answered(rows, tiny_encoder, token_examples):
@@ -54,9 +63,15 @@ def test_the_rows_it_is_asked_to_know_are_answered(rows, tiny_encoder, token_exa
     model, part = BertCnn(encoder, head), rows[0].of(known)
     examples = token_examples(part)
     logits, means = result.known
-    np.testing.assert_allclose(logits, Forward(model).rows(examples.collate, examples.lengths), rtol=0, atol=5e-3)  # half precision
+    np.testing.assert_allclose(
+        logits, Forward(model).rows(examples.collate, examples.lengths), rtol=0, atol=5e-3
+    )  # half precision
     hidden = [
-        np.asarray(encoder.predict_on_batch(examples.collate(BatchPlan(np.array([row]), len(part.token_ids[row]), 1)))["sequence_output"])
+        np.asarray(
+            encoder.predict_on_batch(
+                examples.collate(BatchPlan(np.array([row]), len(part.token_ids[row]), 1))
+            )["sequence_output"]
+        )
         for row in range(3)
     ]
     np.testing.assert_allclose(means, [row[0].mean(axis=0) for row in hidden], rtol=0, atol=2e-3)
@@ -66,10 +81,14 @@ def test_the_head_starts_from_a_linear_probe_and_learns(rows, tiny_encoder):
     encoder, head, _ = trained(tiny_encoder, rows, STILL, probe=True)
     assert_near(head, probe_of(encoder, rows[0]))
     learned = trained(tiny_encoder, rows, FEW_SHOT.model_copy(update={"epochs": 4}), probe=True)[1]
-    assert not np.array_equal(extract(learned.weights)["logits/kernel"], extract(head.weights)["logits/kernel"])
+    assert not np.array_equal(
+        extract(learned.weights)["logits/kernel"], extract(head.weights)["logits/kernel"]
+    )
 
 
-def test_in_the_end_the_validation_rows_are_learned_from_too_but_what_is_told_is_from_before(rows, tiny_encoder, token_examples):
+def test_in_the_end_the_validation_rows_are_learned_from_too_but_what_is_told_is_from_before(
+    rows, tiny_encoder, token_examples
+):
     encoder, head, result = trained(tiny_encoder, rows, STILL, probe=True, refit=True)
     assert_near(head, probe_of(encoder, rows[0].with_rows(rows[1])))
     _, before, first = trained(tiny_encoder, rows, STILL, probe=True)
@@ -77,12 +96,22 @@ def test_in_the_end_the_validation_rows_are_learned_from_too_but_what_is_told_is
     assert result.epochs == first.epochs
     valid = token_examples(rows[1])
     for logits, one in ((result.model_logits, head), (first.model_logits, before)):
-        np.testing.assert_allclose(logits, Forward(BertCnn(encoder, one)).rows(valid.collate, valid.lengths), rtol=0, atol=5e-2)
+        np.testing.assert_allclose(
+            logits,
+            Forward(BertCnn(encoder, one)).rows(valid.collate, valid.lengths),
+            rtol=0,
+            atol=5e-2,
+        )
     assert np.abs(result.refit_logits - result.valid_logits).max() > 0.1
 
 
 def test_trained_once_more_rows_have_the_labels_they_have_then(rows, tiny_encoder):
-    turned, all_turned = (rows[0].labels + 1) % 3, np.concatenate([(rows[0].labels + 1) % 3, rows[1].labels])
-    encoder, head, _ = trained(tiny_encoder, rows, STILL, probe=True, refit=True, refit_labels=turned)
+    turned, all_turned = (
+        (rows[0].labels + 1) % 3,
+        np.concatenate([(rows[0].labels + 1) % 3, rows[1].labels]),
+    )
+    encoder, head, _ = trained(
+        tiny_encoder, rows, STILL, probe=True, refit=True, refit_labels=turned
+    )
     every = rows[0].with_rows(rows[1])
     assert_near(head, probe_of(encoder, TokenizedRows(every.token_ids, all_turned)))

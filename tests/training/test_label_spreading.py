@@ -8,7 +8,10 @@ from bertcnn.training.label_spreading import PseudoLabels, call
 
 
 def moons(rows=300, labelled=3):
-    """Two half-moons that no line divides, lifted to length 1; the first rows, a few of each, are the labelled ones."""
+    """Two half-moons that no line divides, lifted to length 1.
+
+    The first rows, a few of each, are the labelled ones.
+    """
     flat, labels = make_moons(rows, noise=0.05, random_state=0)
     order = np.argsort(labels, kind="stable")
     first = np.concatenate([order[:labelled], order[-labelled:]])
@@ -29,21 +32,29 @@ def test_labels_follow_the_rows_where_a_regression_cannot():
 
 def test_without_a_word_from_the_regression_it_is_scikit_learns_spreading():
     rows, labels = moons()
-    kernel = LabelSpreading(kernel="knn", n_neighbors=8, alpha=0.9, max_iter=500).fit(rows, np.where(np.arange(300) < 6, labels, -1))
+    kernel = LabelSpreading(kernel="knn", n_neighbors=8, alpha=0.9, max_iter=500).fit(
+        rows, np.where(np.arange(300) < 6, labels, -1)
+    )
     calls = call([rows], labels[:6], np.ones(6))
-    assert np.mean(calls.labels == kernel.transduction_[6:]) > 0.95  # their joints go one way, ours both
+    # their joints go one way, ours both
+    assert np.mean(calls.labels == kernel.transduction_[6:]) > 0.95
 
 
 def blind_view(rows):
     """One in which all rows are nearly the same."""
-    same = np.tile(np.float32([1, 0, 0]), (rows, 1)) + 0.01 * np.random.default_rng(0).normal(size=(rows, 3)).astype(np.float32)
+    same = np.tile(np.float32([1, 0, 0]), (rows, 1)) + 0.01 * np.random.default_rng(0).normal(
+        size=(rows, 3)
+    ).astype(np.float32)
     return same / np.linalg.norm(same, axis=1, keepdims=True)
 
 
 def test_a_second_view_tells_apart_what_the_first_does_not():
     rows, labels = moons()
     blind, weights = blind_view(300), np.ones(6)
-    assert call([blind, rows], labels[:6], weights).right(labels[6:])[1] > call([blind], labels[:6], weights).right(labels[6:])[1] + 30
+    assert (
+        call([blind, rows], labels[:6], weights).right(labels[6:])[1]
+        > call([blind], labels[:6], weights).right(labels[6:])[1] + 30
+    )
 
 
 def test_labels_keep_their_numbers_and_few_rows_are_enough():
@@ -55,12 +66,19 @@ def test_labels_keep_their_numbers_and_few_rows_are_enough():
 
 def test_a_label_with_many_rows_does_not_take_what_belongs_to_others():
     rows, labels = moons(400, labelled=20)
-    rows, labels = np.delete(rows, np.arange(22, 40), axis=0), np.delete(labels, np.arange(22, 40))  # 20 of one moon and 2 of the other
-    rows += 0.12 * np.random.default_rng(0).normal(size=rows.shape).astype(np.float32)  # so that they touch
+    rows, labels = (
+        np.delete(rows, np.arange(22, 40), axis=0),
+        np.delete(labels, np.arange(22, 40)),
+    )  # 20 of one moon and 2 of the other
+    # so that they touch
+    rows += 0.12 * np.random.default_rng(0).normal(size=rows.shape).astype(np.float32)
     alike, rare_more = np.ones(22), np.where(labels[:22] == 0, 0.1, 1.0)
 
     def right(views):
-        return np.subtract(call(views, labels[:22], rare_more).right(labels[22:]), call(views, labels[:22], alike).right(labels[22:]))
+        return np.subtract(
+            call(views, labels[:22], rare_more).right(labels[22:]),
+            call(views, labels[:22], alike).right(labels[22:]),
+        )
 
     by_regression, both = right([rows])
     assert min(by_regression, both) > 60

@@ -7,11 +7,19 @@ from bertcnn.settings import TrainingSettings
 from bertcnn.training.optimizer import LayerwiseAdamW, WarmupLinearDecay, layer_share
 
 GENERATOR = np.random.default_rng(0)
-STEPS = [[GENERATOR.normal(0, size, shape).astype(np.float32) for shape in ((3, 2), (2,))] for size in (1.0, 0.01, 5.0, 0.3)]
+STEPS = [
+    [GENERATOR.normal(0, size, shape).astype(np.float32) for shape in ((3, 2), (2,))]
+    for size in (1.0, 0.01, 5.0, 0.3)
+]
 
 
 def variables():
-    layer = keras.layers.Dense(2, kernel_initializer=keras.initializers.GlorotUniform(seed=1), bias_initializer="ones", name="layer_0")
+    layer = keras.layers.Dense(
+        2,
+        kernel_initializer=keras.initializers.GlorotUniform(seed=1),
+        bias_initializer="ones",
+        name="layer_0",
+    )
     layer.build((None, 3))
     return layer.trainable_variables
 
@@ -41,7 +49,8 @@ def test_a_share_scales_the_step_and_the_decay():
     shares = {"layer_0/kernel": 0.5, "layer_0/bias": 0.0}
     parts = trained(layerwise(shares.__getitem__), STEPS[:1])
     np.testing.assert_array_equal(parts[1], start[1])
-    # decay and step follow one another, so half of both is half of the whole but for lr x decay x step
+    # decay and step follow one another, so half of both is half of the whole but for lr x decay x
+    # step
     np.testing.assert_allclose(parts[0] - start[0], 0.5 * (whole[0] - start[0]), rtol=0, atol=1e-5)
 
 
@@ -66,7 +75,9 @@ def test_the_rate_without_warmup_starts_at_its_peak():
 
 def test_a_schedule_survives_its_config():
     schedule = WarmupLinearDecay(2.0, 4, 12)
-    assert WarmupLinearDecay.from_config(schedule.get_config()).get_config() == schedule.get_config()
+    assert (
+        WarmupLinearDecay.from_config(schedule.get_config()).get_config() == schedule.get_config()
+    )
 
 
 def test_every_layer_below_learns_more_slowly():

@@ -11,7 +11,11 @@ from bertcnn.training.recipe_choice import CostEstimate, choose_recipe
 
 @pytest.fixture(scope="module")
 def shape():
-    return Bert(EncoderSettings(vocabulary_size=9, width=128, layers=1, heads=1, feed_forward_width=512, max_positions=8))
+    return Bert(
+        EncoderSettings(
+            vocabulary_size=9, width=128, layers=1, heads=1, feed_forward_width=512, max_positions=8
+        )
+    )
 
 
 @pytest.mark.on_jax
@@ -22,17 +26,43 @@ def shape():
             20_000,
             1000,
             "full",
-            "500 rows a label are enough to train the encoder too, and full fine-tuning would take about 1 min on (a GPU|this CPU)",
+            (
+                "500 rows a label are enough to train the encoder too, and full fine-tuning would"
+                " take about 1 min on (a GPU|this CPU)"
+            ),
         ),
-        (600, 30, "few-shot", "15 rows a label are few: all they tell is learned, names of labels too where they help"),
-        (20_000, 399, "few-shot", "399 rows are few: all they tell is learned, names of labels too where they help"),
-        (10**12, 30, "few-shot", "15 rows a label are few: all they tell is learned, names of labels too where they help"),
+        (
+            600,
+            30,
+            "few-shot",
+            (
+                "15 rows a label are few: all they tell is learned, names of labels too where they"
+                " help"
+            ),
+        ),
+        (
+            20_000,
+            399,
+            "few-shot",
+            "399 rows are few: all they tell is learned, names of labels too where they help",
+        ),
+        (
+            10**12,
+            30,
+            "few-shot",
+            (
+                "15 rows a label are few: all they tell is learned, names of labels too where they"
+                " help"
+            ),
+        ),
         (
             10**12,
             2000,
             "frozen",
-            r"full fine-tuning would take about [\d,]+ min on (a GPU|this CPU), about [\d,]+ min at the least"
-            r"; 400 rows instead of 2,000 are learned from; --time-budget gives more time, a --recipe that is named takes all rows",
+            r"full fine-tuning would take about [\d,]+ min on (a GPU|this CPU), about [\d,]+ min at"
+            r" the least"
+            r"; 400 rows instead of 2,000 are learned from; --time-budget gives more time, a"
+            r" --recipe that is named takes all rows",
         ),
     ],
 )
@@ -56,23 +86,56 @@ def test_rows_are_few_by_label_and_all_together_but_fewer_where_nothing_was_meas
 @pytest.mark.parametrize(
     ("minutes", "recipe", "ending"),
     [
-        (1e-6, "frozen", r"(, about [\d,]+ min at the least)?, 1e-06 are allowed; 400 rows instead of 1,000 are learned from; .*"),
+        (
+            1e-6,
+            "frozen",
+            (
+                r"(, about [\d,]+ min at the least)?, 1e-06 are allowed; 400 rows instead of 1,000"
+                r" are learned from; .*"
+            ),
+        ),
         (1e6, "full", ""),
     ],
 )
 def test_a_time_budget_is_held_against_this_machine(shape, minutes, recipe, ending):
-    choice = choose_recipe(shape, tokens=20_000, rows=1000, classes=2, settings=FULL.model_copy(update={"time_budget": minutes}))
+    choice = choose_recipe(
+        shape,
+        tokens=20_000,
+        rows=1000,
+        classes=2,
+        settings=FULL.model_copy(update={"time_budget": minutes}),
+    )
     assert choice.recipe == recipe
-    assert re.search(rf"about [\d,]+ min on this CPU \(\d+ GFLOP/s just now\){ending}$", choice.reason)
+    assert re.search(
+        rf"about [\d,]+ min on this CPU \(\d+ GFLOP/s just now\){ending}$", choice.reason
+    )
 
 
 @pytest.mark.parametrize(
     ("seconds", "changes", "recipe", "without", "ending"),
     [
         (60, {}, "full", {}, "would take about 1 min on this CPU"),
-        (60, {"refit": True}, "full", {}, "would take about 2 min on this CPU, the second time on all rows included"),
-        (899, {"refit": True}, "full", {}, "would take about 30 min on this CPU, the second time on all rows included"),
-        (60, {"refit": True, "time_budget": 2}, "full", {}, "about 2 min on this CPU, the second time on all rows included"),
+        (
+            60,
+            {"refit": True},
+            "full",
+            {},
+            "would take about 2 min on this CPU, the second time on all rows included",
+        ),
+        (
+            899,
+            {"refit": True},
+            "full",
+            {},
+            "would take about 30 min on this CPU, the second time on all rows included",
+        ),
+        (
+            60,
+            {"refit": True, "time_budget": 2},
+            "full",
+            {},
+            "about 2 min on this CPU, the second time on all rows included",
+        ),
         (
             61,
             {"refit": True, "time_budget": 2},
@@ -85,32 +148,67 @@ def test_a_time_budget_is_held_against_this_machine(shape, minutes, recipe, endi
             {"refit": True, "time_budget": 2},
             "frozen",
             {},
-            "about 4 min on this CPU, about 2 min at the least, 2 are allowed; --recipe full does it all the same",
+            (
+                "about 4 min on this CPU, about 2 min at the least, 2 are allowed; --recipe full"
+                " does it all the same"
+            ),
         ),
         (901, {}, "frozen", {}, "about 15 min on this CPU; --recipe full does it all the same"),
         (450, {"trainings": 2}, "full", {}, "would take about 15 min on this CPU"),
-        (451, {"trainings": 2}, "full", {"trainings": 1}, "would take about 8 min on this CPU, 1 training instead of 2"),
-        (440, {"trainings": 3}, "full", {"trainings": 2}, "would take about 15 min on this CPU, 2 trainings instead of 3"),
-        (901, {"trainings": 2}, "frozen", {}, "about 30 min on this CPU, about 15 min at the least; --recipe full does it all the same"),
+        (
+            451,
+            {"trainings": 2},
+            "full",
+            {"trainings": 1},
+            "would take about 8 min on this CPU, 1 training instead of 2",
+        ),
+        (
+            440,
+            {"trainings": 3},
+            "full",
+            {"trainings": 2},
+            "would take about 15 min on this CPU, 2 trainings instead of 3",
+        ),
+        (
+            901,
+            {"trainings": 2},
+            "frozen",
+            {},
+            (
+                "about 30 min on this CPU, about 15 min at the least; --recipe full does it all the"
+                " same"
+            ),
+        ),
         (
             60,
             {"refit": True, "trainings": 2, "time_budget": 3},
             "full",
             {"trainings": 1},
-            "about 2 min on this CPU, 1 training instead of 2, the second time on all rows included",
+            (
+                "about 2 min on this CPU, 1 training instead of 2, the second time on all rows"
+                " included"
+            ),
         ),
         (
             60,
             {"refit": True, "trainings": 2, "time_budget": 1.5},
             "full",
             {"trainings": 1, "refit": False},
-            "about 1 min on this CPU, 1 training instead of 2; of 1.5 that leaves none to train once more on all rows",
+            (
+                "about 1 min on this CPU, 1 training instead of 2; of 1.5 that leaves none to train"
+                " once more on all rows"
+            ),
         ),
     ],
 )
 def test_trainings_are_repeated_as_far_as_there_is_time(seconds, changes, recipe, without, ending):
     choice = CostEstimate(
-        200, 2, seconds, FULL.model_copy(update={"trainings": 1, **changes}), fewest_epochs=FULL.epochs, sentence_encoder=False
+        200,
+        2,
+        seconds,
+        FULL.model_copy(update={"trainings": 1, **changes}),
+        fewest_epochs=FULL.epochs,
+        sentence_encoder=False,
     ).choice()
     assert (choice.recipe, choice.changes) == (recipe, without)
     assert choice.reason.endswith(ending)
@@ -120,9 +218,30 @@ def test_trainings_are_repeated_as_far_as_there_is_time(seconds, changes, recipe
     ("seconds", "changes", "recipe", "without", "ending"),
     [
         (900, {}, "full", {"trainings": 1}, "about 15 min on this CPU, 1 training instead of 2"),
-        (1125, {}, "full", {"trainings": 1, "epochs": 4}, "about 15 min on this CPU, 1 training instead of 2, 4 epochs instead of 5"),
-        (2250, {"trainings": 1}, "full", {"epochs": 2}, "about 15 min on this CPU, 2 epochs instead of 5"),
-        (2251, {}, "frozen", {}, "about 75 min on this CPU, about 15 min at the least; --recipe full does it all the same"),
+        (
+            1125,
+            {},
+            "full",
+            {"trainings": 1, "epochs": 4},
+            "about 15 min on this CPU, 1 training instead of 2, 4 epochs instead of 5",
+        ),
+        (
+            2250,
+            {"trainings": 1},
+            "full",
+            {"epochs": 2},
+            "about 15 min on this CPU, 2 epochs instead of 5",
+        ),
+        (
+            2251,
+            {},
+            "frozen",
+            {},
+            (
+                "about 75 min on this CPU, about 15 min at the least; --recipe full does it all the"
+                " same"
+            ),
+        ),
         (
             120,
             {"time_budget": 1},
@@ -135,27 +254,50 @@ def test_trainings_are_repeated_as_far_as_there_is_time(seconds, changes, recipe
             {"trainings": 1, "time_budget": 1, "refit": True},
             "full",
             {"epochs": 2, "refit": False},
-            "about 1 min on this CPU, 2 epochs instead of 5; of 1 that leaves none to train once more on all rows",
+            (
+                "about 1 min on this CPU, 2 epochs instead of 5; of 1 that leaves none to train"
+                " once more on all rows"
+            ),
         ),
-        (1200, {"refit": True}, "full", {"trainings": 1, "epochs": 3}, "3 epochs instead of 5, the second time on all rows included"),
+        (
+            1200,
+            {"refit": True},
+            "full",
+            {"trainings": 1, "epochs": 3},
+            "3 epochs instead of 5, the second time on all rows included",
+        ),
     ],
 )
 def test_epochs_become_fewer_where_time_lacks(seconds, changes, recipe, without, ending):
-    choice = CostEstimate(200, 2, seconds, FULL.model_copy(update=changes), fewest_epochs=2, sentence_encoder=False).choice()
+    choice = CostEstimate(
+        200, 2, seconds, FULL.model_copy(update=changes), fewest_epochs=2, sentence_encoder=False
+    ).choice()
     assert (choice.recipe, choice.changes) == (recipe, without)
     assert choice.reason.endswith(ending)
 
 
 def test_compiling_takes_as_long_for_few_epochs():
     limited = FULL.model_copy(update={"trainings": 1, "time_budget": 1})
-    assert CostEstimate(200, 2, 100.0, limited, compiling=20.0, fewest_epochs=1, sentence_encoder=False).choice().changes == {"epochs": 2}
-    assert CostEstimate(200, 2, 100.0, limited, compiling=41.0, fewest_epochs=1, sentence_encoder=False).choice().recipe == "frozen"
+    assert CostEstimate(
+        200, 2, 100.0, limited, compiling=20.0, fewest_epochs=1, sentence_encoder=False
+    ).choice().changes == {"epochs": 2}
+    assert (
+        CostEstimate(
+            200, 2, 100.0, limited, compiling=41.0, fewest_epochs=1, sentence_encoder=False
+        )
+        .choice()
+        .recipe
+        == "frozen"
+    )
 
 
 def test_epochs_become_no_fewer_than_the_labels_need_or_than_asked_for(shape):
     tokens = 35 * 10**6  # five epochs take about 35 minutes
     assert choose_recipe(shape, tokens, 10**5, 2).changes == {"trainings": 1, "epochs": 2}
-    assert choose_recipe(shape, tokens, 10**5, 2, fewest_epochs=2).changes == {"trainings": 1, "epochs": 2}
+    assert choose_recipe(shape, tokens, 10**5, 2, fewest_epochs=2).changes == {
+        "trainings": 1,
+        "epochs": 2,
+    }
     assert choose_recipe(shape, tokens, 10**5, 2, fewest_epochs=3).recipe == "frozen"
     many = 2000  # labels; 10,000 steps are wanted, an epoch has 3,125
     assert choose_recipe(shape, tokens, 10**5, many).recipe == "frozen"
@@ -173,9 +315,19 @@ MORE_TIME = "; --time-budget gives more time, a --recipe that is named takes all
             {},
             "full",
             {"trainings": 1, "epochs": 1, "most_rows": 20_000},
-            "about 15 min on this CPU, 1 training instead of 2, 1 epoch instead of 5, 20,000 rows instead of 1,000,000",
+            (
+                "about 15 min on this CPU, 1 training instead of 2, 1 epoch instead of 5, 20,000"
+                " rows instead of 1,000,000"
+            ),
         ),
-        (220_000, 2, {}, "full", {"trainings": 1, "epochs": 1, "most_rows": 20_000}, "20,000 rows instead of 1,000,000"),
+        (
+            220_000,
+            2,
+            {},
+            "full",
+            {"trainings": 1, "epochs": 1, "most_rows": 20_000},
+            "20,000 rows instead of 1,000,000",
+        ),
         (
             225_000,
             2,
@@ -184,7 +336,14 @@ MORE_TIME = "; --time-budget gives more time, a --recipe that is named takes all
             {"epochs": 1, "most_rows": 40_000},
             "about 30 min on this CPU, 1 epoch instead of 5, 40,000 rows instead of 1,000,000",
         ),
-        (281_250, 2, {}, "full", {"trainings": 1, "epochs": 1, "most_rows": 16_000}, "16,000 rows instead of 1,000,000"),  # 500 steps
+        (
+            281_250,
+            2,
+            {},
+            "full",
+            {"trainings": 1, "epochs": 1, "most_rows": 16_000},
+            "16,000 rows instead of 1,000,000",
+        ),  # 500 steps
         (
             285_000,
             2,
@@ -193,33 +352,74 @@ MORE_TIME = "; --time-budget gives more time, a --recipe that is named takes all
             {"most_rows": 63_000},
             "about 950 min at the least; 63,000 rows instead of 1,000,000 are learned from",
         ),
-        (225_000, 125, {}, "full", {"trainings": 1, "epochs": 1, "most_rows": 20_000}, "20,000 rows instead of 1,000,000"),
-        (225_000, 126, {}, "frozen", {"most_rows": 80_000}, "80,000 rows instead of 1,000,000 are learned from"),  # 630 steps are wanted
-        (225_000, 40_000, {}, "frozen", {"most_rows": 800_000}, "800,000 rows instead of 1,000,000 are learned from"),  # 20 rows a label
+        (
+            225_000,
+            125,
+            {},
+            "full",
+            {"trainings": 1, "epochs": 1, "most_rows": 20_000},
+            "20,000 rows instead of 1,000,000",
+        ),
+        (
+            225_000,
+            126,
+            {},
+            "frozen",
+            {"most_rows": 80_000},
+            "80,000 rows instead of 1,000,000 are learned from",
+        ),  # 630 steps are wanted
+        (
+            225_000,
+            40_000,
+            {},
+            "frozen",
+            {"most_rows": 800_000},
+            "800,000 rows instead of 1,000,000 are learned from",
+        ),  # 20 rows a label
     ],
 )
-def test_a_part_of_the_rows_is_learned_from_where_an_epoch_takes_too_long(seconds, classes, changes, recipe, without, ending):
-    choice = CostEstimate(10**6, classes, seconds, FULL.model_copy(update=changes), sentence_encoder=False).choice()
+def test_a_part_of_the_rows_is_learned_from_where_an_epoch_takes_too_long(
+    seconds, classes, changes, recipe, without, ending
+):
+    choice = CostEstimate(
+        10**6, classes, seconds, FULL.model_copy(update=changes), sentence_encoder=False
+    ).choice()
     assert (choice.recipe, choice.changes) == (recipe, without)
     assert choice.reason.endswith(ending + MORE_TIME)
 
 
 def test_all_rows_are_learned_from_where_frozen_is_in_time():
-    for seconds in (5 * 16 * 60.0, 5 * 60 * 60.0):  # an epoch takes 16 minutes or 60, of which `frozen` takes 4 or 15
+    for seconds in (
+        5 * 16 * 60.0,
+        5 * 60 * 60.0,
+    ):  # an epoch takes 16 minutes or 60, of which `frozen` takes 4 or 15
         choice = CostEstimate(10**6, 2, seconds, FULL).choice()
         assert (choice.recipe, choice.changes) == ("frozen", {})
         assert choice.reason.endswith("--recipe full does it all the same")
-    assert CostEstimate(10**6, 2, 5 * 61 * 60.0, FULL).choice().changes == {"trainings": 1, "epochs": 1, "most_rows": 240_000}
+    assert CostEstimate(10**6, 2, 5 * 61 * 60.0, FULL).choice().changes == {
+        "trainings": 1,
+        "epochs": 1,
+        "most_rows": 240_000,
+    }
 
 
 def test_rows_that_are_seen_once_have_to_be_more():
     an_epoch = 15 * 60.0
-    assert CostEstimate(16_000, 2, 5 * an_epoch, FULL).choice().changes == {"trainings": 1, "epochs": 1}
+    assert CostEstimate(16_000, 2, 5 * an_epoch, FULL).choice().changes == {
+        "trainings": 1,
+        "epochs": 1,
+    }
     assert CostEstimate(15_999, 2, 5 * an_epoch, FULL).choice().recipe == "frozen"
-    assert CostEstimate(15_999, 2, 5 * an_epoch / 2, FULL).choice().changes == {"trainings": 1, "epochs": 2}
+    assert CostEstimate(15_999, 2, 5 * an_epoch / 2, FULL).choice().changes == {
+        "trainings": 1,
+        "epochs": 2,
+    }
 
 
 def test_fewer_epochs_take_less_time(shape):
     tokens = 3 * 10**7
     assert choose_recipe(shape, tokens, 10**6, 2, fewest_epochs=FULL.epochs).recipe == "frozen"
-    assert choose_recipe(shape, tokens, 10**6, 2, FULL.model_copy(update={"epochs": 1})).recipe == "full"
+    assert (
+        choose_recipe(shape, tokens, 10**6, 2, FULL.model_copy(update={"epochs": 1})).recipe
+        == "full"
+    )

@@ -18,7 +18,9 @@ from bertcnn.training.recipes import recipe_settings, train
 
 CLASSES = 3
 HEAD = HeadSettings(window_sizes=(2,), filters=8)
-SETTINGS = FULL.model_copy(update={"epochs": 1, "batch_size": 8, "learning_rate": 1e-3, "compiled_shapes": 1})
+SETTINGS = FULL.model_copy(
+    update={"epochs": 1, "batch_size": 8, "learning_rate": 1e-3, "compiled_shapes": 1}
+)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +30,13 @@ def rows(make_rows):
 
 def new_encoder(*, packed=False):
     shape = EncoderSettings(
-        vocabulary_size=150, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=24, attention_dropout=0.0
+        vocabulary_size=150,
+        width=16,
+        layers=1,
+        heads=2,
+        feed_forward_width=32,
+        max_positions=24,
+        attention_dropout=0.0,
     )
     return Bert(shape, packed=packed, seed=3, name="bert")
 
@@ -47,8 +55,13 @@ def full(rows):
 def test_full_training_gives_the_weights_that_the_whole_vocabulary_would(full, rows):
     packing = Packing(rows[0].lengths, SETTINGS.batch_size, int(rows[1].lengths.max()))
     whole = new_encoder(packed=True)
-    model = BertCnn(whole, CnnHead(16, CLASSES, HEAD, documents=packing.documents, seed=0, name="head"))
-    examples = [Examples(partial(lay_out, part.token_ids), part.lengths, part.labels, packing) for part in rows]
+    model = BertCnn(
+        whole, CnnHead(16, CLASSES, HEAD, documents=packing.documents, seed=0, name="head")
+    )
+    examples = [
+        Examples(partial(lay_out, part.token_ids), part.lengths, part.labels, packing)
+        for part in rows
+    ]
     result = Trainer(model, *examples, SETTINGS, layers=1, seed=0, progress=Silent()).run()
     encoder, classifier, compact_result = full
     expected, untrained = extract(whole.weights), extract(new_encoder().weights)
@@ -58,14 +71,20 @@ def test_full_training_gives_the_weights_that_the_whole_vocabulary_would(full, r
         np.testing.assert_allclose(mine.numpy(), theirs.numpy(), rtol=0, atol=1e-5)
     np.testing.assert_allclose(compact_result.valid_logits, result.valid_logits, rtol=0, atol=1e-4)
     used = np.unique(np.concatenate(rows[0].token_ids))
-    moved = np.flatnonzero((expected["embeddings/tokens"] != untrained["embeddings/tokens"]).any(axis=1))
+    moved = np.flatnonzero(
+        (expected["embeddings/tokens"] != untrained["embeddings/tokens"]).any(axis=1)
+    )
     assert moved.tolist() == used.tolist()
 
 
-def test_the_classifier_answers_on_padded_rows_what_it_learned_on_packed_ones(full, rows, token_examples):
+def test_the_classifier_answers_on_padded_rows_what_it_learned_on_packed_ones(
+    full, rows, token_examples
+):
     _, model, result = full
     valid = token_examples(rows[1])
-    np.testing.assert_allclose(Forward(model).rows(valid.collate, valid.lengths), result.valid_logits, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        Forward(model).rows(valid.collate, valid.lengths), result.valid_logits, rtol=0, atol=1e-5
+    )
 
 
 def test_rows_are_padded_on_request(rows):
@@ -95,24 +114,47 @@ def test_frozen_leaves_the_encoder_untouched_and_trains_the_head(rows):
 def test_a_recipes_settings_are_its_defaults_with_changes():
     assert recipe_settings("full", {}) == recipe_settings("auto", {}) == FULL
     assert recipe_settings("few-shot", {"epochs": 7}) == FEW_SHOT.model_copy(update={"epochs": 7})
-    assert recipe_settings("frozen", {"batch_size": 7}) == FROZEN.model_copy(update={"batch_size": 7})
-    assert recipe_settings("frozen", {}, multi_label=True) == FROZEN.model_copy(update={"fewest_steps": 600})
+    assert recipe_settings("frozen", {"batch_size": 7}) == FROZEN.model_copy(
+        update={"batch_size": 7}
+    )
+    assert recipe_settings("frozen", {}, multi_label=True) == FROZEN.model_copy(
+        update={"fewest_steps": 600}
+    )
     assert recipe_settings("frozen", {"fewest_steps": 5}, multi_label=True).fewest_steps == 5
     assert recipe_settings("full", {}, multi_label=True) == FULL
 
 
 def test_epochs_that_are_asked_for_hold_on_a_small_file_too():
-    assert recipe_settings("frozen", {"epochs": 7}) == FROZEN.model_copy(update={"epochs": 7, "fewest_steps": 0})
-    assert recipe_settings("frozen", {"epochs": 7, "fewest_steps": 50}) == FROZEN.model_copy(update={"epochs": 7, "fewest_steps": 50})
+    assert recipe_settings("frozen", {"epochs": 7}) == FROZEN.model_copy(
+        update={"epochs": 7, "fewest_steps": 0}
+    )
+    assert recipe_settings("frozen", {"epochs": 7, "fewest_steps": 50}) == FROZEN.model_copy(
+        update={"epochs": 7, "fewest_steps": 50}
+    )
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"epoch": 3}, "TrainingSettings was given the unknown key 'epoch'; expected only keys this version knows"),
-        ({"epochs": 0}, "TrainingSettings.epochs was '0'; expected input should be greater than or equal to 1"),
-        ({"label_smoothing": 1.0}, "TrainingSettings.label_smoothing was '1.0'; expected input should be less than 1"),
-        ({"learning_rate": float("nan")}, "TrainingSettings.learning_rate was 'nan'; expected input should be"),
+        (
+            {"epoch": 3},
+            (
+                "TrainingSettings was given the unknown key 'epoch'; expected only keys this"
+                " version knows"
+            ),
+        ),
+        (
+            {"epochs": 0},
+            "TrainingSettings.epochs was '0'; expected input should be greater than or equal to 1",
+        ),
+        (
+            {"label_smoothing": 1.0},
+            "TrainingSettings.label_smoothing was '1.0'; expected input should be less than 1",
+        ),
+        (
+            {"learning_rate": float("nan")},
+            "TrainingSettings.learning_rate was 'nan'; expected input should be",
+        ),
     ],
 )
 def test_settings_that_cannot_work_are_refused(changes, message):

@@ -1,4 +1,7 @@
-"""Training once more on all rows: the weights are those of all rows, and all that is told is from before."""
+"""Training once more on all rows.
+
+The weights are those of all rows, and all that is told is from before.
+"""
 
 import numpy as np
 import pytest
@@ -9,7 +12,13 @@ from bertcnn.settings import HeadSettings
 from bertcnn.training.examples import learning_and_validation
 from tests.tickets import tickets
 
-TRAINING = {"epochs": 2, "compiled_shapes": 1, "batch_size": 16, "learning_rate": 0.01, "refit": True}
+TRAINING = {
+    "epochs": 2,
+    "compiled_shapes": 1,
+    "batch_size": 16,
+    "learning_rate": 0.01,
+    "refit": True,
+}
 ROWS = 180  # of each label, so that enough are held out for a scope
 
 
@@ -38,7 +47,11 @@ class Listener(Silent):
 
 def trained(encoder, texts, labels, *, valid=None, savepoints=None, progress=None, **changes):
     classifier = BertCNNClassifier(
-        encoder, recipe="full", training={**TRAINING, **changes}, head=HeadSettings(filters=16), progress=progress
+        encoder,
+        recipe="full",
+        training={**TRAINING, **changes},
+        head=HeadSettings(filters=16),
+        progress=progress,
     )
     return classifier.fit(texts, labels, valid=valid, savepoints=savepoints)
 
@@ -51,7 +64,9 @@ def assert_same_weights(one, other):
 @pytest.fixture(scope="module")
 def refitted(shallow_encoder_folder, tmp_path_factory):
     folder, listener = tmp_path_factory.mktemp("refitted"), Listener()
-    classifier = trained(shallow_encoder_folder, *tickets(ROWS), savepoints=folder / "savepoints", progress=listener)
+    classifier = trained(
+        shallow_encoder_folder, *tickets(ROWS), savepoints=folder / "savepoints", progress=listener
+    )
     classifier.save(folder / "model")
     return classifier, listener
 
@@ -65,14 +80,23 @@ def first(shallow_encoder_folder, tmp_path_factory):
 
 
 def test_the_weights_are_those_of_a_training_on_all_rows(refitted, first, shallow_encoder_folder):
-    learning, held_out, _ = learning_and_validation(*tickets(ROWS), None, fraction=0.1, most=ROWS, progress=Silent())
+    learning, held_out, _ = learning_and_validation(
+        *tickets(ROWS), None, fraction=0.1, most=ROWS, progress=Silent()
+    )
     valid = held_out.texts, held_out.labels
-    whole = trained(shallow_encoder_folder, learning.texts + valid[0], learning.labels + valid[1], valid=valid)
+    whole = trained(
+        shallow_encoder_folder, learning.texts + valid[0], learning.labels + valid[1], valid=valid
+    )
     assert_same_weights(refitted[0], whole)
-    assert any(np.abs(tensor - whole._bundle.tensors[name]).max() > 1e-3 for name, tensor in first._bundle.tensors.items())
+    assert any(
+        np.abs(tensor - whole._bundle.tensors[name]).max() > 1e-3
+        for name, tensor in first._bundle.tensors.items()
+    )
     assert refitted[1].begun == 2
     assert set(refitted[1].shown) >= {(1, "loss"), (1, "macro_f1"), (2, "loss")}
-    assert (2, "macro_f1") not in refitted[1].shown  # of rows that are learned from it would say nothing
+    assert (2, "macro_f1") not in refitted[
+        1
+    ].shown  # of rows that are learned from it would say nothing
 
 
 def test_all_that_is_told_is_from_before(refitted, first):
@@ -81,9 +105,14 @@ def test_all_that_is_told_is_from_before(refitted, first):
     for name in ("accuracy", "macro_f1", "calibration", "decisions", "kept_epoch"):
         assert after.metrics[name] == before.metrics[name], name
     assert (after.decisions, after.calibration) == (before.decisions, before.calibration)
-    precision, agreement = ((bundle.engine.record.precision, bundle.engine.record.agreement) for bundle in (after, before))
+    precision, agreement = (
+        (bundle.engine.record.precision, bundle.engine.record.agreement)
+        for bundle in (after, before)
+    )
     assert precision == agreement
-    assert "engine: int8, as decided on rows that the model had not learned from" in refitted[1].notes
+    assert (
+        "engine: int8, as decided on rows that the model had not learned from" in refitted[1].notes
+    )
     assert "then learned from as well" in after.model_card
     assert "then learned from as well" not in before.model_card
 
@@ -94,9 +123,20 @@ def test_the_limit_of_the_scope_is_from_before_around_the_new_models_centres(ref
     assert after.limit == before.limit
     np.testing.assert_array_equal(after.weights, before.weights)
     assert after.places.shape[1] == before.places.shape[1]
-    assert after.places.shape != before.places.shape or np.abs(after.places - before.places).max() > 1e-4
+    assert (
+        after.places.shape != before.places.shape
+        or np.abs(after.places - before.places).max() > 1e-4
+    )
     texts, _ = tickets(ROWS)
-    assert np.mean([answer.decision == "review:out_of_scope" for answer in refitted[0]._predictor.classify(texts)]) < 0.1
+    assert (
+        np.mean(
+            [
+                answer.decision == "review:out_of_scope"
+                for answer in refitted[0]._predictor.classify(texts)
+            ]
+        )
+        < 0.1
+    )
 
 
 def test_given_validation_rows_are_never_learned_from(shallow_encoder_folder):
@@ -105,11 +145,23 @@ def test_given_validation_rows_are_never_learned_from(shallow_encoder_folder):
     assert listener.begun == 1
 
 
-def test_broken_off_in_the_second_training_the_first_is_not_repeated(refitted, shallow_encoder_folder, tmp_path):
+def test_broken_off_in_the_second_training_the_first_is_not_repeated(
+    refitted, shallow_encoder_folder, tmp_path
+):
     with pytest.raises(KeyboardInterrupt):
-        trained(shallow_encoder_folder, *tickets(ROWS), savepoints=tmp_path / "savepoints", progress=Listener(break_off=True))
+        trained(
+            shallow_encoder_folder,
+            *tickets(ROWS),
+            savepoints=tmp_path / "savepoints",
+            progress=Listener(break_off=True),
+        )
     listener = Listener()
-    classifier = trained(shallow_encoder_folder, *tickets(ROWS), savepoints=tmp_path / "savepoints", progress=listener)
+    classifier = trained(
+        shallow_encoder_folder,
+        *tickets(ROWS),
+        savepoints=tmp_path / "savepoints",
+        progress=listener,
+    )
     assert listener.begun == 1
     assert any(note.startswith("resuming after the first training") for note in listener.notes)
     classifier.save(tmp_path / "model")

@@ -41,7 +41,9 @@ def train(make_rows, vector_examples):
         model, listener = head(), Listener(batches)
         savepoints = Savepoints(folder, identity, listener, seconds)
         try:
-            result = Trainer(model, *parts, settings, layers=0, seed=0, progress=listener, savepoints=savepoints).run()
+            result = Trainer(
+                model, *parts, settings, layers=0, seed=0, progress=listener, savepoints=savepoints
+            ).run()
         except KeyboardInterrupt:
             return None
         return extract(model.weights), result, listener.notes
@@ -86,7 +88,10 @@ def test_an_outcome_is_kept_for_the_same_training_only_in_a_folder_of_its_own(tm
     np.testing.assert_array_equal(tensors["logits"], [[0, 1, 2], [3, 4, 5]])
     assert savepoints.kept() is None
     listener = Listener()
-    assert Savepoints(tmp_path, {**IDENTITY, "data": "others"}, listener).part("between").kept() is None
+    assert (
+        Savepoints(tmp_path, {**IDENTITY, "data": "others"}, listener).part("between").kept()
+        is None
+    )
     assert "starts over" in listener.notes[0]
 
 
@@ -129,12 +134,20 @@ def test_a_damaged_savepoint_is_skipped(train, whole, broken, tmp_path):
 
 
 def test_another_training_begins_anew(train, broken, tmp_path):
-    found = train(shutil.copytree(broken, tmp_path / "broken"), 2, {**IDENTITY, "learning_rate": 0.5})
+    found = train(
+        shutil.copytree(broken, tmp_path / "broken"), 2, {**IDENTITY, "learning_rate": 0.5}
+    )
     assert found is None  # broken off again after two batches, so from the beginning
     listener = Listener()
-    assert Savepoints(tmp_path / "broken", {**IDENTITY, "learning_rate": 0.1}, listener).restore(None, None) is None
+    assert (
+        Savepoints(tmp_path / "broken", {**IDENTITY, "learning_rate": 0.1}, listener).restore(
+            None, None
+        )
+        is None
+    )
     assert re.fullmatch(
-        r"an interrupted training cannot be continued, so this one starts over: .* learning_rate = '0.5', this run has '0.1'",
+        r"an interrupted training cannot be continued, so this one starts over: .* learning_rate ="
+        r" '0.5', this run has '0.1'",
         listener.notes[0],
     )
 

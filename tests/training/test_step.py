@@ -29,7 +29,9 @@ def test_the_loss_equals_keras_label_smoothing(seed, classes, smoothing):
     logits = generator.normal(0, 5, (4, classes)).astype(np.float32)
     targets = np.eye(classes, dtype=np.float32)[generator.integers(0, classes, 4)]
     weights = generator.uniform(0.1, 2, 4).astype(np.float32)
-    theirs = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=smoothing, reduction=None)(targets, logits)
+    theirs = keras.losses.CategoricalCrossentropy(
+        from_logits=True, label_smoothing=smoothing, reduction=None
+    )(targets, logits)
     found = float(smoothed_cross_entropy(smoothing)(logits, targets, weights / weights.sum()))
     assert found == pytest.approx(np.average(np.asarray(theirs), weights=weights), rel=1e-5)
 
@@ -50,10 +52,22 @@ def living_graphs():
 
 def test_a_step_that_is_over_leaves_no_graph_in_memory(make_rows, token_examples):
     before = living_graphs()
-    encoder = EncoderSettings(vocabulary_size=120, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=24)
+    encoder = EncoderSettings(
+        vocabulary_size=120, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=24
+    )
     model = build_classifier(encoder, HeadSettings(window_sizes=(1, 2), filters=8), CLASSES)
-    step = make_step(model, LayerwiseAdamW(0.01, layer_share(1, FULL), weight_decay=0.1, clip_norm=1.0), smoothed_cross_entropy(0.1))
-    step(*next(labelled_batches(token_examples(make_rows(6, 0)), [BatchPlan(np.arange(6), 24, 8)], np.ones(CLASSES))))
+    step = make_step(
+        model,
+        LayerwiseAdamW(0.01, layer_share(1, FULL), weight_decay=0.1, clip_norm=1.0),
+        smoothed_cross_entropy(0.1),
+    )
+    step(
+        *next(
+            labelled_batches(
+                token_examples(make_rows(6, 0)), [BatchPlan(np.arange(6), 24, 8)], np.ones(CLASSES)
+            )
+        )
+    )
     assert living_graphs() > before
     del model, step
     assert living_graphs() <= before
@@ -61,14 +75,26 @@ def test_a_step_that_is_over_leaves_no_graph_in_memory(make_rows, token_examples
 
 @pytest.mark.on_jax
 def test_one_step_changes_every_trainable_weight(make_rows, token_examples):
-    encoder = EncoderSettings(vocabulary_size=120, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=24)
+    encoder = EncoderSettings(
+        vocabulary_size=120, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=24
+    )
     model = build_classifier(encoder, HeadSettings(window_sizes=(1, 2), filters=8), CLASSES)
-    step = make_step(model, LayerwiseAdamW(0.01, layer_share(1, FULL), weight_decay=0.0, clip_norm=1.0), smoothed_cross_entropy(0.1))
+    step = make_step(
+        model,
+        LayerwiseAdamW(0.01, layer_share(1, FULL), weight_decay=0.0, clip_norm=1.0),
+        smoothed_cross_entropy(0.1),
+    )
     rows = make_rows(6, 0)
-    ((inputs, targets, weights),) = labelled_batches(token_examples(rows), [BatchPlan(np.arange(6), 24, 8)], np.ones(CLASSES))
+    ((inputs, targets, weights),) = labelled_batches(
+        token_examples(rows), [BatchPlan(np.arange(6), 24, 8)], np.ones(CLASSES)
+    )
     before = {weight.path: weight.numpy() for weight in model.trainable_variables}
     first = step(inputs, targets, weights)
-    same = [weight.path for weight in model.trainable_variables if np.array_equal(weight.numpy(), before[weight.path])]
+    same = [
+        weight.path
+        for weight in model.trainable_variables
+        if np.array_equal(weight.numpy(), before[weight.path])
+    ]
     # a key's bias adds the same to all scores of a query, which softmax does not see
     assert not [name for name in same if not name.endswith("key/bias")]
     for _ in range(10):
@@ -77,10 +103,19 @@ def test_one_step_changes_every_trainable_weight(make_rows, token_examples):
 
 
 @pytest.mark.on_jax
-def test_a_batch_worked_off_in_parts_gives_the_step_of_the_whole(make_rows, token_examples, monkeypatch):
+def test_a_batch_worked_off_in_parts_gives_the_step_of_the_whole(
+    make_rows, token_examples, monkeypatch
+):
     """Parts of 2 rows, one of them with a filler and one of fillers alone, and rows of different weight."""
     encoder = EncoderSettings(
-        vocabulary_size=120, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=24, dropout=0.0, attention_dropout=0.0
+        vocabulary_size=120,
+        width=16,
+        layers=1,
+        heads=2,
+        feed_forward_width=32,
+        max_positions=24,
+        dropout=0.0,
+        attention_dropout=0.0,
     )
     head = HeadSettings(window_sizes=(1, 2), filters=8, dropout=0.0)
     ((inputs, targets, weights),) = labelled_batches(
@@ -91,7 +126,9 @@ def test_a_batch_worked_off_in_parts_gives_the_step_of_the_whole(make_rows, toke
         monkeypatch.setattr(step_module, "_PART_TOKENS", tokens)
         model = build_classifier(encoder, head, CLASSES)
         assert len(step_module._parts(inputs, 8)) == (1 if tokens == 10_000 else 4)
-        loss = make_step(model, keras.optimizers.SGD(0.5), smoothed_cross_entropy(0.1))(inputs, targets, weights)
+        loss = make_step(model, keras.optimizers.SGD(0.5), smoothed_cross_entropy(0.1))(
+            inputs, targets, weights
+        )
         trained.append((loss, extract(model.trainable_variables)))
     (loss_whole, whole), (loss_parts, parts) = trained
     assert loss_parts == pytest.approx(loss_whole, rel=1e-5)
@@ -108,18 +145,31 @@ def test_a_packed_batch_gives_the_logits_and_the_step_of_the_padded_one(make_row
     encoder = EncoderSettings(vocabulary_size=120, **shape, dropout=0.0, attention_dropout=0.0)
     head = HeadSettings(window_sizes=(1, 3), filters=8, dropout=0.0)
     plain = build_classifier(encoder, head, CLASSES, seed=1)
-    packed = BertCnn(Bert(encoder, packed=True, seed=1), CnnHead(16, CLASSES, head, documents=packing.documents, seed=1, name="head"))
+    packed = BertCnn(
+        Bert(encoder, packed=True, seed=1),
+        CnnHead(16, CLASSES, head, documents=packing.documents, seed=1, name="head"),
+    )
     batches = (
         (plain, token_examples(rows), BatchPlan(np.arange(12), 24, 12)),
-        (packed, Examples(lambda plan: lay_out(rows.token_ids, plan), rows.lengths, rows.labels), plan),
+        (
+            packed,
+            Examples(lambda plan: lay_out(rows.token_ids, plan), rows.lengths, rows.labels),
+            plan,
+        ),
     )
     logits, losses, weights = [], [], []
     for model, examples, its_plan in batches:
-        ((inputs, targets, row_weights),) = labelled_batches(examples, [its_plan], np.array([1.0, 0.5, 2.0], np.float32))
+        ((inputs, targets, row_weights),) = labelled_batches(
+            examples, [its_plan], np.array([1.0, 0.5, 2.0], np.float32)
+        )
         slots = its_plan.slots
         found = np.empty((12, CLASSES), np.float32)
         found[slots[slots >= 0]] = np.asarray(keras.ops.convert_to_numpy(model(inputs)))[slots >= 0]
-        step = make_step(model, LayerwiseAdamW(0.01, layer_share(1, FULL), weight_decay=0.01, clip_norm=1.0), smoothed_cross_entropy(0.1))
+        step = make_step(
+            model,
+            LayerwiseAdamW(0.01, layer_share(1, FULL), weight_decay=0.01, clip_norm=1.0),
+            smoothed_cross_entropy(0.1),
+        )
         losses.append([step(inputs, targets, row_weights) for _ in range(2)])
         logits.append(found)
         weights.append(extract(model.weights))
@@ -135,12 +185,20 @@ def test_the_loss_of_several_labels_is_keras_binary_cross_entropy_of_each(seed, 
     generator = np.random.default_rng(seed)
     logits = generator.normal(0, 5, (4, classes)).astype(np.float32)
     targets = generator.integers(0, 2, (4, classes)).astype(np.float32)
-    weights, positive = (generator.uniform(0.1, 2, size).astype(np.float32) for size in (4, classes))
-    each = keras.losses.BinaryCrossentropy(from_logits=True, reduction=None)(targets[..., None], logits[..., None])  # [4, classes]
+    weights, positive = (
+        generator.uniform(0.1, 2, size).astype(np.float32) for size in (4, classes)
+    )
+    each = keras.losses.BinaryCrossentropy(from_logits=True, reduction=None)(
+        targets[..., None], logits[..., None]
+    )  # [4, classes]
     expected = (np.asarray(each) * np.where(targets > 0, positive, 1.0)).sum(axis=1) @ weights
-    assert float(independent_cross_entropy(positive)(logits, targets, weights)) == pytest.approx(expected, rel=1e-4)
+    assert float(independent_cross_entropy(positive)(logits, targets, weights)) == pytest.approx(
+        expected, rel=1e-4
+    )
 
 
 def test_the_loss_of_several_labels_stays_finite_where_a_model_is_sure():
     logits, targets = np.array([[500.0, -500.0]], np.float32), np.array([[0.0, 1.0]], np.float32)
-    assert float(independent_cross_entropy(np.ones(2, np.float32))(logits, targets, np.ones(1, np.float32))) == pytest.approx(1000.0)
+    assert float(
+        independent_cross_entropy(np.ones(2, np.float32))(logits, targets, np.ones(1, np.float32))
+    ) == pytest.approx(1000.0)

@@ -8,14 +8,26 @@ from bertcnn.settings import FULL
 from bertcnn.training.vocabulary_pruning import on_used_pieces, put_back, renumbered
 
 
-def test_the_smaller_encoder_answers_alike_and_gives_back_what_it_has(make_rows, tiny_encoder, token_examples):
+def test_the_smaller_encoder_answers_alike_and_gives_back_what_it_has(
+    make_rows, tiny_encoder, token_examples
+):
     rows, encoder = make_rows(6, 0), tiny_encoder()
     small, used = on_used_pieces(encoder, rows.token_ids, FULL)
     assert small.settings.vocabulary_size == len(used) < encoder.settings.vocabulary_size
     ids = renumbered(rows.token_ids, used)
     for row, (mine, theirs) in enumerate(zip(ids, rows.token_ids, strict=True)):
-        inputs = [{"token_ids": one[None], "segment_ids": one[None] * 0, "padding_mask": one[None] * 0 + 1} for one in (mine, theirs)]
-        outputs = [np.asarray(model(given)["sequence_output"]) for model, given in zip((small, encoder), inputs, strict=True)]
+        inputs = [
+            {
+                "token_ids": one[None],
+                "segment_ids": one[None] * 0,
+                "padding_mask": one[None] * 0 + 1,
+            }
+            for one in (mine, theirs)
+        ]
+        outputs = [
+            np.asarray(model(given)["sequence_output"])
+            for model, given in zip((small, encoder), inputs, strict=True)
+        ]
         np.testing.assert_allclose(outputs[0], outputs[1], rtol=0, atol=1e-5, err_msg=str(row))
     before = extract(encoder.weights)
     for weight in small.weights:

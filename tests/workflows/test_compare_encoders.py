@@ -25,7 +25,12 @@ def test_a_clear_gain_is_told_from_a_loss_and_from_chance():
 def test_the_same_answers_are_no_gain():
     right = answers((0.8, 0.8))
     verdict = judge(np.stack([right[0], right[0]]), 10)
-    assert (verdict.difference, verdict.low, verdict.high, verdict.word) == (0, 0, 0, "did not help")
+    assert (verdict.difference, verdict.low, verdict.high, verdict.word) == (
+        0,
+        0,
+        0,
+        "did not help",
+    )
 
 
 def test_between_seeds_alone_the_interval_is_that_of_the_paired_t_test():
@@ -46,14 +51,19 @@ def test_an_interval_holds_what_it_says():
     for _ in range(400):
         row_gain = generator.normal(0.03, 0.2, 200)  # some rows gain, some lose
         old = generator.random((5, 200)) < 0.7
-        new = generator.random((5, 200)) < np.clip(0.7 + row_gain + generator.normal(0, 0.02, (5, 1)), 0, 1)
+        new = generator.random((5, 200)) < np.clip(
+            0.7 + row_gain + generator.normal(0, 0.02, (5, 1)), 0, 1
+        )
         verdict = judge(np.stack([old, new]), 10)
         held += verdict.low <= 0.03 <= verdict.high
     assert held / 400 > 0.95
 
 
 def test_an_encoder_is_no_better_than_itself(encoder_folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("bertcnn.training.recipes.FROZEN", FROZEN.model_copy(update={"epochs": 2, "fewest_steps": 0}))
+    monkeypatch.setattr(
+        "bertcnn.training.recipes.FROZEN",
+        FROZEN.model_copy(update={"epochs": 2, "fewest_steps": 0}),
+    )
     texts, labels = tickets()
     cells = [name.replace("hardware", "router; cable") for name in labels]
     (tmp_path / "tickets.csv").write_text(as_csv(texts, cells))
@@ -83,10 +93,20 @@ def test_an_encoder_is_no_better_than_itself(encoder_folder, tmp_path, monkeypat
 
 def test_bad_requests_are_told(encoder_folder, tmp_path):
     (tmp_path / "tickets.csv").write_text(as_csv(*tickets()))
-    (tmp_path / "sets.csv").write_text(as_csv([f"text {row}" for row in range(20)], ["a", "b", "a;b", "a"] * 5))
+    (tmp_path / "sets.csv").write_text(
+        as_csv([f"text {row}" for row in range(20)], ["a", "b", "a;b", "a"] * 5)
+    )
     with pytest.raises(LabelError, match="rows with several labels in column 'label'"):
         compare_encoders(tmp_path / "sets.csv", encoder_folder, encoder_folder)
     with pytest.raises(SettingsError, match="1 seeds; expected at least 2"):
         compare_encoders(tmp_path / "tickets.csv", encoder_folder, encoder_folder, seeds=1)
-    with pytest.raises(LabelError, match="20 rows of the label 'billing' to learn from; expected at least 30"):
-        compare_encoders(tmp_path / "tickets.csv", encoder_folder, encoder_folder, test=tmp_path / "tickets.csv", rows_per_label=30)
+    with pytest.raises(
+        LabelError, match="20 rows of the label 'billing' to learn from; expected at least 30"
+    ):
+        compare_encoders(
+            tmp_path / "tickets.csv",
+            encoder_folder,
+            encoder_folder,
+            test=tmp_path / "tickets.csv",
+            rows_per_label=30,
+        )

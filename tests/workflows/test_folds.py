@@ -17,7 +17,10 @@ def rows(count):
     return texts, ["even" if row % 2 else "odd" for row in range(count)]
 
 
-@pytest.mark.parametrize(("count", "folds", "least"), [(100, 5, 100), (1200, 5, 1200), (2500, 2, 900), (6000, 1, 950), (12000, 1, 1150)])
+@pytest.mark.parametrize(
+    ("count", "folds", "least"),
+    [(100, 5, 100), (1200, 5, 1200), (2500, 2, 900), (6000, 1, 950), (12000, 1, 1150)],
+)
 def test_the_fewer_rows_there_are_the_more_folds(count, folds, least):
     parts = divide(*rows(count))
     assert len(parts) == folds
@@ -28,7 +31,10 @@ def test_the_fewer_rows_there_are_the_more_folds(count, folds, least):
 
 def test_many_rows_are_divided_as_in_training():
     texts, labels = rows(11000)
-    assert all(np.array_equal(*both) for both in zip(divide(texts, labels)[0], split_validation(texts, labels, 0.1), strict=True))
+    assert all(
+        np.array_equal(*both)
+        for both in zip(divide(texts, labels)[0], split_validation(texts, labels, 0.1), strict=True)
+    )
 
 
 def test_duplicates_stay_together_and_every_label_is_learned():
@@ -56,5 +62,6 @@ def test_one_long_text_costs_the_others_nothing():
     parts = divide([*texts, longest], [*labels, longest])
     divided = DividedRows([*texts, longest], [*labels, "odd"], parts)
     assert len(divided.groups()) == len(divided.validated)
-    assert tracemalloc.get_traced_memory()[1] < 20e6  # bytes; it was 400 MB where each row took as much as the longest
+    # bytes; it was 400 MB where each row took as much as the longest
+    assert tracemalloc.get_traced_memory()[1] < 20e6
     tracemalloc.stop()

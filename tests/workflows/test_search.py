@@ -39,13 +39,18 @@ class Listener:
 
 def search(folder, encoder_folder, out="settings.json", **changes):
     given = {"valid": folder / "valid.csv", "trials": TRIALS, "seed": 3, **changes}
-    return tune(folder / "tickets.csv", folder / out, encoder=encoder_folder, recipe="frozen", **given)
+    return tune(
+        folder / "tickets.csv", folder / out, encoder=encoder_folder, recipe="frozen", **given
+    )
 
 
 def found(tuned):
     """All of an outcome but for the clock."""
     kept = tuned.model_dump()
-    trials = [{name: value for name, value in trial.items() if name != "seconds"} for trial in kept.pop("trials")]
+    trials = [
+        {name: value for name, value in trial.items() if name != "seconds"}
+        for trial in kept.pop("trials")
+    ]
     return {**kept, "seconds": 0}, trials
 
 
@@ -66,19 +71,32 @@ def unbroken(folder, encoder_folder):
 def test_the_defaults_come_first_and_the_result_is_at_least_as_good(unbroken, folder):
     tuned, listener = unbroken
     first = tuned.trials[0]
-    assert (first.training["learning_rate"], first.training["epochs"], first.head.filters) == (3e-3, 300, 64)
+    assert (first.training["learning_rate"], first.training["epochs"], first.head.filters) == (
+        3e-3,
+        300,
+        64,
+    )
     assert tuned.default_macro_f1 == first.macro_f1
     assert tuned.macro_f1 >= first.macro_f1
-    assert tuned.trials[tuned.best_trial].macro_f1 == max(trial.macro_f1 for trial in tuned.trials if trial.outcome == "complete")
+    assert tuned.trials[tuned.best_trial].macro_f1 == max(
+        trial.macro_f1 for trial in tuned.trials if trial.outcome == "complete"
+    )
     assert (tuned.head is None) == (tuned.chance > 0.05) == ("defaults are kept" in tuned.verdict)
-    assert (tuned.folds, tuned.validation_rows, len(tuned.trials), tuned.finished) == (1, 18, TRIALS, True)
+    assert (tuned.folds, tuned.validation_rows, len(tuned.trials), tuned.finished) == (
+        1,
+        18,
+        TRIALS,
+        True,
+    )
     assert listener.stages[-1][0] == "tuning"
     assert sum(note.startswith("trial ") for note in listener.notes) == TRIALS
     assert read_tuned(folder / "settings.json") == tuned
     assert sorted(path.name for path in folder.glob("settings.json*")) == ["settings.json"]
 
 
-def test_a_killed_search_goes_on_and_finds_what_an_unbroken_one_finds(unbroken, folder, encoder_folder):
+def test_a_killed_search_goes_on_and_finds_what_an_unbroken_one_finds(
+    unbroken, folder, encoder_folder
+):
     program = f"""if True:
         import os, pathlib, signal
         from tests.workflows.test_search import Listener, search
@@ -89,7 +107,9 @@ def test_a_killed_search_goes_on_and_finds_what_an_unbroken_one_finds(unbroken, 
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
     assert not (folder / "killed.json").exists()
     listener = Listener()
-    assert found(search(folder, str(encoder_folder), out="killed.json", progress=listener)) == found(unbroken[0])
+    assert found(
+        search(folder, str(encoder_folder), out="killed.json", progress=listener)
+    ) == found(unbroken[0])
     assert any(note.startswith("resuming after 1 trial, ") for note in listener.notes)
     assert not study_path(folder / "killed.json").exists()
 
@@ -104,7 +124,10 @@ def test_ctrl_c_keeps_what_was_found_and_the_same_call_goes_on(unbroken, folder,
     assert kept == stop.value.tuned
     assert (len(kept.trials), kept.finished) == (1, False)
     (folder / "other.csv").write_text(as_csv(*tickets(9)))
-    for changes, words in (({"seed": 4}, "another seed"), ({"recipe": "full"}, "another recipe and another space of settings")):
+    for changes, words in (
+        ({"seed": 4}, "another seed"),
+        ({"recipe": "full"}, "another recipe and another space of settings"),
+    ):
         with pytest.raises(OutputError, match=f"remembers a search with {words}; .*--force"):
             tune(
                 folder / "tickets.csv",
@@ -114,7 +137,13 @@ def test_ctrl_c_keeps_what_was_found_and_the_same_call_goes_on(unbroken, folder,
                 **{"recipe": "frozen", "seed": 3, **changes},
             )
     with pytest.raises(OutputError, match="remembers a search with another data file"):
-        tune(folder / "other.csv", folder / "stopped.json", encoder=encoder_folder, recipe="frozen", seed=3)
+        tune(
+            folder / "other.csv",
+            folder / "stopped.json",
+            encoder=encoder_folder,
+            recipe="frozen",
+            seed=3,
+        )
     assert read_tuned(folder / "stopped.json") == kept
     assert found(search(folder, encoder_folder, out="stopped.json")) == found(unbroken[0])
 
@@ -124,11 +153,17 @@ def test_the_time_limit_ends_a_trial_in_the_middle(folder, encoder_folder, monke
 
     def wait():
         advances.append(1)
-        hours[0] = len(advances) > 3  # the first is of the trial's end, then batches of the next one follow
+        # the first is of the trial's end, then batches of the next one follow
+        hours[0] = len(advances) > 3
 
-    monkeypatch.setattr("bertcnn.workflows.search.time", SimpleNamespace(monotonic=lambda: time.monotonic() + 3600 * hours[0]))
+    monkeypatch.setattr(
+        "bertcnn.workflows.search.time",
+        SimpleNamespace(monotonic=lambda: time.monotonic() + 3600 * hours[0]),
+    )
     late = Listener("trial 0:", wait)
-    tuned = search(folder, encoder_folder, out="limited.json", minutes=30, trials=None, progress=late)
+    tuned = search(
+        folder, encoder_folder, out="limited.json", minutes=30, trials=None, progress=late
+    )
     assert (len(tuned.trials), tuned.finished, tuned.head) == (1, True, None)
     assert tuned.seconds > 3600  # of the second trial, which was begun
     assert "only the defaults were tried" in tuned.verdict
@@ -136,21 +171,32 @@ def test_the_time_limit_ends_a_trial_in_the_middle(folder, encoder_folder, monke
 
 
 def test_too_little_time_for_the_defaults_is_told(folder, encoder_folder):
-    with pytest.raises(SettingsError, match=r"not even the defaults could be trained.*more --minutes"):
+    with pytest.raises(
+        SettingsError, match=r"not even the defaults could be trained.*more --minutes"
+    ):
         search(folder, encoder_folder, out="none.json", minutes=1e-4)
     assert not list(folder.glob("none.json*"))
 
 
 def test_full_has_settings_of_its_own(folder, shallow_encoder_folder):
     out, valid = folder / "full.json", folder / "valid.csv"
-    tuned = tune(folder / "tickets.csv", out, valid=valid, encoder=shallow_encoder_folder, recipe="full", trials=2)
+    tuned = tune(
+        folder / "tickets.csv",
+        out,
+        valid=valid,
+        encoder=shallow_encoder_folder,
+        recipe="full",
+        trials=2,
+    )
     assert (tuned.folds, tuned.validation_rows, tuned.recipe) == (1, 18, "full")
     assert {"layer_decay", "head_multiplier"} <= tuned.trials[1].training.keys()
 
 
 def test_what_was_found_trains_a_classifier(unbroken, encoder_folder):
     trial = unbroken[0].trials[-1]
-    classifier = BertCNNClassifier(encoder_folder, recipe="frozen", training={**trial.training, "epochs": 1}, head=trial.head)
+    classifier = BertCNNClassifier(
+        encoder_folder, recipe="frozen", training={**trial.training, "epochs": 1}, head=trial.head
+    )
     assert classifier.fit(*tickets(8)).predict(["my invoice"]).shape == (1,)
 
 
@@ -173,7 +219,12 @@ def test_a_place_that_is_taken_and_bad_requests_are_refused(unbroken, folder, en
     data = folder / "own.csv"
     data.write_text(as_csv(*tickets(4)))
     for given, valid in ((data, None), (folder / "tickets.csv", data)):
-        with pytest.raises(OutputError, match=r"own.csv' for --out and for another file of this command; expected different files"):
+        with pytest.raises(
+            OutputError,
+            match=(
+                r"own.csv' for --out and for another file of this command; expected different files"
+            ),
+        ):
             tune(given, data, valid=valid, encoder=encoder_folder, overwrite=True)
     assert data.read_text() == as_csv(*tickets(4))
 
@@ -227,7 +278,13 @@ def test_a_settings_file_that_was_changed_is_refused_in_one_line(unbroken, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [(None, "cannot be read"), (b"{", "no JSON file"), (b"\xff\xfe", "no JSON file"), (b"[1]", "other JSON")]
+    ("content", "words"),
+    [
+        (None, "cannot be read"),
+        (b"{", "no JSON file"),
+        (b"\xff\xfe", "no JSON file"),
+        (b"[1]", "other JSON"),
+    ],
 )
 def test_what_is_no_settings_file_is_refused(tmp_path, content, words):
     if content is not None:

@@ -39,7 +39,9 @@ def test_the_defaults_lie_inside_and_mean_the_defaults(recipe):
             assert low[name] <= value <= high[name], name
     training, head = space.changes(defaults)
     own = FROZEN if recipe == "frozen" else FULL
-    assert space.settings(training) == own.model_copy(update={"fewest_steps": 0, "class_weight": "sqrt"})  # which is what None means
+    assert space.settings(training) == own.model_copy(
+        update={"fewest_steps": 0, "class_weight": "sqrt"}
+    )  # which is what None means
     assert head == space.default_head
 
 
@@ -59,9 +61,15 @@ def test_the_defaults_train_as_many_epochs_as_they_do_without_a_search(settings,
     packing, head = packed_head(CnnHead(8, 2, HeadSettings(filters=4)), lengths, lengths, settings)
     examples = Examples(lambda _: {}, lengths, np.arange(rows) % 2, packing)
     training = Trainer(head, examples, examples, settings, layers=0, seed=0, progress=Silent())
-    assert Space.of("full" if settings is FULL else "frozen", LABELS, lengths).epochs == training.epochs
+    assert (
+        Space.of("full" if settings is FULL else "frozen", LABELS, lengths).epochs
+        == training.epochs
+    )
 
 
 def test_class_weights_are_tried_where_labels_are_imbalanced():
     assert "class_weight" in Space.of("frozen", LABELS, np.full(100, 20)).defaults()
-    assert "class_weight" not in Space.of("frozen", ["a"] * 20 + ["b"] * 10, np.full(100, 20)).defaults()
+    assert (
+        "class_weight"
+        not in Space.of("frozen", ["a"] * 20 + ["b"] * 10, np.full(100, 20)).defaults()
+    )

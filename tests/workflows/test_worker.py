@@ -1,4 +1,7 @@
-"""Trainings in a process of their own: the same results, and nothing that can happen to a process is lost on the caller."""
+"""Trainings in a process of their own.
+
+The same results, and nothing that can happen to a process is lost on the caller.
+"""
 
 import os
 import signal
@@ -56,9 +59,19 @@ class Listener:
 @pytest.mark.parametrize("recipe", ["frozen", "full"])
 def test_the_results_are_those_of_this_process(shallow_encoder_folder, tmp_path, recipe):
     generator = np.random.default_rng(1)
-    token_ids = [np.array([2, *generator.integers(60, 120, generator.integers(4, 20)), 3], np.int32) for _ in range(30)]
-    encoder, rows = load_encoder(shallow_encoder_folder, seed=7), TokenizedRows(token_ids, np.arange(30) % 3)
-    attempts = FullTrials(encoder, rows) if recipe == "full" else HeadTrials(encoder, rows, None, tmp_path / "features", Silent())
+    token_ids = [
+        np.array([2, *generator.integers(60, 120, generator.integers(4, 20)), 3], np.int32)
+        for _ in range(30)
+    ]
+    encoder, rows = (
+        load_encoder(shallow_encoder_folder, seed=7),
+        TokenizedRows(token_ids, np.arange(30) % 3),
+    )
+    attempts = (
+        FullTrials(encoder, rows)
+        if recipe == "full"
+        else HeadTrials(encoder, rows, None, tmp_path / "features", Silent())
+    )
     attempt = Trial(np.arange(24), np.arange(24, 30), HEAD, SETTINGS, seed=7)
     with OwnProcess(attempts, trainings=2) as apart:
         for one in (attempt, replace(attempt, seed=8)):
@@ -108,10 +121,14 @@ def test_ctrl_c_ends_the_process():
 def test_its_errors_are_raised_here():
     with OwnProcess(Script(), trainings=9) as apart:
         before = apart("count", Silent())
-        with pytest.raises(TrainingError, match=r"a loss; expected a smaller one. What to do: train again\."):
+        with pytest.raises(
+            TrainingError, match=r"a loss; expected a smaller one. What to do: train again\."
+        ):
             apart("fail", Silent())
         assert apart("count", Silent()) == before
-        with pytest.raises(BertCNNError, match=r"ended by SIGKILL; .*close what needs much memory and repeat"):
+        with pytest.raises(
+            BertCNNError, match=r"ended by SIGKILL; .*close what needs much memory and repeat"
+        ):
             apart("die", Silent())
         with pytest.raises(BertCNNError, match="ended with code 1: ZeroDivisionError: no number;"):
             apart("break", Silent())
