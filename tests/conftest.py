@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import signal
 import string
 import sys
@@ -28,6 +27,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 @pytest.fixture(scope="session")
 def largest_file():
     """A block in which no file gets more bytes than so many, as on a full disk."""
+    resource = pytest.importorskip("resource")  # only where there are such limits
 
     @contextmanager
     def limited(size):
