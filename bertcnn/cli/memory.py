@@ -22,6 +22,7 @@ from bertcnn.wording import memory_size
 _SMALL = 4_000_000_000
 # bytes; below such a limit OpenBLAS gets no threads, and sends its process the signal of Ctrl-C
 _TINY = 1_000_000_000
+_NO_SYMBOL = 127  # how the dynamic loader ends a process in which it finds no room for a symbol
 _WORDS = (
     "bad_alloc",
     "allocat",
@@ -111,7 +112,7 @@ def _wait_for(child: int) -> int:
         if found.si_signo in _FORWARDED and found.si_pid:
             os.kill(child, found.si_signo)
     code = os.waitstatus_to_exitcode(status)
-    if code == 1 or -code in (
+    if code in (1, _NO_SYMBOL) or -code in (
         signal.SIGABRT,
         signal.SIGSEGV,
         signal.SIGBUS,
@@ -121,7 +122,7 @@ def _wait_for(child: int) -> int:
     ):
         tell(
             "bertcnn:"
-            f" {out_of_memory('' if code == 1 else f'ended by {signal.Signals(-code).name}')}"
+            f" {out_of_memory('' if code > 0 else f'ended by {signal.Signals(-code).name}')}"
         )
         return 2
     return code if code >= 0 else 128 - code

@@ -231,6 +231,18 @@ def test_used_up_memory_is_told_in_one_line():
     refused((done.returncode, done.stdout, done.stderr), "out of memory")
 
 
+def test_a_process_that_the_loader_ends_for_lack_of_memory_is_told_in_one_line():
+    code = "import os; from bertcnn.cli.memory import supervise; supervise(); os._exit(127)"
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32))
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, preexec_fn=limit, check=False
+    )
+    refused((done.returncode, done.stdout, done.stderr), "out of memory")
+
+
 @pytest.mark.parametrize("megabytes", [40, 150, 300, 450])
 @pytest.mark.parametrize("command", ["score", "evaluate", "classify", "check", "train"])
 def test_a_memory_limit_ends_in_one_line(encoder_folder, tmp_path, command, megabytes):
