@@ -58,8 +58,7 @@ def look_alikes(labels: Iterable[str]) -> list[str]:
 
     Example:
         >>> look_alikes(["billing"] * 3 + ["Billing", "hardware", "hardwares"])
-        ["1 label in another spelling, learned as labels of their own: 'Billing' 1x beside 'billing'
-        3x", \
+        ["1 label in another spelling, learned as labels of their own: 'Billing' 1x beside 'billing' 3x", \
 "1 pair of labels with nearly the same name: 'hardware' 1x and 'hardwares' 1x"]
     """
     counts = Counter(name for name in labels if name.strip())

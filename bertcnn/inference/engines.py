@@ -7,7 +7,6 @@ the order they were given.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
@@ -15,10 +14,6 @@ from typing import Literal, Protocol, get_args
 import numpy as np
 
 from bertcnn.errors import SettingsError, one_line
-
-# OpenVINO and NNCF report their use to their makers, and leave an id in the user's home, unless
-# they cannot import this
-sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
 # what no honest logit or feature comes near; the products of smaller ones stay finite
 _LARGEST = np.float32(1e12)
