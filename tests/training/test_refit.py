@@ -122,10 +122,10 @@ def test_the_limit_of_the_scope_is_from_before_around_the_new_models_centres(ref
     assert after
     assert after.limit == before.limit
     np.testing.assert_array_equal(after.weights, before.weights)
-    assert after.places.shape[1] == before.places.shape[1]
+    assert after.embedding_centroids.shape[1] == before.embedding_centroids.shape[1]
     assert (
-        after.places.shape != before.places.shape
-        or np.abs(after.places - before.places).max() > 1e-4
+        after.embedding_centroids.shape != before.embedding_centroids.shape
+        or np.abs(after.embedding_centroids - before.embedding_centroids).max() > 1e-4
     )
     texts, _ = tickets(ROWS)
     assert (
@@ -168,7 +168,9 @@ def test_broken_off_in_the_second_training_the_first_is_not_repeated(
     assert_same_weights(classifier, refitted[0])
     for part in ("decisions", "calibration", "metrics"):
         assert getattr(classifier._bundle, part) == getattr(refitted[0]._bundle, part)
-    np.testing.assert_array_equal(classifier._bundle.scope.places, refitted[0]._bundle.scope.places)
+    np.testing.assert_array_equal(
+        classifier._bundle.scope.embedding_centroids, refitted[0]._bundle.scope.embedding_centroids
+    )
     assert classifier._bundle.engine.record == refitted[0]._bundle.engine.record
 
 
