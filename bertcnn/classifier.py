@@ -110,7 +110,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             are; "auto" finds " > " by itself, where the labels form a tree.
         head: shape of the CNN head; by default windows of 2, 3 and 4 tokens with 128 filters each,
             or with 64 and more dropout where only the head is trained.
-        progress: is told how far long work is; by default nobody is.
+        progress: progress callback; none by default.
 
     Attributes:
         classes_: the labels, sorted, with the type they were given in.

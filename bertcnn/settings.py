@@ -307,9 +307,7 @@ class PrecisionTargets(Settings):
         except (ValueError, SettingsError):
             raise SettingsError(
                 f"automatic precision {one_line(given)}",
-                expected=(
-                    "a share between 0 and 1, and others for single labels behind it if need be"
-                ),
+                expected=("a share between 0 and 1, optionally followed by LABEL=SHARE pairs"),
                 fix="give for example 0.95, or '0.95,billing=0.99'",
             ) from None
 
@@ -450,8 +448,8 @@ class TrainingSettings(Settings):
     unlabelled_rows: Annotated[int, Field(ge=0)] = Field(
         10_000,
         description=(
-            "few-shot only: rows without a label learned from at most, as what rows like them are"
-            " called; 0: none"
+            "few-shot only: at most this many rows without a label are pseudo-labelled from similar"
+            " rows; 0: none"
         ),
     )
     time_budget: Positive | None = Field(

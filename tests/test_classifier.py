@@ -152,7 +152,7 @@ def test_params_clone_and_unfitted_errors(encoder_folder):
 
 def test_a_fitted_one_is_saved_not_pickled(fitted, encoder_folder):
     told = (
-        r"a classifier to be pickled or copied deeply that holds a compiled network; expected a"
+        r"cannot pickle or deepcopy a classifier, which holds a compiled network; expected a"
         r" saved folder\. What to do: save it"
     )
     for use in (pickle.dumps, copy.deepcopy):
@@ -266,8 +266,7 @@ def test_long_and_blank_rows_are_told_and_auto_says_why(encoder_folder):
     assert any("longer than 64 tokens" in note for note in notes.notes)
     assert classifier.recipe_[0] == "few-shot"
     assert any(
-        note.startswith("recipe few-shot: ") and "rows a label are few" in note
-        for note in notes.notes
+        note.startswith("recipe few-shot: ") and "rows per label" in note for note in notes.notes
     )
 
 

@@ -31,8 +31,8 @@ def classify(
 ) -> None:
     """Classify single texts: label, confidence, decision, because (the phrases that moved the answer most) and text, with tabs between.
 
-    The decision is auto, or review: for a person, with the second most probable label in brackets
-    if two come into question.
+    The decision is auto, or review: for a person.
+    If two labels come into question, the second one follows in brackets.
     """
     from bertcnn.bundle.bundle import read_config
 

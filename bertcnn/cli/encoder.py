@@ -109,7 +109,7 @@ def export(
     )
     tell(f"Exported {to} ({report.name}, with {heads or 'no head'}).")
     if "mlm" not in report.heads:
-        tell("It has no MLM head: AutoModelForMaskedLM will start one anew.")
+        tell("It has no MLM head: AutoModelForMaskedLM will initialise a new head.")
 
 
 @encoder_app.command()

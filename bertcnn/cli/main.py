@@ -52,7 +52,7 @@ def bertcnn(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Tell the version and end.", callback=_tell_version, is_eager=True
+            "--version", help="Show the version and exit.", callback=_tell_version, is_eager=True
         ),
     ] = False,
 ) -> None:

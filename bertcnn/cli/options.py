@@ -29,7 +29,7 @@ AutoPrecision = Annotated[
         show_default="as at training",
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing output.")]
 MultiLabel = Annotated[
     str,
     typer.Option(

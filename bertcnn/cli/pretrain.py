@@ -116,7 +116,7 @@ def pretrain(
 ) -> None:
     """Pretrain an encoder on texts without labels: masked words and next sentences.
 
-    After an interruption, even a kill or a full disk, the same command picks up where it stopped.
+    After Ctrl-C, a kill or a full disk, the same command continues the work.
     Checkpoints lie in OUT.checkpoints until the encoder is finished.
     """
     from bertcnn.cli.progress import show_progress

@@ -54,7 +54,7 @@ def score(
 ) -> None:
     """Classify every row of a file; the output has the input's columns and rows, then ours.
 
-    After an interruption, even a kill or a full disk, the same command picks up where it stopped.
+    After Ctrl-C, a kill or a full disk, the same command continues the work.
     """
     from bertcnn.bundle.bundle import read_config
     from bertcnn.cli.progress import show_progress

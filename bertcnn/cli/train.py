@@ -67,7 +67,7 @@ def train(
     epochs: Annotated[
         int | None,
         typer.Option(
-            help="Passes over the rows, at most; if auto takes frozen, its own number.",
+            help="Passes over the rows, at most; ignored if auto selects frozen.",
             show_default="by recipe",
         ),
     ] = None,
@@ -109,7 +109,7 @@ def train(
                 "Minutes: auto measures this machine and keeps within them, on a part of the rows"
                 " if need be."
             ),
-            show_default="15, on a usual machine",
+            show_default="15, estimated for a typical CPU",
         ),
     ] = None,
     trainings: Annotated[

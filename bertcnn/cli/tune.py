@@ -60,8 +60,8 @@ def tune(
 ) -> None:
     """Search better settings for `bertcnn train --settings`, by macro-F1 on validation rows, within a time limit.
 
-    The defaults are kept where nothing is better by more than luck. After Ctrl-C or a kill, the
-    same command continues.
+    The defaults are kept where nothing is better by more than luck.
+    After Ctrl-C or a kill, the same command continues.
     """
     from bertcnn.cli.progress import show_progress
     from bertcnn.storage.files import check_file_target

@@ -25,8 +25,8 @@ def check_missing(dataset: LabelledDataset) -> list[Finding]:
             "missing_labels",
             "look",
             f"{count(len(rows), 'text')} ({percent(len(rows) / len(labels))}) without a label",
-            "Label them or remove them; where rows have one label each, few-shot learns from them"
-            " as what rows like them are called, other recipes leave them out.",
+            "Label them or remove them; where rows have one label each, few-shot"
+            " pseudo-labels them from similar rows; other recipes ignore them.",
             rows,
             examples_of(rows, dataset.lines, dataset.texts),
         )

@@ -354,7 +354,7 @@ def _behind_marks(text: str, end: int) -> int:
 
 
 def _ranks(rows: np.ndarray) -> np.ndarray:
-    """For ascending row numbers, the how-manieth of its row each one is, from 0.
+    """For ascending row numbers, each element's index within its row.
 
     Example:
         >>> _ranks(np.array([0, 0, 2, 2, 2])).tolist()

@@ -419,7 +419,7 @@ def load(
 def not_pickled(what: str, fix: str) -> SettingsError:
     """The error of somebody who pickles or copies a fitted classifier or a loaded model."""
     return SettingsError(
-        f"a {what} to be pickled or copied deeply that holds a compiled network",
+        f"cannot pickle or deepcopy a {what}, which holds a compiled network",
         expected="a saved folder",
         fix=fix,
     )

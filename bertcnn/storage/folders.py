@@ -63,13 +63,13 @@ def real_folder(folder: str | os.PathLike[str]) -> Path:
     A link to one stays a link when the folder is replaced.
 
     Raises:
-        OutputError: it is no name of a folder.
+        OutputError: it is not a valid folder path.
     """
     try:
         return Path(os.path.realpath(folder))
     except ValueError:  # a NUL character
         raise OutputError(
-            f"{one_line(folder)} is no name of a folder",
+            f"{one_line(folder)} is not a valid folder path",
             expected="a place to save in",
             fix="correct it",
         ) from None

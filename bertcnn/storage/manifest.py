@@ -257,7 +257,7 @@ def _retried(target: Path, read: Callable[[Path], Result]) -> Result:
         real = Path(os.path.realpath(target))
     except ValueError:  # a NUL character
         raise BundleError(
-            f"{one_line(target)} is no name of a folder",
+            f"{one_line(target)} is not a valid folder path",
             expected="a folder saved by bertcnn",
             fix="correct it",
         ) from None

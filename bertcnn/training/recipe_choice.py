@@ -154,14 +154,11 @@ class CostEstimate:
         per_label = self.rows / self.classes
         if self.rows < self._few:
             rows = (
-                f"{per_label:.0f} rows a label"
+                f"{per_label:.0f} rows per label"
                 if per_label < _FEW_PER_LABEL
                 else count(self.rows, "row")
             )
-            return RecipeChoice(
-                "few-shot",
-                f"{rows} are few: all they tell is learned, names of labels too where they help",
-            )
+            return RecipeChoice("few-shot", f"only {rows}")
         plans = list(self._plans())
         plan = next(filter(self._is_in_time, plans), None)
         if plan is None and self._rows_in_time(_FROZEN) < self.rows and self.fewest_epochs is None:

@@ -117,7 +117,7 @@ class OwnProcess:
         return BertCNNError(
             f"the process that trains {how}",
             expected="one that goes on until it has an answer",
-            fix="close what needs much memory and repeat the command, which goes on from here",
+            fix="free memory and rerun the command; it resumes",
         )
 
     def close(self) -> None:

@@ -711,7 +711,7 @@ def test_each_kind_of_place_that_is_no_model_has_its_own_message(tmp_path):
         assert str(caught.value) == f"{tmp_path / name} {words}{advice}"
     assert (
         refusal("a\0b")
-        == "'a\\x00b' is no name of a folder; expected a folder saved by bertcnn. What to do:"
+        == "'a\\x00b' is not a valid folder path; expected a folder saved by bertcnn. What to do:"
         " correct it."
     )
     (tmp_path / "other" / "manifest.json").write_text('{"format": "web app"}')
@@ -843,7 +843,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_training_even_for_
     place = place.format(tmp_path=tmp_path)
     for act in (lambda: check_bundle_target(place, False), lambda: write_bundle(bundle, place)):
         with pytest.raises(
-            OutputError, match=r"cannot be written \(|is no name of a folder|is too long"
+            OutputError, match=r"cannot be written \(|is not a valid folder path|is too long"
         ) as caught:
             act()
         assert "\n" not in str(caught.value)

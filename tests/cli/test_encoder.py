@@ -26,7 +26,7 @@ def test_an_encoder_without_mlm_head_says_so(run, tmp_path):
     code, _, err = run("encoder", "export", tmp_path / "encoder", "--to", tmp_path / "out")
     assert code == 0
     assert err.endswith(
-        "with no head).\nIt has no MLM head: AutoModelForMaskedLM will start one anew.\n"
+        "with no head).\nIt has no MLM head: AutoModelForMaskedLM will initialise a new head.\n"
     )
     code, out, err = run("fill-mask", tmp_path / "out", "Rome is the [MASK] of Italy.")
     assert (code, out) == (2, "")

@@ -1,5 +1,6 @@
 """The command's first steps: the same answers, whatever is begun early."""
 
+import inspect
 import subprocess
 import sys
 import threading
@@ -7,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 
+from bertcnn.cli.main import app, encoder_app
 from bertcnn.cli.start import _classifies, main
 from bertcnn.inference import compiled
 
@@ -90,3 +92,16 @@ def test_the_engine_is_read_while_python_imports(model, tmp_path, monkeypatch, c
         "MainThread",
         "bertcnn-read-ahead",
     ]  # nothing is kept the first time
+
+
+@pytest.mark.parametrize(
+    "command",
+    [found.callback for found in (*app.registered_commands, *encoder_app.registered_commands)],
+    ids=lambda command: command.__name__,
+)
+def test_the_help_breaks_no_line_within_a_sentence_at_80_columns(command):
+    """Below the first paragraph the lines of a docstring stay lines of the help."""
+    _, *paragraphs = inspect.getdoc(command).split("\n\n")
+    for line in "\n".join(paragraphs).splitlines():
+        assert line.endswith(".")
+        assert len(line) <= 78

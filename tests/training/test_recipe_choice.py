@@ -35,25 +35,19 @@ def shape():
             600,
             30,
             "few-shot",
-            (
-                "15 rows a label are few: all they tell is learned, names of labels too where they"
-                " help"
-            ),
+            "only 15 rows per label",
         ),
         (
             20_000,
             399,
             "few-shot",
-            "399 rows are few: all they tell is learned, names of labels too where they help",
+            "only 399 rows",
         ),
         (
             10**12,
             30,
             "few-shot",
-            (
-                "15 rows a label are few: all they tell is learned, names of labels too where they"
-                " help"
-            ),
+            "only 15 rows per label",
         ),
         (
             10**12,
