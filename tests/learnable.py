@@ -27,23 +27,24 @@ def make_rows():
     return make
 
 
+def new_encoder(*, packed=False):
+    """The same small encoder each time."""
+    shape = EncoderSettings(
+        vocabulary_size=150,
+        width=16,
+        layers=1,
+        heads=2,
+        feed_forward_width=32,
+        max_positions=24,
+        attention_dropout=0.0,
+    )
+    return Bert(shape, packed=packed, seed=3, name="bert")
+
+
 @pytest.fixture(scope="session")
 def tiny_encoder():
     """Makes the same small encoder each time."""
-
-    def make(*, packed=False):
-        shape = EncoderSettings(
-            vocabulary_size=150,
-            width=16,
-            layers=1,
-            heads=2,
-            feed_forward_width=32,
-            max_positions=24,
-            attention_dropout=0.0,
-        )
-        return Bert(shape, packed=packed, seed=3, name="bert")
-
-    return make
+    return new_encoder
 
 
 @pytest.fixture(scope="session")

@@ -7,16 +7,15 @@ import pytest
 
 from bertcnn.data.packing import Packing, lay_out
 from bertcnn.errors import SettingsError
-from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn, CnnHead
 from bertcnn.models.forward import Forward
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
-from bertcnn.settings import FEW_SHOT, FROZEN, FULL, EncoderSettings, HeadSettings
+from bertcnn.settings import FEW_SHOT, FROZEN, FULL, HeadSettings
 from bertcnn.training.fit import Examples, Trainer
 from bertcnn.training.recipes import recipe_settings, train
+from tests.learnable import CLASSES, new_encoder
 
-CLASSES = 3
 HEAD = HeadSettings(window_sizes=(2,), filters=8)
 SETTINGS = FULL.model_copy(
     update={"epochs": 1, "batch_size": 8, "learning_rate": 1e-3, "compiled_shapes": 1}
@@ -26,19 +25,6 @@ SETTINGS = FULL.model_copy(
 @pytest.fixture(scope="module")
 def rows(make_rows):
     return make_rows(32, 0), make_rows(12, 1)
-
-
-def new_encoder(*, packed=False):
-    shape = EncoderSettings(
-        vocabulary_size=150,
-        width=16,
-        layers=1,
-        heads=2,
-        feed_forward_width=32,
-        max_positions=24,
-        attention_dropout=0.0,
-    )
-    return Bert(shape, packed=packed, seed=3, name="bert")
 
 
 def run(rows, recipe="full", seed=0, settings=SETTINGS):
