@@ -147,8 +147,11 @@ def _tell_error(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     limit = _limit()
-    if (limit is None or limit >= _SMALL) and not is_out_of_memory(error):
-        sys.__excepthook__(kind, error, trace)
-    else:
-        tell(f"bertcnn: {out_of_memory(f'{kind.__name__}: {error}')}")
+    try:
+        if (limit is None or limit >= _SMALL) and not is_out_of_memory(error):
+            sys.__excepthook__(kind, error, trace)
+        else:
+            tell(f"bertcnn: {out_of_memory(f'{kind.__name__}: {error}')}")
+    except MemoryError:  # not even for a line; the parent has room for it
+        os._exit(1)
     os._exit(2)

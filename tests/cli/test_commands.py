@@ -231,11 +231,18 @@ def test_used_up_memory_is_told_in_one_line():
     refused((done.returncode, done.stdout, done.stderr), "out of memory")
 
 
-def test_a_process_that_the_loader_ends_for_lack_of_memory_is_told_in_one_line():
-    code = "import os; from bertcnn.cli.memory import supervise; supervise(); os._exit(127)"
+@pytest.mark.parametrize(
+    "end",
+    [
+        "os._exit(127)",  # as glibc's loader does where it finds no room for a symbol
+        "raise type('NoRoom', (Exception,), {'__str__': lambda self: bytearray(2**62)})",
+    ],
+)
+def test_a_process_without_memory_for_a_last_line_is_told_by_its_parent(end):
+    code = f"import os; from bertcnn.cli.memory import supervise; supervise(); {end}"
 
     def limit():
-        resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32))
+        resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))
 
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, preexec_fn=limit, check=False
