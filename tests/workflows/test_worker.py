@@ -126,9 +126,7 @@ def test_its_errors_are_raised_here():
         ):
             apart("fail", Silent())
         assert apart("count", Silent()) == before
-        with pytest.raises(
-            BertCNNError, match=r"ended by SIGKILL; .*free memory and rerun"
-        ):
+        with pytest.raises(BertCNNError, match=r"ended by SIGKILL; .*free memory and rerun"):
             apart("die", Silent())
         with pytest.raises(BertCNNError, match="ended with code 1: ZeroDivisionError: no number;"):
             apart("break", Silent())
