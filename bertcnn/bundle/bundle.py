@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import numpy as np
 import pydantic
@@ -26,7 +26,7 @@ from bertcnn.bundle.tensors import (
     check_tensors,
     parse_tensors,
 )
-from bertcnn.data.hierarchy import AUTO, LEVELS, LONGEST_SEPARATOR, MOST_LEVELS, Hierarchy
+from bertcnn.data.hierarchy import AUTO, LONGEST_SEPARATOR, MOST_LEVELS, Hierarchy
 from bertcnn.errors import BundleError, LabelError, one_line
 from bertcnn.models.shapes import Shapes, classifier_shapes, parameters_of
 from bertcnn.settings import (
@@ -49,6 +49,7 @@ from bertcnn.storage.manifest import (
     MANIFEST,
     FolderFormat,
     Member,
+    SettingsType,
     canonical_json,
     claims_to_be,
     object_of,
@@ -59,11 +60,7 @@ from bertcnn.storage.manifest import (
     write_manifest,
 )
 
-# 1 had no decisions.json, 2 no out_of_scope.safetensors and no report.html, 3 one label a row, 4 a
-# scope without words, 5 no merged labels, 6 no labels that are parents as well, 7 no labels that
-# are integers, 8 none that are booleans, and levels wherever a label has " > "
-SCHEMA_VERSION: Final = 9
-_LABELS_MAY_BE_PARENTS, _LEVELS_ARE_SAID = 7, 9
+SCHEMA_VERSION: Final = 1
 CONFIG: Final = "config.json"
 _WEIGHTS: Final = "model.safetensors"
 
@@ -86,11 +83,11 @@ MEMBERS: Final = (  # what labels.json holds, the others have room for, see `che
     Member("labels.json", 16 * _MIB),
     Member(_WEIGHTS, 8 * _GIB),
     Member("calibration.json", 16 * _MIB),
-    Member("decisions.json", 32 * _MIB, since=2),
-    Member(SCOPE, 64 * _MIB, since=3),
+    Member("decisions.json", 32 * _MIB),
+    Member(SCOPE, 64 * _MIB),
     Member("metrics.json", 64 * _MIB),
     Member("MODEL_CARD.md", 64 * _MIB),
-    Member("report.html", 128 * _MIB, since=3),
+    Member("report.html", 128 * _MIB),
 )
 FORMAT: Final = FolderFormat("bertcnn bundle", SCHEMA_VERSION, MEMBERS, bulk=_WEIGHTS)
 
@@ -102,7 +99,7 @@ OfRows = Field((), max_length=_MOST_HELD_OUT)
 class BundleConfig(Settings):
     """`config.json`: what is needed to build the model again, and where it came from."""
 
-    schema_version: int = Field(SCHEMA_VERSION, ge=1, le=SCHEMA_VERSION, description="of this file")
+    schema_version: Literal[1] = Field(SCHEMA_VERSION, description="of this file")
     encoder: EncoderSettings
     encoder_name: str = Field(
         min_length=1,
@@ -288,12 +285,9 @@ class Bundle:
         calibration: of its probabilities.
         metrics: JSON object written by the evaluation.
         model_card: Markdown.
-        decisions: which answers are automatic; none in a model saved by a version that did not know
-            of decisions.
-        scope: which texts are out of scope; none in a model saved by a version that did not know of
-            it.
-        report: HTML; none in a model saved without one, or by a version that did not know of
-            reports.
+        decisions: which answers are automatic.
+        scope: which texts are out of scope.
+        report: HTML; empty in a model saved without one.
         bundle_id: names this exact model; set by `read_bundle`.
         engine: the same model compiled, to be saved with it; not read by `read_bundle`.
     """
@@ -323,15 +317,10 @@ class Bundle:
 
 
 def hierarchy_of(labels: tuple[str, ...], config: BundleConfig) -> Hierarchy:
-    """The hierarchy of the labels' names, as it was understood when the model was saved.
-
-    It has no parents where a text may have several labels.
-    """
+    """The hierarchy of the labels' names; without parents where a text may have several labels."""
     if config.label_separator is not None:
         return Hierarchy(labels, ())
-    version = config.schema_version
-    levels = config.label_levels if version >= _LEVELS_ARE_SAID else LEVELS
-    found = Hierarchy.of(labels, levels, labels_may_be_parents=version >= _LABELS_MAY_BE_PARENTS)
+    found = Hierarchy.of(labels, config.label_levels)
     if len(found.labels) * len(found.parents) > _MOST_MEMBERSHIPS:
         refuse(
             f"labels.json holds {len(found.labels):,} labels with {len(found.parents):,} parents",
@@ -524,18 +513,18 @@ def _assemble(members: dict[str, bytes], bundle_id: str) -> Bundle:
             if _WEIGHTS in members
             else {}
         ),
-        calibration=_checked_calibration(_calibration(members), config, labels),
+        calibration=_checked_calibration(
+            _settings(members, "calibration.json", Calibration), config, labels
+        ),
         metrics=object_of(
             "metrics.json", parse_json("metrics.json", members["metrics.json"]), SCHEMA_VERSION
         ),
         model_card=_text("MODEL_CARD.md", members["MODEL_CARD.md"]),
-        decisions=_checked_decisions(_decisions(members), config, labels),
-        scope=(
-            _checked_scope(parse_tensors(SCOPE, members[SCOPE]), config, labels)
-            if SCOPE in members
-            else OutOfScopeDetector()
+        decisions=_checked_decisions(
+            _settings(members, "decisions.json", Decisions), config, labels
         ),
-        report=_text("report.html", members.get("report.html", b"")).removeprefix(_NO_REPORT),
+        scope=_checked_scope(parse_tensors(SCOPE, members[SCOPE]), config, labels),
+        report=_text("report.html", members["report.html"]).removeprefix(_NO_REPORT),
         bundle_id=bundle_id,
     )
 
@@ -545,27 +534,11 @@ def _labels(members: Mapping[str, bytes], config: BundleConfig) -> tuple[str, ..
 
 
 def _config(members: Mapping[str, bytes]) -> BundleConfig:
-    return settings_of(CONFIG, BundleConfig, parse_json(CONFIG, members[CONFIG]), SCHEMA_VERSION)
+    return _settings(members, CONFIG, BundleConfig)
 
 
-def _calibration(members: dict[str, bytes]) -> Calibration:
-    return settings_of(
-        "calibration.json",
-        Calibration,
-        parse_json("calibration.json", members["calibration.json"]),
-        SCHEMA_VERSION,
-    )
-
-
-def _decisions(members: dict[str, bytes]) -> Decisions:
-    if "decisions.json" not in members:
-        return Decisions()
-    return settings_of(
-        "decisions.json",
-        Decisions,
-        parse_json("decisions.json", members["decisions.json"]),
-        SCHEMA_VERSION,
-    )
+def _settings(members: Mapping[str, bytes], name: str, schema: type[SettingsType]) -> SettingsType:
+    return settings_of(name, schema, parse_json(name, members[name]), SCHEMA_VERSION)
 
 
 def _text(name: str, data: bytes) -> str:
@@ -693,7 +666,7 @@ def read_bundle(folder: str | os.PathLike[str], *, weights: bool = True) -> Bund
             does not need them.
 
     Raises:
-        BundleError: not a model folder, written by a newer version, or not exactly what was saved.
+        BundleError: not a model folder, of another schema version, or not exactly what was saved.
     """
     wanted = None if weights else set(FORMAT.largest) - {_WEIGHTS}
     bundle_id, members = read_members(Path(folder), FORMAT, wanted, _check_size)

@@ -25,7 +25,7 @@ from bertcnn.storage.manifest import (
 )
 
 ENGINE: Final = "engine"
-ENGINE_SCHEMA_VERSION: Final = 4  # 1 had no bfloat16, 2 one text in a row, 3 weights of 7 bits only
+ENGINE_SCHEMA_VERSION: Final = 1
 _RECORD, _GRAPH, _WEIGHTS = "engine.json", "model.xml", "model.bin"
 _MODEL_WEIGHTS = (  # of which those of the engine are another form, of the same size or smaller
     "model.safetensors"
@@ -42,9 +42,7 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 class EngineRecord(Settings):
     """`engine.json`: what the engine is, and by which figures it was let in."""
 
-    schema_version: int = Field(
-        ENGINE_SCHEMA_VERSION, ge=1, le=ENGINE_SCHEMA_VERSION, description="of this file"
-    )
+    schema_version: Literal[1] = Field(ENGINE_SCHEMA_VERSION, description="of this file")
     bundle_id: str = Field("", description="of the model it computes; set when the model is saved")
     precision: Precision = Field(
         description="of the matrix products; bfloat16 is float32 on a CPU without it"

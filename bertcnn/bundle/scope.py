@@ -16,12 +16,6 @@ from bertcnn.storage.manifest import refuse
 FILE: Final = "out_of_scope.safetensors"
 _PARTS = ("logit_centroids", "embedding_centroids", "weights", "limit", "words", "log_odds")
 _DIMENSIONS = (2, 2, 1, 1, 1, 2)
-_FORMER_NAMES = {
-    "directions": "logit_centroids",
-    "places": "embedding_centroids",
-    "spoken": "log_odds",
-}
-_SINCE_WORDS = frozenset(("words", "log_odds"))
 _PRODUCTS = 1 << 22  # computed at a time
 _LARGEST = 1e9  # number, far above any that is measured; sums of their products are finite
 _MOST_IDS = 1 << 24  # up to which float32 holds every whole number
@@ -144,23 +138,13 @@ class OutOfScopeDetector:
         """The scope of a model with so many labels and embeddings of this width.
 
         Args:
-            tensors: as `tensors` gave them, finite; before the fifth format of a saved model they
-                knew no words.
+            tensors: as `tensors` gave them, finite.
             labels: C.
             width: D.
 
         Raises:
             BundleError: a part is missing or unknown, or does not fit the model.
         """
-        tensors = {_FORMER_NAMES.get(name, name): part for name, part in tensors.items()}
-        if not _SINCE_WORDS & set(tensors) and tensors.get("weights", _nothing(0)).shape == (3,):
-            weights = np.append(tensors["weights"], np.float32(0))
-            tensors = {
-                **tensors,
-                "weights": weights,
-                "words": _nothing(0),
-                "log_odds": _nothing(0, labels),
-            }
         _check_parts(tensors)
         logit_centroids, embedding_centroids, weights, limit, words, log_odds = (
             tensors[name] for name in _PARTS

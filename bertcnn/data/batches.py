@@ -210,9 +210,9 @@ def plan_scoring(
 def plan_compiled(lengths: np.ndarray, longest: int | None = None) -> list[BatchPlan]:
     """Rows of one text each, sorted by length and cut into batches of about 500 tokens, nearly all of them 480 exactly.
 
-    For long texts (`bertcnn.data.packing` puts short ones together), and for engines saved before
-    there were rows of several texts. A compiled engine makes new kernels for every number of tokens
-    that it has not met yet, which takes each of its streams longer than computing two batches. So
+    For long texts; `bertcnn.data.packing` puts short ones together. A compiled engine makes new
+    kernels for every number of tokens that it has not met yet, which takes each of its streams
+    longer than computing two batches. So
     rows are padded to the divisors of a few numbers, and batches are full. Of these lengths there
     are the multiples of 16, for which a CPU has its fastest attention, and a few between them, of
     which those engines take several through attention together. Rows left over in one length move

@@ -55,9 +55,7 @@ class Hierarchy:
     separator: str = LEVELS
 
     @classmethod
-    def of(
-        cls, labels: Sequence[str], levels: str = LEVELS, *, labels_may_be_parents: bool = True
-    ) -> Hierarchy:
+    def of(cls, labels: Sequence[str], levels: str = LEVELS) -> Hierarchy:
         """The hierarchy that the labels' names tell; of plain names, one without parents.
 
         Args:
@@ -65,7 +63,6 @@ class Hierarchy:
             levels: what stands between levels; "no" for none; "auto" for " > " where at least half
                 of the labels belong to a parent, those of comparisons such as "Delay > 30 days"
                 left out.
-            labels_may_be_parents: not so in models saved before that was known.
 
         Example:
             >>> Hierarchy.of(["net > wifi > slow", "net > wifi > dead", "net > cable", "billing"]).parents
@@ -76,11 +73,7 @@ class Hierarchy:
         separator = LEVELS if levels == AUTO else levels
         below = _labels_below([] if levels == NO else labels, separator)
         known = set(labels)
-        parents = {
-            name
-            for name, own in below.items()
-            if (labels_may_be_parents if name in known else len(own) > 1)
-        }
+        parents = {name for name, own in below.items() if name in known or len(own) > 1}
         if levels == AUTO:
             parents -= comparisons(labels)
             inside = known & parents | {label for name in parents for label in below[name]}

@@ -23,7 +23,7 @@ from bertcnn.inference.forks import never_destroy
 from bertcnn.storage.cache import cache_folder, keep, read_kept
 
 _KEPT = 8  # compiled engines in the cache
-_LAYOUT = 3  # of their inputs; 1 had one text in a row, and of 2 the graph had not been checked
+_LAYOUT = 1  # of what is kept; with another one, engines are compiled again
 _ABOUT_CPU = Path("/proc/cpuinfo")  # of Linux
 _LARGEST_RECORD = 1 << 16  # bytes
 _USUAL_TOKENS = 16  # of the text with which a model is tried that is read ahead
@@ -148,7 +148,7 @@ def read_ahead(engine: Path, streams: int) -> None:
             str(record["bundle_id"]),
         )
         engine_id, precision = kept_as(
-            engine_id, bundle_id, record["precision"], record.get("weight_bits", 7)
+            engine_id, bundle_id, record["precision"], record["weight_bits"]
         )
         core, options = ov.Core(), _options(streams, precision)
         _read_ahead.begin(core, _place(core, engine_id, options), options)

@@ -52,8 +52,7 @@ class Evidence:
         activations: float32 [rows, W * N], each filter's largest activation, not negative.
         windows: int32 [rows, W * N], the token at which the window starts that gave it; without
             meaning where the activation is 0.
-        means: float32 [rows, D], of the token embeddings; [rows, 0] from a compiled engine of
-            before there was a scope.
+        means: float32 [rows, D], of the token embeddings.
     """
 
     activations: np.ndarray

@@ -153,13 +153,7 @@ class Explainer:
                 if end > start
             ]
             windows = self._windows(tokens, evidence.windows[row], shares)
-            # the mean's share, in engines of before they told the mean
-            rest = logit - bias - float(shares.sum())
-            mean = (
-                float(evidence.means[row] @ self._mean_kernel[label])
-                if evidence.means.shape[1]
-                else rest
-            )
+            mean = float(evidence.means[row] @ self._mean_kernel[label])
             explanations.append(Explanation(names[label], logit, bias, mean, windows, tuple(shown)))
         return explanations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +13,6 @@ import openvino as ov
 
 from bertcnn.bundle.bundle import Bundle, with_weights
 from bertcnn.bundle.engine import Precision, SavedEngine
-from bertcnn.data.batches import BatchPlan, pad, plan_compiled
 from bertcnn.data.packing import NUMBERS, PACKED, PackedPlan, packed_batches, places, plan_packed
 from bertcnn.errors import BundleError
 from bertcnn.inference.compiled import compiled_model, kept_as
@@ -58,16 +57,10 @@ class OpenVINOEngine:
             self._queue.set_callback(lambda request, job: _store(request, *job))
             self._alone: ov.InferRequest = compiled.create_infer_request()
         FORKS.compiled(compiled)
-        # older engines have one text in a row
-        self._packed = any(NUMBERS in given.get_names() for given in compiled.inputs)
-        self._classes, self._filters = (
+        self._classes, self._filters, self._width = (
             compiled.output(output).partial_shape[1].get_length()
-            for output in ("logits", "windows")
+            for output in ("logits", "windows", "means")
         )
-        means = [
-            output for output in compiled.outputs if "means" in output.get_names()
-        ]  # older engines have none
-        self._width = means[0].partial_shape[1].get_length() if means else 0
         self._process = os.getpid()
 
     def __del__(self) -> None:
@@ -171,12 +164,9 @@ class OpenVINOEngine:
         found = Evidence.empty(rows, self._filters, self._width) if evidence else None
         output = EngineOutput(np.empty((rows, self._classes), np.float32), found)
         lengths = np.fromiter(map(len, token_ids), np.int64, rows)
-        plans: Sequence[PackedPlan | BatchPlan] = (plan_packed if self._packed else plan_compiled)(
-            lengths, self._longest
-        )
         # the longest first, so that no core waits for one at the end
-        plans = sorted(plans, key=lambda plan: -plan.length)
-        batches = self._batches(token_ids, plans)
+        plans = sorted(plan_packed(lengths, self._longest), key=lambda plan: -plan.length)
+        batches = packed_batches(token_ids, plans, self._pad_id)
         with self._lock:
             # OpenVINO's threads have stayed behind, and would be waited for without end
             if os.getpid() != self._process:
@@ -192,23 +182,6 @@ class OpenVINOEngine:
             self._queue.wait_all()
         return output
 
-    def _batches(
-        self, token_ids: Sequence[np.ndarray], plans: Sequence[PackedPlan | BatchPlan]
-    ) -> Iterator[dict[str, np.ndarray]]:
-        """The batches as the graph takes them.
-
-        Those of models saved by older versions have one text in a row.
-        """
-        if self._packed:
-            yield from packed_batches(
-                token_ids, [plan for plan in plans if isinstance(plan, PackedPlan)], self._pad_id
-            )
-            return
-        for plan in plans:
-            if isinstance(plan, BatchPlan):
-                batch = pad(token_ids, plan, self._pad_id)
-                yield {"token_ids": batch.token_ids, "padding_mask": batch.padding_mask}
-
 
 def read_graph(saved: SavedEngine) -> ov.Model:
     """The graph of a saved engine.
@@ -222,7 +195,7 @@ def read_graph(saved: SavedEngine) -> ov.Model:
     except RuntimeError as error:
         raise BundleError(
             f"engine/ cannot be read by OpenVINO {ov.__version__} ({reason(error)})",
-            expected="a model of this or an older version",
+            expected="a model that this version reads",
             fix="save the model again with this version, or use the engine 'keras'",
         ) from None
 
@@ -331,5 +304,4 @@ def _store(request: ov.InferRequest, slots: np.ndarray, output: EngineOutput) ->
     if output.evidence is not None:
         put("activations", output.evidence.activations)
         put("windows", output.evidence.windows)
-        if output.evidence.means.shape[1]:
-            put("means", output.evidence.means)
+        put("means", output.evidence.means)

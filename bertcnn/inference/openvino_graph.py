@@ -113,12 +113,9 @@ def one_text_a_row(graph: ov.Model) -> ov.Model:
     """For other programs: `graph`, which is used up, with the inputs `token_ids` and `padding_mask`, int32 [B, T], of one text in each row.
 
     Args:
-        graph: of `classifier_graph`, or of its int8 form; one that has these inputs already stays
-            as it is.
+        graph: of `classifier_graph`, or of its int8 form.
     """
     packed = {parameter.get_friendly_name(): parameter for parameter in graph.get_parameters()}
-    if NUMBERS not in packed:
-        return graph
     plain = {
         name: ops.parameter([-1, -1], np.int32, name=name) for name in ("token_ids", "padding_mask")
     }

@@ -33,7 +33,7 @@ from bertcnn.settings import DECISIONS, PHRASES
 from bertcnn.storage.files import companion, try_lock
 from bertcnn.tables.writing import explained
 
-SCHEMA_VERSION: Final = 3  # 1 had no `because`, 2 no decisions
+SCHEMA_VERSION: Final = 1
 DIGEST_BYTES: Final = 16
 
 _MAGIC = b"bertcnn journal\n"

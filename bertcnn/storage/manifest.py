@@ -53,11 +53,10 @@ CheckBulk = Callable[[Mapping[str, bytes], int], None]
 
 @dataclass(frozen=True)
 class Member:
-    """A file of a sealed folder, the most bytes we are ready to read of it, and the schema version that brought it."""
+    """A file of a sealed folder, and the most bytes we are ready to read of it."""
 
     name: str
     largest: int
-    since: int = 1
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class FolderFormat:
 
     Attributes:
         name: stands in the manifest.
-        schema_version: the newest one this code can read.
+        schema_version: the one that this code reads and writes.
         members: the files it holds.
         bulk: name of the largest member, which is read last.
     """
@@ -80,10 +79,6 @@ class FolderFormat:
     def largest(self) -> dict[str, int]:
         """The most bytes of each member."""
         return {member.name: member.largest for member in self.members}
-
-    def names(self, schema_version: int) -> set[str]:
-        """The files that a folder of this version holds."""
-        return {member.name for member in self.members if member.since <= schema_version}
 
 
 class FileRecord(Settings):
@@ -179,24 +174,24 @@ def refuse(given: str, expected: str) -> NoReturn:
     raise BundleError(given, expected=expected, fix=_SAVE_AGAIN) from None
 
 
-def object_of(name: str, value: Any, newest: int) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
-    """A member's JSON object, unless a newer version wrote it."""
+def object_of(name: str, value: Any, version: int) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
+    """A member's JSON object, unless it is of another schema version."""
     if not isinstance(value, dict):
         refuse(f"{name} holds a {type(value).__name__}", "a JSON object")
-    version = value.get("schema_version", newest)
-    if isinstance(version, int) and version > newest:
+    given = value.get("schema_version", version)
+    if isinstance(given, int) and given != version:
         raise BundleError(
-            f"{name} has schema version {version}: the model was written by a newer bertcnn",
-            expected=f"schema version {newest} or older",
-            fix="install a newer bertcnn, or train again with this one",
+            f"{name} has schema version {given}: another version of bertcnn wrote it",
+            expected=f"schema version {version}",
+            fix="use the version of bertcnn that wrote it, or train again with this one",
         )
     return value
 
 
-def settings_of(name: str, schema: type[SettingsType], value: Any, newest: int) -> SettingsType:  # noqa: ANN401 - any JSON value
+def settings_of(name: str, schema: type[SettingsType], value: Any, version: int) -> SettingsType:  # noqa: ANN401 - any JSON value
     """`value` as an object of a closed schema."""
     try:
-        return schema(**object_of(name, value, newest))
+        return schema(**object_of(name, value, version))
     except SettingsError as error:
         refuse(f"{name}: {error.given}", error.expected)
 
@@ -243,7 +238,7 @@ def read_members(
         check: given the other members and the length of the bulk, may refuse it before it is read.
 
     Raises:
-        BundleError: not such a folder, written by a newer version, or not exactly what was saved.
+        BundleError: not such a folder, of another schema version, or not exactly what was saved.
     """
     return _retried(target, lambda place: _read_members(target, place, form, wanted, check))
 
@@ -428,11 +423,10 @@ def _parse_manifest(form: FolderFormat, data: bytes) -> _Manifest:
         or hashlib.sha256(canonical_json(rest)).hexdigest() != manifest.bundle_id
     ):
         _changed(MANIFEST, "it no longer agrees with the id it carries")
-    expected = form.names(manifest.schema_version)
-    odd = sorted(set(manifest.members) ^ expected)
+    odd = sorted(manifest.members.keys() ^ form.largest.keys())
     if odd:
         refuse(
             f"{MANIFEST} lists other members than a model has ({one_line(odd[0])})",
-            ", ".join(sorted(expected)),
+            ", ".join(sorted(form.largest)),
         )
     return manifest

@@ -64,7 +64,6 @@ def test_a_label_with_labels_below_it_is_a_parent_that_holds_itself_too():
     np.testing.assert_allclose(
         hierarchy.with_parents(np.array([[0.5, 0.25, 0.25]], np.float32)), [[0.5, 0.25, 0.25, 0.75]]
     )
-    assert Hierarchy.of(["a", "a > b", "c"], labels_may_be_parents=False).parents == ()
 
 
 @given(
@@ -229,8 +228,6 @@ def test_what_is_certain_to_be_a_label_or_below_it_is_answered_with_that_label(
             float(row["p_net"]), abs=2e-6
         )
     assert report.labels == {"net": 2, "billing": 1}
-    old = predictor.bundle.config.model_copy(update={"schema_version": 6})
-    assert dataclasses.replace(predictor.bundle, config=old).hierarchy.parents == ()
 
 
 def test_a_saved_model_knows_its_levels(folder):
@@ -254,32 +251,10 @@ def test_thresholds_of_levels_that_the_labels_do_not_have_are_refused(folder, tm
         )
 
 
-def test_an_older_models_levels_are_counted_as_when_it_was_saved(folder, tmp_path):
-    from bertcnn.bundle.bundle import write_bundle
-
-    bundle, decisions = read_bundle(folder), Decisions(parent_thresholds=(0.5,))
-    labels = ("x > a", "x > a > b", "y")  # one level where a label is no parent, else two
-    old = bundle.config.model_copy(update={"schema_version": 6})
-    write_bundle(
-        dataclasses.replace(bundle, labels=labels, config=old, decisions=decisions, engine=None),
-        tmp_path / "old",
-    )
-    assert read_bundle(tmp_path / "old").hierarchy.parents == ("x",)
-    with pytest.raises(
-        BundleError, match="1 parent_thresholds; expected one for each of the 2 levels"
-    ):
-        write_bundle(
-            dataclasses.replace(bundle, labels=labels, decisions=decisions, engine=None),
-            tmp_path / "new",
-        )
-
-
-def test_comparisons_of_an_older_model_keep_the_parents_that_it_was_saved_with(folder):
+def test_comparisons_have_parents_only_if_the_model_was_told_of_levels(folder):
     bundle = dataclasses.replace(
         read_bundle(folder), labels=("Delay > 30 days", "Delay > 60 days", "Damage")
     )
-    old = bundle.config.model_copy(update={"schema_version": 8})
-    assert dataclasses.replace(bundle, config=old).hierarchy.parents == ("Delay",)
     assert bundle.hierarchy.parents == ()
     chosen = bundle.config.model_copy(update={"label_levels": " > "})
     assert dataclasses.replace(bundle, config=chosen).hierarchy.parents == ("Delay",)

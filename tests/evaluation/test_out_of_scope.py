@@ -215,32 +215,6 @@ def test_a_scope_comes_back_from_its_tensors():
     assert not OutOfScopeDetector.of_tensors(OutOfScopeDetector().tensors(), LABELS, WIDTH)
 
 
-def test_a_scope_of_before_there_were_words_is_what_it_was():
-    scope, rows = learned(), foreign(np.random.default_rng(3), 50)
-    old = {
-        name: tensor
-        for name, tensor in scope.tensors().items()
-        if name not in ("words", "log_odds")
-    }
-    again = OutOfScopeDetector.of_tensors({**old, "weights": scope.weights[:3]}, LABELS, WIDTH)
-    np.testing.assert_allclose(
-        again.outlier_score(rows), scope.features(rows)[:, :3] @ scope.weights[:3], rtol=1e-5
-    )
-
-
-def test_a_scope_saved_with_the_former_names_of_its_tensors_is_the_same():
-    scope, rows = learned(), foreign(np.random.default_rng(3), 50)
-    former = {
-        "logit_centroids": "directions",
-        "embedding_centroids": "places",
-        "log_odds": "spoken",
-    }
-    saved = {former.get(name, name): tensor for name, tensor in scope.tensors().items()}
-    assert set(former.values()) <= saved.keys()
-    again = OutOfScopeDetector.of_tensors(saved, LABELS, WIDTH)
-    np.testing.assert_array_equal(again.outlier_score(rows), scope.outlier_score(rows))
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -1,12 +1,10 @@
 """The compiled engine: any rows in any order, and what it keeps in the cache."""
 
-import json
 import shutil
 import threading
 from pathlib import Path
 
 import numpy as np
-import openvino as ov
 import pytest
 
 from bertcnn import load
@@ -15,9 +13,8 @@ from bertcnn.bundle.engine import SavedEngine, read_engine
 from bertcnn.encoders.convert import load_encoder
 from bertcnn.errors import BundleError
 from bertcnn.inference.openvino_engine import OpenVINOEngine, token_embeddings
-from bertcnn.inference.openvino_graph import encoder_graph, one_text_a_row, serialized
+from bertcnn.inference.openvino_graph import encoder_graph
 from bertcnn.models.weights import extract
-from bertcnn.storage.manifest import FolderFormat, Member, canonical_json, write_manifest
 from bertcnn.training.features import keras_embed
 from tests.inference.test_openvino_graph import rows
 from tests.tiny import saved
@@ -105,29 +102,6 @@ def test_a_user_without_a_home_folder_needs_no_cache(stored, monkeypatch):
     assert OpenVINOEngine.from_saved(stored, 0).run(rows()).logits.shape == (60, 3)
 
 
-def test_an_engine_of_the_first_format_is_still_read(encoder_folder, tmp_path):
-    folder = tmp_path / "model"
-    shutil.copytree(saved(encoder_folder), folder)
-    place = folder / "engine"
-    members = {
-        path.name: path.read_bytes() for path in place.iterdir() if path.name != "manifest.json"
-    }
-    members["engine.json"] = canonical_json(
-        {**json.loads(members["engine.json"]), "schema_version": 1}
-    )
-    form = FolderFormat(
-        "bertcnn engine",
-        1,
-        tuple(Member(name, 1 << 30) for name in ("engine.json", "model.xml", "model.bin")),
-    )
-    members["manifest.json"] = write_manifest(form, members)[1]
-    for name, content in members.items():
-        (place / name).write_bytes(content)
-    assert load(folder).engine.name == load(saved(encoder_folder)).engine.name
-    engine = read_engine(folder, read_bundle(folder).bundle_id)
-    assert (engine.record.schema_version, engine.read()[1]) == (1, members["model.bin"])
-
-
 @pytest.mark.parametrize("how", ["debris", "folder linked", "files linked", "read only"])
 def test_the_fast_engine_is_used_whatever_lies_beside_it_and_wherever_it_is(
     encoder_folder, tmp_path, caplog, how
@@ -158,20 +132,6 @@ def test_a_link_of_the_engine_that_leads_nowhere_is_told(encoder_folder, tmp_pat
     (folder / "engine").symlink_to(tmp_path / "nowhere")
     assert load(folder).engine.name == "openvino-float32"
     assert "engine does not exist" in caplog.text
-
-
-def test_an_engine_with_one_text_in_a_row_still_answers(stored, cache):
-    expected = OpenVINOEngine.from_saved(stored, 0).run(rows(count=300), evidence=True)
-    older = serialized(one_text_a_row(ov.Core().read_model(*stored.read())))
-    engine = OpenVINOEngine.from_saved(
-        SavedEngine(stored.record, lambda: older, "older"), 0, longest=40
-    )
-    found = engine.run(rows(count=300), evidence=True)
-    np.testing.assert_allclose(found.logits, expected.logits, atol=INT8_ROUNDING)
-    np.testing.assert_allclose(found.evidence.means, expected.evidence.means, atol=INT8_ROUNDING)
-    np.testing.assert_array_equal(
-        engine.run(rows(count=1)).logits.argmax(axis=1), expected.logits[:1].argmax(axis=1)
-    )
 
 
 def test_what_openvino_cannot_read_is_told_in_one_line(stored, cache):
