@@ -1,0 +1,90 @@
+"""Files that an earlier version wrote.
+
+From version 1 of each format on, they stay readable: saved models, their compiled engines, and the
+journals of interrupted scorings. tests/golden/saved holds one of each; a format with a new number
+gets a folder of its own beside it, and these tests go over all of them.
+"""
+
+import json
+import shutil
+import struct
+import zlib
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bertcnn import load, score_csv
+from bertcnn.bundle.bundle import SCHEMA_VERSION, read_bundle
+from bertcnn.bundle.engine import ENGINE_SCHEMA_VERSION, read_engine
+from bertcnn.inference.openvino_engine import checked, read_graph
+from bertcnn.scoring.journal import SCHEMA_VERSION as JOURNAL_VERSION
+from tests.golden.make_saved_golden import ROWS, TEXTS, write_rows
+from tests.test_classifier import Notes
+
+GOLDEN = Path(__file__).parent / "golden" / "saved"
+MODEL = GOLDEN / "model"
+EXPECTED = json.loads((GOLDEN / "expected.json").read_text(encoding="utf-8"))
+INT8 = 0.02  # by which processors differ in int8, or one without fast int8 takes float32
+
+
+@pytest.fixture
+def rebuilt(tmp_path):
+    """The golden model without its engine, which is made again from the weights."""
+    shutil.copytree(MODEL, tmp_path / "model")
+    shutil.rmtree(tmp_path / "model" / "engine")
+    return load(tmp_path / "model")
+
+
+def with_this_version(journal):
+    """A journal of this version of bertcnn: those of another one are dropped, whatever their format."""
+    (length,) = struct.unpack_from("<I", journal, 16)
+    header = json.loads(journal[24 : 24 + length]) | {"software": version("bertcnn")}
+    payload = json.dumps(header).encode()
+    start = struct.pack("<I", len(payload))
+    checksum = struct.pack("<I", zlib.crc32(payload, zlib.crc32(start)))
+    return journal[:16] + start + checksum + payload + journal[24 + length :]
+
+
+def test_the_golden_files_are_of_the_formats_that_are_written_now():
+    bundle_id = read_bundle(MODEL).bundle_id
+    record = read_engine(MODEL, bundle_id).record
+    header = (GOLDEN / "scored.csv.journal").read_bytes()[24:].split(b"}")[0] + b"}"
+    assert (
+        read_bundle(MODEL).config.schema_version,
+        record.schema_version,
+        json.loads(header)["schema_version"],
+    ) == (SCHEMA_VERSION, ENGINE_SCHEMA_VERSION, JOURNAL_VERSION)
+
+
+def test_a_model_of_version_1_answers_with_its_stored_engine(caplog):
+    predictor = load(MODEL)
+    np.testing.assert_allclose(predictor.predict_proba(TEXTS), EXPECTED["stored"], atol=INT8)
+    assert not caplog.records  # no word of an engine that cannot be used
+    assert predictor.hierarchy.parents == ("net",)
+    assert predictor.bundle.decisions.thresholds
+    assert predictor.bundle.scope
+
+
+def test_the_stored_engine_of_version_1_is_the_graph_that_is_built_now():
+    bundle = read_bundle(MODEL)
+    graph = read_graph(checked(read_engine(MODEL, bundle.bundle_id), bundle))
+    assert any(node.get_type_name() == "FakeQuantize" for node in graph.get_ordered_ops())
+
+
+def test_a_model_of_version_1_answers_with_an_engine_made_from_its_weights(rebuilt):
+    assert rebuilt.engine.name == "openvino-float32"
+    np.testing.assert_allclose(rebuilt.predict_proba(TEXTS), EXPECTED["rebuilt"], atol=1e-4)
+
+
+def test_a_scoring_goes_on_from_a_journal_of_version_1(rebuilt, tmp_path):
+    write_rows(tmp_path / "in.csv")
+    journal = (GOLDEN / "scored.csv.journal").read_bytes()
+    (tmp_path / ".scored.csv.journal").write_bytes(with_this_version(journal))
+    progress, out = Notes(), tmp_path / "scored.csv"
+    report = score_csv(rebuilt, tmp_path / "in.csv", out, probabilities=True, progress=progress)
+    assert "4,096 rows were already answered by an interrupted run" in " ".join(progress.notes)
+    assert (report.rows, report.blank) == (ROWS, ROWS // len(TEXTS))
+    begin = out.read_bytes().splitlines(keepends=True)[: 1 + len(TEXTS)]
+    assert b"".join(begin) == (GOLDEN / "scored.csv").read_bytes()
