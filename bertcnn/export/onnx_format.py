@@ -8,12 +8,12 @@ from typing import Final
 
 import numpy as np
 import onnx
-import openvino as ov
 
 from bertcnn.bundle.bundle import Bundle
 from bertcnn.data.batches import Batch
 from bertcnn.export.onnx_graph import classifier_onnx
 from bertcnn.export.parity import probabilities_by
+from bertcnn.inference.runtime import ov
 
 MODEL: Final = "model.onnx"
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import openvino as ov
 
 from bertcnn.bundle.bundle import Bundle
 from bertcnn.bundle.engine import SavedEngine
@@ -15,6 +14,7 @@ from bertcnn.data.batches import Batch
 from bertcnn.export.parity import probabilities_by
 from bertcnn.inference.openvino_engine import read_graph
 from bertcnn.inference.openvino_graph import classifier_graph, one_text_a_row, serialized
+from bertcnn.inference.runtime import ov
 from bertcnn.storage.files import write_new
 
 MODEL: Final = "model.xml"

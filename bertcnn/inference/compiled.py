@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import openvino as ov
 
 from bertcnn.errors import BertCNNError, BundleError, OutputError
 from bertcnn.inference.engines import reason
 from bertcnn.inference.forks import never_destroy
+from bertcnn.inference.runtime import ov
 from bertcnn.storage.cache import cache_folder, keep, read_kept
 
 _KEPT = 8  # compiled engines in the cache

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-import openvino as ov
-from openvino import opset13 as ops
+
+from bertcnn.inference.runtime import ops, ov
 
 _ROUNDING = 1e-3  # of a step between two of the 256 numbers
 # times its own width, a layer's range for the sake of one range in all; MiniLM's become 1.00 to

@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-import openvino as ov
 
 from bertcnn.bundle.bundle import Bundle, with_weights
 from bertcnn.bundle.engine import Precision, SavedEngine
@@ -19,6 +18,7 @@ from bertcnn.inference.compiled import compiled_model, kept_as
 from bertcnn.inference.engines import EngineOutput, Evidence, reason
 from bertcnn.inference.forks import FORKS, never_destroy
 from bertcnn.inference.graph_check import check_graph
+from bertcnn.inference.runtime import ov
 
 _BATCHES_OF_A_STREAM = 2
 

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import openvino as ov
-from openvino import opset13 as ops
 
 from bertcnn.data.packing import NUMBERS, PACKED
 from bertcnn.errors import BundleError, OutputError, one_line
+from bertcnn.inference.runtime import ops, ov
 from bertcnn.models.shapes import classifier_shapes
 from bertcnn.settings import EncoderSettings, HeadSettings
 from bertcnn.storage.files import MORE_ROOM

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 import numpy as np
-import openvino as ov
 
 from bertcnn.bundle.engine import EngineRecord, Precision, SavedEngine, WeightBits
 from bertcnn.data.packing import packed_batches, plan_packed
@@ -27,6 +26,7 @@ from bertcnn.inference.openvino_graph import (
     classifier_graph,
     serialized,
 )
+from bertcnn.inference.runtime import ov, without_telemetry
 from bertcnn.progress import Progress
 from bertcnn.settings import EncoderSettings, HeadSettings
 
@@ -231,12 +231,13 @@ def _quantize(
     graph: ov.Model, rows: Sequence[np.ndarray], pad_id: int, *, weight_bits: WeightBits = 7
 ) -> ov.Model:
     """The graph with its matrix products in int8."""
-    import nncf
-    from nncf.quantization.advanced_parameters import (
-        AdvancedQuantizationParameters,
-        AdvancedSmoothQuantParameters,
-        OverflowFix,
-    )
+    with without_telemetry():
+        import nncf
+        from nncf.quantization.advanced_parameters import (
+            AdvancedQuantizationParameters,
+            AdvancedSmoothQuantParameters,
+            OverflowFix,
+        )
 
     batches = list(
         packed_batches(rows, plan_packed(np.fromiter(map(len, rows), np.int64, len(rows))), pad_id)

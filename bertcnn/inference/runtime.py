@@ -1,0 +1,39 @@
+"""OpenVINO and NNCF, imported without their telemetry.
+
+When they are imported, both report it to their makers, and leave an id in the user's home, unless
+`openvino_telemetry` cannot be imported. It cannot while these imports run, and can again after
+them, so that other code of the process imports what it likes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_TELEMETRY = "openvino_telemetry"
+
+
+@contextmanager
+def without_telemetry() -> Iterator[None]:
+    """A block in which `openvino_telemetry` cannot be imported; `sys.modules` is then as before."""
+    before = {
+        name: module
+        for name, module in sys.modules.items()
+        if name == _TELEMETRY or name.startswith(f"{_TELEMETRY}.")
+    }
+    for name in before:
+        del sys.modules[name]
+    sys.modules[_TELEMETRY] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[_TELEMETRY]
+        sys.modules.update(before)
+
+
+with without_telemetry():
+    import openvino as ov
+    from openvino import opset13 as ops
+
+__all__ = ["ops", "ov", "without_telemetry"]

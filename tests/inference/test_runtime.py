@@ -1,0 +1,79 @@
+"""OpenVINO and NNCF report nothing to their makers, and other imports are left alone."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+# with telemetry switched off by nothing else: NNCF looks for pytest, its telemetry for CI
+_SETTINGS = {
+    name: value
+    for name, value in os.environ.items()
+    if name not in ("CI", "TF_BUILD", "JENKINS_URL") and not name.startswith(("NNCF", "PYTEST"))
+}
+_WATCH = """
+import os, sys
+def watch(event, arguments):
+    if event in ("socket.getaddrinfo", "socket.gethostbyname", "socket.connect"):
+        os.write(1, f"network: {event}\\n".encode())
+        raise OSError("no network here")
+sys.addaudithook(watch)
+"""
+_QUANTIZE = """
+import numpy as np
+from bertcnn.inference.quantize import QuantizationData, build_engine
+from bertcnn.models.shapes import classifier_shapes
+from bertcnn.progress import Silent
+from bertcnn.settings import EncoderSettings, HeadSettings
+encoder = EncoderSettings(vocabulary_size=50, width=8, layers=1, heads=2, feed_forward_width=16, max_positions=16)
+head, generator = HeadSettings(filters=4), np.random.default_rng(0)
+tensors = {
+    name: generator.normal(size=shape).astype(np.float32)
+    for name, shape in classifier_shapes(encoder, head, 2).items()
+}
+rows = [generator.integers(5, 50, 9).astype(np.int32) for _ in range(8)]
+data = QuantizationData(rows, rows, np.arange(8) % 2, generator.normal(size=(8, 2)).astype(np.float32), 0)
+build_engine(tensors, encoder, head, data, progress=Silent())
+assert "nncf" in sys.modules
+"""
+_OTHER_IMPORTS = """
+assert not [name for name in sys.modules if name.startswith("openvino_telemetry")]
+import openvino, openvino_telemetry
+assert openvino_telemetry.Telemetry and openvino.convert_model
+"""
+
+
+def run(code, home):
+    """What a program prints whose user has this home folder."""
+    return subprocess.run(
+        [sys.executable, "-c", _WATCH + code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**_SETTINGS, "HOME": str(home), "BERTCNN_CACHE": str(home.with_name("cache"))},
+    ).stdout
+
+
+def test_an_engine_is_built_without_a_word_to_anybody_and_other_imports_are_left_alone(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    assert run(_QUANTIZE + _OTHER_IMPORTS, home) == ""
+    assert list(home.rglob("*")) == []
+
+
+def test_the_watch_of_these_tests_sees_the_telemetry_of_openvino_itself(tmp_path):
+    pytest.importorskip("openvino_telemetry")
+    home = tmp_path / "home"
+    home.mkdir()
+    told = run("import time, openvino\ntime.sleep(1)\n", home)
+    assert "network" in told or list(home.rglob("*"))
+
+
+def test_a_telemetry_that_others_have_imported_stays_theirs(tmp_path):
+    pytest.importorskip("openvino_telemetry")
+    run(
+        "import openvino_telemetry as theirs\nimport bertcnn.inference.compiled\nimport"
+        " openvino_telemetry\nassert openvino_telemetry is theirs\n",
+        tmp_path,
+    )
