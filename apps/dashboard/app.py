@@ -21,7 +21,7 @@ from uploads import ROWS_SHOWN, Upload, discard, first_rows, look_into, save, se
 from bertcnn import Predictor, load, score_csv
 from bertcnn.errors import BertCNNError
 from bertcnn.evaluation.decisions import automation, in_words
-from bertcnn.inference.predictor import Phrase
+from bertcnn.inference.answers import Phrase
 from bertcnn.scoring.score import ScoringReport
 from bertcnn.wording import count, percent, visible
 

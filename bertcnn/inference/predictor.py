@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,9 +18,10 @@ from bertcnn.errors import BundleError, SettingsError, one_line
 from bertcnn.evaluation.probabilities import (
     calibrated_probabilities,
     chosen,
-    exact_match_probability,
     names_of,
 )
+from bertcnn.inference.answers import Answers, Phrase, Prediction
+from bertcnn.inference.decide import decide, most_probable
 from bertcnn.inference.engines import Engine, EngineName, EngineOutput, check_engine, reason
 from bertcnn.inference.evidence import Explainer, Explanation, words_of
 from bertcnn.inference.output_layer import LastLayer, read_last_layer
@@ -30,77 +30,6 @@ from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import EncodedTexts, WordPieceTokenizer
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Phrase:
-    """A place in a text.
-
-    Attributes:
-        start: its first character.
-        end: the one behind its last.
-        words: what stands there, on one line.
-    """
-
-    start: int
-    end: int
-    words: str
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """The answer for one text.
-
-    Attributes:
-        label: the most probable label; where only a parent of labels is certain enough, that
-            parent; where a text may have several, all of them in one string, which is empty if no
-            label is probable enough; None for a text in which nothing can be seen.
-        confidence: its calibrated probability, 0 to 1, or that all labels are right and none is
-            missing; None without a label.
-        probabilities: of every label, in the model's order, then of their parents, if they have
-            any.
-        because: the phrases that moved the answer most, at most three, the most important first.
-        decision: "auto" if the answer may be acted on; else "review:ambiguous",
-            "review:out_of_scope" (the text looks like none that the model has learned from, or gets
-            no label where it may have several) or "review:empty", a matter for a person.
-        runner_up: the second most probable label, or where there may be several, the one nearest to
-            its threshold; None without a label.
-        labels: all labels of a text that may have several, the most probable first; else the one in
-            `label`.
-    """
-
-    label: str | None
-    confidence: float | None
-    probabilities: dict[str, float]
-    because: tuple[Phrase, ...] = ()
-    decision: str = "review:empty"
-    runner_up: str | None = None
-    labels: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Answers:
-    """The answers for many texts, by column.
-
-    Attributes:
-        labels: int32 [rows], places in `Predictor.hierarchy.answers`: labels, then parents; -1 for
-            a text in which nothing can be seen.
-        confidence: float32 [rows], the calibrated probability of that label, 0 to 1; 0 without one.
-        probabilities: float32 [rows, C + P], of every label, then of every parent; zeros without a
-            label.
-        because: int32 [rows, 3, 2], the phrases that moved the answer most, by their first
-            character in the text and the one behind the last; zeros where there are fewer.
-        decisions: int32 [rows], places in `bertcnn.settings.DECISIONS`.
-    """
-
-    labels: np.ndarray
-    confidence: np.ndarray
-    probabilities: np.ndarray
-    because: np.ndarray
-    decisions: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.labels)
 
 
 class Predictor:
@@ -115,7 +44,7 @@ class Predictor:
     Attributes:
         labels: the model's labels, in its order.
         hierarchy: their parents, if they have levels: "A > B > C".
-        several: whether a text may have several labels, or none.
+        multi_label: whether a text may have several labels, or none.
         decisions: which answers are automatic.
         last_layer: the network's.
     """
@@ -163,9 +92,9 @@ class Predictor:
         probabilities = self.predict_proba(texts)
         if not self.multi_label:
             return np.array(self.labels, object)[probabilities.argmax(axis=1)]
-        found = np.empty(len(probabilities), object)
-        found[:] = self.names_given(probabilities)
-        return found
+        label_sets = np.empty(len(probabilities), object)
+        label_sets[:] = self.names_given(probabilities)
+        return label_sets
 
     def given(self, probabilities: np.ndarray) -> np.ndarray:
         """Which labels are given with these probabilities, float32 [rows, C], where there may be several; bool [rows, C]."""
@@ -224,41 +153,30 @@ class Predictor:
         self, texts: Sequence[str], encoded: EncodedTexts, output: EngineOutput
     ) -> Answers:
         """The last part: the answers, from what the first two gave."""
-        visible = _visible(texts)
+        blank = _blank(texts)
         probabilities = np.where(
-            visible[:, None],
-            calibrated_probabilities(output.logits, self.bundle.calibration),
+            blank[:, None],
             np.float32(0),
+            calibrated_probabilities(output.logits, self.bundle.calibration),
         )
-        labels = np.where(visible, probabilities.argmax(axis=1), -1).astype(np.int32)
-        because = self._explainer.spans(texts, encoded, output.found, labels)
-        outside = self.bundle.scope.outside(
-            self.readings(encoded.token_ids, output.logits, output.found.means)
+        evidence = output.found
+        because = self._explainer.spans(
+            texts, encoded, evidence, most_probable(probabilities, blank)
         )
-        if self.multi_label:
-            given = self.given(probabilities)
-            confidence, outside = (
-                np.where(visible, exact_match_probability(probabilities, given), np.float32(0)),
-                outside | ~given.any(axis=1),
-            )
-        else:
-            confidence = probabilities.max(axis=1, initial=0)
-        sure = confidence >= self._limits[labels]
-        probabilities = self.hierarchy.with_parents(probabilities)
-        parents, certain = self.hierarchy.fall_back(
-            probabilities, visible & ~outside & ~sure, self.decisions.parent_thresholds
+        decided = decide(
+            probabilities,
+            blank,
+            self.bundle.scope.outside(
+                self.readings(encoded.token_ids, output.logits, evidence.means)
+            ),
+            hierarchy=self.hierarchy,
+            limits=self._limits,
+            parent_thresholds=self.decisions.parent_thresholds,
+            given=self.given(probabilities) if self.multi_label else None,
         )
-        above = parents >= 0
-        labels, confidence = (
-            np.where(above, parents, labels).astype(np.int32),
-            np.where(above, certain, confidence),
+        return Answers(
+            decided.labels, decided.confidence, decided.decisions, because, decided.probabilities
         )
-        decisions = np.select(
-            [~visible, outside, sure | above],
-            [DECISIONS.index(name) for name in ("review:empty", "review:out_of_scope", "auto")],
-            DECISIONS.index("review:ambiguous"),
-        )
-        return Answers(labels, confidence, probabilities, because, decisions.astype(np.int32))
 
     def readings(
         self, token_ids: Sequence[np.ndarray], logits: np.ndarray, means: np.ndarray
@@ -338,13 +256,13 @@ class Predictor:
             SettingsError: the model does not know the label, or `texts` is not a list of strings.
         """
         checked = check_texts(texts)
-        asked = None if label is None else place_of_label(label, self.labels)
+        place = None if label is None else place_of_label(label, self.labels)
         encoded = self.encode(checked)
-        output, visible = self.run(encoded), _visible(checked)
+        output = self.run(encoded)
         labels = (
-            np.where(visible, output.logits.argmax(axis=1), -1)
-            if asked is None
-            else np.full(len(checked), asked)
+            most_probable(output.logits, _blank(checked))
+            if place is None
+            else np.full(len(checked), place)
         )
         return self._explainer.explain(
             checked, encoded, output.found, output.logits, labels, self.labels
@@ -455,9 +373,9 @@ def loaded(
     )
 
 
-def _visible(texts: Sequence[str]) -> np.ndarray:
-    """In which texts anything can be seen, bool [rows]."""
-    return np.fromiter((not is_blank(text) for text in texts), bool, len(texts))
+def _blank(texts: Sequence[str]) -> np.ndarray:
+    """In which texts nothing can be seen, bool [rows]."""
+    return np.fromiter(map(is_blank, texts), bool, len(texts))
 
 
 def _decided(bundle: Bundle, targets: PrecisionTargets | None) -> Decisions:
@@ -473,9 +391,9 @@ def _decided(bundle: Bundle, targets: PrecisionTargets | None) -> Decisions:
             fix="train it again, or leave the precision out: then every text goes to review",
         )
     # SciPy, which nothing else on the way to an answer needs
-    from bertcnn.evaluation.decisions import decide
+    from bertcnn.evaluation.decisions import decide as decide_thresholds
 
-    return decide(bundle.decisions.held_out, bundle.labels, targets)
+    return decide_thresholds(bundle.decisions.held_out, bundle.labels, targets)
 
 
 def place_of_label(label: str, labels: Sequence[str]) -> int:

@@ -14,6 +14,7 @@ from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.download import fetch_encoder
 from bertcnn.encoders.layout import VOCABULARY
 from bertcnn.errors import EncoderError, SettingsError, one_line
+from bertcnn.evaluation.probabilities import softmax
 from bertcnn.progress import Progress
 from bertcnn.text.wordpiece import MASK, WordPieceTokenizer, read_vocabulary
 
@@ -70,10 +71,9 @@ def fill_mask(
             fix="choose bert-base-uncased, or pretrain one: `bertcnn pretrain TEXTS --out ENCODER`",
         )
     vocabulary, token_ids, places = _encode(fetched.folder, checkpoint, text)
-    logits = _logits(checkpoint, token_ids, places).astype(np.float64)  # [P, V]
-    exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    probabilities = exponentials / exponentials.sum(axis=-1, keepdims=True)
-    ranked = np.argsort(-probabilities, axis=-1, kind="stable")[:, :best]
+    logits = _logits(checkpoint, token_ids, places)  # [P, V]
+    probabilities = softmax(logits)
+    ranked = np.argsort(-logits, axis=-1, kind="stable")[:, :best]
     return [
         [Guess(vocabulary[piece], float(row[piece])) for piece in order]
         for row, order in zip(probabilities, ranked, strict=True)

@@ -9,7 +9,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +23,9 @@ from bertcnn.evaluation.decisions import Automation, automation, in_words
 from bertcnn.evaluation.metrics import Evaluation, describe_unknown, find_unknown
 from bertcnn.evaluation.probabilities import names_of
 from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
+from bertcnn.inference.answers import Answers
 from bertcnn.inference.engines import Engine
-from bertcnn.inference.predictor import Answers, Predictor
+from bertcnn.inference.predictor import Predictor
 from bertcnn.progress import Progress
 from bertcnn.reports.profile import profile_rows
 from bertcnn.reports.report import (
@@ -42,12 +43,10 @@ from bertcnn.reports.spurious_tokens import find_spurious_tokens
 from bertcnn.settings import DECISIONS
 from bertcnn.storage.files import check_regular, output_error, write_whole
 from bertcnn.storage.folders import check_target
-from bertcnn.text.wordpiece import WordPieceTokenizer
 
 REPORT = "report.html"
 
 _EXAMPLES = 8  # of each kind
-_TINY = float(np.finfo(np.float32).tiny)
 _PAIRS, _OF_PAIR = 5, 2
 _LONGEST = 700  # characters of an example
 _AT_ONCE = 1024  # rows
@@ -343,28 +342,23 @@ def evaluation_report(
     given = Rows(texts, labels, np.empty(0, int), 0)
     unknown = find_unknown(names, list(given.counts.elements()), len(labels))
     every = [*names, *unknown]
-    answers, probabilities = _answers(predictor, texts, progress)
+    answered_texts = _answered(predictor, texts, progress)
+    answers = answered_texts.answers
     if predictor.multi_label:
         multi_hot = indicators([tuple(own) for own in labels], every)
         truth = GroundTruth(names, multi_hot.argmax(axis=1), multi_hot, unknown)
-        logits = np.log(np.maximum(probabilities, _TINY)) - np.log(
-            np.maximum(1 - probabilities, _TINY)
-        )
     else:
         place = {name: place for place, name in enumerate(every)}
         truth = GroundTruth(
             names, np.array([place[str(label)] for label in labels]), unknown=unknown
         )
-        logits = np.log(np.maximum(probabilities, _TINY))
-    judged = ScoredPredictions(truth, logits * calibration.temperature, calibration)
+    judged = ScoredPredictions(truth, answered_texts.logits, calibration)
     figures, right, confidence = judged.figures(), judged.right, judged.confidence
     automatic = answers.decisions == DECISIONS.index("auto")
     found = _found(predictor, answers, judged)
     uncalibrated = judged.without_temperature()  # none is fitted on these rows
     answered = Answered(right, confidence, automatic)
-    encoded = WordPieceTokenizer(predictor.bundle.vocabulary, config.tokenizer).encode(texts)
-    lengths = np.fromiter(map(len, encoded.token_ids), np.int64, len(texts))
-    limit = config.tokenizer.max_tokens
+    lengths = answered_texts.lengths
     report = Report(
         title=f"Evaluation on {origin.file}" if origin.file else "Evaluation",
         rows_are="rows",
@@ -381,7 +375,11 @@ def evaluation_report(
         ),
         profile=replace(
             profile_rows(
-                texts, given.cells, lengths, truncated=int(encoded.truncated.sum()), limit=limit
+                texts,
+                given.cells,
+                lengths,
+                truncated=answered_texts.truncated,
+                limit=config.tokenizer.max_tokens,
             ),
             labels=len(given.counts),
         ),
@@ -408,26 +406,32 @@ def evaluation_report(
     return figures, render(report)
 
 
-def _answers(
-    predictor: Predictor, texts: Sequence[str], progress: Progress
-) -> tuple[Answers, np.ndarray]:
-    """The answers as in a scored file, and float32 [rows, C] probabilities, which texts that get no label have here too."""
-    parts = []
+@dataclass(frozen=True, eq=False)
+class _Answered:
+    """What a model makes of texts: answers, logits float32 [rows, C], and int [rows] tokens of each."""
+
+    answers: Answers
+    logits: np.ndarray
+    lengths: np.ndarray
+    truncated: int
+
+
+def _answered(predictor: Predictor, texts: Sequence[str], progress: Progress) -> _Answered:
+    """The answers as in a scored file; blank texts, which get no label there, have logits too."""
+    answers, logits, lengths, truncated = [], [], [], 0
     progress.stage("evaluating", len(texts))
     for start in range(0, len(texts), _AT_ONCE):
-        parts.append(predictor.answer(texts[start : start + _AT_ONCE]))
-        progress.advance(len(parts[-1]))
-    answers = Answers(
-        *(
-            np.concatenate([getattr(part, column.name) for part in parts])
-            for column in fields(Answers)
-        )
+        part = texts[start : start + _AT_ONCE]
+        encoded = predictor.encode(part)
+        output = predictor.run(encoded)
+        answers.append(predictor.answer_from(part, encoded, output))
+        logits.append(output.logits)
+        lengths.append(encoded.lengths)
+        truncated += int(encoded.truncated.sum())
+        progress.advance(len(part))
+    return _Answered(
+        Answers.joined(answers), np.concatenate(logits), np.concatenate(lengths), truncated
     )
-    probabilities = answers.probabilities[:, : len(predictor.labels)].copy()
-    blank = np.flatnonzero(answers.labels < 0)
-    if len(blank):
-        probabilities[blank] = predictor.predict_proba([texts[row] for row in blank.tolist()])
-    return answers, probabilities
 
 
 def _found(predictor: Predictor, answers: Answers, judged: ScoredPredictions) -> Automation:

@@ -8,10 +8,10 @@ from hashlib import blake2b
 
 import numpy as np
 
+from bertcnn.inference.answers import Answers
 from bertcnn.inference.engines import EngineOutput
 from bertcnn.inference.predictor import Predictor
 from bertcnn.scoring.journal import DIGEST_BYTES, Frame, Journal
-from bertcnn.settings import PHRASES
 from bertcnn.text.wordpiece import EncodedTexts
 
 _CACHE_SETS, _CACHE_WAYS = 8192, 16  # 131,072 texts
@@ -114,7 +114,7 @@ class Answering:
                 ),
             )
 
-    def answer(self, question: Question, output: EngineOutput | None) -> Frame:
+    def answer(self, question: Question, output: EngineOutput | None) -> Answers:
         """The third step: the answers to the different texts, from now on on record.
 
         Raises:
@@ -123,27 +123,15 @@ class Answering:
         """
         frame = self._journal.take(len(question.rows), question.digest)
         if frame is None:
-            frame = Frame(len(question.rows), question.digest, *self._cache.answers(question.slots))
+            answers = self._cache.answers(question.slots)
             if question.encoded is not None and output is not None:
-                self._fill(frame, question, question.encoded, output)
+                unknown = question.unknown
+                texts = [question.texts[place] for place in unknown]
+                answers.put(unknown, self._predictor.answer_from(texts, question.encoded, output))
+            frame = Frame(len(question.rows), question.digest, answers)
             self._journal.append(frame)
-        self._cache.keep(frame, *question.kept)
-        return frame
-
-    def _fill(
-        self, frame: Frame, question: Question, encoded: EncodedTexts, output: EngineOutput
-    ) -> None:
-        """Put the model's answers where the cache had none."""
-        unknown = question.unknown
-        answers = self._predictor.answer_from(
-            [question.texts[place] for place in unknown], encoded, output
-        )
-        frame.labels[unknown] = answers.labels
-        frame.confidence[unknown] = answers.confidence
-        frame.decisions[unknown] = answers.decisions
-        frame.because[unknown] = answers.because
-        if frame.probabilities is not None:
-            frame.probabilities[unknown] = answers.probabilities
+        self._cache.keep(frame.answers, *question.kept)
+        return frame.answers
 
 
 class Cache:
@@ -159,21 +147,20 @@ class Cache:
     The two pairs touch different arrays, so each may have a thread of its own.
 
     Args:
-        width: probabilities of a text; 0 if they are not asked for.
+        width: probabilities of a text; 0 if they are not kept.
+
+    Attributes:
+        size: how many texts there is room for.
     """
 
     def __init__(self, width: int) -> None:
         self._sets = max(
             1, min(_CACHE_SETS, _CACHED_PROBABILITIES // (_CACHE_WAYS * max(1, width)))
         )
-        size = self._sets * _CACHE_WAYS
+        self.size = self._sets * _CACHE_WAYS
         self._keys = np.zeros((self._sets, _CACHE_WAYS, 2), np.uint64)
         self._next = [0] * self._sets  # way to fill
-        self._labels = np.zeros(size, np.int32)
-        self._confidence = np.zeros(size, np.float32)
-        self._decisions = np.zeros(size, np.int32)
-        self._because = np.zeros((size, PHRASES, 2), np.int32)
-        self._probabilities = np.zeros((size, width), np.float32) if width else None
+        self._answers = Answers.empty(self.size, width)
 
     def find(self, keys: np.ndarray) -> np.ndarray:
         """Where the answer to each text is, int64; -1 for those that are not there.
@@ -198,30 +185,13 @@ class Cache:
         self._keys.reshape(-1, 2)[slots] = keys[texts]
         return slots, texts
 
-    def answers(
-        self, slots: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-        """Copies of labels, confidence, decisions, phrases and probabilities.
+    def answers(self, slots: np.ndarray) -> Answers:
+        """A copy of the answers in these slots; whatever for slot -1."""
+        return self._answers.at(slots)
 
-        Whatever for slot -1.
-        """
-        probabilities = None if self._probabilities is None else self._probabilities[slots]
-        return (
-            self._labels[slots],
-            self._confidence[slots],
-            self._decisions[slots],
-            self._because[slots],
-            probabilities,
-        )
-
-    def keep(self, frame: Frame, slots: np.ndarray, texts: np.ndarray) -> None:
-        """Put the answers that the frame has to these texts into these slots."""
-        self._labels[slots] = frame.labels[texts]
-        self._confidence[slots] = frame.confidence[texts]
-        self._decisions[slots] = frame.decisions[texts]
-        self._because[slots] = frame.because[texts]
-        if self._probabilities is not None and frame.probabilities is not None:
-            self._probabilities[slots] = frame.probabilities[texts]
+    def keep(self, answers: Answers, slots: np.ndarray, texts: np.ndarray) -> None:
+        """Put the answers to these texts into these slots."""
+        self._answers.put(slots, answers.at(texts))
 
     def _set_of(self, keys: np.ndarray) -> np.ndarray:
         return (keys[:, 0] % self._sets).astype(np.int64)

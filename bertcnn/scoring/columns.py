@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from bertcnn.data.label_sets import join_labels
+from bertcnn.inference.answers import Answers
 from bertcnn.inference.evidence import because
 from bertcnn.inference.predictor import Predictor
-from bertcnn.scoring.journal import Frame
 from bertcnn.settings import DECISIONS
 from bertcnn.tables.columns import free_names
 from bertcnn.tables.tables import TableReader
@@ -27,21 +27,21 @@ class OutputColumns:
         self.all = (*given.header, *names)
         self._none = ("", "", "review:empty", *[""] * (len(names) - 3))
 
-    def counts(self, frame: Frame, places: list[int]) -> np.ndarray:
+    def counts(self, answers: Answers, places: list[int]) -> np.ndarray:
         """How many rows have no text, then how many got each name, int64 [1 + names].
 
-        `places` are the rows' texts in the frame.
+        `places` are the rows' texts in the answers.
         """
         names = len(self._predictor.hierarchy.names)
-        if not self._predictor.multi_label or frame.probabilities is None:
-            return np.bincount(frame.labels[places] + 1, minlength=names + 1)
-        given = self._predictor.given(frame.probabilities)[places]
-        blank = frame.labels[places] < 0
+        if not self._predictor.multi_label:
+            return np.bincount(answers.labels[places] + 1, minlength=names + 1)
+        given = self._predictor.given(answers.probabilities)[places]
+        blank = answers.labels[places] < 0
         return np.concatenate([[blank.sum()], given[~blank].sum(axis=0)])
 
-    def cells(self, texts: list[str], frame: Frame) -> list[tuple[str, ...]]:
-        """Our cells for each text of a frame."""
-        columns = (frame.labels, frame.confidence, frame.decisions, frame.because)
+    def cells(self, texts: list[str], answers: Answers) -> list[tuple[str, ...]]:
+        """Our cells for each text of a answers."""
+        columns = (answers.labels, answers.confidence, answers.decisions, answers.because)
         cells = [
             (
                 (name, f"{sure:.6f}", DECISIONS[decision], because(text, spans))
@@ -49,23 +49,23 @@ class OutputColumns:
                 else self._none
             )
             for name, text, label, sure, decision, spans in zip(
-                self._names(frame), texts, *(column.tolist() for column in columns), strict=True
+                self._names(answers), texts, *(column.tolist() for column in columns), strict=True
             )
         ]
-        if frame.probabilities is None or not self._probabilities:
+        if not self._probabilities:
             return cells
         return [
             (*own, *[f"{share:.6f}" for share in shares]) if own is not self._none else own
-            for own, shares in zip(cells, frame.probabilities.tolist(), strict=True)
+            for own, shares in zip(cells, answers.probabilities.tolist(), strict=True)
         ]
 
-    def _names(self, frame: Frame) -> list[str]:
+    def _names(self, answers: Answers) -> list[str]:
         """What each text is called; anything for those without a label."""
-        if self._predictor.multi_label and frame.probabilities is not None:
+        if self._predictor.multi_label:
             separator = str(self._predictor.bundle.config.label_separator)
             return [
                 join_labels(names, separator)
-                for names in self._predictor.names_given(frame.probabilities)
+                for names in self._predictor.names_given(answers.probabilities)
             ]
         names = self._predictor.hierarchy.answers
-        return [names[label] for label in frame.labels.tolist()]
+        return [names[label] for label in answers.labels.tolist()]

@@ -11,6 +11,7 @@ texts.
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
 import struct
@@ -29,6 +30,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from bertcnn.errors import OutputError, one_line
+from bertcnn.inference.answers import Answers
 from bertcnn.settings import DECISIONS, PHRASES
 from bertcnn.storage.files import companion, try_lock
 from bertcnn.tables.writing import explained
@@ -39,6 +41,7 @@ DIGEST_BYTES: Final = 16
 _MAGIC = b"bertcnn journal\n"
 _RECORD = struct.Struct("<II")  # length of the payload, checksum
 _FRAME = struct.Struct(f"<II{DIGEST_BYTES}s")  # rows, different texts, digest
+_DTYPES = ("<i4", "<f4", "<i4", "<i4", "<f4")  # of the columns of `Answers`, 4 bytes a number
 _EDGE = 1 << 20  # bytes of the input's start and end that its digest covers
 # a power cut loses at most the answers of this long; a killed process loses none
 _SECONDS_BETWEEN_SYNCS = 10.0
@@ -129,72 +132,56 @@ class JournalHeader(InputState):
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Frame:
-    """The answers to one chunk of rows.
+    """One chunk of rows with its answers.
 
     Attributes:
         rows: rows of the chunk.
         digest: of their texts, in their order.
-        labels: int32 [texts], of the different texts in the order in which they appear first; -1
-            for none.
-        confidence: float32 [texts].
-        decisions: int32 [texts], places in `bertcnn.settings.DECISIONS`.
-        because: int32 [texts, 3, 2], where the phrases that moved the answer stand in the text;
-            zeros where there are fewer.
-        probabilities: float32 [texts, C], if asked for.
+        answers: to the different texts, in the order in which they appear first.
     """
 
     rows: int
     digest: bytes
-    labels: np.ndarray
-    confidence: np.ndarray
-    decisions: np.ndarray
-    because: np.ndarray
-    probabilities: np.ndarray | None
+    answers: Answers
 
     def to_bytes(self) -> bytes:
         """As the journal keeps it."""
-        parts = [
-            self.labels.astype("<i4"),
-            self.confidence.astype("<f4"),
-            self.decisions.astype("<i4"),
-            self.because.astype("<i4"),
-        ]
-        if self.probabilities is not None:
-            parts.append(self.probabilities.astype("<f4"))
-        return _FRAME.pack(self.rows, len(self.labels), self.digest) + b"".join(
-            part.tobytes() for part in parts
+        columns = zip(self.answers.columns, _DTYPES, strict=True)
+        return _FRAME.pack(self.rows, len(self.answers), self.digest) + b"".join(
+            column.astype(dtype).tobytes() for column, dtype in columns
         )
 
     @classmethod
     def from_bytes(cls, payload: bytes, labels: int, probabilities: bool) -> Frame | None:
-        """What `to_bytes` gave, bit for bit; None for anything else."""
+        """What `to_bytes` gave, bit for bit; None for anything else.
+
+        Args:
+            payload: of a record.
+            labels: how many names an answer may have.
+            probabilities: whether the probability of each is kept.
+        """
         if len(payload) < _FRAME.size:
             return None
         rows, texts, digest = _FRAME.unpack_from(payload)
-        columns, spans = labels if probabilities else 0, 2 * PHRASES
-        if len(payload) != _FRAME.size + 4 * texts * (3 + spans + columns) or not 0 < texts <= rows:
+        shapes = (texts,), (texts,), (texts,), (texts, PHRASES, 2), (texts, labels * probabilities)
+        sizes = [math.prod(shape) for shape in shapes]
+        if len(payload) != _FRAME.size + 4 * sum(sizes) or not 0 < texts <= rows:
             return None
-        places = np.frombuffer(payload, "<i4", texts, _FRAME.size)
-        confidence = np.frombuffer(payload, "<f4", texts, _FRAME.size + 4 * texts)
-        decisions = np.frombuffer(payload, "<i4", texts, _FRAME.size + 8 * texts)
+        columns, begin = [], _FRAME.size
+        for dtype, shape, size in zip(_DTYPES, shapes, sizes, strict=True):
+            columns.append(np.frombuffer(payload, dtype, size, begin).reshape(shape))
+            begin += 4 * size
+        answers = Answers(*columns)
         if (
-            places.min() < -1
-            or places.max() >= labels
-            or decisions.min() < 0
-            or decisions.max() >= len(DECISIONS)
+            answers.labels.min() < -1
+            or answers.labels.max() >= labels
+            or answers.decisions.min() < 0
+            or answers.decisions.max() >= len(DECISIONS)
         ):
             return None
-        because = np.frombuffer(payload, "<i4", texts * spans, _FRAME.size + 12 * texts).reshape(
-            texts, PHRASES, 2
-        )
-        kept = np.frombuffer(
-            payload, "<f4", texts * columns, _FRAME.size + 4 * texts * (3 + spans)
-        ).reshape(texts, columns)
-        return cls(
-            rows, digest, places, confidence, decisions, because, kept if probabilities else None
-        )
+        return cls(rows, digest, answers)
 
 
 class OtherTextsError(Exception):

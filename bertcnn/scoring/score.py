@@ -17,12 +17,13 @@ import numpy as np
 from bertcnn.bundle.bundle import Bundle
 from bertcnn.data.prefetch import prefetch
 from bertcnn.errors import TableError
+from bertcnn.inference.answers import Answers
 from bertcnn.inference.engines import EngineName, check_engine
 from bertcnn.inference.predictor import Predictor, loaded
 from bertcnn.progress import Progress, Silent
 from bertcnn.scoring.answering import Answering, Question
 from bertcnn.scoring.columns import OutputColumns
-from bertcnn.scoring.journal import Frame, InputState, Journal, JournalHeader, OtherTextsError
+from bertcnn.scoring.journal import InputState, Journal, JournalHeader, OtherTextsError
 from bertcnn.settings import DECISIONS, PrecisionTargets
 from bertcnn.tables.columns import ColumnChoice, guess_text_columns, join_texts
 from bertcnn.tables.formats import check_input, kind_of
@@ -244,12 +245,14 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
         keeps_probabilities = job.probabilities or predictor.multi_label
         decisions = np.zeros(len(DECISIONS), np.int64)
         with TableWriter(job.target, columns.all, raw=job.raw, overwrite=job.overwrite) as writer:
-            for question, frame in _scored(
+            for question, answers in _scored(
                 reader, Answering(predictor, journal, keeps_probabilities), choice.text, progress
             ):
-                counts += columns.counts(frame, question.places)
-                decisions += np.bincount(frame.decisions[question.places], minlength=len(decisions))
-                ours = columns.cells(question.texts, frame)
+                counts += columns.counts(answers, question.places)
+                decisions += np.bincount(
+                    answers.decisions[question.places], minlength=len(decisions)
+                )
+                ours = columns.cells(question.texts, answers)
                 writer.write(
                     [
                         row + ours[place]
@@ -382,7 +385,7 @@ def _check_unchanged(source: Path, state: InputState, journal: Journal) -> None:
 
 def _scored(
     reader: TableReader, answering: Answering, text_columns: tuple[str, ...], progress: Progress
-) -> Iterable[tuple[Question, Frame]]:
+) -> Iterable[tuple[Question, Answers]]:
     """Each chunk's rows with the answers to their texts.
 
     While one chunk is written, the next one is with the engine, and the one after that is read and

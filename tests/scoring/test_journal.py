@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from bertcnn.errors import OutputError
+from bertcnn.inference.answers import Answers
 from bertcnn.scoring.journal import (
     DIGEST_BYTES,
     Frame,
@@ -38,14 +39,15 @@ HEADER = JournalHeader(
 
 
 def frame(number, rows=4, probabilities=True):
-    shares = np.random.default_rng(number).random((2, 3), np.float32) if probabilities else None
+    shares = np.random.default_rng(number).random((2, 3 * probabilities), np.float32)
     labels = np.array([number % 3, -1], np.int32)
     spans = np.arange(12, dtype=np.int32).reshape(2, 3, 2) * number
     confidence, decisions = (
         np.array([0.1, np.float32(1e-40)], np.float32),
         np.array([number % 2, 3], np.int32),
     )
-    return Frame(rows, bytes([number]) * DIGEST_BYTES, labels, confidence, decisions, spans, shares)
+    answers = Answers(labels, confidence, decisions, spans, shares)
+    return Frame(rows, bytes([number]) * DIGEST_BYTES, answers)
 
 
 FRAMES = [frame(1), frame(2, rows=7), frame(3)]
@@ -89,12 +91,13 @@ def test_answers_come_back_bit_for_bit(output, journal_file):
 
 
 def test_a_frame_is_read_only_as_it_was_written():
-    without = dataclasses.replace(frame(1), probabilities=None)
+    without = frame(1, probabilities=False)
     assert Frame.from_bytes(without.to_bytes(), 3, False) is not None
     assert Frame.from_bytes(without.to_bytes(), 3, True) is None
     assert Frame.from_bytes(frame(1).to_bytes(), 3, False) is None
     assert Frame.from_bytes(without.to_bytes(), 1, False) is None  # label 1 of one label
-    odd = dataclasses.replace(frame(1), decisions=np.array([0, 4], np.int32))
+    odd = frame(1)
+    odd.answers.decisions[:] = [0, 4]
     assert Frame.from_bytes(odd.to_bytes(), 3, True) is None
     assert Frame.from_bytes(b"", 3, False) is None
 

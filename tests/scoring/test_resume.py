@@ -20,8 +20,8 @@ import bertcnn
 from benchmarks.stub_engine import stub_predictor
 from bertcnn import score_csv
 from bertcnn.errors import OutputError, TableError
+from bertcnn.inference.answers import Answers
 from bertcnn.scoring.answering import Cache
-from bertcnn.scoring.journal import DIGEST_BYTES, Frame
 from bertcnn.scoring.score import ScoringInterrupted
 from bertcnn.tables.writing import TableWriter
 from tests.tiny import saved
@@ -355,36 +355,35 @@ def test_many_rows_of_one_text_cost_microseconds(tmp_path):
     assert report.seconds / rows < 60e-6  # four times what two busy cores need
 
 
-def frame_of(numbers, width=0):
+def answers_of(numbers, width=0):
     values = np.array(numbers)
-    shares = np.repeat(values[:, None], width, 1).astype(np.float32) if width else None
+    shares = np.repeat(values[:, None], width, 1).astype(np.float32)
     spans = np.repeat(values.astype(np.int32), 6).reshape(-1, 3, 2)
     whole = values.astype(np.int32)
-    return Frame(
-        len(values), bytes(DIGEST_BYTES), whole, values.astype(np.float32), whole % 4, spans, shares
-    )
+    return Answers(whole, values.astype(np.float32), whole % 4, spans, shares)
 
 
 @pytest.mark.parametrize("width", [0, 2, 1000])
 def test_the_cache_knows_the_latest_texts_and_stays_as_large(width):
     cache = Cache(width)
-    size = len(cache._labels)
+    size = cache.size
     assert size == {0: 131_072, 2: 131_072, 1000: 16_768}[width]
     numbers = np.arange(3 * size)
     keys = np.random.default_rng(0).integers(1, 2**63, (len(numbers), 2)).astype(np.uint64)
     for start in range(0, len(numbers), 4096):
         chunk = numbers[start : start + 4096]
         assert (cache.find(keys[chunk]) == -1).all()
-        cache.keep(frame_of(chunk, width), *cache.make_room(keys[chunk]))
+        cache.keep(answers_of(chunk, width), *cache.make_room(keys[chunk]))
     slots = cache.find(keys)
     assert (slots[-size // 4 :] >= 0).all()
     assert (slots >= 0).sum() == size
-    labels, confidence, decisions, spans, shares = cache.answers(slots[slots >= 0])
+    labels, confidence, decisions, spans, shares = cache.answers(slots[slots >= 0]).columns
     np.testing.assert_array_equal(labels, numbers[slots >= 0])
     np.testing.assert_array_equal(confidence, labels)
     np.testing.assert_array_equal(decisions, labels % 4)
     assert (spans == labels[:, None, None]).all()
-    assert shares is None if not width else (shares == labels[:, None]).all()
+    assert shares.shape == (size, width)
+    assert (shares == labels[:, None]).all()
 
 
 # === Kills ===
