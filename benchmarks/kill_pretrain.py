@@ -119,7 +119,7 @@ class Killer:
         while (
             kind == "write"
             and running.poll() is None
-            and not any(checkpoints.glob(".next.saving-*/new/*"))
+            and not any(checkpoints.glob(".next.*.tmp/new/*"))
         ):
             time.sleep(0.0002)
 

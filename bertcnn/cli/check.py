@@ -10,7 +10,7 @@ import typer
 
 from bertcnn.cli.console import command_line, tell
 from bertcnn.cli.options import Force, Label, MultiLabel, Text
-from bertcnn.cli.startup import load_keras
+from bertcnn.cli.startup import skip_converter
 from bertcnn.storage.files import as_json, check_file_target, write_whole
 from bertcnn.wording import count, visible
 
@@ -65,7 +65,7 @@ def check(
         if json_file is None
         else check_file_target(json_file, force, others=[data, fix], option="--json")
     )
-    load_keras()
+    skip_converter()
     from bertcnn.doctor.check import check_csv
 
     with show_progress() as progress:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from bertcnn.data.label_sets import numbered
+from bertcnn.encoders.checkpoint import read_checkpoint
 from bertcnn.encoders.config import read_settings, read_tokenizer_settings
 from bertcnn.encoders.download import FetchedEncoder
 from bertcnn.progress import Progress
@@ -55,16 +56,14 @@ def mean_embeddings(
     fetched: FetchedEncoder, texts: Sequence[str], progress: Progress
 ) -> np.ndarray:
     """The mean of each text's token embeddings, of length 1, float32 [texts, D], computed by OpenVINO."""
-    # Keras, which checks of texts alone do not need
-    from bertcnn.encoders.convert import load_encoder
+    # OpenVINO, which checks of texts alone do not need
     from bertcnn.inference.openvino_engine import token_embeddings
     from bertcnn.inference.openvino_graph import encoder_graph
-    from bertcnn.models.weights import extract
 
-    encoder = load_encoder(fetched.folder)
+    checkpoint = read_checkpoint(fetched.folder)
     tokenizer = _tokenizer(fetched.folder, _EMBEDDED_TOKENS)
     token_ids = tokenizer.encode(texts).token_ids
-    means = np.empty((len(texts), encoder.settings.width), np.float32)
+    means = np.empty((len(texts), checkpoint.settings.width), np.float32)
 
     def store(rows: np.ndarray, hidden: np.ndarray) -> None:
         for row, embeddings in zip(rows, hidden, strict=False):
@@ -73,7 +72,7 @@ def mean_embeddings(
 
     progress.stage("reading the texts with the encoder", len(texts), "texts")
     token_embeddings(
-        encoder_graph(extract(encoder.weights), encoder.settings),
+        encoder_graph(checkpoint.tensors, checkpoint.settings),
         token_ids,
         tokenizer.pad_id,
         store,

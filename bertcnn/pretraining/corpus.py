@@ -344,8 +344,8 @@ def _batches(pieces: Iterator[list[str]]) -> Iterator[list[str | None]]:
 
 def _forget(corpora: Path) -> None:
     """Remove the corpora used longest ago, and what killed builds left."""
-    for folder in corpora.glob(".*.saving-*"):
-        clean_leftovers(corpora / folder.name[1:].rpartition(".saving-")[0])
+    for folder in corpora.glob(".*.tmp"):
+        clean_leftovers(corpora / folder.name[1:].rsplit(".", 2)[0])
     found = [folder for folder in corpora.iterdir() if not folder.name.startswith(".")]
     for folder in sorted(found, key=lambda one: one.stat().st_mtime, reverse=True)[_KEPT:]:
         shutil.rmtree(folder, ignore_errors=True)

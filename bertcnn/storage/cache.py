@@ -9,7 +9,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from bertcnn.errors import OutputError
-from bertcnn.storage.files import open_regular
+from bertcnn.storage.files import open_regular, temporary_name
 
 _DIGEST_BYTES = 16  # before what is kept in the cache
 _ABANDONED_AFTER = 24 * 3600.0  # seconds without a change, of a file half written
@@ -60,7 +60,7 @@ def keep(path: Path, content: bytes, most: int) -> None:
         OSError: the cache cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    temporary = path.with_name(temporary_name(path))
     try:
         temporary.write_bytes(_digest(content) + content)
         temporary.replace(path)

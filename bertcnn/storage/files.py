@@ -205,7 +205,7 @@ def write_whole(path: Path, data: bytes, *, overwrite: bool) -> None:
         OutputError: its place is taken or cannot be written.
     """
     path = Path(os.path.realpath(path))
-    temporary = path.with_name(f".{path.name[:NAME_CHARACTERS]}.{secrets.token_hex(8)}.writing")
+    temporary = path.with_name(temporary_name(path))
     try:
         write_new(temporary, data)
         if path.exists():
@@ -330,7 +330,7 @@ def check_can_write(target: Path) -> None:
             full disks and long names.
     """
     above = next(path for path in target.parents if path.exists())
-    probe = above / work_name(target)
+    probe = above / temporary_name(target)
     probe.mkdir(mode=0o700)
     with suppress(OSError):  # a save at the same place may have cleaned it up
         probe.rmdir()
@@ -384,14 +384,14 @@ def short_name(name: str, room: int) -> str:
     return f"{name[:NAME_CHARACTERS]}-{blake2b(whole, digest_size=8).hexdigest()}"
 
 
-def work_name(target: Path) -> str:
-    """The name of a folder to build the successor of `target` in, beside it.
+def temporary_name(path: Path) -> str:
+    """The name of a file or folder in which what will stand at `path` is made, beside it.
 
     No two are the same.
     """
-    return f".{work_stem(target)}.saving-{secrets.token_hex(8)}"
+    return f".{temporary_stem(path)}.{secrets.token_hex(8)}.tmp"
 
 
-def work_stem(target: Path) -> str:
-    """The part of `work_name` that all work folders of this target have in common."""
-    return short_name(target.name, len(".") + len(".saving-") + 16)
+def temporary_stem(path: Path) -> str:
+    """The part of `temporary_name` that all temporary names of this path have in common."""
+    return short_name(path.name, len("..") + 16 + len(".tmp"))

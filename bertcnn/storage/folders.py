@@ -24,12 +24,12 @@ from bertcnn.storage.files import (
     output_error,
     sync_folder,
     take_lock,
+    temporary_name,
+    temporary_stem,
     try_lock,
-    work_name,
-    work_stem,
 )
 
-_SAVING = re.compile(r"\.(?P<target>.+)\.saving-[0-9a-f]{16}", re.DOTALL)
+_TEMPORARY = re.compile(r"\.(?P<stem>.+)\.[0-9a-f]{16}\.tmp", re.DOTALL)
 # in a work folder: what stood at the target before, on systems that cannot exchange two folders in
 # one step
 _OLD = "old"
@@ -277,7 +277,7 @@ def _locked_new_folder(target: Path) -> tuple[Path, int | None]:
     Somebody cleaning up may catch it between the two steps, then comes another.
     """
     while True:
-        folder = target.parent / work_name(target)
+        folder = target.parent / temporary_name(target)
         folder.mkdir(mode=0o700)
         if os.name == "nt":
             return folder, None
@@ -412,10 +412,10 @@ def _discard(work: Path, target: Path) -> None:
 
 def _leftovers(target: Path) -> list[Path]:
     """The work folders beside `target`, in the order of their names."""
-    found = []
+    found, stem = [], temporary_stem(target)
     with suppress(OSError), os.scandir(target.parent) as entries:
         for entry in entries:
-            name = _SAVING.fullmatch(entry.name)
-            if name and name["target"] == work_stem(target) and entry.is_dir(follow_symlinks=False):
+            name = _TEMPORARY.fullmatch(entry.name)
+            if name and name["stem"] == stem and entry.is_dir(follow_symlinks=False):
                 found.append(Path(entry.path))
     return sorted(found)

@@ -5,6 +5,8 @@ A report that reads in a pipe, files as asked for, one-line errors.
 
 import csv
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -145,3 +147,17 @@ def test_the_next_commands_can_be_pasted_into_a_shell(check, tmp_path):
     code, out, _ = check(write(tmp_path / "my sick.csv", rows))
     assert code == 0
     assert "--fix 'my sick_checked.csv' marks these" in " ".join(out.split())
+
+
+def test_the_doctor_needs_neither_keras_nor_tensorflow(tmp_path, encoder_folder):
+    data = write(tmp_path / "data.csv", healthy())
+    code = (
+        f"import sys; sys.argv = ['bertcnn', 'check', {str(data)!r}, '--encoder',"
+        f" {str(encoder_folder)!r}]\n"
+        "from bertcnn.cli.start import main\ntry: main()\nexcept SystemExit: pass\n"
+        "heavy = {'keras', 'tensorflow', 'jax', 'streamlit', 'keras_hub', 'torch'}\n"
+        "print('heavy:', *sorted(heavy & sys.modules.keys()))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "reading the texts with the encoder" in done.stderr  # labels were looked at too
+    assert done.stdout.splitlines()[-1] == "heavy:"

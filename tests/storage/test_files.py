@@ -19,8 +19,8 @@ from bertcnn.storage.files import (
     expanded,
     open_regular,
     reserve,
+    temporary_name,
     try_lock,
-    work_name,
     write_new,
     write_whole,
 )
@@ -151,7 +151,7 @@ def killed(tmp_path) -> Path:
 
     Its target is `tmp_path / "target"`.
     """
-    work = tmp_path / ".target.saving-0123456789abcdef"
+    work = tmp_path / ".target.0123456789abcdef.tmp"
     (work / "old").mkdir(parents=True)
     (work / "old" / "content").write_text("old")
     return work
@@ -196,7 +196,7 @@ def test_without_locks_only_old_work_folders_are_taken_for_abandoned(tmp_path, k
 
 def test_what_a_killed_process_had_moved_away_is_read_there_and_put_back(tmp_path):
     target = tmp_path / "target"
-    killed = tmp_path / ".target.saving-0123456789abcdef"
+    killed = tmp_path / ".target.0123456789abcdef.tmp"
     (killed / "old").mkdir(parents=True)
     (killed / "new").mkdir()
     (killed / "old" / "content").write_text("old")
@@ -208,14 +208,14 @@ def test_what_a_killed_process_had_moved_away_is_read_there_and_put_back(tmp_pat
 
 def test_only_what_looks_exactly_like_our_rests_is_removed(tmp_path):
     for name in (
-        ".target.saving-0123",
-        ".other.saving-0123456789abcdef",
-        "target.saving-0123456789abcdef",
-        ".target.saving-0123456789abcdef~",
+        ".target.0123.tmp",
+        ".other.0123456789abcdef.tmp",
+        "target.0123456789abcdef.tmp",
+        ".target.0123456789abcdef.tmp~",
     ):
         (tmp_path / name).mkdir()
     (tmp_path / "elsewhere").mkdir()
-    (tmp_path / ".target.saving-aaaaaaaaaaaaaaaa").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / ".target.aaaaaaaaaaaaaaaa.tmp").symlink_to(tmp_path / "elsewhere")
     before = sorted(tmp_path.iterdir())
     clean_leftovers(tmp_path / "target")
     assert sorted(tmp_path.iterdir()) == before
@@ -328,7 +328,7 @@ def test_names_of_temporary_folders_and_companions_fit_the_system(tmp_path):
             with new_folder(target, overwrite=True, check=lambda *_: None) as folder:
                 (folder / "file").write_text("whole")
         # as a process killed between two renames leaves it
-        left = tmp_path / work_name(target) / "old"
+        left = tmp_path / temporary_name(target) / "old"
         left.parent.mkdir()
         target.rename(left)
         assert resting_place(target) == left
