@@ -14,7 +14,7 @@ export BERTCNN_CACHE ?= $(CURDIR)/.cache/bertcnn
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE # importing TensorFlow takes four times as long without bytecode
 
-.PHONY: demo test unit coverage lint types contracts dashboard docs docs-check reference setup clean constraints
+.PHONY: demo test unit coverage packaging lint types contracts dashboard docs docs-check reference setup clean constraints
 
 setup: $(READY)
 
@@ -46,6 +46,10 @@ unit: $(READY)
 
 coverage: # the tests, and which lines they reach; on Python 3.11 in 1.6 times the time
 	@COVERAGE_CORE=sysmon $(MAKE) --no-print-directory unit MEASURE="--cov=bertcnn --cov-report=term:skip-covered"
+
+packaging: $(READY) # what `make test` knows of it, and the plain install: some minutes, and 1 GB to download
+	@echo "== packaging"
+	@$(BIN)/pytest -n 0 tests/packaging tests/packaging/plain_install.py
 
 lint: $(READY)
 	@echo "== lint"

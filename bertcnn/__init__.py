@@ -54,7 +54,10 @@ _HOMES = {
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
     if name not in _HOMES:
         raise AttributeError(f"module 'bertcnn' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    from bertcnn.errors import explain_missing_packages
+
+    with explain_missing_packages():
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from bertcnn.wording import visible
 
 _LONGEST_MESSAGE = 600
+_EXTRAS = {"jax": "jax", "onnx": "export", "optuna": "tune", "sqlalchemy": "tune"}
+# what is expected of an install, and the command for it; the plain install has all other packages
+_INSTALLS = {
+    package: (f'bertcnn with its extra "{extra}"', f"pip install 'bertcnn[{extra}]'")
+    for package, extra in _EXTRAS.items()
+} | {
+    "tensorflow_text": ("it, which Windows does not have", "pip install tensorflow-text"),
+    "torch": ("a Keras backend that bertcnn supports", "set KERAS_BACKEND=tensorflow"),
+}
 
 
 class BertCNNError(Exception):
@@ -79,8 +89,41 @@ class TrainingError(BertCNNError):
 class ExportError(BertCNNError):
     """A model that cannot be exported.
 
-    A package is missing, or the exported one answers otherwise.
+    The exported one answers otherwise, or cannot be written.
     """
+
+
+class MissingPackageError(BertCNNError, ImportError):
+    """A package that is not installed."""
+
+
+def missing_package(package: str) -> MissingPackageError:
+    """The error for a package, by its name in Python, with the command that installs it.
+
+    Example:
+        >>> print(missing_package("optuna"))
+        the package optuna is not installed; expected bertcnn with its extra "tune". What to do: pip install 'bertcnn[tune]'.
+    """
+    expected, fix = _INSTALLS.get(package, ("the full install of bertcnn", "pip install bertcnn"))
+    return MissingPackageError(
+        f"the package {package} is not installed", expected=expected, fix=fix
+    )
+
+
+@contextmanager
+def explain_missing_packages() -> Iterator[None]:
+    """A block of imports.
+
+    Raises:
+        MissingPackageError: one of them finds no such package.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("", "bertcnn"):
+            raise
+        raise missing_package(package) from None
 
 
 def one_line(value: object, longest: int = 80) -> str:

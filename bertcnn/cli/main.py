@@ -24,7 +24,7 @@ from bertcnn.cli.score import score
 from bertcnn.cli.texts import Commands, TextsCommand
 from bertcnn.cli.train import train
 from bertcnn.cli.tune import tune
-from bertcnn.errors import BertCNNError, OutputError
+from bertcnn.errors import BertCNNError, OutputError, explain_missing_packages
 from bertcnn.storage.files import DISK_FULL, MORE_ROOM, output_error
 
 
@@ -85,7 +85,8 @@ def main() -> None:
         # a text that the terminal or pipe cannot show is no reason to stop
         sys.stdout.reconfigure(errors="replace")
     try:
-        app(prog_name="bertcnn")  # whatever the name of the file is
+        with explain_missing_packages():
+            app(prog_name="bertcnn")  # whatever the name of the file is
     except BertCNNError as error:
         lacks_memory = isinstance(
             error.__context__, RuntimeError | MemoryError

@@ -16,7 +16,14 @@ from pydantic import Field
 
 from bertcnn.bundle.bundle import Bundle, read_bundle, read_config
 from bertcnn.bundle.engine import SavedEngine, read_engine
-from bertcnn.errors import BertCNNError, BundleError, ExportError, SettingsError, one_line
+from bertcnn.errors import (
+    BertCNNError,
+    BundleError,
+    ExportError,
+    SettingsError,
+    missing_package,
+    one_line,
+)
 from bertcnn.evaluation.probabilities import calibrated_probabilities
 from bertcnn.export.parity import Parity, compare
 from bertcnn.export.parity_texts import PARITY_TEXTS
@@ -38,10 +45,7 @@ Format = Literal["openvino", "savedmodel", "onnx", "keras"]
 SCHEMA_VERSION: Final = 1
 RECORD: Final = "export.json"
 
-_NEEDS: Final[dict[str, tuple[str, str]]] = {
-    "savedmodel": ("tensorflow_text", "pip install tensorflow-text"),
-    "onnx": ("onnx", "pip install 'bertcnn[export]'"),
-}
+_NEEDS: Final = {"savedmodel": "tensorflow_text", "onnx": "onnx"}
 _MADE_WITH: Final[dict[str, tuple[str, ...]]] = {
     "openvino": ("bertcnn", "openvino"),
     "savedmodel": ("bertcnn", "keras", "tensorflow", "tensorflow-text"),
@@ -108,7 +112,7 @@ def check_export(
         SettingsError: an unknown format.
         OutputError: `out` is taken, or cannot be written.
         BundleError: `model` is no saved model.
-        ExportError: a package that this format needs is missing.
+        MissingPackageError: a package that this format needs is missing.
     """
     if form not in get_args(Format):
         known = ", ".join(get_args(Format))
@@ -119,13 +123,9 @@ def check_export(
         )
     check_target(out, lambda target: _check_replaceable(target, overwrite))
     read_config(model)
-    package, install = _NEEDS.get(form, ("", ""))
+    package = _NEEDS.get(form)
     if package and not _is_installed(package):
-        raise ExportError(
-            f"the package {package} is not installed",
-            expected=f"it for the format {form}",
-            fix=install,
-        )
+        raise missing_package(package)
 
 
 def _is_installed(package: str) -> bool:
@@ -202,7 +202,7 @@ def export_model(
         Where it is, and how its answers compared with the model's on the built-in test texts.
 
     Raises:
-        SettingsError, OutputError, BundleError, ExportError: as in `check_export`.
+        SettingsError, OutputError, BundleError, MissingPackageError: as in `check_export`.
         ExportError: the exported model answers otherwise than the model; nothing is left at `out`.
     """
     check_export(model, form, out, overwrite)

@@ -14,7 +14,7 @@ from bertcnn.bundle.bundle import Bundle, Decisions, read_bundle
 from bertcnn.bundle.engine import read_engine
 from bertcnn.bundle.scope import DetectorInputs
 from bertcnn.data.label_sets import LabelSet, join_labels
-from bertcnn.errors import BundleError, SettingsError, one_line
+from bertcnn.errors import BundleError, SettingsError, explain_missing_packages, one_line
 from bertcnn.evaluation.probabilities import (
     calibrated_probabilities,
     chosen,
@@ -291,6 +291,7 @@ def load(
 
     Raises:
         BundleError: the folder is not a model, or is not what was saved.
+        MissingPackageError: the engine "keras" without Keras.
         SettingsError: an unknown engine, a precision that is none, or a model that was saved
             without what another precision needs.
     """
@@ -298,7 +299,8 @@ def load(
     targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
     folder = Path(folder)
     if engine == "keras":
-        from bertcnn.inference.keras_engine import KerasEngine
+        with explain_missing_packages():
+            from bertcnn.inference.keras_engine import KerasEngine
 
         bundle = read_bundle(folder)
         return Predictor(
@@ -390,7 +392,6 @@ def _decided(bundle: Bundle, targets: PrecisionTargets | None) -> Decisions:
             expected="a model that knows how often it was right",
             fix="train it again, or leave the precision out: then every text goes to review",
         )
-    # SciPy, which nothing else on the way to an answer needs
     from bertcnn.evaluation.decisions import decide as decide_thresholds
 
     return decide_thresholds(bundle.decisions.held_out, bundle.labels, targets)

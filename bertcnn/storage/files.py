@@ -19,9 +19,6 @@ from typing import Any
 
 from bertcnn.errors import OutputError, one_line
 
-if sys.platform != "win32":
-    import fcntl
-
 MORE_ROOM = "free some space, or name another folder for temporary files in the variable TMPDIR"
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 LARGEST_MANIFEST = 1 << 16  # bytes
@@ -313,6 +310,8 @@ def take_lock(handle: int) -> bool | None:
     """Whether the lock is ours now; None where the system or the file system has no locks."""
     if sys.platform == "win32":
         return None
+    import fcntl
+
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

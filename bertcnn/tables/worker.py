@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn, Protocol
 
-from bertcnn.errors import TableError
+from bertcnn.errors import MissingPackageError, TableError, explain_missing_packages
 from bertcnn.tables.cells import name_columns
 from bertcnn.tables.delimited import Reject, Row
 from bertcnn.wording import memory_size
@@ -182,21 +182,20 @@ class WorkerSource:
             else "check where it comes from"
         )
         save_again = f"{found}, or save the table as .csv"
-        if code == -signal.SIGXCPU:
+        ended_by = signal.Signals(-code).name if code < 0 else ""  # not every system has each one
+        if ended_by == "SIGXCPU":
             raise TableError(
                 f"{name} within {self._seconds:,} s",
                 expected="a table that is as large as its file",
                 fix=save_again,
             )
-        if code in (_NO_MEMORY, -signal.SIGABRT, -signal.SIGKILL):
+        if code == _NO_MEMORY or ended_by in ("SIGABRT", "SIGKILL"):
             raise TableError(
                 f"{name} within {memory_size(self._memory)} of memory",
                 expected="a table that is as large as its file",
                 fix=save_again,
             )
-        ended = (
-            f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        )
+        ended = f"was ended by {ended_by}" if ended_by else f"ended with code {code}"
         raise TableError(
             f"{name} (its reader {ended})",
             expected="a complete file",
@@ -230,9 +229,10 @@ def serve() -> None:
     os.dup2(2, 1)  # for what libraries print
     try:
         _limit(int(memory), int(seconds))
-        _write_table(Path(path), format_name, known, output)
+        with explain_missing_packages():
+            _write_table(Path(path), format_name, known, output)
         output.flush()
-    except TableError as error:
+    except (TableError, MissingPackageError) as error:
         _write(output, _REFUSED, error.given, error.expected, error.fix)
         output.flush()
     except BrokenPipeError:

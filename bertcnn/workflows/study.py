@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from bertcnn.errors import OutputError, SettingsError
+from bertcnn.errors import OutputError, explain_missing_packages
 from bertcnn.storage.files import companion, output_error, try_lock
 
 if TYPE_CHECKING:
@@ -32,16 +32,10 @@ def need_optuna() -> ModuleType:
     """Optuna, an extra.
 
     Raises:
-        SettingsError: it is not installed.
+        MissingPackageError: it is not installed.
     """
-    try:
+    with explain_missing_packages():
         import optuna
-    except ImportError:
-        raise SettingsError(
-            "tuning without the package optuna",
-            expected="optuna 5 or newer",
-            fix="pip install 'bertcnn[tune]'",
-        ) from None
     return optuna
 
 
@@ -88,7 +82,7 @@ class Study:
 
     Raises:
         OutputError: the file is in use, is about something else, or cannot be read or written.
-        SettingsError: Optuna is missing.
+        MissingPackageError: Optuna is missing.
     """
 
     def __init__(

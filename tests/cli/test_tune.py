@@ -114,24 +114,7 @@ def test_settings_that_will_not_do_are_refused_in_one_line(run, folder, encoder_
         assert not (folder / "new").exists()
 
 
-def test_without_optuna_one_line_names_the_command(folder):
-    program = "import sys; sys.modules['optuna'] = None; from bertcnn.cli.main import main; main()"
-    command = [
-        sys.executable,
-        "-c",
-        program,
-        "tune",
-        str(folder / "tickets.csv"),
-        "--out",
-        str(folder / "o.json"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.count("\n") == 1
-    assert "pip install 'bertcnn[tune]'" in done.stderr
-
-
-def test_the_other_commands_start_without_it():
+def test_the_other_commands_start_without_optuna():
     modules = (
         "bertcnn.cli.main, bertcnn.inference.predictor, bertcnn.scoring.score,"
         " bertcnn.workflows.tuned"

@@ -17,7 +17,13 @@ from bertcnn.bundle.bundle import read_bundle, write_bundle
 from bertcnn.bundle.engine import EngineRecord, SavedEngine, read_engine
 from bertcnn.cli.main import main
 from bertcnn.data.batches import BatchPlan, pad
-from bertcnn.errors import BundleError, ExportError, OutputError, SettingsError
+from bertcnn.errors import (
+    BundleError,
+    ExportError,
+    MissingPackageError,
+    OutputError,
+    SettingsError,
+)
 from bertcnn.export.export import check_export, export_model
 from bertcnn.export.parity import BOUND, CLEAR, compare
 from bertcnn.export.parity_texts import PARITY_TEXTS
@@ -353,7 +359,8 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     form, package, install, encoder_folder, tmp_path, monkeypatch
 ):
     monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
-    with pytest.raises(ExportError, match=f"the package {package} is not installed.*{install}"):
+    words = f"the package {package} is not installed.*{install}"
+    with pytest.raises(MissingPackageError, match=words):
         export_model(saved(encoder_folder), form, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -1,0 +1,103 @@
+"""A package that is not installed: one line, with the command that installs it."""
+
+import pytest
+
+from bertcnn.bundle.bundle import write_bundle
+from bertcnn.errors import BertCNNError, MissingPackageError, missing_package
+from tests.failpoints import tiny_bundle
+
+FULL, TUNE = "pip install bertcnn", "pip install 'bertcnn[tune]'"
+OF_TRAINING = ("keras", "tensorflow", "sklearn", "scipy", "pandas", "nncf", "h5py", "jinja2")
+ON_JAX = {"KERAS_BACKEND": "jax"}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a model and a table."""
+    folder = tmp_path_factory.mktemp("missing")
+    write_bundle(tiny_bundle(), folder / "model")
+    (folder / "in.csv").write_text("text,label\nrouter,hardware\nbill,billing\n", encoding="utf-8")
+    (folder / "in.parquet").write_bytes(b"PAR1" + bytes(60) + b"PAR1")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("package", "command", "variables", "install"),
+    [
+        ("keras", "train in.csv --out new", {}, FULL),
+        ("tensorflow", "train in.csv --out new", {}, FULL),
+        ("jax", "train in.csv --out new", ON_JAX, "pip install 'bertcnn[jax]'"),
+        ("torch", "train in.csv --out new", {"KERAS_BACKEND": "torch"}, "KERAS_BACKEND=tensorflow"),
+        ("sklearn", "evaluate model in.csv", {}, FULL),
+        ("keras", "classify model hello --engine keras", {}, FULL),
+        ("ml_dtypes", "encoder list", {}, FULL),
+        ("optuna", "tune in.csv --out new", {}, TUNE),
+        ("onnx", "export model --format onnx --out new", {}, "pip install 'bertcnn[export]'"),
+        ("tensorflow_text", "export model --format savedmodel --out new", {}, "tensorflow-text"),
+        ("pyarrow", "score model in.csv new.parquet", {}, FULL),
+        ("pyarrow", "score model in.parquet new.csv", {}, FULL),
+        ("xlsxwriter", "score model in.csv new.xlsx", {}, FULL),
+        ("openvino", "score model in.csv new.csv", {}, FULL),
+    ],
+)
+def test_a_command_without_its_package_ends_in_one_line(
+    run_without, place, package, command, variables, install
+):
+    known = {name.name: str(name) for name in place.iterdir()}
+    arguments = [
+        known.get(word, str(place / word) if word.startswith("new") else word)
+        for word in command.split()
+    ]
+    done = run_without([package], "-m", "bertcnn", *arguments, **variables)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"bertcnn: the package {package} is not installed; expected ")
+    assert install in last
+    assert not [line for line in done.stderr.splitlines() if "Traceback" in line]
+    assert not list(place.glob("new*"))
+
+
+@pytest.mark.parametrize(
+    ("package", "code"),
+    [
+        ("keras", "from bertcnn import BertCNNClassifier"),
+        ("keras", "import bertcnn; bertcnn.load(sys.argv[1], engine='keras')"),
+        ("onnx", "import bertcnn; bertcnn.export_model(sys.argv[1], 'onnx', 'new')"),
+    ],
+)
+def test_so_does_a_call_in_python(run_without, place, package, code):
+    program = f"""
+import sys
+from bertcnn import BertCNNError
+try:
+    {code}
+except BertCNNError as error:
+    assert isinstance(error, ImportError)
+    print(error)
+"""
+    done = run_without([package], "-c", program, place / "model")
+    assert done.stdout == f"{missing_package(package)}\n", done.stderr
+
+
+def test_scoring_needs_no_library_of_training(run_without, place, tmp_path):
+    arguments = ("--auto-precision", "0.9", "--probabilities")
+    target = tmp_path / "scored.csv"
+    done = run_without(
+        OF_TRAINING,
+        *("-m", "bertcnn", "score", place / "model", place / "in.csv", target),
+        *arguments,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(target.read_text(encoding="utf-8").splitlines()) == 3
+
+
+def test_a_module_of_our_own_that_is_missing_is_a_defect(run_without, place):
+    arguments = ("-m", "bertcnn", "score", place / "model", place / "in.csv", place / "new.csv")
+    done = run_without(["bertcnn.scoring.score"], *arguments)
+    assert "Traceback" in done.stderr
+    assert "bertcnn.scoring.score" in done.stderr
+
+
+def test_the_error_is_of_both_families():
+    assert issubclass(MissingPackageError, BertCNNError)
+    assert issubclass(MissingPackageError, ImportError)
