@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -55,6 +54,8 @@ def peak_memory() -> int:
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
         return int(line.split()[1]) * 1024
+    import resource  # Windows has none
+
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024
 

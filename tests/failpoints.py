@@ -11,7 +11,6 @@ per death."""
 import functools
 import json
 import os
-import resource
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -181,6 +180,8 @@ def save(place: Path, over: bool) -> list[dict[str, object]]:
 
 def small_disk(place: Path) -> list[dict[str, object]]:
     """Saves that no longer fit: no file can grow past 64 KiB."""
+    import resource
+
     target = place / "model"
     write_bundle(tiny_bundle(0.25), target)
     sys.dont_write_bytecode = True  # Python would keep the first bytes of a module's code for ever
@@ -257,6 +258,8 @@ def corpus(place: Path) -> list[dict[str, object]]:
 
 def full_corpus(place: Path) -> list[dict[str, object]]:
     """A corpus that does not fit: no file can grow past 64 KiB."""
+    import resource
+
     place.mkdir()
     (place / "texts.txt").write_text("router routers. router\n\n" * 40_000)
     sys.dont_write_bytecode = True  # Python would keep the first bytes of a module's code for ever

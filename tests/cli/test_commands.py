@@ -6,7 +6,6 @@ Answers, one-line errors with exit code 2, and nothing half-written.
 import csv
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -241,6 +240,8 @@ def test_used_up_memory_is_told_in_one_line():
 def test_a_process_without_memory_for_a_last_line_is_told_by_its_parent(end):
     code = f"import os; from bertcnn.cli.memory import supervise; supervise(); {end}"
 
+    resource = pytest.importorskip("resource")
+
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))
 
@@ -266,6 +267,8 @@ def test_a_memory_limit_ends_in_one_line(encoder_folder, tmp_path, command, mega
         "check": [table],
         "train": [table, "--out", tmp_path / "model", "--encoder", encoder_folder],
     }[command]
+
+    resource = pytest.importorskip("resource")
 
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (megabytes * 10**6, megabytes * 10**6))
@@ -382,6 +385,8 @@ def with_a_small_disk(*command):
 
     Without bytecode, of which Python would keep the first 20,000 for ever.
     """
+
+    resource = pytest.importorskip("resource")
 
     def small_disk():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -4,7 +4,6 @@ import json
 import os
 import random
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -450,6 +449,8 @@ def wait_for(condition, seconds=120):
 
 
 def test_a_full_disk_keeps_the_answers(inbox, tmp_path):
+    resource = pytest.importorskip("resource")
+
     def small_disk():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         # Python would keep the first bytes of a module's code for ever
