@@ -16,7 +16,6 @@ import bertcnn
 from bertcnn.bundle.bundle import read_bundle, write_bundle
 from bertcnn.bundle.engine import EngineRecord, SavedEngine, read_engine
 from bertcnn.cli.main import main
-from bertcnn.data.batches import BatchPlan, pad
 from bertcnn.errors import (
     BundleError,
     ExportError,
@@ -27,7 +26,6 @@ from bertcnn.errors import (
 from bertcnn.export.export import check_export, export_model
 from bertcnn.export.parity import BOUND, CLEAR, compare
 from bertcnn.export.parity_texts import PARITY_TEXTS
-from bertcnn.inference.keras_engine import KerasEngine
 from bertcnn.inference.openvino_graph import classifier_graph, serialized
 from bertcnn.text.cleaning import clean_text
 from tests.inference.test_predictor import NAUGHTY
@@ -146,66 +144,6 @@ def test_the_savedmodel_takes_raw_strings_of_any_kind(exported, reference):
     assert serve(texts=tf.constant([], tf.string))["probabilities"].shape == (0, 3)
     assert json.loads(Path(loaded.labels_asset.asset_path.numpy().decode()).read_text()) == list(
         reference.labels
-    )
-
-
-def test_onnx_runtime_gives_the_models_logits_and_evidence(exported, encoder_folder):
-    import onnxruntime
-
-    bundle = read_bundle(saved(encoder_folder))
-    generator = np.random.default_rng(0)
-    size = len(bundle.vocabulary)
-    rows = [generator.integers(5, size, length).astype(np.int32) for length in (2, 3, 9, 30, 64)]
-    wanted = KerasEngine.from_bundle(bundle, 0).run(rows, evidence=True)
-    session = onnxruntime.InferenceSession(
-        exported("onnx") / "model.onnx", providers=["CPUExecutionProvider"]
-    )
-    batch = pad(rows, BatchPlan(np.arange(5), 64, 5))
-    logits, activations, windows = session.run(
-        ["logits", "activations", "windows"],
-        {
-            "token_ids": batch.token_ids.astype(np.int64),
-            "padding_mask": batch.padding_mask.astype(np.int64),
-        },
-    )
-    np.testing.assert_allclose(logits, wanted.logits, atol=1e-4)
-    np.testing.assert_allclose(activations, wanted.evidence.activations, atol=1e-4)
-    assert (
-        np.mean(windows[activations > 1e-3] == wanted.evidence.windows[activations > 1e-3]) > 0.99
-    )
-
-
-@pytest.mark.parametrize("activation", ["gelu_tanh", "relu"])
-def test_the_other_activations_are_written_to_onnx_too(activation, tmp_path):
-    import onnxruntime
-
-    from bertcnn.export.onnx_graph import classifier_onnx
-    from bertcnn.models.weights import extract
-    from bertcnn.settings import EncoderSettings, HeadSettings
-    from tests.inference.test_openvino_graph import SHAPE, noisy, rows
-
-    encoder, head = (
-        EncoderSettings(**SHAPE, activation=activation),
-        HeadSettings(filters=8, window_sizes=(1, 3)),
-    )
-    model, asked = noisy(encoder, head), rows()
-    session = onnxruntime.InferenceSession(
-        classifier_onnx(extract(model.weights), encoder, head).SerializeToString()
-    )
-    found = [
-        session.run(
-            ["logits"],
-            {
-                "token_ids": ids[None].astype(np.int64),
-                "padding_mask": np.ones((1, len(ids)), np.int64),
-            },
-        )
-        for ids in asked
-    ]
-    np.testing.assert_allclose(
-        np.concatenate([logits[0] for logits in found]),
-        KerasEngine(model, 0).run(asked).logits,
-        atol=1e-3,
     )
 
 

@@ -10,12 +10,8 @@ import pytest
 from bertcnn import load
 from bertcnn.bundle.bundle import read_bundle
 from bertcnn.bundle.engine import SavedEngine, read_engine
-from bertcnn.encoders.convert import load_encoder
 from bertcnn.errors import BundleError
-from bertcnn.inference.openvino_engine import OpenVINOEngine, token_embeddings
-from bertcnn.inference.openvino_graph import encoder_graph
-from bertcnn.models.weights import extract
-from bertcnn.training.features import keras_embed
+from bertcnn.inference.openvino_engine import OpenVINOEngine
 from tests.inference.test_openvino_graph import rows
 from tests.tiny import saved
 
@@ -140,23 +136,3 @@ def test_what_openvino_cannot_read_is_told_in_one_line(stored, cache):
             SavedEngine(stored.record, lambda: (b"<net/>", b""), "another"), 0
         )
     assert "\n" not in str(refusal.value)
-
-
-def test_token_embeddings_are_those_of_keras(encoder_folder):
-    encoder = load_encoder(encoder_folder)
-    token_ids, found = [*rows(longest=8, count=600), *rows(count=40)], {}
-    graph = encoder_graph(extract(encoder.weights), encoder.settings)
-    token_embeddings(
-        graph,
-        token_ids,
-        0,
-        lambda places, hidden: found.update(zip(places.tolist(), np.array(hidden), strict=True)),
-    )
-    assert sorted(found) == list(range(640))
-
-    def compare(places, hidden):
-        for place, row in zip(places, hidden, strict=False):
-            length = len(token_ids[place])
-            np.testing.assert_allclose(found[place][:length], row[:length], atol=1e-5)
-
-    keras_embed(encoder)(token_ids, compare)

@@ -1,16 +1,15 @@
-"""The compiled graph says what the Keras model says."""
+"""The compiled graph: what `tests/export/test_network_parity.py` does not compare."""
 
 import numpy as np
 import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
-from bertcnn.data.batches import BatchPlan, pad
 from bertcnn.data.packing import PackedPlan, packed_inputs, plan_packed
 from bertcnn.errors import BundleError
 from bertcnn.inference.keras_engine import KerasEngine
 from bertcnn.inference.openvino_engine import OpenVINOEngine
-from bertcnn.inference.openvino_graph import classifier_graph, one_text_a_row
+from bertcnn.inference.openvino_graph import classifier_graph
 from bertcnn.models.classifier import BertCnn, CnnHead, build_classifier
 from bertcnn.models.weights import extract
 from bertcnn.settings import EncoderSettings, HeadSettings
@@ -49,23 +48,6 @@ def both(model, encoder, head, token_ids):
     ).run(token_ids, evidence=True)
 
 
-@pytest.mark.parametrize("activation", ["gelu", "gelu_tanh", "relu"])
-@pytest.mark.parametrize("windows", [(2, 3, 4), (1,), (5, 2)])
-def test_logits_and_evidence_are_those_of_keras(activation, windows):
-    encoder, head = (
-        EncoderSettings(**SHAPE, activation=activation),
-        HeadSettings(window_sizes=windows, filters=6),
-    )
-    ours, reference = both(noisy(encoder, head), encoder, head, rows())
-    np.testing.assert_allclose(ours.logits, reference.logits, atol=1e-4)
-    np.testing.assert_allclose(ours.evidence.activations, reference.evidence.activations, atol=1e-4)
-    np.testing.assert_allclose(ours.evidence.means, reference.evidence.means, atol=1e-4)
-    found = reference.evidence.activations > 1e-3
-    assert found.mean() > 0.5
-    # but for ties
-    assert np.mean(ours.evidence.windows[found] == reference.evidence.windows[found]) > 0.99
-
-
 def test_empty_rows_of_a_batch_change_nothing():
     encoder, head, token_ids = (
         EncoderSettings(**SHAPE),
@@ -80,35 +62,6 @@ def test_empty_rows_of_a_batch_change_nothing():
     np.testing.assert_allclose(ours.logits, reference.logits, atol=1e-4)
     np.testing.assert_allclose(ours.evidence.activations, reference.evidence.activations, atol=1e-4)
     np.testing.assert_allclose(ours.evidence.means, reference.evidence.means, atol=1e-4)
-
-
-@pytest.mark.parametrize("windows", [(2, 3, 4), (5, 1)])
-def test_texts_that_share_a_row_do_not_see_each_other(windows):
-    encoder, head = EncoderSettings(**SHAPE), HeadSettings(filters=6, window_sizes=windows)
-    model, generator = noisy(encoder, head), np.random.default_rng(0)
-    graph = ov.Core().compile_model(
-        classifier_graph(extract(model.weights), encoder, head),
-        "CPU",
-        {"INFERENCE_PRECISION_HINT": "f32"},
-    )
-    token_ids = [
-        generator.integers(1, 50, length).astype(np.int32) for length in (2, 7, 11, 20, 3, 5)
-    ]
-    plan = PackedPlan(
-        np.array([[0, 1, 2, -1], [3, -1, -1, -1], [-1, -1, -1, -1], [4, 5, -1, -1]]), 21
-    )  # full, not full, empty
-    found = graph(packed_inputs(token_ids, plan, 0))
-    there = plan.slots.ravel() >= 0
-    reference = KerasEngine(model, 0).run(token_ids, evidence=True)
-    np.testing.assert_allclose(found["logits"][there], reference.logits, atol=1e-4)
-    np.testing.assert_allclose(found["means"][there], reference.evidence.means, atol=1e-4)
-    np.testing.assert_allclose(
-        found["activations"][there], reference.evidence.activations, atol=1e-4
-    )
-    active = reference.evidence.activations > 1e-3
-    np.testing.assert_array_equal(
-        found["windows"][there][active], reference.evidence.windows[active]
-    )  # from the text's own start
 
 
 def test_a_token_attends_to_its_own_text_alone():
@@ -127,24 +80,6 @@ def test_a_token_attends_to_its_own_text_alone():
     own = of_text[:, None] == of_text[None]
     assert (found[..., ~own] == 0).all()
     assert (found[..., own] > 0).all()
-
-
-@pytest.mark.parametrize("shape", [(1, 5), (3, 16), (4, 40)])
-def test_with_one_text_a_row_the_graph_takes_token_ids_and_a_mask(shape):
-    encoder, head = EncoderSettings(**SHAPE), HeadSettings(filters=6)
-    model, generator = noisy(encoder, head), np.random.default_rng(1)
-    graph = one_text_a_row(classifier_graph(extract(model.weights), encoder, head))
-    count, length = shape
-    token_ids = [
-        generator.integers(1, 50, generator.integers(2, length + 1)).astype(np.int32)
-        for _ in range(count)
-    ]
-    batch = pad(token_ids, BatchPlan(np.arange(count), length, count), 0)
-    compiled = ov.Core().compile_model(graph, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    found = compiled({"token_ids": batch.token_ids, "padding_mask": batch.padding_mask})
-    reference = KerasEngine(model, 0).run(token_ids, evidence=True)
-    np.testing.assert_allclose(found["logits"], reference.logits, atol=1e-4)
-    np.testing.assert_allclose(found["activations"], reference.evidence.activations, atol=1e-4)
 
 
 def test_a_logit_is_the_sum_of_its_filters_and_the_mean(minilm_folder):
