@@ -1,10 +1,13 @@
 """Shared by all tests: a tiny encoder on disk, the published one, and the mark of tests that run on JAX too."""
 
+import gc
 import json
 import os
+import shutil
 import signal
 import string
 import sys
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +18,24 @@ import pytest
 QUICK_COMPILING = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 # read when TensorFlow or JAX is imported, which comes later
 os.environ.setdefault("XLA_FLAGS", QUICK_COMPILING)
+
+# What one test has compiled, the others read, whichever process they run in. Only in this run:
+# compiled code fits one machine and one TensorFlow.
+_COMPILED = None if "TF_XLA_FLAGS" in os.environ else tempfile.mkdtemp(prefix="bertcnn-compiled-")
+if _COMPILED:
+    os.environ["TF_XLA_FLAGS"] = (
+        f"--tf_xla_persistent_cache_directory={_COMPILED} --tf_xla_persistent_cache_device_types="
+    )
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # it complains of each entry it reads
+
+
+def pytest_unconfigure(config):
+    if _COMPILED:
+        shutil.rmtree(_COMPILED, ignore_errors=True)
+
+
+# Tracing makes many objects and few cycles: collecting less often saves a tenth of the time.
+gc.set_threshold(50_000)
 
 collect_ignore_glob = ["golden/*"]  # scripts for other environments, no modules of the tests
 
