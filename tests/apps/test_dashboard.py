@@ -534,7 +534,7 @@ def test_sheets_that_are_not_read_are_told_of_at_once(app, tmp_path):
         book.add_worksheet(name).write_column(0, 0, ["text", "my bill", "the router"])
     book.close()
     upload(app, "in.xlsx", (tmp_path / "in.xlsx").read_bytes())
-    assert "only the sheet '2025' of 'in.xlsx' is read; it has others: '2024' (3 rows)" in said(
+    assert "only the sheet '2025' of 'in.xlsx' is read; other sheets: '2024' (3 rows)" in said(
         app.warning
     )
 
@@ -589,7 +589,7 @@ def test_blank_refused_and_renamed_are_told(app):
     [
         ("empty.csv", b"", "'empty.csv' is empty"),
         ("picture.csv", b"\x89PNG\r\n\x1a\n" + bytes(64), "a PNG image"),
-        ("text.xlsx", b"id,text\n1,a\n", "'text.xlsx' is not what its name says"),
+        ("text.xlsx", b"id,text\n1,a\n", "'text.xlsx' does not fit its extension"),
         ("broken.csv.gz", gzip.compress(CSV.encode() * 99, mtime=0)[:-30], "broken.csv.gz"),
         ("archive.zip.gz", gzip.compress(b"PK", mtime=0), "archive.zip.gz"),
     ],
