@@ -20,11 +20,11 @@ _INSTALLS = {
 
 
 class BertCNNError(Exception):
-    """An error a user can act on, told in one line, in which control characters are replaced.
+    """An error a user can act on, as one line in which control characters are replaced.
 
     Args:
-        given: what was found, with the offending value ("tickets.csv has 1 label: 'billing'").
-        expected: what should have been there ("at least 2 different labels").
+        given: what was given, with the wrong value ("tickets.csv has 1 label: 'billing'").
+        expected: what was expected instead ("at least 2 different labels").
         fix: what to do now ("add rows of another label, or name another column with --label").
 
     Example:
@@ -34,11 +34,9 @@ class BertCNNError(Exception):
 
     def __init__(self, given: str, *, expected: str, fix: str) -> None:
         self.given, self.expected, self.fix = given, expected, fix
-        message = visible(
-            " ".join(
-                f"{given}; expected {expected}. What to do: {fix}{'' if fix.endswith('?') else '.'}".split()
-            )
-        )
+        end = "" if fix.endswith("?") else "."
+        sentence = f"{given}; expected {expected}. What to do: {fix}{end}"
+        message = visible(" ".join(sentence.split()))
         if len(message) > _LONGEST_MESSAGE:
             message = message[: _LONGEST_MESSAGE - 3] + "..."
         super().__init__(message)
@@ -46,36 +44,36 @@ class BertCNNError(Exception):
     def __reduce__(
         self,
     ) -> tuple[Callable[..., BertCNNError], tuple[type[BertCNNError], str, str, str]]:
-        """For pickle, by which an error comes out of another process."""
-        return _rebuilt, (type(self), self.given, self.expected, self.fix)
+        """Make it picklable, so that a worker process can raise it in its parent."""
+        return _rebuild, (type(self), self.given, self.expected, self.fix)
 
 
-def _rebuilt(kind: type[BertCNNError], given: str, expected: str, fix: str) -> BertCNNError:
+def _rebuild(kind: type[BertCNNError], given: str, expected: str, fix: str) -> BertCNNError:
     return kind(given, expected=expected, fix=fix)
 
 
 class SettingsError(BertCNNError):
-    """A setting or an argument with a value that cannot work."""
+    """A setting or an argument with an invalid value."""
 
 
 class TableError(BertCNNError):
-    """A data file that cannot be read, or holds nothing that can be used."""
+    """A data file that cannot be read or has no usable rows."""
 
 
 class ColumnError(TableError):
-    """A column that is missing, or a guess that found none."""
+    """A column that is missing or cannot be guessed."""
 
 
 class LabelError(TableError):
-    """Labels that cannot be learned from: one only, too few rows, unknown ones."""
+    """Labels that cannot be used: only one of them, too few rows, or unknown ones."""
 
 
 class OutputError(BertCNNError):
-    """A place that cannot be written: it exists, is read-only, or the disk is full."""
+    """An output that cannot be written: it exists, is read-only, or the disk is full."""
 
 
 class BundleError(BertCNNError):
-    """A model folder that is not one, or is not what was saved."""
+    """A folder that is not a model, or a model that was changed after it was saved."""
 
 
 class EncoderError(BertCNNError):
@@ -83,14 +81,11 @@ class EncoderError(BertCNNError):
 
 
 class TrainingError(BertCNNError):
-    """Training cannot go on."""
+    """Training that cannot continue."""
 
 
 class ExportError(BertCNNError):
-    """A model that cannot be exported.
-
-    The exported one answers otherwise, or cannot be written.
-    """
+    """An export that failed: it cannot be written, or its answers differ from the model's."""
 
 
 class MissingPackageError(BertCNNError, ImportError):

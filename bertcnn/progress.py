@@ -1,4 +1,4 @@
-"""How long work tells its progress; only the CLI and the dashboard show it."""
+"""The progress callback of long-running work; only the CLI and the dashboard display it."""
 
 from __future__ import annotations
 
@@ -6,27 +6,24 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Receives the news of long-running work.
+    """Receives the progress of long-running work.
 
-    One stage at a time: `stage` opens it, `advance` moves it, the next `stage` (or the end) closes
-    it.
+    Stages follow one another: `stage` starts one, `advance` reports its progress, and the next
+    `stage` or the end of the work finishes it.
     """
 
     def stage(self, name: str, total: int, unit: str = "rows") -> None:
-        """A new stage named `name` starts, of `total` `unit`s (0 when nobody can know)."""
+        """A stage called `name` starts; it has `total` `unit`s (0 if the total is unknown)."""
 
     def advance(self, done: int, **figures: float) -> None:
-        """`done` units of the stage are finished.
-
-        `figures` are named values to show beside it, such as loss.
-        """
+        """`done` more units are finished; `figures` are values to show, such as the loss."""
 
     def note(self, message: str) -> None:
-        """One finding in a sentence, kept on the screen."""
+        """Show one sentence that stays on the screen."""
 
 
 class Silent:
-    """The default: nobody is listening."""
+    """The default: progress is not shown."""
 
     def stage(self, name: str, total: int, unit: str = "rows") -> None:
         """Ignore it."""

@@ -1,4 +1,4 @@
-"""Typed settings: each declared once, checked on entry, saved with the model it made."""
+"""Typed settings: each is declared once, validated, and saved with the model."""
 
 from __future__ import annotations
 
@@ -21,12 +21,16 @@ DECISIONS = (
     "review:ambiguous",
     "review:out_of_scope",
     "review:empty",
-)  # what becomes of a text; arrays hold the place in this
-PHRASES = 3  # that an answer gives as its reason, at most: what a person takes in at a glance
+)  # possible decisions for a text; arrays hold an index into this tuple
+PHRASES = 3  # at most, in an answer's reason: more cannot be read at a glance
 
 
 class Settings(pydantic.BaseModel):
-    """Base of all settings: frozen, unknown keys and wrong types refused with a one-line `SettingsError`."""
+    """Base class of all settings: immutable, and strict about keys and types.
+
+    Raises:
+        SettingsError: a key is unknown, or a value is invalid.
+    """
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -38,10 +42,10 @@ class Settings(pydantic.BaseModel):
 
 
 def _first_complaint(owner: str, error: pydantic.ValidationError) -> SettingsError:
-    """The first of pydantic's findings, as one line."""
+    """The first of pydantic's errors, as one line."""
     finding = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in finding["loc"])
-    # from a validator of ours: its text says what was expected
+    # raised by one of our validators: its text says what was expected
     if finding["type"] == "value_error":
         return SettingsError(
             f"{owner} got values that do not fit together",
@@ -51,21 +55,21 @@ def _first_complaint(owner: str, error: pydantic.ValidationError) -> SettingsErr
     if finding["type"] == "extra_forbidden":
         return SettingsError(
             f"{owner} was given the unknown key {where!r}",
-            expected="only keys this version knows",
+            expected="only keys that this version knows",
             fix=f"remove {where!r} or correct its spelling",
         )
     return SettingsError(
         f"{owner}.{where} was {one_line(finding.get('input'))}",
         expected=finding["msg"][0].lower() + finding["msg"][1:],
-        fix=f"give {where!r} such a value",
+        fix=f"change {where!r}",
     )
 
 
 class EncoderSettings(Settings):
-    """The shape of a BERT encoder (Devlin et al. 2019, section 3; `config.json` of its published checkpoints).
+    """The shape of a BERT encoder (Devlin et al. 2019, section 3).
 
-    The limits are far above any published encoder. They keep a made-up `config.json` from taking
-    all memory.
+    The names follow `config.json` of the published checkpoints. The upper limits are far above any
+    published encoder; they keep a forged `config.json` from using up all memory.
     """
 
     vocabulary_size: Count = Field(le=1 << 21, description="V, number of WordPieces")
@@ -79,15 +83,17 @@ class EncoderSettings(Settings):
     positions: Literal["learned", "interleaved", "concatenated"] = Field(
         "learned",
         description=(
-            "as BERT's, or fixed sinusoids: sine and cosine by turns, or all sines and then all"
-            " cosines"
+            "learned as in BERT, or fixed sinusoids: sine and cosine alternate (interleaved), or"
+            " all sines come first (concatenated)"
         ),
     )
-    segment_types: Count = Field(2, le=1 << 10, description="sentence A and sentence B")
+    segment_types: Count = Field(2, le=1 << 10, description="number of segments: sentence A and B")
     activation: Literal["gelu", "gelu_tanh", "relu"] = Field(
-        "gelu", description="gelu is the exact, erf form"
+        "gelu", description="of the feed-forward layer; gelu is the exact form, with erf"
     )
-    layer_norm_epsilon: Positive = Field(1e-12, le=1.0, description="added to the variance")
+    layer_norm_epsilon: Positive = Field(
+        1e-12, le=1.0, description="added to the variance in layer normalisation"
+    )
     dropout: Fraction = Field(0.1, description="share of hidden values dropped in training")
     attention_dropout: Fraction = Field(
         0.1, description="share of attention probabilities dropped in training"
@@ -98,16 +104,14 @@ class EncoderSettings(Settings):
         if self.width % self.heads:
             raise ValueError(f"width divisible by heads, not {self.width} by {self.heads}")
         if self.positions != "learned" and self.width % 2:
-            raise ValueError(
-                f"an even width where positions are sines and cosines, not {self.width}"
-            )
+            raise ValueError(f"an even width for sinusoidal positions, not {self.width}")
         return self
 
     @classmethod
     def of_size(cls, size: str, vocabulary_size: int = 30_522, **changes: Any) -> EncoderSettings:  # noqa: ANN401 - checked by pydantic
-        """One of the sizes Google released.
+        """The settings of one of the sizes that Google released.
 
-        Heads of 64 values, and a feed-forward layer four times as wide as the model.
+        Each head has 64 values, and the feed-forward layer is four times as wide as the model.
 
         Args:
             size: "tiny", "mini", "small", "medium", "base" or "large".
@@ -115,7 +119,7 @@ class EncoderSettings(Settings):
             changes: other settings by name.
 
         Raises:
-            SettingsError: there is no such size, or a setting cannot work.
+            SettingsError: the size is unknown, or a setting is invalid.
 
         Source: Devlin et al. 2019, section 3 (base, large); Turc et al. 2019, section 3 (the
         others).
@@ -128,7 +132,7 @@ class EncoderSettings(Settings):
             raise SettingsError(
                 f"the size {one_line(size)}",
                 expected=f"one of {', '.join(SIZES)}",
-                fix="correct it",
+                fix="choose one of these",
             )
         layers, width = SIZES[size]
         shape = {
@@ -142,7 +146,7 @@ class EncoderSettings(Settings):
 
     @property
     def parameters(self) -> int:
-        """Numbers in the encoder's weights, pooler and positions of either kind included."""
+        """Number of weights of the encoder, with its pooler and its positions of either kind."""
         width, inner = self.width, self.feed_forward_width
         norm = 2 * width
         embeddings = (self.vocabulary_size + self.max_positions + self.segment_types) * width + norm
@@ -162,32 +166,32 @@ SIZES = {
 
 
 class HeadSettings(Settings):
-    """The CNN head over the encoder's token embeddings (after Kim 2014, section 2)."""
+    """The CNN head on the encoder's token embeddings (after Kim 2014, section 2)."""
 
     window_sizes: tuple[Window, ...] = Field(
         (2, 3, 4),
         min_length=1,
         max_length=32,
-        description="W, tokens under one filter, a branch each",
+        description="W, tokens that a filter covers; one branch for each size",
     )
     filters: Count = Field(128, le=1 << 16, description="N, filters in each branch")
     dropout: Fraction = Field(0.1, description="share of pooled features dropped in training")
 
 
 class TokenizerSettings(Settings):
-    """How a text becomes token ids; training, scoring and the dashboard share it."""
+    """How a text becomes token ids, in training, scoring and the dashboard alike."""
 
     lowercase: bool = Field(
-        True, description="also strips accents, as the uncased checkpoints expect"
+        True, description="lowercase and strip accents, as the uncased checkpoints expect"
     )
     max_tokens: Annotated[int, Field(ge=4)] = Field(
-        512, description="longest input with [CLS] and [SEP]"
+        512, description="longest input, including [CLS] and [SEP]"
     )
     head_tokens: Annotated[int, Field(ge=1)] = Field(
         128,
         description=(
-            "of a longer text, tokens kept from its start; the rest comes from its end (Sun et al."
-            " 2019, 4.1)"
+            "tokens kept from the start of a longer text; the others come from its end (Sun et al."
+            " 2019, section 4.1)"
         ),
     )
 
@@ -195,65 +199,69 @@ class TokenizerSettings(Settings):
     def _head_fits(self) -> Self:
         if self.head_tokens > self.max_tokens - 2:
             raise ValueError(
-                f"head_tokens of at most max_tokens - 2, not {self.head_tokens} of"
+                f"head_tokens of at most max_tokens - 2, not {self.head_tokens} with max_tokens"
                 f" {self.max_tokens}"
             )
         return self
 
 
 class PretrainingDataSettings(Settings):
-    """How documents become the batches an encoder is pretrained on (Devlin et al. 2019, section 3.1 and appendix A.2)."""
+    """How documents become pretraining batches (Devlin et al. 2019, section 3.1, appendix A.2)."""
 
-    sequence_length: Annotated[int, Field(ge=8)] = Field(128, description="T, tokens of a row")
-    batch_size: Count = Field(32, description="B, rows of a batch")
+    sequence_length: Annotated[int, Field(ge=8)] = Field(128, description="T, tokens per row")
+    batch_size: Count = Field(32, description="B, rows per batch")
     pack: bool = Field(
         True,
         description=(
-            "several documents in one row, each with attention, positions and next sentence of"
-            " its own"
+            "put several documents into one row, each with its own attention, positions and next"
+            " sentence"
         ),
     )
     next_sentence: bool = Field(
-        True, description="pairs of segments, half of them from two documents; else whole segments"
+        True,
+        description=(
+            "learn from pairs of segments, half of them from two documents; else from single"
+            " segments"
+        ),
     )
     mask_fraction: Annotated[float, Field(gt=0.0, le=0.5)] = Field(
-        0.15, description="share of tokens, special ones apart, to be predicted"
+        0.15, description="share of tokens to predict, not counting special tokens"
     )
     whole_words: bool = Field(
         False,
-        description="the pieces of a word are masked together (google-research/bert, May 2019)",
+        description="mask all pieces of a word together (google-research/bert, May 2019)",
     )
     short_fraction: Fraction = Field(
         0.1,
-        description="share of segments cut shorter than the row, so that short inputs are seen too",
+        description="share of pairs made shorter than a row, so that short inputs are seen too",
     )
     halve_from: Annotated[int, Field(ge=0)] = Field(
         32,
         description=(
-            "a single sentence of so many tokens is a pair of its two parts, a shorter one is none;"
-            " 0: it never is"
+            "split a document of one sentence into a pair if it has at least this many tokens;"
+            " 0: never"
         ),
     )
     held_out: Fraction = Field(
-        0.05, description="share of documents kept for evaluation, chosen by a hash of their text"
+        0.05, description="share of documents kept for evaluation, selected by a hash of their text"
     )
     masked_limit: Count | None = Field(
         None,
-        description="P, places for masked tokens in a row; by default what mask_fraction can need",
+        description="P, masked tokens per row at most; by default as many as mask_fraction needs",
     )
     documents_limit: Count | None = Field(
-        None, description="K, documents of a packed row at most; by default one for each 8 tokens"
+        None, description="K, documents per packed row at most; by default one for every 8 tokens"
     )
 
     @property
     def masked_places(self) -> int:
-        """P, places for masked tokens in a row.
+        """P, masked tokens per row at most.
 
         Example:
             >>> PretrainingDataSettings(sequence_length=128).masked_places
             20
         """
-        # the last word chosen may be longer than what is still missing
+        # the last word chosen may have more pieces than are still needed
         spare = 8 if self.whole_words else 1
         return min(
             self.masked_limit or int(self.mask_fraction * self.sequence_length) + spare,
@@ -262,7 +270,7 @@ class PretrainingDataSettings(Settings):
 
     @property
     def document_places(self) -> int:
-        """K, documents of a row."""
+        """K, documents per row at most."""
         return (self.documents_limit or self.sequence_length // 8) if self.pack else 1
 
 
@@ -270,16 +278,16 @@ Precision = Annotated[float, Field(gt=0.0, lt=1.0)]
 
 
 class PrecisionTargets(Settings):
-    """How often automatic answers have to be right."""
+    """The share of automatic answers that have to be right."""
 
-    overall: Precision = Field(0.95, description="share of right ones among all automatic answers")
+    overall: Precision = Field(0.95, description="share of all automatic answers that are right")
     labels: dict[str, Precision] = Field(
-        {}, max_length=1 << 17, description="labels that need another share, by name"
+        {}, max_length=1 << 17, description="shares for single labels, by name"
     )
 
     @classmethod
     def of(cls, given: float | str | PrecisionTargets) -> PrecisionTargets:
-        """Targets as a user writes them.
+        """Parse targets that a user wrote.
 
         Args:
             given: a share, or text such as "0.95,billing=0.99".
@@ -308,7 +316,7 @@ class PrecisionTargets(Settings):
             raise SettingsError(
                 f"automatic precision {one_line(given)}",
                 expected=("a share between 0 and 1, optionally followed by LABEL=SHARE pairs"),
-                fix="give for example 0.95, or '0.95,billing=0.99'",
+                fix="write 0.95, or '0.95,billing=0.99'",
             ) from None
 
     def __str__(self) -> str:
@@ -321,10 +329,10 @@ class PrecisionTargets(Settings):
 
 
 def _shares(given: str) -> Iterator[tuple[str | None, float]]:
-    """Each share with its label, None for all labels; a label may have commas.
+    """Each share with its label, which may contain commas; None stands for all labels.
 
     Raises:
-        ValueError: what stands at the end is no share.
+        ValueError: the text does not end with a share.
 
     Example:
         >>> list(_shares("0.9, loans, cards or other=0.99"))
@@ -334,11 +342,11 @@ def _shares(given: str) -> Iterator[tuple[str | None, float]]:
     for part in given.split(","):
         label, equals, share = f"{waiting}{part}".rpartition("=")
         try:
-            found = float(share)
+            value = float(share)
         except ValueError:
             waiting += f"{part},"
             continue
-        yield label.strip() if equals else None, found
+        yield label.strip() if equals else None, value
         waiting = ""
     if waiting:
         raise ValueError(waiting)
@@ -349,37 +357,39 @@ ClassWeight = Literal["none", "balanced", "sqrt"]
 
 
 class TrainingSettings(Settings):
-    """How a classifier is trained; `FULL` and `FROZEN` hold each recipe's defaults."""
+    """How a classifier is trained; `FULL`, `FROZEN` and `FEW_SHOT` are the recipes' defaults."""
 
-    epochs: Count = Field(5, description="passes over the training rows at most")
+    epochs: Count = Field(5, description="most passes over the training rows")
     fewest_steps: Annotated[int, Field(ge=0)] = Field(
         0,
         description=(
-            "a small file gets more epochs until it has so many steps (Mosbach et al. 2021, section"
-            " 5), unless epochs are given"
+            "more epochs are run on a small file to reach this many steps, unless epochs are given"
+            " (Mosbach et al. 2021, section 5)"
         ),
     )
     patience: Count | None = Field(
         None,
         description=(
-            "epochs without a better macro-F1 before training stops; by default it does not, as the"
-            " learning rate falls to the end"
+            "epochs without a better macro-F1 before training stops; by default it does not stop"
+            " early, since the learning rate falls until the end"
         ),
     )
     trainings: Count = Field(
         1,
         description=(
-            "from the same start in other orders, whose weights are averaged (Wortsman et al."
-            " 2022); full takes two by default"
+            "trainings from the same start with the rows in different orders, whose weights are"
+            " averaged (Wortsman et al. 2022); 2 by default for full"
         ),
     )
-    batch_size: Count = Field(32, description="rows of a batch")
-    learning_rate: Positive = Field(2e-4, description="peak, of the encoder's top layer")
-    head_multiplier: Positive = Field(5.0, description="the head learns this many times faster")
+    batch_size: Count = Field(32, description="rows per batch")
+    learning_rate: Positive = Field(2e-4, description="peak, for the encoder's top layer")
+    head_multiplier: Positive = Field(
+        5.0, description="the head's learning rate is this many times higher"
+    )
     layer_decay: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
         0.9,
         description=(
-            "each layer further down learns this many times as fast (Howard and Ruder 2018, section"
+            "each lower layer's learning rate is multiplied by this (Howard and Ruder 2018, section"
             " 3.2)"
         ),
     )
@@ -387,81 +397,81 @@ class TrainingSettings(Settings):
         0.1, description="share of the steps in which the learning rate rises"
     )
     weight_decay: Annotated[float, Field(ge=0.0)] = Field(
-        0.01, description="not on biases, normalisation and embeddings"
+        0.01, description="not applied to biases, normalisation and embeddings"
     )
     gradient_clip: Positive = Field(1.0, description="largest global norm of the gradient")
     label_smoothing: Fraction = Field(
         0.1,
         description=(
-            "probability spread over all labels (Szegedy et al. 2016, section 7); none where rows"
-            " may have several labels"
+            "probability spread evenly over all labels (Szegedy et al. 2016, section 7); not used"
+            " for several labels per row"
         ),
     )
     attention_dropout: Fraction = Field(
         0.0,
         description=(
-            "of the encoder while it is trained; 0 because it costs an eighth of a step and more on"
-            " long texts"
+            "in the encoder during training; 0, since it makes a step an eighth slower, and more"
+            " with long texts"
         ),
     )
     class_weight: ClassWeight | None = Field(
         None,
         description=(
-            "balanced: rare labels count more; sqrt: half as strongly; by default sqrt, but none"
-            " where rows may have several"
+            "balanced: weights are inverse to a label's rows; sqrt: the square roots of these; by"
+            " default sqrt, and none for several labels per row"
         ),
     )
     most_rows: Count | None = Field(
         None,
-        description="rows learned from at most, an equal share of each label's; by default all",
+        description="most training rows, an equal share of each label's rows; by default all",
     )
     validation_fraction: Annotated[float, Field(gt=0.0, lt=0.9)] = Field(
-        0.1, description="share of rows held out when no file is given"
+        0.1, description="share of rows held out for validation if no file is given"
     )
-    validation_rows: Count = Field(10_000, description="of these at most so many")
+    validation_rows: Count = Field(10_000, description="most rows held out for validation")
     compiled_shapes: Annotated[int, Field(ge=1, le=6)] = Field(
-        4, description="padded lengths XLA compiles for, at most, where rows are not packed"
+        4, description="most padded lengths that XLA compiles for if rows are not packed"
     )
     packed: bool = Field(
-        True, description="several texts share a row of a batch, so that little of it is padding"
+        True, description="put several texts into one row of a batch, which leaves little padding"
     )
     max_tokens: Annotated[int, Field(ge=4)] = Field(
-        512, description="longest input with [CLS] and [SEP]"
+        512, description="longest input, including [CLS] and [SEP]"
     )
     refit: bool = Field(
         False,
         description=(
-            "when held-out rows have told epoch, temperature and thresholds, train once more, on"
-            " them too; not if a file is given"
+            "after validation has set epoch, temperature and thresholds, train again on all rows;"
+            " not if a validation file is given"
         ),
     )
     contrast_steps: Annotated[int, Field(ge=0)] = Field(
         0,
         description=(
-            "few-shot only: steps in which the encoder learns to put the texts of one label"
-            " together, before the head is trained"
+            "few-shot only: steps with a supervised contrastive loss, which train the encoder"
+            " before the head"
         ),
     )
     contrast_learning_rate: Positive = Field(
-        1e-4, description="peak in these steps, of the encoder's top layer"
+        1e-4, description="peak in these steps, for the encoder's top layer"
     )
     unlabelled_rows: Annotated[int, Field(ge=0)] = Field(
         10_000,
         description=(
-            "few-shot only: at most this many rows without a label are pseudo-labelled from similar"
-            " rows; 0: none"
+            "few-shot only: most unlabelled rows that are pseudo-labelled from similar rows; 0:"
+            " none"
         ),
     )
     time_budget: Positive | None = Field(
         None,
         description=(
-            "minutes; auto measures this machine and takes full only if it should be done by then,"
-            " so the recipe may vary"
+            "minutes; auto measures this machine and selects full only if it should finish in time,"
+            " so the recipe may differ from run to run"
         ),
     )
 
     def epochs_of(self, steps: int) -> int:
-        """Epochs of so many steps each: `epochs`, or as many as `fewest_steps` needs."""
+        """Number of epochs, if each has `steps` steps: `epochs`, or more to reach `fewest_steps`."""
         return max(self.epochs, math.ceil(self.fewest_steps / steps))
 
 
@@ -474,7 +484,7 @@ FROZEN = TrainingSettings(
     head_multiplier=1.0,
     layer_decay=1.0,
 )
-# a binary answer for each label takes longer to learn
+# one binary output per label takes longer to learn
 FROZEN_MULTI_LABEL = FROZEN.model_copy(update={"fewest_steps": 600})
 FEW_SHOT = FROZEN.model_copy(
     update={
@@ -488,34 +498,35 @@ FEW_SHOT = FROZEN.model_copy(
     }
 )
 FEW_SHOT_HEAD = HeadSettings(dropout=0.5)
-# where nothing but the head learns, twice the filters learned no better
+# with a frozen encoder, 128 filters were no better than 64
 FROZEN_HEAD = HeadSettings(filters=64, dropout=0.5)
 
 
 class PretrainingSettings(Settings):
     """How an encoder is pretrained (Devlin et al. 2019, appendix A.2).
 
-    `FROM_NOTHING` and `CONTINUED` hold the defaults.
+    `FROM_NOTHING` and `CONTINUED` are the defaults.
     """
 
     steps: Count | None = Field(
         None,
         description=(
-            "updates of the weights; by default as many as `epochs` passes over the texts make"
+            "updates of the weights; by default as many as `epochs` passes over the texts need"
         ),
     )
-    epochs: Count = Field(10, description="passes over the texts, where the steps are not given")
-    accumulate: Count = Field(1, description="batches whose gradients are added up for one step")
+    epochs: Count = Field(10, description="passes over the texts if steps are not given")
+    accumulate: Count = Field(1, description="batches whose gradients are added for one update")
     learning_rate: Positive = Field(1e-4, description="peak")
     warmup_fraction: Fraction = Field(
         0.05, description="share of the steps in which the learning rate rises"
     )
     weight_decay: Annotated[float, Field(ge=0.0)] = Field(
-        0.01, description="not on biases and normalisation"
+        0.01, description="not applied to biases and normalisation"
     )
     gradient_clip: Positive = Field(1.0, description="largest global norm of the gradient")
     precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="of the products; weights, softmax and losses stay float32"
+        "float32",
+        description="of matrix products; weights, softmax and losses stay float32",
     )
 
 

@@ -1,4 +1,4 @@
-"""Numbers in words and texts that are safe to show, for what people read."""
+"""Readable numbers, and texts that are safe to show."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ _JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 
 
 def visible(text: str) -> str:
-    r"""A text that cannot act on a terminal or hide anything: each control character and each character without a shape is replaced.
+    r"""A text with every control character and every invisible character replaced.
 
-    That includes escape sequences, line breaks, marks of the writing direction, tags and half surrogate pairs. Spaces of any width stay,
-    and so do the joiners of Persian, of Indian scripts and of emoji, but only between two characters outside ASCII.
+    It can then neither control a terminal nor hide anything. Replaced are escape sequences, line
+    breaks, marks of the writing direction, tags and lone surrogates. Spaces of any width are kept.
+    So are the joiners of Persian, Indian scripts and emoji, between two characters outside ASCII.
 
     Example:
         >>> visible("bill\x1b[31ming\u202e") == "bill\ufffd[31ming\ufffd"
@@ -33,7 +34,7 @@ def visible(text: str) -> str:
 
 
 def _joins(text: str, place: int) -> bool:
-    """Whether a joiner stands there between two characters that it can join."""
+    """Whether the character at `place` is a joiner between two characters that it can join."""
     if text[place] not in _JOINERS or place == 0:
         return False
     neighbours = text[place - 1] + text[place + 1 : place + 2]
@@ -53,7 +54,7 @@ def count(number: int, noun: str) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in words, never rounded to nothing or to all.
+    """A share as a percentage that is never rounded to 0% or 100%.
 
     Example:
         >>> percent(0.123), percent(0.0004), percent(0.9999)
@@ -65,7 +66,7 @@ def percent(share: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words.
+    """Seconds as a readable duration.
 
     Example:
         >>> duration(4.2), duration(75), duration(7300)
@@ -79,11 +80,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def memory_size(number: int) -> str:
-    """Bytes in words.
+def memory_size(number: float) -> str:
+    """Bytes as a readable size.
 
     Example:
-        >>> memory_size(512), memory_size(1500), memory_size(350_024_000), memory_size(4_100_000_000)
+        >>> memory_size(512), memory_size(1500), memory_size(350_024_000), memory_size(4.1e9)
         ('512 bytes', '1.5 kB', '350 MB', '4.1 GB')
     """
     for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):

@@ -22,7 +22,7 @@ from bertcnn.cli.main import app
 FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- written by `make reference`; do not edit -->"
 RECIPES = {"full": settings.FULL, "frozen": settings.FROZEN, "few-shot": settings.FEW_SHOT}
-STARTS = {"from nothing": settings.FROM_NOTHING, "continued": settings.CONTINUED}
+STARTS = {"from scratch": settings.FROM_NOTHING, "continued": settings.CONTINUED}
 VALUES = {Path: "path", str: "text", int: "integer", float: "number"}
 SIGNS = {
     annotated_types.Ge: {"≥": "ge"},
@@ -86,7 +86,7 @@ def commands_page() -> Iterator[str]:
 
 
 def _commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - typer's own copy of click's Command
-    """Each command that does something, with its full name."""
+    """Each command without subcommands, with its full name."""
     for name, part in getattr(command, "commands", {}).items():
         if hasattr(part, "commands"):
             yield from _commands(part, f"{path} {name}")
@@ -99,7 +99,7 @@ def _help(command: Any) -> str:  # noqa: ANN401
 
 
 def _wrapped(text: str, width: int = 100) -> Iterator[str]:
-    """`text` in lines of at most so many characters."""
+    """`text` in lines of at most `width` characters."""
     line = ""
     for word in text.split():
         if line and len(line) + 1 + len(word) > width:
@@ -121,7 +121,7 @@ def _usage(path: str, command: Any) -> str:  # noqa: ANN401
 
 
 def _metavar(param: Any) -> str:  # noqa: ANN401
-    name = str(param.metavar or param.name).strip("[]{}").upper()
+    name = str(param.metavar or param.name).strip("[]{}.").upper()
     return f"{name} ..." if param.nargs == -1 and not name.endswith("...") else name
 
 
@@ -148,17 +148,14 @@ def settings_page() -> Iterator[str]:
     """The page of settings, line by line."""
     yield from (NOTE, "", "# Settings", "")
     yield from (
-        (
-            "Each setting is declared once, checked on entry and saved with the model. Unknown"
-            " names are refused."
-        ),
+        ("Every setting is validated and saved with the model. Unknown names are refused."),
         "",
     )
     yield from ("## Training a classifier", "")
     yield from ('Change one by name: `BertCNNClassifier(training={"epochs": 3})`.', "")
     yield from _table(settings.TrainingSettings, RECIPES)
     yield from ("## Pretraining an encoder", "")
-    yield from ("`bertcnn pretrain` has options for the common ones.", "")
+    yield from ("`bertcnn pretrain` has options for the most common ones.", "")
     yield from _table(settings.PretrainingSettings, STARTS)
     for group in ONE_DEFAULT:
         yield from (f"## `{group.__name__}`", "", *_wrapped(str(group.__doc__)), "")
@@ -173,7 +170,7 @@ def settings_page() -> Iterator[str]:
 
 
 def _table(group: type[settings.Settings], defaults: dict[str, Any]) -> Iterator[str]:
-    """One row a setting: its name, its values, the defaults and what it means."""
+    """One row per setting: its name, values, defaults and meaning."""
     yield f"| setting | values | {' | '.join(defaults)} | meaning |"
     yield "|---|---|" + "---|" * len(defaults) + "---|"
     for name, field in group.model_fields.items():
@@ -203,7 +200,7 @@ def _value(value: object, field: FieldInfo) -> str:
 
 
 def _values(field: FieldInfo) -> str:
-    """Which values a setting takes."""
+    """The values that a setting takes."""
     annotation = field.annotation
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         annotation = next(part for part in typing.get_args(annotation) if part is not type(None))

@@ -29,11 +29,11 @@ EXAMPLE = "My router's led is not working, I tried changing the power socket but
 FORMATS = ["csv", "tsv", "jsonl", "ndjson", "json", "parquet", "xlsx", "gz"]
 ANOTHER = "Another folder ..."
 MOST_NAMES = 12  # labels named in the description of a model
-AROUND = 200  # characters of a text shown before and behind a marked phrase
-LONG_LABEL = 22  # characters; a longer one would be cut where it is shown as a figure
+AROUND = 200  # characters of a text shown before and after a marked phrase
+LONG_LABEL = 22  # characters; st.metric would cut a longer label
 DECIDED = {
     "auto": "automatic",
-    "review:ambiguous": "review: not sure enough",
+    "review:ambiguous": "review: not certain enough",
     "review:out_of_scope": "review: unlike known texts",
     "review:empty": "review: no text",
 }
@@ -49,24 +49,24 @@ class BarProgress:
     def stage(self, name: str, total: int, unit: str = "rows") -> None:  # noqa: ARG002 - the bar shows shares
         """A new stage starts."""
         self._name, self._done, self._total = name.capitalize(), 0, total
-        self._bar.progress(0.0, f"{self._name}: the first rows, some seconds ...")
+        self._bar.progress(0.0, f"{self._name}: the first rows take some seconds ...")
 
     def advance(self, done: int, **figures: float) -> None:
         """Part of the stage is done."""
         self._done += done
         share = min(1.0, self._done / max(1, self._total))
         speed = (
-            f", {figures['rows_per_second']:,.0f} rows a second"
+            f", {figures['rows_per_second']:,.0f} rows per second"
             if "rows_per_second" in figures
             else ""
         )
         self._bar.progress(share, f"{self._name}: {share:.0%}{speed}")
 
     def note(self, message: str) -> None:
-        """The report tells the findings when the run is over."""
+        """Ignored: the report shows the findings when the run is over."""
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._bar.empty()
 
 
@@ -76,8 +76,8 @@ def main() -> None:
     with st.container(horizontal_alignment="center"), st.container(width=1040):
         st.title("Ticket classifier", anchor=False)
         st.markdown(
-            "Where a complaint belongs, and how sure the model is: for one text, or for a whole"
-            " file."
+            "Find out which team a complaint belongs to, and how certain the model is. Classify one"
+            " text, or a whole file."
         )
         with one_line_errors():
             folder = choose_model()
@@ -95,10 +95,7 @@ def main() -> None:
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Show an error the user can act on as what it is.
-
-    One line, without the folder only we know of.
-    """
+    """Show an error that the user can act on in one line, without the path of our upload folder."""
     try:
         yield
     except BertCNNError as error:
@@ -107,16 +104,17 @@ def one_line_errors() -> Iterator[None]:
         )
     except MemoryError:
         st.error(
-            "Out of memory: give a smaller file, or score it with bertcnn score.",
+            "Out of memory. Upload a smaller file, or score it on the command line with: bertcnn"
+            " score",
             icon=":material/error:",
         )
 
 
 def plain(text: str) -> str:
-    """`text` on one line, with nothing left that Markdown or Streamlit would act on.
+    """`text` on one line, escaped for Markdown and Streamlit.
 
-    What they act on behind Markdown's back is broken by a joiner nobody sees: addresses, names of
-    icons and emoji, arrows.
+    An invisible joiner breaks what they replace in spite of the escapes: addresses, names of icons
+    and emoji, arrows.
     """
     text = visible(" ".join(text.split()))
     text = re.sub(
@@ -127,7 +125,7 @@ def plain(text: str) -> str:
 
 
 def badge(text: str) -> str:
-    """`text` as `plain` gives it, for `st.badge`, which takes care of brackets itself."""
+    """`text` as `plain` returns it, for `st.badge`, which escapes brackets itself."""
     return plain(text).replace(r"\[", "[").replace(r"\]", "]")
 
 
@@ -137,12 +135,12 @@ def badge(text: str) -> str:
 def choose_model() -> tuple[str, int] | None:
     """The chosen model folder and when it was saved; None while nothing is chosen.
 
-    What was chosen stays, whatever folders come and go, also when the page is loaded again: nobody
-    is answered by another model than the one on the screen. If its folder is gone, that is told,
-    and nothing is answered.
+    The choice is kept when other folders appear or disappear and when the page is reloaded, so
+    every answer comes from the model on the screen. If the chosen folder is gone, the page says so
+    and answers nothing.
 
     Raises:
-        BundleError: the chosen folder is no model below the folders for models, or not any more.
+        BundleError: the chosen folder is not, or no longer, a model below the folders for models.
     """
     roots = models_roots()
     found = [str(folder) for folder in saved_models(roots)]
@@ -150,8 +148,8 @@ def choose_model() -> tuple[str, int] | None:
         looked = " or ".join(str(root) for root in roots)
         st.info(
             plain(
-                f"No saved model in {looked} yet. Run: make demo. Or: bertcnn train tickets.csv"
-                " --out models/triage"
+                f"There is no saved model in {looked} yet. Run: make demo. Or: bertcnn train"
+                " tickets.csv --out models/triage"
             )
         )
     offered = [*found, ANOTHER]
@@ -166,12 +164,12 @@ def choose_model() -> tuple[str, int] | None:
         on_change=remember_model,
         help="Folders written by bertcnn train.",
     )
-    if chosen != ANOTHER:  # which is no choice while there is nothing else
+    if chosen != ANOTHER:
         remember_model()
     else:
         below = " or ".join(str(root) for root in roots)
         chosen = st.text_input(
-            "Model folder", placeholder=f"a folder below {below}, written by bertcnn train --out"
+            "Model folder", placeholder=f"a folder in {below}, written by bertcnn train --out"
         ).strip()
     if not chosen:
         return None
@@ -180,18 +178,18 @@ def choose_model() -> tuple[str, int] | None:
 
 
 def remember_model() -> None:
-    """Keep the choice beside the box, which forgets it when its list changes, and in the page's address."""
+    """Keep the choice in the session and the page's address; the box loses it with a new list."""
     st.session_state["chosen model"] = st.query_params["model"] = st.session_state["model"]
 
 
 @st.cache_resource(show_spinner=False, max_entries=3)
-def cached_predictor(folder: str, saved_at: int) -> Predictor:  # noqa: ARG001 - a model saved again is loaded again
-    """The loaded model, one for all sessions."""
+def cached_predictor(folder: str, saved_at: int) -> Predictor:  # noqa: ARG001 - part of the key
+    """The loaded model, shared by all sessions; a model that was saved again is loaded again."""
     return load(folder)
 
 
 def describe(predictor: Predictor) -> None:
-    """What the model is: its origin and figures in a row, its labels below."""
+    """Describe the model: its origin and figures in a row, its labels below."""
     config, metrics = predictor.bundle.config, predictor.bundle.metrics
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         if isinstance(metrics.get("macro_f1"), float):
@@ -224,7 +222,7 @@ def describe(predictor: Predictor) -> None:
                 type="tertiary",
                 icon=":material/monitoring:",
                 on_click="ignore",
-                help="Figures, curves and slices of the training, one page to open in a browser.",
+                help="Download the training report, a page to open in a browser.",
             )
     names = ", ".join(predictor.labels[:MOST_NAMES])
     more = (
@@ -236,16 +234,16 @@ def describe(predictor: Predictor) -> None:
     if answers_nothing(predictor):
         st.info(
             plain(
-                "This model answers nothing by itself yet:"
+                "This model gives no automatic answers yet:"
                 f" {in_words(predictor.decisions, predictor.labels)}."
             )
-            + " More labelled rows would help, or asking for a lower precision when it is trained.",
+            + " Train it with more labelled rows or with a lower precision.",
             icon=":material/person_search:",
         )
 
 
 def answers_nothing(predictor: Predictor) -> bool:
-    """Whether all tickets go to review, since its held-out rows cannot show the precision that was asked for."""
+    """Whether all tickets go to review, since the held-out rows cannot show the wanted precision."""
     decisions = predictor.decisions
     return bool(decisions.held_out.right) and not automation(decisions).automatic
 
@@ -254,26 +252,26 @@ def answers_nothing(predictor: Predictor) -> bool:
 
 
 def classify_one(predictor: Predictor) -> None:
-    """A text, its label, and how sure the model is."""
+    """Classify one text: its label, and how certain the model is."""
     left, right = st.columns(2, gap="large")
     with left, st.form("one", border=False):
         text = st.text_area(
-            "Complaint", EXAMPLE, height=150, help="Ctrl+Enter in the text classifies it."
+            "Complaint", EXAMPLE, height=150, help="Press Ctrl+Enter to classify the text."
         )
         if st.form_submit_button("Classify", type="primary", icon=":material/send:"):
-            st.session_state["asked"] = text
+            st.session_state["complaint"] = text
     with right:
-        if "asked" in st.session_state:
-            answer_one(predictor, st.session_state["asked"])
+        if "complaint" in st.session_state:
+            answer_one(predictor, st.session_state["complaint"])
 
 
 def in_percent(confidence: float) -> str:
-    """The confidence in words; never 100%, which no model is sure of."""
+    """The confidence as text; never 100%, since no model is that certain."""
     return percent(min(confidence, 0.999))
 
 
 def answer_one(predictor: Predictor, text: str) -> None:
-    """Label, confidence and bars, or a friendly line."""
+    """Show label, confidence and bars, or a hint if there is no text."""
     answer = predictor.classify([text])[0]
     if answer.label is None or answer.confidence is None:
         st.info(
@@ -294,35 +292,31 @@ def answer_one(predictor: Predictor, text: str) -> None:
     if answer.decision == "auto":
         st.badge("can be handled automatically", icon=":material/bolt:", color="green")
     elif answer.decision == "review:out_of_scope":
-        reason = (
-            "unlike anything the model has learned from"
-            if answer.label
-            else "no label is probable enough"
-        )
+        reason = "unlike all training texts" if answer.label else "no label is probable enough"
         st.badge(f"for review: {reason}", icon=":material/help:", color="orange")
     elif answers_nothing(predictor):
         st.badge(
-            "for review, as all texts are with this model",
+            "for review, like all texts with this model",
             icon=":material/person_search:",
             color="orange",
         )
     else:
         st.badge(
-            badge(f"for review: {answer.runner_up} comes into question too"),
+            badge(f"for review: {answer.runner_up} is also possible"),
             icon=":material/person_search:",
             color="orange",
         )
     if answer.because:
         st.markdown(highlighted(text, answer.because))
-        st.caption("Marked: the words that moved the answer most.")
+        st.caption("Marked: the words with the largest effect on the answer.")
     st.altair_chart(
         confidence_bars({label: answer.probabilities[label] for label in predictor.labels}),
         width="stretch",
     )
     if predictor.multi_label:
         st.caption(
-            "Each label has a probability and a threshold of its own: a text may have several"
-            " labels, or none."
+            "Each label has its own probability and threshold. A text may have several labels, or"
+            " none."
         )
         return
     shown = (
@@ -331,13 +325,13 @@ def answer_one(predictor: Predictor, text: str) -> None:
         else ""
     )
     st.caption(
-        f"{shown}A text that belongs to none of the labels still gets one, but goes to review if it"
-        " is unlike all known texts."
+        f"{shown}Every text gets a label, even one that belongs to none of them. Such a text goes to"
+        " review if it is unlike all training texts."
     )
 
 
 def highlighted(text: str, phrases: Sequence[Phrase]) -> str:
-    """The text as Markdown with the phrases marked; of a long one, what stands around them."""
+    """The text as Markdown with the phrases marked; a long text is cut to the parts around them."""
     shown: list[str] = []
     behind = 0
     for phrase in sorted(phrases, key=lambda phrase: phrase.start):
@@ -353,7 +347,7 @@ def highlighted(text: str, phrases: Sequence[Phrase]) -> str:
 
 
 def spaced(text: str) -> str:
-    """`text` as `plain` gives it, with a space where white space was at its ends."""
+    """`text` as `plain` returns it, with a space for white space at either end."""
     return f"{' ' * text[:1].isspace()}{plain(text)}{' ' * (len(text) > 1 and text[-1:].isspace())}"
 
 
@@ -361,7 +355,7 @@ def spaced(text: str) -> str:
 
 
 def score_file(predictor: Predictor) -> None:
-    """Upload, check the text column, score, look, download."""
+    """Upload a file, check its text column, score it, and show and download the result."""
     uploaded = st.file_uploader(
         "File of complaints: CSV, TSV, JSONL or JSON (each also .gz), Parquet or Excel",
         type=FORMATS,
@@ -382,7 +376,7 @@ def score_file(predictor: Predictor) -> None:
         default=list(upload.guessed),
         key=f"text-{uploaded.file_id}",
         placeholder="choose the column with the complaints",
-        help="Guessed from names and contents. The texts of several columns are joined.",
+        help="Guessed from the names and the contents. Several columns are joined.",
     )
     with st.expander("First rows of the file"):
         st.dataframe(upload.preview, hide_index=True)
@@ -400,8 +394,7 @@ def score_file(predictor: Predictor) -> None:
         disabled=working or not chosen,
         on_click=lambda: state.update({"asked to score": True}),
     )
-    # also after something else on the page was pressed, which ends the script: then it goes on
-    # where it was
+    # pressing anything else on the page ends the script; the next run resumes the scoring here
     if working:
         restart, state["restart"] = state["restart"], False
         progress = BarProgress()
@@ -429,8 +422,8 @@ def score_file(predictor: Predictor) -> None:
         show_scored(target, report)
 
 
-def received(uploaded: Any, trained_on: tuple[str, ...]) -> Upload:  # noqa: ANN401 - Streamlit's UploadedFile is not public
-    """The upload on disk; written and looked into once, not at each of Streamlit's reruns."""
+def received(uploaded: Any, trained_on: tuple[str, ...]) -> Upload:  # noqa: ANN401 - not public
+    """The upload on disk; written and read once, not at each of Streamlit's reruns."""
     key = (uploaded.file_id, trained_on)
     known, upload = st.session_state.get("upload", (None, None))
     if known != key or not upload.path.exists():
@@ -441,7 +434,7 @@ def received(uploaded: Any, trained_on: tuple[str, ...]) -> Upload:  # noqa: ANN
 
 
 def show_scored(target: Path, report: ScoringReport) -> None:
-    """What became of the rows, the download, and the first rows."""
+    """Show the results, the download button, and the first rows."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.success(
             f"{count(report.rows, 'row')} scored in {report.seconds:.1f} s.",
@@ -449,7 +442,7 @@ def show_scored(target: Path, report: ScoringReport) -> None:
         )
         st.download_button(
             "Download",
-            data=target.read_bytes,  # read when asked for
+            data=target.read_bytes,  # read when the button is pressed
             file_name=target.name,
             mime="application/octet-stream",
             on_click="ignore",
@@ -466,28 +459,28 @@ def show_scored(target: Path, report: ScoringReport) -> None:
         ]
         shares = (
             f"{count(automatic, 'row')} ({automatic / report.rows:.0%}) can be handled"
-            f" automatically, {report.rows - automatic:,} for"
+            f" automatically; {report.rows - automatic:,} need a"
             f" review{': ' * bool(reasons)}{', '.join(reasons)}."
         )
         st.info(shares, icon=":material/bolt:")
     if report.labels:
         st.altair_chart(count_bars(report.labels, report.rows), width="stretch")
         if len(report.labels) > MOST_BARS:
-            st.caption(f"The {MOST_BARS} most frequent of {len(report.labels)} labels given.")
+            st.caption(f"The {MOST_BARS} most frequent of {len(report.labels)} labels.")
     if report.rows:
         show_rows(target, report)
 
 
 def tell_findings(report: ScoringReport) -> None:
-    """Blank, refused and renamed: nothing is lost silently."""
+    """Show which rows were blank or rejected and which columns were renamed."""
     if report.blank:
         st.info(f"{count(report.blank, 'row')} without a text got no label.")
     for wanted, written in report.renamed.items():
-        st.info(plain(f"The file has a column {wanted} already: ours is called {written}."))
+        st.info(plain(f"The file already has a column {wanted}; the new one is called {written}."))
     if report.padded:
-        st.info(f"{count(report.padded, 'row')} lacked the last cells, which are blank.")
+        st.info(f"{count(report.padded, 'row')} lacked the last cells; they were read as blank.")
     if report.rejected and report.rejects is not None:
-        st.warning(f"{count(report.rejected, 'row')} could not be read: not in the scored file.")
+        st.warning(f"{count(report.rejected, 'row')} could not be read; not in the scored file.")
         with st.expander("Rows that could not be read"):
             st.dataframe(
                 first_rows(report.rejects, report.rejects.stat().st_mtime_ns, ()), hide_index=True
@@ -502,7 +495,7 @@ def tell_findings(report: ScoringReport) -> None:
 
 
 def show_rows(target: Path, report: ScoringReport) -> None:
-    """The first scored rows: all, or those with some labels and some decisions."""
+    """Show the first scored rows, filtered by label and decision."""
     ours = [
         report.renamed.get(name, name)
         for name in ("predicted_label", "confidence", "decision", "because")
@@ -511,10 +504,10 @@ def show_rows(target: Path, report: ScoringReport) -> None:
     several = report.label_separator is not None
     offered = [*report.labels, *([""] if report.blank or several else [])]
     wanted = st.multiselect(
-        "Show only", offered, format_func=lambda name: name or "no label", placeholder="all labels"
+        "Label", offered, format_func=lambda name: name or "no label", placeholder="all labels"
     )
     decided = st.multiselect(
-        "Decided",
+        "Decision",
         list(report.decisions),
         format_func=DECIDED.__getitem__,
         placeholder="all decisions",

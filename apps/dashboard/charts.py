@@ -1,4 +1,4 @@
-"""The dashboard's bars: horizontal, one a label, readable in light and dark."""
+"""The dashboard's bar charts: one horizontal bar per label, readable in light and dark mode."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 
 MOST_BARS = 10
-_LEAF = (  # its end tells it
+_LEAF = (  # of a label with levels the end is shown, which names its lowest level
     "indexof(datum.label, ' > ') > 0 && length(datum.label) > 30 ? '…' + slice(datum.label, -29) :"
     " datum.label"
 )
@@ -16,14 +16,14 @@ _FIRST, _OTHERS, _FIGURES = (
     "#3b82f6",
     "#94a9c9",
     "#7f8794",
-)  # each with enough contrast on white and on near-black
+)  # each has enough contrast on white and on near-black
 
 
 def confidence_bars(probabilities: Mapping[str, float]) -> alt.LayerChart:
     """The most probable labels, the most probable one first.
 
     Args:
-        probabilities: of each label, 0 to 1.
+        probabilities: probability of each label, 0 to 1.
     """
     figures = {
         label: "over 99%" if share > 0.99 else f"{share:.1%}"
@@ -41,10 +41,10 @@ def count_bars(counts: Mapping[str, int], rows: int) -> alt.LayerChart:
 
     Args:
         counts: rows of each label.
-        rows: all that there are, which shares are of; one may have several labels, or none.
+        rows: number of all rows, the base of the shares; a row may have several labels or none.
     """
     figures = {label: f"{count:,} ({count / rows:.0%})" for label, count in counts.items()}
-    # room for the figure behind the longest bar
+    # room for the figure after the longest bar
     scale = alt.Scale(domain=[0, max(counts.values()) * 1.15], nice=False)
     return _bars(
         counts,
@@ -58,7 +58,7 @@ def _axis(form: str, **options: float) -> alt.Axis:
 
 
 def _bars(values: Mapping[str, float], figures: Mapping[str, str], x: alt.X) -> alt.LayerChart:
-    """At most `MOST_BARS` bars, the longest first and in a stronger colour."""
+    """At most `MOST_BARS` bars; the longest comes first, in a stronger colour."""
     labels = sorted(values, key=lambda label: -values[label])[:MOST_BARS]
     rows = pd.DataFrame(
         {

@@ -1,7 +1,4 @@
-"""Which folders of this machine the dashboard may load.
-
-Saved models below the folder for models, and no others.
-"""
+"""The folders that the dashboard may load: saved models below the folders for models."""
 
 from __future__ import annotations
 
@@ -16,10 +13,7 @@ from bertcnn.storage.files import expanded
 
 
 def models_roots() -> list[Path]:
-    """Where models are looked for.
-
-    --models, $BERTCNN_MODELS, or `demo` and `models` in the working folder.
-    """
+    """The folders for models: --models, $BERTCNN_MODELS, or `demo` and `models`."""
     parser = argparse.ArgumentParser(exit_on_error=False, add_help=False, allow_abbrev=False)
     parser.add_argument("--models", default=os.environ.get("BERTCNN_MODELS"))
     try:
@@ -34,7 +28,7 @@ def models_roots() -> list[Path]:
 
 
 def saved_models(roots: Sequence[Path]) -> list[Path]:
-    """The folders that hold a saved model: `roots` themselves, and up to two levels below them."""
+    """The folders that hold a saved model: `roots` themselves, and up to two levels below."""
     manifests = [
         path
         for root in roots
@@ -52,18 +46,21 @@ def saved_models(roots: Sequence[Path]) -> list[Path]:
 
 
 def model_folder(given: str, roots: Sequence[Path]) -> tuple[Path, int]:
-    """The folder that somebody has chosen, typed or put into the address, and when the model in it was saved.
+    """A folder that a user has chosen, typed or put into the address, and its model's time.
 
-    It must be one of `saved_models`, also if that is a link, since whoever runs the dashboard has
-    put it there; or lie below `roots`, with all links followed. Everything else gets the same
-    refusal, whether it exists or not, and nothing outside `roots` is looked at.
+    It must be one of `saved_models`, which may be links, since whoever runs the dashboard has put
+    them there; or it must be below `roots` after all links are resolved. Everything else is refused
+    in the same way, whether it exists or not, and nothing outside `roots` is read.
 
     Args:
-        given: a path from the working folder or from one of `roots`, or an absolute one.
+        given: a path relative to the working folder or to one of `roots`, or an absolute one.
         roots: the folders for models.
 
+    Returns:
+        The folder, and the modification time of its manifest.
+
     Raises:
-        BundleError: there is no such model.
+        BundleError: it is not such a model.
     """
     try:
         listed = {_absolute(folder) for folder in saved_models(roots)}
@@ -80,15 +77,12 @@ def model_folder(given: str, roots: Sequence[Path]) -> tuple[Path, int]:
     raise BundleError(
         f"{one_line(given, 200)} is not a saved model",
         expected=f"a folder with manifest.json below {' or '.join(map(str, roots))}",
-        fix="choose one of the list, or start the dashboard with -- --models FOLDER",
+        fix="choose one from the list, or start the dashboard with -- --models FOLDER",
     )
 
 
 def _places(given: str, roots: Sequence[Path]) -> Iterator[str]:
-    """The absolute paths that may be meant, each below one of `roots` as it is written.
-
-    `..` is resolved before.
-    """
+    """The absolute paths that `given` can mean and that are, with `..` resolved, below `roots`."""
     tops = [top for root in roots for top in (_absolute(root), os.path.realpath(root))]
     for start in (Path(), *roots):
         place = _absolute(start / expanded(given))
@@ -97,8 +91,5 @@ def _places(given: str, roots: Sequence[Path]) -> Iterator[str]:
 
 
 def _absolute(path: Path) -> str:
-    """The path from the root, by its text alone.
-
-    `..` takes a name away, and no link is followed.
-    """
+    """The absolute path by its text alone: `..` removes a name, and no link is followed."""
     return os.path.abspath(path)  # noqa: PTH100 - Path has no such method

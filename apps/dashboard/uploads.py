@@ -1,4 +1,4 @@
-"""Uploaded files: kept in a folder of their session, looked into, and gone with it."""
+"""Uploaded files, which are kept in a folder that is removed when their session ends."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from bertcnn.tables.tables import open_table
 
 ROWS_SHOWN = 1000
 _PREVIEW_ROWS = 5
-_LONGEST_CELL = 500  # characters shown; a page with 40 MB in one cell would stall the browser
+_LONGEST_CELL = 500  # characters shown; a cell of 40 MB would block the browser
 _LONGEST_NAME, _LONGEST_BYTES = 80, 160  # of a name without its extensions
 _LONGEST_EXTENSIONS = 40
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A file on disk, and what it looks like.
+    """An uploaded file on disk.
 
     Attributes:
-        path: where it is.
+        path: its path.
         columns: its header.
-        guessed: the columns that seem to hold the text; none if none does.
-        preview: its first rows, cells cut.
-        remark: which part of the file is not read, such as other sheets of a workbook; mostly
-            empty.
+        guessed: the columns that seem to hold the text, if any.
+        preview: its first rows, with long cells cut.
+        remark: the parts of the file that are not read, such as other sheets of a workbook;
+            mostly empty.
     """
 
     path: Path
@@ -50,7 +50,7 @@ class Upload:
     scope="session", show_spinner=False, on_release=tempfile.TemporaryDirectory.cleanup
 )
 def _session_folder() -> tempfile.TemporaryDirectory[str]:
-    """Readable by this user only, removed when the session ends."""
+    """A folder that only this user can read, which is removed when the session ends."""
     return tempfile.TemporaryDirectory(prefix="bertcnn-dashboard-")
 
 
@@ -66,11 +66,11 @@ def discard() -> None:
 
 
 def save(name: str, content: IO[bytes]) -> Path:
-    """Write an upload to this session's folder, in place of the one before it.
+    """Write an upload to this session's folder; it replaces the previous one.
 
     Args:
-        name: as the browser told it; nothing but its last part and harmless characters is used.
-        content: read in pieces.
+        name: the name sent by the browser; only harmless characters of its last part are used.
+        content: the file, which is read in pieces.
 
     Raises:
         OutputError: the disk is full.
@@ -86,7 +86,7 @@ def save(name: str, content: IO[bytes]) -> Path:
 
 
 def _safe_name(name: str) -> str:
-    """A file name with the extensions of `name`, without anything a file system or a shell acts on.
+    """A file name that is safe in file systems and shells, with the extensions of `name`.
 
     Example:
         >>> _safe_name("../my inbox (1).csv.gz"), _safe_name(".csv")
@@ -108,11 +108,11 @@ def _safe_name(name: str) -> str:
 
 
 def look_into(path: Path, trained_on: Sequence[str]) -> Upload:
-    """What the file holds.
+    """Read the header and the first rows of a file.
 
     Args:
         path: the saved upload.
-        trained_on: the text columns the model knows.
+        trained_on: the text columns of the model's training file.
 
     Raises:
         TableError: it cannot be read.
@@ -121,7 +121,7 @@ def look_into(path: Path, trained_on: Sequence[str]) -> Upload:
         sample, remark = reader.peek(), reader.remark
     try:
         guessed = guess_text_columns(sample, trained_on=trained_on).text
-    except ColumnError:  # nothing looks like text: the person decides
+    except ColumnError:  # no column looks like text: the user decides
         guessed = ()
     return Upload(
         path, sample.columns, guessed, _frame(sample.rows[:_PREVIEW_ROWS], sample.columns), remark
@@ -134,13 +134,13 @@ def first_rows(
     written_at: int,  # noqa: ARG001 - a part of the key
     filters: Collection[tuple[str, Collection[str], str | None]],
 ) -> pd.DataFrame:
-    """The first rows of a scored file, cells cut.
+    """The first rows of a scored file, with long cells cut.
 
     Args:
         path: the file.
-        written_at: its time of writing; a file written again is read again.
-        filters: columns with the values to show, "" for an empty cell; all without any. Third, what
-            stands between several in a cell.
+        written_at: its modification time; a file that has changed is read again.
+        filters: column, values to show ("" for an empty cell; all if there are none), and the
+            separator if a cell may hold several values.
     """
 
     def matches(cell: str, wanted: Collection[str], separator: str | None) -> bool:
@@ -177,9 +177,6 @@ def _frame(rows: Sequence[tuple[str, ...]], columns: tuple[str, ...]) -> pd.Data
 
 
 def _shown(cell: str) -> str:
-    """What the browser gets of a cell.
-
-    Cut, and Unicode that can be sent (a JSON file may hold half a character).
-    """
+    """A cell for the browser: cut, and without lone surrogates, which JSON files may contain."""
     cut = cell if len(cell) <= _LONGEST_CELL else cell[: _LONGEST_CELL - 3] + "..."
     return cut.encode("utf-8", "replace").decode("utf-8")

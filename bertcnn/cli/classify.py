@@ -19,9 +19,7 @@ def classify(
     model: Model,
     texts: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[TEXT]...", help="Texts; without any, each line of standard input."
-        ),
+        typer.Argument(metavar="[TEXT]...", help="Texts; by default the lines of standard input."),
     ] = None,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Also show every label's probability.")
@@ -29,10 +27,12 @@ def classify(
     auto_precision: AutoPrecision = None,
     engine: Engine = "auto",
 ) -> None:
-    """Classify single texts: label, confidence, decision, because (the phrases that moved the answer most) and text, with tabs between.
+    """Classify single texts.
 
-    The decision is auto, or review: for a person.
-    If two labels come into question, the second one follows in brackets.
+    Output, separated by tabs: label, confidence, decision, because, text.
+    because: the phrases with the largest effect on the answer.
+    decision: auto, or why a person should review the answer.
+    If two labels are likely, the second one follows in brackets.
     """
     from bertcnn.bundle.bundle import read_config
 
@@ -40,31 +40,33 @@ def classify(
     prepare_engine(engine)
     from bertcnn.inference.predictor import load
 
-    predictor = load(model, engine=engine, streams=1, auto_precision=auto_precision)  # type: ignore[arg-type]
+    predictor = load(
+        model,
+        engine=engine,  # type: ignore[arg-type]
+        streams=1,
+        auto_precision=auto_precision,
+    )
     if texts is None and sys.stdin.isatty():
-        tell("One text a line; end with Ctrl-D.")
-    lines = map(_as_typed, texts) if texts is not None else _lines()
+        tell("Type one text per line; end with Ctrl-D.")
+    lines = map(_as_utf8, texts) if texts is not None else _lines()
     for line in lines:
-        given = predictor.classify([line])[0]
-        confidence = "" if given.confidence is None else f"{given.confidence:.4f}"
-        rival = f" ({given.runner_up}?)" if given.decision == "review:ambiguous" else ""
-        phrases = " | ".join(phrase.words for phrase in given.because)
-        cells = [given.label or "", confidence, f"{given.decision}{rival}", phrases, line]
+        result = predictor.classify([line])[0]
+        confidence = "" if result.confidence is None else f"{result.confidence:.4f}"
+        rival = f" ({result.runner_up}?)" if result.decision == "review:ambiguous" else ""
+        phrases = " | ".join(phrase.words for phrase in result.because)
+        cells = [result.label or "", confidence, f"{result.decision}{rival}", phrases, line]
         if probabilities:
-            cells += [f"{name}={share:.4f}" for name, share in given.probabilities.items()]
+            cells += [f"{name}={share:.4f}" for name, share in result.probabilities.items()]
         answer(*(" ".join(cell.split()) for cell in cells))
 
 
-def _as_typed(text: str) -> str:
-    """A text of the command line.
-
-    UTF-8, also where Python took it for another encoding since the locale says so.
-    """
+def _as_utf8(text: str) -> str:
+    """A text of the command line read as UTF-8, whatever encoding the locale names."""
     return os.fsencode(text).decode("utf-8", "replace") if undecodable(text) else text
 
 
 def _lines() -> Iterator[str]:
-    """Standard input, line by line, as it comes."""
+    """The lines of standard input, each as soon as it arrives."""
     sys.stdin.reconfigure(encoding="utf-8-sig", errors="replace")  # type: ignore[union-attr]
     for line in sys.stdin:
         yield line.rstrip("\r\n")

@@ -1,7 +1,7 @@
-"""Sentences for people.
+"""Printing for people and for programs.
 
-On a terminal, in a pipe and in a log alike, no text of a file or of a model can act on the terminal
-that shows them.
+Text that comes from a file or a model cannot send control sequences to the terminal, even when a
+log is shown later.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from bertcnn.wording import visible
 
 
 def tell(line: str) -> None:
-    """Print a line on standard error, where it cannot get among the answers on standard output.
+    """Print a line on standard error, which keeps it apart from the answers on standard output.
 
-    If nobody can read it, nothing happens: a log on a full disk, or a closed one, is no reason to
-    lose hours of work.
+    An unwritable log, on a full disk or closed, is ignored: it must not cost hours of work.
 
     Args:
-        line: what to print; line breaks at its start stay, any other control characters are
+        line: what to print. Line breaks at its start are kept; other control characters are
             replaced.
     """
     line = line[: len(line) - len(line.lstrip("\n"))] + visible(line.lstrip("\n"))
     try:
         print(line, file=sys.stderr, flush=True)
     except OSError:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - until the process ends
+        # left open until the process ends
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
 
 
 def command_line(*words: object) -> str:
-    """A command of ours as it is typed into a shell: what has spaces in it stands in quotes."""
+    """A bertcnn command as it is typed into a shell, with quotes where they are needed."""
     return shlex.join(["bertcnn", *map(str, words)])
 
 
@@ -41,8 +41,8 @@ def show(line: str) -> None:
 
 
 def answer(*cells: str) -> None:
-    """Print cells with tabs between on standard output.
+    """Print cells on standard output, separated by tabs.
 
-    As they are for a program, with control characters replaced on a terminal.
+    Control characters are replaced on a terminal only; a program gets the cells unchanged.
     """
     print("\t".join(map(visible, cells) if sys.stdout.isatty() else cells), flush=True)

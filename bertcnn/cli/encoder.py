@@ -11,7 +11,7 @@ from bertcnn.cli.console import answer, show, tell
 from bertcnn.cli.options import Force, Label, Text
 
 encoder_app = typer.Typer(
-    help="Pretrained encoders: list them, fetch one, look at one, export one.", no_args_is_help=True
+    help="List, fetch, show, export and compare pretrained encoders.", no_args_is_help=True
 )
 
 Name = Annotated[
@@ -24,7 +24,7 @@ Name = Annotated[
 
 @encoder_app.command("list")
 def list_() -> None:
-    """Show the encoders known by name."""
+    """List the published encoders that can be given by name."""
     from rich import box
     from rich.table import Table
 
@@ -35,7 +35,7 @@ def list_() -> None:
     table.add_column("name", no_wrap=True)
     table.add_column("weights", justify="right", no_wrap=True)
     table.add_column("licence", no_wrap=True)
-    table.add_column("here", no_wrap=True)
+    table.add_column("cached", no_wrap=True)
     table.add_column("description")
     for info in list_encoders():
         table.add_row(
@@ -50,7 +50,7 @@ def list_() -> None:
 
 @encoder_app.command()
 def pull(name: Name) -> None:
-    """Fetch an encoder into the cache, so that training needs no network."""
+    """Download an encoder into the cache, so that training needs no network."""
     from bertcnn.cli.progress import show_progress
     from bertcnn.encoders.download import fetch_encoder
 
@@ -61,15 +61,15 @@ def pull(name: Name) -> None:
 
 @encoder_app.command()
 def info(name: Name) -> None:
-    """Show an encoder's shape, licence and where it comes from."""
+    """Show an encoder's shape, licence and source."""
     from bertcnn.encoders.download import encoder_info
 
-    found = encoder_info(name)
-    shape = found.encoder
+    encoder = encoder_info(name)
+    shape = encoder.encoder
     rows = {
-        "name": found.name,
-        "description": found.description,
-        "weights": f"{found.parameters:,}",
+        "name": encoder.name,
+        "description": encoder.description,
+        "weights": f"{encoder.parameters:,}",
         "layers": (
             f"{shape.layers} of width {shape.width}, {shape.heads} heads, feed-forward"
             f" {shape.feed_forward_width}"
@@ -77,13 +77,13 @@ def info(name: Name) -> None:
         "vocabulary": f"{shape.vocabulary_size:,} pieces",
         "longest text": f"{shape.max_positions} tokens",
         "activation": shape.activation,
-        "licence": found.licence or "unknown",
-        "revision": found.revision or "not pinned",
-        "sha256": found.sha256 or "as the source announces",
-        "here": (
-            str(found.folder)
-            if found.cached
-            else "no: fetched when first used, or with `bertcnn encoder pull`"
+        "licence": encoder.licence or "unknown",
+        "revision": encoder.revision or "not pinned",
+        "sha256": encoder.sha256 or "not pinned: the source's own is checked",
+        "cached": (
+            str(encoder.folder)
+            if encoder.cached
+            else "no: downloaded at first use, or with `bertcnn encoder pull`"
         ),
     }
     for key, value in rows.items():
@@ -93,10 +93,10 @@ def info(name: Name) -> None:
 @encoder_app.command()
 def export(
     name: Name,
-    to: Annotated[Path, typer.Option("--to", help="Folder for it.", show_default=False)],
+    to: Annotated[Path, typer.Option("--to", help="Folder to write.", show_default=False)],
     force: Force = False,
 ) -> None:
-    """Write an encoder as a folder that transformers and sentence-transformers load."""
+    """Write an encoder in the layout that transformers and sentence-transformers load."""
     from bertcnn.cli.progress import show_progress
     from bertcnn.encoders.export import check_encoder_target, export_encoder
 
@@ -122,17 +122,20 @@ def compare(
         typer.Option(help="Labelled file to test on.", show_default="three tenths of DATA"),
     ] = None,
     rows: Annotated[
-        int | None, typer.Option(help="Rows of each label to learn from.", show_default="all")
+        int | None, typer.Option(help="Training rows per label.", show_default="all")
     ] = None,
     seeds: Annotated[int, typer.Option(help="Classifiers trained from each encoder.")] = 5,
     text: Text = None,
     label: Label = None,
     multi_label: Annotated[
         str,
-        typer.Option(help="no: a cell is one label, whatever is in it.", show_default="found out"),
+        typer.Option(help="no: one label per cell, whatever it contains.", show_default="detected"),
     ] = "auto",
 ) -> None:
-    """Say whether classifiers from NEW are better than those from OLD, with several seeds and an interval."""
+    """Compare classifiers trained from two encoders, OLD and NEW.
+
+    Several seeds are trained from each, to get a confidence interval.
+    """
     from bertcnn.cli.pretrain import check_verdict, tell_verdict
     from bertcnn.cli.startup import load_keras
 
@@ -146,12 +149,16 @@ def fill_mask(
     text: Annotated[
         str,
         typer.Argument(
-            help='With one or more [MASK]: "Rome is the [MASK] of Italy."', show_default=False
+            help='Text with one or more [MASK]: "Rome is the [MASK] of Italy."',
+            show_default=False,
         ),
     ],
     best: Annotated[int, typer.Option(help="Guesses for each [MASK].")] = 5,
 ) -> None:
-    """Guess the words behind [MASK]: number of the gap, word and probability, with tabs between."""
+    """Predict the words behind [MASK].
+
+    Output, separated by tabs: number of the gap, word, probability.
+    """
     from bertcnn.cli.progress import show_progress
     from bertcnn.cli.startup import load_keras
 

@@ -1,4 +1,4 @@
-"""How `bertcnn evaluate` shows figures."""
+"""The figures that `bertcnn evaluate` prints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def show_evaluation(figures: Evaluation) -> None:
         f" {figures.weighted_f1:.4f}"
     )
     if figures.several_labels:
-        console.print("A row is right if all of its labels are found and no other is given.")
+        console.print("A row is right if exactly its labels are predicted.")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("label", overflow="fold")
     for name in ("precision", "recall", "F1", "rows"):
@@ -40,7 +40,7 @@ def show_evaluation(figures: Evaluation) -> None:
         console.print(_matrix(figures))
     if figures.most_confused:
         console.print(
-            "Most confused, missed and given instead:"
+            "Most confused, the missed label and the wrong one:"
             if figures.several_labels
             else "Most confused:"
         )
@@ -50,7 +50,7 @@ def show_evaluation(figures: Evaluation) -> None:
 def _confused(figures: Evaluation) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("label", overflow="fold")
-    table.add_column("called", overflow="fold")
+    table.add_column("predicted", overflow="fold")
     table.add_column("rows", justify="right", no_wrap=True)
     table.add_column("of label", justify="right", no_wrap=True)
     for pair in figures.most_confused:

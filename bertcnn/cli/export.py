@@ -1,4 +1,4 @@
-"""`bertcnn export`: a saved model in the formats of other programs."""
+"""`bertcnn export`: write a saved model in the format of another program."""
 
 from __future__ import annotations
 
@@ -30,17 +30,15 @@ def export(
             "--format",
             help=(
                 "openvino: for CPUs, int8 if the model has it. savedmodel: TensorFlow, takes raw"
-                " texts. onnx. keras."
+                " texts. Or onnx or keras."
             ),
             show_default=False,
         ),
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder for the export.", show_default=False)],
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace an export that is there.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing export.")] = False,
 ) -> None:
-    """Write a model in another format, after comparing its answers with the model's own."""
+    """Export a model to another format, and check that its answers stay the same."""
     from bertcnn.cli.progress import show_progress
     from bertcnn.export.export import check_export, export_model
 

@@ -1,4 +1,4 @@
-"""Ctrl-C that cannot get lost."""
+"""Ctrl-C handling that no library can swallow."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ INTERRUPTED = 130  # what a shell expects after Ctrl-C
 
 
 class Told(SystemExit):
-    """Ctrl-C in a command that has said itself how to go on."""
+    """Ctrl-C in a command that has already printed how to resume."""
 
 
 class Interrupts:
-    """Turns Ctrl-C into a stop at the next sign of progress; pressed again, it stops at once.
+    """Turns Ctrl-C into a stop at the next report of progress; a second Ctrl-C stops at once.
 
-    Python would raise `KeyboardInterrupt` wherever it happens to be. If that is in a callback of a
-    library, such as a finalizer while TensorFlow traces, the exception is printed and dropped, and
-    the program goes on.
+    By default Python raises `KeyboardInterrupt` at any point. Inside a library's callback, such as
+    a finalizer while TensorFlow traces, the exception is printed and dropped, and the program
+    continues.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Interrupts:
         self._before: Any = None
 
     def start(self) -> None:
-        """Begin to watch, where Ctrl-C means what it usually means."""
+        """Install the handler, unless something else handles Ctrl-C already."""
         if (
             threading.current_thread() is threading.main_thread()
             and signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -37,22 +37,22 @@ class Interrupts:
             self._before = signal.signal(signal.SIGINT, self._remember)
 
     def stop(self) -> None:
-        """Leave Ctrl-C as it was."""
+        """Restore the previous handler."""
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
             self._before = None
 
     def check(self) -> None:
-        """Stop, if somebody wants to.
+        """Stop if Ctrl-C was pressed.
 
         Raises:
-            KeyboardInterrupt: somebody pressed Ctrl-C.
+            KeyboardInterrupt: it was.
         """
         if self._seen:
             self._seen = False
             raise KeyboardInterrupt
 
-    def _remember(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature of signal handlers
+    def _remember(self, _number: int, _frame: FrameType | None) -> None:
         if self._seen:
             raise KeyboardInterrupt
         self._seen = True

@@ -1,4 +1,4 @@
-"""`bertcnn`: the commands, each a thin door onto a function that Python users call too."""
+"""`bertcnn`: the commands; each calls a function that Python users can call too."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from bertcnn.errors import BertCNNError, OutputError, explain_missing_packages
 from bertcnn.storage.files import DISK_FULL, MORE_ROOM, output_error
 
 
-def _tell_version(wanted: bool) -> None:
+def _show_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
@@ -52,7 +52,7 @@ def bertcnn(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Show the version and exit.", callback=_tell_version, is_eager=True
+            "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
         ),
     ] = False,
 ) -> None:
@@ -72,21 +72,26 @@ app.command("fill-mask", cls=TextsCommand)(fill_mask)
 
 
 def _replace_closed_streams() -> None:
-    """Let a standard stream that was closed by who started us read nothing, and write to nowhere, instead of being None."""
+    """Open the null device for each standard stream that is closed, so that none is None."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - until the process ends
+            # left open until the process ends
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
 
 
 def main() -> None:
-    """Run a command; every error a user can act on is one line, and the exit code is 2 (130 after Ctrl-C)."""
+    """Run a command.
+
+    An error that a user can act on is printed in one line, with the exit code 2; after Ctrl-C the
+    exit code is 130.
+    """
     _replace_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # a text that the terminal or pipe cannot show is no reason to stop
+        # do not stop at a character that the terminal or pipe cannot show
         sys.stdout.reconfigure(errors="replace")
     try:
         with explain_missing_packages():
-            app(prog_name="bertcnn")  # whatever the name of the file is
+            app(prog_name="bertcnn")  # also if the script has another file name
     except BertCNNError as error:
         lacks_memory = isinstance(
             error.__context__, RuntimeError | MemoryError
@@ -103,17 +108,17 @@ def main() -> None:
         )
         sys.exit(INTERRUPTED)
     except (MemoryError, ImportError, OSError, RuntimeError, SystemError, ValueError) as error:
-        told = _for_want_of_room(error)
-        if told is None:
+        message = _lack_of_room(error)
+        if message is None:
             raise
-        tell(f"bertcnn: {told}")
+        tell(f"bertcnn: {message}")
         sys.exit(2)
 
 
-def _for_want_of_room(error: BaseException) -> BertCNNError | None:
-    """What to say of an error that comes from a lack of room: memory, a disk, a name.
+def _lack_of_room(error: BaseException) -> BertCNNError | None:
+    """The message for an error caused by a lack of memory or disk space or a name that is too long.
 
-    None for others.
+    None for other errors.
     """
     if is_out_of_memory(error):
         return out_of_memory()

@@ -1,8 +1,8 @@
-"""Running out of memory, told in one line.
+"""One-line messages for running out of memory.
 
-Below a limit such as `ulimit -v`, libraries fail in many ways: they raise errors of any type, print
-pages and exit, or abort. So a command runs in a child process there, and this one tells how it has
-ended.
+Under a limit such as `ulimit -v`, libraries fail in many ways: they raise errors of any type, print
+pages and exit, or abort. A command therefore runs in a child process there, and the parent reports
+how it ended.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from bertcnn.cli.console import tell
 from bertcnn.errors import BertCNNError, one_line
 from bertcnn.wording import memory_size
 
-# bytes; below such a limit any error that nobody has foreseen is for want of memory
+# bytes; below such a limit any unexpected error is taken for a lack of memory
 _SMALL = 4_000_000_000
-# bytes; below such a limit OpenBLAS gets no threads, and sends its process the signal of Ctrl-C
+# bytes; below such a limit OpenBLAS fails to start threads and raises SIGINT in its process
 _TINY = 1_000_000_000
-_NO_SYMBOL = 127  # how the dynamic loader ends a process in which it finds no room for a symbol
+_NO_SYMBOL = 127  # exit code of the dynamic loader when it has no memory for a symbol
 _WORDS = (
     "bad_alloc",
     "allocat",
@@ -36,24 +36,21 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error, or one that it came from, is of memory or of threads that cannot be had."""
-    found: BaseException | None = error
-    while found is not None:
-        if isinstance(found, MemoryError) or (
-            isinstance(found, OSError) and found.errno == errno.ENOMEM
+    """Whether an error, or one of its causes, is a lack of memory or of threads."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError) or (
+            isinstance(cause, OSError) and cause.errno == errno.ENOMEM
         ):
             return True
-        if any(word in str(found) for word in _WORDS):
+        if any(word in str(cause) for word in _WORDS):
             return True
-        found = found.__cause__ or found.__context__
+        cause = cause.__cause__ or cause.__context__
     return False
 
 
 def out_of_memory(detail: str = "") -> BertCNNError:
-    """The error for a command that does not get the memory it needs.
-
-    `detail` is what a library said.
-    """
+    """The error for a command that runs out of memory; `detail` is a library's own message."""
     limit = _limit()
     given = (
         f"out of memory: this process may use {memory_size(limit)}, a limit set by ulimit or"
@@ -63,26 +60,26 @@ def out_of_memory(detail: str = "") -> BertCNNError:
     )
     return BertCNNError(
         given + (f" ({one_line(detail, 160)})" if detail else ""),
-        expected="room for the libraries, the rows and what is computed of them",
+        expected="enough memory for the libraries, the rows and the computation",
         fix=(
             "raise the limit, or give fewer rows"
             if limit
-            else "end other programs, or give fewer rows"
+            else "close other programs, or give fewer rows"
         ),
     )
 
 
 def supervise() -> None:
-    """Where memory is limited, go on in a child process, whose end this one tells.
+    """Under a memory limit, continue in a child process and report in this one how it ends.
 
-    Elsewhere do nothing.
+    Without a limit, do nothing.
     """
     if _limit() is None or sys.platform == "win32" or not hasattr(signal, "sigwaitinfo"):
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (*_FORWARDED, signal.SIGCHLD))
     try:
         child = os.fork()
-    except OSError:  # not even that
+    except OSError:  # no memory for a child process either
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return
     if child:
@@ -92,7 +89,7 @@ def supervise() -> None:
 
 
 def _limit() -> int | None:
-    """Bytes of memory that the system allows this process, if it sets a limit."""
+    """The memory limit of this process in bytes, if it has one."""
     if sys.platform == "win32":
         return None
     import resource
@@ -102,15 +99,15 @@ def _limit() -> int | None:
 
 
 def _wait_for(child: int) -> int:
-    """Pass signals on to the child until it ends; the exit code for it."""
+    """Forward signals to the child until it ends; returns the exit code to use."""
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             break
-        found = signal.sigwaitinfo((*_FORWARDED, signal.SIGCHLD))
-        # those of the terminal reach the child anyway
-        if found.si_signo in _FORWARDED and found.si_pid:
-            os.kill(child, found.si_signo)
+        received = signal.sigwaitinfo((*_FORWARDED, signal.SIGCHLD))
+        # signals from the terminal reach the child anyway
+        if received.si_signo in _FORWARDED and received.si_pid:
+            os.kill(child, received.si_signo)
     code = os.waitstatus_to_exitcode(status)
     if code in (1, _NO_SYMBOL) or -code in (
         signal.SIGABRT,
@@ -129,11 +126,11 @@ def _wait_for(child: int) -> int:
 
 
 def _hide_complaints() -> None:
-    """Keep what libraries print of their failures from standard error, and tell unforeseen errors in one line."""
+    """Hide the libraries' own messages on standard error; print unexpected errors in one line."""
     if sys.stderr is not None:
         kept = os.dup(2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        sys.stderr = open(  # noqa: PTH123, SIM115 - of a descriptor, for the process's life
+        sys.stderr = open(  # noqa: PTH123, SIM115 - a descriptor, open until the process ends
             kept, "w", buffering=1, encoding=sys.stderr.encoding, errors="backslashreplace"
         )
     if (_limit() or _SMALL) < _TINY:
@@ -152,6 +149,6 @@ def _tell_error(
             sys.__excepthook__(kind, error, trace)
         else:
             tell(f"bertcnn: {out_of_memory(f'{kind.__name__}: {error}')}")
-    except MemoryError:  # not even for a line; the parent has room for it
+    except MemoryError:  # no memory for the message; the parent prints it
         os._exit(1)
     os._exit(2)

@@ -11,29 +11,29 @@ Model = Annotated[Path, typer.Argument(help="Folder of a trained model.", show_d
 Text = Annotated[
     str | None,
     typer.Option(
-        "--text", help="Text column, or several with commas between.", show_default="guessed"
+        "--text", help="Text column, or several separated by commas.", show_default="guessed"
     ),
 ]
 Label = Annotated[str | None, typer.Option("--label", help="Label column.", show_default="guessed")]
 Engine = Annotated[
     str,
     typer.Option(
-        "--engine", help="openvino: compiled, fast. keras: the reference.", show_default="openvino"
+        "--engine", help="openvino: compiled, fast. keras: reference.", show_default="openvino"
     ),
 ]
 AutoPrecision = Annotated[
     str | None,
     typer.Option(
         "--auto-precision",
-        help="How often automatic answers have to be right, as for train.",
-        show_default="as at training",
+        help="Share of automatic answers that have to be right, as for train.",
+        show_default="as in training",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing output.")]
 MultiLabel = Annotated[
     str,
     typer.Option(
-        help="Separator of several labels in a cell, such as ','. no: a cell is one label.",
+        help="Separator of several labels in a cell, such as ','. no: one label per cell.",
         show_default="; | or lists",
     ),
 ]

@@ -1,4 +1,4 @@
-"""`bertcnn pretrain`: an encoder from texts, from nothing or from another encoder."""
+"""`bertcnn pretrain`: train an encoder on texts, from scratch or from another encoder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def pretrain(
     texts: Annotated[
         list[Path],
         typer.Argument(
-            help="Text files with blank lines between documents, or tables with one in each row.",
+            help="Text files with blank lines between documents, or tables with one per row.",
             show_default=False,
         ),
     ],
@@ -28,7 +28,7 @@ def pretrain(
     start: Annotated[
         str | None,
         typer.Option(
-            "--from", help="Encoder to continue from: name or folder.", show_default="nothing"
+            "--from", help="Encoder to continue from: name or folder.", show_default="from scratch"
         ),
     ] = None,
     size: Annotated[
@@ -51,21 +51,21 @@ def pretrain(
     vocabulary: Annotated[
         int | None,
         typer.Option(
-            help="Pieces to learn for a new encoder.",
+            help="Vocabulary size of a new encoder, in WordPieces.",
             show_default="30,522 or what the texts support",
         ),
     ] = None,
     cased: Annotated[
-        bool, typer.Option("--cased", help="A new encoder tells upper from lower case.")
+        bool, typer.Option("--cased", help="Keep upper case and accents in a new encoder.")
     ] = False,
     batch_size: Annotated[
-        int | None, typer.Option(help="Rows of a batch.", show_default="32")
+        int | None, typer.Option(help="Rows per batch.", show_default="32")
     ] = None,
     accumulate: Annotated[
-        int | None, typer.Option(help="Batches added up for one step.", show_default="1")
+        int | None, typer.Option(help="Batches per update (accumulation).", show_default="1")
     ] = None,
     sequence_length: Annotated[
-        int | None, typer.Option(help="Tokens of a row.", show_default="128")
+        int | None, typer.Option(help="Tokens per row.", show_default="128")
     ] = None,
     learning_rate: Annotated[
         float | None,
@@ -75,49 +75,50 @@ def pretrain(
         str | None, typer.Option(help="float32 or bfloat16.", show_default="float32")
     ] = None,
     whole_words: Annotated[
-        bool, typer.Option("--whole-words", help="Mask all pieces of a word together.")
+        bool, typer.Option("--whole-words", help="Mask whole words instead of single pieces.")
     ] = False,
     no_next_sentence: Annotated[
-        bool, typer.Option("--no-next-sentence", help="Do not learn whether B follows A.")
+        bool, typer.Option("--no-next-sentence", help="Leave out next-sentence prediction.")
     ] = False,
     no_pack: Annotated[
-        bool, typer.Option("--no-pack", help="One document in a row, however short.")
+        bool, typer.Option("--no-pack", help="Do not pack several documents into a row.")
     ] = False,
     held_out: Annotated[
         float | None,
         typer.Option(help="Share of documents kept for evaluation.", show_default="0.05"),
     ] = None,
     seed: Annotated[int, typer.Option(help="Makes a run repeat exactly.")] = 0,
-    checkpoint_minutes: Annotated[float, typer.Option(help="How much work a kill may cost.")] = 5.0,
+    checkpoint_minutes: Annotated[float, typer.Option(help="Minutes between checkpoints.")] = 5.0,
     logs: Annotated[
         Path | None, typer.Option(help="Folder for TensorBoard.", show_default="none")
     ] = None,
     verdict: Annotated[
         Path | None,
         typer.Option(
-            help="Labelled file: are classifiers from the new encoder better than from --from?",
+            help="Labelled file to compare classifiers from the new encoder and from --from.",
             show_default="none",
         ),
     ] = None,
     verdict_test: Annotated[
         Path | None,
         typer.Option(
-            help="Labelled file to test them on.", show_default="three tenths of --verdict"
+            help="Labelled file to test these classifiers on.",
+            show_default="three tenths of --verdict",
         ),
     ] = None,
     verdict_rows: Annotated[
-        int | None, typer.Option(help="Rows of each label to learn from.", show_default="all")
+        int | None, typer.Option(help="Training rows per label.", show_default="all")
     ] = None,
     verdict_seeds: Annotated[int, typer.Option(help="Classifiers trained from each encoder.")] = 5,
-    force: Annotated[bool, typer.Option("--force", help="Replace an encoder at OUT.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an encoder at OUT.")] = False,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Forget the checkpoints of an interrupted run.")
+        bool, typer.Option("--restart", help="Discard the checkpoints of an interrupted run.")
     ] = False,
 ) -> None:
-    """Pretrain an encoder on texts without labels: masked words and next sentences.
+    """Pretrain an encoder on unlabelled texts, by masked words and next-sentence prediction.
 
-    After Ctrl-C, a kill or a full disk, the same command continues the work.
-    Checkpoints lie in OUT.checkpoints until the encoder is finished.
+    After Ctrl-C, a kill or a full disk, run the same command again to continue.
+    Checkpoints stay in OUT.checkpoints until the encoder is finished.
     """
     from bertcnn.cli.progress import show_progress
 
@@ -126,14 +127,14 @@ def pretrain(
     if start is not None and surplus is not None:
         raise SettingsError(
             f"both --from and {surplus}",
-            expected="an encoder to continue from, or one to make from nothing",
+            expected="either an encoder to continue from, or the shape of a new one",
             fix="leave one of them out",
         )
     if not checkpoint_minutes >= 0:
         raise SettingsError(
             f"--checkpoint-minutes {checkpoint_minutes}",
             expected="0 or more",
-            fix="give for example 5",
+            fix="give a number of minutes such as 5",
         )
     if verdict is not None:
         check_verdict(start, verdict, verdict_test, verdict_seeds)
@@ -210,7 +211,7 @@ def check_verdict(
     *,
     option: str = "--verdict-seeds",
 ) -> None:
-    """Refuse, before hours of pretraining, what could not be judged.
+    """Check the options of a comparison before hours of pretraining.
 
     Raises:
         SettingsError: there is no encoder to compare with, or there are too few seeds.
@@ -227,8 +228,8 @@ def check_verdict(
     if seeds < 2:
         raise SettingsError(
             f"{option} {seeds}",
-            expected="at least 2, since chance is measured by their differences",
-            fix="give 5",
+            expected="at least 2, to measure the differences between seeds",
+            fix="give a number such as 5",
         )
     for path in (verdict, test):
         if path is not None:
@@ -244,7 +245,7 @@ def tell_verdict(
     seeds: int,
     **columns: str | None,
 ) -> None:
-    """Train classifiers from both encoders and say which are better, on standard output.
+    """Train classifiers from both encoders and print which are better.
 
     `columns` as for `compare_encoders`.
     """

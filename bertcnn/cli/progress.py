@@ -23,13 +23,13 @@ from bertcnn.cli.screen import Screen
 from bertcnn.wording import duration, visible
 
 _SECONDS_BETWEEN_LINES = 15.0
-_SHARE_THAT_TELLS = 0.1  # the first batches compile, and say nothing about the time left
+_SMALLEST_SHARE = 0.1  # earlier batches include compilation, so they do not predict the time left
 
 
 class PlainProgress:
-    """A line when a stage starts and ends, and one every 15 seconds in between; for logs and pipes.
+    """Progress for logs and pipes: a line at a stage's start and end, and every 15 s in between.
 
-    Everything goes to standard error, so that a command's answer can be piped.
+    All lines go to standard error, so that a command's output can be piped.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class PlainProgress:
         self._interrupts = Interrupts()
 
     def __deepcopy__(self, _: object) -> Self:
-        """Itself: there is one screen, and scikit-learn's `clone` copies what an estimator is given."""
+        """Returns itself: scikit-learn's `clone` copies an estimator's arguments."""
         return self
 
     def stage(self, name: str, total: int, unit: str = "rows") -> None:
@@ -61,7 +61,7 @@ class PlainProgress:
             share = self._done / self._total
             left = (
                 f", about {duration((now - self._started) * (1 / share - 1))} left"
-                if share >= _SHARE_THAT_TELLS
+                if share >= _SMALLEST_SHARE
                 else ""
             )
             tell(f"  {share:.0%}{figures_text(figures)}{left}")
@@ -113,10 +113,10 @@ class RichProgress:
         self._interrupts = Interrupts()
 
     def __deepcopy__(self, _: object) -> Self:
-        """Itself: there is one screen, and scikit-learn's `clone` copies what an estimator is given."""
+        """Returns itself: scikit-learn's `clone` copies an estimator's arguments."""
         return self
 
-    def stage(self, name: str, total: int, unit: str = "rows") -> None:  # noqa: ARG002 - the bar shows shares
+    def stage(self, name: str, total: int, unit: str = "rows") -> None:  # noqa: ARG002 - shows %
         """A new stage starts."""
         self._interrupts.check()
         self._close()
@@ -160,12 +160,12 @@ class RichProgress:
 
 
 def show_progress() -> RichProgress | PlainProgress:
-    """The progress that suits standard error."""
+    """A moving bar if standard error is a terminal, else plain lines."""
     return RichProgress() if sys.stderr.isatty() else PlainProgress()
 
 
 def figures_text(figures: dict[str, float]) -> str:
-    """Named values in words: ", loss 0.412, macro-F1 0.931, 397 rows/s"."""
+    """Named values as text, such as ", loss 0.412, macro-F1 0.931, 397 rows/s"."""
     names = {
         "macro_f1": "macro-F1",
         "best_macro_f1": "best macro-F1",

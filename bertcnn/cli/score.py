@@ -27,7 +27,9 @@ def score(
     target: Annotated[
         Path,
         typer.Argument(
-            metavar="OUT", help="File to write, in the format of its extension.", show_default=False
+            metavar="OUT",
+            help="File to write; its extension gives the format.",
+            show_default=False,
         ),
     ],
     text: Text = None,
@@ -37,7 +39,9 @@ def score(
     auto_precision: AutoPrecision = None,
     raw: Annotated[
         bool,
-        typer.Option("--raw", help="Do not quote cells that a spreadsheet would run as a formula."),
+        typer.Option(
+            "--raw", help="Do not escape cells that a spreadsheet would run as a formula."
+        ),
     ] = False,
     force: Force = False,
     restart: Annotated[
@@ -47,14 +51,15 @@ def score(
         bool,
         typer.Option(
             "--allow-rejects",
-            help="Write OUT even if most rows cannot be read; they are in OUT.rejects.csv.",
+            help="Write OUT even if most rows are unreadable; these go to OUT.rejects.csv.",
         ),
     ] = False,
     engine: Engine = "auto",
 ) -> None:
-    """Classify every row of a file; the output has the input's columns and rows, then ours.
+    """Classify every row of a file.
 
-    After Ctrl-C, a kill or a full disk, the same command continues the work.
+    The output has all rows and columns of the input, followed by the answers.
+    After Ctrl-C, a kill or a full disk, run the same command again to continue.
     """
     from bertcnn.bundle.bundle import read_config
     from bertcnn.cli.progress import show_progress
@@ -86,18 +91,18 @@ def score(
     except ScoringInterrupted as stop:
         again = "The same command without --restart" if restart else "The same command"
         tell(
-            f"\nbertcnn: interrupted; {stop.rows:,} rows are answered and kept, nothing was"
-            f" half-written. {again} continues from there."
+            f"\nbertcnn: interrupted; the answers for {stop.rows:,} rows are kept. {again}"
+            " continues from there."
         )
         raise Told(INTERRUPTED) from None
     if not report.rows and not report.rejected:
-        tell(f"{source} has no rows: {target} has a header only.")
+        tell(f"{source} has no rows, so {target} has only a header.")
         return
-    found = (
+    frequent = (
         ", ".join(f"{name} {rows:,}" for name, rows in list(report.labels.items())[:8])
         or "no labels"
     )
-    tell(f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)} ({found}).")
+    tell(f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)} ({frequent}).")
     decided = ", ".join(
         f"{name} {rows:,} ({rows / report.rows:.0%})" for name, rows in report.decisions.items()
     )
@@ -106,12 +111,12 @@ def score(
     if report.blank:
         tell(f"{count(report.blank, 'row')} without a text got no label.")
     if report.padded:
-        tell(f"{count(report.padded, 'row')} lacked the last cells, which are blank.")
+        tell(f"{count(report.padded, 'row')} lacked the last cells; they were read as blank.")
     if report.repeated_headers:
         tell(
-            f"{count(report.repeated_headers, 'row')} repeating the header left out; see"
+            f"{count(report.repeated_headers, 'row')} repeating the header left out: see"
             f" {report.rejects}."
         )
     unread = report.rejected - report.repeated_headers
     if unread:
-        tell(f"{count(unread, 'row')} could not be read; the reasons are in {report.rejects}.")
+        tell(f"{count(unread, 'row')} could not be read: see the reasons in {report.rejects}.")

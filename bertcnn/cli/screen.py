@@ -11,13 +11,11 @@ from bertcnn.wording import visible
 
 
 class Screen(Console):
-    """Rich's console, on which only rich itself can move the cursor, set colours or make links.
-
-    No text can.
+    """Rich's console, on which no text can move the cursor, set colours or make links.
 
     Args:
-        stderr: whether it is standard error.
-        widest: columns at most.
+        stderr: print on standard error.
+        widest: largest width in columns.
     """
 
     def __init__(self, *, stderr: bool = False, widest: int | None = None) -> None:
@@ -28,7 +26,7 @@ class Screen(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """As rich does, with control characters in texts replaced."""
+        """Render as rich does, with control characters in texts replaced."""
         for segment in super().render(renderable, options):
             yield (
                 segment

@@ -1,4 +1,4 @@
-"""Keeps the numerical libraries' start-up messages and delays away from the user."""
+"""Imports the numerical libraries without their start-up messages and avoidable delays."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import sys
 
 
 def load_keras() -> None:
-    """Import Keras and its backend, some seconds of work, without what they print before their own log levels hold.
+    """Import Keras and its backend, which takes some seconds, without their start-up messages.
 
-    Only the process-wide standard error is turned away, and only for the import; an import that
-    fails raises as usual.
+    They print these before their own log levels take effect. Only the process's standard error is
+    redirected, and only during the import; a failed import raises as usual.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
@@ -28,12 +28,16 @@ def load_keras() -> None:
 
 
 def skip_converter() -> None:
-    """Have OpenVINO imported without its converter of other libraries' models, which is half of its import and not used by a command."""
-    sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type] # None: importing it fails, which OpenVINO expects
+    """Have OpenVINO imported without its model converter.
+
+    The converter takes half of the import's time, and no command uses it.
+    """
+    # None makes its import fail, which OpenVINO expects
+    sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type]
 
 
 def prepare_engine(engine: str) -> None:
-    """Refuse an unknown engine; import Keras quietly, seconds of work, for the one that needs it."""
+    """Refuse an unknown engine, and import Keras if the engine needs it."""
     from bertcnn.inference.engines import check_engine
 
     check_engine(engine)

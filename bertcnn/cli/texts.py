@@ -1,7 +1,4 @@
-"""What is typed on the command line.
-
-Texts that begin with a dash, and mistakes, which are shown safely.
-"""
+"""Parsing the command line: texts that begin with a dash, and error messages that are safe."""
 
 from __future__ import annotations
 
@@ -16,9 +13,9 @@ from bertcnn.wording import visible
 
 
 class Commands(TyperGroup):
-    """The commands; what is said of a wrong option or value quotes it with control characters replaced."""
+    """The commands; messages about a wrong option or value replace its control characters."""
 
-    def make_context(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 - click's Context, typer's own copy of it
+    def make_context(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 - typer's own Context
         """Read the options before the command."""
         with _visible_mistakes():
             return super().make_context(*args, **extra)
@@ -39,13 +36,10 @@ def _visible_mistakes() -> Iterator[None]:
 
 
 class TextsCommand(TyperCommand):
-    """A command whose arguments are texts: "- my router is dead" is one, and no option."""
+    """A command whose arguments are texts, so that "- my router is dead" is not an option."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - click's Context, typer's own copy of it
-        """Let unknown options pass for texts if all of them have a space, as no option has.
-
-        See click's own.
-        """
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's Context
+        """Treat unknown options as texts if each of them contains a space; no option does."""
         known = {
             name for param in self.params for name in (*param.opts, *param.secondary_opts)
         } | set(ctx.help_option_names)

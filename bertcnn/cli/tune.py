@@ -1,4 +1,4 @@
-"""`bertcnn tune`, and what `bertcnn train --settings` makes of its file."""
+"""`bertcnn tune`, and how `bertcnn train --settings` reads its file."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def tune(
     ],
     minutes: Annotated[float, typer.Option(help="Time limit.")] = 30.0,
     trials: Annotated[
-        int | None, typer.Option(help="Stop after this many trials.", show_default="by time only")
+        int | None, typer.Option(help="Stop after this many trials.", show_default="no limit")
     ] = None,
     recipe: Annotated[
-        str, typer.Option(help="Whose settings: frozen, full, or auto: choose.")
+        str, typer.Option(help="Recipe to tune: frozen, full, or auto: choose.")
     ] = "auto",
     text: Text = None,
     label: Label = None,
@@ -48,7 +48,7 @@ def tune(
     multi_label: Annotated[
         str,
         typer.Option(
-            help="no: a cell is one label, also with ; or | in it.",
+            help="no: one label per cell, even with ; or | in it.",
             show_default="rows with several are refused",
         ),
     ] = "auto",
@@ -58,10 +58,11 @@ def tune(
     seed: Annotated[int, typer.Option(help="Makes a search with --trials repeat exactly.")] = 0,
     force: Force = False,
 ) -> None:
-    """Search better settings for `bertcnn train --settings`, by macro-F1 on validation rows, within a time limit.
+    """Search for better training settings within a time limit, by macro-F1 on validation rows.
 
-    The defaults are kept where nothing is better by more than luck.
-    After Ctrl-C or a kill, the same command continues.
+    `bertcnn train --settings` uses the result.
+    The defaults are kept unless other settings are better by more than chance.
+    After Ctrl-C or a kill, run the same command again to continue.
     """
     from bertcnn.cli.progress import show_progress
     from bertcnn.storage.files import check_file_target
@@ -103,7 +104,7 @@ def tune(
 
 
 def _show(tuned: TunedSettings, out: Path) -> None:
-    """The outcome, for a person."""
+    """Print the result."""
     complete = sum(trial.outcome == "complete" for trial in tuned.trials)
     tell(
         f"Wrote {out}: {count(len(tuned.trials), 'trial')} ({complete} complete) in"
@@ -114,16 +115,16 @@ def _show(tuned: TunedSettings, out: Path) -> None:
             **tuned.training,
             **{f"head {name}": value for name, value in tuned.head.model_dump().items()},
         }
-        told = ", ".join(
+        settings = ", ".join(
             f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
             for name, value in chosen.items()
         )
-        tell(f"Settings: {told}")
+        tell(f"Settings: {settings}")
 
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """How to train: what the options say, else the settings file, else the defaults."""
+    """How to train: by the options, else by the settings file, else by the defaults."""
 
     encoder: str
     recipe: str
@@ -136,11 +137,11 @@ def training_plan(settings: Path | None, encoder: str | None, recipe: str | None
 
     Args:
         settings: the file that `tune` wrote, if any.
-        encoder: as given, if it was.
-        recipe: as given, if it was.
+        encoder: the option's value, if any.
+        recipe: the option's value, if any.
 
     Raises:
-        SettingsError: the file will not do, or is for another recipe than the one given.
+        SettingsError: the file is invalid, or is for another recipe than the one given.
     """
     if settings is None:
         return TrainingPlan(encoder or _ENCODER, recipe or "auto", {}, None)
@@ -149,8 +150,8 @@ def training_plan(settings: Path | None, encoder: str | None, recipe: str | None
     tuned = read_tuned(settings)
     if recipe not in (None, "auto", tuned.recipe):
         raise SettingsError(
-            f"--recipe {recipe} with settings that were found for the recipe {tuned.recipe}",
-            expected="settings for the same recipe, whose learning rates differ much",
+            f"--recipe {recipe} with settings that were tuned for the recipe {tuned.recipe}",
+            expected="settings for the same recipe, since each needs its own learning rates",
             fix=f"leave --recipe out, or run `bertcnn tune` with --recipe {recipe}",
         )
     return TrainingPlan(encoder or tuned.encoder, tuned.recipe, tuned.training, tuned.head)

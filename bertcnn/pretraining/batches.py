@@ -1,4 +1,4 @@
-"""Batches to pretrain on, each a function of corpus, settings, seed, epoch and step."""
+"""Pretraining batches, each determined by corpus, settings, seed, epoch and step."""
 
 from __future__ import annotations
 
@@ -17,28 +17,27 @@ from bertcnn.settings import PretrainingDataSettings
 
 Part = Literal["training", "held_out"]
 
-# documents that are shuffled, paired and packed together, of at most 4,096 tokens each
+# number of documents shuffled, paired and packed together, each of at most 4,096 tokens
 _WINDOW = 8192
 _KEPT_WINDOWS, _KEPT_EPOCHS = 3, 2
-_ORDER, _PAIRS, _MASKS = 1, 2, 3  # what chance is drawn for
+_ORDER, _PAIRS, _MASKS = 1, 2, 3  # purposes of the random generators
 
 
 @dataclass(frozen=True)
 class EpochReport:
-    """What an epoch is made of.
+    """Counts of an epoch.
 
     Attributes:
-        documents: of this part of the corpus, those over 4,096 tokens counted once for each such
-            part.
-        rows: of T tokens.
+        documents: documents of this split; one of more than 4,096 tokens counts once per part.
+        rows: rows of T tokens.
         row_length: T.
-        tokens: in these rows, with [CLS] and [SEP], without padding.
-        entries: pairs and segments alone.
-        pairs: that count for next sentence prediction.
-        random: of these, with segment B from another document.
-        alone: segments without a second one, masked language model only.
-        unpaired: pairs that do not count for next sentence prediction, for want of another
-            document.
+        tokens: tokens in these rows, with [CLS] and [SEP], without padding.
+        entries: pairs and single segments.
+        pairs: pairs that count for next sentence prediction.
+        random: pairs whose segment B comes from another document.
+        alone: single segments, used for masked language modelling only.
+        unpaired: pairs that do not count for next sentence prediction, since there was no other
+            document to draw from.
     """
 
     documents: int
@@ -53,43 +52,43 @@ class EpochReport:
 
     @property
     def efficiency(self) -> float:
-        """Share of the rows' places that are not padding."""
+        """Share of the rows' positions that are not padding."""
         return self.tokens / max(1, self.rows * self.row_length)
 
     def lines(self) -> list[str]:
-        """The findings in sentences, for a log."""
-        found = [
+        """The counts in sentences, for a log."""
+        lines = [
             f"{self.documents:,} documents in {self.rows:,} rows of {self.row_length} tokens,"
-            f" {self.efficiency:.1%} of them no padding"
+            f" {1 - self.efficiency:.1%} padding"
         ]
         if self.pairs:
-            found.append(
+            lines.append(
                 f"{self.pairs:,} pairs for next sentence prediction, {self.random:,} of them from"
                 " two documents"
             )
         if self.alone and self.pairs:
-            found.append(
-                f"{self.alone:,} of {self.entries:,} segments stand alone, without next sentence"
-                " prediction: one sentence each"
+            lines.append(
+                f"{self.alone:,} of {self.entries:,} segments have no partner and count for masked"
+                " words only"
             )
         elif self.alone:
-            found.append("no next sentence prediction: every segment stands alone")
+            lines.append("no next sentence prediction: no segment has a partner")
         if self.unpaired:
-            found.append(
-                f"{self.unpaired:,} pairs do not count for next sentence prediction: no other"
-                " document to take a segment from"
+            lines.append(
+                f"{self.unpaired:,} pairs do not count for next sentence prediction: there is no"
+                " other document to draw a segment from"
             )
-        return found
+        return lines
 
 
 @dataclass(frozen=True)
 class _Window:
-    """Some documents, ready for rows.
+    """Some documents, arranged in rows.
 
     Attributes:
-        pairs: in the order of their rows.
-        row_starts: int64 [rows + 1], where in `pairs` each row starts.
-        documents: how many.
+        pairs: the pairs in the order of their rows.
+        row_starts: int64 [rows + 1], index in `pairs` at which each row starts.
+        documents: number of documents.
     """
 
     pairs: Pairs
@@ -100,33 +99,33 @@ class _Window:
 class PretrainingBatches:
     """The batches of a corpus.
 
-    Every epoch goes through all documents once, in another order, with other pairs, other rows and
-    other masks. Any batch can be asked for at any time, and is always the same, so a run that was
-    killed goes on in the middle of an epoch. Documents are taken in windows of 8,192, so memory
-    does not grow with the corpus; the first batch of an epoch needs the plan of the whole epoch,
-    which is made then.
+    Every epoch uses all documents once, in a new order, with new pairs, rows and masks. Any batch
+    can be requested at any time and is always the same, so an interrupted run resumes within an
+    epoch. Documents are processed in windows of 8,192, so memory does not grow with the corpus.
+    The first batch of an epoch takes longer, since the whole epoch is planned for it.
 
     A batch holds int32 `token_ids`, `segment_ids`, `padding_mask` [B, T]; `masked_positions`,
     `masked_labels` and float32 `masked_weights` [B, P]; `next_labels` (0: B follows A, 1: it does
-    not; as in google-research/bert) and float32 `next_weights` [B]. Packed, the last two are [B,
-    K], and int32 `document_ids` [B, T] (0 at padding, k at the tokens of the row's k-th document),
-    `position_ids` [B, T] and `document_starts` [B, K] (where its [CLS] is) are added. Fillers are
-    0.
+    not; as in google-research/bert) and float32 `next_weights` [B]. With packing the last two are
+    [B, K], and three int32 arrays are added: `document_ids` [B, T] (0 at padding, k at the tokens
+    of the row's k-th document), `position_ids` [B, T] and `document_starts` [B, K] (position of
+    each [CLS]). Unused entries are 0.
 
     Args:
         corpus: the documents.
-        settings: lengths, shares, and what a batch looks like.
-        seed: of all chance.
-        part: the documents to train on, or those held out. The former's batches are full, rows that
-            are left over wait for another epoch; the latter's last one is filled up with rows of
-            one padding token without weights.
+        settings: lengths, shares, and the shape of a batch.
+        seed: seed of every random choice.
+        part: the training documents or the held-out ones. Training batches are always full; rows
+            left over are dropped for this epoch. The last held-out batch is filled up with rows
+            of one padding token, whose weights are 0.
 
     Raises:
-        SettingsError: the documents to train on do not fill a batch.
+        SettingsError: the training documents do not fill a batch.
 
     Example:
-        batches = PretrainingBatches(open_corpus(["tickets.csv"], tokenizer),
-        PretrainingDataSettings(), seed=0) batch = batches.batch(epoch=0, step=0)
+        corpus = open_corpus(["tickets.csv"], tokenizer)
+        batches = PretrainingBatches(corpus, PretrainingDataSettings(), seed=0)
+        batch = batches.batch(epoch=0, step=0)
     """
 
     def __init__(
@@ -153,14 +152,13 @@ class PretrainingBatches:
         rows = self.report(0).rows
         if part == "training" and rows < settings.batch_size:
             raise SettingsError(
-                f"the documents to train on fill {rows:,} rows of {settings.sequence_length}"
-                " tokens",
+                f"the training documents fill {rows:,} rows of {settings.sequence_length} tokens",
                 expected=f"at least the {settings.batch_size:,} rows of one batch",
                 fix="give more text, or a smaller batch or shorter rows",
             )
 
     def steps_per_epoch(self, epoch: int) -> int:
-        """Batches of an epoch; with other pairs and rows, epochs differ a little."""
+        """Number of batches in an epoch; it varies a little, since pairs and rows differ."""
         rows = self.report(epoch).rows
         return (
             max(1, rows // self.settings.batch_size)
@@ -169,36 +167,36 @@ class PretrainingBatches:
         )
 
     def report(self, epoch: int = 0) -> EpochReport:
-        """What an epoch is made of."""
+        """Counts of an epoch."""
         return self._plan(epoch)[1]
 
     def efficiency(self, epoch: int = 0) -> float:
-        """Share of an epoch's places that are not padding."""
+        """Share of an epoch's positions that are not padding."""
         return self.report(epoch).efficiency
 
     @staticmethod
     def real_tokens(batch: dict[str, np.ndarray]) -> int:
-        """Tokens of a batch without padding, for counting tokens per second."""
+        """Number of tokens in a batch, without padding."""
         return int(batch["padding_mask"].sum())
 
     def batch(self, epoch: int, step: int) -> dict[str, np.ndarray]:
         """The batch of a step, counted from 0 in each epoch.
 
         Raises:
-            SettingsError: the epoch has no such step.
+            SettingsError: `step` is outside the epoch.
         """
         steps = self.steps_per_epoch(epoch)
         if not 0 <= step < steps:
             raise SettingsError(
                 f"step {step} of epoch {epoch}",
                 expected=f"one of its {steps} steps, counted from 0",
-                fix="count them anew",
+                fix="use steps_per_epoch for the number of steps",
             )
         first = step * self.settings.batch_size
         last = min(first + self.settings.batch_size, self.report(epoch).rows)
         pairs, rows = self._rows(epoch, first, last)
         batch = lay_out(pairs, rows, self.corpus, self.settings)
-        # attention of a row that is filler is well defined
+        # one visible token keeps the attention of filler rows defined
         batch["padding_mask"][last - first :, 0] = 1
         masked = mask_tokens(
             batch["token_ids"],
@@ -214,7 +212,7 @@ class PretrainingBatches:
         return np.random.default_rng([self._seed, epoch, purpose, place])
 
     def _plan(self, epoch: int) -> tuple[np.ndarray, EpochReport]:
-        """Of an epoch, the number of rows up to the end of each window, and what they hold."""
+        """Cumulative number of rows at the end of each of an epoch's windows, and its counts."""
         if epoch not in self._epochs:
             counts = [
                 _count(self._window(epoch, place))
@@ -261,18 +259,18 @@ class PretrainingBatches:
         )
 
     def _rows(self, epoch: int, first: int, last: int) -> tuple[Pairs, np.ndarray]:
-        """The pairs of the epoch's rows from `first` to before `last`, and each one's row, counted from `first`."""
+        """The pairs in an epoch's rows `first` to `last` - 1, with each pair's row minus `first`."""
         ends = self._plan(epoch)[0]
-        found: list[Pairs] = []
+        parts: list[Pairs] = []
         rows: list[np.ndarray] = []
         for place in range(
             int(np.searchsorted(ends, first, side="right")),
             int(np.searchsorted(ends, last - 1, side="right")) + 1,
         ):
             window = self._window(epoch, place)
-            before = int(ends[place]) - (len(window.row_starts) - 1)  # rows of the windows before
+            before = int(ends[place]) - (len(window.row_starts) - 1)  # rows of earlier windows
             start, stop = max(first, before) - before, min(last, int(ends[place])) - before
-            found.append(
+            parts.append(
                 window.pairs.take(np.arange(window.row_starts[start], window.row_starts[stop]))
             )
             rows.append(
@@ -282,7 +280,7 @@ class PretrainingBatches:
             )
         joined = Pairs(
             *(
-                np.concatenate([getattr(part, name) for part in found])
+                np.concatenate([getattr(part, name) for part in parts])
                 for name in Pairs.__dataclass_fields__
             )
         )
@@ -309,8 +307,8 @@ def sentences_of(corpus: Corpus, documents: np.ndarray) -> Sentences:
     """The sentences of some documents.
 
     Args:
-        corpus: where they are.
-        documents: int64 [n], their numbers.
+        corpus: the corpus that holds them.
+        documents: int64 [n], their indices.
     """
     last = corpus.part_ends[documents]
     first = np.where(documents > 0, corpus.part_ends[documents - 1], 0)
@@ -321,7 +319,7 @@ def sentences_of(corpus: Corpus, documents: np.ndarray) -> Sentences:
 
 
 def _ranges(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Ranges one after another: which one each number is of, and the numbers."""
+    """Concatenated ranges: the index of each number's range, and the numbers themselves."""
     which = np.repeat(np.arange(len(starts)), lengths)
     return which, np.arange(len(which)) + (starts - (np.cumsum(lengths) - lengths))[which]
 
@@ -329,14 +327,14 @@ def _ranges(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.nda
 def lay_out(
     pairs: Pairs, rows: np.ndarray, corpus: Corpus, settings: PretrainingDataSettings
 ) -> dict[str, np.ndarray]:
-    """Pairs as padded rows, nothing masked yet.
+    """Arrange pairs in padded rows, before masking.
 
-    `[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]`, one after another.
+    Each row is a sequence of `[CLS] A [SEP] B [SEP]` or `[CLS] A [SEP]`.
 
     Args:
-        pairs: in the order of their rows.
-        rows: int64 [n], ascending, the row of each.
-        corpus: where the tokens are.
+        pairs: the pairs, in the order of their rows.
+        rows: int64 [n], ascending, the row of each pair.
+        corpus: the corpus that holds the tokens.
         settings: B, T and K.
 
     Returns:
@@ -345,9 +343,9 @@ def lay_out(
     shape = batch_size, length = settings.batch_size, settings.sequence_length
     lengths = pairs.lengths
     in_row = np.bincount(rows, minlength=batch_size)
-    place = np.arange(len(pairs)) - (np.cumsum(in_row) - in_row)[rows]  # of each pair in its row
+    place = np.arange(len(pairs)) - (np.cumsum(in_row) - in_row)[rows]  # index within its row
     reached = np.cumsum(lengths)
-    # of its [CLS] in its row
+    # position of each pair's [CLS] in its row
     starts = reached - lengths - (reached - lengths)[np.searchsorted(rows, rows)]
     flat = rows * length + starts
     first, second = pairs.first_ends - pairs.first_starts, pairs.second_ends - pairs.second_starts

@@ -1,7 +1,4 @@
-"""The corpus: documents tokenised once into files that are mapped into memory.
-
-They are found again by what is in them.
-"""
+"""The corpus: documents tokenised once into memory-mapped files, cached by their content."""
 
 from __future__ import annotations
 
@@ -47,26 +44,26 @@ from bertcnn.text.wordpiece import (
 VERSION = 1
 _MANIFEST = "manifest.json"
 _KEPT = 8  # corpora in the cache
-_BATCH_SENTENCES, _BATCH_CHARACTERS = 4096, 1 << 21  # tokenised with one call
-_BLOCK = 1 << 22  # bytes read at once
+_BATCH_SENTENCES, _BATCH_CHARACTERS = 4096, 1 << 21  # most per call of the tokenizer
+_BLOCK = 1 << 22  # bytes per read
 _LONGEST_INPUT = 1 << 40  # tokens; a sentence is never truncated here
 Whole = Annotated[int, Field(ge=0)]
 
 
 class CorpusSummary(pydantic.BaseModel):
-    """What a corpus holds, and what was left out of it.
+    """Counts of a corpus, and of what was left out of it.
 
     Attributes:
-        documents: with a token at least.
-        parts: documents, those over 4,096 tokens counted once for each such part.
-        sentences: of all documents.
-        tokens: of all documents, special ones apart.
+        documents: documents with at least one token.
+        parts: parts of documents; one of more than 4,096 tokens has several.
+        sentences: sentences of all documents.
+        tokens: tokens of all documents, without special ones.
         single: documents of one sentence.
-        blank: documents without a token, left out.
+        blank: documents without a token, which are left out.
         unknown: tokens that are [UNK].
-        rejected: rows of tables that could not be read.
-        cut_lines: lines of text files over 4 million characters, of which only the start was kept.
-        undecodable_lines: lines with bytes that are no text.
+        rejected: table rows that could not be read.
+        cut_lines: lines of text files that were cut after 4 million characters.
+        undecodable_lines: lines with bytes that could not be decoded.
     """
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
@@ -83,21 +80,21 @@ class CorpusSummary(pydantic.BaseModel):
     undecodable_lines: Whole
 
     def lines(self) -> list[str]:
-        """The findings in sentences, for a log."""
+        """The counts in sentences, for a log."""
         mean = self.tokens / self.documents
-        found = [
+        lines = [
             f"{self.documents:,} documents of {mean:.1f} tokens on average, {self.sentences:,}"
             f" sentences, {self.tokens:,} tokens ({self.unknown / self.tokens:.2%} unknown)"
         ]
         if self.single:
-            found.append(f"{self.single:,} of {self.documents:,} documents are a single sentence")
+            lines.append(f"{self.single:,} of {self.documents:,} documents are a single sentence")
         left_out = {
             "documents without a word left out": self.blank,
             "table rows that could not be read": self.rejected,
-            "lines of more than 4,000,000 characters cut there": self.cut_lines,
-            "lines with bytes that are no text": self.undecodable_lines,
+            "lines cut after 4,000,000 characters": self.cut_lines,
+            "lines left out, with bytes that cannot be decoded": self.undecodable_lines,
         }
-        return found + [f"{count:,} {what}" for what, count in left_out.items() if count]
+        return lines + [f"{count:,} {what}" for what, count in left_out.items() if count]
 
 
 class _Manifest(pydantic.BaseModel):
@@ -123,25 +120,25 @@ class SpecialIds:
     mask: int
 
     def all(self) -> tuple[int, ...]:
-        """All of them."""
+        """All five ids."""
         return (self.pad, self.unknown, self.classify, self.separate, self.mask)
 
 
 class Corpus:
     """Tokenised documents on disk, mapped into memory; made by `open_corpus`.
 
-    Documents of more than 4,096 tokens are stored in parts, which share their key.
+    A document of more than 4,096 tokens is stored in parts, which share its key.
 
     Attributes:
-        folder: where it is.
+        folder: folder of the corpus.
         key: hash of the texts, of how they were read and of the tokenizer.
-        summary: what it holds.
+        summary: counts.
         tokens: uint16 or uint32 [tokens], of all documents.
-        sentence_ends: int64 [sentences], where in `tokens` each sentence ends.
-        part_ends: int64 [parts], where in `sentence_ends` each part of a document ends.
-        part_keys: uint64 [parts], hash of the document's text: equal for documents that differ in
-            case, digits and punctuation only.
-        continues: bool [V], which pieces go on with a word ("##s").
+        sentence_ends: int64 [sentences], index in `tokens` at which each sentence ends.
+        part_ends: int64 [parts], index in `sentence_ends` at which each part of a document ends.
+        part_keys: uint64 [parts], hash of the document's text. Documents that differ only in case,
+            digits and punctuation have equal keys.
+        continues: bool [V], whether a piece continues a word ("##s").
         special: ids of the special tokens.
         vocabulary_size: V.
     """
@@ -183,20 +180,19 @@ def open_corpus(
     cache: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Corpus:
-    """The corpus of some files, from the cache if it was tokenised before, in constant memory.
+    """Tokenise files into a corpus, or open it from the cache; uses constant memory.
 
     Args:
-        paths: text files with blank lines between documents, and tables with a document in each
+        paths: text files with blank lines between documents, and tables with one document per
             row.
-        tokenizer: its vocabulary and casing are used; texts are not truncated.
+        tokenizer: gives vocabulary and casing; texts are not truncated.
         columns: the text columns of the tables; guessed by default.
         cache: folder of the cache; see `cache_folder`.
-        progress: told how far it is.
+        progress: progress callback; none by default.
 
     Raises:
-        TableError: a file cannot be read, changed meanwhile, or there is not one word in all of
-            them.
-        OutputError: the cache cannot be written, as on a full disk; then nothing is left of it.
+        TableError: a file cannot be read or changed while it was read, or the files have no word.
+        OutputError: the cache cannot be written, as on a full disk; nothing is left in it then.
     """
     progress = progress or Silent()
     files = DocumentFiles(paths, columns)
@@ -204,27 +200,27 @@ def open_corpus(
     state = _state(files)
     key = _key(files, tokenizer, progress)
     target = cache_folder(cache) / "corpora" / key
-    found = _read(target, key)
-    if found is None:
+    manifest = _read(target, key)
+    if manifest is None:
         try:
-            found = _build(files, state, tokenizer, target, key, progress)
+            manifest = _build(files, state, tokenizer, target, key, progress)
         except OSError as error:
             raise output_error(target, error) from None
     else:
-        progress.note(f"reusing the texts tokenised earlier, in {target}")
+        progress.note(f"reusing the tokenised texts in {target}")
     with suppress(OSError):
-        _forget(target.parent)
-    return Corpus(target, found, tokenizer)
+        _remove_old(target.parent)
+    return Corpus(target, manifest, tokenizer)
 
 
 def _state(files: DocumentFiles) -> list[tuple[int, int]]:
-    """Sizes and times of the files, to see whether somebody writes them."""
-    return [(found.st_size, found.st_mtime_ns) for found in (path.stat() for path in files.paths)]
+    """Sizes and modification times of the files, to notice changes."""
+    return [(stat.st_size, stat.st_mtime_ns) for stat in (path.stat() for path in files.paths)]
 
 
 def _key(files: DocumentFiles, tokenizer: WordPieceTokenizer, progress: Progress) -> str:
-    """A hash of all that the corpus depends on."""
-    progress.stage("looking at the texts", files.total_bytes, "bytes")
+    """A hash of everything that the corpus depends on."""
+    progress.stage("hashing the texts", files.total_bytes, "bytes")
     contents = []
     for path in files.paths:
         digest = blake2b(digest_size=16)
@@ -248,10 +244,7 @@ def _key(files: DocumentFiles, tokenizer: WordPieceTokenizer, progress: Progress
 
 
 def _read(folder: Path, key: str) -> _Manifest | None:
-    """The manifest of a corpus in the cache.
-
-    None if there is none, or if a file of it was changed since.
-    """
+    """The manifest of a cached corpus; None if it is missing or one of its files has changed."""
     try:
         with open_regular(folder / _MANIFEST) as file:
             manifest = _Manifest.model_validate_json(file.read())
@@ -280,7 +273,7 @@ def _build(
     key: str,
     progress: Progress,
 ) -> _Manifest:
-    """Tokenise into a work folder, and put it in place when it is whole."""
+    """Tokenise into a work folder, and move it into place when it is complete."""
     unlimited = TokenizerSettings(lowercase=tokenizer.settings.lowercase, max_tokens=_LONGEST_INPUT)
     endless = WordPieceTokenizer(tokenizer.vocabulary, unlimited)
     with work_folder(target) as work:
@@ -298,12 +291,12 @@ def _build(
         if _state(files) != state:
             raise TableError(
                 "a file of texts changed while it was read",
-                expected="files that nobody writes",
+                expected="files that nothing else writes to",
                 fix="run it again when they are complete",
             )
         if not writer.documents:
             raise TableError(
-                f"there is no word in {', '.join(repr(str(path)) for path in files.paths[:3])}",
+                f"no word in {', '.join(repr(str(path)) for path in files.paths[:3])}",
                 expected="documents to learn from",
                 fix="name files with texts, or the column that holds them",
             )
@@ -329,7 +322,7 @@ def _build(
 
 
 def _batches(pieces: Iterator[list[str]]) -> Iterator[list[str | None]]:
-    """Sentences and, as None, the ends of documents, as many as are tokenised with one call."""
+    """Batches of sentences for the tokenizer, with None at the end of each document."""
     batch: list[str | None] = []
     characters = 0
     for piece in pieces:
@@ -342,10 +335,10 @@ def _batches(pieces: Iterator[list[str]]) -> Iterator[list[str | None]]:
         yield batch
 
 
-def _forget(corpora: Path) -> None:
-    """Remove the corpora used longest ago, and what killed builds left."""
+def _remove_old(corpora: Path) -> None:
+    """Remove the least recently used corpora, and the remains of interrupted builds."""
     for folder in corpora.glob(".*.tmp"):
         clean_leftovers(corpora / folder.name[1:].rsplit(".", 2)[0])
-    found = [folder for folder in corpora.iterdir() if not folder.name.startswith(".")]
-    for folder in sorted(found, key=lambda one: one.stat().st_mtime, reverse=True)[_KEPT:]:
+    folders = [folder for folder in corpora.iterdir() if not folder.name.startswith(".")]
+    for folder in sorted(folders, key=lambda one: one.stat().st_mtime, reverse=True)[_KEPT:]:
         shutil.rmtree(folder, ignore_errors=True)

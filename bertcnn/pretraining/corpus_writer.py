@@ -13,21 +13,21 @@ import numpy as np
 
 from bertcnn.data.splits import duplicate_key
 
-PART_TOKENS = 4096  # of a longer document, how much stands in one part
+PART_TOKENS = 4096  # most tokens per part; longer documents are stored in several
 TOKENS, SENTENCES, PARTS, KEYS = "tokens.bin", "sentence_ends.bin", "part_ends.bin", "part_keys.bin"
 
 
 class CorpusWriter:
-    """Writes what `Corpus` reads; memory does not grow with the documents.
+    """Writes the files that `Corpus` reads, in constant memory.
 
     Args:
         folder: an empty folder.
-        vocabulary_size: V; up to 65,536 pieces take 2 bytes a token.
-        unknown_id: of [UNK], which is counted.
+        vocabulary_size: V; up to 65,536 pieces, a token takes 2 bytes, else 4.
+        unknown_id: id of [UNK], which is counted.
 
     Attributes:
         documents, parts, sentences, tokens, single, blank, unknown: see `CorpusSummary`.
-        digests: of each file, when `finish` has been called.
+        digests: hash of each file, after `finish` was called.
     """
 
     def __init__(self, folder: Path, vocabulary_size: int, unknown_id: int) -> None:
@@ -64,7 +64,7 @@ class CorpusWriter:
         self._start_document()
 
     def add(self, items: Iterable[tuple[str | None, np.ndarray | None]]) -> None:
-        """Sentences with their ids, and None for the end of a document."""
+        """Write sentences with their token ids; None marks the end of a document."""
         tokens: list[np.ndarray] = []
         sentence_ends: list[int] = []
         for sentence, ids in items:
@@ -99,14 +99,14 @@ class CorpusWriter:
         self._files[name].write(data)
 
     def finish(self) -> None:
-        """Bring everything down to the disk."""
+        """Flush everything to the disk, and set the digests."""
         for name, file in self._files.items():
             file.flush()
             os.fsync(file.fileno())
             self.digests[name] = self._hashes[name].hexdigest()
 
     def counts(self) -> dict[str, int]:
-        """Of `CorpusSummary`."""
+        """The counts for `CorpusSummary`."""
         names = ("documents", "parts", "sentences", "tokens", "single", "blank", "unknown")
         return {name: getattr(self, name) for name in names}
 

@@ -1,7 +1,4 @@
-"""Documents in: sentences of text files and of table columns, streamed.
-
-Nothing is lost silently.
-"""
+"""Streams the sentences of text files and table columns, and counts what cannot be read."""
 
 from __future__ import annotations
 
@@ -20,15 +17,16 @@ from bertcnn.tables.lines import LONGEST_LINE, TextFile, undecodable
 from bertcnn.tables.tables import column_position, open_table
 
 _TEXT = (".txt", ".text", ".md", "")
-# linear: a run of dots is tried at its first only
+# linear time: a run of dots is matched from its first only
 _SENTENCE_END = re.compile(r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+(?=\s)|[。！？][」』”’）]*+""")
 
 
 def split_sentences(text: str) -> list[str]:
-    r"""The sentences of a text: they end with a line, or with a full stop, question or exclamation mark before white space.
+    r"""The sentences of a text.
 
-    An abbreviation ends a sentence too ("Dr. Who"), which does no harm: BERT's "sentences" are any spans of text that follow each other
-    (Devlin et al. 2019, section 3).
+    A sentence ends with its line, or with a full stop, question or exclamation mark before white
+    space. An abbreviation ends one too ("Dr. Who"), which does no harm: BERT's "sentences" are
+    arbitrary spans of contiguous text (Devlin et al. 2019, section 3).
 
     Example:
         >>> split_sentences('No signal. Why?? "Since today!"\nbox 2.1 is red')
@@ -46,14 +44,13 @@ def split_sentences(text: str) -> list[str]:
 
 @dataclass
 class Reading:
-    """What was met while documents were read.
+    """Counts and choices made while documents are read.
 
     Attributes:
-        rejected: rows of tables that could not be read.
-        cut_lines: lines of text files longer than 4 million characters, of which only the start was
-            kept.
-        undecodable_lines: lines of text files with bytes that are no text, which are left out.
-        columns: for each table, its text columns and why.
+        rejected: table rows that could not be read.
+        cut_lines: lines of text files that were cut after 4 million characters.
+        undecodable_lines: lines of text files that were left out, since they cannot be decoded.
+        columns: for each table, its text columns and the reason for them.
     """
 
     rejected: int = 0
@@ -78,9 +75,9 @@ class DocumentFiles:
 
     Attributes:
         paths: the files.
-        columns: as given.
-        total_bytes: their sizes together.
-        reading: what was met so far.
+        columns: the text columns, as given.
+        total_bytes: size of all files.
+        reading: counts and choices so far.
     """
 
     def __init__(
@@ -88,7 +85,7 @@ class DocumentFiles:
     ) -> None:
         if not paths:
             raise TableError(
-                "no file of texts was given",
+                "no text file was given",
                 expected="at least 1 file",
                 fix="name a .txt file or a table of texts",
             )
@@ -100,9 +97,9 @@ class DocumentFiles:
         self.reading = Reading()
 
     def sentences(self, progress: Progress | None = None) -> Iterator[list[str]]:
-        """Sentences in pieces of a few lines; an empty list stands behind each document.
+        """Lists of sentences, a few lines at a time; an empty list marks a document's end.
 
-        A document is never held as a whole, so one of any length passes.
+        A document is never held in memory as a whole, so it can have any length.
         """
         progress = progress or Silent()
         for path in self.paths:
@@ -156,7 +153,7 @@ def _is_gzipped(path: Path) -> bool:
 
 
 def _check_text(path: Path) -> None:
-    """Refuse what is no text file."""
+    """Refuse a path that is not a text file."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -173,11 +170,11 @@ def _check_text(path: Path) -> None:
                     "a text file (.txt, also .txt.gz) or a table (.csv, .tsv, .jsonl, .parquet,"
                     " .xlsx)"
                 ),
-                fix="save the texts in one of these formats and name the file so",
+                fix="save the texts in one of these formats, with its extension",
             )
-        found = f"{str(path)!r} is a folder" if path.is_dir() else f"there is no file {str(path)!r}"
+        given = f"{str(path)!r} is a folder" if path.is_dir() else f"there is no file {str(path)!r}"
         raise TableError(
-            found,
+            given,
             expected="an existing file of texts",
             fix="check the path, or name the files in the folder",
         )
@@ -185,7 +182,7 @@ def _check_text(path: Path) -> None:
 
 
 def _text_encoding(path: Path) -> tuple[str, str]:
-    """The encoding of a text file, and what its lines end with."""
+    """The encoding of a text file, and its line ending."""
     try:
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)

@@ -1,4 +1,4 @@
-"""The best words for a gap in a text, from an encoder with an MLM head."""
+"""Predicts masked words with an encoder that has an MLM head."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bertcnn.text.wordpiece import MASK, WordPieceTokenizer, read_vocabulary
 
 @dataclass(frozen=True)
 class Guess:
-    """A piece for a gap, and its probability among all pieces of the vocabulary."""
+    """A predicted piece, with its probability among all pieces of the vocabulary."""
 
     piece: str
     probability: float
@@ -35,24 +35,24 @@ def fill_mask(
     cache: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> list[list[Guess]]:
-    """The best pieces for every [MASK] of a text, in the order of the gaps.
+    """Predict the most probable pieces for each [MASK] of a text, in the text's order.
 
-    Each gap is guessed with the others still open.
+    Each gap is predicted with all the others masked.
 
     Args:
-        encoder: anything `fetch_encoder` takes; it must have an MLM head.
-        text: with one or more [MASK] in it.
-        best: guesses for each gap.
-        cache: where fetched encoders are kept; see `cache_folder`.
-        progress: hears of the bytes if it has to be fetched.
+        encoder: anything that `fetch_encoder` takes; it must have an MLM head.
+        text: a text with one or more [MASK].
+        best: number of predictions for each gap.
+        cache: folder of fetched encoders; see `cache_folder`.
+        progress: callback for the bytes, if the encoder has to be fetched.
 
     Raises:
         SettingsError: the text has no [MASK] or is too long, or `best` is not positive.
-        EncoderError: there is no such encoder, or it has no MLM head.
+        EncoderError: the encoder does not exist, or has no MLM head.
     """
     if best < 1:
         raise SettingsError(
-            f"{best} guesses for each {MASK}",
+            f"{best} predictions for each {MASK}",
             expected="at least 1",
             fix="give --best a positive number",
         )
@@ -60,14 +60,14 @@ def fill_mask(
         raise SettingsError(
             f"the text {one_line(text)} has no {MASK}",
             expected="one or more gaps",
-            fix=f'write for example "Rome is the {MASK} of Italy."',
+            fix=f'give a text such as "Rome is the {MASK} of Italy."',
         )
     fetched = fetch_encoder(encoder, cache=cache, progress=progress)
     checkpoint = checkpoint_of(*read_published(fetched.folder))
     if "mlm" not in checkpoint.heads:
         raise EncoderError(
-            f"the encoder {fetched.name!r} has no MLM head; it cannot guess words",
-            expected="an encoder with the head of masked language modelling",
+            f"the encoder {fetched.name!r} has no MLM head, so it cannot predict words",
+            expected="an encoder with a head for masked language modelling",
             fix="choose bert-base-uncased, or pretrain one: `bertcnn pretrain TEXTS --out ENCODER`",
         )
     vocabulary, token_ids, places = _encode(fetched.folder, checkpoint, text)
@@ -83,7 +83,7 @@ def fill_mask(
 def _encode(
     folder: Path, checkpoint: Checkpoint, text: str
 ) -> tuple[Sequence[str], np.ndarray, np.ndarray]:
-    """The vocabulary, the text's token ids int32 [T], and where the gaps are among them, int32 [P]."""
+    """The vocabulary, the text's token ids int32 [T], and the gaps' positions int32 [P]."""
     longest = checkpoint.settings.max_positions
     vocabulary = read_vocabulary(folder / VOCABULARY)
     tokenizer = WordPieceTokenizer(vocabulary, read_tokenizer_settings(folder, longest))
@@ -93,10 +93,12 @@ def _encode(
             expected="BERT's special tokens",
             fix="use the vocab.txt that belongs to the encoder",
         )
-    # the tokenizer takes what stands in a text for ordinary characters
+    # the tokenizer reads a [MASK] in a text as ordinary characters, so the text is split at it
     encoded = tokenizer.encode(text.split(MASK))
     parts = [row[1:-1] for row in encoded.token_ids]
-    length = sum(map(len, parts)) + len(parts) + 1  # with a gap between two parts, [CLS] and [SEP]
+    length = (
+        sum(map(len, parts)) + len(parts) + 1
+    )  # the parts, a gap between each two, [CLS], [SEP]
     if encoded.truncated.any() or length > longest:
         raise SettingsError(
             f"a text of more than {longest} tokens", expected=f"at most {longest}", fix="shorten it"
@@ -109,7 +111,7 @@ def _encode(
 
 
 def _logits(checkpoint: Checkpoint, token_ids: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """The MLM head's logits at these places, float32 [P, V]."""
+    """The MLM head's logits at these positions, float32 [P, V]."""
     from bertcnn.models.bert import Bert
     from bertcnn.models.pretraining import BertPretraining
     from bertcnn.models.weights import assign
@@ -117,7 +119,7 @@ def _logits(checkpoint: Checkpoint, token_ids: np.ndarray, places: np.ndarray) -
     model = BertPretraining(Bert(checkpoint.settings, name="bert"))
     weights = [
         weight for weight in model.weights if weight.path in checkpoint.tensors
-    ]  # what lacks besides are other heads
+    ]  # other heads may be missing
     assign(
         weights,
         {weight.path: checkpoint.tensors[weight.path] for weight in weights},

@@ -1,4 +1,4 @@
-"""What pretraining begins with: an encoder, or a learned vocabulary and random weights."""
+"""The start of pretraining: a published encoder, or a new vocabulary and random weights."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
 
 @dataclass(frozen=True)
 class NewEncoder:
-    """An encoder to be made from nothing.
+    """An encoder to pretrain from scratch.
 
     Attributes:
-        size: "tiny", "mini", "small", "medium", "base" or "large"; or a shape, of which the
-            vocabulary's size is replaced.
+        size: "tiny", "mini", "small", "medium", "base" or "large"; or a shape, whose vocabulary
+            size is replaced.
         vocabulary_size: pieces to learn; by default as many as the text supports, up to 30,522.
-        lowercase: also strips accents.
+        lowercase: lowercase texts and strip accents.
     """
 
     size: str | EncoderSettings = "mini"
@@ -38,10 +38,10 @@ class NewEncoder:
     lowercase: bool = True
 
     def shape(self, vocabulary_size: int) -> EncoderSettings:
-        """The encoder's settings with so many pieces.
+        """The encoder's settings for a vocabulary of this size.
 
         Raises:
-            SettingsError: there is no such size.
+            SettingsError: the encoder's size is unknown.
         """
         if isinstance(self.size, str):
             return EncoderSettings.of_size(self.size, vocabulary_size)
@@ -53,11 +53,11 @@ class Beginning:
     """An encoder before its pretraining.
 
     Attributes:
-        name: in words, for what is told of it.
+        name: its name in messages.
         settings: its shape.
         tokenizer: vocabulary and casing.
-        tensors: published weights by Hugging Face's names; empty where all begins at random.
-        sha256: of the published weights' file; None where there is none.
+        tensors: published weights by Hugging Face's names; empty for random weights.
+        sha256: hash of the published weights' file, if there is one.
     """
 
     name: str
@@ -67,10 +67,10 @@ class Beginning:
     sha256: str | None
 
     def load(self, model: BertPretraining, progress: Progress) -> None:
-        """Give `model` what there is, and say which heads begin at random.
+        """Load the published weights into `model`, and note which heads start at random.
 
         Raises:
-            EncoderError: the weights are not those of this shape.
+            EncoderError: the weights do not have this shape.
         """
         if not self.tensors:
             return
@@ -81,11 +81,11 @@ class Beginning:
             ("pooler", "pooler"),
         ):
             if head in absent:
-                progress.note(f"{self.name} has no {words}: one is started from random weights")
+                progress.note(f"{self.name} has no {words}: it starts from random weights")
 
 
 def identify(start: str | Path | NewEncoder) -> dict[str, Any]:
-    """The part of a run's identity that says how it begins; nothing is fetched or learned yet."""
+    """The part of a run's identity that describes its start; nothing is fetched or learned yet."""
     if not isinstance(start, NewEncoder):
         return {"from": str(start)}
     size = start.size if isinstance(start.size, str) else start.size.model_dump(mode="json")
@@ -100,25 +100,25 @@ def identify(start: str | Path | NewEncoder) -> dict[str, Any]:
 def begin_new(
     start: NewEncoder, files: DocumentFiles, learned: Sequence[str] | None, progress: Progress
 ) -> Beginning:
-    """An encoder from nothing.
+    """Start from scratch: learn a vocabulary for random weights.
 
     Args:
-        start: its size and the size of its vocabulary.
+        start: size of the encoder and of its vocabulary.
         files: texts to learn the vocabulary from.
-        learned: the vocabulary, where an interrupted run has learned it.
-        progress: told how far it is.
+        learned: the vocabulary, if an interrupted run has learned it.
+        progress: progress callback.
 
     Raises:
-        SettingsError: there is no such size, or the vocabulary is larger than the text supports.
+        SettingsError: the size is unknown, or the text does not support so large a vocabulary.
         TableError: the texts cannot be read, or are too few.
     """
-    start.shape(start.vocabulary_size or 1)  # a size that does not exist is refused before any work
+    start.shape(start.vocabulary_size or 1)  # refuse an unknown size before any work
     if learned is None:
         progress.stage("learning the vocabulary", files.total_bytes, "bytes")
         learned = learn_vocabulary(
             _documents(files, progress), size=start.vocabulary_size, lowercase=start.lowercase
         )
-        progress.note(f"a vocabulary of {len(learned):,} pieces")
+        progress.note(f"vocabulary of {len(learned):,} pieces")
     settings = start.shape(len(learned))
     limits = TokenizerSettings(
         lowercase=start.lowercase, max_tokens=settings.max_positions, head_tokens=1
@@ -127,7 +127,7 @@ def begin_new(
 
 
 def _documents(files: DocumentFiles, progress: Progress) -> Iterator[str]:
-    """The documents, each as one text."""
+    """Each document as one text."""
     sentences: list[str] = []
     for piece in files.sentences(progress):
         sentences += piece
@@ -139,10 +139,10 @@ def _documents(files: DocumentFiles, progress: Progress) -> Iterator[str]:
 
 
 def begin_from(start: str | Path, progress: Progress) -> Beginning:
-    """An encoder by name or path.
+    """Start from an encoder, by name or path.
 
     Raises:
-        EncoderError: there is none, or it is damaged.
+        EncoderError: it does not exist, or is damaged.
     """
     fetched = fetch_encoder(start, progress=progress)
     settings, tensors = read_published(fetched.folder)

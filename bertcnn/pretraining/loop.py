@@ -1,4 +1,4 @@
-"""The loop of pretraining: steps, checkpoints, and figures on held-out documents."""
+"""The pretraining loop: steps, checkpoints, and evaluation on held-out documents."""
 
 from __future__ import annotations
 
@@ -26,20 +26,18 @@ from bertcnn.training.step import GRADIENT_NORM, Arrays, make_figures, make_part
 
 logger = logging.getLogger(__name__)
 
-_SHOWN_STEPS = 20  # figures are means over so many
+_SHOWN_STEPS = 20  # figures are means over this many steps
 _BOARD_STEPS = 10
-_EVALUATIONS = 10  # in a run, beside the one before its first step
-_HELD_OUT_BATCHES = 64  # of each evaluation, at most
+_EVALUATIONS = 10  # per run, after the one before its first step
+_HELD_OUT_BATCHES = 64  # per evaluation, at most
 
 Batch = dict[str, np.ndarray]
-_WEIGHTS = ("masked_weights", "next_weights")  # of a batch
-Position = tuple[int, int]  # epoch, and batch in it
+_WEIGHTS = ("masked_weights", "next_weights")  # names in a batch
+Position = tuple[int, int]  # epoch, and batch within it
 
 
 class PretrainingInterrupted(KeyboardInterrupt):
-    """Ctrl-C in the middle of pretraining.
-
-    A checkpoint is saved, and the same call goes on from there.
+    """Ctrl-C during pretraining, after a checkpoint was saved; the same call resumes from it.
 
     Attributes:
         step: steps done.
@@ -52,14 +50,13 @@ class PretrainingInterrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class HeldOutFigures:
-    """How well held-out documents are guessed after some steps.
+    """Figures on held-out documents after some steps.
 
     Attributes:
         step: steps done.
-        perplexity: exp of the MLM loss: among how many pieces, equally likely, the model would be
-            choosing.
-        mlm_accuracy: share of masked pieces guessed.
-        nsp_accuracy: share of right answers to "does B follow A"; None where no pair is held out.
+        perplexity: exp of the MLM loss.
+        mlm_accuracy: share of masked pieces predicted correctly.
+        nsp_accuracy: accuracy of next sentence prediction; None if no pair is held out.
     """
 
     step: int
@@ -70,12 +67,12 @@ class HeldOutFigures:
 
 @dataclass
 class State:
-    """Where a run is.
+    """The state of a run.
 
     Attributes:
         step: steps done.
-        position: of the batch that comes next.
-        tokens: learned from so far, padding apart.
+        position: position of the next batch.
+        tokens: tokens processed so far, without padding.
         history: figures on held-out documents, in order.
     """
 
@@ -85,7 +82,7 @@ class State:
     history: list[HeldOutFigures] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
-        """For a checkpoint, which has the step itself."""
+        """The state as JSON for a checkpoint, which stores the step itself."""
         return {
             "position": list(self.position),
             "tokens": self.tokens,
@@ -93,19 +90,19 @@ class State:
         }
 
     @classmethod
-    def from_json(cls, step: int, found: Mapping[str, Any]) -> State:
-        """What `as_json` gave."""
-        epoch, index = found["position"]
+    def from_json(cls, step: int, saved: Mapping[str, Any]) -> State:
+        """The state that `as_json` wrote."""
+        epoch, index = saved["position"]
         return cls(
             step,
             (epoch, index),
-            found["tokens"],
-            [HeldOutFigures(**figures) for figures in found["history"]],
+            saved["tokens"],
+            [HeldOutFigures(**figures) for figures in saved["history"]],
         )
 
 
 def make_optimizer(settings: PretrainingSettings, steps: int) -> LayerwiseAdamW:
-    """AdamW with warm-up and linear decay; biases and normalisation do not decay."""
+    """AdamW with warm-up and linear decay; no weight decay on biases and normalisation."""
     schedule = WarmupLinearDecay(
         settings.learning_rate, int(steps * settings.warmup_fraction), steps
     )
@@ -119,25 +116,29 @@ def make_optimizer(settings: PretrainingSettings, steps: int) -> LayerwiseAdamW:
 
 
 def count_steps(batches: PretrainingBatches, settings: PretrainingSettings) -> int:
-    """Steps of a run; epochs count as many batches as the first one has, since planning all of them takes time (each differs a little)."""
+    """Number of steps of a run.
+
+    Every epoch counts as many batches as the first, since planning each of them takes time; their
+    real numbers differ a little.
+    """
     if settings.steps is not None:
         return settings.steps
     return max(1, settings.epochs * batches.steps_per_epoch(0) // settings.accumulate)
 
 
 class Run:
-    """What a run works with, and where it is.
+    """A pretraining run and its state.
 
     Args:
-        model: what learns.
-        optimizer: how; built for the model here.
-        steps: where the run ends.
-        accumulate: batches of a step.
-        training: batches to learn from.
+        model: the model to train.
+        optimizer: its optimizer, which is built here.
+        steps: total number of steps.
+        accumulate: batches per step.
+        training: training batches.
         held_out: batches for evaluation.
 
     Attributes:
-        state: where it is.
+        state: the run's state.
     """
 
     def __init__(
@@ -167,18 +168,18 @@ def run_steps(
     board: Board,
     progress: Progress,
 ) -> None:
-    """Train the run's model in place, from where it is to its end.
+    """Train the run's model in place, from its current state to its last step.
 
     Args:
-        run: changes as it goes.
-        save: keeps the run as it is when it is called.
-        seconds_between_saves: how long may be lost to a kill.
-        board: is given the figures.
-        progress: told of every step.
+        run: the run, which is changed.
+        save: saves the run's current state.
+        seconds_between_saves: time between two saves.
+        board: receives the figures.
+        progress: progress callback.
 
     Raises:
         TrainingError: the loss or the gradient is not finite; nothing is saved then.
-        PretrainingInterrupted: Ctrl-C, heard by `progress`; `save` was called.
+        PretrainingInterrupted: Ctrl-C, raised by `progress`; `save` was called.
     """
     state, steps = run.state, run.steps
     step_on = make_parts_step(run.model, run.optimizer, pretraining_figures)
@@ -188,10 +189,10 @@ def run_steps(
     if state.step == 0 and not state.history:
         _note_figures(evaluate, state, board, progress)
     progress.stage("pretraining", steps, "steps")
-    _heard(lambda: progress.advance(state.step), state, save)
+    _report(lambda: progress.advance(state.step), state, save)
     last_save = started = time.monotonic()
-    with closing(prefetch(_made(run))) as made:
-        for batches, position in made:
+    with closing(prefetch(_steps(run))) as upcoming:
+        for batches, position in upcoming:
             figures = step_on(_parts(batches, run.model))
             _check_finite(figures, state.step + 1)
             tokens = sum(run.training.real_tokens(batch) for batch in batches)
@@ -218,12 +219,12 @@ def run_steps(
             if state.step == steps or time.monotonic() - last_save >= seconds_between_saves:
                 save()
                 last_save = time.monotonic()
-            _heard(lambda: progress.advance(1, **_means(recent)), state, save)
+            _report(lambda: progress.advance(1, **_means(recent)), state, save)
             started = time.monotonic()
 
 
-def _heard(advance: Callable[[], None], state: State, save: Callable[[], None]) -> None:
-    """Tell of progress; Ctrl-C heard there comes between two steps, so all is as it should be to be saved."""
+def _report(advance: Callable[[], None], state: State, save: Callable[[], None]) -> None:
+    """Report progress; Ctrl-C is raised here, between two steps, where the state can be saved."""
     try:
         advance()
     except KeyboardInterrupt:
@@ -234,7 +235,7 @@ def _heard(advance: Callable[[], None], state: State, save: Callable[[], None]) 
 def _parts(batches: Sequence[Batch], model: BertPretraining) -> Iterator[tuple[Arrays, Arrays]]:
     """Inputs and targets of each batch of a step.
 
-    The weights are shares of the step's, so that losses are means over the whole step.
+    The weights are divided by their sum over the step, so that losses are means over the step.
     """
     totals = {
         name: max(1.0, sum(float(batch[name].sum()) for batch in batches)) for name in _WEIGHTS
@@ -252,17 +253,17 @@ def _parts(batches: Sequence[Batch], model: BertPretraining) -> Iterator[tuple[A
 
 
 def inputs_of(batch: Batch, model: BertPretraining) -> Arrays:
-    """What the model takes of a batch."""
+    """The arrays of a batch that the model takes."""
     return {name: batch[name] for name in model.input}
 
 
 def _check_finite(figures: Mapping[str, float], step: int) -> None:
-    """Stop at a loss or gradient that is infinite or no number.
+    """Stop at a loss or gradient that is not finite.
 
     Raises:
-        TrainingError: it is one.
+        TrainingError: one of them is not.
     """
-    found = next(
+    infinite = next(
         (
             name
             for name in ("mlm_loss", "nsp_loss", GRADIENT_NORM)
@@ -270,14 +271,14 @@ def _check_finite(figures: Mapping[str, float], step: int) -> None:
         ),
         None,
     )
-    if found is not None:
+    if infinite is not None:
         names = {
-            "mlm_loss": "the loss of masked words",
-            "nsp_loss": "the loss of next sentences",
+            "mlm_loss": "the masked-word loss",
+            "nsp_loss": "the next-sentence loss",
             GRADIENT_NORM: "the gradient's norm",
         }
         raise TrainingError(
-            f"{names[found]} became {figures[found]} at step {step:,}",
+            f"{names[infinite]} became {figures[infinite]} at step {step:,}",
             expected="finite numbers",
             fix=(
                 "run it again with a lower learning rate and --restart; these weights were not"
@@ -287,7 +288,7 @@ def _check_finite(figures: Mapping[str, float], step: int) -> None:
 
 
 def _shown(figures: Mapping[str, float], batches: Sequence[Batch]) -> dict[str, float]:
-    """The figures that mean something: those of next sentences only where there are pairs."""
+    """The figures to show: those of next sentences only if the batches have pairs."""
     pairs = any(batch["next_weights"].any() for batch in batches)
     return {
         name: figures[name]
@@ -296,7 +297,7 @@ def _shown(figures: Mapping[str, float], batches: Sequence[Batch]) -> dict[str, 
 
 
 def _means(recent: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Means over the last steps, and their tokens a second."""
+    """Means over the last steps, and tokens per second."""
     names = [name for name in recent[-1] if name not in ("seconds", "tokens")]
     means = {
         name: float(np.mean([figures[name] for figures in recent if name in figures]))
@@ -307,7 +308,7 @@ def _means(recent: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _note_figures(evaluate: _Evaluation, state: State, board: Board, progress: Progress) -> None:
-    """Evaluate and tell."""
+    """Evaluate, and report the figures."""
     figures = evaluate(state.step)
     if figures is None:
         return
@@ -332,7 +333,7 @@ def _note_figures(evaluate: _Evaluation, state: State, board: Board, progress: P
 
 
 class _Evaluation:
-    """Figures on held-out documents, always with the same masks; compiled when it is first used."""
+    """Figures on held-out documents, always with the same masks; compiles at its first use."""
 
     def __init__(self, model: BertPretraining, held_out: PretrainingBatches) -> None:
         self._model, self._held_out = model, held_out
@@ -340,7 +341,7 @@ class _Evaluation:
         self._batches = min(held_out.steps_per_epoch(0), _HELD_OUT_BATCHES)
 
     def __call__(self, step: int) -> HeldOutFigures | None:
-        """None where no document is held out."""
+        """The figures; None if no document is held out."""
         sums = {
             "mlm_loss": 0.0,
             "mlm_accuracy": 0.0,
@@ -354,11 +355,11 @@ class _Evaluation:
                 name: batch[name]
                 for name in ("masked_labels", "masked_weights", "next_labels", "next_weights")
             }
-            found = {
+            figures = {
                 **self._figures(inputs_of(batch, self._model), targets),
                 **{name: float(batch[name].sum()) for name in _WEIGHTS},
             }
-            sums = {name: total + found[name] for name, total in sums.items()}
+            sums = {name: total + figures[name] for name, total in sums.items()}
         masked, pairs = sums["masked_weights"], sums["next_weights"]
         if not masked:
             return None
@@ -378,8 +379,8 @@ class _Evaluation:
         )
 
 
-def _made(run: Run) -> Generator[tuple[list[Batch], Position], None, None]:
-    """The batches of each step that is left, and where the step after it begins."""
+def _steps(run: Run) -> Generator[tuple[list[Batch], Position], None, None]:
+    """The batches of each remaining step, and the position of the step after it."""
     epoch, index = run.state.position
     for _ in range(run.state.step, run.steps):
         batches: list[Batch] = []

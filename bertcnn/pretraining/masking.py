@@ -1,4 +1,4 @@
-"""The masked language model's task: which tokens are hidden, what stands there instead."""
+"""Masking for the masked language model: which tokens are hidden, and by what."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from bertcnn.settings import PretrainingDataSettings
 SHOWN_AS_MASK, SHOWN_AS_RANDOM = (
     0.8,
     0.1,
-)  # of the chosen tokens; the rest stays as it is (Devlin et al. 2019, section 3.1)
+)  # of the chosen tokens; the others stay unchanged (Devlin et al. 2019, section 3.1)
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What masking has to know of the vocabulary.
+    """The properties of a vocabulary that masking needs.
 
     Attributes:
-        mask_id: of [MASK].
-        ordinary: int32 [V - special tokens], what a random token is drawn from.
+        mask_id: id of [MASK].
+        ordinary: int32 [V - special tokens], ids from which random tokens are drawn.
         special: bool [V], tokens that are never predicted.
-        continues: bool [V], pieces that go on with a word.
+        continues: bool [V], pieces that continue a word.
     """
 
     mask_id: int
@@ -36,9 +36,9 @@ class MaskedTokens:
     """Rows with some tokens hidden.
 
     Attributes:
-        token_ids: int32 [B, T], as the network sees them.
-        masked_positions: int32 [B, P], ascending places of the chosen tokens, then 0 as filler.
-        masked_labels: int32 [B, P], what stood there, 0 at fillers.
+        token_ids: int32 [B, T], input of the network.
+        masked_positions: int32 [B, P], positions of the chosen tokens, ascending, then 0 as filler.
+        masked_labels: int32 [B, P], the original tokens there, 0 at fillers.
         masked_weights: float32 [B, P], 1, and 0 at fillers.
     """
 
@@ -56,18 +56,17 @@ def mask_tokens(
 ) -> MaskedTokens:
     """Hide `mask_fraction` of each row's tokens (Devlin et al. 2019, section 3.1).
 
-    Special tokens are never chosen: [CLS], [SEP], [PAD], and neither is [UNK]. Of a row's n other
-    tokens, n x `mask_fraction` are chosen, a fraction of a token being rounded up or down by
-    chance, so that short rows give their share and no more; `masked_places` at most. Each chosen
-    token is shown as [MASK] (80%), as another piece drawn from all but the special ones (10%), or
-    as it is (10%). With `whole_words`, the pieces of a word are chosen together, and each is then
-    shown in one of the three ways.
+    Special tokens are never chosen: [CLS], [SEP], [PAD] and [UNK]. Of a row's n other tokens,
+    n x `mask_fraction` are chosen, `masked_places` at most; this number is rounded up or down at
+    random, so that the mean is right for short rows too. Each chosen token is replaced by [MASK]
+    (80%), replaced by a random piece that is not special (10%), or left as it is (10%). With
+    `whole_words` the pieces of a word are chosen together, and each is then replaced on its own.
 
     Args:
         token_ids: int32 [B, T].
         vocabulary: ids of special tokens and the like.
-        settings: how many, and whether by words.
-        generator: the source of chance.
+        settings: how many tokens are masked, and whether by words.
+        generator: source of randomness.
     """
     candidates = ~vocabulary.special[token_ids]  # [B, T]
     wanted = candidates.sum(1) * settings.mask_fraction + generator.random(len(token_ids))  # [B]
@@ -99,14 +98,14 @@ def _show(labels: np.ndarray, vocabulary: Vocabulary, generator: np.random.Gener
     way = generator.random(len(labels))
     random = vocabulary.ordinary[generator.integers(0, len(vocabulary.ordinary), len(labels))]
     shown = np.where(way < SHOWN_AS_MASK, vocabulary.mask_id, labels)  # 80%: [MASK]
-    # 10%: any piece; 10%: as it is
+    # 10%: a random piece; 10%: unchanged
     return np.where((way >= SHOWN_AS_MASK) & (way < SHOWN_AS_MASK + SHOWN_AS_RANDOM), random, shown)
 
 
 def _choose_tokens(
     candidates: np.ndarray, limits: np.ndarray, generator: np.random.Generator
 ) -> np.ndarray:
-    """Of each row as many candidates as its limit says, bool [B, T]."""
+    """Choose random candidates of each row, as many as its limit, bool [B, T]."""
     # candidates first, in random order
     order = np.argsort(np.where(candidates, generator.random(candidates.shape), 2.0), axis=1)
     chosen = np.zeros_like(candidates)
@@ -122,15 +121,15 @@ def _choose_words(
     most: int,
     generator: np.random.Generator,
 ) -> np.ndarray:
-    """Of each row whole words, in random order, up to the limit, bool [B, T].
+    """Choose random whole words of each row up to its limit, bool [B, T].
 
-    The one that passes it by a chance that keeps the mean.
+    The word that would exceed the limit is chosen with a probability that keeps the mean.
     """
     batch, length = token_ids.shape
     goes_on = continues[token_ids] & candidates
     goes_on[:, 1:] &= candidates[:, :-1]
     goes_on[:, 0] = False
-    # [B, T], number of the word each token belongs to
+    # [B, T], index of the word that each token belongs to
     word = np.cumsum(~goes_on, axis=1) - 1 + np.arange(batch)[:, None] * length
     sizes = np.bincount(word[candidates], minlength=batch * length)
     keys = np.where(sizes > 0, generator.random(batch * length), 2.0).reshape(batch, length)

@@ -1,7 +1,4 @@
-"""Next sentence prediction's task: documents cut into pairs of segments.
-
-Half of the pairs get their second segment from another document.
-"""
+"""Pairs of segments for next sentence prediction; half of the second ones are random."""
 
 from __future__ import annotations
 
@@ -11,21 +8,20 @@ import numpy as np
 
 from bertcnn.settings import PretrainingDataSettings
 
-# places before and behind, in the order of lengths, where a segment of another document is looked
-# for
+# how far a segment of another document is searched for, in both directions of the order by length
 _NEARBY = 64
 _LONGEST_WORD_PIECES = 100
 
 
 @dataclass(frozen=True)
 class Sentences:
-    """Some documents, as places in one long array of tokens.
+    """Documents as ranges of one long array of tokens.
 
     Attributes:
-        starts: int64 [S], of each sentence, in the order of the documents; a document's sentences
-            follow each other without gaps.
-        ends: int64 [S].
-        documents: int64 [S], number of the document, ascending.
+        starts: int64 [S], start of each sentence, in the order of the documents; a document's
+            sentences follow each other without gaps.
+        ends: int64 [S], end of each sentence.
+        documents: int64 [S], index of its document, ascending.
         keys: uint64 [documents], hash of each document's text: equal for duplicates, and for parts
             of one document.
     """
@@ -38,16 +34,16 @@ class Sentences:
 
 @dataclass(frozen=True)
 class Pairs:
-    """What is learned from, one entry a pair or a segment alone, as places in the array of tokens.
+    """Pairs of segments, or single segments, as ranges of the array of tokens.
 
     Attributes:
-        first_starts: int64 [n], of segment A.
-        first_ends: int64 [n].
-        second_starts: int64 [n], of segment B; equal to its end where there is none.
-        second_ends: int64 [n].
+        first_starts: int64 [n], start of segment A.
+        first_ends: int64 [n], end of segment A.
+        second_starts: int64 [n], start of segment B; equal to its end if there is none.
+        second_ends: int64 [n], end of segment B.
         next_labels: int32 [n], 0 if B follows A, 1 if it comes from another document.
-        next_weights: float32 [n], 0 where the label means nothing: no B, or no other document to
-            take it from.
+        next_weights: float32 [n], 0 if the label is not used: there is no B, or no other document
+            to draw one from.
     """
 
     first_starts: np.ndarray
@@ -62,12 +58,12 @@ class Pairs:
 
     @property
     def lengths(self) -> np.ndarray:
-        """int64 [n], tokens with [CLS] and [SEP]."""
+        """int64 [n], number of tokens with [CLS] and [SEP]."""
         second = self.second_ends - self.second_starts
         return self.first_ends - self.first_starts + second + np.where(second > 0, 3, 2)
 
     def take(self, places: np.ndarray) -> Pairs:
-        """Those at `places`, in their order."""
+        """The pairs at `places`, in that order."""
         return Pairs(*(getattr(self, name)[places] for name in self.__dataclass_fields__))
 
 
@@ -78,27 +74,27 @@ def draw_pairs(
     settings: PretrainingDataSettings,
     generator: np.random.Generator,
 ) -> Pairs:
-    """Documents as pairs of segments (Devlin et al. 2019, appendix A.2; google-research/bert `create_pretraining_data.py`).
+    """Turn documents into pairs of segments (Devlin et al. 2019, appendix A.2).
 
-    Sentences that follow each other are joined while they fit a row, or with `short_fraction` some
-    shorter length. What is joined of two sentences or more is a pair, divided behind one of them
-    drawn by chance. Half of the pairs, exactly, are drawn to be random ones: they exchange their
-    segments B among themselves, each getting one of about the same length out of a document with
-    another text. So every token is seen once, and neither lengths nor documents that occur twice
-    give the answer away. (google-research/bert draws B from any other document and uses the B left
-    over again.)
+    Consecutive sentences are joined up to the length of a row, or with probability
+    `short_fraction` up to a random shorter length. A run of two or more sentences becomes a pair,
+    split after a random sentence. Exactly half of the pairs become random ones: they exchange
+    their segments B, each for one of about the same length from a document with another text. So
+    every token is seen once, and neither lengths nor duplicate documents reveal the label.
+    (google-research/bert, `create_pretraining_data.py`, draws B from any other document and uses
+    the replaced B again.)
 
-    A single sentence has no second segment. One of `halve_from` tokens or more is divided at a word
-    in its middle half; a shorter one is seen alone, `[CLS] A [SEP]`, with weight 0 for next
-    sentence prediction. Where no other document is to be had, a pair gets weight 0 too, and with it
-    one whose B does follow, so that it stays half and half.
+    A single sentence of at least `halve_from` tokens is split at a word in its middle half. A
+    shorter one stays a single segment, `[CLS] A [SEP]`, with weight 0 for next sentence
+    prediction. If there is no other document for a pair, its weight is 0 too, and so is that of
+    one pair whose B does follow, which keeps the two kinds equal in number.
 
     Args:
-        sentences: of some documents.
-        tokens: what their places refer to.
-        continues: bool [V], pieces that go on with a word; none is divided.
+        sentences: sentences of some documents.
+        tokens: the array of tokens that they refer to.
+        continues: bool [V], pieces that continue a word; no word is split.
         settings: lengths and shares.
-        generator: the source of chance.
+        generator: source of randomness.
     """
     if not settings.next_sentence:
         longest = settings.sequence_length - 2
@@ -128,7 +124,7 @@ def draw_pairs(
         + (generator.random(len(halved)) * (lengths[halved] - 2 * quarter)).astype(np.int64)
     )
     middles[halved] = _at_word(np.minimum(drawn, ends[halved] - 1), ends[halved], tokens, continues)
-    # from here on, where segment A ends
+    # from here on, the end of segment A
     middles = np.where((middles == starts) | (middles >= ends), ends, middles)
     pairs = Pairs(
         starts,
@@ -144,11 +140,11 @@ def draw_pairs(
 def _cut(
     sentences: Sentences, tokens: np.ndarray, continues: np.ndarray, longest: int
 ) -> Sentences:
-    """Sentences of more than `longest` tokens in pieces of about equal length, cut before a word where one begins nearby."""
+    """Cut sentences of more than `longest` tokens into about equal pieces, at a word if possible."""
     lengths = sentences.ends - sentences.starts
     if not len(lengths) or lengths.max() <= longest:
         return sentences
-    roomy = max(1, longest - 8)  # so that a cut may move on to the next word
+    roomy = max(1, longest - 8)  # leaves room to move a cut to the next word
     pieces = np.where(lengths > longest, -(-lengths // roomy), 1)
     which = np.repeat(np.arange(len(lengths)), pieces)
     place = np.arange(len(which)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
@@ -170,7 +166,7 @@ def _cut(
 def _at_word(
     places: np.ndarray, ends: np.ndarray, tokens: np.ndarray, continues: np.ndarray
 ) -> np.ndarray:
-    """Each place, or the next one behind it where a word begins, or its end if none does before."""
+    """Move each place to the next start of a word, or to its end if there is none before."""
     places = places.copy()
     left = np.arange(len(places))
     for _ in range(_LONGEST_WORD_PIECES):
@@ -188,10 +184,11 @@ def _join(
     settings: PretrainingDataSettings,
     generator: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Runs of sentences that fit.
+    """Join consecutive sentences into runs that fit.
 
-    Their starts, ends and documents, and where one of their inner sentences starts (else their
-    start).
+    Returns:
+        Each run's start, end and document, and the start of a random inner sentence (the run's
+        own start if it has only one).
     """
     count = len(sentences.starts)
     reached = np.cumsum(sentences.ends - sentences.starts)  # [S]
@@ -202,7 +199,7 @@ def _join(
     )
     stop = np.append(first[1:], count).astype(np.int64)
     found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-    while len(first):  # the first run of each document, then the second of those that have one, ...
+    while len(first):  # the first run of each document, then the second of each, ...
         wanted = np.full(len(first), longest)
         short = generator.random(len(first)) < settings.short_fraction
         wanted[short] = generator.integers(2, longest + 1, int(short.sum()))
@@ -215,7 +212,7 @@ def _join(
     if not found:
         return (np.zeros(0, np.int64),) * 4
     runs, ends, inner = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    order = np.argsort(runs, kind="stable")  # as they follow each other in the text
+    order = np.argsort(runs, kind="stable")  # the order of the text
     runs, ends, inner = runs[order], ends[order], inner[order]
     return (
         sentences.starts[runs],
@@ -228,14 +225,14 @@ def _join(
 def _exchange(
     pairs: Pairs, keys: np.ndarray, longest: int, generator: np.random.Generator
 ) -> Pairs:
-    """Half of the pairs exchange their segments B."""
+    """Let half of the pairs exchange their segments B."""
     whole = generator.permutation(np.flatnonzero(pairs.next_weights))
     half = (len(whole) + int(generator.integers(2))) // 2
     takers, true = whole[:half], whole[half:]
     seconds = pairs.second_ends[takers] - pairs.second_starts[takers]
     takers = takers[
         np.argsort(seconds, kind="stable")
-    ]  # by length; those of one length stay in random order
+    ]  # by length; equal lengths stay in random order
     donors, fits = _other_documents(takers, keys)
     second_starts, second_ends = pairs.second_starts.copy(), pairs.second_ends.copy()
     next_labels, next_weights = pairs.next_labels.copy(), pairs.next_weights.copy()
@@ -259,10 +256,14 @@ def _exchange(
 
 
 def _other_documents(takers: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each taker another one, each once, near to it in the order and of a document with another key; and where that was found."""
+    """For each taker a donor of similar length, from a document with another key.
+
+    Returns:
+        The donors, each used once, and for which takers one with another key was found.
+    """
     donors = np.roll(takers, -1)
     for place in np.flatnonzero(keys[takers] == keys[donors]).tolist():
-        if keys[takers[place]] != keys[donors[place]]:  # mended in the meantime
+        if keys[takers[place]] != keys[donors[place]]:  # fixed by an earlier exchange
             continue
         near = np.arange(max(0, place - _NEARBY), min(len(takers), place + _NEARBY + 1))
         good = near[

@@ -1,4 +1,4 @@
-"""Pretraining: from texts to an encoder; a run that was killed picks up where it stopped."""
+"""Pretraining: from texts to an encoder; an interrupted run can be resumed."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ from bertcnn.training.checkpoint import (
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a run leaves on the disk, and when.
+    """Options of a run that do not change its result.
 
     Attributes:
-        overwrite: whether an encoder at the same place may be replaced.
-        restart: forget the checkpoints of an interrupted run.
-        seconds_between_checkpoints: how much work a kill may cost.
+        overwrite: overwrite an existing encoder.
+        restart: discard the checkpoints of an interrupted run.
+        seconds_between_checkpoints: time between two checkpoints.
         logs: folder for TensorBoard; none by default.
         cache: folder of the cache, for tokenised texts.
     """
@@ -73,15 +73,15 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class PretrainingReport:
-    """What a finished run gave.
+    """The result of a finished run.
 
     Attributes:
-        folder: the encoder.
-        steps: done in all.
-        tokens: learned from in all, padding apart.
-        held_out: figures on held-out documents, from before the first step on.
-        seconds: of this call.
-        resumed_at: the step it went on from, or 0.
+        folder: the encoder's folder.
+        steps: total steps.
+        tokens: total tokens processed, without padding.
+        held_out: figures on held-out documents; the first are from before the first step.
+        seconds: duration of this call.
+        resumed_at: the step that it resumed from, or 0.
     """
 
     folder: Path
@@ -93,11 +93,11 @@ class PretrainingReport:
 
 
 def checkpoint_folder(out: Path) -> Path:
-    """Where a run keeps its checkpoints: beside the encoder's place, until the encoder is there."""
+    """The folder of a run's checkpoints, beside the encoder; removed when the run has finished."""
     return companion(out, ".checkpoints")
 
 
-def pretrain(  # noqa: PLR0913 - what a pretraining is made of
+def pretrain(  # noqa: PLR0913 - a public function with keyword options
     texts: Sequence[str | Path],
     out: str | Path,
     *,
@@ -109,32 +109,31 @@ def pretrain(  # noqa: PLR0913 - what a pretraining is made of
     options: RunOptions | None = None,
     progress: Progress | None = None,
 ) -> PretrainingReport:
-    """Pretrain an encoder with masked words and next sentences, and save it in Hugging Face layout with both heads.
+    """Pretrain an encoder by masked words and next sentences, and save it with both heads.
 
-    Called again with the same arguments after an interruption, even a kill or a full disk, it goes
-    on from the newest checkpoint and ends with exactly the weights of a run that was never
-    interrupted (on the same machine and backend).
+    The encoder is saved in Hugging Face layout. After an interruption, even a kill or a full disk,
+    the same call resumes from the newest checkpoint. On the same machine and backend it ends with
+    exactly the weights of an uninterrupted run.
 
     Args:
         texts: files of documents; see `DocumentFiles`.
-        out: folder of the encoder, not there yet. Checkpoints lie beside it, in `OUT.checkpoints`,
-            until it is finished.
-        start: the name or folder of an encoder to continue from, or what to make from nothing (a
-            "mini" encoder by default).
-        data: settings by name, other than the defaults of `PretrainingDataSettings`.
-        training: settings by name, other than the defaults of `FROM_NOTHING` or `CONTINUED`.
+        out: folder for the encoder. Checkpoints are kept beside it, in `OUT.checkpoints`, until
+            the run has finished.
+        start: name or folder of an encoder to continue from, or a new encoder (by default a
+            "mini" one).
+        data: changes to the defaults of `PretrainingDataSettings`, by name.
+        training: changes to the defaults of `FROM_NOTHING` or `CONTINUED`, by name.
         columns: text columns of tables; guessed by default.
-        seed: of everything random.
-        options: what is left on the disk, and when.
-        progress: told how far it is.
+        seed: seed of every random choice.
+        options: options that do not change the result.
+        progress: progress callback; none by default.
 
     Raises:
-        SettingsError: a setting cannot work, or a checkpoint was made with others.
+        SettingsError: a setting is invalid, or a checkpoint was made with other settings.
         TableError: the texts cannot be read, or are too few.
-        EncoderError: the encoder to continue from cannot be had.
+        EncoderError: the encoder to continue from cannot be fetched or read.
         TrainingError: the loss or the gradient is not finite; such weights are never saved.
-        OutputError: something is at `out` already, or the disk is full; checkpoints saved before
-            are still there.
+        OutputError: `out` exists, or the disk is full; earlier checkpoints are kept.
         PretrainingInterrupted: Ctrl-C, after a checkpoint was saved.
     """
     began, progress, options, start = (
@@ -149,7 +148,7 @@ def pretrain(  # noqa: PLR0913 - what a pretraining is made of
     target = real_folder(out)
     check_encoder_target(target, options.overwrite)
     files = DocumentFiles(texts, columns)
-    asked = {
+    requested = {
         **identify(start),
         **data_settings.model_dump(mode="json"),
         **settings.model_dump(mode="json"),
@@ -162,7 +161,7 @@ def pretrain(  # noqa: PLR0913 - what a pretraining is made of
             forget_checkpoints(checkpoints)
         earlier = newest_checkpoint(checkpoints, progress.note)
         if earlier is not None:
-            check_same_settings(earlier.settings, asked, checkpoints)
+            check_same_settings(earlier.settings, requested, checkpoints)
         learned = None if earlier is None else earlier.progress.get("vocabulary")
         beginning = (
             begin_new(start, files, learned, progress)
@@ -172,7 +171,7 @@ def pretrain(  # noqa: PLR0913 - what a pretraining is made of
         corpus = open_corpus(
             texts, beginning.tokenizer, columns=columns, cache=options.cache, progress=progress
         )
-        identity = {**asked, "texts": corpus.key, "weights": beginning.sha256}
+        identity = {**requested, "texts": corpus.key, "weights": beginning.sha256}
         if earlier is not None:
             check_same_settings(earlier.settings, identity, checkpoints)
         run = _prepare(beginning, corpus, data_settings, settings, seed, progress)
@@ -236,7 +235,7 @@ def _prepare(
     seed: int,
     progress: Progress,
 ) -> Run:
-    """Batches, model and optimizer of a run that has done no step yet.
+    """Build a run's batches, model and optimizer, at its first step.
 
     Raises:
         SettingsError: rows are longer than the encoder allows, or the texts do not fill a batch.
@@ -254,9 +253,7 @@ def _prepare(
     for line in (*corpus.summary.lines(), *training.report(0).lines()):
         progress.note(line)
     if not held_out.steps_per_epoch(0):
-        progress.note(
-            "no document is held out, so nothing measures how well unseen texts are guessed"
-        )
+        progress.note("no document is held out, so there are no figures on unseen texts")
     policy = "mixed_bfloat16" if settings.precision == "bfloat16" else "float32"
     encoder = Bert(beginning.settings, packed=data.pack, seed=seed, name="bert", dtype=policy)
     model = BertPretraining(encoder, seed=seed, name="pretraining")

@@ -1,4 +1,4 @@
-"""What pretraining leaves: an encoder folder in Hugging Face layout, with both heads."""
+"""Saves a pretrained encoder in Hugging Face layout, with both heads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bertcnn.storage.folders import new_folder
 from bertcnn.storage.manifest import canonical_json
 from bertcnn.text.wordpiece import WordPieceTokenizer
 
-VERSION: Final = 1  # of the story
+VERSION: Final = 1  # format of the story
 
 
 def save_encoder(
@@ -25,17 +25,17 @@ def save_encoder(
     story: Mapping[str, Any],
     overwrite: bool,
 ) -> None:
-    """Save an encoder, whole or not at all.
+    """Save an encoder, completely or not at all.
 
     Args:
-        target: a folder that is not there yet.
-        encoder: shape and weights, those of the heads too.
+        target: folder to write.
+        encoder: shape and weights, including those of the heads.
         tokenizer: its vocabulary and casing.
-        story: how it came about, as JSON.
-        overwrite: whether an encoder there may be replaced.
+        story: the run's settings and figures, as JSON.
+        overwrite: overwrite an existing encoder.
 
     Raises:
-        OutputError: it cannot be written, or something has been put there meanwhile.
+        OutputError: it cannot be written, or the target has appeared in the meantime.
     """
     with new_folder(target, overwrite=overwrite, check=check_encoder_target) as new:
         write_encoder(new, encoder, Pieces(tokenizer.vocabulary, tokenizer.settings.lowercase))

@@ -1,4 +1,4 @@
-"""A random order of any length without memory: each place is computed when asked for."""
+"""A random permutation of any length in constant memory: each element is computed when needed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _ROUNDS = 6
 class Shuffle:
     """A permutation of 0 .. size - 1.
 
-    A Feistel network over the next power of 4, walked until it lands inside (Black and Rogaway
-    2002).
+    A Feistel network over the next power of 4, repeated until the result is below `size` (Black
+    and Rogaway 2002).
 
     Args:
-        size: of things.
+        size: number of elements.
         generator: draws the keys of the rounds.
 
     Example:
@@ -31,18 +31,18 @@ class Shuffle:
         self._keys = generator.integers(0, 1 << 63, _ROUNDS, dtype=np.uint64)
 
     def __call__(self, places: np.ndarray) -> np.ndarray:
-        """What stands at these places of the random order.
+        """The elements at these places of the random order.
 
         Args:
-            places: int64 [n], each at least 0 and less than the size.
+            places: int64 [n], each from 0 to size - 1.
 
         Returns:
-            int64 [n], as many different numbers as there are different places.
+            int64 [n]; different places give different elements.
         """
-        found = self._network(places.astype(np.uint64))
-        while len(outside := np.flatnonzero(found >= self._size)):
-            found[outside] = self._network(found[outside])
-        return found.astype(np.int64)
+        elements = self._network(places.astype(np.uint64))
+        while len(outside := np.flatnonzero(elements >= self._size)):
+            elements[outside] = self._network(elements[outside])
+        return elements.astype(np.int64)
 
     def _network(self, values: np.ndarray) -> np.ndarray:
         low_bits = (np.uint64(1) << self._bits) - np.uint64(1)

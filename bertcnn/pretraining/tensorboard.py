@@ -1,4 +1,4 @@
-"""Figures of a run in TensorBoard's format, where somebody asked for them."""
+"""Optional figures of a run in TensorBoard's format."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from bertcnn.storage.files import output_error
 
 
 class Board:
-    """Writes named figures by step into a folder that `tensorboard --logdir FOLDER` shows.
+    """Writes figures by step into a folder that `tensorboard --logdir FOLDER` shows.
 
-    Without a folder, does nothing. A run that goes on after a kill writes a file of its own; steps
-    that were done twice have the same figures in both.
+    Without a folder it does nothing. A resumed run writes a new file; steps that were repeated
+    have the same figures in both.
 
     Args:
-        folder: where to write; made if it is missing.
+        folder: folder to write to, which is created if it is missing.
 
     Raises:
-        OutputError: the folder cannot be made.
+        OutputError: the folder cannot be created.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -34,7 +34,7 @@ class Board:
             self._writer = tf.summary.create_file_writer(str(folder))
 
     def write(self, step: int, kind: str, figures: Mapping[str, float]) -> None:
-        """Write figures of a step, such as "training" or "held_out", and bring them to the file."""
+        """Write the figures of a step and flush them; `kind` is "training" or "held_out"."""
         if self._writer is None:
             return
         import tensorflow as tf

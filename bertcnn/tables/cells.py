@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from bertcnn.tables.lines import undecodable
 
 MOST_COLUMNS = 16_384
-_LARGEST_WHOLE = 1e22  # of a card, an order, a phone; above it a float's text has an exponent
+_LARGEST_WHOLE = 1e22  # numbers of cards, orders, phones are smaller; above it repr has an exponent
 
 
 def name_columns(names: Iterable[str]) -> tuple[str, ...]:
-    """Column names without spaces around them that are neither empty nor used twice.
+    """Column names without surrounding spaces, none of them empty or repeated.
 
     Example:
         >>> name_columns(["text", " text", ""])
@@ -25,11 +25,11 @@ def name_columns(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def unique_names(names: Iterable[str], unnamed: str = "") -> tuple[str, ...]:
-    """`names` with a number behind each one that was there before.
+    """`names` with a number added to each one that is repeated.
 
     Args:
-        names: of columns, in their order.
-        unnamed: what an empty one becomes, with {} for its place; it stays empty by default.
+        names: column names, in order.
+        unnamed: name for an empty one, with {} for its position; it stays empty by default.
 
     Example:
         >>> unique_names(["text", "label", "text", "text_2"])
@@ -49,11 +49,13 @@ def unique_names(names: Iterable[str], unnamed: str = "") -> tuple[str, ...]:
 
 
 def plain_text(value: object) -> str:
-    """A value of Parquet or Excel as text: nothing for a null, 7 for 7.0, dates in ISO form.
+    """A value of Parquet or Excel as text: "" for a null, 7 for 7.0, dates in ISO form.
 
     Example:
-        >>> plain_text(7.0), plain_text(0.1), plain_text(None), plain_text(datetime.datetime(2024, 1, 5, 10))
-        ('7', '0.1', '', '2024-01-05 10:00:00')
+        >>> plain_text(7.0), plain_text(0.1), plain_text(None)
+        ('7', '0.1', '')
+        >>> plain_text(datetime.datetime(2024, 1, 5, 10))
+        '2024-01-05 10:00:00'
     """
     if isinstance(value, str):
         return value
@@ -77,7 +79,7 @@ def plain_text(value: object) -> str:
 
 
 def well_formed(text: str) -> str:
-    r"""`text` with each lone surrogate, as in "\ud83d" of a text cut inside an emoji, replaced by U+FFFD.
+    r"""`text` with each lone surrogate, as from a cut emoji, replaced by U+FFFD.
 
     Example:
         >>> well_formed("cut \ud83d") == "cut \ufffd"

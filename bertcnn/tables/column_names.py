@@ -1,7 +1,4 @@
-"""Names of columns compared as people read them.
-
-Without case, spaces around them, or the form of their accents.
-"""
+"""Compares column names without regard to case, spaces and the form of accents."""
 
 from __future__ import annotations
 
@@ -17,19 +14,23 @@ def folded(name: str) -> str:
     r"""A name in the form in which names are compared.
 
     Example:
-        >>> folded("\ufeff Ticket_Text ") == folded("ticket text"), folded("Catégorie") == folded("CATE\u0301GORIE")
-        (True, True)
+        >>> folded("\ufeff Ticket_Text ") == folded("ticket text")
+        True
+        >>> folded("Catégorie") == folded("CATE\u0301GORIE")
+        True
     """
     plain = unicodedata.normalize("NFKC", _UNSEEN.sub("", name)).casefold()
     return _BETWEEN.sub(" ", unicodedata.normalize("NFKC", plain)).strip()
 
 
 def find_name(name: str, columns: Sequence[str]) -> str | None:
-    """The column that is called `name`, or else the only one whose name differs in case, spaces, "_" or "-" alone.
+    """The column called `name`, else the only one that differs just in case, spaces, "_" or "-".
 
     Example:
-        >>> find_name("subject", ("id", "Subject")), find_name("text", ("Text", "TEXT")), find_name("text", ("text", "TEXT"))
-        ('Subject', None, 'text')
+        >>> find_name("subject", ("id", "Subject")), find_name("text", ("Text", "TEXT"))
+        ('Subject', None)
+        >>> find_name("text", ("text", "TEXT"))
+        'text'
     """
     if name in columns:
         return name
@@ -39,6 +40,6 @@ def find_name(name: str, columns: Sequence[str]) -> str | None:
 
 
 def find_names(names: Sequence[str], columns: Sequence[str]) -> tuple[str, ...] | None:
-    """The columns that are called so, or None if one is missing."""
+    """The columns with these names, or None if one is missing."""
     found = [find_name(name, columns) for name in names]
     return None if None in found else tuple(name for name in found if name is not None)

@@ -1,4 +1,4 @@
-"""What a column is called, and what its cells look like."""
+"""Profiles of columns: their names and statistics of their cells."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ADVICE = frozenset(("suggested_label", "finding"))  # of one that the doctor wr
 _DATE = re.compile(
     r"\s*(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}/\d{1,2}/\d{1,2})([T ,]|\s*$)"
 )
-# possessive: in linear time
+# possessive quantifiers keep the time linear
 _NUMBER = re.compile(r"\s*+[-+]?[.,\s]*+\d[\d.,\s]*+(e[-+]?\d++)?\s*+%?\s*+", re.IGNORECASE)
 
 _CODE = re.compile(
@@ -47,19 +47,21 @@ _FLAGS = frozenset(
 
 @dataclass(frozen=True)
 class Profile:
-    """What a column is called and what its cells look like, blank ones left out of all but `filled`.
+    """The name of a column and statistics of its cells; only `filled` counts blank ones.
 
     Attributes:
-        name: of the column.
-        place: of the column in the table.
-        words: of the name.
-        cells: how many are not blank.
+        name: name of the column.
+        place: position of the column.
+        words: words of the name.
+        cells: number of cells that are not blank.
         filled: share of cells that are not blank.
-        length: characters of a cell, on average.
-        spaces: between words of a cell, on average.
-        distinct: how many cells differ.
-        numbers: share of cells that are numbers; so with dates, links, and codes: ids, mail
-            addresses, phone numbers, times.
+        length: average number of characters.
+        spaces: average number of spaces between words.
+        distinct: number of different cells.
+        numbers: share of cells that are numbers.
+        dates: share of cells that are dates.
+        links: share of cells that are links.
+        codes: share of cells that are ids, mail addresses, phone numbers or times.
         is_flag: whether all cells say yes or no.
     """
 
@@ -79,14 +81,11 @@ class Profile:
 
     @property
     def variety(self) -> float:
-        """Share of cells that differ from all others before them."""
+        """Number of different cells divided by the number of cells."""
         return self.distinct / self.cells if self.cells else 0.0
 
     def rank(self, words: Sequence[str]) -> float | None:
-        """Place of the name among `words`, whole names before parts.
-
-        None if it is not among them.
-        """
+        """Position of the name in `words`; whole names come before parts. None if it has none."""
         whole = "".join(self.words)
         if whole in words:
             return words.index(whole)
@@ -95,14 +94,11 @@ class Profile:
         )
 
     def is_text_name(self) -> bool:
-        """Whether the column is called as texts are."""
+        """Whether the name is typical of texts."""
         return self.rank(TEXT_WORDS) is not None and self.rank(NEVER_TEXT_WORDS) is None
 
     def is_something_else(self) -> bool:
-        """Whether the cells are no texts, whatever the column is called.
-
-        Dates, numbers, links, ids, addresses, or a few short values.
-        """
+        """Whether the cells are not texts but dates, numbers, links, codes or a few short values."""
         if max(self.numbers, self.dates, self.links, self.codes) > 0.5 or self.is_flag:
             return True
         return (
@@ -114,7 +110,7 @@ class Profile:
         )
 
     def is_free_text(self) -> bool:
-        """Whether the cells read like something a person wrote."""
+        """Whether the cells look like messages that people wrote."""
         if (
             max(self.numbers, self.dates, self.links) > 0.5
             or self.variety < 0.2
@@ -124,7 +120,10 @@ class Profile:
         return (self.spaces >= 2 and self.length >= 12) or self.length >= 40
 
     def _is_about_something_else(self) -> bool:
-        """Whether the name speaks of a channel, a language, a person ..., "label_name" and "label_id" with repeating values apart."""
+        """Whether the name means a channel, a language, a person and so on.
+
+        "label_name" and "label_id" do not, if their values repeat.
+        """
         never = [word for word in self.words if word in NEVER_LABEL_WORDS]
         of_labels = (
             self.rank(LABEL_WORDS) is not None
@@ -134,7 +133,7 @@ class Profile:
         return bool(never) and not of_labels
 
     def may_be_label(self) -> bool:
-        """Whether the cells repeat as labels do; a telling name asks for less."""
+        """Whether the cells repeat like labels; with a typical name, less repetition is enough."""
         if (
             not self.cells
             or self.dates > 0.5
@@ -156,7 +155,10 @@ class Profile:
 
 
 def profiles_of(sample: Chunk) -> list[Profile]:
-    """The profile of each column but a model's answers, from rows spread evenly over the sample, since files are often sorted by label."""
+    """The profile of each column, without columns that a model or the doctor added.
+
+    The rows are spread evenly over the sample, since files are often sorted by label.
+    """
     step = -(-len(sample.rows) // _SAMPLED_ROWS) or 1
     rows = sample.rows[::step]
     answers = _answers(sample.columns)
@@ -168,12 +170,11 @@ def profiles_of(sample: Chunk) -> list[Profile]:
 
 
 def _answers(columns: Sequence[str]) -> set[str]:
-    """The columns that scoring, or the doctor, added to a file.
-
-    Learning from them, or comparing with them, would tell nothing.
+    """The columns that scoring or the doctor added to a file; training on them is useless.
 
     Example:
-        >>> sorted(_answers(["text", "team", "predicted_label", "confidence", "decision", "because", "p_billing"]))
+        >>> scored = ["predicted_label", "confidence", "decision", "because", "p_billing"]
+        >>> sorted(_answers(["text", "team", *scored]))
         ['because', 'confidence', 'decision', 'p_billing', 'predicted_label']
         >>> _answers(["text", "decision"])
         set()

@@ -1,4 +1,4 @@
-"""Words that names of columns are made of, in several languages."""
+"""Words that are typical of column names, in several languages."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ def _list(words: str) -> tuple[str, ...]:
     return tuple(words.split())
 
 
-# Words of column names, most telling first. A name that is one of them beats a name that contains
-# one.
+# Words of column names, the most typical first. A name that is such a word comes before a name that
+# contains one.
 LABEL_WORDS = _list("""
     label labels category intent class target topic queue team department product issue tag reason type group sentiment kategorie klasse
     thema abteilung bereich absicht warteschlange categorie etiquette classe theme service equipe motif etiqueta categoria clase tema equipo

@@ -1,4 +1,4 @@
-"""Guesses which columns hold the text, the label, an id and a time, and says why."""
+"""Guesses the columns of text, label, id and time, and explains the guess."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from bertcnn.tables.column_words import (
 from bertcnn.tables.tables import Chunk, column_position, list_columns
 from bertcnn.wording import count
 
-_MOSTLY = 0.5  # share of a column that has to be filled to come before others
-_LONGEST_NAME = 5  # words; a survey's question has more, and gets the remark too
+_MOSTLY = 0.5  # columns with a larger share of filled cells come first
+_LONGEST_NAME = 5  # words; longer names, such as a survey's question, get a remark
 
-# names that yes and no fit as well
+# names that also fit a column of yes and no
 _OF_TWO = frozenset(("label", "class", "target", "klasse", "classe", "clase"))
 
 
 def free_names(wanted: Iterable[str], given: Iterable[str]) -> tuple[str, ...]:
-    """Names for columns of ours; one that is taken by the input's, or by an earlier one, gets `bertcnn_` in front, as often as it takes.
+    """Names for new columns; a name that is already used gets the prefix `bertcnn_`.
 
     Example:
         >>> free_names(["finding", "decision"], ["text", "finding"])
@@ -45,15 +45,15 @@ def free_names(wanted: Iterable[str], given: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """Which columns to use.
+    """The chosen columns.
 
     Attributes:
-        text: one column or several, whose cells `join_texts` joins.
-        label: the column to predict; None where only the text was asked for.
-        id: an identifier of the row, if there seems to be one.
-        time: when it happened, if a column seems to say so.
-        reasons: for "text", "label", "id" and "time", as far as chosen, the column and why, in
-            words.
+        text: one or several columns, whose cells `join_texts` joins.
+        label: the column to predict; None if only the text was needed.
+        id: an identifier of the row, if a column seems to be one.
+        time: the time of the row, if a column seems to hold it.
+        reasons: the chosen columns under "text", "label", "id" and "time", with the reason for
+            each.
     """
 
     text: tuple[str, ...]
@@ -64,7 +64,7 @@ class ColumnChoice:
 
 
 def join_texts(cells: Iterable[str]) -> str:
-    r"""The cells of several text columns as one text: blank ones left out, the others on lines of their own.
+    r"""Join the cells of several text columns with line breaks, without the blank ones.
 
     Example:
         >>> join_texts(["No signal", " ", "since Monday"])
@@ -76,14 +76,14 @@ def join_texts(cells: Iterable[str]) -> str:
 def guess_columns(
     sample: Chunk, *, text: str | Sequence[str] | None = None, label: str | None = None
 ) -> ColumnChoice:
-    """The columns to train on: those named are checked, the others guessed from names and contents.
+    """The columns to train on: given names are checked, the others guessed from names and cells.
 
-    Of several columns that could be the label, a name says more than contents: label, category,
-    intent, class, target, topic, queue, team, department, product, issue ..., in this order and in
-    several languages, a name that is such a word before one that contains it; then columns without
-    a telling name, the last one first; then priority or severity. Channel, status, language,
-    company and the like are never guessed, nor the columns that scoring or the doctor added to a
-    file. Of several texts, the one with a telling name, then the longest.
+    Among several possible label columns, these names come first, in several languages and in this
+    order: label, category, intent, class, target, topic, queue, team, department, product, issue
+    and so on. A name that is such a word comes before a name that contains one. Then come columns
+    with other names, the last one first, and then priority or severity. Channel, status, language,
+    company and the like are never guessed, nor columns that scoring or the doctor added. Among
+    several text columns, one with a typical name comes first, then the longest.
 
     Args:
         sample: a whole `Table`, or some of its rows.
@@ -91,11 +91,14 @@ def guess_columns(
         label: the label column.
 
     Raises:
-        ColumnError: if a named column is missing, or none looks like text, or like labels; it lists
-            the columns found.
+        ColumnError: a named column is missing, or no column looks like text or like labels; the
+            message lists the columns.
 
     Example:
-        >>> rows = [("1", "web", "my router is dead again", "hardware"), ("2", "web", "why was I billed twice?", "billing")]
+        >>> rows = [
+        ...     ("1", "web", "my router is dead again", "hardware"),
+        ...     ("2", "web", "why was I billed twice?", "billing"),
+        ... ]
         >>> choice = guess_columns(Chunk(("id", "channel", "text", "label"), rows, [2, 3]))
         >>> choice.text, choice.label, choice.id
         (('text',), 'label', 'id')
@@ -123,16 +126,16 @@ def guess_columns(
 def guess_text_columns(
     sample: Chunk, *, text: str | Sequence[str] | None = None, trained_on: Sequence[str] = ()
 ) -> ColumnChoice:
-    """The text columns of a file to be scored; its only column, whatever it is called, is the text.
+    """The text columns of a file to score; a file's only column is always its text.
 
     Args:
         sample: some rows of the file.
         text: the text column, several of them, or several names separated by commas.
-        trained_on: the text columns of the training file; taken unless others are named.
+        trained_on: the text columns of the training file, which are used unless others are named.
 
     Raises:
-        ColumnError: if a named column, or one of the training file's, is missing, or none looks
-            like text; it lists the columns found.
+        ColumnError: a named column or one of the training file's is missing, or no column looks
+            like text; the message lists the columns.
     """
     profiles = profiles_of(sample)
     if text is None and trained_on:
@@ -149,15 +152,15 @@ def guess_text_columns(
 def as_in_training(
     trained_on: Sequence[str], columns: tuple[str, ...], option: str
 ) -> tuple[tuple[str, ...], str]:
-    """The columns that a model was trained on as this table calls them, and the reason for them.
+    """The columns that a model was trained on, by their names in this table, and the reason.
 
     Args:
         trained_on: their names in the training file.
-        columns: those of the table.
-        option: by which another column is named.
+        columns: columns of the table.
+        option: the option that names another column.
 
     Raises:
-        ColumnError: one is missing; another one, guessed, would give answers to something else.
+        ColumnError: a column is missing; a guessed one could hold something else.
 
     Example:
         >>> as_in_training(["subject"], ("id", "Subject"), "--text")
@@ -172,7 +175,7 @@ def as_in_training(
             f" columns found: {list_columns(columns)}",
             expected="the columns of the training file",
             fix=(
-                "check that this is the right file; if a column has another name in it, add"
+                "check that this is the right file; if its column has another name, add"
                 f" {option} {other}"
             ),
         )
@@ -194,15 +197,12 @@ def _only_or_named(
 
 
 def _without_header(columns: Sequence[str]) -> str:
-    """A remark if a column is called what a message would say.
-
-    Then the file's first message was taken for the header.
-    """
+    """A remark if a column's name reads like a message, since the file may have no header."""
     if not any(len(name.split()) > _LONGEST_NAME for name in columns):
         return ""
     return (
-        "; that name reads like a message: if the file has no header, add a first line with the"
-        " names of its columns"
+        "; this name reads like a message: if the file has no header, add a first line with the"
+        " column names"
     )
 
 
@@ -231,16 +231,16 @@ def _choose_text(
     if others:
         both = sorted([best.name, others[0]], key=columns.index)
         reason += (
-            f"; {list_columns(tuple(others), 4)} {'is' if len(others) == 1 else 'are'} free text"
-            f" too: join with --text {','.join(both)}"
+            f"; {list_columns(tuple(others), 4)} {'is' if len(others) == 1 else 'are'} also free"
+            f" text: to join them, add --text {','.join(both)}"
         )
     return (best.name,), {"text": reason}
 
 
 def _text_order(profile: Profile) -> tuple[bool, bool, float, int]:
-    """Free text first, then telling names, then the longest.
+    """Free text first, then typical names, then the longest.
 
-    Of cells that are no free text, the most telling name.
+    Among columns that are not free text, the most typical name comes first.
     """
     rank = profile.rank(TEXT_WORDS)
     return (
@@ -270,7 +270,7 @@ def _text_reason(best: Profile, candidates: list[Profile]) -> str:
     if not best.is_free_text():
         return f"by its name; {figures}"
     longest = len(candidates) == 1 or best.length >= max(one.length for one in candidates)
-    return f"{'longest free text' if longest else 'free text with a telling name'}: {figures}"
+    return f"{'longest free text' if longest else 'free text with a typical name'}: {figures}"
 
 
 def _named(named: str | Sequence[str], columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -285,7 +285,7 @@ def _named(named: str | Sequence[str], columns: tuple[str, ...]) -> tuple[str, .
         raise ColumnError(
             "no text column was named",
             expected=f"one of {list_columns(columns)}",
-            fix="name one, or leave it to be guessed",
+            fix="name one, or leave it out to have it guessed",
         )
     return tuple(dict.fromkeys(columns[column_position(name, columns)] for name in named))
 
@@ -312,21 +312,21 @@ def _choose_label(profiles: list[Profile], columns: tuple[str, ...]) -> tuple[st
     )
     if best.distinct < 2:
         reason += (
-            "; no column that could be the label has 2 different values, and from one nothing can"
-            " be learned"
+            "; no possible label column has 2 different values, and one value is not enough to"
+            " train on"
         )
     others = tuple(profile.name for profile in candidates[1:] if profile.distinct > 1)
     if others:
-        reason += f"; {list_columns(others, 4)} could be the label too: name it with --label"
+        reason += f"; {list_columns(others, 4)} could also be the label: name it with --label"
     return best.name, reason
 
 
 def _label_order(profile: Profile) -> tuple[int, float]:
-    """The order of candidates, the best first, by group and within it.
+    """The sort key of candidates, the best first: group, and order within it.
 
-    The groups: telling names in their order; names that tell nothing, the last column first;
-    priorities; yes or no under a name of many kinds, such as Issue; what is mostly blank; what has
-    one value only.
+    The groups: typical names in their order; other names, the last column first; priorities; yes
+    or no under a name that suggests many values, such as Issue; columns that are mostly blank;
+    columns with one value.
     """
     rank, last = profile.rank(LABEL_WORDS), profile.rank(LAST_LABEL_WORDS)
     if profile.distinct < 2:
@@ -342,7 +342,7 @@ def _label_order(profile: Profile) -> tuple[int, float]:
 def _with_id_and_time(
     profiles: list[Profile], text: tuple[str, ...], label: str | None, reasons: dict[str, str]
 ) -> ColumnChoice:
-    """The choice, with the columns that identify and date a row, if any do."""
+    """The choice, with the id and time columns, if there are any."""
     rest = [
         profile
         for profile in profiles

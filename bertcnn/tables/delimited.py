@@ -1,9 +1,9 @@
-"""Lines of a CSV or TSV file into rows of cells; broken quoting costs one row only.
+"""Splits the lines of a CSV or TSV file into rows of cells; broken quoting costs only one row.
 
-Python's csv module and DuckDB's reader were tried on polluted files first. DuckDB gives no line
-numbers of accepted rows, stops at a cell of 40 MB, keeps rejects in memory, and drops cells beyond
-the header's where it is lenient. The csv module cannot bound a row whose quote never closes but
-through one limit for the whole process. Neither can take up again at the line after a broken quote.
+Python's csv module and DuckDB's reader were tried on damaged files first. DuckDB gives no line
+numbers of accepted rows, stops at a cell of 40 MB, keeps rejects in memory, and in its lenient mode
+drops cells beyond the header's. The csv module limits a row whose quote never closes only by one
+setting for the whole process. Neither can resume at the line after a broken quote.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from bertcnn.tables.lines import LONGEST_LINE, undecodable
 from bertcnn.wording import count
 
 MAX_CELL_CHARACTERS = 1_000_000
-# characters that a quoted cell may run on before its quote counts as broken
+# longest quoted cell, in characters; beyond it the quote counts as broken
 _LONGEST_ROW = 64_000_000
-_READ_AGAIN = 250_000  # characters that may be read again after broken quotes ...
+# most characters read again after broken quotes: this many, and 8 for each that a quoted cell spans
+_READ_AGAIN = 250_000
+_READ_AGAIN_SHARE = 8
 _SPACES = re.compile(" *+")
-_READ_AGAIN_SHARE = 8  # ... and so many times those that quoted cells have run on over
 
 Row = tuple[int, tuple[str, ...]]
 Reject = Callable[[int, str, str], None]
@@ -36,10 +37,10 @@ class Dialect:
     """How a file separates and quotes its cells.
 
     Attributes:
-        delimiter: between cells; empty for a file of one column.
-        quote: around a cell that holds delimiters or line breaks, doubled inside it; empty for a
-            file without quoting.
-        escape: before a quote inside a cell where that is not doubled, or empty.
+        delimiter: separator of cells; empty for a file of one column.
+        quote: quote around a cell that has delimiters or line breaks, doubled inside it; empty for
+            a file without quoting.
+        escape: character before a quote inside a cell, if quotes are not doubled; else empty.
         spaced: whether there may be spaces between a delimiter and a quote.
     """
 
@@ -50,25 +51,25 @@ class Dialect:
 
 
 class BrokenRowError(Exception):
-    """A row that cannot be read; its text says why."""
+    """A row that cannot be read, with the reason as its text."""
 
 
 def spreadsheet_delimiter(line: str) -> str | None:
-    """The delimiter that a first line such as "sep=;", which Excel reads and hides, announces."""
+    """The delimiter in a first line such as "sep=;", which Excel reads and hides."""
     found = re.fullmatch(r"\s*sep=(.)\s*", line)
     return found[1] if found else None
 
 
 class RowReader:
-    r"""Rows of a delimited file, with the line each starts at.
+    r"""Rows of a delimited file, with the line at which each starts.
 
-    Quoting is strict where a cell starts with a quote: it must end with one before a delimiter or a line's end. Where it does not, the
-    first line alone is rejected and reading goes on at the next.
+    Quoting is strict: a cell that starts with a quote must end with one before a delimiter or the
+    end of a line. Otherwise only its first line is rejected, and reading resumes at the next one.
 
     Args:
         lines: lines without "\n".
         dialect: how they separate and quote cells.
-        reject: told of each row that cannot be read: line, reason, content.
+        reject: callback for each row that cannot be read, with line, reason and content.
         as_written: keep the quotes that `formulas.escape_formula` put before cells.
     """
 
@@ -76,8 +77,8 @@ class RowReader:
         self, lines: Iterable[str], dialect: Dialect, reject: Reject, *, as_written: bool = False
     ) -> None:
         self._lines = iter(lines)
-        self._again: deque[str] = deque()  # lines to be read once more, after a broken quote
-        self._budget = _READ_AGAIN  # so that a file of broken quotes takes linear time
+        self._again: deque[str] = deque()  # lines to read again after a broken quote
+        self._budget = _READ_AGAIN  # keeps the time linear in a file of broken quotes
         self._as_written = as_written
         self._number = 0
         self._reject = reject
@@ -94,18 +95,18 @@ class RowReader:
 
     @property
     def line(self) -> int:
-        """How many lines have been read."""
+        """Number of lines read so far."""
         return self._number
 
     def skip(self, lines: int) -> None:
-        """Pass over lines, as those above the header."""
+        """Skip lines, such as those above the header."""
         deque(islice(self._take(), lines), maxlen=0)
 
     def header(self) -> tuple[str, ...] | None:
         """The cells of the first line that is not blank, or None at the end of the file.
 
         Raises:
-            BrokenRowError: if its quoting is broken.
+            BrokenRowError: its quoting is broken.
         """
         for line in self._take():
             if line.strip() and not (self._number == 1 and spreadsheet_delimiter(line)):
@@ -116,8 +117,8 @@ class RowReader:
     def rows(self, width: int) -> Iterator[Row]:
         """Every row of at most `width` cells, with the number of its first line.
 
-        A row with fewer cells, whose last ones an exporter left out, is given as short as it is.
-        More cells are dropped if they are blank.
+        A row with fewer cells, whose last ones an exporter left out, is not padded. Additional
+        cells are dropped if they are blank.
         """
         delimiter, quote, unescapes = (
             self._dialect.delimiter,
@@ -169,7 +170,7 @@ class RowReader:
                 yield number, tuple(cells)
 
     def _take(self) -> Iterator[str]:
-        """Lines, those to be read again first, counted."""
+        """Yield and count lines; those to read again come first."""
         while True:
             line = self._again.popleft() if self._again else next(self._lines, None)
             if line is None:
@@ -183,7 +184,7 @@ class RowReader:
         `width` is None for the header.
 
         Raises:
-            BrokenRowError: if its quoting is broken; the lines after the first are then read again.
+            BrokenRowError: its quoting is broken; the lines after the first are then read again.
         """
         cells: list[str] = []
         open_cell: list[str] = []
@@ -201,10 +202,10 @@ class RowReader:
                 if length > longest or len(line) > LONGEST_LINE:
                     raise BrokenRowError(f"a quote that is not closed within {length:,} characters")
                 inside = self._split(line, cells, open_cell, inside=True)
-                # bounds the work that a file of broken quotes can ask for
+                # limits the work for a file of broken quotes
                 if width is not None and len(cells) > 2 * width + 8:
                     raise BrokenRowError(
-                        "a quote that is not closed before many more cells than the header has"
+                        "a quote that is still open after many more cells than the header has"
                     )
             if (
                 width is not None
@@ -221,7 +222,10 @@ class RowReader:
         return cells, "\n".join(taken)
 
     def _is_quoted_row(self, line: str, width: int) -> bool:
-        """Whether `line` alone is a row of the right width with a quoted cell, as no line inside a quoted cell should be."""
+        """Whether `line` by itself is a full row with a quoted cell.
+
+        A line inside a quoted cell should not be one.
+        """
         quote, delimiter = self._dialect.quote, self._dialect.delimiter
         if (
             not self._dialect.spaced
@@ -236,7 +240,7 @@ class RowReader:
             return False
 
     def _swallowed(self, text: str, cells: Sequence[str], width: int) -> str | None:
-        """The complaint about a short row whose quote seems to have been closed by that of a later one, if so."""
+        """The reason to reject a short row whose quote was probably closed by a later row's."""
         lines = text.split("\n")[1:]
         found = (
             any(line.count(self._dialect.delimiter) == width - 1 for line in lines)
@@ -246,9 +250,10 @@ class RowReader:
         return wrong_width(cells, width) if found else None
 
     def _split(self, line: str, cells: list[str], open_cell: list[str], *, inside: bool) -> bool:
-        """Append the cells of `line`, which starts `inside` the quoted cell `open_cell` or not.
+        """Append the cells of `line`, which may start `inside` the quoted cell `open_cell`.
 
-        Tell how it ends.
+        Returns:
+            Whether the line ends inside a quoted cell.
         """
         text = line.rstrip("\r")
         delimiter, quote = self._dialect.delimiter, self._dialect.quote
@@ -281,7 +286,7 @@ class RowReader:
             inside = False
 
     def _after_spaces(self, text: str, position: int) -> int:
-        """Where spaces that stand around a quoted cell end, in a dialect that has them."""
+        """The position after spaces around a quoted cell, in a dialect that has them."""
         return _SPACES.match(text, position).end() if self._dialect.spaced else position  # type: ignore[union-attr]
 
     def _plain(self, quoted: str) -> str:
@@ -292,7 +297,7 @@ class RowReader:
 
 
 def _fault(text: str, cells: Sequence[str], width: int) -> str | None:
-    """Why a row cannot be taken, if so."""
+    """The reason to reject a row, if there is one."""
     if not text.strip("\0 \t\r"):
         return "nothing but NUL characters"
     if undecodable(text):
@@ -303,12 +308,12 @@ def _fault(text: str, cells: Sequence[str], width: int) -> str | None:
 
 
 def wrong_width(cells: Sequence[str], width: int) -> str:
-    """The complaint about a row with another number of cells than the header."""
+    """The message about a row with another number of cells than the header."""
     return f"{count(len(cells), 'cell')} where the header has {width:,}"
 
 
 def long_cell(cells: Sequence[str]) -> str | None:
-    """The complaint about a cell that is too long, if there is one."""
+    """The message about a cell that is too long, if there is one."""
     longest = max(map(len, cells), default=0)
     return (
         f"a cell of {longest:,} characters, more than {MAX_CELL_CHARACTERS:,}"

@@ -1,4 +1,4 @@
-"""Finds out what a text file is written in: encoding, delimiter and quoting."""
+"""Detects the encoding, delimiter and quoting of a text file."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _SAMPLE_BLOCK = 128 * 1024  # bytes
 _SAMPLE_BLOCKS = 16
 _SCANNED_BLOCK = 1024 * 1024
 _SNIFFED_ROWS = 1000
-_NON_ASCII_BYTES = 64 * 1024  # of lines with non-ASCII bytes, given to charset-normalizer
-_FEW_LINES = 0.05  # of those with non-ASCII bytes: so many may be broken
+_NON_ASCII_BYTES = 64 * 1024  # sample of lines with non-ASCII bytes for charset-normalizer
+_FEW_LINES = 0.05  # largest share of these lines that may be broken
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it starts with
@@ -49,10 +49,10 @@ _CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\v\f\r\x1a\x1b
 
 
 def sample_bytes(path: Path, gzipped: bool) -> list[bytes]:
-    """The start of the file and, of a large one, parts from all over it.
+    """A sample of at most 2 MiB: the start of the file and, of a large one, parts from all over it.
 
-    At most 2 MiB, of a gzipped file all from its start.
-    Where they are ASCII and the file is larger, the first lines that are not come after them.
+    The sample of a gzipped file is its start. If the sample is ASCII and the file is larger, the
+    first lines that are not ASCII are added.
     """
     size, most = path.stat().st_size, _SAMPLE_BLOCK * _SAMPLE_BLOCKS
     with path.open("rb") as file:
@@ -99,17 +99,17 @@ def _lines_with_accents(stream: IO[bytes], path: Path) -> bytes:
 
 
 def _whole_lines(block: bytes, *, is_first: bool) -> bytes:
-    """`block` without the lines it cuts in two, if it has a whole one."""
+    """`block` without incomplete lines at its ends, if it has a complete one."""
     start = 0 if is_first else block.find(b"\n") + 1
     return block[start : block.rfind(b"\n") + 1] or block
 
 
 def detect_encoding(blocks: list[bytes]) -> str | None:
-    """The encoding of a file from a sample of it, or None if it holds no text.
+    """Detect the encoding of a file from a sample of it; None if it is not text.
 
-    A byte order mark decides; then UTF-16 without one, by its zero bytes; then UTF-8, if at least
-    half of the lines with non-ASCII bytes are valid in it, so that a single broken line does not
-    turn all others into mojibake; then what charset-normalizer finds, Western European first.
+    The rules in their order: a byte order mark; UTF-16 without one, by its zero bytes; UTF-8, if at
+    least half of the lines with non-ASCII bytes are valid in it, so that a single broken line does
+    not turn all others into mojibake; the result of charset-normalizer, Western European first.
 
     Example:
         >>> detect_encoding(["café".encode()]), detect_encoding(["café".encode("latin-1")])
@@ -134,7 +134,7 @@ def detect_encoding(blocks: list[bytes]) -> str | None:
 
 
 def _utf_16_without_mark(block: bytes) -> str | None:
-    """UTF-16 shows in Western text as a zero in nearly every second byte."""
+    """Detect UTF-16 in Western text, where nearly every second byte is zero."""
     block = block[: len(block) // 2 * 2]
     even, odd = block[::2].count(0), block[1::2].count(0)
     if (
@@ -155,11 +155,11 @@ def _is_text(line: bytes, encoding: str) -> bool:
 
 
 def _legacy_encoding(lines: list[bytes]) -> str:
-    """The encoding from before Unicode that these lines, all with non-ASCII bytes, are in.
+    """Detect the legacy encoding of lines that all have non-ASCII bytes.
 
-    cp1252 and its neighbours differ in few letters, so cp1252 is taken wherever it is nearly as
-    likely as the best, unless it puts symbols inside words, as it does with Polish in cp1250. A few
-    broken lines, which would rule the right one out, are left out.
+    cp1252 and similar encodings differ in few letters, so cp1252 is chosen if it is nearly as
+    likely as the best one, unless it puts symbols inside words, as with Polish in cp1250. A few
+    broken lines are left out, since they would rule out the right encoding.
     """
     import charset_normalizer
 
@@ -187,10 +187,7 @@ def _legacy_encoding(lines: list[bytes]) -> str:
 
 
 def _without_broken(lines: list[bytes]) -> list[bytes]:
-    """`lines` without those that an encoding cannot decode which decodes nearly all of them.
-
-    One such byte would rule it out.
-    """
+    """`lines` without the few that cannot be decoded by an encoding that decodes all the others."""
     kept = lines
     for encoding in _CANDIDATES:
         whole = [line for line in lines if _is_text(line, encoding)]
@@ -200,10 +197,10 @@ def _without_broken(lines: list[bytes]) -> list[bytes]:
 
 
 def check_encoding(name: str) -> str:
-    """`name`, if it is a text encoding that Python knows; UTF-8 with or without its mark.
+    """The Python name of an encoding; UTF-8 is read with or without its byte order mark.
 
     Raises:
-        SettingsError: if it is not.
+        SettingsError: Python does not know this text encoding.
     """
     try:
         b"".decode(name)
@@ -218,10 +215,10 @@ def check_encoding(name: str) -> str:
 
 
 def find_encoding(path: Path, kind: FileKind, blocks: list[bytes], given: str | None) -> str:
-    """The encoding `given`, or the one found in a sample of the file.
+    """The encoding `given`, or the one detected in a sample of the file.
 
     Raises:
-        TableError: if the file is binary.
+        TableError: the file is binary.
     """
     encoding = check_encoding(given) if given else detect_encoding(blocks)
     if encoding is None:
@@ -239,13 +236,13 @@ def find_encoding(path: Path, kind: FileKind, blocks: list[bytes], given: str | 
 def sniff(
     text: str, is_tsv: bool, delimiter: str | None = None, quote: str | None = None
 ) -> Dialect:
-    r"""The dialect in which most lines of `text` have as many cells as the header.
+    r"""Detect the dialect in which most lines of `text` have as many cells as the header.
 
     Args:
-        text: the start of the file, whole lines.
-        is_tsv: whether the extension promises tabs, which then are tried first.
-        delimiter: taken as it is, if given.
-        quote: taken as it is, if given.
+        text: the start of the file, in whole lines.
+        is_tsv: whether the extension means tabs, which are then tried first.
+        delimiter: the delimiter, if it is given.
+        quote: the quote, if it is given.
 
     Example:
         >>> sniff("id;Nachricht\n1;kein Signal, schon wieder\n", is_tsv=False)
@@ -272,7 +269,7 @@ def sniff(
             spaced = replace(dialect, spaced=True)
             if (
                 _score(lines, spaced) >= score
-                # at a tie too: where no such cell holds a delimiter, its quotes still are not its text
+                # also at a tie: the quotes are not part of the text even if no cell has a delimiter
             ):
                 dialect, score = spaced, _score(lines, spaced)
         if score > best_score:
@@ -292,11 +289,11 @@ def _score(lines: list[str], dialect: Dialect) -> float:
         return 0.0
     fits = [len(cells) == len(header) for _, cells in reader.rows(len(header))]
     share = sum(fits) / (len(fits) + len(rejected)) if fits or rejected else 1.0
-    return (share + 1e-3) * (1 - 1 / len(header))  # a header alone still tells its delimiter
+    return (share + 1e-3) * (1 - 1 / len(header))  # a header alone still shows its delimiter
 
 
 def _quote_of(lines: list[str], delimiter: str) -> str:
-    """The double quote, unless cells are enclosed in single ones, or a file with tabs quotes nothing."""
+    """The double quote; or the single one, or none in a file with tabs, if the cells show it."""
     cells = [cell for line in lines if line.strip() for cell in line.split(delimiter)]
     enclosed = {
         quote: sum(len(cell) > 1 and cell[0] == cell[-1] == quote for cell in cells)

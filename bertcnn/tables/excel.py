@@ -1,4 +1,4 @@
-"""Rows of an Excel sheet; read in a worker process, see `bertcnn.tables.worker`."""
+"""Reads the rows of an Excel sheet, in a worker process (see `bertcnn.tables.worker`)."""
 
 from __future__ import annotations
 
@@ -15,22 +15,20 @@ from bertcnn.tables.formats import unreadable
 from bertcnn.tables.header import below_header, skipped_remark
 from bertcnn.tables.misnamed import describe_archive
 
-# columns of a sheet right of the last one with a name; with more, somebody has touched a cell far
-# away
+# most columns without a name that are read to the right of the last name; if there are more, it was
+# only a stray cell
 _MOST_NAMELESS = 100
-_MOST_MERGED = 100_000  # merged ranges that are looked at
-_MOST_OTHERS = 10  # sheets that are named though they are not read
+_MOST_MERGED = 100_000  # merged ranges that are examined
+_MOST_OTHERS = 10  # unread sheets that the remark lists
 
 
 class ExcelSource:
-    """The first sheet of an Excel workbook that is neither hidden nor empty.
-
-    The library that reads it holds it in memory.
+    """The first sheet of an Excel workbook that is neither hidden nor empty, held in memory.
 
     Attributes:
-        header: the names of the columns as they stand in the sheet.
-        remark: which part of the workbook is not read, if so.
-        total: rows of the sheet.
+        header: the original column names.
+        remark: the parts of the workbook that are not read; mostly empty.
+        total: number of rows in the sheet.
     """
 
     def __init__(self, path: Path, known: Sequence[str] = ()) -> None:
@@ -44,13 +42,13 @@ class ExcelSource:
             if found is None:
                 raise unreadable(path, "Excel", error) from None
             raise TableError(
-                f"{str(path)!r} is not what its name says: it seems to be {found}",
-                expected="an Excel workbook under the extension .xlsx",
+                f"{str(path)!r} is not an Excel workbook: it seems to be {found}",
+                expected="an Excel workbook with the extension .xlsx",
                 fix="open it in Excel or LibreOffice and save it as .xlsx or .csv",
             ) from None
         if sheet is None:
             raise TableError(
-                f"{str(path)!r} has no sheet with anything in it, hidden ones not counted",
+                f"{str(path)!r} has no visible sheet with any cell filled in",
                 expected="a header and at least 1 row",
                 fix="save the workbook again with the table in its first sheet",
             )
@@ -59,8 +57,8 @@ class ExcelSource:
         remarks = []
         if others:
             remarks.append(
-                f"only the sheet {one_line(sheet.name, 40)} of {str(path)!r} is read; it has"
-                f" others: {_listed(others)}"
+                f"only the sheet {one_line(sheet.name, 40)} of {str(path)!r} is read; other sheets:"
+                f" {_listed(others)}"
             )
         first, above = below_header(rows, known)
         if above:
@@ -88,7 +86,7 @@ class ExcelSource:
         )  # cells without a value in each column; rows
 
     def rows(self, reject: Reject) -> Iterator[Row]:
-        """Every row that can be read, with its number; `reject` hears of the others."""
+        """Every row that can be read, with its number; `reject` is called for the others."""
         for number, values in self._rows:
             row = tuple(map(plain_text, values[: self._width]))
             if "" in row:
@@ -105,7 +103,7 @@ class ExcelSource:
                 yield number, row
 
     def closing_remark(self) -> str:
-        """Why cells are blank, where the file shows it."""
+        """The reason for blank cells, if the file shows one."""
         below = [
             (first, last)
             for first, last in (self._sheet.merged_cell_ranges or ())[:_MOST_MERGED]
@@ -117,7 +115,7 @@ class ExcelSource:
 
 
 def _first_sheet(workbook: Any) -> tuple[Any, int, list[str]]:  # noqa: ANN401 - the library's types
-    """The first sheet that is neither hidden nor empty, if there is one, its place, and what others there are."""
+    """The first sheet that is neither hidden nor empty, its position, and the others' names."""
     import python_calamine
 
     first, first_place, others = None, 0, list[str]()

@@ -1,7 +1,4 @@
-"""Why cells of an Excel sheet are blank though people see something there.
-
-Formulas without saved values, and merged cells.
-"""
+"""Reasons for blank cells of an Excel sheet: formulas without a saved value, and merged cells."""
 
 from __future__ import annotations
 
@@ -19,8 +16,8 @@ from bertcnn.wording import count
 _BLOCK = 1024**2
 _SMALL_FILE = (
     4 * 1024**2
-    # bytes; such a file is looked through for formulas at any blank cell, a larger one if a column is
-    # all blank
+    # bytes; a smaller file is searched for formulas if any cell is blank, a larger one only if a
+    # whole column is blank
 )
 _NAMED = 3  # columns named in a remark
 _SHEET = re.compile(rb"<(?:\w+:)?sheet\s[^>]*?\w:id\s*=\s*[\"']([^\"']+)")
@@ -37,18 +34,18 @@ Ranges = Iterable[tuple[tuple[int, int], tuple[int, int]]]
 def blanks_remark(
     path: Path, sheet: int, columns: Sequence[str], blank: Sequence[int], rows: int, merged: Ranges
 ) -> str:
-    """Which columns have blank cells for a reason that the file shows, and what to do.
+    """A remark about columns whose cells are blank for one of these reasons, and what to do.
 
-    Empty if there are none.
+    It is empty if there are none.
 
     Args:
         path: the workbook.
-        sheet: place of the sheet in it.
+        sheet: position of the sheet.
         columns: the header.
-        blank: how many cells of each column are blank.
-        rows: in the table.
-        merged: ranges of merged cells below the header: their first and last cell, each as row and
-            column from 0.
+        blank: number of blank cells of each column.
+        rows: number of rows of the table.
+        merged: ranges of merged cells below the header: first and last cell, each as row and
+            column counted from 0.
     """
     remarks = []
     if any(blank) and (rows in blank or path.stat().st_size < _SMALL_FILE):
@@ -60,8 +57,8 @@ def blanks_remark(
         }
         if found:
             remarks.append(
-                f"{_named(found)} of {str(path)!r} hold formulas without a saved value, and are"
-                " read as blank: open it in Excel or LibreOffice and save it again"
+                f"{_named(found)} of {str(path)!r} hold formulas without a saved value and are read"
+                " as blank: open the file in Excel or LibreOffice and save it again"
             )
     covered = Counter[int]()
     for (top, left), (bottom, right) in merged:
@@ -74,8 +71,8 @@ def blanks_remark(
     }
     if found:
         remarks.append(
-            f"{_named(found)} of {str(path)!r} lie in merged cells, where only the first cell has"
-            " the value, and are read as blank: unmerge them and fill in the value"
+            f"{_named(found)} of {str(path)!r} are merged and read as blank, since only the first"
+            " cell has the value: unmerge them and fill in the value"
         )
     return "; ".join(remarks)
 
@@ -89,10 +86,7 @@ def _named(found: dict[str, int]) -> str:
 
 
 def _formulas_without_values(path: Path, sheet: int) -> Counter[int]:
-    """How many cells of each column hold a formula and no value.
-
-    None if that cannot be found out.
-    """
+    """Number of cells of each column with a formula and no value; empty if it cannot be read."""
     found = Counter[int]()
     try:
         with zipfile.ZipFile(path) as book:
@@ -111,13 +105,13 @@ def _formulas_without_values(path: Path, sheet: int) -> Counter[int]:
         RuntimeError,
         ValueError,
     ):
-        # only a reason is lost: the library that reads the cells takes more files than Python's
+        # only the reason is missing: the library that reads the cells accepts more files
         return Counter()
     return found
 
 
 def _sheet_part(book: zipfile.ZipFile, sheet: int) -> str | None:
-    """The member that holds a sheet's cells."""
+    """The archive member with a sheet's cells."""
     with book.open("xl/workbook.xml") as stream:
         ids = _SHEET.findall(stream.read(_BLOCK))
     with book.open("xl/_rels/workbook.xml.rels") as stream:
@@ -131,7 +125,7 @@ def _sheet_part(book: zipfile.ZipFile, sheet: int) -> str | None:
 
 
 def _formula_cells(stream: IO[bytes]) -> Iterable[bytes]:
-    """The column letters of each cell that holds a formula and no value."""
+    """The column letters of each cell with a formula and no value."""
     rest = b""
     while block := stream.read(_BLOCK):
         text = rest + block

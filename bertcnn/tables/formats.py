@@ -1,4 +1,4 @@
-"""Which table formats there are: by a file's extension, and by its first bytes."""
+"""The table formats, recognised by a file's extension and its first bytes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _SIGNATURES = (
 
 @dataclass(frozen=True)
 class FileKind:
-    """What an extension promises.
+    """The format that an extension stands for.
 
     Attributes:
         format: the table format.
@@ -67,7 +67,7 @@ class FileKind:
 
 
 def kind_of(path: Path) -> FileKind | None:
-    """The format that the extension of `path` names, or None for one we do not know.
+    """The format that the extension of `path` stands for, or None for an unknown one.
 
     Example:
         >>> kind_of(Path("inbox.CSV.gz"))
@@ -84,20 +84,20 @@ def kind_of(path: Path) -> FileKind | None:
 
 
 def output_kind(path: Path) -> FileKind | None:
-    """The format to write that the extension of `path` names.
+    """The format to write for the extension of `path`.
 
-    Those of `kind_of` but .json, as which other programs expect one value.
+    .json is not written, since other programs expect a single value in it.
     """
     return None if is_json(path) else kind_of(path)
 
 
 def is_json(path: Path) -> bool:
-    """Whether the extension promises JSON as a whole, not a line at a time."""
+    """Whether the extension stands for one JSON value, not for JSON Lines."""
     return path.name.lower().removesuffix(".gz").endswith(".json")
 
 
 def seems_to_be(head: bytes) -> str | None:
-    """What the first bytes of a file give it away as, in words, or None when they look like no binary format we know."""
+    """A description of the binary format that the first bytes of a file show, if they show one."""
     return next((words for signature, words in _SIGNATURES if head.startswith(signature)), None)
 
 
@@ -105,8 +105,8 @@ def check_input(path: Path) -> FileKind:
     """The format of an existing, non-empty file whose first bytes agree with its extension.
 
     Raises:
-        TableError: for a missing file, a folder, an empty file, an unknown extension, or another
-            format under this name.
+        TableError: the file is missing, empty or a folder, its extension is unknown, or its
+            content has another format.
     """
     try:
         mode = path.stat().st_mode
@@ -131,14 +131,14 @@ def check_input(path: Path) -> FileKind:
         raise TableError(
             f"{str(path)!r} has the extension {''.join(path.suffixes[-2:]) or '(none)'}",
             expected=KNOWN_EXTENSIONS,
-            fix="save the table in one of these formats and name the file so",
+            fix="save the table in one of these formats, with its extension",
         )
     try:
         with path.open("rb") as stream:
             head = stream.read(_LOOKED_AT)
     except OSError as error:
         raise _closed(path, error) from None
-    # JSON Lines have no header: no byte is no row
+    # JSON Lines have no header: an empty file has no rows
     if not head and (kind.format != "jsonl" or is_json(path)):
         raise TableError(
             f"{str(path)!r} is empty",
@@ -150,7 +150,7 @@ def check_input(path: Path) -> FileKind:
 
 
 def unreadable(path: Path, wanted: str, error: Exception) -> TableError:
-    """The error for a file that the library for its format has refused."""
+    """The error for a file that the library for its format cannot read."""
     return TableError(
         f"{str(path)!r} cannot be read as {wanted} ({one_line(error, 120)})",
         expected=f"a complete {wanted} file",
@@ -185,16 +185,16 @@ def _check_head(path: Path, kind: FileKind, head: bytes) -> None:
         from bertcnn.tables.misnamed import (
             describe_text,
             is_encrypted,
-        )  # only here: they need what needs this module
+        )  # imported here: they import modules that import this one
 
         if seems == _OLD_OFFICE and is_encrypted(path):
             seems = _ENCRYPTED_OFFICE
         seems = seems or describe_text(path)
-    found = f"it seems to be {seems}" if seems else "it is none, but bytes of an unknown kind"
+    content = f"it seems to be {seems}" if seems else "its content is of an unknown kind"
     raise TableError(
-        f"{str(path)!r} is not what its name says: {found}",
+        f"{str(path)!r} does not fit its extension: {content}",
         expected=(
-            f"{wanted or 'text'} under the extension"
+            f"{wanted or 'text'} for the extension"
             f" {''.join(path.suffixes[-2:] if kind.gzipped else path.suffixes[-1:])}"
         ),
         fix=_right_way(kind, seems),
@@ -210,7 +210,7 @@ def _right_way(kind: FileKind, seems: str | None) -> str:
 
 
 def _similar(path: Path) -> str:
-    """A hint at the file that may have been meant."""
+    """A hint at the file that was probably meant."""
     try:
         names = (
             [other.name for other in path.parent.iterdir() if other.is_file()]

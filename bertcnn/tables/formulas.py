@@ -1,8 +1,9 @@
-r"""Cells that a spreadsheet would run as a formula: quoted where CSV or TSV is written, the quote removed where it is read.
+r"""Escapes cells that a spreadsheet would run as a formula, in CSV and TSV.
 
-Excel, LibreOffice and Google Sheets run a cell of a CSV file that starts with = + - or @, in a Japanese Excel the full-width forms too, and
-converters skip spaces and characters that cannot be seen before it. The characters are those of OWASP's and ASVS's lists (CSV Injection;
-1.2.10), and all that look like them. Formats with types (Parquet, JSON, Excel's own) hold text as text and need no quoting.
+Excel, LibreOffice and Google Sheets run a cell of a CSV file that starts with = + - or @; a Japanese
+Excel also accepts the full-width forms. Converters skip spaces and invisible characters before it.
+The characters are those in the lists of OWASP and ASVS (CSV Injection; 1.2.10), and similar-looking
+ones. Formats with types (Parquet, JSON, Excel) store text as text and need no escaping.
 """
 
 from __future__ import annotations
@@ -37,20 +38,22 @@ _PLAIN = re.compile(
 def escape_formula(cell: str) -> str:
     """`cell` with a leading quote if a spreadsheet would run it.
 
-    If it starts with = + - @ or their full-width forms.
-    They count behind spaces and characters that cannot be seen too, and tabs, line breaks and NUL
-    at the start count like them. Plain numbers and phone numbers stay as they are. A cell that has
-    such quotes already gets one more, so that `unescape_formula` restores every cell.
+    That is a cell that starts with = + - @ or their full-width forms, also after spaces and
+    invisible characters, or with a tab, a line break or NUL. Plain numbers and phone numbers are
+    not changed. A cell that already has such quotes gets one more, so that `unescape_formula`
+    restores every cell.
 
     Example:
-        >>> escape_formula("=1+1"), escape_formula("a=1"), escape_formula("'=5"), escape_formula("-5"), escape_formula("+49 30 123456")
-        ("'=1+1", 'a=1', "''=5", '-5', '+49 30 123456')
+        >>> escape_formula("=1+1"), escape_formula("a=1"), escape_formula("'=5")
+        ("'=1+1", 'a=1', "''=5")
+        >>> escape_formula("-5"), escape_formula("+49 30 123456")
+        ('-5', '+49 30 123456')
     """
     return "'" + cell if _START.match(cell) and _runs(cell) else cell
 
 
 def unescape_formula(cell: str) -> str:
-    """What `escape_formula` was given.
+    """The cell that `escape_formula` was given.
 
     Example:
         >>> unescape_formula("'=1+1"), unescape_formula("'tis"), unescape_formula("'-5")
@@ -60,7 +63,7 @@ def unescape_formula(cell: str) -> str:
 
 
 def _runs(cell: str) -> bool:
-    """Whether what stands behind hidden characters is anything but a plain number, a phone number or nothing."""
+    """Whether a cell, without hidden characters, is more than a plain number or phone number."""
     found = _SHOWN.match(cell)
     shown = found[1].rstrip() if found else ""
     return bool(shown) and (len(shown) > _LONGEST_PLAIN or not _PLAIN.fullmatch(shown))

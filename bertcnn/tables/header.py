@@ -1,8 +1,8 @@
-"""Finds the header of a table below a title, a date, or other lines that reports and exporters put above it.
+"""Finds the header of a table below a title, a date or other lines from reports and exporters.
 
-A file whose first line is its header must never lose a row. So a later row is taken only where the
-rows above it are narrower than the table and the cells below it look different from it, where its
-names say so themselves, or where it has the columns that are looked for.
+A file whose first line is its header must never lose a row. So a later row is chosen only if the
+rows above it are narrower than the table and the cells below it look different, if its names are
+typical column names, or if it has the wanted columns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bertcnn.tables.column_words import (
 from bertcnn.tables.delimited import BrokenRowError, Dialect, RowReader, spreadsheet_delimiter
 from bertcnn.tables.dialect import DELIMITERS, sniff
 
-ROWS_SEEN = 200  # that tell the header
+ROWS_SEEN = 200  # rows used to find the header
 _CHARACTERS_SEEN = 256 * 1024
 _DEEPEST = 30  # rows above a header
 _LONGEST_NAME, _MOST_WORDS = 60, 8  # characters and words of a column's name
@@ -46,12 +46,12 @@ _SENTENCE_END = re.compile(r"[.!?。！？]\s*\Z")
 
 @dataclass(frozen=True)
 class TextStart:
-    """How the table in a text file begins.
+    """The start of the table in a text file.
 
     Attributes:
         dialect: how it separates and quotes cells.
-        above: lines above the header.
-        remark: what they say, for people; empty without any.
+        above: number of lines above the header.
+        remark: a remark about these lines; empty if there are none.
     """
 
     dialect: Dialect
@@ -62,14 +62,14 @@ class TextStart:
 def find_start(
     text: str, is_tsv: bool, delimiter: str | None, quote: str | None, known: Sequence[str] = ()
 ) -> TextStart:
-    r"""The dialect of a text file and the lines above its header.
+    r"""Detect the dialect of a text file and the number of lines above its header.
 
     Args:
-        text: the start of the file, whole lines.
-        is_tsv: whether the extension promises tabs.
-        delimiter: taken as it is, if given.
-        quote: taken as it is, if given.
-        known: columns that the table should have, if that is known.
+        text: the start of the file, in whole lines.
+        is_tsv: whether the extension means tabs.
+        delimiter: the delimiter, if it is given.
+        quote: the quote, if it is given.
+        known: columns that the table should have, if they are known.
 
     Example:
         >>> rows = "1;the router is dead again\n2;no signal since Monday\n3;a wrong bill\n"
@@ -124,7 +124,7 @@ def _fits(lines: Sequence[str], dialect: Dialect) -> bool:
 
 
 def _first_rows(lines: Iterable[str], dialect: Dialect) -> tuple[list[tuple[str, ...]], list[int]]:
-    """The first rows that are not blank, of any width, and how many lines have been read behind each."""
+    """The first rows that are not blank, of any width, and the number of lines up to each end."""
     reader = RowReader(lines, dialect, lambda *_: None)
     rows: list[tuple[str, ...]] = []
     ends: list[int] = []
@@ -141,11 +141,11 @@ def _first_rows(lines: Iterable[str], dialect: Dialect) -> tuple[list[tuple[str,
 
 
 def header_place(rows: Sequence[Sequence[str]], known: Sequence[str] = ()) -> int:
-    """Which of the first rows of a table, none of them blank, is its header.
+    """The index of the header among the first rows of a table, none of which is blank.
 
     Args:
-        rows: cells as text; at most `ROWS_SEEN` rows are of use.
-        known: columns that the table should have, if that is known.
+        rows: cells as text; at most `ROWS_SEEN` rows are used.
+        known: columns that the table should have, if they are known.
     """
     if known and (place := _row_with(known, rows)) is not None:
         return place
@@ -174,22 +174,22 @@ def header_place(rows: Sequence[Sequence[str]], known: Sequence[str] = ()) -> in
 
 
 def _is_none(row: Sequence[str]) -> bool:
-    """Whether a row is neither header nor data: empty cells, or what PowerShell puts first."""
+    """Whether a row is neither header nor data: empty, or PowerShell's first line."""
     return not extent(row) or row[0].startswith("#TYPE ")
 
 
 def _is_header(row: Sequence[str]) -> bool:
-    """Whether a row has a word that columns are often called by, and no value."""
+    """Whether a row has a typical column name, and no values."""
     return any(map(_is_telling, row)) and all(map(_could_be_name, row))
 
 
 def extent(row: Sequence[str]) -> int:
-    """How many cells a row has up to its last one with text."""
+    """Number of cells up to the last one with text."""
     return max((place for place, cell in enumerate(row, 1) if cell.strip()), default=0)
 
 
 def skipped_remark(rows: Sequence[str]) -> str:
-    """What is told of the lines above the header.
+    """The remark about the lines above the header.
 
     Example:
         >>> skipped_remark(["Tickets of May", "", "secret"])
@@ -207,7 +207,7 @@ def skipped_remark(rows: Sequence[str]) -> str:
 def _row_with(known: Sequence[str], rows: Sequence[Sequence[str]]) -> int | None:
     """The first row with all these names.
 
-    Of a single column, only where the first row is no name of a text.
+    For a single column, this holds only if the first row is not a typical name itself.
     """
     place = next(
         (place for place, row in enumerate(rows[: _DEEPEST + 1]) if _has_all(known, row)), None
@@ -222,12 +222,12 @@ def _has_all(known: Sequence[str], row: Sequence[str]) -> bool:
 
 
 def _is_telling(cell: str) -> bool:
-    """Whether a cell is a word that columns are often called by."""
+    """Whether a cell is a typical column name."""
     return "".join(words_of(cell)) in _TEXTS | _OTHERS
 
 
 def _names_itself(row: Sequence[str]) -> bool:
-    """Whether a row has a name of a text and one of something else, as no row of data has."""
+    """Whether a row has typical names of a text and of another column, unlike any row of data."""
     names = ["".join(words_of(cell)) for cell in row]
     return (
         sum(name in _TEXTS | _OTHERS for name in names) >= 2
@@ -237,7 +237,7 @@ def _names_itself(row: Sequence[str]) -> bool:
 
 
 def _recurs(row: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
-    """Whether a cell stands in its column once more, as a value does, but for the row as a whole."""
+    """Whether a cell recurs in its column, as values do, in a row that is not the same."""
     return any(
         cell and cell == value
         for other in others
@@ -247,7 +247,7 @@ def _recurs(row: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
 
 
 def _are_names(row: Sequence[str]) -> bool:
-    """Whether the cells, of which one may be empty, could be names of columns."""
+    """Whether the cells, one of which may be empty, could be column names."""
     names = [cell.strip() for cell in row[: extent(row)]]
     filled = [name for name in names if name]
     return (
@@ -271,7 +271,7 @@ def _could_be_name(cell: str) -> bool:
 def _stands_above_other_cells(
     row: Sequence[str], below: Sequence[Sequence[str]], widest: int
 ) -> bool:
-    """Whether most rows below have the width of `row`, more than those above it, and cells that are no names."""
+    """Whether most rows below are as wide as `row`, wider than those above, and hold values."""
     width = extent(row)
     if (
         len(below) < 2
@@ -294,7 +294,7 @@ def _column(rows: Sequence[Sequence[str]], place: int) -> list[str]:
 
 
 def _differs(name: str, cells: Sequence[str]) -> bool:
-    """Whether most cells are values that no name is, or much longer than the name above them."""
+    """Whether most cells are values unlike a name, or much longer than the name above them."""
     if not name.strip() or not cells:
         return False
     if 2 * sum(any(char.isdigit() for char in cell[:_LONGEST_NAME]) for cell in cells) > len(cells):
@@ -303,18 +303,18 @@ def _differs(name: str, cells: Sequence[str]) -> bool:
 
 
 def _share(rows: Sequence[Sequence[str]], fits: Callable[[Sequence[str]], bool]) -> float:
-    """Share of rows that fit; all of none."""
+    """Share of rows that fit; 1 if there are no rows."""
     return sum(map(fits, rows)) / len(rows) if rows else 1.0
 
 
 def below_header(
     rows: Iterator[tuple[int, Sequence[object]]], known: Sequence[str]
 ) -> tuple[list[tuple[int, Sequence[object]]], list[str]]:
-    """The first rows of a sheet from its header on, and what stands above it, a string for each row.
+    """The first rows of a sheet from its header on, and the text of each row above it.
 
     Args:
-        rows: numbered rows of cells, not all empty; as many as are of use are taken.
-        known: columns that the table should have, if that is known.
+        rows: numbered rows of cells; as many as needed are read.
+        known: columns that the table should have, if they are known.
     """
     first: list[tuple[int, Sequence[object]]] = []
     texts: list[list[str]] = []

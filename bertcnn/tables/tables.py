@@ -1,7 +1,4 @@
-"""Tables in, in constant memory and with nothing lost silently.
-
-CSV, TSV, JSONL, Parquet and Excel files become rows of text cells.
-"""
+"""Reads CSV, TSV, JSONL, Parquet and Excel files as rows of text cells, in constant memory."""
 
 from __future__ import annotations
 
@@ -41,32 +38,30 @@ __all__ = [
 ]
 
 _CHUNK_CHARACTERS = 16 * 1024**2  # a chunk ends early when its cells hold this much text
-_CELL_CHARACTERS = 8  # that a cell weighs even if it is empty
-# that rows may lack, and 20 more for each one that they have; a header of 16,000 names over
+_CELL_CHARACTERS = 8  # counted for every cell, even an empty one
+# Cells that all rows together may lack: this many, and 20 more for each cell that they have. Below
+# a header of 16,000 names, lines of one cell would otherwise expand a thousandfold.
 _PADDED_CELLS = 4_000_000
-_PADDED_SHARE = 20  # lines of one cell would make a thousand times as much of a file
-# characters that a name in a repeated header may have around it: spaces, quotes, a byte order mark
+_PADDED_SHARE = 20
+# characters around a name in a repeated header: spaces, quotes, a byte order mark
 _AROUND = 8
 _MADE_UP = re.compile(r"column_\d+")
 _CHARACTERS, _CHARACTERS_PER_BYTE = (
     96 * 1024**2,
     200,
-)  # that a compressed file may swell to, and so many for each of its bytes
+)  # largest size of an unpacked file: this many characters, and more for each of its bytes
 _MEMORY, _MEMORY_PER_BYTE = (
     300_000_000,
     64,
-)  # bytes that a compressed file as a whole table in memory may swell to
+)  # bytes, and bytes per byte: largest size of a compressed file as a table in memory
 _ROW_MEMORY, _CELL_MEMORY = (
     120,
     50,
-)  # bytes that a row and each of its cells take there, besides their characters
+)  # bytes of a row and of each of its cells in memory, without their characters
 
 
 def closest_name(name: str, columns: tuple[str, ...]) -> str | None:
-    """The column that `name` may have meant.
-
-    Equal but for case and spaces, else similar, else None.
-    """
+    """The column that `name` may mean: equal but for case and spaces, else similar, else None."""
     import difflib
 
     plain = {column.strip().casefold(): column for column in reversed(columns)}
@@ -75,14 +70,17 @@ def closest_name(name: str, columns: tuple[str, ...]) -> str | None:
 
 
 def column_position(name: str, columns: tuple[str, ...]) -> int:
-    """Where column `name` is; case, spaces around it, "_" and "-" make no difference where no column has the very name.
+    """The position of column `name`.
+
+    If no column has exactly this name, case, spaces around it, "_" and "-" are ignored.
 
     Raises:
-        ColumnError: if there is none; it lists the columns found and suggests the closest.
+        ColumnError: there is no such column; the message lists the columns and suggests the
+            closest.
     """
-    found = find_name(name, columns)
-    if found is not None:
-        return columns.index(found)
+    column = find_name(name, columns)
+    if column is not None:
+        return columns.index(column)
     close = closest_name(name, columns)
     raise ColumnError(
         f"there is no column {name!r}",
@@ -104,8 +102,8 @@ class Chunk:
     Attributes:
         columns: the header.
         rows: the cells, as text, in the order of the columns.
-        line_numbers: where each row starts in the file: the line of a text file (the header is line
-            1), the row of an Excel sheet, or the row of a Parquet file, counted from 1.
+        line_numbers: start of each row in the file, counted from 1: the line of a text file (the
+            header is line 1), or the row of an Excel sheet or a Parquet file.
     """
 
     columns: tuple[str, ...]
@@ -127,13 +125,12 @@ class Table(Chunk):
 
     Attributes:
         path: the file it came from.
-        header: the names of the columns as they stand in the file, where some may be empty or come
-            twice.
-        padded: rows that lack their last cells in the file; these are blank here.
-        shortest: how many cells the shortest row has in the file.
-        rejected: how many rows of the file could not be read, and how many repeat the header.
-        remark: which part of the file is not read, such as other sheets of a workbook; mostly
-            empty.
+        header: the original column names; some may be empty or repeated.
+        padded: number of rows that lack their last cells in the file; these are blank here.
+        shortest: number of cells in the file's shortest row.
+        rejected: number of rows that could not be read or repeat the header.
+        remark: the parts of the file that are not read, such as other sheets of a workbook;
+            mostly empty.
     """
 
     path: Path = field(default=Path())
@@ -144,31 +141,30 @@ class Table(Chunk):
     remark: str = ""
 
     def is_cut(self, text_columns: Sequence[str]) -> bool:
-        """Whether there is a row that ends before its text; see `TableReader.require`."""
+        """Whether any row ends before its text; see `TableReader.require`."""
         return self.shortest < _cells_up_to(text_columns, self.columns)
 
 
 def _cells_up_to(names: Sequence[str], columns: tuple[str, ...]) -> int:
-    """How many cells a row has at least that reaches one of these columns."""
+    """Number of cells up to the first of these columns; a shorter row has none of them."""
     return min((column_position(name, columns) + 1 for name in names), default=0)
 
 
 class TableReader:
-    """An open table: `columns` at once, rows in chunks; see `open_table`.
+    """An open table, whose rows are read in chunks; see `open_table`.
 
     Attributes:
-        columns: the names of the columns; a repeated one gets a number ("text_2"), an empty one its
-            place ("column_3").
-        header: the names as they stand in the file.
+        columns: the column names; a repeated one gets a number ("text_2"), an empty one its
+            position ("column_3").
+        header: the original column names.
         format: csv, tsv, jsonl, parquet or xlsx.
-        encoding: of a text file, None of others.
-        delimiter: of a CSV or TSV file, empty if it has one column; None of others.
-        accepted: rows read so far.
-        padded: of these, rows that lack their last cells, which are blank here, as exporters leave
-            them out.
-        rejected: rows refused so far.
-        repeated_headers: of these, rows that are the header once more, as in exports joined end to
-            end.
+        encoding: encoding of a text file, else None.
+        delimiter: delimiter of a CSV or TSV file, empty if it has one column; else None.
+        accepted: number of rows read so far.
+        padded: number of these rows that lack their last cells, which exporters leave out; they
+            are blank here.
+        rejected: number of rows rejected so far.
+        repeated_headers: number of these rows that repeat the header, as in concatenated exports.
         total_bytes: size of the file.
     """
 
@@ -190,46 +186,43 @@ class TableReader:
         self.first_reason = ""  # of the first rejected row
         self._rejects = RejectsFile(rejects)
         self._rows = self._below_headers(source.rows(self._reject))
-        self._telling = next(
+        self._named = next(
             (place for place, name in enumerate(self.columns) if not _MADE_UP.fullmatch(name)), 0
         )
         self._read_to_its_end = False
         self._shortest = len(self.columns)
-        self._needed = 0  # cells that a row has at least
+        self._needed = 0  # fewest cells of an accepted row
         self._padding = _PADDED_CELLS
         self._peeking = False
         self._peeked: deque[Row] = deque()
         self._compressed = format_name in ("parquet", "xlsx") or path.suffix.lower() == ".gz"
-        self._characters = 0  # read so far, with some for each cell
+        self._characters = 0  # read so far, with _CELL_CHARACTERS for each cell
 
     @property
     def remark(self) -> str:
-        """Which part of the file is not read, such as other sheets of a workbook, and what the rows have shown; mostly empty."""
+        """The parts of the file that are not read, and remarks about its rows; mostly empty."""
         return self._source.remark
 
     @property
     def position(self) -> int:
-        """How many of `total_bytes` have been read, for showing progress."""
+        """Number of bytes read so far, of `total_bytes`."""
         return min(self._source.position(), self.total_bytes)
 
     def require(self, text_columns: Sequence[str]) -> None:
-        """Reject the rows that end before all of these columns from now on: they were cut off.
+        """From now on, reject rows that end before all of these columns, since they were cut off.
 
         Raises:
-            ColumnError: if one of them is missing.
+            ColumnError: one of the columns is missing.
         """
         self._needed = _cells_up_to(text_columns, self.columns)
 
     @property
     def is_mostly_rejected(self) -> bool:
-        """Whether more of the rows so far were refused than read.
-
-        The header once more does not count.
-        """
+        """Whether more rows were rejected than read so far, not counting repeated headers."""
         return self.rejected - self.repeated_headers > self.accepted
 
     def chunks(self, rows: int = 4096) -> Iterator[Chunk]:
-        """The rest of the table, at most `rows` rows at a time (fewer where cells are long)."""
+        """The rest of the table, at most `rows` rows at a time (fewer if cells are long)."""
         while True:
             chunk = Chunk(self.columns, [], [])
             characters = 0
@@ -250,13 +243,13 @@ class TableReader:
             yield chunk
 
     def whole(self, progress: Progress | None = None) -> Table:
-        """The rest of the table in memory, at least one row; the reader is closed then.
+        """The rest of the table in memory, at least one row; this closes the reader.
 
         Args:
-            progress: told how much of the file is read.
+            progress: callback for the bytes read.
 
         Raises:
-            TableError: the file has a header only, or every row was rejected.
+            TableError: the file has only a header, or every row was rejected.
         """
         progress = progress or Silent()
         rows: list[tuple[str, ...]] = []
@@ -280,14 +273,14 @@ class TableReader:
                 f"none of the {self.rejected:,} rows of {str(self._path)!r} could be read"
                 f" ({self.first_reason})",
                 expected=(
-                    f"rows of {len(self.columns)} cells, as the header"
-                    f" {list_columns(self.columns, 6)} has"
+                    f"rows of {len(self.columns)} cells, like the header"
+                    f" {list_columns(self.columns, 6)}"
                 ),
                 fix="correct the file, or save the table again as CSV in UTF-8",
             )
         if not rows:
             raise TableError(
-                f"{str(self._path)!r} has a header and no rows (columns"
+                f"{str(self._path)!r} has a header but no rows (columns"
                 f" {list_columns(self.columns, 6)})",
                 expected="at least 1 row below the header",
                 fix="export the table again",
@@ -305,7 +298,7 @@ class TableReader:
         )
 
     def _remark_of_all(self) -> str:
-        """What is told of a table that was read to its end."""
+        """The remark about a table that was read to its end."""
         repeated = (
             f"{count(self.repeated_headers, 'row')} repeating the header left out"
             if self.repeated_headers
@@ -314,20 +307,21 @@ class TableReader:
         return "; ".join(filter(None, (self.remark, repeated)))
 
     def peek(self, rows: int = 1000) -> Chunk:
-        """The next `rows` rows at most (fewer where cells are long), which `chunks` gives again.
+        """The next rows, for guessing columns; `chunks` returns them again.
 
-        To guess columns from.
+        Args:
+            rows: most rows to return (fewer if cells are long).
         """
         characters, width = sum(_size(row) for _, row in self._peeked), len(self.columns)
         self._peeking = True
         while (
             len(self._peeked) < rows
             and characters < _CHUNK_CHARACTERS
-            and (found := next(self._rows, None))
+            and (upcoming := next(self._rows, None))
         ):
             self.accepted += 1
-            self._peeked.append(found)
-            characters += _size(found[1]) + _CELL_CHARACTERS * (width - len(found[1]))
+            self._peeked.append(upcoming)
+            characters += _size(upcoming[1]) + _CELL_CHARACTERS * (width - len(upcoming[1]))
         self._peeking = False
         seen = list(islice(self._peeked, rows))
         return Chunk(
@@ -346,19 +340,16 @@ class TableReader:
             elif padded := self._padded(line, row):
                 yield line, padded
         self._rejects.release()
-        for found in self._rows:
+        for line, row in self._rows:
             self.accepted += 1
-            if len(found[1]) == width:
-                yield found
-            elif padded := self._padded(*found):
-                yield found[0], padded
+            if len(row) == width:
+                yield line, row
+            elif padded := self._padded(line, row):
+                yield line, padded
         self._read_to_its_end = True
 
     def _padded(self, line: int, row: tuple[str, ...]) -> tuple[str, ...] | None:
-        """A short row with blank cells at its end.
-
-        None if it ends before its text, and so is rejected.
-        """
+        """A short row with blank cells added; None if it ends before its text and is rejected."""
         width = len(self.columns)
         self._padding += _PADDED_SHARE * len(row) - (width - len(row))
         if len(row) >= self._needed and self._padding >= 0:
@@ -371,7 +362,7 @@ class TableReader:
 
     def _below_headers(self, rows: Iterator[Row]) -> Iterator[Row]:
         """The rows but those that are the header once more."""
-        place, name = self._telling, self.columns[self._telling] if self.columns else ""
+        place, name = self._named, self.columns[self._named] if self.columns else ""
         longest = len(name) + _AROUND if name else -1
         for row in rows:
             cells = row[1]
@@ -387,10 +378,10 @@ class TableReader:
                 yield row
 
     def _is_header(self, cells: Sequence[str]) -> bool:
-        """Whether a row has the names of the columns as its cells, with the marks that files joined end to end have there.
+        """Whether a row repeats the header, apart from quotes and byte order marks.
 
-        In a table of one column the name has to be that of a text: else a first message may have
-        been taken for the header.
+        In a table of one column this needs a name that is usual for texts: otherwise the header
+        may really be the file's first message.
         """
         if len(cells) == 1 and "".join(words_of(self.columns[0])) not in TEXT_WORDS:
             return False
@@ -402,9 +393,9 @@ class TableReader:
         (self._rejects.hold if self._peeking else self._rejects.write)(line, reason, content)
 
     def close(self) -> None:
-        """Close the file and complete that of rejected rows.
+        """Close the file, and complete the file of rejected rows.
 
-        Without any in the whole table, an earlier one goes.
+        If the whole table has none, an earlier file of rejected rows is removed.
         """
         self.__exit__(None, None, None)
 
@@ -424,7 +415,7 @@ class TableReader:
 
 
 def _size(row: Sequence[str]) -> int:
-    """Characters that a row weighs in memory, with some for each cell."""
+    """Size of a row in memory, in characters, with some for each cell."""
     return sum(map(len, row)) + _CELL_CHARACTERS * len(row)
 
 
@@ -440,39 +431,46 @@ def open_table(
 ) -> TableReader:
     r"""Open a table for reading, in constant memory.
 
-    Every cell is text: "NA", "null", "007" and "1e5" stay what they are; a null of JSON, Parquet or Excel is "". Numbers of JSON keep their
-    spelling, those of Parquet and Excel become plain text ("7", "0.1"). Blank lines are not rows. Rows that cannot be read are counted and
-    written to `rejects`; accepted + rejected = rows in the file. The last cells of a CSV row may be left out; they are blank then, and the
-    rows are counted; see `TableReader.require` for rows that were cut off. Cells beyond the header's are dropped if all are blank. The
-    quotes that `formulas.escape_formula` puts before cells of CSV and TSV are removed.
+    Every cell is text: "NA", "null", "007" and "1e5" are kept, and a null of JSON, Parquet or Excel
+    is "". Numbers of JSON keep their spelling; those of Parquet and Excel become plain text ("7",
+    "0.1"). Blank lines are not rows. Rows that cannot be read are counted and written to `rejects`;
+    accepted + rejected = rows in the file. A CSV row may lack its last cells, which are then blank;
+    such rows are counted (see `TableReader.require` for rows that were cut off). Cells beyond the
+    header's are dropped if all are blank. The quotes that `formulas.escape_formula` puts before
+    cells of CSV and TSV are removed.
 
-    The header is the first line that is not blank, unless a title, a date and the like stand above it; `remark` then says so, and lines
-    keep their numbers. A row that is the header once more is rejected. JSON may be an object a line, a list of objects, or an object with
-    one such list, as {"data": [...]}. What is no table, such as a web page or an error message under the name of one, is refused.
+    The header is the first line that is not blank, unless there are lines such as a title or a date
+    above it; `remark` then says so, and lines keep their numbers. A repeated header is rejected.
+    JSON may be one object per line, a list of objects, or an object with one such list, as in
+    {"data": [...]}. A file that is not a table, such as a web page or an error message, is refused.
 
-    Objects in objects of JSON, and the fields of Parquet's structures, are columns of their own, named "ticket.body"; lists are JSON, and
-    so are objects of JSON that have more than 1,000 different keys at one place, such as dates.
+    Nested objects of JSON, and the fields of Parquet's structures, become columns of their own,
+    named "ticket.body". Lists become JSON, and so do objects of JSON that have more than 1,000
+    different keys at one place, such as dates.
 
-    Of an Excel file the first sheet is read that is neither hidden nor empty, decompressed as a whole by the library that reads it; a
-    Parquet file needs memory for one row group. Both are read in a worker process that may use 350 MB and 10 bytes for each byte of the
-    file. Such files, and gzipped ones, are refused if they hold many times what a table of their size can. JSON files are read twice,
-    first for their keys.
+    Of an Excel file, the first sheet that is neither hidden nor empty is read; the library holds it
+    in memory. A Parquet file needs memory for one row group. Both are read in a worker process that
+    may use 350 MB and 10 bytes for each byte of the file. Such files, and gzipped ones, are refused
+    if they expand far beyond the usual size. JSON files are read twice, first for their keys.
 
     Args:
         path: .csv, .tsv, .jsonl, .ndjson or .json (each also with .gz), .parquet or .xlsx.
-        delimiter: what separates cells; found out if not given.
-        encoding: any text encoding that Python knows; found out if not given.
-        quote: what encloses cells, "" for nothing; found out if not given.
-        rejects: a .csv file for rows that cannot be read, with columns line, reason, content_start (the row as it stands in the file, of
-            a very long one the first 100,000 characters); made only if there are any, and complete when the reader is closed. An earlier
-            one is replaced, or removed when the whole table was read.
+        delimiter: separator of cells; detected by default.
+        encoding: any text encoding that Python knows; detected by default.
+        quote: quote around cells, "" for none; detected by default.
+        rejects: a .csv file for rows that cannot be read, with the columns line, reason and
+            content_start (the row's original text, at most 100,000 characters). It is created only
+            if there are such rows, and complete when the reader is closed. An earlier one is
+            replaced, or removed when the whole table was read.
         as_written: keep the quotes before cells of CSV and TSV.
-        known: columns that the table should have: a line near the start that has them all is the header. None if that is not known; then
-            JSON without any object is refused, since its columns cannot be told.
+        known: columns that the table should have: a line near the start with all of them is the
+            header. None if they are unknown; JSON without any object is then refused, since it has
+            no columns.
 
     Raises:
-        OutputError: the place for `rejects` cannot be written, or holds another file.
-        TableError: for a missing, empty or binary file, a folder, an unknown extension, or a header that cannot be read.
+        OutputError: `rejects` cannot be written, or is another kind of file.
+        TableError: the file is missing, empty, binary or a folder, its extension is unknown, or
+            its header cannot be read.
 
     Example:
         >>> import tempfile
@@ -494,21 +492,21 @@ def open_table(
 def check_outcome(
     source: Path, target: Path, *, overwrite: bool, option: str = "the output"
 ) -> None:
-    """Find out, before any work is done, whether what becomes of the table `source` can be written to `target`.
+    """Check before any work that the result of processing `source` can be written to `target`.
 
     Args:
         source: the input.
-        target: the table to be written; rows that cannot be read go beside it.
-        overwrite: whether a file that is there may be replaced.
-        option: what users name the place with.
+        target: the table to write; rows that cannot be read go to a file beside it.
+        overwrite: overwrite an existing file.
+        option: the option that sets the target, for the message.
 
     Raises:
-        OutputError: it or the file of rejected rows is the input, or it exists or cannot be
+        OutputError: the target or the file of rejected rows is the input, exists, or cannot be
             written; see `check_output`.
     """
     roles = {
         target: "input and output",
-        rejects_of(target): "input, where rows that cannot be read would go",
+        rejects_of(target): "input and file of rejected rows",
     }
     for place, role in roles.items():
         if place.exists() and source.exists() and place.samefile(source):
@@ -530,13 +528,12 @@ def read_table(
     required: Sequence[str] = (),
     known: Sequence[str] | None = None,
 ) -> Table:
-    """A whole table in memory, with at least one row.
+    """Read a whole table with at least one row into memory.
 
-    For the arguments see `open_table` and, of `required`, `TableReader.require`.
+    The arguments are those of `open_table`; for `required` see `TableReader.require`.
 
     Raises:
-        TableError: as `open_table`, and if the file has a header only, or if every row was
-            rejected.
+        TableError: as in `open_table`; or the file has only a header, or every row was rejected.
     """
     with open_table(
         path, delimiter=delimiter, encoding=encoding, quote=quote, rejects=rejects, known=known

@@ -332,7 +332,7 @@ def test_the_words_that_moved_the_answer_are_marked_in_the_text(app):
     (marked,) = [element.value for element in app.markdown if "-background[" in element.value]
     assert r"\:red\[twice\]" in marked or r"\:red\[" in marked
     assert len(marked) < 2500
-    assert any("moved the answer most" in caption.value for caption in app.caption)
+    assert any("largest effect on the answer" in caption.value for caption in app.caption)
 
 
 def test_an_answer_stays_when_something_else_on_the_page_changes(app):
@@ -372,7 +372,7 @@ def test_a_label_is_no_icon_arrow_or_emoji_and_hides_nothing(tmp_path, monkeypat
 def test_the_decision_is_shown_for_one_text_and_counted_for_a_file(tmp_path, monkeypatch):
     for threshold, badge, counted in (
         (0.0, "can be handled automatically", "3 rows (100%)"),
-        (1.0, "comes into question too", "0 rows (0%)"),
+        (1.0, "is also possible", "0 rows (0%)"),
     ):
         save_model(tmp_path / "tiny", decisions=Decisions(thresholds=(threshold,) * len(LABELS)))
         app = press(open_app(tmp_path, monkeypatch), "Classify")
@@ -523,7 +523,7 @@ def test_rows_are_filtered_by_label_in_the_whole_file(app):
 def test_rows_are_filtered_by_what_was_decided_in_words_for_people(app):
     upload(app, "in.csv", "id,text\n" + "1,my bill\n" * 3 + "2,\n" * 2)
     press(app, "Score the file")
-    assert "5 for review: 3 not sure enough, 2 no text" in said(app.info)
+    assert "5 need a review: 3 not certain enough, 2 no text" in said(app.info)
     app.multiselect[2].set_value(["review:empty"]).run()
     assert list(app.dataframe[-1].value["decision"]) == ["review: no text"] * 2
 
@@ -534,7 +534,7 @@ def test_sheets_that_are_not_read_are_told_of_at_once(app, tmp_path):
         book.add_worksheet(name).write_column(0, 0, ["text", "my bill", "the router"])
     book.close()
     upload(app, "in.xlsx", (tmp_path / "in.xlsx").read_bytes())
-    assert "only the sheet '2025' of 'in.xlsx' is read; it has others: '2024' (3 rows)" in said(
+    assert "only the sheet '2025' of 'in.xlsx' is read; other sheets: '2024' (3 rows)" in said(
         app.warning
     )
 
@@ -574,7 +574,9 @@ def test_blank_refused_and_renamed_are_told(app):
     press(app, "Score the file")
     assert "2 rows scored" in said(app.success)
     assert "1 row without a text" in said(app.info)
-    assert "column confidence already: ours is called bertcnn_confidence" in said(app.info)
+    assert "already has a column confidence; the new one is called bertcnn_confidence" in said(
+        app.info
+    )
     assert "1 row could not be read" in said(app.warning)
     assert list(app.dataframe[1].value["content_start"]) == ["one,cell,too many"]
     assert "1 row lacked the last cells" in said(app.info)
@@ -587,7 +589,7 @@ def test_blank_refused_and_renamed_are_told(app):
     [
         ("empty.csv", b"", "'empty.csv' is empty"),
         ("picture.csv", b"\x89PNG\r\n\x1a\n" + bytes(64), "a PNG image"),
-        ("text.xlsx", b"id,text\n1,a\n", "'text.xlsx' is not what its name says"),
+        ("text.xlsx", b"id,text\n1,a\n", "'text.xlsx' does not fit its extension"),
         ("broken.csv.gz", gzip.compress(CSV.encode() * 99, mtime=0)[:-30], "broken.csv.gz"),
         ("archive.zip.gz", gzip.compress(b"PK", mtime=0), "archive.zip.gz"),
     ],

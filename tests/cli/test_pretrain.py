@@ -81,9 +81,9 @@ def test_an_encoder_without_heads_is_continued_with_new_ones_and_it_is_said(
     code, _, err = run("pretrain", texts, "--from", encoder_folder, "--out", out, *options, *more)
     assert code == 0, err
     for line in (
-        "tiny has no head for masked words: one is started from random weights",
-        "tiny has no head for next sentences: one is started from random weights",
-        "no document is held out, so nothing measures how well unseen texts are guessed",
+        "tiny has no head for masked words: it starts from random weights",
+        "tiny has no head for next sentences: it starts from random weights",
+        "no document is held out, so there are no figures on unseen texts",
         f"Saved {out}",
     ):
         assert line in err

@@ -110,7 +110,7 @@ def test_pipes_in_the_cache_are_as_good_as_nothing(run, model, place, monkeypatc
     (place / "cache" / "encoders" / "minilm-l6").mkdir(parents=True)
     os.mkfifo(place / "cache" / "encoders" / "minilm-l6" / "origin.json")
     code, out, _ = run("encoder", "info", "minilm-l6")
-    assert (code, "no: fetched when first used" in out) == (0, True)
+    assert (code, "no: downloaded at first use" in out) == (0, True)
 
 
 def named(size, ending="", letter="x"):

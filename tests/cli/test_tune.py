@@ -104,7 +104,7 @@ def test_training_takes_what_was_found_and_options_win(run, folder, encoder_fold
 def test_settings_that_will_not_do_are_refused_in_one_line(run, folder, encoder_folder):
     settings = tuned(folder, encoder_folder)
     for arguments, words in (
-        (("--settings", settings, "--recipe", "full"), "found for the recipe frozen"),
+        (("--settings", settings, "--recipe", "full"), "tuned for the recipe frozen"),
         (("--settings", folder / "none.json"), "cannot be read"),
         (("--settings", folder / "tickets.csv"), "no JSON file"),
     ):

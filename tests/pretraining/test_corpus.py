@@ -86,8 +86,8 @@ def test_the_second_time_the_corpus_comes_out_of_the_cache(texts, tokenizer, tmp
     first, second = Listening(), Listening()
     made = open_corpus([texts], tokenizer, cache=tmp_path, progress=first)
     found = open_corpus([texts], tokenizer, cache=tmp_path, progress=second)
-    assert [name for name, _, _ in first.stages] == ["looking at the texts", "tokenising"]
-    assert [name for name, _, _ in second.stages] == ["looking at the texts"]
+    assert [name for name, _, _ in first.stages] == ["hashing the texts", "tokenising"]
+    assert [name for name, _, _ in second.stages] == ["hashing the texts"]
     assert first.totals["tokenising"] == texts.stat().st_size
     assert found.key == made.key
     assert found.summary == made.summary
@@ -161,7 +161,7 @@ def test_texts_without_a_word_are_refused_and_leave_nothing(tokenizer, tmp_path)
     path = tmp_path / "blank.txt"
     path.write_text("\n \n\x01\n\n", encoding="utf-8")
     with pytest.raises(
-        TableError, match=r"there is no word in '.*blank.txt'; expected documents to learn from"
+        TableError, match=r"no word in '.*blank.txt'; expected documents to learn from"
     ):
         open_corpus([path], tokenizer, cache=tmp_path)
     assert not list((tmp_path / "corpora").iterdir())

@@ -89,7 +89,7 @@ def test_every_gap_is_guessed_from_its_own_place(tmp_path):
         ),
         ("[MASK] " * 11, 5, "a text of more than 12 tokens; expected at most 12"),
         ("the " * 40 + "[MASK]", 5, "a text of more than 12 tokens; expected at most 12"),
-        ("[MASK]", 0, r"0 guesses for each \[MASK\]; expected at least 1"),
+        ("[MASK]", 0, r"0 predictions for each \[MASK\]; expected at least 1"),
     ],
 )
 def test_a_text_that_cannot_be_filled_is_refused(tmp_path, text, best, message):

@@ -95,7 +95,7 @@ def test_sheets_of_a_workbook_that_are_not_read_are_told_of(predictor, encoder_f
     ):
         notes = Notes()
         work(notes)
-        assert any(note.endswith("it has others: '2024' (25 rows)") for note in notes.notes)
+        assert any(note.endswith("other sheets: '2024' (25 rows)") for note in notes.notes)
 
 
 def test_a_precision_asked_for_holds_for_a_loaded_model_too(predictor, model, tmp_path):
@@ -242,7 +242,7 @@ def test_rows_that_cannot_be_read_are_kept_apart_and_an_old_list_of_them_goes(pr
 
 def test_the_list_of_rejected_rows_is_never_read_and_replaced_in_one_run(predictor, tmp_path):
     source = write(tmp_path / "out.csv.rejects.csv", "id,text\n1,the router\n")
-    with pytest.raises(OutputError, match="as input, where rows that cannot be read would go"):
+    with pytest.raises(OutputError, match="as input and file of rejected rows"):
         score_csv(predictor, source, tmp_path / "out.csv")
     assert source.exists()
     score_csv(predictor, source, tmp_path / "other.csv")

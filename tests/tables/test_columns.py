@@ -134,7 +134,7 @@ def test_consumer_complaints_with_few_narratives():
     assert choice.id == "Complaint ID"
     assert choice.time == "Date received"
     assert (
-        "; 'Issue', 'Sub-product' could be the label too: name it with --label"
+        "; 'Issue', 'Sub-product' could also be the label: name it with --label"
         in choice.reasons["label"]
     )
 
@@ -149,7 +149,10 @@ def test_identifier_and_time_are_found_and_reasons_are_words():
 
 def test_another_free_text_is_mentioned():
     choice = guess_columns(table(*FILES[3][:1], *FILES[3][1]))
-    assert "'subject' is free text too: join with --text subject,body" in choice.reasons["text"]
+    assert (
+        "'subject' is also free text: to join them, add --text subject,body"
+        in choice.reasons["text"]
+    )
 
 
 def test_na_and_null_are_texts_and_labels():
@@ -194,7 +197,7 @@ def test_a_column_that_is_mostly_blank_can_be_the_label_but_comes_last():
         )
     )
     assert both.label == "contract"
-    assert "'assigned_to' could be the label too" in both.reasons["label"]
+    assert "'assigned_to' could also be the label" in both.reasons["label"]
 
 
 def test_a_named_column_that_is_missing_is_told_with_the_closest():

@@ -196,7 +196,7 @@ def test_other_sheets_of_a_workbook_are_told_of_and_hidden_or_empty_ones_are_pas
     assert table.rows == [("no signal",)]
     assert (
         table.remark
-        == f"only the sheet '2025' of {str(tmp_path / 'in.xlsx')!r} is read; it has others: '2024'"
+        == f"only the sheet '2025' of {str(tmp_path / 'in.xlsx')!r} is read; other sheets: '2024'"
         " (3 rows)"
     )
 
@@ -223,7 +223,7 @@ def test_a_workbook_in_which_nothing_can_be_seen_is_refused(tmp_path):
     book.close()
     with pytest.raises(
         TableError,
-        match="has no sheet with anything in it, hidden ones not counted; expected a header",
+        match="has no visible sheet with any cell filled in; expected a header",
     ):
         open_table(tmp_path / "in.xlsx")
 
@@ -718,7 +718,7 @@ def test_neither_an_output_nor_its_rejected_rows_may_be_the_input(tmp_path):
     source = save(tmp_path, "text\na\n", "out.csv.rejects.csv")
     with pytest.raises(
         OutputError,
-        match=r"as input, where rows that cannot be read would go; .*choose another name for --fix",
+        match=r"as input and file of rejected rows; .*choose another name for --fix",
     ):
         check_outcome(source, tmp_path / "out.csv", overwrite=True, option="--fix")
     (tmp_path / "link.csv").symlink_to(source)
@@ -859,7 +859,7 @@ def test_an_unknown_extension_is_told(tmp_path):
     ],
 )
 def test_a_binary_file_named_csv_is_told_for_what_it_seems(tmp_path, content, seems):
-    with pytest.raises(TableError, match=f"is not what its name says: it seems to be {seems}"):
+    with pytest.raises(TableError, match=f"does not fit its extension: it seems to be {seems}"):
         open_table(save(tmp_path, content))
 
 
@@ -871,7 +871,7 @@ def test_unknown_binary_data_named_csv_is_told(tmp_path):
 @pytest.mark.parametrize("name", ["in.parquet", "in.xlsx", "in.csv.gz"])
 def test_text_under_a_binary_extension_is_told(tmp_path, name):
     with pytest.raises(
-        TableError, match="is not what its name says: it seems to be text, such as CSV"
+        TableError, match="does not fit its extension: it seems to be text, such as CSV"
     ):
         open_table(save(tmp_path, "text,label\na,b\n", name))
 
@@ -908,7 +908,7 @@ def test_text_under_a_binary_extension_is_told(tmp_path, name):
     ],
 )
 def test_what_was_saved_as_xlsx_is_told_for_what_it_is(tmp_path, content, seems):
-    with pytest.raises(TableError, match=f"is not what its name says: it seems to be {seems}"):
+    with pytest.raises(TableError, match=f"does not fit its extension: it seems to be {seems}"):
         open_table(save(tmp_path, content, "in.xlsx"))
 
 
@@ -929,7 +929,7 @@ def test_a_header_alone_opens_but_is_no_table(tmp_path):
         assert (reader.columns, list(reader.chunks())) == (("text", "label"), [])
     with pytest.raises(
         TableError,
-        match=r"has a header and no rows \(columns 'text', 'label'\); expected at least 1 row",
+        match=r"has a header but no rows \(columns 'text', 'label'\); expected at least 1 row",
     ):
         read_table(path)
 

@@ -127,7 +127,7 @@ def test_merged_cells_are_the_reason_for_blanks_that_is_told(tmp_path):
     table = read_table(tmp_path / "in.xlsx")
     assert table.column("label") == ["hardware", "", "", "billing", "", ""]
     assert "4 cells of the column 'label'" in table.remark
-    assert "lie in merged cells" in table.remark
+    assert "are merged and read as blank" in table.remark
 
 
 def test_blank_cells_alone_are_no_remark(tmp_path):
