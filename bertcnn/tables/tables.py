@@ -134,6 +134,9 @@ class Table(Chunk):
         rejected: how many rows of the file could not be read, and how many repeat the header.
         remark: which part of the file is not read, such as other sheets of a workbook; mostly
             empty.
+        format: csv, tsv, jsonl, parquet or xlsx.
+        encoding: of a text file, None of others.
+        delimiter: of a CSV or TSV file, None of others.
     """
 
     path: Path = field(default=Path())
@@ -142,6 +145,9 @@ class Table(Chunk):
     shortest: int = 0
     rejected: int = 0
     remark: str = ""
+    format: Format = "csv"
+    encoding: str | None = None
+    delimiter: str | None = None
 
     def is_cut(self, text_columns: Sequence[str]) -> bool:
         """Whether there is a row that ends before its text; see `TableReader.require`."""
@@ -302,6 +308,9 @@ class TableReader:
             shortest=self._shortest,
             rejected=self.rejected,
             remark=self._remark_of_all(),
+            format=self.format,
+            encoding=self.encoding,
+            delimiter=self.delimiter,
         )
 
     def _remark_of_all(self) -> str:
