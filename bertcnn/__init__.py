@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bertcnn.classifier import BertCNNClassifier
+    from bertcnn.cli.evaluation import show_evaluation
+    from bertcnn.cli.progress import show_progress
+    from bertcnn.cli.startup import load_keras
     from bertcnn.doctor.check import check_csv
     from bertcnn.encoders.convert import load_encoder
     from bertcnn.encoders.download import fetch_encoder
@@ -18,12 +21,15 @@ if TYPE_CHECKING:
     from bertcnn.inference.predictor import Predictor, load
     from bertcnn.models.bert import Bert
     from bertcnn.scoring.score import score_csv
-    from bertcnn.workflows.labelled import evaluate_csv, train_csv
+    from bertcnn.tables.labelled import LabelledTable, read_labelled
+    from bertcnn.workflows.evaluate import evaluate_csv
+    from bertcnn.workflows.train import train_csv
 
 __all__ = [
     "Bert",
     "BertCNNClassifier",
     "BertCNNError",
+    "LabelledTable",
     "Predictor",
     "check_csv",
     "evaluate_csv",
@@ -31,7 +37,11 @@ __all__ = [
     "fetch_encoder",
     "load",
     "load_encoder",
+    "load_keras",
+    "read_labelled",
     "score_csv",
+    "show_evaluation",
+    "show_progress",
     "train_csv",
 ]
 
@@ -39,15 +49,20 @@ _HOMES = {
     "Bert": "bertcnn.models.bert",
     "BertCNNClassifier": "bertcnn.classifier",
     "BertCNNError": "bertcnn.errors",
+    "LabelledTable": "bertcnn.tables.labelled",
     "Predictor": "bertcnn.inference.predictor",
     "check_csv": "bertcnn.doctor.check",
-    "evaluate_csv": "bertcnn.workflows.labelled",
+    "evaluate_csv": "bertcnn.workflows.evaluate",
     "export_model": "bertcnn.export.export",
     "fetch_encoder": "bertcnn.encoders.download",
     "load": "bertcnn.inference.predictor",
     "load_encoder": "bertcnn.encoders.convert",
+    "load_keras": "bertcnn.cli.startup",
+    "read_labelled": "bertcnn.tables.labelled",
     "score_csv": "bertcnn.scoring.score",
-    "train_csv": "bertcnn.workflows.labelled",
+    "show_evaluation": "bertcnn.cli.evaluation",
+    "show_progress": "bertcnn.cli.progress",
+    "train_csv": "bertcnn.workflows.train",
 }
 
 

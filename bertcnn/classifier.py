@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -54,6 +54,7 @@ from bertcnn.settings import (
     Recipe,
     TrainingSettings,
 )
+from bertcnn.tables.columns import Columns
 from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import WordPieceTokenizer
 from bertcnn.training.accuracy import accuracy
@@ -74,22 +75,6 @@ from bertcnn.training.start import Start, load_start
 from bertcnn.wording import count
 
 _SEEDS = 2**31
-
-
-@dataclass(frozen=True)
-class Columns:
-    """What the saved model remembers of a table.
-
-    Columns of texts and labels, what stood between several labels, and which were merged. With a
-    separator, rows may have several labels though all have one; `levels` are by default those of
-    the classifier.
-    """
-
-    text: tuple[str, ...] = ()
-    label: str | None = None
-    separator: str | None = None
-    merged: Mapping[str, str] = field(default_factory=dict)
-    levels: str | None = None
 
 
 class BertCNNClassifier(ClassifierMixin, BaseEstimator):

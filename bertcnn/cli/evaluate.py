@@ -62,7 +62,7 @@ def evaluate(
                 expected="two different files",
                 fix="choose another name for one",
             )
-    from bertcnn.workflows.labelled import evaluate_csv
+    from bertcnn.workflows.evaluate import evaluate_csv
 
     with show_progress() as progress:
         figures = evaluate_csv(

@@ -153,7 +153,7 @@ def train(
     load_keras()
     from bertcnn.classifier import BertCNNClassifier
     from bertcnn.training.savepoints import savepoint_folder
-    from bertcnn.workflows.labelled import train_csv
+    from bertcnn.workflows.train import train_csv
 
     given = {
         "epochs": epochs,

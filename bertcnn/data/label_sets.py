@@ -121,6 +121,16 @@ def names_in(cell: str, separator: str | None) -> LabelSet:
     return split_cell(cell, separator)
 
 
+def labels_of_sets(sets: Sequence[LabelSet], separator: str | None) -> list[str] | list[LabelSet]:
+    """Labels as `fit` takes them: all of each row, or without a separator each row's one.
+
+    Example:
+        >>> labels_of_sets([("billing",), ()], None), labels_of_sets([("billing",), ()], ";")
+        (['billing', ''], [('billing',), ()])
+    """
+    return list(sets) if separator is not None else ["".join(names) for names in sets]
+
+
 def join_labels(labels: Iterable[str], separator: str) -> str:
     """Labels as they are written into one cell.
 

@@ -12,16 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from bertcnn.data.label_cells import read_label_column
 from bertcnn.data.label_sets import LabelSet, join_labels, names_in
 from bertcnn.doctor.report import Example, Finding, shortened
 from bertcnn.errors import ColumnError, LabelError, one_line
 from bertcnn.progress import Progress
-from bertcnn.tables.columns import ColumnChoice, guess_columns, guess_text_columns, join_texts
-from bertcnn.tables.formats import DELIMITED
-from bertcnn.tables.formulas import unescape_formula
-from bertcnn.tables.tables import Chunk, Table, TableReader, column_position, open_table
-from bertcnn.text.cleaning import is_blank
+from bertcnn.tables.columns import ColumnChoice, guess_columns, guess_text_columns
+from bertcnn.tables.labelled import read_columns
+from bertcnn.tables.tables import Chunk, Table, open_table
 from bertcnn.wording import count, percent
 
 _EXAMPLES = 4
@@ -106,40 +103,24 @@ def read_dataset(
     """
     with tempfile.TemporaryDirectory(prefix="bertcnn-") as scratch:
         place = rejects or Path(scratch) / "rejects.csv"
-        with open_table(path, rejects=place, as_written=True) as reader:
-            table = reader.whole(progress)
-        choice = _choose(table, text, label)
-        if table.is_cut(choice.text):
-            with open_table(path, rejects=place, as_written=True) as reader:
-                reader.require(choice.text)
-                table = reader.whole(progress)
-        rejected = _first_rejected(place) if reader.rejected else []
-    if reader.remark:
-        progress.note(reader.remark)
-    for role, reason in choice.reasons.items():
-        if role in ("text", "label"):
-            progress.note(f"{role}: {reason}")
-    places = [column_position(name, table.columns) for name in choice.text]
-    plain = unescape_formula if reader.format in DELIMITED else str
-    texts = [join_texts(plain(row[place]) for place in places) for row in table.rows]
-    texts = ["" if is_blank(one) else one for one in texts]
-    labels, separator = None, None
-    if choice.label is not None:
-        column = read_label_column(
-            ["" if is_blank(name) else name for name in map(plain, table.column(choice.label))],
-            multi_label,
+        read = read_columns(
+            path,
+            lambda table: _choose(table, text, label),
+            rejects=place,
+            as_written=True,
+            reading=progress,
+            progress=progress,
         )
-        for remark in column.remarks:
-            progress.note(remark)
-        separator = column.separator
-        labels = (
-            column.single
-            if separator is None
-            else [join_labels(names, separator) if names else "" for names in column.sets]
-        )
-        _check_labels(labels, choice.label)
-    dataset = LabelledDataset(table, choice, texts, labels, {}, rejected, separator)
-    return replace(dataset, facts=_facts(reader, dataset))
+        rejected = _first_rejected(place) if read.table.rejected else []
+    labels, column = None, read.columns.label
+    if column is not None:
+        read = read.with_labels(multi_label, progress)
+        labels = [join_labels(names, read.separator or "") if names else "" for names in read.sets]
+        _check_labels(labels, column)
+    dataset = LabelledDataset(
+        read.table, read.columns, read.texts, labels, {}, rejected, read.separator
+    )
+    return replace(dataset, facts=_facts(dataset))
 
 
 def _first_rejected(place: Path) -> list[tuple[str, str, str]]:
@@ -168,18 +149,18 @@ def _check_labels(labels: list[str], column: str) -> None:
         )
 
 
-def _facts(reader: TableReader, dataset: LabelledDataset) -> dict[str, Any]:
-    choice, labels = dataset.choice, dataset.labels
+def _facts(dataset: LabelledDataset) -> dict[str, Any]:
+    table, choice, labels = dataset.table, dataset.choice, dataset.labels
     counts = Counter(name for cell in labels or [] for name in dataset.names_in(cell))
     return {
-        "format": reader.format,
-        "encoding": reader.encoding,
-        "delimiter": reader.delimiter,
-        "columns": list(reader.columns),
+        "format": table.format,
+        "encoding": table.encoding,
+        "delimiter": table.delimiter,
+        "columns": list(table.columns),
         "text_columns": list(choice.text),
         "label_column": choice.label,
-        "rows": reader.accepted,
-        "rejected": reader.rejected,
+        "rows": len(table),
+        "rejected": table.rejected,
         "labels": None if labels is None else dict(counts.most_common()),
         "label_separator": dataset.separator,
     }

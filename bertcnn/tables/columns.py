@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bertcnn.errors import ColumnError, one_line
@@ -61,6 +61,26 @@ class ColumnChoice:
     id: str | None = None
     time: str | None = None
     reasons: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What a saved model remembers of the table it was trained on.
+
+    Attributes:
+        text: the text columns.
+        label: the label column.
+        separator: what stood between several labels of a row; with one, rows may have several
+            though all have one.
+        merged: rare labels, each with the label that it became part of.
+        levels: what stands between the levels of a label; by default as the classifier has it.
+    """
+
+    text: tuple[str, ...] = ()
+    label: str | None = None
+    separator: str | None = None
+    merged: Mapping[str, str] = field(default_factory=dict)
+    levels: str | None = None
 
 
 def join_texts(cells: Iterable[str]) -> str:

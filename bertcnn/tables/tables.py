@@ -131,6 +131,9 @@ class Table(Chunk):
         rejected: number of rows that could not be read or repeat the header.
         remark: the parts of the file that are not read, such as other sheets of a workbook;
             mostly empty.
+        format: csv, tsv, jsonl, parquet or xlsx.
+        encoding: encoding of a text file; None for others.
+        delimiter: delimiter of a CSV or TSV file; None for others.
     """
 
     path: Path = field(default=Path())
@@ -139,6 +142,9 @@ class Table(Chunk):
     shortest: int = 0
     rejected: int = 0
     remark: str = ""
+    format: Format = "csv"
+    encoding: str | None = None
+    delimiter: str | None = None
 
     def is_cut(self, text_columns: Sequence[str]) -> bool:
         """Whether any row ends before its text; see `TableReader.require`."""
@@ -295,6 +301,9 @@ class TableReader:
             shortest=self._shortest,
             rejected=self.rejected,
             remark=self._remark_of_all(),
+            format=self.format,
+            encoding=self.encoding,
+            delimiter=self.delimiter,
         )
 
     def _remark_of_all(self) -> str:

@@ -1,7 +1,6 @@
 """The script people copy for a new label set."""
 
 import csv
-import importlib.util
 import json
 import re
 import subprocess
@@ -59,28 +58,15 @@ def test_it_trains_evaluates_saves_and_scores(encoder_folder, tmp_path):
     assert (tmp_path / "run" / "model" / "MODEL_CARD.md").exists()
 
 
-def test_rows_with_several_labels_are_read_as_such(tmp_path):
-    spec = importlib.util.spec_from_file_location("train_new_labels", SCRIPT)
-    script = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = script  # where dataclasses look their module up
-    spec.loader.exec_module(script)
-    rows = (
-        "text,label\n"
-        + "my bill,billing\nmy router,hardware\nbill for the router,billing; hardware\n,billing\n"
-        * 5
+def test_a_folder_that_is_in_use_is_refused_before_anything_is_read(tmp_path):
+    (tmp_path / "evaluation.json").write_text("{}")
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "missing.csv", "--out", str(tmp_path)],
+        capture_output=True,
+        text=True,
     )
-    (tmp_path / "tickets.csv").write_text(rows)
-    data = script.read(tmp_path / "tickets.csv", "text", "label")
-    assert (data.separator, data.labels[:3]) == (
-        ";",
-        [("billing",), ("hardware",), ("billing", "hardware")],
-    )
-    assert (len(data.texts), data.rarest[:3]) == (15, ["billing", "hardware", "billing"])
-    (tmp_path / "tickets.csv").write_text(as_csv(*tickets(2)))
-    assert script.read(tmp_path / "tickets.csv", "text", "label").labels == tickets(2)[1]
-    (tmp_path / "tickets.csv").write_text(as_csv(*tickets(2)) + '90,"cable",\n91,"  ",\n')
-    data = script.read(tmp_path / "tickets.csv", "text", "label")
-    assert (data.labels, data.unlabelled) == (tickets(2)[1], ["cable"])
+    assert done.returncode == 1
+    assert re.search(r"evaluation.json' exists; .*--force", done.stderr.splitlines()[-1])
 
 
 def test_a_file_that_is_not_there_is_told_in_one_line(tmp_path):

@@ -1,0 +1,237 @@
+"""The one reader of labelled files: a table's texts, and the labels of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from bertcnn.data.label_cells import read_label_column
+from bertcnn.data.label_sets import AUTO, LabelSet, labels_of_sets, rarest
+from bertcnn.data.labels import check_labels
+from bertcnn.data.splits import split_validation
+from bertcnn.progress import Progress, Silent
+from bertcnn.tables.columns import ColumnChoice, guess_columns, join_texts
+from bertcnn.tables.formats import DELIMITED
+from bertcnn.tables.formulas import unescape_formula
+from bertcnn.tables.slices import slice_columns
+from bertcnn.tables.tables import Table, column_position, open_table
+from bertcnn.text.cleaning import is_blank
+
+
+@dataclass(frozen=True)
+class LabelledTable:
+    """A file's rows, each with its text and its labels.
+
+    Attributes:
+        table: all its columns and rows.
+        columns: which of them hold the text and the label, and why.
+        texts: one a row, "" where it is blank.
+        cells: the label column, one cell a row, "" where it is blank; empty without such a column.
+        sets: the labels of each row, sorted, each once; empty until they are split.
+        separator: what stands between the labels of a row; None where each row has one at most.
+        slices: by the name of a column, such as channel or month, its value in each row; figures
+            are reported by them.
+    """
+
+    table: Table
+    columns: ColumnChoice
+    texts: list[str]
+    cells: list[str]
+    sets: list[LabelSet] = field(default_factory=list)
+    separator: str | None = None
+    slices: Mapping[str, list[str]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @property
+    def labels(self) -> list[str] | list[LabelSet]:
+        """What `BertCNNClassifier.fit` takes: each row's label, "" for none; or all of each."""
+        return labels_of_sets(self.sets, self.separator)
+
+    def with_labels(self, multi_label: str, progress: Progress) -> LabelledTable:
+        """The rows with their labels split, each label in one spelling.
+
+        Args:
+            multi_label: what stands between the labels of a row that has several; "auto" finds ;
+                and | and lists, "no" takes every cell for one label.
+            progress: told what was done to the labels.
+
+        Raises:
+            SettingsError: the separator is blank, or stands in no cell.
+        """
+        column = read_label_column(self.cells, multi_label)
+        for remark in column.remarks:
+            progress.note(remark)
+        return replace(self, sets=column.sets, separator=column.separator)
+
+    def part(self, rows: Sequence[int] | np.ndarray) -> LabelledTable:
+        """Some of the rows, in this order."""
+        table = self.table
+        return replace(
+            self,
+            table=replace(
+                table,
+                rows=[table.rows[row] for row in rows],
+                line_numbers=[table.line_numbers[row] for row in rows],
+            ),
+            texts=[self.texts[row] for row in rows],
+            cells=[self.cells[row] for row in rows],
+            sets=[self.sets[row] for row in rows],
+            slices={name: [values[row] for row in rows] for name, values in self.slices.items()},
+        )
+
+    def split(self, share: float) -> tuple[LabelledTable, LabelledTable]:
+        """Rows to learn from, and about a share of the rows to evaluate on.
+
+        Stratified by label, duplicates kept together, the same on every run. Rows without a label
+        are among the first, and rows without a text in neither.
+
+        Args:
+            share: of the rows with a text and a label, between 0 and 1.
+
+        Raises:
+            LabelError: fewer than two labels, or a label with a single row.
+        """
+        written = [row for row, text in enumerate(self.texts) if text]
+        usable = [row for row in written if self.sets[row]]
+        sets = [self.sets[row] for row in usable]
+        check_labels([name for names in sets for name in names])
+        kept, held_out = split_validation([self.texts[row] for row in usable], rarest(sets), share)
+        unlabelled = [row for row in written if not self.sets[row]]
+        return (
+            self.part([*(usable[row] for row in kept), *unlabelled]),
+            self.part([usable[row] for row in held_out]),
+        )
+
+
+def read_labelled(
+    data: str | Path,
+    *,
+    text: str | Sequence[str] | None = None,
+    label: str | None = None,
+    multi_label: str = AUTO,
+    rejects: Path | None = None,
+    progress: Progress | None = None,
+) -> LabelledTable:
+    r"""Read a labelled file as a whole.
+
+    Args:
+        data: .csv, .tsv, .jsonl (each also .gz), .parquet or .xlsx, with a text and a label in each
+            row; either may be blank.
+        text: the text column or columns; guessed by default.
+        label: the label column; guessed by default.
+        multi_label: what stands between the labels of a row that has several, such as ","; "auto"
+            finds ; and | and lists by itself, "no" takes every cell for one label.
+        rejects: a .csv file for rows that cannot be read, made only if there are any.
+        progress: told which columns were chosen and why, how many rows cannot be read, and what
+            was done to the labels.
+
+    Raises:
+        TableError: the file cannot be read, or has no rows.
+        ColumnError: a named column is missing, or none looks like text or labels.
+        SettingsError: `multi_label` is a separator that stands in no cell.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "tickets.csv"
+        >>> _ = path.write_text("text,label\nno signal,network\nmy bill,billing; network\n,\n")
+        >>> tickets = read_labelled(path, multi_label=";")
+        >>> tickets.texts, tickets.labels
+        (['no signal', 'my bill', ''], [('network',), ('billing', 'network'), ()])
+    """
+    progress = progress or Silent()
+    choose = partial(guess_columns, text=text, label=label)
+    read = read_columns(data, choose, rejects=rejects, progress=progress)
+    note_left_out(read.table, rejects, progress)
+    return replace(
+        read.with_labels(multi_label, progress), slices=slice_columns(read.table, read.columns)
+    )
+
+
+def read_columns(
+    data: str | Path,
+    choose: Callable[[Table], ColumnChoice],
+    *,
+    rejects: Path | None = None,
+    known: Sequence[str] = (),
+    as_written: bool = False,
+    reading: Progress | None = None,
+    progress: Progress,
+) -> LabelledTable:
+    """Read a file as a whole, its labels not split yet.
+
+    Args:
+        data: the file.
+        choose: the columns of a table; those that are chosen with a reason are told.
+        rejects: as in `read_labelled`; the folder it is in is made too.
+        known: columns that the file should have; see `open_table`.
+        as_written: whether the table keeps the quotes that `escape_formula` puts before cells;
+            texts and labels lose them.
+        reading: told how much of the file is read; by default nobody is.
+        progress: told which columns were chosen, and which part of the file is not read.
+
+    Raises:
+        TableError: the file cannot be read, or has no rows.
+        ColumnError: `choose` refuses the columns.
+    """
+
+    def read(required: Sequence[str] = ()) -> Table:
+        is_there = rejects is None or rejects.parent.is_dir()
+        place = rejects if is_there else None
+        table = _read_whole(data, place, known, required, as_written, reading)
+        if rejects is None or is_there or not table.rejected:
+            return table
+        rejects.parent.mkdir(parents=True, exist_ok=True)  # only now is there something to keep
+        return _read_whole(data, rejects, known, required, as_written, reading)
+
+    table = read()
+    if table.remark:
+        progress.note(table.remark)
+    columns = choose(table)
+    if table.is_cut(columns.text):  # rows that end before their text are no rows
+        table = read(columns.text)
+    for role in ("text", "label"):
+        if role in columns.reasons:
+            progress.note(f"{role}: {columns.reasons[role]}")
+    plain = unescape_formula if as_written and table.format in DELIMITED else str
+    places = [column_position(name, table.columns) for name in columns.text]
+    texts = [join_texts(plain(row[place]) for place in places) for row in table.rows]
+    cells = [] if columns.label is None else [plain(cell) for cell in table.column(columns.label)]
+    return LabelledTable(table, columns, _without_blanks(texts), _without_blanks(cells))
+
+
+def note_left_out(table: Table, rejects: Path | None, progress: Progress) -> None:
+    """Say how many rows are short or could not be read, and where these are."""
+    if table.rejected:
+        where = f"; they and the reasons are in {rejects}" if rejects else ""
+        progress.note(
+            f"{table.rejected} of {len(table) + table.rejected} rows of {str(table.path)!r} could"
+            f" not be read{where}"
+        )
+    if table.padded:
+        progress.note(
+            f"{table.padded} of {len(table)} rows of {str(table.path)!r} lack their last cells,"
+            " which are blank"
+        )
+
+
+def _read_whole(
+    data: str | Path,
+    rejects: Path | None,
+    known: Sequence[str],
+    required: Sequence[str],
+    as_written: bool,
+    reading: Progress | None,
+) -> Table:
+    with open_table(data, rejects=rejects, as_written=as_written, known=known or None) as reader:
+        reader.require(required)
+        return reader.whole(reading)
+
+
+def _without_blanks(texts: list[str]) -> list[str]:
+    return ["" if is_blank(text) else text for text in texts]

@@ -1,0 +1,175 @@
+"""Evaluate a model on a labelled file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bertcnn.bundle.bundle import BundleConfig
+from bertcnn.data.label_cells import known_sets
+from bertcnn.data.label_sets import LabelSet
+from bertcnn.data.same_labels import KnownLabels
+from bertcnn.errors import LabelError
+from bertcnn.evaluation.metrics import (
+    Evaluation,
+    describe_unknown,
+    evaluate,
+    evaluate_sets,
+    find_unknown,
+)
+from bertcnn.inference.engines import EngineName
+from bertcnn.inference.predictor import Predictor, loaded
+from bertcnn.progress import Progress, Silent
+from bertcnn.tables.columns import ColumnChoice, as_in_training, guess_columns
+from bertcnn.tables.labelled import LabelledTable, note_left_out, read_columns
+from bertcnn.tables.slices import slice_columns
+from bertcnn.tables.tables import Table
+from bertcnn.text.cleaning import is_blank
+
+
+def evaluate_csv(
+    model: str | Path | Predictor,
+    data: str | Path | LabelledTable,
+    *,
+    text: str | Sequence[str] | None = None,
+    label: str | None = None,
+    engine: EngineName = "auto",
+    report: str | Path | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Compare a model with the labels of a file it has not learned from.
+
+    Args:
+        model: a saved model's folder, or a loaded one.
+        data: a labelled file, as for training, or rows that `read_labelled` has read.
+        text: the text column or columns; by default those of the training file, a guess if the
+            model knows of none.
+        label: the label column; by default that of the training file, a guess if the model knows of
+            none.
+        engine: computes the answers of a saved model; see `bertcnn.load`.
+        report: a folder, or a file that ends in .html, for a report with examples from the file:
+            for the user's own eyes.
+        overwrite: replace an existing report.
+        progress: told how far it is.
+
+    Raises:
+        LabelError: no row has a label that the model knows. Rows with others count as wrong.
+        TableError: the file cannot be read, or has no such columns.
+        BundleError: the model folder is not a model.
+        OutputError: the report's place is taken or cannot be written.
+    """
+    progress = progress or Silent()
+    page = None
+    if report is not None:
+        from bertcnn.reports.reporting import report_path  # Jinja, which is not needed without
+
+        folder = None if isinstance(model, Predictor) else Path(model)
+        path = data.table.path if isinstance(data, LabelledTable) else Path(data)
+        page = report_path(report, model=folder, data=path, overwrite=overwrite)
+    predictor = loaded(model, engine=engine)
+    config = predictor.bundle.config
+    read = data
+    if not isinstance(read, LabelledTable):
+        read = _read_as_in_training(read, config, text, label, progress)
+    path, choice = read.table.path, read.columns
+    sets = known_sets(
+        read.cells, config.label_separator, KnownLabels([*predictor.labels, *config.merged_labels])
+    )
+    places = _usable(read.texts, sets, progress)
+    if not places:
+        raise LabelError(
+            f"no row of {str(path)!r} has a text and a label in column {choice.label!r}",
+            expected="labelled rows",
+            fix="name the label column with --label",
+        )
+    texts = [read.texts[row] for row in places]
+    actual = _as_learned([sets[row] for row in places], config.merged_labels, progress)
+    find_unknown(predictor.labels, [name for names in actual for name in names], len(actual))
+    unknown = describe_unknown(predictor.labels, actual)
+    if unknown:
+        progress.note(unknown)
+    single = ["".join(names) for names in actual]
+    if page is None:
+        predicted = _predicted(predictor, texts, progress)
+        if config.label_separator is None:
+            return evaluate(predictor.labels, single, predicted)
+        return evaluate_sets(predictor.labels, actual, predicted)
+    from bertcnn.reports.reporting import Provenance, evaluation_report, sha256_of, write_report
+
+    slices = {
+        name: [values[row] for row in places]
+        for name, values in (read.slices or slice_columns(read.table, choice)).items()
+    }
+    origin = Provenance("", path.name, sha256_of(path), slices)
+    labels = single if config.label_separator is None else actual
+    figures, content = evaluation_report(predictor, texts, labels, origin, progress)
+    write_report(page, content)
+    return figures
+
+
+def _read_as_in_training(
+    data: str | Path,
+    config: BundleConfig,
+    text: str | Sequence[str] | None,
+    label: str | None,
+    progress: Progress,
+) -> LabelledTable:
+    """A labelled file with the columns that the model was trained on, unless others are named."""
+
+    def choose(table: Table) -> ColumnChoice:
+        names, tag, remembered = text, label, {}
+        if text is None and config.text_columns:
+            names, remembered["text"] = as_in_training(config.text_columns, table.columns, "--text")
+        if label is None and config.label_column is not None:
+            (tag,), remembered["label"] = as_in_training(
+                (config.label_column,), table.columns, "--label"
+            )
+        choice = guess_columns(table, text=names, label=tag)
+        return replace(choice, reasons=choice.reasons | remembered)
+
+    known = [*config.text_columns, *filter(None, [config.label_column])]
+    read = read_columns(
+        data, choose, known=known if text is label is None else (), progress=progress
+    )
+    note_left_out(read.table, None, progress)
+    return read
+
+
+def _usable(texts: Sequence[str], sets: Sequence[LabelSet], progress: Progress) -> list[int]:
+    """The rows with a text and a label; `progress` is told how many others there are."""
+    labelled = [row for row, names in enumerate(sets) if names]
+    places = [row for row in labelled if not is_blank(texts[row])]
+    for left_out, lack in (
+        (len(sets) - len(labelled), "label"),
+        (len(labelled) - len(places), "text"),
+    ):
+        if left_out:
+            progress.note(f"{left_out} of {len(sets)} rows have no {lack} and are left out")
+    return places
+
+
+def _as_learned(
+    sets: Sequence[LabelSet], merged: Mapping[str, str], progress: Progress
+) -> list[LabelSet]:
+    """The labels as the model knows them, those that were too rare to be learned being part of others."""
+    learned = [tuple(sorted({merged.get(name, name) for name in names})) for names in sets]
+    changed = sum(mine != tuple(sorted(names)) for mine, names in zip(learned, sets, strict=True))
+    if changed:
+        progress.note(
+            f"{changed} of {len(sets)} rows have a label that was merged into another for training,"
+            " and count as that"
+        )
+    return learned
+
+
+def _predicted(predictor: Predictor, texts: list[str], progress: Progress) -> list[Any]:
+    predicted: list[Any] = []
+    progress.stage("evaluating", len(texts))
+    for start in range(0, len(texts), 1024):
+        part = texts[start : start + 1024]
+        predicted += predictor.predict(part).tolist()
+        progress.advance(len(part))
+    return predicted

@@ -1,0 +1,206 @@
+"""Train a model from a labelled file."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bertcnn.bundle.bundle import check_bundle_target
+from bertcnn.data.hierarchy import check_levels
+from bertcnn.data.label_cells import known_sets
+from bertcnn.data.label_names import look_alikes
+from bertcnn.data.label_sets import AUTO, LabelSet, labels_of_sets
+from bertcnn.data.rare_labels import MergedLabels, merge_rare
+from bertcnn.data.same_labels import KnownLabels
+from bertcnn.errors import ColumnError, SettingsError
+from bertcnn.progress import Progress, Silent
+from bertcnn.storage.folders import held_folder, real_folder
+from bertcnn.tables.column_names import find_name
+from bertcnn.tables.columns import ColumnChoice, Columns
+from bertcnn.tables.labelled import LabelledTable, note_left_out, read_columns, read_labelled
+from bertcnn.tables.slices import slice_columns
+from bertcnn.tables.tables import Table, list_columns, rejects_of
+
+if TYPE_CHECKING:
+    from bertcnn.classifier import BertCNNClassifier
+
+
+@dataclass(frozen=True)
+class TrainingReport:
+    """What `train_csv` did.
+
+    Attributes:
+        bundle_id: of the saved model.
+        rows: rows read, those without a label or text counted.
+        columns: which columns were used, and why.
+        metrics: figures on the validation rows, a JSON object.
+        recipe: the recipe used.
+        seconds: from opening the file to the saved model.
+    """
+
+    bundle_id: str
+    rows: int
+    columns: ColumnChoice
+    metrics: dict[str, object]
+    recipe: str
+    seconds: float
+
+
+def train_csv(  # noqa: PLR0913 - a training and what it needs
+    data: str | Path | LabelledTable,
+    out: str | Path,
+    classifier: BertCNNClassifier | None = None,
+    *,
+    text: str | Sequence[str] | None = None,
+    label: str | None = None,
+    valid: str | Path | None = None,
+    unlabelled: str | Path | None = None,
+    min_rows: int = 0,
+    multi_label: str = AUTO,
+    levels: str | None = None,
+    overwrite: bool = False,
+    command: str = "",
+) -> TrainingReport:
+    """Train a classifier on a labelled file and save it.
+
+    The training itself is saved every minute in a hidden folder beside `out`, and goes on from
+    there if it was killed and is run again.
+
+    Args:
+        data: .csv, .tsv, .jsonl (each also .gz), .parquet or .xlsx, with a text and a label in each
+            row; or rows that `read_labelled` has read.
+        out: the folder to save the model in.
+        classifier: how to train; by default `BertCNNClassifier()`.
+        text: the text column or columns; guessed by default. As `label` and `multi_label`, for a
+            file that is still to be read.
+        label: the label column; guessed by default.
+        valid: a file with the same columns that chooses the epoch and the thresholds; by default a
+            tenth of the rows, 10,000 at most.
+        unlabelled: a file with the same text columns whose texts have no label yet; `few-shot`
+            learns from them too, as from the rows of `data` whose label is blank.
+        min_rows: labels with fewer rows become part of their parents ("A > B" of "A > B > C") or of
+            the label "other"; no row is lost.
+        multi_label: what stands between the labels of a row that has several, such as ","; "auto"
+            finds ; and | and lists by itself, "no" takes every cell for one label.
+        levels: what stands between the levels of a label; by default as the classifier has it. See
+            `BertCNNClassifier`.
+        overwrite: replace an existing model in `out`.
+        command: that was typed, for the report and the card.
+
+    Raises:
+        TableError: a file cannot be read, or has no columns or labels to learn from.
+        OutputError: `out` exists or cannot be written, or another run trains the model that is to
+            stand there.
+        EncoderError: the encoder cannot be had.
+
+    Example:
+        train_csv("tickets.csv", "models/triage", BertCNNClassifier(recipe="frozen"), label="team")
+    """
+    from bertcnn.classifier import BertCNNClassifier  # Keras, seconds of work
+    from bertcnn.reports.reporting import Provenance, sha256_of
+    from bertcnn.training.savepoints import savepoint_folder
+
+    started = time.perf_counter()
+    classifier = classifier or BertCNNClassifier()
+    check_levels(levels := classifier.levels if levels is None else levels)
+    progress = classifier.progress or Silent()
+    if min_rows < 0:
+        raise SettingsError(
+            f"min_rows {min_rows}", expected="a number of rows, 0 or more", fix="give for example 5"
+        )
+    check_bundle_target(out := Path(out), overwrite)
+    if not isinstance(data, LabelledTable):
+        data = read_labelled(
+            data,
+            text=text,
+            label=label,
+            multi_label=multi_label,
+            rejects=rejects_of(out),
+            progress=progress,
+        )
+    merged = _merge(data, min_rows, levels, progress)
+    held_out, slices = None, data.slices
+    if valid is not None:
+        held_out, slices = _validation_rows(valid, data, merged, out, progress)
+    more = [] if unlabelled is None else _unlabelled_texts(unlabelled, data, out, progress)
+    path, chosen = data.table.path, data.columns
+    with held_folder(
+        savepoint_folder(real_folder(out)), does="keeps its training in"
+    ) as savepoints:
+        classifier.fit(
+            data.texts,
+            labels_of_sets([merged.of(names) for names in data.sets], data.separator),
+            valid=held_out,
+            unlabelled=more,
+            columns=Columns(chosen.text, chosen.label, data.separator, merged.merged, levels),
+            origin=Provenance(command, path.name, sha256_of(path), slices),
+            savepoints=savepoints,
+        )
+        bundle_id = classifier.save(out, overwrite=overwrite)
+        shutil.rmtree(savepoints, ignore_errors=True)
+    return TrainingReport(
+        bundle_id,
+        len(data),
+        chosen,
+        dict(classifier.metrics_),
+        classifier.recipe_[0],
+        time.perf_counter() - started,
+    )
+
+
+def _merge(data: LabelledTable, min_rows: int, levels: str, progress: Progress) -> MergedLabels:
+    """The labels that are too rare merged into others, and a word on those that look alike."""
+    usable = zip(data.texts, data.sets, strict=True)
+    used = [name for content, names in usable if content for name in names]
+    merged = merge_rare(used, min_rows, levels=levels)
+    if merged.merged:
+        progress.note(merged.in_words())
+    for remark in look_alikes([name for names in data.sets for name in names]):
+        progress.note(remark)
+    return merged
+
+
+def _validation_rows(
+    valid: str | Path, data: LabelledTable, merged: MergedLabels, out: Path, progress: Progress
+) -> tuple[tuple[list[str], list[str] | list[LabelSet]], dict[str, list[str]]]:
+    """Texts and labels of the validation file, in the spelling of `data`, and its slices."""
+    rejects = rejects_of(Path(f"{out}.valid"))
+    read = _read_like(data.columns, valid, rejects, "the validation file", progress)
+    known = KnownLabels(merged.labels, merged.merged)
+    sets = known_sets(read.cells, data.separator, known)
+    labels = labels_of_sets(sets, data.separator)
+    return (read.texts, labels), slice_columns(read.table, data.columns)
+
+
+def _unlabelled_texts(
+    unlabelled: str | Path, data: LabelledTable, out: Path, progress: Progress
+) -> list[str]:
+    """The texts of a file without labels."""
+    columns, rejects = replace(data.columns, label=None), rejects_of(Path(f"{out}.unlabelled"))
+    return _read_like(columns, unlabelled, rejects, "the file without labels", progress).texts
+
+
+def _read_like(
+    columns: ColumnChoice, data: str | Path, rejects: Path, role: str, progress: Progress
+) -> LabelledTable:
+    """Another file with the columns of the training file."""
+
+    def same_columns(table: Table) -> ColumnChoice:
+        for name in (*columns.text, *([columns.label] if columns.label else [])):
+            if find_name(name, table.columns) is None:
+                raise ColumnError(
+                    f"no column {name!r} in {role} {str(data)!r}",
+                    expected=(
+                        f"the columns of the training file; found are {list_columns(table.columns)}"
+                    ),
+                    fix="give its columns the same names",
+                )
+        return replace(columns, reasons={})  # which were told of the training file
+
+    read = read_columns(data, same_columns, rejects=rejects, progress=progress)
+    note_left_out(read.table, rejects, progress)
+    return read
