@@ -266,7 +266,7 @@ def test_no_folder_outside_those_for_models_is_loaded_or_told_from_one_that_is_n
     (refused,) = [element.value.replace("\\", "").replace("\u2060", "") for element in app.error]
     behind = (
         f"is not a saved model; expected a folder with manifest.json below {models}. What to do:"
-        " choose one of the list, or start"
+        " choose one from the list, or start"
     )
     assert behind in refused
 
@@ -566,7 +566,7 @@ def test_a_model_that_answers_nothing_says_why(tmp_path, monkeypatch):
         "95% precision cannot be shown on 40 held-out rows; 94% is the most they can show"
         in said(app.info)
     )
-    assert "as all texts are with this model" in said(app.markdown)
+    assert "like all texts with this model" in said(app.markdown)
 
 
 def test_blank_refused_and_renamed_are_told(app):

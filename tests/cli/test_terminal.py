@@ -2,12 +2,10 @@
 
 import csv
 import os
-import pty
 import re
 import shutil
 import sys
 import threading
-import tty
 
 import pytest
 
@@ -44,6 +42,7 @@ def terminal(monkeypatch):
 
     Exit code and what the terminal gets.
     """
+    pty, tty = pytest.importorskip("pty"), pytest.importorskip("tty")
 
     def call(*arguments):
         ours, theirs = pty.openpty()

@@ -139,7 +139,7 @@ def test_no_file_and_a_folder_are_refused(tmp_path):
         DocumentFiles([tmp_path / "lost.txt"])
     with pytest.raises(TableError, match=r"is a folder; expected an existing file of texts"):
         DocumentFiles([tmp_path])
-    with pytest.raises(TableError, match="no file of texts was given"):
+    with pytest.raises(TableError, match="no text file was given"):
         DocumentFiles([])
 
 

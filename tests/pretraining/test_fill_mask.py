@@ -99,6 +99,6 @@ def test_a_text_that_cannot_be_filled_is_refused(tmp_path, text, best, message):
 
 def test_an_encoder_without_the_head_says_so(tmp_path):
     with pytest.raises(
-        EncoderError, match=r"the encoder 'encoder' has no MLM head; .* pretrain one"
+        EncoderError, match=r"the encoder 'encoder' has no MLM head, so .* pretrain one"
     ):
         fill_mask(write(tmp_path / "encoder", heads=("pooler",)), "[MASK]")

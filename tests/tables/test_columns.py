@@ -392,7 +392,7 @@ def test_a_column_with_one_value_is_the_label_only_without_another(constant):
     assert repr(constant) not in choice.reasons["label"]
     only = guess_columns(table([constant, "message"], one_of("x"), text))
     assert only.label == constant
-    assert "no column that could be the label has 2 different values" in only.reasons["label"]
+    assert "no possible label column has 2 different values" in only.reasons["label"]
 
 
 def test_yes_or_no_under_a_name_of_kinds_comes_behind_kinds():

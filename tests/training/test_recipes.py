@@ -125,7 +125,7 @@ def test_epochs_that_are_asked_for_hold_on_a_small_file_too():
         (
             {"epoch": 3},
             (
-                "TrainingSettings was given the unknown key 'epoch'; expected only keys this"
+                "TrainingSettings was given the unknown key 'epoch'; expected only keys that this"
                 " version knows"
             ),
         ),
