@@ -58,6 +58,7 @@ from bertcnn.training.fit import Examples
 from bertcnn.training.head import fit_head
 from bertcnn.training.recipes import fit_everything
 from bertcnn.training.start import load_start
+from bertcnn.training.training_data import RunOptions, TrainingData
 
 HEADS = ("cnn", "mean", "cls")
 REGRESSION = "regression"
@@ -403,7 +404,7 @@ def full(texts: list[str], labels: np.ndarray, settings: TrainingSettings, _: Pa
         changed = settings.model_copy(update={"head_multiplier": settings.head_multiplier * share})
         learn, choose, ask = part(division.learn), part(division.choose), part(division.ask)
         result = fit_everything(
-            start.encoder, head, learn, choose, changed, seed=seed, progress=Silent()
+            start.encoder, head, TrainingData(learn, choose), changed, RunOptions(seed, Silent())
         )
         model = BertCnn(start.encoder, head)
         logits = Forward(model, padded_up_to(MOST_TOKENS)).rows(

@@ -7,7 +7,6 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -72,6 +71,7 @@ from bertcnn.training.recipes import recipe_settings, train
 from bertcnn.training.refit import Examined, examine, quantization_data, train_and_refit
 from bertcnn.training.savepoints import Savepoints, digest
 from bertcnn.training.start import Start, load_start
+from bertcnn.training.training_data import RunOptions, TrainingData
 from bertcnn.wording import count
 
 _SEEDS = 2**31
@@ -186,91 +186,54 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         )
         without_label += [text for text in check_texts(unlabelled) if not is_blank(text)]
         classes = sorted(set(learning.each_label))
-        check_room_for_labels([str(name) for name in classes])
-        usable, learning = len(learning.texts), learning.of(learning.part(given.most_rows, seed))
-        columns = columns or Columns()
-        columns = replace(
-            columns,
-            separator=(
-                (columns.separator or separator_for(classes)) if learning.multi_label else None
-            ),
+        columns = self._check_classes(
+            [str(name) for name in classes], columns or Columns(), several=learning.multi_label
         )
-        check_targets(PrecisionTargets.of(self.auto_precision), [str(name) for name in classes])
-        if not learning.multi_label:
-            for remark in describe_levels(
-                [str(name) for name in classes], columns.levels or self.levels
-            ):
-                progress.note(remark)
+        usable, learning = len(learning.texts), learning.of(learning.part(given.most_rows, seed))
 
         start = load_start(self.encoder, given.max_tokens, seed=seed, progress=progress)
-        encoder, tokenizer = start.encoder, start.tokenizer
+        tokenizer = start.tokenizer
         train_part, valid_part = (
             rows.tokenized(tokenizer, classes, progress) for rows in (learning, held_out)
         )
-
         recipe, reason, changes = self._choose(start, train_part.rows, len(classes), changes)
         progress.note(f"recipe {recipe}: {reason}")
         settings = recipe_settings(recipe, changes, multi_label=learning.multi_label)
+        refit = settings.refit and valid is None
         train_part = train_part.of(learning.part(settings.most_rows, seed))
-        parts = train_part.rows, valid_part.rows
-        head = self.head or {"full": HeadSettings(), "few-shot": FEW_SHOT_HEAD}.get(
-            recipe, FROZEN_HEAD
-        )
-        texts_to_call = self._to_call(without_label, learning, held_out, recipe, settings)
-        spread = tokenizer.encode(texts_to_call).token_ids if texts_to_call else []
-        arrays = [array for rows in parts for array in rows.arrays()] + (
-            [np.concatenate(spread)] if spread else []
-        )
-        label_names = tokenizer.encode([label_text(str(name)) for name in classes]).token_ids
-        kept = self._savepoints(
-            savepoints, (recipe, settings, head), encoder, [*arrays, *label_names]
-        )
-        known = rows_to_know(parts[0].token_ids, parts[0].labels)
-        known_ids, refit = (
-            [parts[0].token_ids[row] for row in known],
-            settings.refit and valid is None,
-        )
+        spread = self._to_spread(without_label, learning, held_out, recipe, settings)
         if changes.get("refit") and not refit:
             progress.note(
                 "given validation rows are never learned from, so nothing is trained once more"
             )
-        train_once = partial(
-            train,
-            head=head,
-            recipe=recipe,
-            settings=settings,
-            seed=seed,
-            progress=progress,
+        names = [label_text(str(name)) for name in classes]
+        data = TrainingData(
+            train_part.rows,
+            valid_part.rows,
+            known=rows_to_know(train_part.rows.token_ids, train_part.rows.labels),
+            label_names=None if learning.multi_label else tokenizer.encode(names).token_ids,
+            unlabelled=tokenizer.encode(spread).token_ids if spread else [],
+        )
+        head = self.head or {"full": HeadSettings(), "few-shot": FEW_SHOT_HEAD}.get(
+            recipe, FROZEN_HEAD
+        )
+        run = RunOptions(
+            seed,
+            progress,
+            self._savepoints(savepoints, (recipe, settings, head), start.encoder, data),
             embed_with=lambda encoder: (
                 embed_on_cpu(encoder, tokenizer.pad_id) or keras_embed(encoder)
             ),
-            known=known,
-            unlabelled=spread,
-            label_names=None if learning.multi_label else label_names,
+            refit=refit,
         )
-
-        def ask(model: BertCnn, result: FitResult) -> Examined:
-            return examine(
-                model,
-                quantization_data(*parts, result.valid_logits, tokenizer.pad_id),
-                known_ids,
-                progress=progress,
-            )
-
-        examined: Examined | None = None
-        if refit and recipe == "full":
-            model, result, examined = train_and_refit(
-                train_once, encoder, *parts, ask, savepoints=kept, progress=progress
-            )
-        else:
-            model, result = train_once(encoder, *parts, savepoints=kept, refit=refit)
+        model, result, examined = _train(start, data, head, recipe, settings, run)
         trained = TrainedModel.of(
             model,
             result,
             tokenizer,
             train_part,
             valid_part,
-            known=KnownRows(known_ids, parts[0].labels[known], result.known),
+            known=KnownRows(*data.known_rows(), result.known),
             examined=examined,
             config=self._config(
                 model, tokenizer, start.name, recipe, columns, kind=np.array(classes).dtype.kind
@@ -281,7 +244,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 (origin or Provenance()).of_rows(held_out.given),
                 validation_learned=result.refit_logits is not None,
                 left_out=usable - len(train_part.texts.texts),
-                unlabelled=result.called,
+                unlabelled=result.pseudo_labelled,
             ),
             progress=progress,
         )
@@ -290,6 +253,16 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, self.metrics_ = np.array(classes), dict(self._bundle.metrics)
         self.history_, self.recipe_ = result.epochs, (recipe, reason)
         return self
+
+    def _check_classes(self, names: list[str], columns: Columns, *, several: bool) -> Columns:
+        """Refuse labels that no model can have; the columns with the separator of several labels."""
+        check_room_for_labels(names)
+        check_targets(PrecisionTargets.of(self.auto_precision), names)
+        if several:
+            return replace(columns, separator=columns.separator or separator_for(names))
+        for remark in describe_levels(names, columns.levels or self.levels):
+            (self.progress or Silent()).note(remark)
+        return replace(columns, separator=None)
 
     def _choose(
         self, start: Start, rows: TokenizedRows, classes: int, changes: dict[str, Any]
@@ -314,7 +287,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             changes = {name: value for name, value in changes.items() if name != "epochs"}
         return choice.recipe, choice.reason, {**changes, **choice.changes}
 
-    def _to_call(
+    def _to_spread(
         self,
         texts: list[str],
         learning: LabelledTexts,
@@ -322,7 +295,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         recipe: Recipe,
         settings: TrainingSettings,
     ) -> list[str]:
-        """Of texts without a label those that the recipe learns from."""
+        """Of texts without a label those that get a pseudo-label."""
         found: list[str] = []
         if recipe == "few-shot" and not learning.multi_label:
             found = different_texts(
@@ -350,12 +323,9 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         folder: str | Path | None,
         how: tuple[Recipe, TrainingSettings, HeadSettings],
         encoder: Bert,
-        rows: list[np.ndarray],
+        data: TrainingData,
     ) -> Savepoints | None:
-        """Where the training is kept, if it is, by all that it depends on.
-
-        Recipe, settings, head, encoder, rows and names of labels.
-        """
+        """Where the training is saved, if it is, with everything that it depends on."""
         if folder is None:
             return None
         recipe, settings, head = how
@@ -365,7 +335,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             "training": settings.model_dump(mode="json"),
             "head": head.model_dump(mode="json"),
             "encoder": digest(extract(encoder.weights)),
-            "rows": digest(rows),
+            "rows": digest(data.arrays()),
             "versions": _versions(),
             "keeps": "last epoch within one standard error",
         }
@@ -670,6 +640,32 @@ def embed_on_cpu(encoder: Bert, pad_id: int) -> Embed | None:
         return None
     graph = encoder_graph(extract(encoder.weights), encoder.settings)
     return lambda token_ids, store: token_embeddings(graph, token_ids, pad_id, store)
+
+
+def _train(
+    start: Start,
+    data: TrainingData,
+    head: HeadSettings,
+    recipe: Recipe,
+    settings: TrainingSettings,
+    run: RunOptions,
+) -> tuple[BertCnn, FitResult, Examined | None]:
+    """The classifier, the figures of its training, and what it answered before a refit of `full`."""
+
+    def once(encoder: Bert, data: TrainingData, run: RunOptions) -> tuple[BertCnn, FitResult]:
+        return train(encoder, data, head, recipe, settings, run)
+
+    def ask(model: BertCnn, result: FitResult) -> Examined:
+        return examine(
+            model,
+            quantization_data(data.train, data.valid, result.valid_logits, start.tokenizer.pad_id),
+            data.known_rows()[0],
+            progress=run.progress,
+        )
+
+    if recipe == "full" and run.refit:
+        return train_and_refit(once, start.encoder, data, run, ask)
+    return *once(start.encoder, data, run), None
 
 
 def _versions() -> dict[str, str]:

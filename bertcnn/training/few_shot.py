@@ -7,7 +7,7 @@ out too.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,33 +20,20 @@ from bertcnn.training.contrastive import tune_by_contrast
 from bertcnn.training.features import Embed, TokenizedRows
 from bertcnn.training.fit import FitResult, class_weights
 from bertcnn.training.head import train_head
-from bertcnn.training.label_spreading import PseudoLabels, call
+from bertcnn.training.label_spreading import PseudoLabels, spread_labels
 from bertcnn.training.linear_probe import regression
-from bertcnn.training.savepoints import Savepoints
+from bertcnn.training.training_data import RunOptions, TrainingData
 from bertcnn.wording import count
 
-_FOLDS, _ENOUGH = 5, 1000  # folds, as many of which are asked about as have so many rows together
-# of the rows without a label are learned from: what is like none of the labelled ones is called
-# anything
+_FOLDS, _ENOUGH = 5, 1000  # folds, as many of which are predicted as have so many rows together
+# of the rows without a label are learned from: the pseudo-label of what is like none of the
+# labelled ones means nothing
 _SURE = 0.9
 _FEWEST_EPOCHS = 6
 
 
-def train_few_shot(  # noqa: PLR0913 - what a training is made of
-    encoder: Bert,
-    head: CnnHead,
-    train: TokenizedRows,
-    valid: TokenizedRows,
-    settings: TrainingSettings,
-    *,
-    embed_with: Callable[[Bert], Embed],
-    label_names: Sequence[np.ndarray] | None = None,
-    unlabelled: Sequence[np.ndarray] = (),
-    seed: int,
-    progress: Progress,
-    savepoints: Savepoints | None = None,
-    known: np.ndarray | None = None,
-    refit: bool = False,
+def train_few_shot(
+    encoder: Bert, head: CnnHead, data: TrainingData, settings: TrainingSettings, run: RunOptions
 ) -> FitResult:
     """Tune the encoder by contrast, then train the head from a linear probe.
 
@@ -57,72 +44,79 @@ def train_few_shot(  # noqa: PLR0913 - what a training is made of
     Args:
         encoder: with published weights.
         head: new.
-        train: rows to learn from.
-        valid: rows that choose the epoch.
-        settings: how.
-        embed_with: makes what computes an encoder's output.
-        label_names: token ids of each label's name, int32 [T]; they are learned from, as texts of
-            their labels, if that helps to tell the rows apart.
-        unlabelled: token ids of rows without a label, int32 [T] each; the surest nine tenths are
-            learned from, as what they are called, unless the held-out rows speak against it.
-        seed: of all chance.
-        progress: told how far it is.
-        savepoints: as for `train_head`.
-        known: as for `train_head`.
-        refit: as for `train_head`.
+        data: its labels' names are learned from, as texts of their labels, if that helps to tell
+            the rows apart. Of its rows without a label the surest nine tenths are learned from with
+            pseudo-labels, unless the held-out rows speak against it.
+        settings: how to train.
+        run: how to run it.
     """
-    again, called = None, 0
-    if train.multi_hot is None:
-        names, labelled = list(label_names or ()), len(train.labels)
-        others = [*valid.token_ids, *unlabelled] if unlabelled else []
-        progress.stage("comparing rows", labelled + len(names) + len(others))
-        before = directions(
-            embed_with(encoder),
-            [*train.token_ids, *names, *others],
-            encoder.settings.width,
-            progress,
-        )
-        of_train, of_names, of_others = np.split(before, [labelled, labelled + len(names)])
-        if names and _names_help(of_train, train.labels, of_names, seed, progress):
-            train, of_train = (
-                train.with_rows(TokenizedRows(names, np.arange(len(names)))),
-                np.concatenate([of_train, of_names]),
-            )
+    refit_labels, pseudo_labelled = None, 0
+    if data.train.multi_hot is None:
+        data, views = _with_names(encoder, data, run)
         if settings.contrast_steps:
-            tune_by_contrast(encoder, train, settings, seed=seed, progress=progress)
-        if unlabelled:
-            progress.stage("comparing rows once more", len(train.labels) + len(others))
-            after = directions(
-                embed_with(encoder), [*train.token_ids, *others], encoder.settings.width, progress
-            )
-            with_label = len(train.labels)
-            views = [after, np.concatenate([of_train, of_others])]
-            train, again = with_called(
-                train, valid, unlabelled, views, settings.class_weight, progress
-            )
-            called = len(train.labels) - with_label
+            tune_by_contrast(encoder, data.train, settings, seed=run.seed, progress=run.progress)
+        if data.unlabelled:
+            labelled = len(data.train.labels)
+            data, refit_labels = _with_unlabelled(encoder, data, views, settings, run)
+            pseudo_labelled = len(data.train.labels) - labelled
             epochs = max(
-                _FEWEST_EPOCHS, math.ceil(settings.epochs * with_label / len(train.labels))
+                _FEWEST_EPOCHS, math.ceil(settings.epochs * labelled / len(data.train.labels))
             )
             settings = settings.model_copy(update={"epochs": min(settings.epochs, epochs)})
-    result = train_head(
-        embed_with(encoder),
-        head,
-        train,
-        valid,
-        settings,
-        probe=True,
-        refit=refit,
-        refit_labels=again,
-        seed=seed,
-        progress=progress,
-        savepoints=savepoints,
-        known=known,
+    embed = run.embed_with(encoder)
+    result = train_head(embed, head, data, settings, run, probe=True, refit_labels=refit_labels)
+    return replace(result, pseudo_labelled=pseudo_labelled)
+
+
+def _with_names(
+    encoder: Bert, data: TrainingData, run: RunOptions
+) -> tuple[TrainingData, np.ndarray]:
+    """The rows, with the labels' names behind them if they help; and how the encoder sees these.
+
+    The latter is float32 [rows + others, D], of length 1: the rows to learn from, then the
+    validation rows and those without a label, if there are some.
+    """
+    train, names, labelled = data.train, list(data.label_names or ()), len(data.train.labels)
+    others = _others(data)
+    run.progress.stage("comparing rows", labelled + len(names) + len(others))
+    of_all = directions(
+        run.embed_with(encoder),
+        [*train.token_ids, *names, *others],
+        encoder.settings.width,
+        run.progress,
     )
-    return replace(result, called=called)
+    of_train, of_names, of_others = np.split(of_all, [labelled, labelled + len(names)])
+    if names and _names_help(of_train, train.labels, of_names, run.seed, run.progress):
+        data = replace(data, train=train.with_rows(TokenizedRows(names, np.arange(len(names)))))
+        of_train = np.concatenate([of_train, of_names])
+    return data, np.concatenate([of_train, of_others])
 
 
-def with_called(
+def _with_unlabelled(
+    encoder: Bert,
+    data: TrainingData,
+    before: np.ndarray,
+    settings: TrainingSettings,
+    run: RunOptions,
+) -> tuple[TrainingData, np.ndarray | None]:
+    """The rows with pseudo-labelled ones behind them; see `with_pseudo_labels`."""
+    train, others = data.train, _others(data)
+    run.progress.stage("comparing rows once more", len(train.labels) + len(others))
+    after = directions(
+        run.embed_with(encoder), [*train.token_ids, *others], encoder.settings.width, run.progress
+    )
+    train, refit_labels = with_pseudo_labels(
+        train, data.valid, data.unlabelled, [after, before], settings.class_weight, run.progress
+    )
+    return replace(data, train=train), refit_labels
+
+
+def _others(data: TrainingData) -> list[np.ndarray]:
+    """The rows that pseudo-labels are judged by and made for; none if nobody asks for them."""
+    return [*data.valid.token_ids, *data.unlabelled] if data.unlabelled else []
+
+
+def with_pseudo_labels(
     train: TokenizedRows,
     valid: TokenizedRows,
     unlabelled: Sequence[np.ndarray],
@@ -130,13 +124,13 @@ def with_called(
     class_weight: ClassWeight | None,
     progress: Progress,
 ) -> tuple[TokenizedRows, np.ndarray | None]:
-    """The rows to learn from, and behind them those without a label of whose labels `call` is surest, unless `valid` speaks against it.
+    """The rows to learn from, and behind them those without a label whose pseudo-labels are surest, unless `valid` speaks against it.
 
     Args:
         train: rows with labels.
         valid: rows whose labels are not to be learned from before the end.
         unlabelled: token ids of rows without a label, int32 [T] each.
-        views: of all three kinds, one behind the other, as `call` takes them.
+        views: of all three kinds, one behind the other, as `spread_labels` takes them.
         class_weight: how much rare labels count; a label with many rows would be spread to what is
             between it and others.
         progress: told what became of them.
@@ -146,13 +140,13 @@ def with_called(
         [rows], if they are others.
     """
     asked = len(valid.labels)
-    calls = _call(views, train.labels, class_weight)
-    without, with_others = calls.right(valid.labels)
+    pseudo_labels = _spread(views, train.labels, class_weight)
+    without, with_others = pseudo_labels.right(valid.labels)
     outcome = (
         f"of {count(asked, 'held-out row')} {without} would be called rightly without these,"
         f" {with_others} with them"
     )
-    harm = calls.harm(valid.labels)
+    harm = pseudo_labels.harm(valid.labels)
     if with_others < without and not harm:
         outcome += ", which can be chance"
     progress.note(
@@ -162,19 +156,23 @@ def with_called(
     if harm:
         return train, None
     sure = np.sort(
-        np.argsort(-calls.sureness[asked:], kind="stable")[: max(1, round(_SURE * len(unlabelled)))]
+        np.argsort(-pseudo_labels.sureness[asked:], kind="stable")[
+            : max(1, round(_SURE * len(unlabelled)))
+        ]
     )
     rows = train.with_rows(
-        TokenizedRows([unlabelled[row] for row in sure], calls.labels[asked:][sure])
+        TokenizedRows([unlabelled[row] for row in sure], pseudo_labels.labels[asked:][sure])
     )
     known = np.concatenate([train.labels, valid.labels])
-    return rows, np.concatenate([train.labels, _call(views, known, class_weight).labels[sure]])
+    return rows, np.concatenate([train.labels, _spread(views, known, class_weight).labels[sure]])
 
 
-def _call(
+def _spread(
     views: Sequence[np.ndarray], labels: np.ndarray, class_weight: ClassWeight | None
 ) -> PseudoLabels:
-    return call(views, labels, class_weights(labels, int(labels.max()) + 1, class_weight)[labels])
+    return spread_labels(
+        views, labels, class_weights(labels, int(labels.max()) + 1, class_weight)[labels]
+    )
 
 
 def directions(

@@ -99,7 +99,7 @@ class FitResult:
             saved engine.
         refit_logits: float32 [rows, C], of the validation rows under the weights that the model
             holds, if these have learned from them in the end; all the rest is then from before.
-        called: rows without a label that were learned from as what rows like them are called.
+        pseudo_labelled: rows without a label that were learned from with pseudo-labels.
         trainings: the weights are the mean of so many trainings'; `epochs` tell of the first one.
     """
 
@@ -109,7 +109,7 @@ class FitResult:
     padded_lengths: tuple[int, ...]
     known: tuple[np.ndarray, np.ndarray] | None = None
     refit_logits: np.ndarray | None = None
-    called: int = 0
+    pseudo_labelled: int = 0
     trainings: int = 1
 
     @property

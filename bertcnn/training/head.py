@@ -19,6 +19,7 @@ from bertcnn.training.features import Embed, Features, TokenizedRows
 from bertcnn.training.fit import Examples, FitResult, Trainer, class_weights, positive_weights
 from bertcnn.training.linear_probe import start_from_probe
 from bertcnn.training.savepoints import Savepoints
+from bertcnn.training.training_data import RunOptions, TrainingData
 
 
 def packed_head(
@@ -65,40 +66,31 @@ def fit_head(
     return result
 
 
-def train_head(  # noqa: PLR0913 - what a training is made of
+def train_head(
     embed: Embed,
     head: CnnHead,
-    train: TokenizedRows,
-    valid: TokenizedRows,
+    data: TrainingData,
     settings: TrainingSettings,
+    run: RunOptions,
     *,
     probe: bool = False,
-    refit: bool = False,
     refit_labels: np.ndarray | None = None,
-    seed: int,
-    progress: Progress,
-    savepoints: Savepoints | None = None,
-    known: np.ndarray | None = None,
 ) -> FitResult:
     """Compute every token's embedding once, then train the head on them.
 
     Args:
         embed: computes them.
         head: changed in place.
-        train: rows to learn from.
-        valid: rows that choose the epoch.
-        settings: how.
+        data: the rows.
+        settings: how to train.
+        run: how to run it; savepoints are of the first training. With `refit` the head is trained
+            once more from the start, on the validation rows too; all else in the result is from
+            before.
         probe: start from a linear probe instead of from nothing.
-        refit: in the end, train once more from the start, on `valid` too; all that the result tells
-            is from before.
-        refit_labels: int [training rows], their labels then, if they are others.
-        seed: of dropout and order.
-        progress: told how far it is.
-        savepoints: where the first training is saved, and goes on from.
-        known: int [K], training rows to be answered.
+        refit_labels: int [training rows], their labels in the second training, if they are others.
     """
+    rows, first, progress = data.train.with_rows(data.valid), len(data.train.labels), run.progress
     with tempfile.TemporaryDirectory(prefix="bertcnn-features-") as folder:
-        rows, first = train.with_rows(valid), len(train.labels)
         progress.stage("computing encoder features", len(rows.labels))
         features = Features(embed, head.width, rows.token_ids, Path(folder) / "features", progress)
 
@@ -115,41 +107,35 @@ def train_head(  # noqa: PLR0913 - what a training is made of
             like: FitResult | None = None,
         ) -> FitResult:
             if probe:
-                start_from_probe(
-                    head,
-                    features.means(chosen),
-                    *_weighted(rows.of(chosen), head.classes, settings),
-                )
-            learning = examples(rows, chosen)
+                weighted = _weighted(rows.of(chosen), head.classes, settings)
+                start_from_probe(head, features.means(chosen), *weighted)
             return fit_head(
                 head,
-                learning,
+                examples(rows, chosen),
                 held_out,
                 settings,
-                seed=seed,
+                seed=run.seed,
                 progress=progress,
                 savepoints=savepoints,
                 like=like,
             )
 
-        held_out, untrained = (
-            examples(rows, np.arange(first, len(rows.labels))),
-            extract(head.weights),
-        )
-        result = learn(rows, np.arange(first), savepoints)
-        if known is not None:
+        held_out = examples(rows, np.arange(first, len(rows.labels)))
+        untrained = extract(head.weights)
+        result = learn(rows, np.arange(first), run.savepoints)
+        if (known := data.known) is not None:
             logits = Forward(head, result.padded_lengths).rows(
                 features.of(known).collate, rows.lengths[known]
             )
             result = replace(result, known=(logits, features.means(known)))
-        if refit:
+        if run.refit:
             progress.note(
-                f"training once more from the start, with the {len(valid.labels):,} held-out"
+                f"training once more from the start, with the {len(data.valid.labels):,} held-out"
                 " rows too"
             )
             assign(head.weights, untrained, error=TrainingError)
             if refit_labels is not None:
-                rows = replace(rows, labels=np.concatenate([refit_labels, valid.labels]))
+                rows = replace(rows, labels=np.concatenate([refit_labels, data.valid.labels]))
             again = learn(rows, np.arange(len(rows.labels)), like=result)
             result = replace(result, refit_logits=again.valid_logits)
         return result

@@ -1,4 +1,4 @@
-"""Rows without a label, called what the labelled rows around them are called."""
+"""Pseudo-labels for rows without a label, from the labelled rows around them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHANCE = 0.05  # how often rows that change nothing may be taken for harmful
 
 @dataclass(frozen=True, eq=False)
 class PseudoLabels:
-    """What rows without a label are called.
+    """The labels that rows without a label are given.
 
     Attributes:
         labels: int64 [rows].
@@ -39,7 +39,7 @@ class PseudoLabels:
     by_regression: np.ndarray
 
     def right(self, labels: np.ndarray) -> tuple[int, int]:
-        """How many of the first rows are called rightly, by regression and by both, if `labels` are theirs."""
+        """How many of the first rows, whose labels are these, get the right one: by regression, by both."""
         known = slice(len(labels))
         return int(np.sum(self.by_regression[known] == labels)), int(
             np.sum(self.labels[known] == labels)
@@ -60,7 +60,9 @@ class PseudoLabels:
         )
 
 
-def call(views: Sequence[np.ndarray], labels: np.ndarray, row_weights: np.ndarray) -> PseudoLabels:
+def spread_labels(
+    views: Sequence[np.ndarray], labels: np.ndarray, row_weights: np.ndarray
+) -> PseudoLabels:
     """Labels for rows that have none, from two witnesses.
 
     One is a logistic regression on the labelled rows. The other follows the rows themselves: each
@@ -78,7 +80,7 @@ def call(views: Sequence[np.ndarray], labels: np.ndarray, row_weights: np.ndarra
             rows of a label.
 
     Returns:
-        What each of the others is called.
+        The pseudo-label of each of the others.
     """
     classes, first = np.unique(labels, return_index=True)
     labelled, others = views[0][: len(labels)], views[0][len(labels) :]

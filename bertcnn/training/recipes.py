@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
-import numpy as np
-
 from bertcnn.data.batches import BatchPlan, pad
 from bertcnn.data.packing import PackedPlan, lay_out
 from bertcnn.errors import TrainingError
@@ -14,7 +9,6 @@ from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn, CnnHead
 from bertcnn.models.forward import Inputs
 from bertcnn.models.weights import assign, extract
-from bertcnn.progress import Progress
 from bertcnn.settings import (
     FEW_SHOT,
     FROZEN,
@@ -24,11 +18,11 @@ from bertcnn.settings import (
     Recipe,
     TrainingSettings,
 )
-from bertcnn.training.features import Embed, TokenizedRows, keras_embed
+from bertcnn.training.features import TokenizedRows
 from bertcnn.training.few_shot import train_few_shot
 from bertcnn.training.fit import Examples, FitResult, Trainer
 from bertcnn.training.head import packed_head, train_head
-from bertcnn.training.savepoints import Savepoints
+from bertcnn.training.training_data import RunOptions, TrainingData
 from bertcnn.training.vocabulary_pruning import on_used_pieces, put_back, renumbered
 
 
@@ -47,89 +41,51 @@ def recipe_settings(
     return TrainingSettings(**{**defaults.model_dump(), **as_asked, **changes})
 
 
-def train(  # noqa: PLR0913 - what a training is made of
+def train(
     encoder: Bert,
-    train_rows: TokenizedRows,
-    valid_rows: TokenizedRows,
+    data: TrainingData,
     head: HeadSettings,
     recipe: Recipe,
     settings: TrainingSettings,
-    *,
-    seed: int,
-    progress: Progress,
-    embed_with: Callable[[Bert], Embed] = keras_embed,
-    savepoints: Savepoints | None = None,
-    known: np.ndarray | None = None,
-    label_names: Sequence[np.ndarray] | None = None,
-    unlabelled: Sequence[np.ndarray] = (),
-    refit: bool = False,
-    like: FitResult | None = None,
+    run: RunOptions,
 ) -> tuple[BertCnn, FitResult]:
     """Train a classifier on `encoder`, which is changed by the recipes `full` and `few-shot`.
 
     Args:
         encoder: what the classifier stands on.
-        train_rows: rows to learn from.
-        valid_rows: rows that choose the epoch whose weights are kept.
+        data: the rows.
         head: shape of the CNN head.
         recipe: "full", "frozen" or "few-shot".
-        settings: how.
-        seed: of initial weights, dropout and order.
-        progress: told how far it is.
-        embed_with: makes what computes an encoder's output where only the head is trained; by
-            default Keras computes it.
-        savepoints: where the training is saved from time to time, and goes on from; by default it
-            is not.
-        known: int [K], training rows to be answered at the end, except by `full`, since what that
-            takes is at hand.
-        label_names: token ids of each label's name, for `few-shot`.
-        unlabelled: token ids of rows without a label, likewise.
-        refit: whether to learn from `valid_rows` too in the end, when they have told all they can;
-            only where `full` does not train the encoder, as `bertcnn.training.refit` does it there.
-        like: a result on fewer rows, to be repeated, for `full`; by default `valid_rows` choose.
+        settings: how to train.
+        run: how to run it.
 
     Returns:
-        The classifier with the weights of that epoch, and the story of its training.
+        The classifier with the weights of the epoch that was kept, and the figures of its training.
     """
+    train, valid = data.train, data.valid
     classes = (
-        int(max(train_rows.labels.max(), valid_rows.labels.max())) + 1
-        if train_rows.multi_hot is None
-        else train_rows.multi_hot.shape[1]
+        int(max(train.labels.max(), valid.labels.max())) + 1
+        if train.multi_hot is None
+        else train.multi_hot.shape[1]
     )
-    cnn_head = CnnHead(encoder.settings.width, classes, head, seed=seed, name="head")
-    given = cnn_head, train_rows, valid_rows, settings
-    common: dict[str, Any] = {"seed": seed, "progress": progress, "savepoints": savepoints}
+    cnn_head = CnnHead(encoder.settings.width, classes, head, seed=run.seed, name="head")
     if recipe == "full":
-        result = fit_everything(encoder, *given, like=like, **common)
+        result = fit_everything(encoder, cnn_head, data, settings, run)
     elif recipe == "frozen":
-        result = train_head(embed_with(encoder), *given, known=known, refit=refit, **common)
+        result = train_head(run.embed_with(encoder), cnn_head, data, settings, run)
     else:
-        common |= {
-            "label_names": label_names,
-            "unlabelled": unlabelled,
-            "known": known,
-            "refit": refit,
-        }
-        result = train_few_shot(encoder, *given, embed_with=embed_with, **common)
+        result = train_few_shot(encoder, cnn_head, data, settings, run)
     return BertCnn(encoder, cnn_head, name="classifier"), result
 
 
-def fit_everything(  # noqa: PLR0913 - what a training is made of
-    encoder: Bert,
-    head: CnnHead,
-    train: TokenizedRows,
-    valid: TokenizedRows,
-    settings: TrainingSettings,
-    *,
-    seed: int,
-    progress: Progress,
-    savepoints: Savepoints | None = None,
-    like: FitResult | None = None,
+def fit_everything(
+    encoder: Bert, head: CnnHead, data: TrainingData, settings: TrainingSettings, run: RunOptions
 ) -> FitResult:
     """Train encoder and head, on the pieces that occur, as the recipe `full` does.
 
     Both end with the trained weights; see `Trainer`.
     """
+    train, valid = data.train, data.valid
     small, used = on_used_pieces(
         encoder, [*train.token_ids, *valid.token_ids], settings, packed=settings.packed
     )
@@ -154,10 +110,10 @@ def fit_everything(  # noqa: PLR0913 - what a training is made of
         *rows,
         settings,
         layers=layers,
-        seed=seed,
-        progress=progress,
-        savepoints=savepoints,
-        like=like,
+        seed=run.seed,
+        progress=run.progress,
+        savepoints=run.savepoints,
+        like=run.like,
     ).run()
     assign(head.weights, extract(learning.weights), error=TrainingError)
     put_back(encoder, small, used)

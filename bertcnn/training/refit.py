@@ -17,11 +17,13 @@ from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.fit import EpochFigures, FitResult
-from bertcnn.training.savepoints import Savepoints
+from bertcnn.training.training_data import RunOptions, TrainingData
 
 Answered = tuple[
     np.ndarray, np.ndarray
 ]  # logits float32 [rows, C] and means of the token embeddings float32 [rows, D]
+
+Train = Callable[[Bert, TrainingData, RunOptions], tuple[BertCnn, FitResult]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,34 +93,28 @@ def examine(
 
 
 def train_and_refit(
-    train: Callable[..., tuple[BertCnn, FitResult]],
+    train: Train,
     encoder: Bert,
-    learning: TokenizedRows,
-    held_out: TokenizedRows,
+    data: TrainingData,
+    run: RunOptions,
     ask: Callable[[BertCnn, FitResult], Examined],
-    *,
-    savepoints: Savepoints | None,
-    progress: Progress,
 ) -> tuple[BertCnn, FitResult, Examined]:
     """Train, examine, and train once more with as many epochs on all rows.
 
     What that gains is in docs/benchmarks.
 
     Args:
-        train: given encoder, rows to learn from and held-out rows, and as keywords `savepoints` and
-            `like`, a result to be repeated.
+        train: trains an encoder and a new head.
         encoder: changed in place.
-        learning: rows to learn from.
-        held_out: rows that choose the epoch.
+        data: the validation rows choose the epoch, and are learned from in the second training.
+        run: its savepoints keep both trainings, and the first one's answers between them.
         ask: examines the first model.
-        savepoints: where both trainings are saved, and what is between them.
-        progress: told how far it is.
 
     Returns:
-        The classifier that learned from all rows; the story of the first training; what the first
-        one answered.
+        The classifier that learned from all rows; the figures of the first training; the answers of
+        the first model.
     """
-    untrained = extract(encoder.weights)
+    untrained, savepoints = extract(encoder.weights), run.savepoints
     between, second = (
         (None, None)
         if savepoints is None
@@ -126,20 +122,19 @@ def train_and_refit(
     )
     kept = None if between is None else between.kept()
     if kept is None:
-        model, result = train(encoder, learning, held_out, savepoints=savepoints)
+        model, result = train(encoder, data, run)
         examined = ask(model, result)
         if between is not None:
             between.keep(*_as_parts(result, examined))
         assign(encoder.weights, untrained, error=TrainingError)
     else:
-        progress.note("resuming after the first training, which was complete")
+        run.progress.note("resuming after the first training, which was complete")
         result, examined = _of_parts(*kept)
-    progress.note(
-        f"training once more from the start, with the {len(held_out.labels):,} held-out rows too"
+    run.progress.note(
+        f"training once more from the start, with the {len(data.valid.labels):,} held-out rows too"
     )
-    model, again = train(
-        encoder, learning.with_rows(held_out), held_out, savepoints=second, like=result
-    )
+    everything = replace(data, train=data.train.with_rows(data.valid))
+    model, again = train(encoder, everything, replace(run, savepoints=second, like=result))
     return model, replace(result, refit_logits=again.valid_logits), examined
 
 

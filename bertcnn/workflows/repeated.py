@@ -18,6 +18,7 @@ from bertcnn.training.features import Embed, Features, TokenizedRows, keras_embe
 from bertcnn.training.fit import Examples, FitResult
 from bertcnn.training.head import fit_head
 from bertcnn.training.recipes import train
+from bertcnn.training.training_data import RunOptions, TrainingData
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,6 @@ class FullTrials:
         assign(encoder.weights, self._weights, error=TrainingError)
         parts = self._rows.of(attempt.train), self._rows.of(attempt.valid)
         once = attempt.settings.model_copy(update={"trainings": 1})
-        _, result = train(
-            encoder, *parts, attempt.head, "full", once, seed=attempt.seed, progress=progress
-        )
+        run = RunOptions(attempt.seed, progress)
+        _, result = train(encoder, TrainingData(*parts), attempt.head, "full", once, run)
         return result

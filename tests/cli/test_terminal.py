@@ -148,7 +148,7 @@ COMMANDS = {
             "--out",
             at / f"tuned{NAME}.json",
         ),
-        *("--trials", 1, "--recipe", "frozen"),
+        *("--trials", 1, "--recipe", "frozen", "--valid", at / f"{NAME}.csv"),
     ),
     "export": lambda at: (
         "export",

@@ -7,12 +7,13 @@ from bertcnn.models.classifier import CnnHead
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT, HeadSettings
-from bertcnn.training.features import TokenizedRows, keras_embed
+from bertcnn.training.features import TokenizedRows
 from bertcnn.training.few_shot import (
     accuracy_without_and_with,
     train_few_shot,
-    with_called,
+    with_pseudo_labels,
 )
+from bertcnn.training.training_data import RunOptions, TrainingData
 
 QUICK = FEW_SHOT.model_copy(update={"epochs": 1, "contrast_steps": 1})
 
@@ -32,13 +33,11 @@ class Notes(Silent):
         self.notes.append(message)
 
 
-def run(make_rows, tiny_encoder, settings=QUICK, train=None, valid=None, **given):
+def run(make_rows, tiny_encoder, settings=QUICK, train=None, valid=None, *, refit=False, **given):
     encoder, told = tiny_encoder(), Notes()
     head = CnnHead(16, 3, HeadSettings(window_sizes=(2,), filters=4), seed=0, name="head")
-    rows = train or make_rows(24, 0), valid or make_rows(9, 1)
-    result = train_few_shot(
-        encoder, head, *rows, settings, embed_with=keras_embed, seed=0, progress=told, **given
-    )
+    data = TrainingData(train or make_rows(24, 0), valid or make_rows(9, 1), **given)
+    result = train_few_shot(encoder, head, data, settings, RunOptions(0, told, refit=refit))
     return encoder, head, result, told
 
 
@@ -117,7 +116,7 @@ def test_rows_without_a_label_are_learned_from_as_what_they_are_called(
     make_rows, tiny_encoder, plain, helped
 ):
     *_, result, told = helped
-    assert (plain[2].called, result.called) == (0, 36)  # the surest nine tenths
+    assert (plain[2].pseudo_labelled, result.pseudo_labelled) == (0, 36)  # the surest nine tenths
     assert told.notes[-1].startswith("40 rows without a label: of 9 held-out rows")
     assert told.notes[-1].endswith("they are learned from too")
     assert [total for name, total in told.stages if name == "computing encoder features"] == [
@@ -179,7 +178,7 @@ def test_what_is_called_does_not_depend_on_held_out_labels_before_the_end():
 
     def called(valid_labels):
         valid = TokenizedRows(ids[3:6], np.array(valid_labels))
-        return with_called(
+        return with_pseudo_labels(
             TokenizedRows(ids[:3], labels[:3]), valid, ids[6:], [means], None, Notes()
         )
 
@@ -205,7 +204,7 @@ def test_a_label_with_many_rows_calls_fewer_others_where_rare_labels_count_more(
     )
 
     def rare(class_weight):
-        rows, again = with_called(train, valid, ids[12:], [means], class_weight, Notes())
+        rows, again = with_pseudo_labels(train, valid, ids[12:], [means], class_weight, Notes())
         return rows.labels[10:].sum(), again[10:].sum()
 
     assert rare("none") < rare(None) < rare("balanced")
@@ -259,15 +258,15 @@ def test_rows_without_a_label_are_left_out_where_held_out_rows_speak_against_the
     result = train_few_shot(
         encoder,
         CnnHead(16, 2, HeadSettings(window_sizes=(2,), filters=4), seed=0, name="head"),
-        TokenizedRows(ids[:10], labels[:10]),
-        TokenizedRows(ids[10:20], labels[10:20]),
+        TrainingData(
+            TokenizedRows(ids[:10], labels[:10]),
+            TokenizedRows(ids[10:20], labels[10:20]),
+            unlabelled=ids[20:],
+        ),
         QUICK.model_copy(update={"contrast_steps": 0}),
-        embed_with=embeds(*divided_by_a_line(labels, turned)),
-        unlabelled=ids[20:],
-        seed=0,
-        progress=told,
+        RunOptions(0, told, embed_with=embeds(*divided_by_a_line(labels, turned))),
     )
     outcome = f"of 10 held-out rows 10 would be called rightly without these, {with_them} with them"
     assert told.notes[-1].startswith(f"10 rows without a label: {outcome}")
     assert told.notes[-1].endswith(said)
-    assert result.called == called
+    assert result.pseudo_labelled == called

@@ -13,6 +13,7 @@ from bertcnn.training.features import TokenizedRows, keras_embed
 from bertcnn.training.fit import class_weights
 from bertcnn.training.head import train_head
 from bertcnn.training.linear_probe import start_from_probe
+from bertcnn.training.training_data import RunOptions, TrainingData
 
 HEAD = HeadSettings(window_sizes=(2,), filters=8)
 SETTINGS = FULL.model_copy(
@@ -26,11 +27,10 @@ def rows(make_rows):
     return make_rows(32, 0), make_rows(12, 1)
 
 
-def trained(tiny_encoder, rows, settings=SETTINGS, **given):
+def trained(tiny_encoder, rows, settings=SETTINGS, *, known=None, refit=False, **given):
     encoder, head = tiny_encoder(), CnnHead(16, 3, HEAD, seed=0, name="head")
-    result = train_head(
-        keras_embed(encoder), head, *rows, settings, seed=0, progress=Silent(), **given
-    )
+    data, run = TrainingData(*rows, known=known), RunOptions(0, Silent(), refit=refit)
+    result = train_head(keras_embed(encoder), head, data, settings, run, **given)
     return encoder, head, result
 
 

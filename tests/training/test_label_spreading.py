@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.datasets import make_moons
 from sklearn.semi_supervised import LabelSpreading
 
-from bertcnn.training.label_spreading import PseudoLabels, call
+from bertcnn.training.label_spreading import PseudoLabels, spread_labels
 
 
 def moons(rows=300, labelled=3):
@@ -22,7 +22,7 @@ def moons(rows=300, labelled=3):
 
 def test_labels_follow_the_rows_where_a_regression_cannot():
     rows, labels = moons()
-    calls = call([rows], labels[:6], np.ones(6))
+    calls = spread_labels([rows], labels[:6], np.ones(6))
     by_regression, both = calls.right(labels[6:])
     assert both > by_regression + 30
     assert both / 294 > 0.95
@@ -35,7 +35,7 @@ def test_without_a_word_from_the_regression_it_is_scikit_learns_spreading():
     kernel = LabelSpreading(kernel="knn", n_neighbors=8, alpha=0.9, max_iter=500).fit(
         rows, np.where(np.arange(300) < 6, labels, -1)
     )
-    calls = call([rows], labels[:6], np.ones(6))
+    calls = spread_labels([rows], labels[:6], np.ones(6))
     # their joints go one way, ours both
     assert np.mean(calls.labels == kernel.transduction_[6:]) > 0.95
 
@@ -52,14 +52,14 @@ def test_a_second_view_tells_apart_what_the_first_does_not():
     rows, labels = moons()
     blind, weights = blind_view(300), np.ones(6)
     assert (
-        call([blind, rows], labels[:6], weights).right(labels[6:])[1]
-        > call([blind], labels[:6], weights).right(labels[6:])[1] + 30
+        spread_labels([blind, rows], labels[:6], weights).right(labels[6:])[1]
+        > spread_labels([blind], labels[:6], weights).right(labels[6:])[1] + 30
     )
 
 
 def test_labels_keep_their_numbers_and_few_rows_are_enough():
     rows = np.eye(4, dtype=np.float32)[[0, 1, 0]]
-    calls = call([rows], np.array([7, 3]), np.ones(2))
+    calls = spread_labels([rows], np.array([7, 3]), np.ones(2))
     assert calls.labels.tolist() == [7]
     assert calls.labels.dtype == np.int64
 
@@ -76,8 +76,8 @@ def test_a_label_with_many_rows_does_not_take_what_belongs_to_others():
 
     def right(views):
         return np.subtract(
-            call(views, labels[:22], rare_more).right(labels[22:]),
-            call(views, labels[:22], alike).right(labels[22:]),
+            spread_labels(views, labels[:22], rare_more).right(labels[22:]),
+            spread_labels(views, labels[:22], alike).right(labels[22:]),
         )
 
     by_regression, both = right([rows])

@@ -14,6 +14,7 @@ from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT, FROZEN, FULL, HeadSettings
 from bertcnn.training.fit import Examples, Trainer
 from bertcnn.training.recipes import recipe_settings, train
+from bertcnn.training.training_data import RunOptions, TrainingData
 from tests.learnable import CLASSES, new_encoder
 
 HEAD = HeadSettings(window_sizes=(2,), filters=8)
@@ -29,7 +30,9 @@ def rows(make_rows):
 
 def run(rows, recipe="full", seed=0, settings=SETTINGS):
     encoder = new_encoder()
-    model, result = train(encoder, *rows, HEAD, recipe, settings, seed=seed, progress=Silent())
+    model, result = train(
+        encoder, TrainingData(*rows), HEAD, recipe, settings, RunOptions(seed, Silent())
+    )
     return encoder, model, result
 
 

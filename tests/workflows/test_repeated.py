@@ -9,6 +9,7 @@ from bertcnn.progress import Silent
 from bertcnn.settings import HeadSettings, TrainingSettings
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.recipes import train
+from bertcnn.training.training_data import RunOptions, TrainingData
 from bertcnn.workflows.repeated import FullTrials, HeadTrials, Trial
 
 HEAD = HeadSettings(window_sizes=(2,), filters=8)
@@ -41,7 +42,9 @@ def test_each_training_is_what_it_would_be_alone(rows, shallow_encoder_folder, t
     second = run(attempt(range(3, 20)), Silent())
     fresh = load_encoder(shallow_encoder_folder, seed=7)
     learned, valid = part(rows, np.arange(3, 20)), part(rows, np.arange(24, 30))
-    _, alone = train(fresh, learned, valid, HEAD, recipe, SETTINGS, seed=7, progress=Silent())
+    _, alone = train(
+        fresh, TrainingData(learned, valid), HEAD, recipe, SETTINGS, RunOptions(7, Silent())
+    )
     # features are kept in half precision
     assert np.allclose(second.valid_logits, alone.valid_logits, atol=2e-3)
     assert all(

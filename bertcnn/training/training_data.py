@@ -1,0 +1,74 @@
+"""What a training works on, and how it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bertcnn.models.bert import Bert
+from bertcnn.progress import Progress
+from bertcnn.training.features import Embed, TokenizedRows, keras_embed
+from bertcnn.training.fit import FitResult
+from bertcnn.training.savepoints import Savepoints
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """The tokenised texts of a training: rows to learn from, rows to measure on, and the rest.
+
+    Attributes:
+        train: rows to learn from.
+        valid: rows that choose the epoch whose weights are kept.
+        known: int [K], training rows by which the model knows what is in scope. They are answered
+            at the end, except by `full`, since what that takes is at hand.
+        label_names: token ids of each label's name, for `few-shot`.
+        unlabelled: token ids of rows without a label, likewise.
+    """
+
+    train: TokenizedRows
+    valid: TokenizedRows
+    known: np.ndarray | None = None
+    label_names: Sequence[np.ndarray] | None = None
+    unlabelled: Sequence[np.ndarray] = ()
+
+    def known_rows(self) -> tuple[list[np.ndarray], np.ndarray]:
+        """Token ids and labels of the rows in `known`."""
+        rows = self.train.of(np.arange(0) if self.known is None else self.known)
+        return list(rows.token_ids), rows.labels
+
+    def arrays(self) -> list[np.ndarray]:
+        """All that a training depends on, as few arrays."""
+        unlabelled = [np.concatenate(self.unlabelled)] if len(self.unlabelled) else []
+        return [
+            *self.train.arrays(),
+            *self.valid.arrays(),
+            *unlabelled,
+            *(self.label_names or ()),
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class RunOptions:
+    """How a training is run, whatever the recipe.
+
+    Attributes:
+        seed: of initial weights, dropout and order.
+        progress: told how far it is.
+        savepoints: where the training is saved from time to time, and goes on from; by default it
+            is not.
+        embed_with: makes what computes an encoder's output where only the head is trained; by
+            default Keras computes it.
+        refit: whether to learn from the validation rows too in the end; only where `full` does not
+            train the encoder, as `bertcnn.training.refit` does it there.
+        like: a result on fewer rows, to be repeated, for `full`; by default the validation rows
+            choose.
+    """
+
+    seed: int
+    progress: Progress
+    savepoints: Savepoints | None = None
+    embed_with: Callable[[Bert], Embed] = keras_embed
+    refit: bool = False
+    like: FitResult | None = None
