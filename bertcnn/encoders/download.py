@@ -65,13 +65,10 @@ from bertcnn.progress import Progress, Silent
 from bertcnn.settings import EncoderSettings
 from bertcnn.storage.cache import cache_folder
 from bertcnn.storage.files import expanded, open_regular, output_error, unreadable
-from bertcnn.storage.folders import put_in_place, resting_place, work_folder
+from bertcnn.storage.folders import clean_leftovers, put_in_place, resting_place, work_folder
 from bertcnn.storage.manifest import FileRecord
 
-_COUNTERS = {
-    "I64",
-    "I32",
-}  # kinds of tensors that are no weights: position numbers, in old checkpoints
+_COUNTERS = {"I64", "I32"}  # types of tensors that are no weights: positions, in old checkpoints
 # characters, so that every source's reason and the advice fit into one message
 _LONGEST_REASON = 110
 
@@ -189,7 +186,8 @@ def _local_folder(name_or_path: str | os.PathLike[str]) -> Path | None:
         return None
     path = expanded(name_or_path)
     try:
-        path.exists()
+        if not path.exists() and "\0" not in str(path):
+            clean_leftovers(path)  # puts back what a save killed between two renames moved away
     except OSError as error:  # too long a name, or a folder we may not look into
         given, expected = unreadable(path, error)
         raise EncoderError(
@@ -273,7 +271,11 @@ Source = Callable[[CatalogueEntry, Path, Progress], tuple[str, str | None, str |
 
 
 def _sources(cache: Path) -> dict[str, Source]:
-    """Each source fills a folder and returns its name, the revision, and the sha256 the weights must have if the catalogue has none."""
+    """The sources in their order.
+
+    Each fills a folder and returns its name, the revision, and the sha256 that the weights must
+    have if the catalogue has none.
+    """
 
     def hub_library(
         entry: CatalogueEntry, folder: Path, _: Progress

@@ -1,4 +1,10 @@
-"""The Hugging Face hub as a source: gives up fast, resumes broken downloads."""
+"""The Hugging Face hub as a source: gives up fast, resumes broken downloads.
+
+`hf_hub_download` of huggingface-hub 2.4 cannot do this. It deletes a partial file when a download
+fails, so the next try starts at byte 0. Its time limits apply to one read of a socket: a server
+that sends a byte now and then is never given up, and looking up an address has no limit. So this
+module downloads by itself, and takes addresses, metadata and errors from the library.
+"""
 
 from __future__ import annotations
 
@@ -30,21 +36,18 @@ from bertcnn.storage.files import try_lock, write_new
 if TYPE_CHECKING:
     from huggingface_hub import HfFileMetadata
 
-_ANSWER_SECONDS, _READ_SECONDS = (
-    5.0,
-    15.0,
-)  # to answer at all, looking up its address included; between two pieces of a file
-# times as long as may pass between two pieces: in each such window the download keeps its pace
-_WINDOW = 4
-_ATTEMPTS = 4  # at one file, counted anew whenever bytes have arrived
-_FORGOTTEN_AFTER = 7 * 24 * 3600.0  # seconds a half download waits to be continued
+_ANSWER_SECONDS = 5.0  # until the first answer, with the look-up of the address
+_READ_SECONDS = 15.0  # between two pieces of a file
+_WINDOW = 4  # times _READ_SECONDS: in each such window the download must keep its pace
+_ATTEMPTS = 4  # in a row at one file without a new byte
+_FORGOTTEN_AFTER = 7 * 24 * 3600.0  # seconds until a partial download is removed
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _YES = {"1", "on", "yes", "true"}  # as the hub's library reads its variables
 
 
 @dataclass(frozen=True)
 class HubFiles:
-    """What was fetched: the commit it belongs to, and the sha256 the hub announced for the weights."""
+    """What was fetched: its commit, and the sha256 that the hub announced for the weights."""
 
     revision: str
     announced: str
@@ -62,13 +65,13 @@ def fetch_from_hub(
     Args:
         entry: which encoder.
         folder: an empty folder.
-        partials: where half downloads wait, named by the sha256 they must get; a killed process's
-            one is continued.
-        progress: hears of the bytes.
+        partials: the folder of partial downloads, each named by the sha256 of the whole file. A
+            later call continues them.
+        progress: counts the bytes.
 
     Raises:
-        SourceError: the hub cannot be reached, is too slow, does not have it, or sends something
-            else than it should.
+        SourceError: the hub cannot be reached, is too slow, does not have the encoder, or sends
+            wrong bytes.
     """
     import httpx2
     from huggingface_hub import (
@@ -119,7 +122,10 @@ def cached_by_hub_library(entry: CatalogueEntry, name: str) -> Path | None:
 
 
 def announced_sha256(path: Path) -> str | None:
-    """The sha256 the hub announced for a file in its library's cache, which names the content by it; None where it does not."""
+    """The sha256 that the hub announced for a file in its library's cache.
+
+    It is the file's name there. None where the name is no sha256.
+    """
     name = path.resolve().name
     return name if _SHA256.fullmatch(name) else None
 

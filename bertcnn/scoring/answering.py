@@ -135,7 +135,9 @@ class Answering:
 
 
 class Cache:
-    """The answers to texts seen lately, in arrays whose size never changes, unlike a dict's.
+    """The answers to texts seen lately, in arrays whose size never changes.
+
+    `cachetools` keeps a Python object for each text, and looks texts up one by one.
 
     The digest of a text says which set of 16 slots it may use; a new text takes the slot of its set
     that was filled longest ago. So a text is forgotten after 16 newer ones of its set, hardly ever

@@ -25,7 +25,7 @@ def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
     """
     given = cache or os.environ.get("BERTCNN_CACHE")
     variable = "LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME"
-    try:
+    try:  # platformdirs has the same rule on Linux, and moves the cache on macOS and Windows
         if given:
             return Path(given).expanduser().absolute()
         return Path(os.environ.get(variable) or Path.home() / ".cache") / "bertcnn"
@@ -49,11 +49,11 @@ def read_kept(path: Path) -> bytes | None:
 
 
 def keep(path: Path, content: bytes, most: int) -> None:
-    """Put something into the cache that can be made again, behind its digest, and remove the oldest of its kind.
+    """Write a cache file, which begins with its digest, and remove the oldest of its kind.
 
     Args:
-        path: in a folder for things of this kind, which all have its extension.
-        content: what to keep.
+        path: in a folder for files of this kind, which all have its extension.
+        content: what to keep; it can be made again.
         most: how many files stay.
 
     Raises:

@@ -22,6 +22,7 @@ from bertcnn.errors import OutputError, one_line
 MORE_ROOM = "free some space, or name another folder for temporary files in the variable TMPDIR"
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 LARGEST_MANIFEST = 1 << 16  # bytes
+MANIFEST_KEYS = {"format", "schema_version", "members", "bundle_id"}  # as manifest.py writes them
 # of a file's name in that of its temporary one: with more, names near 255 bytes would be too long
 NAME_CHARACTERS = 40
 _NAME_BYTES, _PATH_BYTES = 255, 4095  # that Linux allows, for most file systems
@@ -58,8 +59,10 @@ def unreadable(path: Path, error: OSError) -> tuple[str, str]:
 
 
 def excess(path: Path) -> tuple[str, str]:
-    """What is too long about a path that the system calls too long, and how long it may be, as words for an error."""
-    above = next((folder for folder in path.absolute().parents if os.path.isdir(folder)), Path("/"))  # noqa: PTH112 - which raises nothing
+    """What is too long about a path, and how long it may be, as words for an error."""
+    # not Path.is_dir, which raises for such names
+    parents = path.absolute().parents
+    above = next((folder for folder in parents if os.path.isdir(folder)), Path("/"))  # noqa: PTH112
     try:
         most = os.pathconf(above, "PC_NAME_MAX")
     except (AttributeError, OSError, ValueError):  # Windows; a file system that does not say
@@ -227,7 +230,9 @@ def as_json(content: Any) -> bytes:  # noqa: ANN401 - any JSON value
 
 
 def give_name(temporary: Path, path: Path, *, overwrite: bool) -> None:
-    """Rename a finished file; without `overwrite` never over another one, even one that appears at this moment.
+    """Rename a finished file.
+
+    Without `overwrite` it never replaces another file, even one that appears at this moment.
 
     Raises:
         OutputError: the name is taken.
@@ -322,7 +327,7 @@ def take_lock(handle: int) -> bool | None:
 
 
 def check_can_write(target: Path) -> None:
-    """Try to make and remove a work folder for `target`, in the nearest folder above it that is there.
+    """Try to make and remove a work folder for `target`, in the nearest folder above that exists.
 
     Raises:
         OSError: it cannot be made; asking for the rights alone would miss read-only mounts, /proc,
@@ -336,9 +341,9 @@ def check_can_write(target: Path) -> None:
 
 
 def check_outside_models(path: Path) -> None:
-    """Refuse a place in a folder that was sealed when it was saved, as models are.
+    """Refuse a place in a folder whose manifest lists its files, as a saved model's does.
 
-    With a file more it could not be saved again.
+    With one more file in it, that folder could not be saved again.
 
     Raises:
         OutputError: `path` is in one.
@@ -349,7 +354,7 @@ def check_outside_models(path: Path) -> None:
                 manifest = json.loads(file.read(LARGEST_MANIFEST))
         except (OSError, ValueError, RecursionError):
             continue
-        if isinstance(manifest, dict) and str(manifest.get("format")).startswith("bertcnn "):
+        if isinstance(manifest, dict) and manifest.keys() >= MANIFEST_KEYS:
             raise OutputError(
                 f"{str(path)!r} is in {str(folder)!r}, which bertcnn has saved and nothing may be"
                 " added to",

@@ -229,7 +229,7 @@ def read_members(
     wanted: Collection[str] | None = None,
     check: CheckBulk | None = None,
 ) -> tuple[str, dict[str, bytes]]:
-    """The id of the folder and the bytes of its `wanted` members (of all), each exactly as it was saved.
+    """The id of the folder and the bytes of its `wanted` members (all by default), as saved.
 
     Args:
         target: the folder.

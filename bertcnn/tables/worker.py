@@ -3,8 +3,12 @@
 The libraries that read them are native code, and a file of a few kilobytes can ask them for any
 amount of memory: a cell at the end of the sheet, a page that decompresses to gigabytes, one long
 string in every row. An allocation that fails there aborts the whole process, so no check in Python
-helps. The worker's limits are the kernel's, and no trick in a file gets around them. Where the
-kernel has none (Windows, partly macOS), an abort still ends the worker only.
+helps. The kernel sets the worker's limits, and no file can avoid them. Where the kernel has none
+(Windows, partly macOS), an abort still ends the worker only.
+
+`ProcessPoolExecutor` cannot replace this. It tells neither the signal nor the exit code of a child
+that ends, which say here whether memory or time ran out. It does not end a child that hangs. And it
+returns one result, while the rows of a large table have to arrive one batch after another.
 """
 
 from __future__ import annotations
@@ -26,14 +30,10 @@ from bertcnn.tables.delimited import Reject, Row
 from bertcnn.wording import memory_size
 
 _PROGRAM = "from bertcnn.tables.worker import serve; serve()"
-_MEMORY, _MEMORY_PER_BYTE = (
-    350_000_000,
-    10,
-)  # bytes, and so many for each byte of the file, of which large honest files need most
-_SECONDS, _BYTES_PER_SECOND = (
-    6,
-    500_000,
-)  # of computing, and one more for so much of the file; honest files need a tenth
+# bytes, and how many more for each byte of the file; large honest files need most of them
+_MEMORY, _MEMORY_PER_BYTE = 350_000_000, 10
+# of computing, and one second more for so many bytes of the file; honest files need a tenth
+_SECONDS, _BYTES_PER_SECOND = 6, 500_000
 _LIBRARIES = 512 * 1024**2  # address space that the libraries themselves take
 _BATCH_ROWS, _BATCH_CHARACTERS = 1024, 1_000_000
 _NO_MEMORY = 3  # exit code

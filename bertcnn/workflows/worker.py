@@ -1,7 +1,13 @@
-"""Trainings in a process of their own, which a fresh one replaces from time to time.
+"""Trainings in a worker process, which is replaced after a number of trainings.
 
-Whatever XLA has compiled stays in a process for as long as it lives: 25 to 35 MB for each training
-of a head, 180 MB for each training of an encoder of 6 layers. A search trains hundreds of times.
+What XLA has compiled stays in memory until its process ends: 25 to 35 MB for each training of a
+head, 180 MB for each training of an encoder of 6 layers. A search trains hundreds of times.
+
+`ProcessPoolExecutor(max_tasks_per_child=...)` cannot replace this. It needs the start method
+"spawn", which runs the user's script again in the child, so that a script without
+`if __name__ == "__main__"` fails. Of a child that ends, it tells neither the signal nor the exit
+code nor the last line of its errors. And a result is all that its child can send: progress, and the
+answer whether to go on, would need queues and a thread beside it.
 """
 
 from __future__ import annotations
@@ -29,14 +35,14 @@ _NEWS, _RESULT, _ERROR, _STOPPED = "news", "result", "error", "stopped"
 
 
 class OwnProcess:
-    """Runs attempts in a process of its own, with the same results.
+    """Runs trials in a worker process, with the same results.
 
-    A context, at the end of which that process ends. What is told of their progress is told here.
-    If that raises, the training stops, and the process takes the next one; Ctrl-C ends it.
+    A context manager: the worker ends with it. Progress is reported in this process. If that
+    raises, the training stops, and the worker is ready for the next one. Ctrl-C ends the worker.
 
     Args:
-        attempts: run there.
-        trainings: after which a fresh process takes over; starting one takes seconds.
+        attempts: what the worker runs.
+        trainings: how many one worker runs; starting the next worker takes seconds.
     """
 
     def __init__(self, attempts: Trials, *, trainings: int) -> None:
@@ -45,10 +51,10 @@ class OwnProcess:
         self._complaints: IO[bytes] | None = None
 
     def __call__(self, attempt: Trial, progress: Progress) -> FitResult:
-        """One training.
+        """Run one training.
 
         Raises:
-            BertCNNError: as the training does, or the process has ended in the middle of it.
+            BertCNNError: the training raises it, or the worker ended before the result.
         """
         if self._process is None or not self._left:
             self._start()

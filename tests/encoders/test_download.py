@@ -730,6 +730,13 @@ def test_a_folder_is_used_where_it_is(folder, tmp_path, monkeypatch):
         )
 
 
+def test_a_folder_that_a_killed_save_moved_away_is_put_back_and_used(folder):
+    away = folder.parent / ".my-encoder.0123456789abcdef.tmp" / "old"
+    away.parent.mkdir()
+    folder.rename(away)
+    assert fetch_encoder(folder).folder == folder.resolve()
+
+
 def test_a_folder_in_the_users_home_is_found(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert fetch_encoder("~/my-encoder").folder == folder.resolve()

@@ -144,6 +144,23 @@ def test_a_move_that_fails_half_way_is_taken_back(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["target"]
 
 
+@pytest.mark.parametrize("system", ["linux", "darwin"])
+def test_of_many_saves_at_once_each_succeeds_and_the_last_one_stays(tmp_path, monkeypatch, system):
+    monkeypatch.setattr(sys, "platform", system)  # only Linux exchanges two folders in one step
+    target, together = tmp_path / "target", threading.Barrier(4)
+    place(target, "first", replace=False)
+
+    def save(content: str) -> None:
+        together.wait()
+        for _ in range(20):
+            place(target, content, replace=True)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(save, "abcd"))
+    assert (target / "content").read_text() in "abcd"
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+
+
 @pytest.fixture
 def killed(tmp_path) -> Path:
     """The work folder of a process killed between two renames.
