@@ -70,7 +70,7 @@ def out_of_memory(detail: str = "") -> BertCNNError:
     )
 
 
-def supervise(patience: float = 20.0) -> None:
+def supervise(patience: float = 10.0) -> None:
     """Under a memory limit, continue in a child process and report in this one how it ends.
 
     Without a limit, do nothing.
