@@ -15,7 +15,10 @@ import pytest
 
 # A tiny model costs nothing to compute and much to compile, here and in the programs under test,
 # which inherit this.
-QUICK_COMPILING = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+QUICK_COMPILING = (
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    " --xla_cpu_use_fusion_emitters=false"  # these take twice as long to compile
+)
 # read when TensorFlow or JAX is imported, which comes later
 os.environ.setdefault("XLA_FLAGS", QUICK_COMPILING)
 
@@ -70,16 +73,24 @@ def largest_file():
 # by their seconds; `make test` deals files out in this order, so that no process is left alone with
 # a long one at the end
 _LONGEST = (
+    "test_classifier.py",
+    "workflows/test_labelled.py",
+    "test_dashboard.py",
+    "test_several_labels.py",
+    "workflows/test_search.py",
+    "test_documents.py",
     "test_jax.py",
     "scoring/test_resume.py",
-    "test_classifier.py",
-    "workflows/test_search.py",
-    "test_dashboard.py",
-    "pretraining/test_pretrain.py",
-    "export/test_export.py",
-    "test_documents.py",
-    "test_wordpiece_golden.py",
+    "training/test_refit.py",
+    "workflows/test_worker.py",
+    "cli/test_surroundings.py",
+    "inference/test_quantize.py",
     "cli/test_commands.py",
+    "test_wordpiece_golden.py",
+    "export/test_export.py",
+    "training/test_savepoints.py",
+    "training/test_few_shot.py",
+    "pretraining/test_pretrain.py",
 )
 
 

@@ -1,8 +1,8 @@
 """One-line messages for running out of memory.
 
 Under a limit such as `ulimit -v`, libraries fail in many ways: they raise errors of any type, print
-pages and exit, or abort. A command therefore runs in a child process there, and the parent reports
-how it ended.
+pages and exit, abort, or wait forever for a thread that could not start. A command therefore runs
+in a child process there; the parent ends it if it is deadlocked, and reports how it ended.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 from types import TracebackType
 
 from bertcnn.cli.console import tell
@@ -69,12 +70,16 @@ def out_of_memory(detail: str = "") -> BertCNNError:
     )
 
 
-def supervise() -> None:
+def supervise(patience: float = 10.0) -> None:
     """Under a memory limit, continue in a child process and report in this one how it ends.
 
     Without a limit, do nothing.
+
+    Args:
+        patience: Seconds; a child whose threads all wait for locks is killed after one to two
+            times as long.
     """
-    if _limit() is None or sys.platform == "win32" or not hasattr(signal, "sigwaitinfo"):
+    if _limit() is None or sys.platform == "win32" or not hasattr(signal, "sigtimedwait"):
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (*_FORWARDED, signal.SIGCHLD))
     try:
@@ -83,7 +88,7 @@ def supervise() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return
     if child:
-        sys.exit(_wait_for(child))
+        sys.exit(_wait_for(child, patience))
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     _hide_complaints()
 
@@ -98,15 +103,20 @@ def _limit() -> int | None:
     return min((limit for limit in limits if limit != resource.RLIM_INFINITY), default=None)
 
 
-def _wait_for(child: int) -> int:
+def _wait_for(child: int, patience: float) -> int:
     """Forward signals to the child until it ends; returns the exit code to use."""
+    stuck: list[str] = []
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             break
-        received = signal.sigwaitinfo((*_FORWARDED, signal.SIGCHLD))
+        received = signal.sigtimedwait((*_FORWARDED, signal.SIGCHLD), patience)
+        if received is None:
+            before, stuck = stuck, _lock_waits(child)
+            if stuck and stuck == before:
+                os.kill(child, signal.SIGKILL)
         # signals from the terminal reach the child anyway
-        if received.si_signo in _FORWARDED and received.si_pid:
+        elif received.si_signo in _FORWARDED and received.si_pid:
             os.kill(child, received.si_signo)
     code = os.waitstatus_to_exitcode(status)
     if code in (1, _NO_SYMBOL) or -code in (
@@ -123,6 +133,21 @@ def _wait_for(child: int) -> int:
         )
         return 2
     return code if code >= 0 else 128 - code
+
+
+def _lock_waits(child: int) -> list[str]:
+    """Each thread with the time it has run, if all threads of the child wait for locks.
+
+    If that is the same later on, no thread is left to release a lock. Empty where a thread runs,
+    reads, writes or sleeps, and on systems that do not show it.
+    """
+    threads = sorted(Path(f"/proc/{child}/task").glob("*"))
+    try:
+        if any("futex" not in (thread / "wchan").read_text() for thread in threads):
+            return []
+        return [f"{thread.name} {(thread / 'schedstat').read_text()}" for thread in threads]
+    except OSError:  # a thread has ended, or the system has no such files
+        return []
 
 
 def _hide_complaints() -> None:

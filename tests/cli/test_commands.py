@@ -238,17 +238,43 @@ def test_used_up_memory_is_told_in_one_line():
     ],
 )
 def test_a_process_without_memory_for_a_last_line_is_told_by_its_parent(end):
-    code = f"import os; from bertcnn.cli.memory import supervise; supervise(); {end}"
-
-    resource = pytest.importorskip("resource")
-
-    def limit():
-        resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))
-
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, preexec_fn=limit, check=False
-    )
+    done = supervised(f"import os; supervise(); {end}")
     refused((done.returncode, done.stdout, done.stderr), "out of memory")
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="other systems do not show what threads wait for"
+)
+def test_a_deadlock_under_a_memory_limit_is_ended_and_waiting_for_input_is_not():
+    start = "import threading; supervise(patience=0.3); lock = threading.Lock(); lock.acquire();"
+    other = "threading.Thread(target=lock.acquire, daemon=True).start();"
+    done = supervised(f"{start} {other} lock.acquire()")
+    refused((done.returncode, done.stdout, done.stderr), "out of memory", "ended by SIGKILL")
+    code = f"{start} {other} print('ready', flush=True); input(); print('done')"
+    with supervised_process(code) as process:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(1.2)  # four times the patience
+        assert process.communicate("a line\n")[0] == "done\n"
+
+
+def supervised(code):
+    with supervised_process(code) as process:
+        out, error = process.communicate()
+    return subprocess.CompletedProcess(code, process.returncode, out, error)
+
+
+def supervised_process(code):
+    """Python under a memory limit that is far away."""
+    resource = pytest.importorskip("resource")
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [sys.executable, "-c", f"from bertcnn.cli.memory import supervise; {code}"],
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31)),
+    )
 
 
 @pytest.mark.parametrize("megabytes", [40, 150, 300, 450])
