@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.bundle.bundle import Bundle, BundleConfig, Calibration, Decisions
+from bertcnn.bundle.bundle import Bundle
+from bertcnn.bundle.schemas import BundleConfig, Calibration, Decisions
 from bertcnn.inference.engines import EngineOutput, Evidence
 from bertcnn.inference.predictor import Predictor
 from bertcnn.scoring.score import score_csv

@@ -18,13 +18,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
 from bertcnn.bundle.bundle import (
-    BundleConfig,
     check_bundle_target,
     check_room_for_labels,
     read_bundle,
     write_bundle,
 )
 from bertcnn.bundle.engine import engine_in_memory
+from bertcnn.bundle.schemas import BundleConfig
 from bertcnn.data.hierarchy import check_levels, describe_levels
 from bertcnn.data.label_names import label_text
 from bertcnn.data.label_sets import separator_for

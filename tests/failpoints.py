@@ -18,15 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.bundle.bundle import (
-    Bundle,
-    BundleConfig,
-    Calibration,
-    Decisions,
-    HeldOut,
-    read_bundle,
-    write_bundle,
-)
+from bertcnn.bundle.bundle import Bundle, read_bundle, write_bundle
+from bertcnn.bundle.schemas import BundleConfig, Calibration, Decisions, HeldOut
 from bertcnn.bundle.scope import OutOfScopeDetector
 from bertcnn.errors import BertCNNError
 from bertcnn.models.shapes import classifier_shapes

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from bertcnn import load, score_csv
-from bertcnn.bundle.bundle import SCHEMA_VERSION, read_bundle
+from bertcnn.bundle.bundle import read_bundle
 from bertcnn.bundle.engine import ENGINE_SCHEMA_VERSION, read_engine
+from bertcnn.bundle.schemas import SCHEMA_VERSION
 from bertcnn.inference.openvino_engine import checked, read_graph
 from bertcnn.scoring.journal import SCHEMA_VERSION as JOURNAL_VERSION
 from tests.golden.make_saved_golden import ROWS, TEXTS, write_rows

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from bertcnn.bundle.bundle import Decisions, HeldOut, HeldOutParents
+from bertcnn.bundle.schemas import Decisions, HeldOut, HeldOutParents
 from bertcnn.bundle.scope import OutOfScopeDetector
 from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.errors import SettingsError, one_line

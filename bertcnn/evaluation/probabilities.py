@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bertcnn.bundle.bundle import Calibration
+from bertcnn.bundle.schemas import Calibration
 from bertcnn.data.label_sets import LabelSet
 
 

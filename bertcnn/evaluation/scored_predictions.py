@@ -9,7 +9,7 @@ from itertools import compress
 
 import numpy as np
 
-from bertcnn.bundle.bundle import Calibration, HeldOut
+from bertcnn.bundle.schemas import Calibration, HeldOut
 from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.evaluation import multi_label
 from bertcnn.evaluation.calibration import (

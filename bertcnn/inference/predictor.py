@@ -10,8 +10,9 @@ from typing import NoReturn
 
 import numpy as np
 
-from bertcnn.bundle.bundle import Bundle, Decisions, read_bundle
+from bertcnn.bundle.bundle import Bundle, read_bundle
 from bertcnn.bundle.engine import read_engine
+from bertcnn.bundle.schemas import Decisions
 from bertcnn.bundle.scope import DetectorInputs
 from bertcnn.data.label_sets import LabelSet, join_labels
 from bertcnn.errors import BundleError, SettingsError, explain_missing_packages, one_line

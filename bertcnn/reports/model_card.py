@@ -16,7 +16,7 @@ from bertcnn.evaluation.metrics import Evaluation
 from bertcnn.wording import visible
 
 if TYPE_CHECKING:
-    from bertcnn.bundle.bundle import BundleConfig, Decisions
+    from bertcnn.bundle.schemas import BundleConfig, Decisions
     from bertcnn.bundle.scope import OutOfScopeDetector
 
 # What a renderer acts on: HTML and entities, code, emphasis, links, mathematics, templates;

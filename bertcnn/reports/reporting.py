@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.bundle.bundle import Bundle, BundleConfig, Decisions
+from bertcnn.bundle.bundle import Bundle
+from bertcnn.bundle.schemas import BundleConfig, Decisions
 from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.data.label_sets import LabelSet, indicators
 from bertcnn.errors import OutputError, SettingsError, one_line

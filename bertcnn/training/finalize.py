@@ -6,7 +6,9 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from bertcnn.bundle.bundle import Bundle, BundleConfig, hierarchy_of
+from bertcnn.bundle.bundle import Bundle
+from bertcnn.bundle.checks import hierarchy_of
+from bertcnn.bundle.schemas import BundleConfig
 from bertcnn.evaluation.decisions import automation, decide, in_words, scope_in_words
 from bertcnn.evaluation.out_of_scope import fit_detector, refit_detector
 from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions

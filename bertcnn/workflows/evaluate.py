@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bertcnn.bundle.bundle import BundleConfig
+from bertcnn.bundle.schemas import BundleConfig
 from bertcnn.data.label_cells import known_sets
 from bertcnn.data.label_sets import LabelSet
 from bertcnn.data.same_labels import KnownLabels

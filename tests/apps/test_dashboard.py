@@ -24,15 +24,8 @@ import xlsxwriter
 from streamlit.runtime.scriptrunner import StopException
 from streamlit.testing.v1 import AppTest
 
-from bertcnn.bundle.bundle import (
-    Bundle,
-    BundleConfig,
-    Calibration,
-    Decisions,
-    HeldOut,
-    read_bundle,
-    write_bundle,
-)
+from bertcnn.bundle.bundle import Bundle, read_bundle, write_bundle
+from bertcnn.bundle.schemas import BundleConfig, Calibration, Decisions, HeldOut
 from bertcnn.models.classifier import build_classifier
 from bertcnn.models.weights import extract
 from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings

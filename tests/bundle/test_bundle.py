@@ -17,15 +17,14 @@ import safetensors.numpy
 
 from bertcnn.bundle.bundle import (
     MEMBERS,
-    SCHEMA_VERSION,
     Bundle,
-    Decisions,
     check_bundle_target,
     check_room_for_labels,
     read_bundle,
     read_config,
     write_bundle,
 )
+from bertcnn.bundle.schemas import SCHEMA_VERSION, Decisions
 from bertcnn.bundle.scope import OutOfScopeDetector
 from bertcnn.errors import BundleError, LabelError, OutputError
 from bertcnn.storage.folders import work_folder

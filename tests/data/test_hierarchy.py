@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcnn import load, score_csv
-from bertcnn.bundle.bundle import Decisions, read_bundle
+from bertcnn.bundle.bundle import read_bundle
+from bertcnn.bundle.schemas import Decisions
 from bertcnn.bundle.scope import OutOfScopeDetector, unit
 from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.errors import BundleError

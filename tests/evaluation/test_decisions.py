@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from bertcnn.bundle.bundle import HeldOut
+from bertcnn.bundle.schemas import HeldOut
 from bertcnn.bundle.scope import OutOfScopeDetector
 from bertcnn.errors import SettingsError
 from bertcnn.evaluation.decisions import (

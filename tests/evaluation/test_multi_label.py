@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
-from bertcnn.bundle.bundle import Calibration
+from bertcnn.bundle.schemas import Calibration
 from bertcnn.evaluation.decisions import decide, held_out_sets
 from bertcnn.evaluation.multi_label import choose_thresholds, confidences, fit_temperature
 from bertcnn.evaluation.probabilities import chosen, sigmoid

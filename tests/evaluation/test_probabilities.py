@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 from scipy import special
 
-from bertcnn.bundle.bundle import Calibration
+from bertcnn.bundle.schemas import Calibration
 from bertcnn.evaluation.probabilities import (
     calibrated_probabilities,
     chosen,

@@ -13,7 +13,8 @@ import openvino as ov
 import pytest
 from scipy.special import softmax
 
-from bertcnn.bundle.bundle import Bundle, BundleConfig, Calibration
+from bertcnn.bundle.bundle import Bundle
+from bertcnn.bundle.schemas import BundleConfig, Calibration
 from bertcnn.data.batches import BatchPlan, pad
 from bertcnn.data.packing import PackedPlan, lay_out, plan_packed
 from bertcnn.export import savedmodel_format

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import bertcnn
-from bertcnn.bundle.bundle import Decisions, read_bundle, write_bundle
+from bertcnn.bundle.bundle import read_bundle, write_bundle
+from bertcnn.bundle.schemas import Decisions
 from bertcnn.bundle.scope import OutOfScopeDetector
 from bertcnn.errors import SettingsError
 from bertcnn.evaluation.probabilities import softmax

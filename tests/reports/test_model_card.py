@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 
-from bertcnn.bundle.bundle import BundleConfig, HeldOut
+from bertcnn.bundle.schemas import BundleConfig, HeldOut
 from bertcnn.bundle.scope import OutOfScopeDetector
 from bertcnn.evaluation.calibration import compare_calibration
 from bertcnn.evaluation.decisions import decide

@@ -1,0 +1,207 @@
+"""The JSON members of a saved model, as closed schemas."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Final, Literal, Self
+
+import numpy as np
+import pydantic
+from pydantic import Field
+
+from bertcnn.data.hierarchy import AUTO, LONGEST_SEPARATOR, MOST_LEVELS
+from bertcnn.errors import one_line
+from bertcnn.settings import (
+    EncoderSettings,
+    HeadSettings,
+    PrecisionTargets,
+    Recipe,
+    Settings,
+    TokenizerSettings,
+)
+
+SCHEMA_VERSION: Final = 1
+MOST_LABELS: Final = 100_000
+
+_MOST_HELD_OUT = 1 << 17
+_LONGEST_NAME = 1 << 16  # characters of a path
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+OfRows = Field((), max_length=_MOST_HELD_OUT)
+
+
+class BundleConfig(Settings):
+    """`config.json`: what is needed to build the model again, and where it came from."""
+
+    schema_version: Literal[1] = Field(SCHEMA_VERSION, description="of this file")
+    encoder: EncoderSettings
+    encoder_name: str = Field(
+        min_length=1,
+        max_length=_LONGEST_NAME,
+        description="catalogue name or folder the training started from",
+    )
+    head: HeadSettings
+    tokenizer: TokenizerSettings
+    text_columns: tuple[str, ...] = Field(
+        (),
+        max_length=1 << 14,
+        description="columns joined into one text, in this order; none for lists of texts",
+    )
+    label_column: str | None = None
+    label_separator: str | None = Field(
+        None,
+        description=(
+            "between the labels of a row, '[]' for lists, if a row may have several; null where"
+            " each has one"
+        ),
+    )
+    integer_labels: bool = Field(
+        False,
+        description=(
+            "whether the labels were integers, as which a loaded classifier gives them again"
+        ),
+    )
+    boolean_labels: bool = Field(False, description="whether they were booleans, likewise")
+    label_levels: str = Field(
+        AUTO,
+        min_length=1,
+        max_length=LONGEST_SEPARATOR,
+        description="between a label's levels; 'no' for none, 'auto' as in `Hierarchy.of`",
+    )
+    merged_labels: dict[str, str] = Field(
+        {},
+        max_length=MOST_LABELS,
+        description="labels of the training file that were too rare, and what they became part of",
+    )
+    recipe: Recipe
+    seed: Annotated[int, Field(ge=0)]
+    versions: dict[str, str] = Field(
+        max_length=64, description="of bertcnn, keras, its backend and python at training"
+    )
+    created_at: str = Field(max_length=64, description="ISO 8601")
+
+    @pydantic.model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.tokenizer.max_tokens > self.encoder.max_positions:
+            raise ValueError(
+                f"max_tokens of at most the encoder's {self.encoder.max_positions} positions, not"
+                f" {self.tokenizer.max_tokens}"
+            )
+        if not self.label_levels.strip():
+            raise ValueError(f"label_levels that are not blank, not {self.label_levels!r}")
+        try:
+            datetime.fromisoformat(self.created_at)
+        except ValueError:
+            raise ValueError(
+                f"created_at as an ISO 8601 time, not {one_line(self.created_at)}"
+            ) from None
+        return self
+
+
+class Calibration(Settings):
+    """`calibration.json`: from logits to calibrated probabilities (Guo et al. 2017, section 4.2)."""
+
+    temperature: float = Field(
+        ge=0.001,
+        le=100,
+        description="the logits are divided by it; one that was fitted is within 0.05 and 20",
+    )
+    fitted_on_rows: Annotated[int, Field(ge=0)] = Field(
+        description="held-out rows it was fitted on"
+    )
+    label_thresholds: tuple[Share, ...] = Field(
+        (),
+        max_length=MOST_LABELS,
+        description=(
+            "where a row may have several labels: from which probability on each is given, in the"
+            " model's order"
+        ),
+    )
+
+
+class HeldOutParents(Settings):
+    """The most probable parents of one level, on the rows of `HeldOut` and in their order."""
+
+    confidence: tuple[Share, ...] = OfRows
+    right: tuple[bool, ...] = OfRows
+
+
+class HeldOut(Settings):
+    """What the model answered on the held-out rows, the most confident answer first.
+
+    Numbers, and nothing of their texts.
+    """
+
+    confidence: tuple[Share, ...] = OfRows
+    predicted: tuple[Annotated[int, Field(ge=0, lt=MOST_LABELS)], ...] = Field(
+        (), max_length=_MOST_HELD_OUT, description="places in the model's labels"
+    )
+    right: tuple[bool, ...] = OfRows
+    out_of_scope: int = Field(
+        0,
+        ge=0,
+        description=(
+            "further held-out rows, out of scope or without a label, and so never automatic"
+        ),
+    )
+    parents: tuple[HeldOutParents, ...] = Field(
+        (),
+        max_length=MOST_LEVELS,
+        description="of labels with levels: each level's answers, the deepest first",
+    )
+
+    @pydantic.model_validator(mode="after")
+    def _same_rows(self) -> Self:
+        if not len(self.confidence) == len(self.predicted) == len(self.right):
+            raise ValueError("confidence, predicted and right of the same rows")
+        if any(
+            not len(level.confidence) == len(level.right) == len(self.right)
+            for level in self.parents
+        ):
+            raise ValueError("parents of the same rows")
+        return self
+
+
+class Decisions(Settings):
+    """`decisions.json`: from which confidence on an answer is automatic.
+
+    Without thresholds nothing is.
+    """
+
+    auto_precision: PrecisionTargets = PrecisionTargets()
+    error_probability: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+        0.1, description="with which a threshold misses its target"
+    )
+    thresholds: tuple[Share | None, ...] = Field(
+        (),
+        max_length=MOST_LABELS,
+        description="of each label, in the model's order; null where no confidence is enough",
+    )
+    own_rows: tuple[str, ...] = Field(
+        (),
+        max_length=MOST_LABELS,
+        description="labels whose threshold rests on their own rows, not on all",
+    )
+    parent_thresholds: tuple[Share | None, ...] = Field(
+        (),
+        max_length=MOST_LEVELS,
+        description=(
+            "of each level of parents, the deepest first: for texts whose label is not certain"
+            " enough"
+        ),
+    )
+    reachable: float | None = Field(
+        None,
+        description=(
+            "the highest precision that the held-out rows can show, where that is below the target"
+        ),
+    )
+    held_out: HeldOut = HeldOut()
+
+    def limits(self, labels: int) -> np.ndarray:
+        """The confidence from which on an answer is automatic, float32 [labels].
+
+        Infinite where none is.
+        """
+        given = [np.inf if threshold is None else threshold for threshold in self.thresholds]
+        return np.array(given or [np.inf] * labels, np.float32)
