@@ -64,7 +64,7 @@ from bertcnn.training.examples import (
     learning_and_validation,
 )
 from bertcnn.training.features import Embed, TokenizedRows, keras_embed
-from bertcnn.training.finalize import TrainedModel
+from bertcnn.training.finalize import ModelIdentity, Outcome, TrainedModel
 from bertcnn.training.fit import FitResult
 from bertcnn.training.recipe_choice import choose_recipe
 from bertcnn.training.recipes import recipe_settings, train
@@ -226,32 +226,30 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             ),
             refit=refit,
         )
-        model, result, examined = _train(start, data, head, recipe, settings, run)
+        outcome = _train(start, data, head, recipe, settings, run)
         trained = TrainedModel.of(
-            model,
-            result,
-            tokenizer,
+            outcome,
             train_part,
             valid_part,
-            known=KnownRows(*data.known_rows(), result.known),
-            examined=examined,
-            config=self._config(
-                model, tokenizer, start.name, recipe, columns, kind=np.array(classes).dtype.kind
+            KnownRows(*data.known_rows(), outcome.result.known),
+            identity=ModelIdentity(
+                self._config(outcome.model, start, recipe, columns, classes),
+                tuple(map(str, classes)),
+                tokenizer.vocabulary,
+                PrecisionTargets.of(self.auto_precision),
             ),
-            labels=tuple(str(name) for name in classes),
-            targets=PrecisionTargets.of(self.auto_precision),
             origin=replace(
                 (origin or Provenance()).of_rows(held_out.given),
-                validation_learned=result.refit_logits is not None,
+                validation_learned=outcome.result.refit_logits is not None,
                 left_out=usable - len(train_part.texts.texts),
-                unlabelled=result.pseudo_labelled,
+                unlabelled=outcome.result.pseudo_labelled,
             ),
             progress=progress,
         )
         self._trained: TrainedModel | None = trained
         self._bundle, self._predictor = trained.bundle, trained.reference
         self.classes_, self.metrics_ = np.array(classes), dict(self._bundle.metrics)
-        self.history_, self.recipe_ = result.epochs, (recipe, reason)
+        self.history_, self.recipe_ = outcome.result.epochs, (recipe, reason)
         return self
 
     def _check_classes(self, names: list[str], columns: Columns, *, several: bool) -> Columns:
@@ -385,18 +383,17 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
     def _config(
         self,
         model: BertCnn,
-        tokenizer: WordPieceTokenizer,
-        encoder_name: str,
+        start: Start,
         recipe: Recipe,
         columns: Columns,
-        *,
-        kind: str,
+        classes: Sequence[Any],
     ) -> BundleConfig:
+        kind = np.array(classes).dtype.kind
         return BundleConfig(
             encoder=model.encoder_settings,
-            encoder_name=encoder_name,
+            encoder_name=start.name,
             head=model.head.settings,
-            tokenizer=tokenizer.settings,
+            tokenizer=start.tokenizer.settings,
             text_columns=columns.text,
             label_column=columns.label,
             label_separator=columns.separator,
@@ -649,8 +646,8 @@ def _train(
     recipe: Recipe,
     settings: TrainingSettings,
     run: RunOptions,
-) -> tuple[BertCnn, FitResult, Examined | None]:
-    """The classifier, the figures of its training, and what it answered before a refit of `full`."""
+) -> Outcome:
+    """Train by a recipe, and once more on the validation rows too if `full` is to refit."""
 
     def once(encoder: Bert, data: TrainingData, run: RunOptions) -> tuple[BertCnn, FitResult]:
         return train(encoder, data, head, recipe, settings, run)
@@ -664,8 +661,8 @@ def _train(
         )
 
     if recipe == "full" and run.refit:
-        return train_and_refit(once, start.encoder, data, run, ask)
-    return *once(start.encoder, data, run), None
+        return Outcome(*train_and_refit(once, start.encoder, data, run, ask))
+    return Outcome(*once(start.encoder, data, run))
 
 
 def _versions() -> dict[str, str]:

@@ -23,15 +23,46 @@ from bertcnn.reports.model_card import model_card
 from bertcnn.reports.report import Epoch
 from bertcnn.reports.reporting import Measured, Provenance, Rows, about, training_report
 from bertcnn.settings import PrecisionTargets
-from bertcnn.text.wordpiece import WordPieceTokenizer
 from bertcnn.training.examples import KnownRows, TokenizedTexts
 from bertcnn.training.fit import FitResult
 from bertcnn.training.refit import Examined, quantization_data
 
 
 @dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a training gives.
+
+    Attributes:
+        model: trained.
+        result: its figures, epoch by epoch.
+        examined: what the compiled model answered before a refit of `full`, if there was one.
+    """
+
+    model: BertCnn
+    result: FitResult
+    examined: Examined | None = None
+
+
+@dataclass(frozen=True)
+class ModelIdentity:
+    """What is saved with the weights and is known before a training ends.
+
+    Attributes:
+        config: the model's.
+        labels: in the order of its outputs.
+        vocabulary: the tokenizer's, in the order of its ids.
+        targets: the precision of automatic answers.
+    """
+
+    config: BundleConfig
+    labels: tuple[str, ...]
+    vocabulary: tuple[str, ...]
+    targets: PrecisionTargets
+
+
+@dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """All that a training leaves.
+    """A model after its training: measured, and ready to be compiled and saved.
 
     Attributes:
         bundle: the model, but for scope, card and report; its decisions are those of the Keras
@@ -61,51 +92,46 @@ class TrainedModel:
     origin: Provenance
 
     @classmethod
-    def of(  # noqa: PLR0913 - where all that a training leaves comes together
+    def of(
         cls,
-        model: BertCnn,
-        result: FitResult,
-        tokenizer: WordPieceTokenizer,
+        outcome: Outcome,
         train: TokenizedTexts,
         valid: TokenizedTexts,
-        *,
         known: KnownRows,
-        examined: Examined | None,
-        config: BundleConfig,
-        labels: tuple[str, ...],
-        targets: PrecisionTargets,
+        *,
+        identity: ModelIdentity,
         origin: Provenance,
         progress: Progress,
     ) -> TrainedModel:
-        """Calibrate, decide, measure and tell.
+        """Calibrate, decide and measure.
 
         Args:
-            model: trained.
-            result: the story of its training.
-            tokenizer: the model's.
+            outcome: of the training.
             train: the rows it learned from.
             valid: the rows that chose the epoch.
-            known: training rows by which it knows what is in scope.
-            examined: see the class.
-            config: the model's.
-            labels: in the order of its outputs.
-            targets: the precision of automatic answers.
+            known: training rows by which the model knows what is in scope.
+            identity: what is saved with the weights.
             origin: of the rows.
-            progress: told how far confidence is off.
+            progress: told how well the confidence is calibrated.
         """
+        result, labels = outcome.result, identity.labels
         truth = GroundTruth(labels, valid.rows.labels, valid.rows.multi_hot)
         judged = ScoredPredictions(truth, result.valid_logits, truth.calibrate(result.valid_logits))
         figures, calibration = judged.figures(), judged.calibration_figures()
-        decisions = decide(judged.held_out(hierarchy=hierarchy_of(labels, config)), labels, targets)
+        decisions = decide(
+            judged.held_out(hierarchy=hierarchy_of(labels, identity.config)),
+            labels,
+            identity.targets,
+        )
         epochs = tuple(
             Epoch(one.epoch, one.loss, one.macro_f1, one.accuracy) for one in result.epochs
         )
         progress.note(calibration.in_words())
         bundle = Bundle(
-            config=config,
+            config=identity.config,
             labels=labels,
-            vocabulary=tokenizer.vocabulary,
-            tensors=extract(model.weights),
+            vocabulary=identity.vocabulary,
+            tensors=extract(outcome.model.weights),
             calibration=judged.calibration,
             metrics={
                 **figures.to_json(),
@@ -120,14 +146,15 @@ class TrainedModel:
             model_card="",
             decisions=decisions,
         )
+        pad_id = identity.vocabulary.index("[PAD]")
         return cls(
             bundle=bundle,
-            reference=Predictor(bundle, KerasEngine(model, tokenizer.pad_id, bundle.tensors)),
+            reference=Predictor(bundle, KerasEngine(outcome.model, pad_id, bundle.tensors)),
             quantization_data=quantization_data(
-                train.rows, valid.rows, result.model_logits, tokenizer.pad_id
+                train.rows, valid.rows, result.model_logits, pad_id
             ),
             known=known,
-            examined=examined,
+            examined=outcome.examined,
             unlearned=None if result.refit_logits is None else result.valid_logits,
             learned=_rows(train),
             held_out=_rows(valid),
