@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from benchmarks.few_shot import INVERSE_REGULARIZATION, mean_embeddings, read
+from benchmarks.few_shot import INVERSE_REGULARIZATION, read, unit_embeddings
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def main() -> None:
         ),
         (
             "frozen mean embedding, logistic regression",
-            mean_embeddings,
+            unit_embeddings,
             LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=2000),
         ),
     ):

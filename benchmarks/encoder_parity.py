@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.environment import ask_peer
 from bertcnn.cli.startup import load_keras
-from bertcnn.encoders.checkpoint import HEADS, Checkpoint, read_checkpoint
+from bertcnn.encoders.checkpoint import HEADS, EncoderCheckpoint, read_checkpoint
 from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.download import fetch_encoder
 from bertcnn.encoders.export import export_encoder
@@ -46,7 +46,7 @@ def random_encoder(folder: Path, vocabulary: tuple[str, ...]) -> Path:
         for name, shape in pretraining_shapes(settings).items()
     }
     folder.mkdir()
-    write_encoder(folder, Checkpoint(settings, tensors), Pieces(vocabulary, lowercase=True))
+    write_encoder(folder, EncoderCheckpoint(settings, tensors), Pieces(vocabulary, lowercase=True))
     return folder
 
 

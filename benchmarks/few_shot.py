@@ -20,10 +20,10 @@ from sklearn.linear_model import LogisticRegression
 
 from bertcnn import BertCNNClassifier
 from bertcnn.classifier import embed_on_cpu
+from bertcnn.inference.embeddings import mean_embeddings
 from bertcnn.progress import Silent
 from bertcnn.tables.columns import guess_columns
 from bertcnn.tables.tables import read_table
-from bertcnn.training import few_shot as training
 from bertcnn.training.features import keras_embed
 from bertcnn.training.start import load_start
 
@@ -72,7 +72,7 @@ def main() -> None:
         classifier = BertCNNClassifier(options.encoder, recipe=options.recipe, seed=draw)
         classifier.fit(known, list(labels[learned]), unlabelled=unlabelled)
         ours.append(float(np.mean(classifier.predict(asked_texts) == asked_labels)))
-        vectors, asked = mean_embeddings(known), mean_embeddings(asked_texts)
+        vectors, asked = unit_embeddings(known), unit_embeddings(asked_texts)
         regression = LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=2000).fit(
             vectors, labels[learned]
         )
@@ -96,12 +96,12 @@ def read(path: str) -> tuple[list[str], np.ndarray]:
     return table.column(columns.text[0]), np.array(table.column(str(columns.label)))
 
 
-def mean_embeddings(texts: list[str]) -> np.ndarray:
+def unit_embeddings(texts: list[str]) -> np.ndarray:
     """Each text's mean token embedding, of length 1: float32 [rows, D]."""
     start = load_start(ENCODER, 512, seed=0, progress=Silent())
     token_ids = start.tokenizer.encode(texts).token_ids
     embed = embed_on_cpu(start.encoder, start.tokenizer.pad_id) or keras_embed(start.encoder)
-    means = training.mean_embeddings(embed, token_ids, start.encoder.settings.width)
+    means = mean_embeddings(embed, token_ids, start.encoder.settings.width)
     return means / np.linalg.norm(means, axis=1, keepdims=True)
 
 

@@ -42,7 +42,7 @@ from scipy.stats import ttest_rel
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
-from benchmarks.few_shot import INVERSE_REGULARIZATION, mean_embeddings, read
+from benchmarks.few_shot import INVERSE_REGULARIZATION, read, unit_embeddings
 from bertcnn.classifier import embed_on_cpu
 from bertcnn.data.batches import pad
 from bertcnn.errors import TrainingError
@@ -341,7 +341,7 @@ def new_head(kind: str, width: int, classes: int, settings: HeadSettings, seed: 
 def frozen(texts: list[str], labels: np.ndarray, settings: TrainingSettings, folder: Path) -> Run:
     """Heads on an encoder that is not trained: its answers are computed once."""
     features, lengths, targets, width = features_of(texts, labels, folder)
-    classes, vectors = int(targets.max()) + 1, mean_embeddings(texts)
+    classes, vectors = int(targets.max()) + 1, unit_embeddings(texts)
 
     def run(kind: str, share: float, seed: int, division: Division) -> Outcome:
         if kind == REGRESSION:

@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.multiclass import OneVsRestClassifier
 
-from benchmarks.few_shot import INVERSE_REGULARIZATION, mean_embeddings, read
+from benchmarks.few_shot import INVERSE_REGULARIZATION, read, unit_embeddings
 from bertcnn import BertCNNClassifier
 from bertcnn.data.label_sets import LabelSet, indicators
 from bertcnn.evaluation.multi_label import choose_thresholds
@@ -52,7 +52,7 @@ def main() -> None:
         classifier.fit(*columns(learned), valid=columns(chosen))
         truth = [indicators([own for _, own in part], names) for part in (learned, chosen, asked)]
         answers = {"classifier": indicators(classifier.predict(columns(asked)[0]).tolist(), names)}
-        vectors = [mean_embeddings(columns(part)[0]) for part in (learned, chosen, asked)]
+        vectors = [unit_embeddings(columns(part)[0]) for part in (learned, chosen, asked)]
         regression = OneVsRestClassifier(
             LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=2000)
         ).fit(vectors[0], truth[0])

@@ -7,6 +7,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -32,6 +33,7 @@ from bertcnn.errors import SettingsError, one_line
 from bertcnn.evaluation.decisions import check_targets
 from bertcnn.evaluation.out_of_scope import rows_to_know
 from bertcnn.inference.attribution import AttentionMaps, Attribution, attention_weights, attribute
+from bertcnn.inference.embeddings import Embed
 from bertcnn.inference.engines import EngineName, check_engine
 from bertcnn.inference.evidence import Explanation
 from bertcnn.inference.keras_engine import classifier_of
@@ -63,7 +65,7 @@ from bertcnn.training.examples import (
     different_texts,
     learning_and_validation,
 )
-from bertcnn.training.features import Embed, TokenizedRows, keras_embed
+from bertcnn.training.features import TokenizedRows, keras_embed
 from bertcnn.training.finalize import ModelIdentity, Outcome, TrainedModel
 from bertcnn.training.fit import FitResult
 from bertcnn.training.recipe_choice import choose_recipe
@@ -636,7 +638,7 @@ def embed_on_cpu(encoder: Bert, pad_id: int) -> Embed | None:
     if on_gpu():
         return None
     graph = encoder_graph(extract(encoder.weights), encoder.settings)
-    return lambda token_ids, store: token_embeddings(graph, token_ids, pad_id, store)
+    return partial(token_embeddings, graph, pad_id)
 
 
 def _train(

@@ -31,7 +31,7 @@ from bertcnn.doctor.mislabelled import (
     label_errors,
 )
 from bertcnn.doctor.multi_label import examine_sets
-from bertcnn.doctor.out_of_fold import FOLDS, mean_embeddings, out_of_fold, truncated_texts
+from bertcnn.doctor.out_of_fold import FOLDS, out_of_fold, truncated_texts, unit_embeddings
 from bertcnn.doctor.report import CheckReport, Finding, by_weight
 from bertcnn.doctor.similar import similar_groups
 from bertcnn.doctor.texts import (
@@ -190,7 +190,7 @@ def _examine_labels(
     of_row = np.array([places[dataset.texts[row].strip()] for row in labels])
     used, inverse = np.unique(of_row, return_inverse=True)
     texts = list(dataset.first_rows)
-    features = mean_embeddings(fetched, [texts[place] for place in used], progress)[inverse]
+    features = unit_embeddings(fetched, [texts[place] for place in used], progress)[inverse]
     if dataset.separator is not None:
         sets = {row: dataset.names_in(cell) for row, cell in labels.items()}
         return examine_sets(dataset, sets, features, groups[of_row], suspicion, progress)

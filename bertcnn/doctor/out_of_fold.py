@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from bertcnn.bundle.scope import unit
 from bertcnn.data.label_sets import numbered
 from bertcnn.encoders.checkpoint import read_checkpoint
 from bertcnn.encoders.config import read_settings, read_tokenizer_settings
@@ -52,32 +54,27 @@ def truncated_texts(fetched: FetchedEncoder, texts: Sequence[str]) -> tuple[np.n
     return tokenizer.encode(texts).truncated, tokenizer.settings.max_tokens
 
 
-def mean_embeddings(
+def unit_embeddings(
     fetched: FetchedEncoder, texts: Sequence[str], progress: Progress
 ) -> np.ndarray:
     """The mean of each text's token embeddings, of length 1, float32 [texts, D], computed by OpenVINO."""
     # OpenVINO, which checks of texts alone do not need
+    from bertcnn.inference.embeddings import mean_embeddings
     from bertcnn.inference.openvino_engine import token_embeddings
     from bertcnn.inference.openvino_graph import encoder_graph
 
     checkpoint = read_checkpoint(fetched.folder)
     tokenizer = _tokenizer(fetched.folder, _EMBEDDED_TOKENS)
-    token_ids = tokenizer.encode(texts).token_ids
-    means = np.empty((len(texts), checkpoint.settings.width), np.float32)
-
-    def store(rows: np.ndarray, hidden: np.ndarray) -> None:
-        for row, embeddings in zip(rows, hidden, strict=False):
-            means[row] = embeddings[: len(token_ids[row])].mean(axis=0)
-        progress.advance(len(rows))
-
+    graph = encoder_graph(checkpoint.tensors, checkpoint.settings)
     progress.stage("reading the texts with the encoder", len(texts), "texts")
-    token_embeddings(
-        encoder_graph(checkpoint.tensors, checkpoint.settings),
-        token_ids,
-        tokenizer.pad_id,
-        store,
+    return unit(
+        mean_embeddings(
+            partial(token_embeddings, graph, tokenizer.pad_id),
+            tokenizer.encode(texts).token_ids,
+            checkpoint.settings.width,
+            progress,
+        )
     )
-    return means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
 
 
 def _tokenizer(folder: Path, most: int) -> WordPieceTokenizer:

@@ -66,7 +66,7 @@ HEADS: tuple[Head, ...] = get_args(Head)
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class EncoderCheckpoint:
     """An encoder's weights, and those of its heads as far as it has any.
 
     Attributes:
@@ -111,7 +111,7 @@ def published_name(name: str) -> str:
 # === Reading ===
 
 
-def read_checkpoint(folder: Path) -> Checkpoint:
+def read_checkpoint(folder: Path) -> EncoderCheckpoint:
     """The encoder in a folder in Hugging Face's or KerasHub's layout, with the heads of BertForPreTraining that it has.
 
     Raises:
@@ -162,7 +162,7 @@ def _plain_name(name: str) -> str:
 
 def checkpoint_of(
     settings: EncoderSettings, published: Mapping[str, np.ndarray], heads: Collection[Head] = HEADS
-) -> Checkpoint:
+) -> EncoderCheckpoint:
     """Tensors by Hugging Face's names, checked and by ours.
 
     Dense kernels are stored transposed there.
@@ -211,4 +211,4 @@ def checkpoint_of(
         published.get(_DECODER, tensors["embeddings/tokens"]), tensors["embeddings/tokens"]
     ):
         tensors = {name: values for name, values in tensors.items() if head_of(name) != "mlm"}
-    return Checkpoint(settings, tensors)
+    return EncoderCheckpoint(settings, tensors)

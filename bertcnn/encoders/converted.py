@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertcnn.encoders.layout import REQUIRED, sha256_of
+from bertcnn.encoders.layout import REQUIRED
 from bertcnn.encoders.origin import Origin, is_sound, read_origin, record_files, write_origin
 from bertcnn.errors import EncoderError
 from bertcnn.progress import Progress
+from bertcnn.storage.files import sha256_of
 from bertcnn.storage.folders import put_in_place, resting_place, work_folder
 
 

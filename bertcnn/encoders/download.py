@@ -49,7 +49,6 @@ from bertcnn.encoders.layout import (
     SourceError,
     check_layout,
     copy_capped,
-    sha256_of,
 )
 from bertcnn.encoders.origin import (
     ORIGIN,
@@ -64,7 +63,7 @@ from bertcnn.errors import EncoderError
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import EncoderSettings
 from bertcnn.storage.cache import cache_folder
-from bertcnn.storage.files import expanded, open_regular, output_error, unreadable
+from bertcnn.storage.files import expanded, open_regular, output_error, sha256_of, unreadable
 from bertcnn.storage.folders import clean_leftovers, put_in_place, resting_place, work_folder
 from bertcnn.storage.manifest import FileRecord
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from bertcnn.encoders.checkpoint import Checkpoint, published_name
+from bertcnn.encoders.checkpoint import EncoderCheckpoint, published_name
 from bertcnn.encoders.config import published_config
 from bertcnn.encoders.layout import CONFIG, TOKENIZER_CONFIG, VOCABULARY, WEIGHTS
 from bertcnn.settings import EncoderSettings
@@ -32,7 +32,7 @@ class Pieces:
     lowercase: bool
 
 
-def write_encoder(folder: Path, checkpoint: Checkpoint, pieces: Pieces) -> None:
+def write_encoder(folder: Path, checkpoint: EncoderCheckpoint, pieces: Pieces) -> None:
     """Write an encoder into an empty folder, down to the disk.
 
     `transformers` loads it, and so do we. Weights have Hugging Face's names: those of
@@ -84,7 +84,7 @@ def write_sentence_modules(folder: Path, settings: EncoderSettings) -> None:
     sync_folder(folder)
 
 
-def _architecture(checkpoint: Checkpoint) -> tuple[str, str]:
+def _architecture(checkpoint: EncoderCheckpoint) -> tuple[str, str]:
     """Hugging Face's class for these weights, and what stands there in front of the encoder's names."""
     if "nsp" in checkpoint.heads:
         return (

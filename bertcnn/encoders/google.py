@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from bertcnn.encoders.checkpoint import Checkpoint, head_of, published_name
+from bertcnn.encoders.checkpoint import EncoderCheckpoint, head_of, published_name
 from bertcnn.encoders.config import settings_of
 from bertcnn.encoders.converted import OtherLayout
 from bertcnn.encoders.folder import Pieces, write_encoder
@@ -110,7 +110,7 @@ def read_google_vocabulary(folder: Path) -> tuple[tuple[str, ...], bool]:
     return vocabulary, not cased
 
 
-def read_google_checkpoint(folder: Path) -> Checkpoint:
+def read_google_checkpoint(folder: Path) -> EncoderCheckpoint:
     """All weights of encoder and heads; what the optimizer remembered is left.
 
     TensorFlow's checkpoints hold tensors and nothing that could be run.
@@ -138,7 +138,7 @@ def read_google_checkpoint(folder: Path) -> Checkpoint:
             )
         values = _tensor(reader, folder, theirs)
         tensors[name] = np.ascontiguousarray(values.T if name in _TRANSPOSED else values)
-    return Checkpoint(settings, tensors)
+    return EncoderCheckpoint(settings, tensors)
 
 
 def write_google_published(origin: Path, folder: Path) -> None:

@@ -27,11 +27,10 @@ from bertcnn.encoders.layout import (
     VOCABULARY,
     WEIGHTS,
     SourceError,
-    sha256_of,
 )
 from bertcnn.encoders.pace import Pace, SlowError, in_pace
 from bertcnn.progress import Progress
-from bertcnn.storage.files import try_lock, write_new
+from bertcnn.storage.files import sha256_of, try_lock, write_new
 
 if TYPE_CHECKING:
     from huggingface_hub import HfFileMetadata

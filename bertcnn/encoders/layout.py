@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 from typing import IO, Final
 
 from bertcnn.errors import EncoderError
-from bertcnn.storage.files import open_regular
 
 CONFIG: Final = "config.json"
 VOCABULARY: Final = "vocab.txt"
@@ -57,12 +55,6 @@ class SourceError(Exception):
 
 class NotCarriedError(SourceError):
     """A source that never had it: nothing went wrong, nothing to tell unless all sources fail."""
-
-
-def sha256_of(path: Path) -> str:
-    """The sha256 of a file's content, in hexadecimal."""
-    with open_regular(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def copy_capped(origin: IO[bytes], path: Path, largest: int) -> None:

@@ -6,10 +6,9 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bertcnn.encoders.layout import sha256_of
 from bertcnn.errors import SettingsError
 from bertcnn.settings import Settings
-from bertcnn.storage.files import read_text, write_new
+from bertcnn.storage.files import read_text, sha256_of, write_new
 from bertcnn.storage.manifest import FileRecord
 
 ORIGIN = "origin.json"  # in a cache entry, beside the encoder's own files

@@ -15,6 +15,7 @@ from bertcnn.bundle.engine import Precision, SavedEngine
 from bertcnn.data.packing import NUMBERS, PACKED, PackedPlan, packed_batches, places, plan_packed
 from bertcnn.errors import BundleError
 from bertcnn.inference.compiled import compiled_model, kept_as
+from bertcnn.inference.embeddings import Store
 from bertcnn.inference.engines import EngineOutput, Evidence, reason
 from bertcnn.inference.forks import FORKS, never_destroy
 from bertcnn.inference.graph_check import check_graph
@@ -251,17 +252,14 @@ def checked(saved: SavedEngine, bundle: Bundle) -> SavedEngine:
 
 
 def token_embeddings(
-    graph: ov.Model,
-    token_ids: Sequence[np.ndarray],
-    pad_id: int,
-    store: Callable[[np.ndarray, np.ndarray], None],
+    graph: ov.Model, pad_id: int, token_ids: Sequence[np.ndarray], store: Store
 ) -> None:
     """The encoder's output for each row.
 
     Args:
         graph: of `encoder_graph`.
-        token_ids: per row, int32 [T].
         pad_id: the id of [PAD].
+        token_ids: per row, int32 [T].
         store: called for each batch, in no particular order, with rows int64 [b] and their
             embeddings float32 [b, T, D].
     """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.encoders.checkpoint import Checkpoint, checkpoint_of, read_published
+from bertcnn.encoders.checkpoint import EncoderCheckpoint, checkpoint_of, read_published
 from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.download import fetch_encoder
 from bertcnn.encoders.layout import VOCABULARY
@@ -81,7 +81,7 @@ def fill_mask(
 
 
 def _encode(
-    folder: Path, checkpoint: Checkpoint, text: str
+    folder: Path, checkpoint: EncoderCheckpoint, text: str
 ) -> tuple[Sequence[str], np.ndarray, np.ndarray]:
     """The vocabulary, the text's token ids int32 [T], and the gaps' positions int32 [P]."""
     longest = checkpoint.settings.max_positions
@@ -110,7 +110,7 @@ def _encode(
     return vocabulary, token_ids, np.flatnonzero(token_ids == gap[0]).astype(np.int32)
 
 
-def _logits(checkpoint: Checkpoint, token_ids: np.ndarray, places: np.ndarray) -> np.ndarray:
+def _logits(checkpoint: EncoderCheckpoint, token_ids: np.ndarray, places: np.ndarray) -> np.ndarray:
     """The MLM head's logits at these positions, float32 [P, V]."""
     from bertcnn.models.bert import Bert
     from bertcnn.models.pretraining import BertPretraining

@@ -11,7 +11,7 @@ from typing import Any
 
 import keras
 
-from bertcnn.encoders.checkpoint import Checkpoint as Published
+from bertcnn.encoders.checkpoint import EncoderCheckpoint
 from bertcnn.encoders.export import check_encoder_target
 from bertcnn.errors import SettingsError
 from bertcnn.models.bert import Bert
@@ -209,7 +209,7 @@ def pretrain(  # noqa: PLR0913 - a public function with keyword options
             )
         save_encoder(
             target,
-            Published(beginning.settings, extract(run.model.weights)),
+            EncoderCheckpoint(beginning.settings, extract(run.model.weights)),
             beginning.tokenizer,
             story={
                 "bertcnn": version("bertcnn"),

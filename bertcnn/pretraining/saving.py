@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bertcnn.encoders.checkpoint import Checkpoint
+from bertcnn.encoders.checkpoint import EncoderCheckpoint
 from bertcnn.encoders.export import check_encoder_target
 from bertcnn.encoders.folder import STORY, Pieces, write_encoder
 from bertcnn.storage.files import write_new
@@ -19,7 +19,7 @@ VERSION: Final = 1  # format of the story
 
 def save_encoder(
     target: Path,
-    encoder: Checkpoint,
+    encoder: EncoderCheckpoint,
     tokenizer: WordPieceTokenizer,
     *,
     story: Mapping[str, Any],

@@ -113,7 +113,7 @@ class ExampleRow:
 
 
 @dataclass(frozen=True)
-class Examples:
+class ExampleGroups:
     """Rows to look at, a title before each group."""
 
     groups: tuple[tuple[str, tuple[ExampleRow, ...]], ...]
@@ -157,7 +157,7 @@ class Report:
     kept_epoch: int = 0
     trainings: int = 1
     spurious_tokens: tuple[SpuriousToken, ...] | None = None
-    examples: Examples | None = None
+    examples: ExampleGroups | None = None
     multi_label: bool = False
 
 

@@ -5,7 +5,6 @@ Of a model just trained, and of one evaluated on a labelled file.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -31,8 +30,8 @@ from bertcnn.progress import Progress
 from bertcnn.reports.profile import profile_rows
 from bertcnn.reports.report import (
     Epoch,
+    ExampleGroups,
     ExampleRow,
-    Examples,
     Operation,
     Reliability,
     Report,
@@ -167,12 +166,6 @@ class Measured:
     kept_epoch: int
     trainings: int = 1
     outside: np.ndarray | None = None
-
-
-def sha256_of(path: str | Path) -> str:
-    """Of a file, as sha256sum prints it."""
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def about(config: BundleConfig, origin: Provenance) -> tuple[tuple[str, str], ...]:
@@ -463,7 +456,7 @@ def _examples(
     actual: list[str],
     judged: ScoredPredictions,
     figures: Evaluation,
-) -> Examples:
+) -> ExampleGroups:
     """The most confident errors, the rows the model is least sure of, and some of the pairs mixed up most often."""
     wrong, confidence, names = (
         np.flatnonzero(~judged.right),
@@ -485,7 +478,7 @@ def _examples(
             given[surest, said] & ~truth[surest, said]
         )
         groups.append((f"{pair.actual} called {pair.predicted}", surest[of_pair][:_OF_PAIR]))
-    return Examples(
+    return ExampleGroups(
         tuple(
             (
                 title,

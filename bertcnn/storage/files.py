@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import json
 import os
@@ -89,6 +90,12 @@ def open_regular(path: Path) -> BufferedReader:
         os.close(handle)
         raise OSError(errno.EINVAL, "it is a folder, a pipe or a device", str(path))
     return os.fdopen(handle, "rb")
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a regular file, in hexadecimal, as sha256sum prints it."""
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_text(path: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,16 +14,13 @@ import numpy as np
 
 from bertcnn.data.batches import BatchPlan, pad
 from bertcnn.data.packing import PackedPlan, places
+from bertcnn.inference.embeddings import Embed, Store
 from bertcnn.models.bert import Bert
 from bertcnn.models.forward import Forward, Inputs, padded_up_to
 from bertcnn.progress import Progress
 from bertcnn.storage.files import reserve
 
 _BYTES = 2  # of a number
-Store = Callable[
-    [np.ndarray, np.ndarray], None
-]  # is given rows int [b] and their token embeddings float32 [b, T, D]
-Embed = Callable[[Sequence[np.ndarray], Store], None]  # is given rows of token ids, and stores each
 
 
 @dataclass(frozen=True)

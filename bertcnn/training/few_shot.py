@@ -12,12 +12,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from bertcnn.bundle.scope import unit
+from bertcnn.inference.embeddings import Embed, mean_embeddings
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import CnnHead
-from bertcnn.progress import Progress, Silent
+from bertcnn.progress import Progress
 from bertcnn.settings import ClassWeight, TrainingSettings
 from bertcnn.training.contrastive import tune_by_contrast
-from bertcnn.training.features import Embed, TokenizedRows
+from bertcnn.training.features import TokenizedRows
 from bertcnn.training.fit import FitResult, class_weights
 from bertcnn.training.head import train_head
 from bertcnn.training.label_spreading import PseudoLabels, spread_labels
@@ -183,22 +185,7 @@ def directions(
     `progress` advances by rows.
     """
     means = mean_embeddings(embed, token_ids, width, progress)
-    return means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
-
-
-def mean_embeddings(
-    embed: Embed, token_ids: Sequence[np.ndarray], width: int, progress: Progress | None = None
-) -> np.ndarray:
-    """Each row's mean token embedding, float32 [rows, D]; `progress` advances by rows."""
-    means, told = np.empty((len(token_ids), width), np.float32), progress or Silent()
-
-    def store(rows: np.ndarray, hidden: np.ndarray) -> None:
-        for place, row in enumerate(rows):
-            means[row] = hidden[place, : len(token_ids[row])].mean(axis=0)
-        told.advance(len(rows))
-
-    embed(token_ids, store)
-    return means
+    return unit(means)
 
 
 def accuracy_without_and_with(

@@ -10,12 +10,13 @@ import numpy as np
 
 from bertcnn.data.packing import Packing
 from bertcnn.errors import TrainingError
+from bertcnn.inference.embeddings import Embed
 from bertcnn.models.classifier import CnnHead
 from bertcnn.models.forward import Forward
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
 from bertcnn.settings import TrainingSettings
-from bertcnn.training.features import Embed, Features, TokenizedRows
+from bertcnn.training.features import Features, TokenizedRows
 from bertcnn.training.fit import Examples, FitResult, Trainer, class_weights, positive_weights
 from bertcnn.training.linear_probe import start_from_probe
 from bertcnn.training.savepoints import Savepoints

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bertcnn.inference.embeddings import Embed
 from bertcnn.models.bert import Bert
 from bertcnn.progress import Progress
-from bertcnn.training.features import Embed, TokenizedRows, keras_embed
+from bertcnn.training.features import TokenizedRows, keras_embed
 from bertcnn.training.fit import FitResult
 from bertcnn.training.savepoints import Savepoints
 

@@ -97,7 +97,8 @@ def evaluate_csv(
         if config.label_separator is None:
             return evaluate(predictor.labels, single, predicted)
         return evaluate_sets(predictor.labels, actual, predicted)
-    from bertcnn.reports.reporting import Provenance, evaluation_report, sha256_of, write_report
+    from bertcnn.reports.reporting import Provenance, evaluation_report, write_report
+    from bertcnn.storage.files import sha256_of
 
     slices = {
         name: [values[row] for row in places]

@@ -9,12 +9,13 @@ from typing import Protocol
 import numpy as np
 
 from bertcnn.errors import TrainingError
+from bertcnn.inference.embeddings import Embed
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import CnnHead
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
 from bertcnn.settings import HeadSettings, TrainingSettings
-from bertcnn.training.features import Embed, Features, TokenizedRows, keras_embed
+from bertcnn.training.features import Features, TokenizedRows, keras_embed
 from bertcnn.training.fit import Examples, FitResult
 from bertcnn.training.head import fit_head
 from bertcnn.training.recipes import train

@@ -8,7 +8,7 @@ from safetensors.numpy import load_file, save_file
 
 from bertcnn.encoders.checkpoint import (
     HEADS,
-    Checkpoint,
+    EncoderCheckpoint,
     checkpoint_of,
     head_of,
     published_name,
@@ -62,7 +62,9 @@ def same(found, expected):
 )
 def test_what_is_written_is_read_again_with_the_heads_there_are(tmp_path, heads):
     tensors = random_tensors(heads=heads)
-    write_encoder(tmp_path, Checkpoint(SETTINGS, tensors), Pieces(VOCABULARY, lowercase=False))
+    write_encoder(
+        tmp_path, EncoderCheckpoint(SETTINGS, tensors), Pieces(VOCABULARY, lowercase=False)
+    )
     check_layout(tmp_path)
     found = read_checkpoint(tmp_path)
     assert found.heads == heads
@@ -75,14 +77,14 @@ def test_what_is_written_is_read_again_with_the_heads_there_are(tmp_path, heads)
 def test_sinusoids_are_still_sinusoids_when_read_again(tmp_path, positions):
     settings = SETTINGS.model_copy(update={"positions": positions})
     write_encoder(
-        tmp_path, Checkpoint(settings, random_tensors()), Pieces(VOCABULARY, lowercase=True)
+        tmp_path, EncoderCheckpoint(settings, random_tensors()), Pieces(VOCABULARY, lowercase=True)
     )
     assert read_settings(tmp_path) == settings
 
 
 def test_a_folder_of_a_later_format_is_refused(tmp_path):
     write_encoder(
-        tmp_path, Checkpoint(SETTINGS, random_tensors()), Pieces(VOCABULARY, lowercase=True)
+        tmp_path, EncoderCheckpoint(SETTINGS, random_tensors()), Pieces(VOCABULARY, lowercase=True)
     )
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "bertcnn": {"format": 2}}))
@@ -92,7 +94,7 @@ def test_a_folder_of_a_later_format_is_refused(tmp_path):
 
 def test_the_names_are_those_hugging_face_looks_for(tmp_path):
     write_encoder(
-        tmp_path, Checkpoint(SETTINGS, random_tensors()), Pieces(VOCABULARY, lowercase=True)
+        tmp_path, EncoderCheckpoint(SETTINGS, random_tensors()), Pieces(VOCABULARY, lowercase=True)
     )
     names = load_file(tmp_path / "model.safetensors").keys()
     assert {
@@ -139,7 +141,7 @@ def test_the_biases_other_name_is_understood(tmp_path):
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "weights.pt", "weights.pkl", "model.pth"])
 def test_pickled_weights_are_refused_with_advice(tmp_path, name):
     write_encoder(
-        tmp_path, Checkpoint(SETTINGS, random_tensors()), Pieces(VOCABULARY, lowercase=True)
+        tmp_path, EncoderCheckpoint(SETTINGS, random_tensors()), Pieces(VOCABULARY, lowercase=True)
     )
     (tmp_path / "model.safetensors").rename(tmp_path / name)
     for path, words in (
@@ -158,7 +160,7 @@ def test_pickled_weights_are_refused_with_advice(tmp_path, name):
 
 def test_pickled_weights_beside_sound_ones_do_not_matter(tmp_path):
     write_encoder(
-        tmp_path, Checkpoint(SETTINGS, random_tensors()), Pieces(VOCABULARY, lowercase=True)
+        tmp_path, EncoderCheckpoint(SETTINGS, random_tensors()), Pieces(VOCABULARY, lowercase=True)
     )
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
     check_layout(tmp_path)
@@ -169,7 +171,7 @@ def test_pickled_weights_beside_sound_ones_do_not_matter(tmp_path):
 
 def test_weights_in_bfloat16_are_read_as_float32(tmp_path):
     write_encoder(
-        tmp_path, Checkpoint(SETTINGS, random_tensors()), Pieces(VOCABULARY, lowercase=True)
+        tmp_path, EncoderCheckpoint(SETTINGS, random_tensors()), Pieces(VOCABULARY, lowercase=True)
     )
     published = load_file(tmp_path / "model.safetensors")
     save_file(

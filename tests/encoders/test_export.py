@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bertcnn.encoders.checkpoint import HEADS, Checkpoint, read_checkpoint
+from bertcnn.encoders.checkpoint import HEADS, EncoderCheckpoint, read_checkpoint
 from bertcnn.encoders.export import export_encoder
 from bertcnn.encoders.folder import FILES, STORY, Pieces, write_encoder
 from bertcnn.errors import EncoderError, OutputError
@@ -16,7 +16,7 @@ def encoder(tmp_path):
     folder = tmp_path / "encoder"
     folder.mkdir()
     write_encoder(
-        folder, Checkpoint(SETTINGS, random_tensors()), Pieces(VOCABULARY, lowercase=False)
+        folder, EncoderCheckpoint(SETTINGS, random_tensors()), Pieces(VOCABULARY, lowercase=False)
     )
     return folder
 

@@ -212,7 +212,7 @@ def openvino_encoder(bundle, token_ids, *_):
             found[row] = {"hidden": own[: len(token_ids[row])].copy()}
 
     graph = encoder_graph(bundle.tensors, bundle.config.encoder)
-    token_embeddings(graph, token_ids, PAD_ID, store)
+    token_embeddings(graph, PAD_ID, token_ids, store)
     return [found[row] for row in range(len(token_ids))]
 
 

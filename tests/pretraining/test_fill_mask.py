@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bertcnn.encoders.checkpoint import Checkpoint, head_of
+from bertcnn.encoders.checkpoint import EncoderCheckpoint, head_of
 from bertcnn.encoders.folder import Pieces, write_encoder
 from bertcnn.errors import EncoderError, SettingsError
 from bertcnn.models.shapes import pretraining_shapes
@@ -48,7 +48,7 @@ def write(folder, *, heads=("pooler", "mlm", "nsp")):
         tensors["mlm/bias"][[VOCABULARY.index("capital"), VOCABULARY.index("king")]] = np.log(
             [60, 28]
         )
-    write_encoder(folder, Checkpoint(SETTINGS, tensors), Pieces(VOCABULARY, lowercase=True))
+    write_encoder(folder, EncoderCheckpoint(SETTINGS, tensors), Pieces(VOCABULARY, lowercase=True))
     return folder
 
 
@@ -70,7 +70,7 @@ def test_every_gap_is_guessed_from_its_own_place(tmp_path):
     }
     for path in folder.iterdir():
         path.unlink()
-    write_encoder(folder, Checkpoint(SETTINGS, tensors), Pieces(VOCABULARY, lowercase=True))
+    write_encoder(folder, EncoderCheckpoint(SETTINGS, tensors), Pieces(VOCABULARY, lowercase=True))
     first, second = fill_mask(folder, "[MASK] is [MASK]", best=len(VOCABULARY))
     for guesses in (first, second):
         assert {guess.piece for guess in guesses} == set(VOCABULARY)

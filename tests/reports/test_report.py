@@ -21,8 +21,8 @@ from bertcnn.reports.profile import profile_rows
 from bertcnn.reports.report import (
     LARGEST_MATRIX,
     Epoch,
+    ExampleGroups,
     ExampleRow,
-    Examples,
     Operation,
     Reliability,
     Report,
@@ -150,7 +150,7 @@ def test_it_tells_whose_weights_the_model_has(trainings, words):
 
 
 def test_texts_of_the_user_are_text_wherever_they_stand():
-    examples = Examples(
+    examples = ExampleGroups(
         (
             (
                 NASTY[0],

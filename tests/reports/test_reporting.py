@@ -14,8 +14,9 @@ from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.errors import OutputError, SettingsError
 from bertcnn.evaluation.decisions import automation, decide
 from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
-from bertcnn.reports.reporting import Provenance, certain_enough, marked, report_path, sha256_of
+from bertcnn.reports.reporting import Provenance, certain_enough, marked, report_path
 from bertcnn.settings import DECISIONS, PrecisionTargets
+from bertcnn.storage.files import sha256_of
 from tests.pages import read_page
 from tests.test_classifier import QUICK, Notes, quick
 from tests.tickets import tickets
