@@ -62,6 +62,7 @@ from bertcnn.training.accuracy import accuracy
 from bertcnn.training.examples import (
     KnownRows,
     LabelledTexts,
+    TokenizedTexts,
     different_texts,
     learning_and_validation,
 )
@@ -203,18 +204,16 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         settings = recipe_settings(recipe, changes, multi_label=learning.multi_label)
         refit = settings.refit and valid is None
         train_part = train_part.of(learning.part(settings.most_rows, seed))
-        spread = self._to_spread(without_label, learning, held_out, recipe, settings)
         if changes.get("refit") and not refit:
             progress.note(
                 "given validation rows are never learned from, so nothing is trained once more"
             )
-        names = [label_text(str(name)) for name in classes]
-        data = TrainingData(
-            train_part.rows,
-            valid_part.rows,
-            known=rows_to_know(train_part.rows.token_ids, train_part.rows.labels),
-            label_names=None if learning.multi_label else tokenizer.encode(names).token_ids,
-            unlabelled=tokenizer.encode(spread).token_ids if spread else [],
+        data = _training_data(
+            train_part,
+            valid_part,
+            None if learning.multi_label else [label_text(str(name)) for name in classes],
+            self._to_spread(without_label, learning, held_out, recipe, settings),
+            tokenizer,
         )
         head = self.head or {"full": HeadSettings(), "few-shot": FEW_SHOT_HEAD}.get(
             recipe, FROZEN_HEAD
@@ -639,6 +638,24 @@ def embed_on_cpu(encoder: Bert, pad_id: int) -> Embed | None:
         return None
     graph = encoder_graph(extract(encoder.weights), encoder.settings)
     return partial(token_embeddings, graph, pad_id)
+
+
+def _training_data(
+    train_part: TokenizedTexts,
+    valid_part: TokenizedTexts,
+    label_names: Sequence[str] | None,
+    unlabelled: Sequence[str],
+    tokenizer: WordPieceTokenizer,
+) -> TrainingData:
+    """All texts of a training as tokens."""
+    rows = train_part.rows
+    return TrainingData(
+        rows,
+        valid_part.rows,
+        known=rows_to_know(rows.token_ids, rows.labels),
+        label_names=None if label_names is None else tokenizer.encode(label_names).token_ids,
+        unlabelled=tokenizer.encode(unlabelled).token_ids if unlabelled else [],
+    )
 
 
 def _train(

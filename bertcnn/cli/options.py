@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -37,3 +37,8 @@ MultiLabel = Annotated[
         show_default="; | or lists",
     ),
 ]
+
+
+def given(**options: object) -> dict[str, Any]:
+    """The options that were given, by name; the others are None."""
+    return {name: value for name, value in options.items() if value is not None}

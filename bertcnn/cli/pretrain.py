@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from bertcnn.cli.console import command_line, show, tell
 from bertcnn.cli.interrupts import INTERRUPTED, Told
+from bertcnn.cli.options import given
 from bertcnn.cli.startup import load_keras
 from bertcnn.errors import SettingsError
 from bertcnn.wording import duration
@@ -122,14 +124,7 @@ def pretrain(
     """
     from bertcnn.cli.progress import show_progress
 
-    new = {"--size": size, "--vocabulary": vocabulary, "--cased": cased or None}
-    surplus = next((name for name, value in new.items() if value is not None), None)
-    if start is not None and surplus is not None:
-        raise SettingsError(
-            f"both --from and {surplus}",
-            expected="either an encoder to continue from, or the shape of a new one",
-            fix="leave one of them out",
-        )
+    check_one_start(start, {"--size": size, "--vocabulary": vocabulary, "--cased": cased or None})
     if not checkpoint_minutes >= 0:
         raise SettingsError(
             f"--checkpoint-minutes {checkpoint_minutes}",
@@ -144,19 +139,21 @@ def pretrain(
     from bertcnn.pretraining.pretrain import RunOptions
     from bertcnn.pretraining.pretrain import pretrain as run
 
-    data = {"batch_size": batch_size, "sequence_length": sequence_length, "held_out": held_out}
-    switches = {
-        "whole_words": whole_words,
-        "next_sentence": not no_next_sentence,
-        "pack": not no_pack,
-    }
-    training = {
-        "steps": steps,
-        "epochs": epochs,
-        "accumulate": accumulate,
-        "learning_rate": learning_rate,
-        "precision": precision,
-    }
+    data = given(
+        batch_size=batch_size,
+        sequence_length=sequence_length,
+        held_out=held_out,
+        whole_words=whole_words,
+        next_sentence=not no_next_sentence,
+        pack=not no_pack,
+    )
+    training = given(
+        steps=steps,
+        epochs=epochs,
+        accumulate=accumulate,
+        learning_rate=learning_rate,
+        precision=precision,
+    )
     try:
         with show_progress() as progress:
             report = run(
@@ -167,11 +164,8 @@ def pretrain(
                     if start is not None
                     else NewEncoder(size or "mini", vocabulary, not cased)
                 ),
-                data={
-                    **{name: value for name, value in data.items() if value is not None},
-                    **switches,
-                },
-                training={name: value for name, value in training.items() if value is not None},
+                data=data,
+                training=training,
                 columns=text,
                 seed=seed,
                 options=RunOptions(
@@ -201,6 +195,21 @@ def pretrain(
     if verdict is not None and start is not None:
         tell_verdict(verdict, start, out, verdict_test, verdict_rows, verdict_seeds)
     tell(f"Next: {command_line('train', 'LABELLED.csv', '--encoder', out, '--out', 'MODEL')}")
+
+
+def check_one_start(start: str | None, new: Mapping[str, object]) -> None:
+    """Check that there is either an encoder to continue from, or options of a new one.
+
+    Raises:
+        SettingsError: both are given.
+    """
+    surplus = next((name for name, value in new.items() if value is not None), None)
+    if start is not None and surplus is not None:
+        raise SettingsError(
+            f"both --from and {surplus}",
+            expected="either an encoder to continue from, or the shape of a new one",
+            fix="leave one of them out",
+        )
 
 
 def check_verdict(

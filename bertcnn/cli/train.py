@@ -10,7 +10,7 @@ import typer
 
 from bertcnn.cli.console import command_line, tell
 from bertcnn.cli.interrupts import INTERRUPTED, Told
-from bertcnn.cli.options import Force, Label, MultiLabel, Text
+from bertcnn.cli.options import Force, Label, MultiLabel, Text, given
 from bertcnn.cli.startup import load_keras
 from bertcnn.cli.tune import training_plan
 from bertcnn.wording import duration
@@ -155,18 +155,17 @@ def train(
     from bertcnn.training.savepoints import savepoint_folder
     from bertcnn.workflows.train import train_csv
 
-    given = {
-        "epochs": epochs,
-        "learning_rate": learning_rate,
-        "batch_size": batch_size,
-        "class_weight": class_weight,
-        "time_budget": time_budget,
-        "trainings": trainings,
-        "refit": refit,
-    }
     changes = {
         **plan.training,
-        **{name: value for name, value in given.items() if value is not None},
+        **given(
+            epochs=epochs,
+            learning_rate=learning_rate,
+            batch_size=batch_size,
+            class_weight=class_weight,
+            time_budget=time_budget,
+            trainings=trainings,
+            refit=refit,
+        ),
     }
     with show_progress() as progress:
         classifier = BertCNNClassifier(

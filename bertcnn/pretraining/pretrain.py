@@ -156,6 +156,7 @@ def pretrain(  # noqa: PLR0913 - a public function with keyword options
         "seed": seed,
         "backend": keras.backend.backend(),
     }
+    new = isinstance(start, NewEncoder)
     with held_folder(checkpoint_folder(target), does="keeps its checkpoints in") as checkpoints:
         if options.restart:
             forget_checkpoints(checkpoints)
@@ -178,31 +179,12 @@ def pretrain(  # noqa: PLR0913 - a public function with keyword options
         if earlier is None:
             beginning.load(run.model, progress)
         else:
-            run.state = State.from_json(earlier.step, earlier.progress["state"])
-            restore_state(earlier.tensors, run.model, run.optimizer)
-            progress.note(
-                f"resuming after step {earlier.step:,} of {run.steps:,}, from the checkpoint in"
-                f" {checkpoints}"
-            )
-        kept = (
-            {"vocabulary": list(beginning.tokenizer.vocabulary)}
-            if isinstance(start, NewEncoder)
-            else {}
-        )
-
-        def save() -> None:
-            tensors = training_state(run.model, run.optimizer)
-            save_checkpoint(
-                checkpoints,
-                Checkpoint(
-                    run.state.step, identity, {**kept, "state": run.state.as_json()}, tensors
-                ),
-            )
-
+            _resume(run, earlier, checkpoints, progress)
+        kept = {"vocabulary": list(beginning.tokenizer.vocabulary)} if new else {}
         with Board(options.logs) as board:
             run_steps(
                 run,
-                save=save,
+                save=lambda: save_checkpoint(checkpoints, _checkpoint(run, identity, kept)),
                 seconds_between_saves=options.seconds_between_checkpoints,
                 board=board,
                 progress=progress,
@@ -225,6 +207,21 @@ def pretrain(  # noqa: PLR0913 - a public function with keyword options
     return PretrainingReport(
         target, run.state.step, run.state.tokens, tuple(run.state.history), seconds, resumed_at
     )
+
+
+def _resume(run: Run, earlier: Checkpoint, folder: Path, progress: Progress) -> None:
+    """Bring a run to the step of a checkpoint."""
+    run.state = State.from_json(earlier.step, earlier.progress["state"])
+    restore_state(earlier.tensors, run.model, run.optimizer)
+    progress.note(
+        f"resuming after step {earlier.step:,} of {run.steps:,}, from the checkpoint in {folder}"
+    )
+
+
+def _checkpoint(run: Run, identity: dict[str, Any], kept: Mapping[str, Any]) -> Checkpoint:
+    """A run as it stands, with what has to be kept besides."""
+    told = {**kept, "state": run.state.as_json()}
+    return Checkpoint(run.state.step, identity, told, training_state(run.model, run.optimizer))
 
 
 def _prepare(

@@ -328,25 +328,13 @@ def evaluation_report(
     Raises:
         LabelError: there are no rows, or none with a label that the model knows.
     """
-    names, config, calibration = (
-        list(predictor.labels),
-        predictor.bundle.config,
-        predictor.bundle.calibration,
-    )
+    names, config = list(predictor.labels), predictor.bundle.config
     given = Rows(texts, labels, np.empty(0, int), 0)
     unknown = find_unknown(names, list(given.counts.elements()), len(labels))
-    every = [*names, *unknown]
     answered_texts = _answered(predictor, texts, progress)
     answers = answered_texts.answers
-    if predictor.multi_label:
-        multi_hot = indicators([tuple(own) for own in labels], every)
-        truth = GroundTruth(names, multi_hot.argmax(axis=1), multi_hot, unknown)
-    else:
-        place = {name: place for place, name in enumerate(every)}
-        truth = GroundTruth(
-            names, np.array([place[str(label)] for label in labels]), unknown=unknown
-        )
-    judged = ScoredPredictions(truth, answered_texts.logits, calibration)
+    truth = _truth(labels, names, unknown, multi_label=predictor.multi_label)
+    judged = ScoredPredictions(truth, answered_texts.logits, predictor.bundle.calibration)
     figures, right, confidence = judged.figures(), judged.right, judged.confidence
     automatic = answers.decisions == DECISIONS.index("auto")
     found = _found(predictor, answers, judged)
@@ -398,6 +386,23 @@ def evaluation_report(
         multi_label=predictor.multi_label,
     )
     return figures, render(report)
+
+
+def _truth(
+    labels: Sequence[str] | Sequence[LabelSet],
+    names: list[str],
+    unknown: Sequence[str],
+    *,
+    multi_label: bool,
+) -> GroundTruth:
+    """The labels of rows as places among the model's, and behind these the unknown ones."""
+    every = [*names, *unknown]
+    if multi_label:
+        multi_hot = indicators([tuple(own) for own in labels], every)
+        return GroundTruth(names, multi_hot.argmax(axis=1), multi_hot, unknown)
+    place = {name: place for place, name in enumerate(every)}
+    places = np.array([place[str(label)] for label in labels])
+    return GroundTruth(names, places, unknown=unknown)
 
 
 @dataclass(frozen=True, eq=False)

@@ -240,18 +240,14 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
                 " from there"
             )
         started = time.perf_counter()
-        counts = np.zeros(len(predictor.hierarchy.names) + 1, np.int64)  # of no label, then of each
+        totals = _Totals(columns, predictor)
         # by which labels are given, where there may be several
         keeps_probabilities = job.probabilities or predictor.multi_label
-        decisions = np.zeros(len(DECISIONS), np.int64)
         with TableWriter(job.target, columns.all, raw=job.raw, overwrite=job.overwrite) as writer:
             for question, answers in _scored(
                 reader, Answering(predictor, journal, keeps_probabilities), choice.text, progress
             ):
-                counts += columns.counts(answers, question.places)
-                decisions += np.bincount(
-                    answers.decisions[question.places], minlength=len(decisions)
-                )
+                totals.add(answers, question.places)
                 ours = columns.cells(question.texts, answers)
                 writer.write(
                     [
@@ -268,26 +264,57 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
             # beside it
             reader.close()
         journal.remove()
-    by_name: Counter[str] = Counter()
-    # a parent may be a label as well
-    for name, rows in zip(predictor.hierarchy.answers, counts[1:].tolist(), strict=True):
-        by_name[name] += rows
     return ScoringReport(
         rows=reader.accepted,
-        blank=int(counts[0]),
+        blank=totals.blank,
         rejected=reader.rejected,
         repeated_headers=reader.repeated_headers,
         rejects=job.rejects if reader.rejected else None,
-        labels={label: rows for label, rows in by_name.most_common() if rows},
-        decisions={
-            name: rows for name, rows in zip(DECISIONS, decisions.tolist(), strict=True) if rows
-        },
+        labels=totals.labels,
+        decisions=totals.decisions,
         renamed=columns.renamed,
         text_columns=choice,
         padded=reader.padded,
         label_separator=predictor.bundle.config.label_separator,
         seconds=time.perf_counter() - started,
     )
+
+
+class _Totals:
+    """How many rows got each label and each decision."""
+
+    def __init__(self, columns: OutputColumns, predictor: Predictor) -> None:
+        self._columns, self._names = columns, predictor.hierarchy.answers
+        self._labels = np.zeros(len(predictor.hierarchy.names) + 1, np.int64)  # first without one
+        self._decisions = np.zeros(len(DECISIONS), np.int64)
+
+    def add(self, answers: Answers, places: list[int]) -> None:
+        """Count the rows whose answers stand at these places."""
+        self._labels += self._columns.counts(answers, places)
+        self._decisions += np.bincount(answers.decisions[places], minlength=len(DECISIONS))
+
+    @property
+    def blank(self) -> int:
+        """Rows without a label."""
+        return int(self._labels[0])
+
+    @property
+    def labels(self) -> dict[str, int]:
+        """Rows of each label that was given, the most frequent first."""
+        by_name: Counter[str] = Counter()
+        # a parent may be a label as well
+        for name, rows in zip(self._names, self._labels[1:].tolist(), strict=True):
+            by_name[name] += rows
+        return {label: rows for label, rows in by_name.most_common() if rows}
+
+    @property
+    def decisions(self) -> dict[str, int]:
+        """Rows of each decision that was made."""
+        return {
+            name: rows
+            for name, rows in zip(DECISIONS, self._decisions.tolist(), strict=True)
+            if rows
+        }
 
 
 def _known(text: str | Sequence[str] | None, trained_on: Sequence[str]) -> tuple[str, ...]:
