@@ -76,7 +76,7 @@ def save(name: str, content: IO[bytes]) -> Path:
         OutputError: the disk is full.
     """
     discard()
-    path = session_folder() / _safe_name(name)
+    path = session_folder() / safe_name(name)
     try:
         with path.open("wb") as file:
             shutil.copyfileobj(content, file)
@@ -85,11 +85,11 @@ def save(name: str, content: IO[bytes]) -> Path:
     return path
 
 
-def _safe_name(name: str) -> str:
+def safe_name(name: str) -> str:
     """A file name that is safe in file systems and shells, with the extensions of `name`.
 
     Example:
-        >>> _safe_name("../my inbox (1).csv.gz"), _safe_name(".csv")
+        >>> safe_name("../my inbox (1).csv.gz"), safe_name(".csv")
         ('my inbox _1_.csv.gz', 'upload.csv')
     """
     last = re.split(r"[/\\]", name)[-1]

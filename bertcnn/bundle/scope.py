@@ -94,9 +94,9 @@ class OutOfScopeDetector:
             _distance(logits, self.logit_centroids),
             _distance(texts.means, self.embedding_centroids),
         )
-        return np.stack([*distances, doubt, -self._words_for(texts)], axis=1)
+        return np.stack([*distances, doubt, -self.words_for(texts)], axis=1)
 
-    def _words_for(self, texts: DetectorInputs) -> np.ndarray:
+    def words_for(self, texts: DetectorInputs) -> np.ndarray:
         """How much each text's words speak for its most probable label, float32 [rows]."""
         rows, words = texts.words.T
         place = np.searchsorted(self.words, words)

@@ -16,7 +16,7 @@ def main() -> None:
     of the time to its answer.
     """
     supervise()
-    if _classifies(sys.argv[1:]):
+    if is_fast_classify(sys.argv[1:]):
         skip_converter()
         from bertcnn.inference.compiled import read_ahead
 
@@ -26,7 +26,7 @@ def main() -> None:
     run()
 
 
-def _classifies(arguments: list[str]) -> bool:
+def is_fast_classify(arguments: list[str]) -> bool:
     """Whether these run `classify` with a compiled engine that the model already has."""
     if (
         len(arguments) < 2

@@ -117,7 +117,7 @@ def _around(
     directions, places = (
         _centres(unit(vectors), labels, most, seed) for vectors in (texts.logits, texts.means)
     )
-    words, log_odds = _words(texts.words, labels, classes)
+    words, log_odds = label_words(texts.words, labels, classes)
     return replace(
         scope,
         logit_centroids=directions,
@@ -127,7 +127,9 @@ def _around(
     )
 
 
-def _words(pairs: np.ndarray, labels: np.ndarray, classes: int) -> tuple[np.ndarray, np.ndarray]:
+def label_words(
+    pairs: np.ndarray, labels: np.ndarray, classes: int
+) -> tuple[np.ndarray, np.ndarray]:
     """The words that stand in at least 3 rows, as they give no row away, and what they speak for.
 
     See `OutOfScopeDetector`.

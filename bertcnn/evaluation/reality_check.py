@@ -38,7 +38,7 @@ def chance_of_best(
     classes = _classes(labels, predictions)
     members = int(groups.max()) + 1
     # [candidates, 1]
-    real = _macro_f1(labels, predictions, np.ones((1, len(labels)), np.float32), classes)
+    real = macro_f1_of_draws(labels, predictions, np.ones((1, len(labels)), np.float32), classes)
     gain = float((real - real[0]).max())
     if gain <= 0:
         return 1.0
@@ -48,7 +48,9 @@ def chance_of_best(
         # [draws, groups]
         drawn = generator.multinomial(members, np.full(members, 1 / members), _DRAWS_AT_ONCE)
         # [candidates, draws]
-        figures = _macro_f1(labels, predictions, drawn[:, groups].astype(np.float32), classes)
+        figures = macro_f1_of_draws(
+            labels, predictions, drawn[:, groups].astype(np.float32), classes
+        )
         lucky = (figures - figures[0]) - (real - real[0])
         luckier += int((lucky.max(axis=0) >= gain).sum())
     # never 0 (Phipson and Smyth 2010, "Permutation P-values Should Never Be Zero")
@@ -59,7 +61,7 @@ def _classes(labels: np.ndarray, predictions: Sequence[np.ndarray]) -> int:
     return int(max(labels.max(), *(predicted.max() for predicted in predictions))) + 1
 
 
-def _macro_f1(
+def macro_f1_of_draws(
     labels: np.ndarray, predictions: Sequence[np.ndarray], weights: np.ndarray, classes: int
 ) -> np.ndarray:
     """The macro-F1 of each candidate under each weighting of the rows, float64 [candidates, weightings].

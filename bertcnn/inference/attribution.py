@@ -120,7 +120,7 @@ def integrated_gradients(
             hidden = block(hidden, mask)
         return model.head({"sequence_output": hidden, "padding_mask": mask})[:, label]
 
-    gradient, total = _gradient_of(logit), np.zeros(way.shape[1:])
+    gradient, total = gradient_of(logit), np.zeros(way.shape[1:])
     middles = (np.arange(steps, dtype=np.float32) + 0.5) / steps
     for part in np.array_split(middles, -(-steps * len(token_ids) // _PART_TOKENS)):
         total += (
@@ -172,7 +172,7 @@ def _blocks(model: BertCnn) -> list[Any]:
     return [model.get_layer(f"layer_{index}") for index in range(model.encoder_settings.layers)]
 
 
-def _gradient_of(function: Callable[[Any], Any]) -> Callable[[np.ndarray], np.ndarray]:
+def gradient_of(function: Callable[[Any], Any]) -> Callable[[np.ndarray], np.ndarray]:
     """The gradient of a function of [S, T, D] to [S] whose rows do not depend on each other."""
     backend = keras.backend.backend()
     if backend == "jax":

@@ -130,7 +130,7 @@ def build_engine(
             yield (
                 "int8",
                 bits,
-                _quantize(
+                quantize(
                     graph, quantization_data.calibration, quantization_data.pad_id, weight_bits=bits
                 ),
             )
@@ -227,7 +227,7 @@ def _compared(quantization_data: QuantizationData, name: str, logits: np.ndarray
     return _Comparison(agreement, loss, words)
 
 
-def _quantize(
+def quantize(
     graph: ov.Model, rows: Sequence[np.ndarray], pad_id: int, *, weight_bits: WeightBits = 7
 ) -> ov.Model:
     """The graph with its matrix products in int8."""

@@ -84,7 +84,7 @@ def tune_by_contrast(
     lengths = np.fromiter(map(len, shortened), np.int64, len(shortened))
     numbers = encoder.settings.layers * encoder.settings.width
     most = max(_FEWEST_TOKENS, min(_TOKENS, _TOKENS * _OF_NUMBERS // numbers))
-    chosen = _company(
+    chosen = draw_steps(
         rows.labels, lengths, most, np.random.default_rng([seed, settings.contrast_steps])
     )
     steps = [next(chosen) for _ in range(settings.contrast_steps)]
@@ -119,7 +119,7 @@ def tune_by_contrast(
     put_back(encoder, small, used)
 
 
-def _company(
+def draw_steps(
     labels: np.ndarray, lengths: np.ndarray, tokens: int, chance: np.random.Generator
 ) -> Iterator[np.ndarray]:
     """Rows of two labels or more that go into a step together, int [rows].

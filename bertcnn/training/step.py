@@ -96,7 +96,7 @@ def make_step(model: keras.Model, optimizer: keras.optimizers.Optimizer, loss: L
     def step(inputs: Arrays, targets: np.ndarray, weights: np.ndarray) -> float:
         # so that the parts' sums add up to the mean
         shares = (weights / max(float(weights.sum()), 1e-6)).astype(np.float32)
-        slices = _parts(inputs, len(weights))
+        slices = batch_parts(inputs, len(weights))
         counting = [rows for rows in slices if shares[rows].any()] or slices[
             :1
         ]  # the others are filler rows only
@@ -112,7 +112,7 @@ def make_step(model: keras.Model, optimizer: keras.optimizers.Optimizer, loss: L
     return step
 
 
-def _parts(inputs: Arrays, rows: int) -> list[slice]:
+def batch_parts(inputs: Arrays, rows: int) -> list[slice]:
     """Equal parts of a batch, as few as keep each within `_PART_TOKENS`, or single rows."""
     length = next(iter(inputs.values())).shape[1]
     size = next(

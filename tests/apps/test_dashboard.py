@@ -640,7 +640,7 @@ def test_a_new_upload_replaces_the_old_files_and_taking_it_away_removes_them(app
     ],
 )
 def test_an_uploaded_name_cannot_leave_its_folder(given, safe):
-    assert part("uploads")._safe_name(given) == safe
+    assert part("uploads").safe_name(given) == safe
 
 
 # --- the whole ------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from bertcnn.cli.main import app, encoder_app
-from bertcnn.cli.start import _classifies, main
+from bertcnn.cli.start import is_fast_classify, main
 from bertcnn.inference import compiled
 
 
@@ -42,7 +42,9 @@ def command(*arguments, **options):
 )
 def test_only_classify_begins_with_its_engine(model, arguments, expected):
     assert (
-        _classifies([str(model) if argument == "MODEL" else argument for argument in arguments])
+        is_fast_classify(
+            [str(model) if argument == "MODEL" else argument for argument in arguments]
+        )
         is expected
     )
 

@@ -8,7 +8,7 @@ import pytest
 
 from bertcnn.bundle.scope import DetectorInputs, OutOfScopeDetector, unit
 from bertcnn.errors import BundleError
-from bertcnn.evaluation.out_of_scope import _words, fit_detector, refit_detector, rows_to_know
+from bertcnn.evaluation.out_of_scope import fit_detector, label_words, refit_detector, rows_to_know
 
 LABELS, WIDTH = 4, 12
 COMMON, FIRST = 7, 20  # the word of all texts, and the first of the others
@@ -133,7 +133,7 @@ def test_what_words_speak_for_is_naive_bayes_with_some_texts_like_all():
         np.array([[0, 30], [0, 31], [0, 99], [1, 31]]),
     )
     np.testing.assert_allclose(
-        scope._words_for(asked), [expected[:, 1].sum(), expected[1, 0], 0], rtol=1e-5
+        scope.words_for(asked), [expected[:, 1].sum(), expected[1, 0], 0], rtol=1e-5
     )
 
 
@@ -159,7 +159,7 @@ def test_with_few_labels_directions_and_words_count_less(monkeypatch):
 def test_the_commonest_words_are_kept_where_the_memory_does_not_hold_all(monkeypatch):
     monkeypatch.setattr("bertcnn.evaluation.out_of_scope._NUMBERS", 2 * LABELS * 3)
     text = texts(np.random.default_rng(0), np.repeat([0, 1, 2, 3], [5, 60, 10, 20]))
-    words, log_odds = _words(text.words, np.repeat([0, 1, 2, 3], [5, 60, 10, 20]), LABELS)
+    words, log_odds = label_words(text.words, np.repeat([0, 1, 2, 3], [5, 60, 10, 20]), LABELS)
     assert words.tolist() == [COMMON, FIRST + 2, FIRST + 3]
     assert log_odds.shape == (3, LABELS)
 
@@ -174,7 +174,7 @@ def test_the_many_words_of_one_row_cost_no_memory_for_each_label():
         [np.concatenate([rows.repeat(10), rows]), np.concatenate([rare, common])], axis=1
     )
     tracemalloc.start()
-    kept, _ = _words(pairs, rows % classes, classes)
+    kept, _ = label_words(pairs, rows % classes, classes)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert kept.tolist() == sorted(set(common.tolist()))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from bertcnn.evaluation.reality_check import _macro_f1, chance_of_best
+from bertcnn.evaluation.reality_check import chance_of_best, macro_f1_of_draws
 
 
 def answers(labels, share, generator):
@@ -22,7 +22,7 @@ def candidates(shares, rows=400, seed=0):
 def test_the_figures_are_those_of_scikit_learn():
     labels, predictions = candidates([0.5, 0.9])
     drawn = np.random.default_rng(1).multinomial(400, np.full(400, 1 / 400), 3)
-    figures = _macro_f1(labels, predictions, drawn.astype(np.float32), 6)
+    figures = macro_f1_of_draws(labels, predictions, drawn.astype(np.float32), 6)
     for predicted, row in zip(predictions, figures, strict=True):
         peers = [
             f1_score(labels, predicted, average="macro", sample_weight=weights) for weights in drawn

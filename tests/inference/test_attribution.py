@@ -6,7 +6,7 @@ import pytest
 
 from bertcnn import BertCNNClassifier
 from bertcnn.errors import SettingsError
-from bertcnn.inference.attribution import _gradient_of
+from bertcnn.inference.attribution import gradient_of
 from tests.tiny import saved, trained
 
 TEXTS = ["My router's led is red", "refund \ud83d\ude00 the bill", ""]
@@ -44,7 +44,7 @@ def test_integrated_gradients_are_complete(encoder_folder, label):
 @pytest.mark.on_jax
 def test_the_backends_gradient_is_the_derivative_of_each_row():
     hidden = np.random.default_rng(0).normal(size=(3, 2, 4)).astype(np.float32)
-    found = _gradient_of(lambda rows: keras.ops.sum(rows**3, axis=(1, 2)))(hidden)
+    found = gradient_of(lambda rows: keras.ops.sum(rows**3, axis=(1, 2)))(hidden)
     np.testing.assert_allclose(found, 3 * hidden**2, rtol=1e-5)
 
 

@@ -14,7 +14,7 @@ from bertcnn.inference.compiled import has_bfloat16, has_vnni
 from bertcnn.inference.keras_engine import KerasEngine
 from bertcnn.inference.openvino_engine import OpenVINOEngine
 from bertcnn.inference.openvino_graph import classifier_graph, serialized
-from bertcnn.inference.quantize import QuantizationData, _quantize, build_engine, spread
+from bertcnn.inference.quantize import QuantizationData, build_engine, quantize, spread
 from bertcnn.models.classifier import BertCnn, CnnHead
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
@@ -107,7 +107,7 @@ def test_the_published_encoder_has_one_range_behind_gelu_and_is_nearer_to_float3
     )
 
     def quantized():
-        return _quantize(
+        return quantize(
             classifier_graph(tensors, encoder.settings, head, int8_tokens=True), token_ids[:40], 0
         )
 
@@ -171,7 +171,7 @@ def test_where_weights_of_7_bits_are_not_near_enough_8_bits_are_taken(model, int
     logits = KerasEngine(model, 0).run(valid).logits
     graph = classifier_graph(extract(model.weights), ENCODER, HEAD, int8_tokens=True)
     wide = (
-        OpenVINOEngine.of_graph(_quantize(graph, rows(seed=1), 0, weight_bits=8), 0, "int8")
+        OpenVINOEngine.of_graph(quantize(graph, rows(seed=1), 0, weight_bits=8), 0, "int8")
         .run(valid)
         .logits
     )

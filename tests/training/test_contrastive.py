@@ -128,7 +128,7 @@ def test_a_step_holds_whole_labels_within_its_limits_and_two_at_least(monkeypatc
     monkeypatch.setattr(contrastive, "_TEXTS", 30)
     monkeypatch.setattr(contrastive, "_ROWS_OF_A_LABEL", 7)
     labels = np.repeat(np.arange(10), [3, 4, 5, 6, 7, 8, 9, 10, 11, 12])
-    chosen = contrastive._company(labels, np.full(len(labels), 5), 4096, np.random.default_rng(0))
+    chosen = contrastive.draw_steps(labels, np.full(len(labels), 5), 4096, np.random.default_rng(0))
     seen = set()
     for _ in range(20):
         rows = next(chosen)
@@ -139,5 +139,7 @@ def test_a_step_holds_whole_labels_within_its_limits_and_two_at_least(monkeypatc
         )
         seen |= set(rows)
     assert seen == set(range(len(labels)))
-    long = contrastive._company(labels, np.full(len(labels), 5000), 4096, np.random.default_rng(0))
+    long = contrastive.draw_steps(
+        labels, np.full(len(labels), 5000), 4096, np.random.default_rng(0)
+    )
     assert [len(np.unique(labels[next(long)])) for _ in range(5)] == [2] * 5

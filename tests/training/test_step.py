@@ -125,7 +125,7 @@ def test_a_batch_worked_off_in_parts_gives_the_step_of_the_whole(
     for tokens in (10_000, 48):
         monkeypatch.setattr(step_module, "_PART_TOKENS", tokens)
         model = build_classifier(encoder, head, CLASSES)
-        assert len(step_module._parts(inputs, 8)) == (1 if tokens == 10_000 else 4)
+        assert len(step_module.batch_parts(inputs, 8)) == (1 if tokens == 10_000 else 4)
         loss = make_step(model, keras.optimizers.SGD(0.5), smoothed_cross_entropy(0.1))(
             inputs, targets, weights
         )
