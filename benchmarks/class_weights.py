@@ -34,7 +34,9 @@ ASKED, CHOOSING, FEWEST = 0.2, 0.1, 3
 
 
 def main() -> None:
-    """Train with each rule on the same rows and print macro-F1, overall and of the rarest third of the labels, and accuracy.
+    """Train with each rule on the same rows and print macro-F1 and accuracy.
+
+    Macro-F1 is printed overall and of the rarest third of the labels.
 
     Accuracy is printed twice: with all labels equally common among the rows asked about, and as it
     would be if they were as common there as among the rows learned from.
@@ -119,7 +121,10 @@ def main() -> None:
 def thinned(
     targets: np.ndarray, rows: np.ndarray, steepness: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of which each label keeps fewer than the one before, int [kept], and the third of the labels with the fewest, int [labels]."""
+    """Rows of which each label keeps fewer than the one before, int [kept].
+
+    And the third of the labels with the fewest, int [labels].
+    """
     chance = np.random.default_rng(seed)
     order = chance.permutation(int(targets.max()) + 1)
     kept = []

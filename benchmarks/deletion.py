@@ -87,7 +87,10 @@ def _without(words: Sequence[re.Match[str]], removed: np.ndarray) -> str:
 def drops(
     predictor: Predictor, texts: Sequence[str], draws: int, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """By how much the probability of the predicted label falls without the named, and without random words, each float [rows]."""
+    """By how much the probability of the predicted label falls.
+
+    Without the named words, and without random ones, each float [rows].
+    """
     chance, answers = np.random.default_rng(seed), predictor.answer(texts)
     removals = [
         removal(text, spans, draws, chance)

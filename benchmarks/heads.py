@@ -273,7 +273,7 @@ def compare(
     rates: Sequence[float],
     heads: Sequence[str],
 ) -> None:
-    """Choose each head's learning rate among `rates`, train with all seeds, and print one line for each head."""
+    """Choose each head's learning rate among `rates`, train with all seeds, print a line each."""
     found: dict[str, list[float]] = {}
     shares: dict[str, float] = {}
     divisions = {seed: Division.of(labels, seed, most) for seed in CHOOSING_SEEDS}
@@ -373,7 +373,10 @@ def frozen(texts: list[str], labels: np.ndarray, settings: TrainingSettings, fol
 def features_of(
     texts: list[str], labels: np.ndarray, folder: Path
 ) -> tuple[Features, np.ndarray, np.ndarray, int]:
-    """What the default encoder makes of the texts, their lengths in tokens, their labels, int [rows], and its width."""
+    """The default encoder's output for the texts.
+
+    With their lengths in tokens, their labels, int [rows], and its width.
+    """
     start = load_start("minilm-l6", MOST_TOKENS, seed=0, progress=Silent())
     token_ids = start.tokenizer.encode(texts).token_ids
     embed = embed_on_cpu(start.encoder, start.tokenizer.pad_id) or keras_embed(start.encoder)
@@ -434,7 +437,7 @@ def review_sentences() -> tuple[list[str], np.ndarray]:
 
 
 def rated_sentences(name: str) -> tuple[list[str], np.ndarray]:
-    """Texts and mean ratings, from -4 to 4, of one of the sets that came with vaderSentiment 0.5."""
+    """Texts and mean ratings, from -4 to 4, of one of the sets of vaderSentiment 0.5."""
     with tempfile.TemporaryDirectory() as folder:
         fetch = [
             sys.executable,

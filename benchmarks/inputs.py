@@ -84,7 +84,10 @@ def _texts(table: Chunk, columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def write_rows(path: Path, rows: Rows) -> Path:
-    """The input file of every competitor, with a column `text` and, if there are labels, `label`."""
+    """The input file of every competitor.
+
+    It has a column `text` and, if there are labels, `label`.
+    """
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         if rows.labels is None:

@@ -38,7 +38,10 @@ PARTS = (
 
 
 def chain(rows: int, width: int, other: int, parts: int = 0) -> ov.Model:
-    """Products there and back again, with weights of 7 bits as `bertcnn.inference.quantize` has them, and so many of `PARTS`."""
+    """Products there and back again, and so many of `PARTS`.
+
+    Weights have 7 bits, as those of `bertcnn.inference.quantize`.
+    """
     chance = np.random.default_rng(0)
 
     def near_one(size: int) -> np.ndarray:

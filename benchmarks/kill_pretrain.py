@@ -21,7 +21,9 @@ from pathlib import Path
 
 import numpy as np
 
-_OPTIONS = "--size tiny --batch-size 4 --sequence-length 64 --held-out 0.1 --checkpoint-minutes 0 --seed 7".split()  # noqa: SIM905
+_OPTIONS = (  # noqa: SIM905
+    "--size tiny --batch-size 4 --sequence-length 64 --held-out 0.1 --checkpoint-minutes 0 --seed 7"
+).split()
 _MAIN = "from bertcnn.cli.main import main; main()"
 _LONGEST_START = 120.0  # seconds until the first new checkpoint
 _SUBJECTS = ("my router", "the modem", "your app", "the invoice", "my account", "the cable")

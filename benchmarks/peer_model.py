@@ -16,7 +16,10 @@ _HEAD = ("convolution_", "logits/")
 
 
 def write_peer_model(bundle: Bundle, folder: Path) -> Path:
-    """Write `config.json`, `model.safetensors`, the tokenizer's files, `labels.json` and `head.safetensors` (the head, by our names).
+    """Write a model in files that other libraries read.
+
+    `config.json`, `model.safetensors`, the tokenizer's files, `labels.json`, and
+    `head.safetensors` (the head, by our names).
 
     Our network has no pooler, the dense layer on [CLS]. The heads of transformers and KerasHub need
     one, and get one that changes nothing but the time.

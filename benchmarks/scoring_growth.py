@@ -34,7 +34,10 @@ _FRAME = 2  # [CLS] and [SEP]
 def texts_of_length(
     tokens: int, rows: int, sample: Sequence[str], tokenizer: WordPieceTokenizer
 ) -> tuple[str, ...]:
-    """Different texts of exactly `tokens` tokens, [CLS] and [SEP] included, made of the sample's words in random order."""
+    """Different texts of exactly `tokens` tokens, [CLS] and [SEP] included.
+
+    They are made of the sample's words in random order.
+    """
     words = sorted({word for text in sample for word in text.split()})
     lengths = (tokenizer.encode(words).lengths - _FRAME).tolist()
     short = [word for word, length in zip(words, lengths, strict=True) if length == 1]

@@ -29,7 +29,7 @@ ASKED = 700
 
 
 def main() -> None:
-    """Train both with each seed and print F1 and the share of rows that are right in every label."""
+    """Train both with each seed and print F1 and the share of rows right in every label."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -56,7 +56,10 @@ class StubEngine:
         self.seconds_a_row, self.asked = seconds_a_row, 0
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
-        """Logits of each row, in order, and evidence for single windows that follow from the ids just as blindly."""
+        """Logits of each row, in order, and evidence for single windows.
+
+        Both follow from the ids, as if they had a meaning.
+        """
         self.asked += len(token_ids)
         time.sleep(self.seconds_a_row * len(token_ids))
         if not len(token_ids):

@@ -254,7 +254,10 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _check_classes(self, names: list[str], columns: Columns, *, several: bool) -> Columns:
-        """Refuse labels that no model can have; the columns with the separator of several labels."""
+        """Refuse labels that no model can have.
+
+        Returns the columns with the separator of several labels.
+        """
         check_room_for_labels(names)
         check_targets(PrecisionTargets.of(self.auto_precision), names)
         if several:

@@ -96,8 +96,8 @@ def missing_package(package: str) -> MissingPackageError:
     """The error for a package, by its name in Python, with the command that installs it.
 
     Example:
-        >>> print(missing_package("optuna"))
-        the package optuna is not installed; expected bertcnn with its extra "tune". What to do: pip install 'bertcnn[tune]'.
+        >>> missing_package("optuna").fix
+        "pip install 'bertcnn[tune]'"
     """
     expected, fix = _INSTALLS.get(package, ("the full install of bertcnn", "pip install bertcnn"))
     return MissingPackageError(

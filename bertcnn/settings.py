@@ -471,7 +471,10 @@ class TrainingSettings(Settings):
     )
 
     def epochs_of(self, steps: int) -> int:
-        """Number of epochs, if each has `steps` steps: `epochs`, or more to reach `fewest_steps`."""
+        """Number of epochs, if each has `steps` steps.
+
+        `epochs`, or more to reach `fewest_steps`.
+        """
         return max(self.epochs, math.ceil(self.fewest_steps / steps))
 
 

@@ -1,4 +1,4 @@
-"""Shared by all tests: a tiny encoder on disk, the published one, and the mark of tests that run on JAX too."""
+"""Shared by all tests: a tiny encoder on disk, the published one, and the mark `on_jax`."""
 
 import gc
 import json

@@ -195,7 +195,7 @@ def small_disk(place: Path) -> list[dict[str, object]]:
 
 
 def no_rights(place: Path) -> list[dict[str, object]]:
-    """A folder that may be entered but not written, and one that may not be entered, for somebody who is not root."""
+    """A folder that may be entered but not written, and one that may not be entered."""
     place.mkdir()
     write_bundle(tiny_bundle(0.25), place / "closed" / "model")
     (place / "closed").chmod(0o000)

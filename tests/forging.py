@@ -1,4 +1,4 @@
-"""Saved models changed by somebody who makes all hashes fit again, and what comes of asking them."""
+"""Saved models changed by somebody who makes all hashes fit, and what comes of asking them."""
 
 import json
 import subprocess
@@ -25,10 +25,12 @@ try:
     answers = model.classify(["my router is dead", "a refund please " * 30, ""])
     shares = model.explain(["my router is dead"])[0]
     told = {{"engine": model.engine.name, "confidence": [answer.confidence for answer in answers]}}
-    told["numbers"] = [value for answer in answers for value in answer.probabilities.values()] + [shares.logit, shares.bias, shares.mean]
+    told["numbers"] = [value for answer in answers for value in answer.probabilities.values()]
+    told["numbers"] += [shares.logit, shares.bias, shares.mean]
 except bertcnn.BertCNNError as error:
     told = {{"kind": type(error).__name__, "error": str(error)}}
-print(json.dumps({{**told, "mb": int(re.search(r"VmHWM:\\s*(\\d+)", pathlib.Path("/proc/self/status").read_text())[1]) // 1024}}))
+peak = re.search(r"VmHWM:\\s*(\\d+)", pathlib.Path("/proc/self/status").read_text())[1]
+print(json.dumps({{**told, "mb": int(peak) // 1024}}))
 """
 
 

@@ -1,4 +1,4 @@
-"""What people read: every block of code runs or parses, references are current, lines are short and links lead somewhere."""
+"""What people read: code runs or parses, references are current, lines are short, links lead."""
 
 import re
 import shlex
@@ -34,7 +34,10 @@ FENCE = re.compile(
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code of a page; one that takes too long for a test is only parsed, and says so in a comment before it."""
+    """A block of code of a page.
+
+    One that takes too long for a test is only parsed, and says so in a comment before it.
+    """
 
     language: str
     code: str
@@ -200,7 +203,7 @@ def parses(words: list[str]) -> None:
 
 
 def names_a_benchmark(words: list[str]) -> None:
-    """Options of a benchmark stand in its source, or in that of the module whose options it takes over."""
+    """Options of a benchmark stand in its source, or in the module whose options it takes."""
     assert words[1] == "-m"
     source = ROOT / f"{words[2].replace('.', '/')}.py"
     said = source.read_text(encoding="utf-8") + (ROOT / "benchmarks" / "inputs.py").read_text(

@@ -39,7 +39,7 @@ def rebuilt(tmp_path):
 
 
 def with_this_version(journal):
-    """A journal of this version of bertcnn: those of another one are dropped, whatever their format."""
+    """A journal of this version of bertcnn; those of another version are dropped."""
     (length,) = struct.unpack_from("<I", journal, 16)
     header = json.loads(journal[24 : 24 + length]) | {"software": version("bertcnn")}
     payload = json.dumps(header).encode()

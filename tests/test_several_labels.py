@@ -55,7 +55,7 @@ def write(path, texts, labels, separator=";"):
 
 @pytest.fixture(scope="module")
 def trained(encoder_folder, tmp_path_factory):
-    """A folder with a model of rows with several labels, its rows, what was told, and the classifier."""
+    """A folder with a model of rows with several labels, its rows, notes, and the classifier."""
     folder, notes = tmp_path_factory.mktemp("several"), Notes()
     data = write(folder / "data.csv", *pairs())
     classifier = quick(encoder_folder, progress=notes, training={**QUICK, "epochs": 40})

@@ -243,7 +243,7 @@ def describe(predictor: Predictor) -> None:
 
 
 def answers_nothing(predictor: Predictor) -> bool:
-    """Whether all tickets go to review, since the held-out rows cannot show the wanted precision."""
+    """Whether all tickets go to review, since held-out rows cannot show the wanted precision."""
     decisions = predictor.decisions
     return bool(decisions.held_out.right) and not automation(decisions).automatic
 
@@ -325,7 +325,8 @@ def answer_one(predictor: Predictor, text: str) -> None:
         else ""
     )
     st.caption(
-        f"{shown}Every text gets a label, even one that belongs to none of them. Such a text goes to"
+        f"{shown}Every text gets a label, even one that belongs to none of them. Such a text"
+        " goes to"
         " review if it is unlike all training texts."
     )
 

@@ -2,7 +2,8 @@
 
 Answers on standard output with one JSON line.
 
-    python -m benchmarks.peers.export_onnx FOLDER   # of peer_model.py; network-float32.onnx and network-int8.onnx are put in it
+        # in FOLDER of peer_model.py; network-float32.onnx and network-int8.onnx are put in it
+        python -m benchmarks.peers.export_onnx FOLDER
 
 ONNX Runtime's optimizer for BERT comes between the two: with it int8 took 1.3 s of processor time
 for 300 short rows, without it 2.1 s. The older exporter (TorchScript) gives it more to fuse,

@@ -11,7 +11,7 @@ from transformers import BertModel
 
 
 class BertCnn(nn.Module):
-    """BERT's token embeddings through Conv1d branches, masked max, masked mean and one linear layer.
+    """BERT's token embeddings through Conv1d branches, masked max and mean, a linear layer.
 
     Args:
         checkpoint: BertModel's folder.

@@ -328,7 +328,9 @@ def _stranger(place: Path) -> str | None:
 
 
 def write_bundle(bundle: Bundle, folder: str | os.PathLike[str], *, overwrite: bool = False) -> str:
-    """Save a model; a kill or a full disk at any moment leaves at `folder` what was there, or all of the new model.
+    """Save a model, all of it or nothing.
+
+    A kill or a full disk leaves at `folder` what was there, or all of the new model.
 
     Args:
         bundle: the model.

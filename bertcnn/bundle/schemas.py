@@ -99,7 +99,7 @@ class BundleConfig(Settings):
 
 
 class Calibration(Settings):
-    """`calibration.json`: from logits to calibrated probabilities (Guo et al. 2017, section 4.2)."""
+    """`calibration.json`: from logits to probabilities (Guo et al. 2017, section 4.2)."""
 
     temperature: float = Field(
         ge=0.001,

@@ -182,7 +182,10 @@ class OutOfScopeDetector:
 
 
 def _check_parts(tensors: Mapping[str, np.ndarray]) -> None:
-    """Refuse other parts than a scope has, parts of other dimensions, and numbers that overflow when they are multiplied."""
+    """Refuse missing or unknown parts, and parts of the wrong size.
+
+    Numbers that overflow when they are multiplied are refused too.
+    """
     odd = sorted(set(tensors) ^ set(_PARTS))
     if odd:
         refuse(f"{FILE} lacks {odd[0]!r} or should not have it", ", ".join(_PARTS))

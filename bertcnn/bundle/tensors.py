@@ -46,7 +46,7 @@ class TensorRecord(Settings):
 
 @dataclass(frozen=True)
 class Header:
-    """The tensors of a file by name, in the order of their bytes, and whether there is text beside them."""
+    """The tensors of a file by name, in the order of their bytes, and whether it has text too."""
 
     tensors: Mapping[str, TensorRecord]
     has_metadata: bool

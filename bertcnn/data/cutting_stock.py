@@ -26,7 +26,8 @@ def best_patterns(counts: np.ndarray, capacity: int, most: int) -> tuple[np.ndar
         hold exactly these items.
 
     Example:
-        >>> patterns, rows = best_patterns(np.bincount([6, 6, 4, 4, 5, 5, 5, 5], minlength=11), capacity=10, most=2)
+        >>> lengths = np.bincount([6, 6, 4, 4, 5, 5, 5, 5], minlength=11)
+        >>> patterns, rows = best_patterns(lengths, capacity=10, most=2)
         >>> round(float(rows.sum()), 6)
         4.0
     """
@@ -53,7 +54,7 @@ def best_patterns(counts: np.ndarray, capacity: int, most: int) -> tuple[np.ndar
 
 
 class _Knapsack:
-    """The items that together are worth the most and fit into a row, by dynamic programming over the room they take."""
+    """The items that together are worth the most and fit into a row, by dynamic programming."""
 
     def __init__(self, sizes: np.ndarray, capacity: int, most: int) -> None:
         self._sizes, self._capacity, self._most = sizes, capacity, most

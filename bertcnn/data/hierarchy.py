@@ -65,7 +65,8 @@ class Hierarchy:
                 left out.
 
         Example:
-            >>> Hierarchy.of(["net > wifi > slow", "net > wifi > dead", "net > cable", "billing"]).parents
+            >>> names = ["net > wifi > slow", "net > wifi > dead", "net > cable", "billing"]
+            >>> Hierarchy.of(names).parents
             ('net > wifi', 'net')
             >>> Hierarchy.of(["Delay > 30 days", "Delay > 60 days", "Damage"], "auto").parents
             ()
@@ -263,7 +264,8 @@ def comparisons(labels: Sequence[str]) -> set[str]:
     At least half of the labels below it name an amount, or one has another sign.
 
     Example:
-        >>> comparisons(["Delay > 30 days", "Delay > 60 days", "net > 5G", "net > wifi", "load > limit", "load < limit"]) - {"Delay"}
+        >>> names = ["Delay > 30 days", "Delay > 60 days", "net > 5G", "net > wifi"]
+        >>> comparisons([*names, "load > limit", "load < limit"]) - {"Delay"}
         {'load'}
     """
     found, ordered = set(), sorted(labels)

@@ -115,7 +115,10 @@ def split_cell(cell: str, separator: str) -> LabelSet:
 
 
 def names_in(cell: str, separator: str | None) -> LabelSet:
-    """The labels in a cell of the label column, whether it may hold several or, without a separator, one; none in a blank one."""
+    """The labels in a cell of the label column; none in a blank one.
+
+    Without a separator there is one.
+    """
     if separator is None:
         return (cell,) if cell.strip() else ()
     return split_cell(cell, separator)

@@ -34,7 +34,8 @@ def list_in_cell(cell: str) -> list[str] | None:
     """The texts of a list, in quotes; None for a cell that is none.
 
     Example:
-        >>> for cell in ('["a", "b"]', "['a', 'b']", "['a' 'b']", "('a',)", '{"choices": ["a", "b"]}', "[a]"):
+        >>> cells = ('["a", "b"]', "['a', 'b']", "['a' 'b']", "('a',)", '{"choices": ["a", "b"]}')
+        >>> for cell in (*cells, "[a]"):
         ...     print(list_in_cell(cell))
         ['a', 'b']
         ['a', 'b']

@@ -17,7 +17,8 @@ PACKED = ("token_ids", "document_ids", "position_ids", NUMBERS)  # what a compil
 _SHORT, _LONG = (
     128,
     256,
-    # where texts of over 256 tokens occur, those of up to 128 get rows of their own: attention costs
+    # where texts of over 256 tokens occur, those of up to 128 get rows of their own: attention
+    # costs
     # less in them
 )
 # batches are multiples of the rows that have about so many tokens, which are computed at a time
@@ -177,7 +178,9 @@ def lay_out(
 
 
 def plan_packed(lengths: np.ndarray, longest: int | None = None) -> list[PackedPlan]:
-    """Texts in batches for a compiled engine, short ones some in a row, nearly all batches of 512 tokens.
+    """Texts in batches for a compiled engine, nearly all of 512 tokens.
+
+    Short texts stand several in a row.
 
     A compiled engine makes new kernels for every shape that it has not met yet, and going over to
     another one costs it time as well. So rows have 32, 64 or 128 tokens, each as many as its
@@ -229,7 +232,10 @@ def plan_packed(lengths: np.ndarray, longest: int | None = None) -> list[PackedP
 
 
 class _Rows:
-    """Rows of texts: the row of each, int64 [texts], and of each row the tokens and those of its longest text, int64 [rows]."""
+    """Rows of texts: the row of each, int64 [texts].
+
+    And of each row the tokens, and those of its longest text, int64 [rows].
+    """
 
     def __init__(self, row_of: np.ndarray, lengths: np.ndarray) -> None:
         self.row_of = row_of
@@ -347,7 +353,7 @@ class Packing:
         return [plans[index] for index in generator.permutation(len(plans))]
 
     def in_order(self, lengths: np.ndarray) -> list[PackedPlan]:
-        """Other texts, each once, none of them longer than `longest`, in batches of rows of that length."""
+        """Other texts, each once, none longer than `longest`, in batches of rows of that length."""
         rows = self._rows(np.asarray(lengths, np.int64), np.arange(len(lengths)), self._longest)
         return _batches(rows, max(1, _PART_TOKENS // self._longest), self._longest)
 

@@ -62,7 +62,8 @@ def merge_rare(
         LabelError: what became part of `into` is too rare itself.
 
     Example:
-        >>> merge_rare(["a"] * 9 + ["b > x"] * 5 + ["b > y"] * 2 + ["b > z"] * 2 + ["c", "d", "e"], 3).merged
+        >>> names = ["a"] * 9 + ["b > x"] * 5 + ["b > y"] * 2 + ["b > z"] * 2
+        >>> merge_rare([*names, "c", "d", "e"], 3).merged
         {'b > y': 'b', 'b > z': 'b', 'c': 'other', 'd': 'other', 'e': 'other'}
     """
     rows = Counter(name for name in labels if name.strip())

@@ -50,7 +50,8 @@ def label_key(name: str) -> str:
     """What is equal for labels that are the same.
 
     Example:
-        >>> [label_key(name) for name in ("7.0", "7.50", "TRUE", "2024-01-05T00:00:00", " Lost  card")]
+        >>> names = ("7.0", "7.50", "TRUE", "2024-01-05T00:00:00", " Lost  card")
+        >>> [label_key(name) for name in names]
         ['7', '7.50', 'true', '2024-01-05', 'Lost card']
     """
     name = _EMOJI_OR_TEXT.sub("", clean_label(name))

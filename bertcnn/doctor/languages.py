@@ -18,7 +18,9 @@ _LOOKED_AT = 400  # characters
 
 
 def check_languages(dataset: LabelledDataset) -> list[Finding]:
-    """Texts in another language than most, as far as py3langid is sure (a naive Bayes model over bytes, Lui and Baldwin 2012).
+    """Texts in another language than most, as far as py3langid is sure.
+
+    It is a naive Bayes model over bytes (Lui and Baldwin 2012).
 
     Texts of a few words are never sure enough, so short ones in another language are missed.
     """

@@ -223,7 +223,7 @@ def _forms(cells: list[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _foretold(values: list[str], labels: Mapping[int, str]) -> tuple[int, int]:
-    """How many rows get the right label from the other rows with their value, and how many have such rows."""
+    """How many rows get the right label from others with their value, and how many have such."""
     together: dict[str, Counter[str]] = defaultdict(Counter)
     for row, label in labels.items():
         if values[row]:

@@ -90,7 +90,7 @@ def check_label_errors(
 
 
 def check_overlap(dataset: LabelledDataset, judged: OutOfFold, errors: np.ndarray) -> list[Finding]:
-    """Pairs of labels that take a good part of each other's rows, rows with a wrong label left out."""
+    """Pairs of labels confused in many rows, rows with a wrong label left out."""
     right = np.ones(len(judged.rows), np.bool_)
     right[errors] = False
     best = judged.probabilities.argmax(axis=1)

@@ -49,7 +49,10 @@ class OutOfFold:
 
 
 def truncated_texts(fetched: FetchedEncoder, texts: Sequence[str]) -> tuple[np.ndarray, int]:
-    """Which texts are longer than a model of this encoder reads by default, bool [texts], and that limit in tokens."""
+    """Which texts are longer than a model of this encoder reads by default.
+
+    bool [texts], and that limit in tokens.
+    """
     tokenizer = _tokenizer(fetched.folder, FULL.max_tokens)
     return tokenizer.encode(texts).truncated, tokenizer.settings.max_tokens
 
@@ -57,7 +60,7 @@ def truncated_texts(fetched: FetchedEncoder, texts: Sequence[str]) -> tuple[np.n
 def unit_embeddings(
     fetched: FetchedEncoder, texts: Sequence[str], progress: Progress
 ) -> np.ndarray:
-    """The mean of each text's token embeddings, of length 1, float32 [texts, D], computed by OpenVINO."""
+    """The mean of each text's token embeddings, of length 1, float32 [texts, D]."""
     # OpenVINO, which checks of texts alone do not need
     from bertcnn.inference.embeddings import mean_embeddings
     from bertcnn.inference.openvino_engine import token_embeddings

@@ -18,7 +18,8 @@ _GRAM = 4
 _BANDS, _ROWS = (
     16,
     4,
-    # a pair of similarity s meets with probability 1 - (1 - s^4)^16: 0.9998 at 0.8, 0.64 at 0.5, 0.12
+    # a pair of similarity s meets with probability 1 - (1 - s^4)^16: 0.9998 at 0.8, 0.64 at
+    # 0.5, 0.12
     # at 0.3
 )
 _LONGEST = 2000  # characters that are compared
@@ -48,7 +49,8 @@ def similar_groups(texts: Sequence[str], threshold: float = SIMILAR) -> np.ndarr
         int64 [texts], for each text the position of the first one of its group.
 
     Example:
-        >>> similar_groups(["My card has not arrived yet", "my card has not arived yet!", "Why was I charged twice?"]).tolist()
+        >>> texts = ["My card has not arrived yet", "my card has not arived yet!", "Charged twice?"]
+        >>> similar_groups(texts).tolist()
         [0, 0, 2]
     """
     keys = [duplicate_key(text)[:_LONGEST] for text in texts]
@@ -90,7 +92,10 @@ def _signatures(keys: Sequence[str]) -> np.ndarray:
 
 
 def _pairs_of_band(signatures: np.ndarray, band: int) -> Iterator[tuple[int, int]]:
-    """Pairs that agree in a band, and in so much of the whole signature that they may be similar enough; each with its neighbours only."""
+    """Pairs that agree in a band and in so much of the signature that they may be similar.
+
+    Each row is compared with its neighbours only.
+    """
     part = np.ascontiguousarray(signatures[:, band * _ROWS : (band + 1) * _ROWS])
     _, bucket = np.unique(
         part.view(np.dtype((np.void, part.itemsize * _ROWS))).ravel(), return_inverse=True

@@ -63,7 +63,7 @@ def check_characters(dataset: LabelledDataset) -> list[Finding]:
 
 
 def check_markup(dataset: LabelledDataset) -> list[Finding]:
-    """Texts with HTML in them; of no row in particular, since it is the export that has to be mended."""
+    """Texts with HTML in them; no row is named, since the export has to be mended."""
     found = {
         row: mark[0] for row, text in enumerate(dataset.texts) if (mark := _MARKUP.search(text))
     }

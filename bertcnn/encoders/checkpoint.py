@@ -105,14 +105,17 @@ def published_name(name: str) -> str:
         return _OUTSIDE_LAYERS[name]
     layer, inner = name.split("/", 1)
     part, parameter = inner.rsplit("/", 1)
-    return f"encoder.layer.{layer.removeprefix('layer_')}.{_INSIDE_LAYER[part]}.{_PARAMETERS[parameter]}"
+    inside = f"{_INSIDE_LAYER[part]}.{_PARAMETERS[parameter]}"
+    return f"encoder.layer.{layer.removeprefix('layer_')}.{inside}"
 
 
 # === Reading ===
 
 
 def read_checkpoint(folder: Path) -> EncoderCheckpoint:
-    """The encoder in a folder in Hugging Face's or KerasHub's layout, with the heads of BertForPreTraining that it has.
+    """The encoder in a folder in Hugging Face's or KerasHub's layout.
+
+    With the heads of BertForPreTraining that it has.
 
     Raises:
         EncoderError: a file is missing or broken, the two do not fit, or a head is there in part.
@@ -133,7 +136,9 @@ def read_published(folder: Path) -> tuple[EncoderSettings, dict[str, np.ndarray]
 
 
 def read_tensors(path: Path) -> dict[str, np.ndarray]:
-    """The tensors in a published `model.safetensors`, float32, by Hugging Face's names without the "bert." in front.
+    """The tensors in a published `model.safetensors`, float32.
+
+    Their names are Hugging Face's without the "bert." in front.
 
     Raises:
         EncoderError: the file is missing or is not a safetensors file.

@@ -55,7 +55,9 @@ def export_encoder(
     cache: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> EncoderExport:
-    """Write an encoder as a folder for `transformers.AutoModel`, `AutoModelForMaskedLM` and `sentence-transformers`.
+    """Write an encoder as a folder for `transformers` and `sentence-transformers`.
+
+    `AutoModel`, `AutoModelForMaskedLM` and `SentenceTransformer` load it.
 
     The vector of a text there is the mean of its tokens' vectors. Heads are written as far as the
     encoder has them.

@@ -26,7 +26,7 @@ FILES: Final = frozenset(
 
 @dataclass(frozen=True)
 class Pieces:
-    """An encoder's vocabulary in the order of the ids, and whether texts are lower-cased before they are looked up in it."""
+    """An encoder's vocabulary in the order of the ids, and whether it is for lower-cased texts."""
 
     vocabulary: Sequence[str]
     lowercase: bool
@@ -85,7 +85,7 @@ def write_sentence_modules(folder: Path, settings: EncoderSettings) -> None:
 
 
 def _architecture(checkpoint: EncoderCheckpoint) -> tuple[str, str]:
-    """Hugging Face's class for these weights, and what stands there in front of the encoder's names."""
+    """Hugging Face's class for these weights, and the prefix of the encoder's names there."""
     if "nsp" in checkpoint.heads:
         return (
             "BertForPreTraining" if "mlm" in checkpoint.heads else "BertForNextSentencePrediction"

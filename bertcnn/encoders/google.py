@@ -84,7 +84,9 @@ def google_files(folder: Path) -> tuple[Path, ...]:
 
 
 def read_google_settings(folder: Path) -> EncoderSettings:
-    """The encoder's shape; `bert_config.json` has the keys of Hugging Face's file, which came from it.
+    """The encoder's shape.
+
+    `bert_config.json` has the keys of Hugging Face's file, which came from it.
 
     Raises:
         EncoderError: the file cannot be read, or describes something else than BERT.

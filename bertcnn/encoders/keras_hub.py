@@ -54,7 +54,7 @@ FETCH_AGAIN = "fetch the preset again, or save the backbone again with save_to_p
 
 
 def is_preset(folder: Path) -> bool:
-    """Whether `folder` is in KerasHub's layout, of whatever model, rather than in Hugging Face's."""
+    """Whether `folder` is in KerasHub's layout, of whatever model, and not in Hugging Face's."""
     try:
         config: object = _read_json(folder / CONFIG)
     except EncoderError:

@@ -175,7 +175,10 @@ def _open_weights(folder: Path) -> Iterator[_Datasets]:
 
 
 def _tensors_in(path: Path, file: h5py.File) -> list[tuple[str, h5py.Dataset]]:
-    """The datasets of one file. Links to elsewhere are refused, and data that is not stored in full in the file itself."""
+    """The datasets of one file.
+
+    Links to elsewhere are refused, and data that is not stored in full in the file itself.
+    """
     import h5py
 
     links: list[tuple[str, object]] = []

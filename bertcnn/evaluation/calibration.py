@@ -31,7 +31,8 @@ def fit_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
         T > 0; probabilities are softmax(logits / T). 1.0 without rows.
 
     Example:
-        >>> fit_temperature(np.array([[9.0, 0.0], [0.0, 9.0], [9.0, 0.0], [0.0, 9.0]]), np.array([0, 1, 0, 0])) > 5
+        >>> logits = np.array([[9.0, 0.0], [0.0, 9.0], [9.0, 0.0], [0.0, 9.0]])
+        >>> fit_temperature(logits, np.array([0, 1, 0, 0])) > 5
         True
     """
     if not len(labels):
@@ -51,12 +52,17 @@ def fit_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
 
 
 def doubt(cases: int) -> float:
-    """How probable it is that an answer is wrong after so many cases without an error, by Laplace's rule of succession."""
+    """The probability of a wrong answer after so many cases without an error.
+
+    By Laplace's rule of succession.
+    """
     return 1 / (cases + 2)
 
 
 def calibration_error(confidence: np.ndarray, right: np.ndarray, bins: int = _BINS) -> float:
-    """How far confidence is from the share of right answers, on average over the rows (Naeini et al. 2015, section 2).
+    """The expected calibration error (Naeini et al. 2015, section 2).
+
+    How far confidence is from the share of right answers, on average over the rows.
 
     The bins have equal numbers of rows, not equal widths: a good model is nearly sure of most rows,
     and bins of equal width would put them into one and leave others with a handful. On few rows the
@@ -68,7 +74,8 @@ def calibration_error(confidence: np.ndarray, right: np.ndarray, bins: int = _BI
         bins: into which the rows go, by confidence.
 
     Example:
-        >>> round(calibration_error(np.array([0.6, 0.7, 0.9, 1.0]), np.array([True, False, True, True]), bins=2), 4)
+        >>> right = np.array([True, False, True, True])
+        >>> round(calibration_error(np.array([0.6, 0.7, 0.9, 1.0]), right, bins=2), 4)
         0.1
     """
     order = np.argsort(confidence, kind="stable")
@@ -87,7 +94,9 @@ def _error_in_order(confidence: np.ndarray, right: np.ndarray, bins: int) -> flo
 
 @dataclass(frozen=True)
 class CalibrationFigures:
-    """How far confidence is from the share of right answers on the held-out rows, 0 to 1, each with its 95% interval.
+    """The calibration error on the held-out rows, 0 to 1, before and after calibration.
+
+    Each comes with its 95% interval.
 
     The error itself is too large on few rows; the interval has that taken off, and may lie below
     it.
@@ -140,12 +149,18 @@ def measure_calibration(logits: np.ndarray, labels: np.ndarray) -> CalibrationFi
 def compare_calibration(
     before: np.ndarray, after: np.ndarray, right: np.ndarray
 ) -> CalibrationFigures:
-    """The calibration error of the confidences of the same answers before and after calibration, float [rows]; `right` is bool [rows]."""
+    """The calibration error of the same answers before and after calibration.
+
+    Confidences are float [rows], `right` is bool [rows].
+    """
     return CalibrationFigures(*_with_interval(before, right), *_with_interval(after, right))
 
 
 def confidences(logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The confidence of each row before and after calibration, float64 [rows], as `measure_calibration` looks at it."""
+    """The confidence of each row before and after calibration, float64 [rows].
+
+    As `measure_calibration` looks at it.
+    """
     scaled = np.asarray(logits, float).copy()
     part = np.arange(len(labels)) % _FOLDS
     for fold in range(_FOLDS):
@@ -171,7 +186,9 @@ class ReliabilityBin:
 def reliability(
     confidence: np.ndarray, right: np.ndarray, bins: int = _BINS
 ) -> tuple[ReliabilityBin, ...]:
-    """The bins whose mean gap between confidence and share of right answers, weighted by rows, is `calibration_error`.
+    """The bins of `calibration_error`.
+
+    Their mean gap between confidence and share of right answers, weighted by rows, is that error.
 
     Args:
         confidence: float [rows], probability of the predicted label.
@@ -179,7 +196,9 @@ def reliability(
         bins: into which the rows go, by confidence.
 
     Example:
-        >>> [(one.rows, one.right) for one in reliability(np.array([0.6, 0.7, 0.9, 1.0]), np.array([True, False, True, True]), bins=2)]
+        >>> right = np.array([True, False, True, True])
+        >>> bins = reliability(np.array([0.6, 0.7, 0.9, 1.0]), right, bins=2)
+        >>> [(one.rows, one.right) for one in bins]
         [(2, 0.5), (2, 1.0)]
     """
     order = np.argsort(confidence, kind="stable")
@@ -201,7 +220,10 @@ def _bounds(rows: int, bins: int) -> tuple[list[int], list[int]]:
 
 
 def _with_interval(confidence: np.ndarray, right: np.ndarray) -> tuple[float, tuple[float, float]]:
-    """The error and its basic bootstrap interval, which takes the error's upward bias off (Davison and Hinkley 1997, section 5.2)."""
+    """The error and its basic bootstrap interval.
+
+    The interval takes off the error's upward bias (Davison and Hinkley 1997, section 5.2).
+    """
     rows, generator = len(confidence), np.random.default_rng(0)
     order = np.argsort(confidence, kind="stable")
     confidence, right = confidence[order], right[order].astype(float)

@@ -39,7 +39,9 @@ _NAMED = 3  # labels in a sentence
 
 
 def fewest_rows(precision: float, error_probability: float = ERROR_PROBABILITY) -> int:
-    """Held-out rows without which this precision cannot be shown, even if the model is right on every one.
+    """The fewest held-out rows with which this precision can be shown.
+
+    With fewer it cannot, even if the model is right on every one.
 
     Example:
         >>> fewest_rows(0.95), fewest_rows(0.99)
@@ -49,7 +51,9 @@ def fewest_rows(precision: float, error_probability: float = ERROR_PROBABILITY) 
 
 
 def find_threshold(confidence: np.ndarray, right: np.ndarray, precision: float) -> float | None:
-    """The lowest confidence from which on answers are right often enough, as far as these rows can show it.
+    """The lowest confidence from which on answers are right often enough.
+
+    As far as these rows can show it.
 
     Args:
         confidence: float [rows], of rows not trained on.

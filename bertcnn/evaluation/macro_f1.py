@@ -11,7 +11,7 @@ from sklearn.metrics import f1_score
 def macro_f1_score(
     actual: np.ndarray | Sequence[str], predicted: np.ndarray | Sequence[str]
 ) -> float:
-    """The mean F1 of the labels that occur, true or predicted, whether a row has one label or several.
+    """The mean F1 of the labels that occur, true or predicted; rows may have several labels.
 
     scikit-learn leaves labels that do not occur out where a row has one label, and counts them as 0
     where it may have several.

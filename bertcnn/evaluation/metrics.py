@@ -25,7 +25,11 @@ _MOST_UNKNOWN = 1000
 
 @dataclass(frozen=True)
 class LabelFigures:
-    """One label: how much of what was called so is so, how much of what is so was found, both in one, and how many rows it has."""
+    """Precision, recall and F1 of one label, and how many rows it has.
+
+    Precision is the share of right ones among the rows called so, recall the share of its rows
+    that were found.
+    """
 
     name: str
     precision: float

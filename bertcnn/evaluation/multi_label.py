@@ -16,7 +16,9 @@ _USUAL = 0.5
 
 
 def fit_temperature(logits: np.ndarray, multi_hot: np.ndarray) -> float:
-    """The temperature that makes the held-out labels most probable, one for all labels (after Guo et al. 2017, section 4.2).
+    """The temperature that makes the held-out labels most probable (after Guo et al. 2017, 4.2).
+
+    It is one for all labels.
 
     With Platt's targets, as `calibration.fit_temperature` has them for one label a row.
 
@@ -84,7 +86,9 @@ def _half_of_best_f1(probabilities: np.ndarray, has: np.ndarray) -> float:
 def measure_calibration(
     logits: np.ndarray, multi_hot: np.ndarray, thresholds: np.ndarray
 ) -> CalibrationFigures:
-    """How far the probability of a whole answer is from the share of answers that are right in every label, before and after calibration.
+    """The calibration error of whole answers, before and after calibration.
+
+    An answer is right if it is right in every label.
 
     Args:
         logits: float [rows, C], of rows not trained on.
@@ -97,7 +101,9 @@ def measure_calibration(
 def confidences(
     logits: np.ndarray, multi_hot: np.ndarray, thresholds: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The confidence of each row's answer before and after calibration, float64 [rows], and whether the answer is right, bool [rows].
+    """The confidence of each row's answer before and after calibration, float64 [rows].
+
+    And whether the answer is right, bool [rows].
 
     The rows go into five parts, and each part gets the temperature that the others give.
     """

@@ -49,14 +49,17 @@ def chosen(probabilities: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
 
 
 def exact_match_probability(probabilities: np.ndarray, given: np.ndarray) -> np.ndarray:
-    """How probable it is that exactly the `given` labels are right, float32 [rows], if labels do not depend on each other.
+    """The probability that exactly the `given` labels are right, float32 [rows].
+
+    As if labels did not depend on each other.
 
     Args:
         probabilities: float32 [rows, C], probabilities.
         given: bool [rows, C].
 
     Example:
-        >>> round(float(exact_match_probability(np.array([[0.9, 0.2]]), np.array([[True, False]]))[0]), 2)
+        >>> given = np.array([[True, False]])
+        >>> round(float(exact_match_probability(np.array([[0.9, 0.2]]), given)[0]), 2)
         0.72
     """
     return np.where(given, probabilities, 1 - probabilities).prod(axis=1).astype(np.float32)

@@ -13,7 +13,9 @@ _DRAWS_AT_ONCE = 250
 def chance_of_best(
     labels: np.ndarray, predictions: Sequence[np.ndarray], groups: np.ndarray, *, seed: int = 0
 ) -> float:
-    """How often the best of the predictions would exceed the first by as much as it does, if none were better than it.
+    """How often the best prediction would be this much better by chance.
+
+    That is, if none were better than the first.
 
     The rows are drawn again, with replacement, and each time it is asked by how much the luckiest
     of the predictions gains more on the first than it really does. This allows for the choice among
@@ -64,7 +66,9 @@ def _classes(labels: np.ndarray, predictions: Sequence[np.ndarray]) -> int:
 def macro_f1_of_draws(
     labels: np.ndarray, predictions: Sequence[np.ndarray], weights: np.ndarray, classes: int
 ) -> np.ndarray:
-    """The macro-F1 of each candidate under each weighting of the rows, float64 [candidates, weightings].
+    """The macro-F1 of each candidate under each weighting of the rows.
+
+    float64 [candidates, weightings].
 
     Args:
         labels: int [rows].

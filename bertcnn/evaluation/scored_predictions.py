@@ -45,7 +45,10 @@ class GroundTruth:
     unknown: Sequence[str] = ()
 
     def calibrate(self, logits: np.ndarray) -> Calibration:
-        """What makes logits [rows, C] of these rows into probabilities, and where there may be several labels, their thresholds."""
+        """What makes logits [rows, C] of these rows into probabilities.
+
+        Where there may be several labels, their thresholds too.
+        """
         if self.multi_hot is None:
             return Calibration(
                 temperature=fit_temperature(logits, self.labels), fitted_on_rows=len(self.labels)
@@ -151,7 +154,10 @@ class ScoredPredictions:
         )
 
     def confidences(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The confidence of each row before and after calibration, float64 [rows], and whether the answer is right, bool [rows]."""
+        """The confidence of each row before and after calibration, float64 [rows].
+
+        And whether the answer is right, bool [rows].
+        """
         if self.truth.multi_hot is None:
             return *confidences(self.logits, self.truth.labels), self.right
         return multi_label.confidences(

@@ -45,8 +45,12 @@ def character_table(tokenizer: WordPieceTokenizer) -> CharacterTable:
 
     Example:
         >>> from bertcnn.settings import TokenizerSettings
-        >>> table = character_table(WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]"], TokenizerSettings()))
-        >>> [[chr(point) if point >= 0 else point for point in table.replacements[table.kinds[ord(char)]]] for char in "aÉ."]
+        >>> tokenizer = WordPieceTokenizer(
+        ...     ["[PAD]", "[UNK]", "[CLS]", "[SEP]"], TokenizerSettings()
+        ... )
+        >>> table = character_table(tokenizer)
+        >>> found = [table.replacements[table.kinds[ord(char)]] for char in "aÉ."]
+        >>> [[chr(point) if point >= 0 else point for point in points] for points in found]
         [[-1], ['e'], [' ', -1, ' ']]
     """
     kinds = np.zeros(CODE_POINTS, np.int16)

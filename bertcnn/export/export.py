@@ -235,7 +235,10 @@ def _write(
     reference: np.ndarray,
     progress: Progress,
 ) -> ExportRecord:
-    """Every file of the export, from the saved engine if there is one and it answers as the model does."""
+    """Every file of the export.
+
+    From the saved engine, if there is one and it answers as the model does.
+    """
     if engine is not None and engine.record.weight_bits == 8:
         progress.note(
             "the model's int8 has weights of 8 bits, which would saturate on a CPU without VNNI: it"

@@ -120,7 +120,10 @@ def compare(
 def _several(
     reference: np.ndarray, found: np.ndarray, thresholds: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """By how much each text's labels are decided, by how much those are that the other answer has wrong, and which texts these are."""
+    """How surely each text's labels are decided, and what the other answer has wrong.
+
+    Two margins, and which texts the other answer has wrong.
+    """
     margin = np.abs(reference - thresholds)  # [rows, C]
     wrong = chosen(reference, thresholds) != chosen(found, thresholds)
     return margin.min(axis=1), np.where(wrong, margin, 0.0).max(axis=1), wrong.any(axis=1)
@@ -137,7 +140,10 @@ def _refusal(given: str, expected: str) -> ExportError:
 def probabilities_by(
     run: Callable[[Batch], np.ndarray], bundle: Bundle, texts: Sequence[str]
 ) -> np.ndarray:
-    """Calibrated probabilities, float32 [rows, C], by a function from a padded batch to logits [B, C]."""
+    """Calibrated probabilities, float32 [rows, C].
+
+    The function is given a padded batch and gives logits [B, C].
+    """
     token_ids = (
         WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer).encode(texts).token_ids
     )

@@ -64,7 +64,8 @@ def is_fast_at_int8(flags: str) -> bool:
     quantising costs comes on top.
 
     Example:
-        >>> is_fast_at_int8("flags : sse2 avx2 fma"), is_fast_at_int8("flags : sse2 avx2 fma avx_vnni")
+        >>> plain, vnni = "flags : sse2 avx2 fma", "flags : sse2 avx2 fma avx_vnni"
+        >>> is_fast_at_int8(plain), is_fast_at_int8(vnni)
         (False, True)
     """
     known = set(flags.split())
@@ -132,7 +133,9 @@ def _compiled(core: ov.Core, model: ov.Model, options: dict[str, Any]) -> ov.Com
 
 
 def read_ahead(engine: Path, streams: int) -> None:
-    """Begin to read a compiled engine on a thread of its own, 0.2 s in which Python can import what else an answer needs.
+    """Begin to read a compiled engine on a thread of its own.
+
+    It takes 0.2 s, in which Python can import what else an answer needs.
 
     It is used when `compiled_model` is asked for exactly this engine; what cannot be read now is no
     error, and is told then.
@@ -164,7 +167,10 @@ class _ReadAhead:
         self._process = 0
 
     def begin(self, core: ov.Core, path: Path, options: dict[str, Any]) -> None:
-        """Read the engine that is kept there, and have it answer once, since the first answer takes ten times as long."""
+        """Read the engine that is kept there, and have it answer once.
+
+        The first answer takes ten times as long as others.
+        """
 
         def read() -> None:
             compiled = _imported(core, path, options)

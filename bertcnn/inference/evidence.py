@@ -197,7 +197,10 @@ class Explainer:
         return spans, moved
 
     def _by_token(self, lengths: np.ndarray, windows: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Shares [rows, W * N] of windows, divided evenly among their tokens without [CLS] and [SEP], float64 [tokens of all rows]."""
+        """Shares [rows, W * N] of windows, divided evenly among their tokens.
+
+        float64 [tokens of all rows], without [CLS] and [SEP].
+        """
         first = np.maximum(windows, 1)
         # behind the last token, at most on [SEP]
         end = np.minimum(windows + self._widths, lengths[:, None].astype(np.int32) - 1)
@@ -284,7 +287,10 @@ class _Words:
 
 @dataclass(frozen=True)
 class _Tokens:
-    """One text's tokens: places int32 [T, 2], and how many stand before the cut in a text that lost its middle, else all."""
+    """One text's tokens: their places, int32 [T, 2], and how many stand before the cut.
+
+    All, unless the text lost its middle.
+    """
 
     text: str
     places: np.ndarray
@@ -322,7 +328,9 @@ def words_of(text: str, start: int, end: int) -> str:
 
 
 def because(text: str, spans: Sequence[Sequence[int]]) -> str:
-    """The phrases as a cell shows them, the most important first, each once, and none over 80 characters.
+    """The phrases as a cell shows them, the most important first.
+
+    Each stands once, and none is over 80 characters.
 
     Args:
         text: as it was given.

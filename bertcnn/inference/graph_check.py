@@ -55,7 +55,10 @@ Shape = tuple[str, ...]
 
 @dataclass(frozen=True)
 class _Node:
-    """A layer of OpenVINO's XML: its type and version, its attributes, where its inputs come from, and the shapes of its outputs."""
+    """A layer of OpenVINO's XML.
+
+    Its type and version, its attributes, where its inputs come from, and its outputs' shapes.
+    """
 
     kind: str
     settings: Mapping[str, str]

@@ -17,7 +17,7 @@ Node = Any  # openvino's node and output classes have no useful types
 
 
 def share_activation_range(graph: ov.Model) -> None:
-    """Give what GELU put out one range in all layers, in place, so that they are computed by one kernel.
+    """Give what GELU put out one range in all layers, in place, so that one kernel computes them.
 
     The CPU plugin writes a range into the machine code of the product before it, and with GELU that
     code takes long to make: 5 ms a layer, beside 1 ms for other products, and again for every

@@ -21,7 +21,9 @@ from bertcnn.models.weights import assign, extract
 
 
 class KerasEngine:
-    """Runs a `BertCnn`; in a forked process, where Keras cannot compute, the same weights in float32 by OpenVINO.
+    """Runs a `BertCnn`.
+
+    In a forked process, where Keras cannot compute, OpenVINO runs the same weights in float32.
 
     Args:
         model: the trained network.
@@ -116,7 +118,9 @@ class KerasEngine:
 
 
 def classifier_of(bundle: Bundle) -> BertCnn:
-    """The network of a saved model, rebuilt from code, its tensors assigned by name, shape and dtype.
+    """The network of a saved model.
+
+    It is rebuilt from code, and its tensors are assigned by name, shape and dtype.
 
     Raises:
         BundleError: the tensors are not those of the network that the configuration describes.

@@ -25,7 +25,7 @@ _BATCHES_OF_A_STREAM = 2
 
 
 class OpenVINOEngine:
-    """Runs a compiled classifier, in the process that made it and in every process that is forked from it.
+    """Runs a compiled classifier, in the process that made it and in those forked from it.
 
     Args:
         compiled: gives `classifier_graph`, or its int8 form, compiled; called again in a forked
@@ -283,7 +283,11 @@ def token_embeddings(
 
 
 def _queue(compiled: ov.CompiledModel) -> ov.AsyncInferQueue:
-    """Batches on their way: each stream has a second one at hand, so that it never waits for Python to store one and make the next."""
+    """A queue of batches.
+
+    Each stream has a second one at hand, so that it never waits for Python to store one and make
+    the next.
+    """
     return ov.AsyncInferQueue(compiled, _BATCHES_OF_A_STREAM * compiled.get_property("NUM_STREAMS"))
 
 

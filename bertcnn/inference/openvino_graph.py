@@ -40,7 +40,7 @@ def classifier_graph(
     *,
     int8_tokens: bool = False,
 ) -> ov.Model:
-    """The classifier, from token ids to logits, of rows in which several texts may stand one behind the other.
+    """The classifier, from token ids to logits; a row may hold several texts.
 
     Args:
         tensors: weights by name, as a bundle holds them, float32.
@@ -109,7 +109,9 @@ def encoder_graph(tensors: Mapping[str, np.ndarray], settings: EncoderSettings) 
 
 
 def one_text_a_row(graph: ov.Model) -> ov.Model:
-    """For other programs: `graph`, which is used up, with the inputs `token_ids` and `padding_mask`, int32 [B, T], of one text in each row.
+    """`graph` with inputs that other programs give; it is used up.
+
+    The inputs are `token_ids` and `padding_mask`, int32 [B, T], of one text in each row.
 
     Args:
         graph: of `classifier_graph`, or of its int8 form.
@@ -355,7 +357,10 @@ def _normalize(tensors: Mapping[str, np.ndarray], hidden: Node, epsilon: float) 
 
 
 def _choice(condition: Node) -> Node:
-    """1 where it holds, else 0; not by conversion, which OpenVINO takes for the end of something in int8 and moves about."""
+    """1 where it holds, else 0.
+
+    Not by conversion, which OpenVINO takes for the end of something in int8 and moves about.
+    """
     return ops.select(condition, _scalar(1.0), _scalar(0.0))
 
 

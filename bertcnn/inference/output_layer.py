@@ -57,7 +57,9 @@ class LastLayer:
 
 
 def read_last_layer(folder: Path, bundle: Bundle) -> LastLayer:
-    """The last layer of the model in `folder`, from a copy in the cache, else from the model's weights.
+    """The last layer of the model in `folder`.
+
+    From a copy in the cache, else from the model's weights.
 
     The weights are read and checked as a whole, which takes 0.1 s and more, once; then a copy of
     this layer is kept under the model's id, as compiled engines are. A copy that is damaged is made

@@ -76,7 +76,9 @@ class Predictor:
         raise not_pickled("model", "give the other process the folder, and let it load the model")
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
-        """Probabilities, float32 [rows, C], each row summing to 1, unless a text may have several labels; columns in the order of `labels`.
+        """Probabilities, float32 [rows, C], columns in the order of `labels`.
+
+        Each row sums to 1, unless a text may have several labels.
 
         Raises:
             SettingsError: `texts` is one string, or holds something that is not a string.
@@ -98,7 +100,10 @@ class Predictor:
         return label_sets
 
     def given(self, probabilities: np.ndarray) -> np.ndarray:
-        """Which labels are given with these probabilities, float32 [rows, C], where there may be several; bool [rows, C]."""
+        """Which labels are given with these probabilities, where there may be several.
+
+        Both are [rows, C], probabilities float32 and the result bool.
+        """
         return chosen(probabilities, self._label_thresholds)
 
     def names_given(self, probabilities: np.ndarray) -> list[LabelSet]:

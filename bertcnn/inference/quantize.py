@@ -98,7 +98,9 @@ def build_engine(
     decided: EngineRecord | None = None,
     progress: Progress,
 ) -> BuiltEngine:
-    """The model compiled to int8 where that changes nothing that matters, else to bfloat16 if this CPU has it, else to float32.
+    """The model compiled to the fastest precision that changes nothing that matters.
+
+    That is int8, else bfloat16 if this CPU has it, else float32.
 
     int8 is static, by NNCF: ranges of activations from `quantization_data.calibration`, weights by
     output channel in 7 of 8 bits, so that the sum of two products fits 16 bits (2 x 255 x 64 <

@@ -23,7 +23,7 @@ _MASKED = -1e9  # added to the scores of padding; exp() of it is exactly 0
 
 
 def bert_initializer(seed: int) -> keras.initializers.Initializer:
-    """Truncated normal with a standard deviation of 0.02, as in google-research/bert `create_initializer`."""
+    """Truncated normal with a standard deviation of 0.02, as in google-research/bert."""
     return keras.initializers.TruncatedNormal(stddev=0.02, seed=seed)
 
 

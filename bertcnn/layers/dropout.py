@@ -14,7 +14,9 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class HashDropout(keras.layers.Layer):
-    """In training, sets a share of the values to 0 and scales the others up (Srivastava et al. 2014, section 4).
+    """Sets a share of the values to 0 in training, and scales the others up.
+
+    Srivastava et al. 2014, section 4.
 
     Value i of call n is dropped if hash(i, n, seed) is small. The hash is MurmurHash3's 32-bit
     finaliser (Appleby 2011), in which every bit of the input changes every bit of the output with a

@@ -14,7 +14,9 @@ from bertcnn.layers.positions import SINUSOIDS
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class BertEmbeddings(keras.layers.Layer):
-    """Token, position and segment embeddings, summed, normalised, dropped out (Devlin et al. 2019, figure 2).
+    """Token, position and segment embeddings (Devlin et al. 2019, figure 2).
+
+    They are summed, normalised, and dropped out.
 
     Args:
         vocabulary_size: V.

@@ -13,7 +13,9 @@ from bertcnn.layers.linear import Linear
 
 
 def gelu(values: Any) -> Any:
-    """Exact GELU, x times the normal distribution's cumulative probability of x (Hendrycks and Gimpel 2016).
+    """Exact GELU (Hendrycks and Gimpel 2016).
+
+    x times the normal distribution's cumulative probability of x.
 
     Written with erf because exporters know it and do not know the complementary form that backends
     choose.

@@ -40,7 +40,10 @@ class Bert(keras.Model):
     first vectors.
 
     Example:
-        >>> encoder = Bert(EncoderSettings(vocabulary_size=30, width=8, layers=2, heads=2, feed_forward_width=16))
+        >>> settings = EncoderSettings(
+        ...     vocabulary_size=30, width=8, layers=2, heads=2, feed_forward_width=16
+        ... )
+        >>> encoder = Bert(settings)
         >>> encoder.output["sequence_output"].shape
         (None, None, 8)
     """

@@ -24,7 +24,7 @@ _HEAD_SEED = 100_000  # apart from the encoder's seeds
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class CnnHead(keras.Model):
-    """Filters over token windows, masked max over time, the masked mean, and one linear layer (after Kim 2014).
+    """Filters over token windows, masked max and mean, one linear layer (after Kim 2014).
 
     Nothing stands between pooling and logits but a linear layer, so a logit is an exact sum: bias,
     plus each filter's largest activation times its weight, plus the mean's share. That is what
@@ -165,7 +165,10 @@ class BertCnn(keras.Model):
         Logits, float32 [B, C]; of a packed encoder float32 [B, K, C].
 
     Example:
-        >>> encoder = Bert(EncoderSettings(vocabulary_size=30, width=8, layers=2, heads=2, feed_forward_width=16))
+        >>> settings = EncoderSettings(
+        ...     vocabulary_size=30, width=8, layers=2, heads=2, feed_forward_width=16
+        ... )
+        >>> encoder = Bert(settings)
         >>> BertCnn(encoder, CnnHead(8, 3, HeadSettings(filters=4))).output.shape
         (None, 3)
     """

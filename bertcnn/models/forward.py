@@ -30,7 +30,9 @@ def padded_up_to(longest: int) -> tuple[int, ...]:
 
 
 class Forward:
-    """Runs a model on rows of any length, sorted by length into batches, without padding more than needed.
+    """Runs a model on rows of any length, with little padding.
+
+    The rows are sorted by length into batches.
 
     TensorFlow runs one graph for all shapes. Other backends compile each shape, so there rows are
     padded to `padded_lengths`.

@@ -35,7 +35,10 @@ class BertPretraining(keras.Model):
 
     Example:
         >>> from bertcnn.settings import EncoderSettings
-        >>> encoder = Bert(EncoderSettings(vocabulary_size=30, width=8, layers=2, heads=2, feed_forward_width=16))
+        >>> settings = EncoderSettings(
+        ...     vocabulary_size=30, width=8, layers=2, heads=2, feed_forward_width=16
+        ... )
+        >>> encoder = Bert(settings)
         >>> BertPretraining(encoder).output["mlm_logits"].shape
         (None, None, 30)
     """

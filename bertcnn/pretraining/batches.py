@@ -259,7 +259,7 @@ class PretrainingBatches:
         )
 
     def _rows(self, epoch: int, first: int, last: int) -> tuple[Pairs, np.ndarray]:
-        """The pairs in an epoch's rows `first` to `last` - 1, with each pair's row minus `first`."""
+        """The pairs in an epoch's rows `first` to `last` - 1, each with its row minus `first`."""
         ends = self._plan(epoch)[0]
         parts: list[Pairs] = []
         rows: list[np.ndarray] = []

@@ -140,7 +140,7 @@ def draw_pairs(
 def _cut(
     sentences: Sentences, tokens: np.ndarray, continues: np.ndarray, longest: int
 ) -> Sentences:
-    """Cut sentences of more than `longest` tokens into about equal pieces, at a word if possible."""
+    """Cut sentences of more than `longest` tokens into about equal pieces, at words if possible."""
     lengths = sentences.ends - sentences.starts
     if not len(lengths) or lengths.max() <= longest:
         return sentences

@@ -121,7 +121,8 @@ def ticks(axis: Axis) -> list[tuple[float, str]]:
     """Round values on an axis, and how they are written.
 
     Example:
-        >>> [text for _, text in ticks(Axis("share", 0, 1, percent=True))], [text for _, text in ticks(Axis("epoch", 1, 3, whole=True))]
+        >>> share, epoch = Axis("share", 0, 1, percent=True), Axis("epoch", 1, 3, whole=True)
+        >>> [text for _, text in ticks(share)], [text for _, text in ticks(epoch)]
         (['0%', '20%', '40%', '60%', '80%', '100%'], ['1', '2', '3'])
     """
     wide = axis.high - axis.low

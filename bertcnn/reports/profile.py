@@ -59,7 +59,8 @@ def profile_rows(
         limit: tokens of a text at most.
 
     Example:
-        >>> profile = profile_rows(["a", "a ", "b"], ["x", "y", "x"], np.array([3, 3, 5]), truncated=0, limit=8)
+        >>> lengths = np.array([3, 3, 5])
+        >>> profile = profile_rows(["a", "a ", "b"], ["x", "y", "x"], lengths, truncated=0, limit=8)
         >>> profile.repeated, profile.conflicting, profile.tokens
         (1, 1, (3, 3, 5, 5))
     """

@@ -69,7 +69,7 @@ class Reliability:
     def of(
         cls, figures: CalibrationFigures, before: np.ndarray, after: np.ndarray, right: np.ndarray
     ) -> Reliability:
-        """From the confidences that the figures are of, float [rows], and which answers were right, bool [rows]."""
+        """From the confidences of the figures, float [rows], and the right answers, bool [rows]."""
         return cls(
             figures,
             reliability(before, right, figures.bins),
@@ -103,7 +103,10 @@ class Operation:
 
 @dataclass(frozen=True)
 class ExampleRow:
-    """A row shown with its text: parts of the text, each with whether it is one of the phrases that moved the answer most."""
+    """A row shown with its text.
+
+    The text is in parts, each with whether it is one of the phrases that moved the answer most.
+    """
 
     parts: tuple[tuple[str, bool], ...]
     actual: str
@@ -414,7 +417,7 @@ def _wrong(figures: Evaluation) -> np.ndarray:
 
 
 def _clustered(wrong: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """An order of the chosen labels in which those that are mixed up often stand beside each other."""
+    """An order of the chosen labels in which those often confused stand beside each other."""
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
@@ -428,7 +431,7 @@ def _clustered(wrong: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 
 
 def _instead(figures: Evaluation) -> list[tuple[str, int] | None]:
-    """What each label's rows are called most often where they are not called right, and how often."""
+    """The most frequent wrong answer to each label's rows, and how often it was given."""
     wrong = _wrong(figures)
     found: dict[int, tuple[str, int]] = {}
     for actual, predicted, rows in wrong[np.argsort(-wrong[:, 2], kind="stable")].tolist():

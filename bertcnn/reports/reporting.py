@@ -121,7 +121,10 @@ class Provenance:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Labelled texts, each with a label or several, with int [rows] tokens of each and how many of them are over the limit."""
+    """Labelled texts, each with a label or several.
+
+    With int [rows] tokens of each, and how many of them are over the limit.
+    """
 
     texts: Sequence[str]
     labels: Sequence[str] | Sequence[LabelSet]
@@ -407,7 +410,10 @@ def _truth(
 
 @dataclass(frozen=True, eq=False)
 class _Answered:
-    """What a model makes of texts: answers, logits float32 [rows, C], and int [rows] tokens of each."""
+    """A model's answers to texts.
+
+    Answers, logits float32 [rows, C], and int [rows] tokens of each.
+    """
 
     answers: Answers
     logits: np.ndarray
@@ -462,7 +468,11 @@ def _examples(
     judged: ScoredPredictions,
     figures: Evaluation,
 ) -> ExampleGroups:
-    """The most confident errors, the rows the model is least sure of, and some of the pairs mixed up most often."""
+    """Rows to look at.
+
+    The most confident errors, the rows the model is least sure of, and some of the label pairs
+    confused most often.
+    """
     wrong, confidence, names = (
         np.flatnonzero(~judged.right),
         judged.confidence,

@@ -37,7 +37,9 @@ _CODE = re.compile(r"#\w+|\[\S+\]|\w+_\w+|(?=\S*\d)[\w.:/#-]+|[A-Z]{2,}[-_:/][A-
 _SIZE = re.compile(r"\d+[.,]?\d*\W?[^\W\d]{1,4}")  # 5ghz, 20th, 3x: a quantity, no code
 _NAME = re.compile(r"[^\W\d_]{2,}(?:[-'’][^\W\d_]+)*")
 _DAYS = frozenset(
-    "monday tuesday wednesday thursday friday saturday sunday january february march april june july august september october "  # noqa: SIM905
+    "monday tuesday wednesday thursday friday saturday sunday january february march april "  # noqa: SIM905
+    "june july august september october "
+    "june july august september october "
     "november december montag dienstag mittwoch donnerstag freitag samstag sonntag januar februar"
     " märz juni juli oktober dezember".split()
 )
@@ -196,7 +198,8 @@ def kind_of(word: str) -> str:
     """What a single word looks like; "" for one that may well be what the text is about.
 
     Example:
-        >>> [kind_of(word) for word in ("T-10423", "agent_7", "12/03/2026", "Tuesday", "49.99", "sam@x.org", "Sandra")]
+        >>> words = ("T-10423", "agent_7", "12/03/2026", "Tuesday", "49.99", "sam@x.org", "Sandra")
+        >>> [kind_of(word) for word in words]
         ['code', 'code', 'date', 'date', 'number', 'address', 'name']
         >>> [kind_of(word) for word in ("router", "5GHz", "VPN", "I'm")]
         ['', '', '', '']

@@ -50,7 +50,9 @@ class Question:
 
 
 class Answering:
-    """Answers texts, a chunk at a time, in three steps that may work on three chunks at the same time, each in the file's order.
+    """Answers texts, a chunk at a time, in three steps.
+
+    They may work on three chunks at the same time, each in the file's order.
 
     What the model is asked for depends on all chunks before, so answers from the journal go through
     the cache too: then the rest is asked for in the same batches as in an unbroken run, and comes
@@ -72,7 +74,7 @@ class Answering:
         self._asked_about = 0  # rows
 
     def question(self, rows: list[tuple[str, ...]], texts: list[str], position: int) -> Question:
-        """The first step: which texts there are, which of them the cache knows, and the others' tokens.
+        """The first step: which texts the cache knows, and the others' tokens.
 
         Args:
             rows: of the chunk.

@@ -185,7 +185,10 @@ class Frame:
 
 
 class OtherTextsError(Exception):
-    """The answers on record are to other texts than the input has by now, though its size, time and both ends are the same."""
+    """The answers on record are to other texts than the input has by now.
+
+    Though its size, time and both ends are the same.
+    """
 
 
 class Journal:
@@ -343,7 +346,7 @@ class Journal:
             file.close()  # a run that had it open has ended and removed it
 
     def _read_start(self, restart: bool) -> None:
-        """Read the header, count the rows on record, and cut off what a killed process has not written to its end."""
+        """Read the header, count the rows on record, and cut off an incomplete end."""
         magic = self._file.read(len(_MAGIC))
         if not _MAGIC.startswith(magic):
             raise self._stranger()

@@ -219,7 +219,7 @@ def new_folder(
 
 @contextmanager
 def held_folder(folder: Path, *, does: str) -> Iterator[Path]:
-    """The folder in which a long run keeps what it goes on from, while no other run is at work there.
+    """The folder of a long run's checkpoints, while no other run is at work there.
 
     Args:
         folder: made if it is not there, and the folders above it; those left empty are gone

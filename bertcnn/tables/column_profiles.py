@@ -41,7 +41,8 @@ _CODE = re.compile(
     re.IGNORECASE,
 )
 _FLAGS = frozenset(
-    """yes no y n true false t f 0 1 on off x ja nein j oui non o si sí sì sim não nao nej tak nie да нет 是 否 na n/a unknown""".split()  # noqa: SIM905
+    """yes no y n true false t f 0 1 on off x ja nein j oui non o si sí sì sim não nao nej tak
+    nie да нет 是 否 na n/a unknown""".split()  # noqa: SIM905
 )
 
 
@@ -98,7 +99,7 @@ class Profile:
         return self.rank(TEXT_WORDS) is not None and self.rank(NEVER_TEXT_WORDS) is None
 
     def is_something_else(self) -> bool:
-        """Whether the cells are not texts but dates, numbers, links, codes or a few short values."""
+        """Whether the cells are no texts but dates, numbers, links, codes or a few short values."""
         if max(self.numbers, self.dates, self.links, self.codes) > 0.5 or self.is_flag:
             return True
         return (

@@ -13,25 +13,30 @@ def _list(words: str) -> tuple[str, ...]:
 # Words of column names, the most typical first. A name that is such a word comes before a name that
 # contains one.
 LABEL_WORDS = _list("""
-    label labels category intent class target topic queue team department product issue tag reason type group sentiment kategorie klasse
-    thema abteilung bereich absicht warteschlange categorie etiquette classe theme service equipe motif etiqueta categoria clase tema equipo
-    departamento motivo etichetta argomento reparto rotulo afdeling kategoria etykieta klasa dzial категория метка класс тема отдел kategori
-    etikett avdelning
+    label labels category intent class target topic queue team department product issue tag
+    reason type group sentiment kategorie klasse thema abteilung bereich absicht warteschlange
+    categorie etiquette classe theme service equipe motif etiqueta categoria clase tema equipo
+    departamento motivo etichetta argomento reparto rotulo afdeling kategoria etykieta klasa
+    dzial категория метка класс тема отдел kategori etikett avdelning
 """)
 LAST_LABEL_WORDS = _list(
     "priority severity urgency prioritat prioriteit priorite prioridad priorita prioridade"
 )
 NEVER_LABEL_WORDS = _list("""
-    channel source via status state language lang country city region zip company customer client user name agent author email mail phone
-    date time created updated received id key uuid url split fold kanal quelle sprache land firma kunde benutzer canal origine langue pays
+    channel source via status state language lang country city region zip company customer
+    client user name agent author email mail phone date time created updated received id key
+    uuid url split fold kanal quelle sprache land firma kunde benutzer canal origine langue pays
     origen idioma pais canale lingua kanaal taal bron kraj jezyk
 """)
 TEXT_WORDS = _list("""
-    text texts message narrative complaint description body content comment utterance sentence review transcript question query feedback
-    details request ticket note remarks nachricht beschreibung inhalt anliegen anfrage kommentar beschwerde mitteilung texte corps contenu
-    commentaire reclamation plainte demande texto mensaje descripcion cuerpo contenido comentario queja consulta testo messaggio
-    descrizione corpo contenuto commento reclamo richiesta mensagem descricao conteudo reclamacao tekst bericht omschrijving inhoud
-    opmerking klacht vraag wiadomosc opis tresc текст сообщение описание обращение жалоба innehall 文本 内容 本文 텍스트
+    text texts message narrative complaint description body content comment utterance sentence
+    review transcript question query feedback details request ticket note remarks nachricht
+    beschreibung inhalt anliegen anfrage kommentar beschwerde mitteilung texte corps contenu
+    commentaire reclamation plainte demande texto mensaje descripcion cuerpo contenido
+    comentario queja consulta testo messaggio descrizione corpo contenuto commento reclamo
+    richiesta mensagem descricao conteudo reclamacao tekst bericht omschrijving inhoud opmerking
+    klacht vraag wiadomosc opis tresc текст сообщение описание обращение жалоба innehall 文本 内容
+    本文 텍스트
 """)
 TITLE_WORDS = _list(
     "subject title summary headline betreff titel sujet objet titre asunto titulo oggetto titolo"

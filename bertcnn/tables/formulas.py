@@ -1,6 +1,7 @@
 r"""Escapes cells that a spreadsheet would run as a formula, in CSV and TSV.
 
-Excel, LibreOffice and Google Sheets run a cell of a CSV file that starts with = + - or @; a Japanese
+Excel, LibreOffice and Google Sheets run a cell of a CSV file that starts with = + - or @; a
+Japanese
 Excel also accepts the full-width forms. Converters skip spaces and invisible characters before it.
 The characters are those in the lists of OWASP and ASVS (CSV Injection; 1.2.10), and similar-looking
 ones. Formats with types (Parquet, JSON, Excel) store text as text and need no escaping.

@@ -22,7 +22,8 @@ _SEEN = 1024**2  # characters that tell how a file is built
 _LINES_SEEN = 200
 _LONG = 3  # spaces in a value that may be a text
 _ROWS = frozenset(  # what lists of rows are called
-    """data results result items rows records value values hits entries docs documents issues tickets cases conversations
+    """data results result items rows records value values hits entries docs documents issues
+    tickets cases conversations
     complaints""".split()  # noqa: SIM905
 )
 _NO_ROWS = frozenset(
@@ -113,7 +114,9 @@ def _place_of_objects(
 
 
 def elements(file: TextFile, place: ElementsPlace) -> Iterator[tuple[int, str]]:
-    """The elements of lists, or the objects outside of any, as they are spelled, with the line each starts at.
+    """The elements of lists, or the objects outside of any, as they are spelled.
+
+    Each comes with the line that it starts at.
 
     Of a very long one only the start is kept, as of a line.
 

@@ -71,9 +71,11 @@ class JsonLinesSource:
                     columns += self._keys.forget(columns - MOST_COLUMNS + 1)
         no_rows = blank and known is not None
         if not columns and not no_rows:
+            lack = "holds no line that is a JSON object with keys"
+            if blank:
+                lack = _lack(path, self._place is not None)
             raise TableError(
-                f"{str(path)!r}"
-                f" {_lack(path, self._place is not None) if blank else 'holds no line that is a JSON object with keys'}",
+                f"{str(path)!r} {lack}",
                 expected='lines such as {"text": "no signal", "label": "hardware"}',
                 fix="export it as a list of objects, as JSON Lines, one object a line, or as .csv",
             )
@@ -119,7 +121,7 @@ class JsonLinesSource:
                 yield number, cells
 
     def _cells(self, found: Mapping[str, Any], line: str) -> tuple[str, ...]:
-        """The cells of a row: numbers as they are spelled, lists and objects as JSON with its numbers as numbers."""
+        """The cells of a row: numbers as they are spelled, lists and objects as JSON."""
         values = self._keys.cells(found)
         if any(isinstance(value, list | dict) for value in values):
             with_numbers = self._keys.cells(json.loads(line.lstrip("\ufeff")))
@@ -145,7 +147,9 @@ def _lack(path: Path, is_list: bool) -> str:
 
 
 class _Keys:
-    """The different keys that the objects at one place of the lines have, each with those of the objects that are its values.
+    """The different keys of the objects at one place of the lines.
+
+    Each comes with the keys of the objects that are its values.
 
     The root is the place of the lines themselves. Elsewhere, objects with too many different keys,
     as where "2024-05-01" is one, are kept whole, and are a cell of JSON.

@@ -61,7 +61,7 @@ def describe_text(path: Path) -> str | None:
 
 
 def is_encrypted(path: Path) -> bool:
-    """Whether an Office file, which then has the container of the old ones, is protected by a password."""
+    """Whether an Office file is protected by a password; then it has the old ones' container."""
     return _holds(path, _ENCRYPTED)
 
 

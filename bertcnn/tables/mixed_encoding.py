@@ -1,4 +1,4 @@
-"""Files of which some lines are UTF-8 and others are not, as where two programs have appended to one log."""
+"""Files of which only some lines are UTF-8, as where two programs have appended to one log."""
 
 from __future__ import annotations
 

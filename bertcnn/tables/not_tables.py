@@ -95,7 +95,8 @@ _KINDS = tuple(
     for pattern, kind, fix in _BEGINNINGS
 )
 _MAIL = re.compile(
-    r"(From|To|Cc|Subject|Date|Received|Return-Path|Delivered-To|MIME-Version|Message-ID|X-[\w-]+|[A-Z]\w+(-\w+)*): ",
+    r"(From|To|Cc|Subject|Date|Received|Return-Path|Delivered-To|MIME-Version|Message-ID"
+    r"|X-[\w-]+|[A-Z]\w+(-\w+)*): ",
     re.IGNORECASE,
 )
 _MAIL_NAMES = frozenset(
@@ -134,8 +135,9 @@ _ERROR_KEYS = frozenset(
     )
 )
 _AROUND_ERRORS = frozenset(
-    """message detail details title reason msg status code statuscode status_code success ok data timestamp path type instance hint help
-    requestid request_id traceid trace_id trace documentation_url doc_url __type param description""".split()  # noqa: SIM905
+    """message detail details title reason msg status code statuscode status_code success ok
+    data timestamp path type instance hint help requestid request_id traceid trace_id trace
+    documentation_url doc_url __type param description""".split()  # noqa: SIM905
 )
 _TOLD = (
     "message",
@@ -176,7 +178,8 @@ def recognized(text: str) -> tuple[str, str] | None:
     r"""What a text is if it is no table, and what to do; None for all that may be one.
 
     Example:
-        >>> recognized("<!DOCTYPE html><html><body>Sign in")[0], recognized("text,label\n<html>,a\n")
+        >>> page = recognized("<!DOCTYPE html><html><body>Sign in")[0]
+        >>> page, recognized("text,label\n<html>,a\n")
         ('a web page (HTML)', None)
     """
     start = text[:_LOOKED_AT].lstrip("\ufeff \t\r\n")
@@ -215,7 +218,8 @@ def json_error(found: Mapping[str, Any], known: Sequence[str] = ()) -> str | Non
         known: columns that the table should have, if that is known.
 
     Example:
-        >>> json_error({"message": "Not Found", "status": "404"}), json_error({"message": "my router is dead"})
+        >>> refused = json_error({"message": "Not Found", "status": "404"})
+        >>> refused, json_error({"message": "my router is dead"})
         ("an error message (JSON: 'Not Found')", None)
     """
     if known and find_names(known, list(found)) is not None:

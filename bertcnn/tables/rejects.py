@@ -30,7 +30,7 @@ class RejectsFile:
         self._characters = 0
 
     def hold(self, line: int, reason: str, content: str) -> None:
-        """Add a row behind which there is one that may be rejected later, and is to stand before it."""
+        """Add a row after one that may be rejected later; that one has to stand before it."""
         if self._path is None:
             return
         if self._characters > _HELD_CHARACTERS:
@@ -94,5 +94,8 @@ def check_rejects(path: Path) -> None:
 
 
 def rejects_of(target: Path) -> Path:
-    """Where the rows go that cannot be read of the table, or of the training data, that becomes `target`: beside it."""
+    """The path of the rows that cannot be read, beside `target`, which is made of the table.
+
+    `target` is a scored file, or a model, whose training data these rows were in.
+    """
     return companion(target, ".rejects.csv")

@@ -10,7 +10,8 @@ from bertcnn.tables.columns import ColumnChoice
 from bertcnn.tables.tables import Table, column_position
 
 _WORDS = frozenset(  # in the names of such columns
-    "channel source via language lang locale region country kanal quelle sprache land canal origine langue pays origen idioma pais canale "  # noqa: SIM905
+    "channel source via language lang locale region country kanal quelle sprache land canal "  # noqa: SIM905
+    "origine langue pays origen idioma pais canale "
     "origem lingua kanaal taal bron kraj jezyk priority severity urgency".split()
 )
 _MOST_VALUES = 50  # a column with more of them tells single rows apart

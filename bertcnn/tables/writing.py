@@ -99,7 +99,9 @@ def _check_place(path: Path, overwrite: bool) -> None:
 
 
 class TableWriter:
-    """Writes a table of text cells, in the format of its extension, so that the file is complete or as it was before.
+    """Writes a table of text cells; the file is complete in the end, or as it was before.
+
+    The format is that of the extension.
 
     Rows go to a hidden temporary file beside `path`, which takes its place at the clean end of the
     `with` block, flushed to the disk; any exception, Ctrl-C too, removes it, and what a killed
@@ -184,7 +186,9 @@ class TableWriter:
             self._sink.write(self._checked(rows))
 
     def finish(self) -> None:
-        """Bring the complete table to the disk, so that at the end of the `with` block only its name is missing.
+        """Bring the complete table to the disk, so that only its name is missing.
+
+        It gets the name at the end of the `with` block.
 
         For what has to be done before the table appears, but not if it cannot be written.
         """
@@ -340,7 +344,7 @@ def _remove_if_abandoned(temporary: Path, process: int) -> None:
     """Remove a temporary file unless the process that made it still lives."""
     with suppress(
         OSError
-        # it may be gone by now, or be another user's; Windows removes no file that somebody has open
+        # it may be gone by now, or be another user's; Windows removes no file that is open
     ):
         if os.name == "nt":
             temporary.unlink()

@@ -16,7 +16,7 @@ _CHARACTER = re.compile("[\ud800-\udbff][\udc00-\udfff]|.", re.DOTALL)
 def clean_text(text: str) -> str:
     r"""`text` without the two things no tokenizer accepts: lone surrogates and NUL characters.
 
-    Both become U+FFFD, which BERT's normaliser then drops. Everything else stays, character for character.
+    Both become U+FFFD, which BERT's normaliser then drops. Everything else stays as it is.
 
     Example:
         >>> clean_text("no \ud83d signal\x00") == "no \ufffd signal\ufffd"
@@ -36,7 +36,8 @@ def cleaned_positions(text: str, cleaned: str) -> np.ndarray | None:
     r"""Where each character of `cleaned`, which `clean_text` made of `text`, comes from.
 
     Returns:
-        int32 [characters + 1], the places in `text`, the last one its length; None if they are the same places, as nearly always.
+        int32 [characters + 1], the places in `text`, the last one its length; None if they are
+        the same places, as nearly always.
 
     Example:
         >>> cleaned_positions("a\ud83d\ude00b", clean_text("a\ud83d\ude00b")).tolist()

@@ -19,21 +19,25 @@ _IN_NUMBERS: Final = {
 _QUOTE: Final = '"'  # begins and ends by turns
 # those that BERT's tokenizer makes words of their own, of languages without spaces
 _IDEOGRAPHS: Final = re.compile(
-    "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002b81f\U0002b920-\U0002ceaf\U0002f800-\U0002fa1f]"
+    "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df"
+    "\U0002a700-\U0002b81f\U0002b920-\U0002ceaf\U0002f800-\U0002fa1f]"
 )
 
 
 def join_words(words: Iterable[str]) -> str:
     r"""The words as one line of text.
 
-    A space stands between two words, except: before marks that end something (`. , ; : ! ? % ) ] }` and their relatives) and behind marks
-    that begin something (`( [ { # @ $ ¿ ¡` and opening quotation marks); on both sides of `' - _ / \` between letters or digits; behind
-    `. , :` inside what looks like one number (12.50, 1,000, 10:30); inside a pair of `"`; between Chinese or Japanese characters of which
-    one is an ideograph. It is a guess: the tokenizer reads "and / or" and "and/or" alike, so one of the two comes back as the other. The
-    words never change: tokenised again, the text gives the same ones.
+    A space stands between two words, except: before marks that end something (`. , ; : ! ? % ) ]
+    }` and their relatives) and behind marks that begin something (`( [ { # @ $ ¿ ¡` and opening
+    quotation marks); on both sides of `' - _ / \` between letters or digits; behind `. , :`
+    inside what looks like one number (12.50, 1,000, 10:30); inside a pair of `"`; between Chinese
+    or Japanese characters of which one is an ideograph. It is a guess: the tokenizer reads "and /
+    or" and "and/or" alike, so one of the two comes back as the other. The words never change:
+    tokenised again, the text gives the same ones.
 
     Example:
-        >>> join_words(["it", "'", "s", "$", "12", ".", "50", "(", "not", '"', "free", '"', ")", "!"])
+        >>> words = ["it", "'", "s", "$", "12", ".", "50", "(", "not", '"', "free", '"', ")", "!"]
+        >>> join_words(words)
         'it\'s $12.50 (not "free")!'
     """
     given = list(words)
@@ -74,5 +78,5 @@ def _links(words: list[str], place: int) -> bool:
 
 
 def _is_wide(char: str) -> bool:
-    """Whether it is a letter or mark of a script that is written without spaces, next to an ideograph."""
+    """Whether it is a letter or mark of a script without spaces, next to an ideograph."""
     return east_asian_width(char) in "WF" and category(char)[0] in "LP"

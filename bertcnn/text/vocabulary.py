@@ -185,7 +185,9 @@ def _alphabet(words: _Words, tokenizer: WordPieceTokenizer) -> Iterator[str]:
 
 
 class _Merges:
-    """Words as pieces, and all pairs of neighbouring pieces, kept up to date while pairs become pieces.
+    """Words as pieces, and all pairs of neighbouring pieces.
+
+    They are kept up to date while pairs become pieces.
 
     Args:
         pieces: the characters; grows.
@@ -268,7 +270,10 @@ def _joined(written: list[int], left: int, right: int, piece: int) -> list[int]:
 
 
 def _merge(pieces: list[str], words: _Words, limit: int, min_frequency: int) -> None:
-    """Add to `pieces` the most frequent pairs, of equally frequent ones those of earlier pieces, until `limit` or nothing is left."""
+    """Add to `pieces` the most frequent pairs, until `limit` or nothing is left.
+
+    Of equally frequent ones, those of earlier pieces come first.
+    """
     merges = _Merges(pieces, words)
     waiting = [(-count, pair) for pair, count in merges.counts.items() if count >= min_frequency]
     heapify(waiting)

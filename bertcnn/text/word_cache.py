@@ -39,7 +39,7 @@ class TokenizedWords:
         return np.cumsum(self.lengths) - self.lengths
 
     def without_middle(self, most: int, head: int) -> TokenizedWords:
-        """Of texts with more than `most` pieces the first `head`, and as many from the end as fit."""
+        """The first `head` pieces of texts with more than `most`, and as many of the end as fit."""
         place, length = (
             ranges(np.zeros_like(self.lengths), self.lengths),
             np.repeat(self.lengths, self.lengths),
@@ -85,7 +85,7 @@ def ranges(first: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def _words(text: str) -> list[str]:
-    """What stands between white space, and "" between two of its characters, so that every place can be told."""
+    """What stands between white space, and "" between two of its characters."""
     for character in _AS_SPACE:
         text = text.replace(character, " ")
     return text.split(" ")

@@ -73,7 +73,9 @@ class EncodedTexts:
 
 
 class WordPieceTokenizer:
-    """Turns texts into BERT's token ids (Devlin et al. 2019, section 3; google-research/bert `tokenization.py`).
+    """Turns texts into BERT's token ids (Devlin et al. 2019, section 3).
+
+    As google-research/bert `tokenization.py` does.
 
     The work is done by the `tokenizers` library, as in Hugging Face's BertTokenizer, whose ids
     these are on every string with one exception: words such as "[SEP]" in a text are ordinary
@@ -130,7 +132,9 @@ class WordPieceTokenizer:
         self._tokenizer.pre_tokenizer = BertPreTokenizer()
 
     def encode(self, texts: Sequence[str], *, spans: bool = False) -> EncodedTexts:
-        """Token ids of each text, with [CLS] and [SEP], and on request where in the text each token stands.
+        """Token ids of each text, with [CLS] and [SEP].
+
+        On request also where in the text each token stands.
 
         A text over `max_tokens` keeps its first `head_tokens` tokens and as many from its end as
         still fit (Sun et al. 2019, section 4.1: with 128 + 382 the best of the truncations tried).
@@ -174,8 +178,10 @@ class WordPieceTokenizer:
             EncoderError: an id is not of this vocabulary.
 
         Example:
-            >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "router", "##s", "!"])
-            >>> tokenizer.decode([2, 4, 5, 6, 3, 0]), tokenizer.decode([2, 4, 5, 6, 3, 0], special_tokens=False)
+            >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "router", "##s", "!"]
+            >>> tokenizer = WordPieceTokenizer(pieces)
+            >>> token_ids = [2, 4, 5, 6, 3, 0]
+            >>> tokenizer.decode(token_ids), tokenizer.decode(token_ids, special_tokens=False)
             ('[CLS] routers! [SEP] [PAD]', 'routers!')
         """
         words: list[

@@ -53,7 +53,7 @@ def saved(bundle, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def folder(saved, tmp_path) -> Path:
-    """A saved model to spoil; copied, because syncing each to the disk would take most of the tests' time."""
+    """A saved model to spoil; copied, since syncing each to the disk takes most of the time."""
     return Path(shutil.copytree(saved, tmp_path / "model"))
 
 
@@ -68,7 +68,7 @@ def memory_disk(tmp_path) -> Iterator[Path]:
 
 
 def forge(folder: Path, **members: bytes | None) -> None:
-    """Change members (dots as `__`) and make all hashes fit again, as somebody with bad intentions would."""
+    """Change members (dots as `__`) and make all hashes fit again, as a forger would."""
     manifest = json.loads((folder / MANIFEST).read_bytes())
     for key, data in members.items():
         name = key.replace("__", ".")

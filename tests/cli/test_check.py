@@ -26,7 +26,7 @@ def check(monkeypatch, run, encoder_folder):
 
 @pytest.fixture
 def sick(tmp_path):
-    """A file with a text that has two labels, a rare label, an empty text, and control characters."""
+    """A file with a text of two labels, a rare label, an empty text, and control characters."""
     rows = healthy()
     rows[4][1] = rows[3][1]
     rows[5][1] = ""

@@ -13,7 +13,8 @@ PROGRAM = """
 import os, signal
 from bertcnn.cli.progress import PlainProgress, RichProgress
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started this with Ctrl-C ignored
+# a shell may have started this with Ctrl-C ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def press_ctrl_c():
     os.kill(os.getpid(), signal.SIGINT)

@@ -53,7 +53,7 @@ def test_a_file_without_texts_is_one_line(run, tmp_path, content):
 def test_an_encoder_without_heads_is_continued_with_new_ones_and_it_is_said(
     run, texts, encoder_folder
 ):
-    """Also: rows of one document each, batches added up, half precision, TensorBoard, nothing held out."""
+    """Also: rows of one document, batches added up, half precision, TensorBoard, none held out."""
     out, logs = texts.parent / "encoder", texts.parent / "logs"
     options = (
         "--steps",

@@ -18,7 +18,10 @@ from tests.tickets import tickets
 
 # a title, an erased screen, a link, C1 controls, an overwritten word, the reading direction, tags,
 # line separators, rich's own markup
-HOSTILE = "a\x1b]0;t\x07b\x1b[2J\x1b]8;;http:x\x1b\\c\x9b2Jd\x08\x7f\u202e\u2066e\u200b\U000e0041\u2028\ufeff[red][link=http:x]f[/]:bug:"
+HOSTILE = (
+    "a\x1b]0;t\x07b\x1b[2J\x1b]8;;http:x\x1b\\c\x9b2Jd\x08\x7f\u202e\u2066e\u200b"
+    "\U000e0041\u2028\ufeff[red][link=http:x]f[/]:bug:"
+)
 SHOWN = visible(HOSTILE)
 NAME = HOSTILE.replace("/", "")  # as far as it can be the name of a file
 # what rich sends of its own: colours, the cursor up, an erased line
@@ -82,7 +85,10 @@ def terminal(monkeypatch):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory, encoder_folder):
-    """A folder with such a name that holds a model and an encoder with such names, and a table with such labels, columns and texts."""
+    """A folder with such a name that holds a model and an encoder with such names, and a table.
+
+    The table has such labels, columns and texts.
+    """
     folder = tmp_path_factory.mktemp("hostile") / NAME
     shutil.copytree(encoder_folder, folder / f"encoder {NAME}")
     texts, labels = tickets(8)

@@ -215,7 +215,7 @@ LONGEST = 40
 
 @pytest.fixture(scope="module")
 def logits_of():
-    """Logits of rows in one batch padded to `LONGEST`, by a tiny classifier with random weights of everyday size."""
+    """Logits of rows in one batch padded to `LONGEST`, by a tiny classifier with random weights."""
     from bertcnn.models.classifier import build_classifier
     from bertcnn.settings import EncoderSettings, HeadSettings
 

@@ -1,4 +1,4 @@
-"""Column generation: as few rows as SciPy's solver of linear programs finds, of patterns that hold exactly what there is."""
+"""Column generation: as few rows as SciPy's linear programs find, of patterns that fit."""
 
 import numpy as np
 import pytest

@@ -123,7 +123,7 @@ def test_children_that_are_split_are_answered_with_their_parent():
 
 
 def test_a_parents_threshold_rests_on_the_rows_that_no_label_was_certain_enough_for():
-    """Those of "billing" are always right, and would make up for those of "net", eight in ten of which are."""
+    """Those of "billing" are always right; of "net" eight in ten are."""
     generator = np.random.default_rng(0)
     sure = np.arange(1000) < 600
     probabilities = np.where(sure[:, None], [0.01, 0.98, 0.01], [0.1, 0.46, 0.44]).astype(

@@ -1,4 +1,4 @@
-"""Names of labels that may be meant to be the same are told, and those that are meant to differ are not."""
+"""Label names that may be meant to be the same are told, and others are not."""
 
 import tracemalloc
 

@@ -1,4 +1,4 @@
-"""The data doctor: each finding on a file that has it and not on one that has not, and the contract of `fix`."""
+"""The data doctor: each finding on a file that has it and on one that has not, and `fix`."""
 
 import csv
 import gzip

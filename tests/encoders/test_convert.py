@@ -1,4 +1,4 @@
-"""Published weights in: equal to Hugging Face's BertModel, and to KerasHub's as far as its GELU allows."""
+"""Published weights in: equal to Hugging Face's BertModel and, but for GELU, KerasHub's."""
 
 import json
 import shutil
@@ -74,7 +74,7 @@ def minilm(minilm_folder):
 
 
 def run_in_batches(encoder, token_ids, rows):
-    """Per text: sequence_output float [T, D] and pooled_output float [D], each computed in a padded batch of 8."""
+    """Per text: sequence_output float [T, D] and pooled_output float [D], in batches of 8."""
     found = []
     for start in range(0, len(rows), 8):
         batch = rows[start : start + 8]

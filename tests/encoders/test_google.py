@@ -1,4 +1,4 @@
-"""Google's checkpoints of 2018, written here with TensorFlow as run_pretraining.py names their tensors."""
+"""Google's checkpoints of 2018, written here with the tensor names of run_pretraining.py."""
 
 import json
 

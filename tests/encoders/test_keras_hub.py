@@ -1,4 +1,4 @@
-"""KerasHub's presets: a folder as its own `save_to_preset` writes it gives the same vectors, and every broken one a single line."""
+"""KerasHub's presets: as `save_to_preset` writes them, and broken in every way."""
 
 import json
 import shutil
@@ -41,7 +41,7 @@ DENSE = "layers/transformer_encoder_1/_feedforward_output_dense/vars/0"
 
 @pytest.fixture(scope="module")
 def backbone():
-    """KerasHub's BERT with random weights that are far from its zeros and ones, and heads that can be told from widths."""
+    """KerasHub's BERT with random weights, none near 0 or 1, and heads unlike any width."""
     from keras_hub.models import BertBackbone
 
     made = BertBackbone(

@@ -32,7 +32,10 @@ class Logits(ClassifierMixin, BaseEstimator):
 
 
 def loss(logits, labels, temperature):
-    """The mean of what every row costs, which counts as its label and, once in rows + 2 times, as the best of the others."""
+    """The mean cost of the rows.
+
+    Each counts as its label and, once in rows + 2 times, as the best of the others.
+    """
     costs = -log_softmax(logits / temperature, axis=1)
     rivals = [
         max(set(range(logits.shape[1])) - {label}, key=lambda one: logits[row, one])

@@ -15,7 +15,7 @@ COMMON, FIRST = 7, 20  # the word of all texts, and the first of the others
 
 
 def texts(generator, labels, noise=0.3):
-    """Texts about their labels: each label points its own way, and has two words of its own beside one that all have."""
+    """Texts about their labels: each label has its own direction and two words of its own."""
     logits = 5 * np.eye(LABELS)[labels] + generator.normal(0, noise, (len(labels), LABELS))
     means = np.eye(WIDTH)[labels] + generator.normal(0, noise / 4, (len(labels), WIDTH))
     own = 2 * labels + generator.integers(0, 2, len(labels))

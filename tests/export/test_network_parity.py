@@ -1,4 +1,4 @@
-"""The network is written four times: as Keras layers, and as graphs for OpenVINO, ONNX and TensorFlow.
+"""The network is written four times: in Keras, and for OpenVINO, ONNX and TensorFlow.
 
 All four, with one text in a row and with several, answer as the Keras model does on a batch
 without any padding.

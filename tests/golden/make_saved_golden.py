@@ -7,7 +7,7 @@ number's files need as well, in a folder of its own:
 
 saved/model: a model with two levels of labels, one layer of width 16, and its engine in int8.
 saved/expected.json: the probabilities that the stored engine and one rebuilt from the weights give
-to TEXTS. saved/scored.csv.journal: the journal of the scoring of `write_rows` by the model's weights,
+to TEXTS. saved/scored.csv.journal: the journal of the scoring of `write_rows` by the model,
 interrupted after the first chunk; saved/scored.csv: the rows of that chunk, once for each text."""
 
 import json

@@ -1,9 +1,13 @@
-"""Makes wordpiece_golden.npz and wordpiece_legacy.json, the token ids of Hugging Face's tokenizers, in an environment of its own.
+"""Makes wordpiece_golden.npz and wordpiece_legacy.json, in an environment of its own.
+
+They hold the token ids of Hugging Face's tokenizers.
 
     pip install transformers==5.23.0 tokenizers==0.23.3
     python tests/golden/make_wordpiece_golden.py current FOLDER-OF-ALL-MINILM-L6-V2
-    python tests/golden/make_wordpiece_golden.py legacy       # with Python 3.11, whose unicodedata is that of Unicode 14
-    python tests/golden/make_wordpiece_golden.py show U+1F600 # where a digest differs: the pieces of one character, by both
+        # with Python 3.11, whose unicodedata is that of Unicode 14
+        python tests/golden/make_wordpiece_golden.py legacy
+        # where a digest differs: the pieces of one character, by both
+        python tests/golden/make_wordpiece_golden.py show U+1F600
 
 `current` is `transformers.BertTokenizer`, `legacy` its predecessor in Python,
 `BertTokenizerLegacy`."""

@@ -54,7 +54,7 @@ _POOLS = (
 
 
 def character_vocabulary() -> list[str]:
-    """Special tokens and nearly every assigned character, so that no difference hides behind [UNK]."""
+    """Special tokens and nearly every assigned character; no difference hides behind [UNK]."""
     points = [
         point
         for point in (*range(0x21, 0x30000), *range(0xE0000, 0xE0200))

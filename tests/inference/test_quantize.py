@@ -85,7 +85,7 @@ def test_in_int8_too_a_row_does_not_depend_on_its_neighbours(int8):
     np.testing.assert_allclose(alone, together, atol=0.1 * together.std())
 
 
-def test_the_published_encoder_has_one_range_behind_gelu_and_is_nearer_to_float32_than_with_the_default_smoothing(
+def test_the_published_encoder_has_one_range_behind_gelu_and_is_near_to_float32(
     minilm_folder, monkeypatch
 ):
     encoder, head = load_encoder(minilm_folder), HeadSettings()
@@ -240,7 +240,7 @@ def test_where_int8_is_not_good_enough_bfloat16_is_taken_if_the_cpu_has_it(
 
 
 def test_no_weight_uses_the_eighth_bit(int8):
-    """Two products of 255 and 64 fit 16 bits, so that int8 does not saturate on CPUs without VNNI."""
+    """Two products of 255 and 64 fit 16 bits: int8 does not saturate on CPUs without VNNI."""
     assert int8.record.weight_bits == 7
     assert 0 < largest_weight(int8) <= 64
 

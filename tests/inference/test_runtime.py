@@ -26,14 +26,16 @@ from bertcnn.inference.quantize import QuantizationData, build_engine
 from bertcnn.models.shapes import classifier_shapes
 from bertcnn.progress import Silent
 from bertcnn.settings import EncoderSettings, HeadSettings
-encoder = EncoderSettings(vocabulary_size=50, width=8, layers=1, heads=2, feed_forward_width=16, max_positions=16)
+shape = dict(width=8, layers=1, heads=2, feed_forward_width=16, max_positions=16)
+encoder = EncoderSettings(vocabulary_size=50, **shape)
 head, generator = HeadSettings(filters=4), np.random.default_rng(0)
 tensors = {
     name: generator.normal(size=shape).astype(np.float32)
     for name, shape in classifier_shapes(encoder, head, 2).items()
 }
 rows = [generator.integers(5, 50, 9).astype(np.int32) for _ in range(8)]
-data = QuantizationData(rows, rows, np.arange(8) % 2, generator.normal(size=(8, 2)).astype(np.float32), 0)
+logits = generator.normal(size=(8, 2)).astype(np.float32)
+data = QuantizationData(rows, rows, np.arange(8) % 2, logits, 0)
 build_engine(tensors, encoder, head, data, progress=Silent())
 assert "nncf" in sys.modules
 """

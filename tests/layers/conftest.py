@@ -6,7 +6,7 @@ import pytest
 
 
 def _check_layer(layer, inputs, output_shape, *, trainable_weights, untouched=()):
-    """Config round trip, shapes, mixed precision, and one real training step that changes every trainable weight.
+    """Config round trip, shapes, mixed precision, and a step that changes every weight.
 
     Args:
         layer: not built yet.

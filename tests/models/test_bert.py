@@ -254,7 +254,7 @@ def test_padding_and_neighbours_never_change_a_row(positions):
 
 
 def kinds_of_numbers(function):
-    """In which kind the softmax, the normalisation and the matrix products of a function without arguments are computed."""
+    """The dtypes of softmax, normalisation and matrix products in a function without arguments."""
     if keras.backend.backend() == "jax":
         import jax
 

@@ -1,4 +1,4 @@
-"""Batches of pretraining: their contract, that nothing is lost, and that each is a pure function of seed, epoch and step."""
+"""Batches of pretraining: nothing is lost, each is a function of seed, epoch and step."""
 
 from collections import Counter
 

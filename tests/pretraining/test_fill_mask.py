@@ -37,7 +37,7 @@ SETTINGS = EncoderSettings(
 
 
 def write(folder, *, heads=("pooler", "mlm", "nsp")):
-    """An encoder that knows nothing of the other words, and prefers "capital", then "king", by the bias of its MLM head."""
+    """An encoder that prefers "capital", then "king", by the bias of its MLM head alone."""
     folder.mkdir()
     tensors = {
         name: np.zeros(shape, np.float32)

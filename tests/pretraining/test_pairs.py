@@ -1,4 +1,4 @@
-"""Pairs of segments: half true, half from another document, nothing that gives the answer away, and what has no pair."""
+"""Pairs of segments: half true, half from another document, and what has no pair."""
 
 import math
 

@@ -164,7 +164,7 @@ def test_blank_texts_are_left_out_as_in_the_evaluation(trained, tmp_path):
 
 
 def automatic_by_length(model):
-    """Of each slice by length in a saved model's report, the rows and the share of them that is automatic."""
+    """Of each slice by length in a model's report, the rows and the share that is automatic."""
     page = (model / "report.html").read_text()
     rows = re.findall(
         r'<td class="n">([\d,]+)</td><td class="n" data-value="[\d.]+">.*?</td><td class="n"'

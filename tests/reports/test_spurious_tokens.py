@@ -10,7 +10,7 @@ def nothing(texts):
 
 
 def rows(each=30):
-    """Tickets of two labels; those of billing carry a code, most of hardware the name of an agent."""
+    """Tickets of two labels; billing's carry a code, most of hardware's the name of an agent."""
     texts, labels = [], []
     for row in range(each):
         texts += [

@@ -1,4 +1,4 @@
-"""A scoring run that is broken off picks up where it stopped, and ends with the file of an unbroken run."""
+"""An interrupted scoring goes on where it stopped, and ends with the file of a whole one."""
 
 import json
 import os

@@ -100,7 +100,8 @@ def rows(count: int, *more: str) -> Iterable[str]:
     for row in range(2, count + 2):
         yield (
             "<row"
-            f' r="{row}">{text_cell(f"A{row}", f"no signal {row}")}{text_cell(f"B{row}", "abc"[row % 3])}</row>'
+            f' r="{row}">{text_cell(f"A{row}", f"no signal {row}")}'
+            f"{text_cell(f'B{row}', 'abc'[row % 3])}</row>"
         )
 
 

@@ -167,7 +167,7 @@ def test_what_stands_at_a_tokens_place_is_the_token(characters, text, lowercase)
 
 
 def by_place(spans, pieces):
-    """Each place with its piece; pieces that one character became, such as the parts of a Hangul syllable, together."""
+    """Each place with its piece; the pieces that one character became together."""
     found = []
     for span, piece in zip(spans, pieces, strict=True):
         if found and found[-1][0] == span:
@@ -295,7 +295,7 @@ def test_tensorflow_text_agrees_on_the_sample_tickets(minilm):
 
 
 def tokenizers_disagree_about(char):
-    """tensorflow_text also takes compatibility forms apart ("…" to "...") and makes spaces of control characters; BERT does neither."""
+    """tensorflow_text also changes compatibility forms and control characters; BERT does not."""
     return normalize("NFKD", char) != normalize("NFD", char) or (
         category(char) == "Cc" and char not in "\t\n\r"
     )

@@ -1,4 +1,4 @@
-"""A training that is broken off and run again ends with the weights of one that never was, to the last bit."""
+"""An interrupted training that is run again ends with the weights of a whole one, bit for bit."""
 
 import re
 import shutil

@@ -106,7 +106,7 @@ def test_one_step_changes_every_trainable_weight(make_rows, token_examples):
 def test_a_batch_worked_off_in_parts_gives_the_step_of_the_whole(
     make_rows, token_examples, monkeypatch
 ):
-    """Parts of 2 rows, one of them with a filler and one of fillers alone, and rows of different weight."""
+    """Parts of 2 rows, one with a filler and one of fillers alone, and rows of other weights."""
     encoder = EncoderSettings(
         vocabulary_size=120,
         width=16,

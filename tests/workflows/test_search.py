@@ -1,4 +1,4 @@
-"""The search for settings: never worse than the defaults, repeatable, in time, and not lost with its process."""
+"""The search for settings: never worse than the defaults, repeatable, in time, and resumed."""
 
 import json
 import signal
