@@ -77,7 +77,7 @@ def check_csv(
             (empty where the label stands) and `finding`.
         encoder: reads the texts, and its limit of tokens is the one that texts are held against.
         overwrite: replace an existing `fix`.
-        progress: told how far it is.
+        progress: progress callback.
 
     Raises:
         TableError: the file cannot be read, has no text column, or a single label.

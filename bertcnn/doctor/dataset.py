@@ -94,7 +94,7 @@ def read_dataset(
         multi_label: what stands between the labels of a row that has several, "no", or "auto".
         rejects: where rows go that cannot be read; None to keep no more of them than a few
             examples.
-        progress: told how far it is.
+        progress: progress callback.
 
     Raises:
         TableError: the file cannot be read, or has no rows.

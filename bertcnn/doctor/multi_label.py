@@ -40,7 +40,7 @@ def examine_sets(
         features: float32 [sets, D], of these rows.
         groups: int [sets]; texts with equal numbers are never on both sides.
         suspicion: float [rows]; gets the highest of each row's labels.
-        progress: told of every label.
+        progress: progress callback; it advances with every label.
 
     Returns:
         The finding, and better labels for each row of it.

@@ -106,7 +106,7 @@ def out_of_fold(
         features: float32 [rows, D].
         labels: one a row.
         fold_of: int64 [rows].
-        progress: told of every fold.
+        progress: progress callback; it advances with every fold.
         folds: how many.
     """
     from sklearn.linear_model import LogisticRegression

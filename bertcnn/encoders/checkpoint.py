@@ -80,7 +80,7 @@ class EncoderCheckpoint:
 
     @property
     def heads(self) -> tuple[Head, ...]:
-        """Which there are; any other has to be started anew."""
+        """Which there are; any other has to be initialised."""
         return tuple(head for head in HEADS if any(head_of(name) == head for name in self.tensors))
 
 

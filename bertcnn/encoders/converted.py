@@ -38,7 +38,7 @@ class OtherLayout:
 def use_other_layout(layout: OtherLayout, folder: Path, cache: Path, progress: Progress) -> Path:
     """The folder in our cache that has this encoder in Hugging Face layout.
 
-    Made anew whenever its files change.
+    Made again whenever its files change.
 
     Raises:
         EncoderError: the folder is not sound.

@@ -196,7 +196,7 @@ def export_model(
         out: folder for the export; it appears whole or not at all.
         overwrite: replace an export that is there. Anything that is not an export is never
             replaced.
-        progress: told what is done.
+        progress: progress callback.
 
     Returns:
         Where it is, and how its answers compared with the model's on the built-in test texts.

@@ -118,7 +118,7 @@ def build_engine(
         quantization_data: the rows that decide.
         decided: of the engine of a model that had not learned from these rows yet; then its
             precision is taken, and its figures stand.
-        progress: told what is done, and the outcome.
+        progress: progress callback; it receives a note on the outcome.
     """
     progress.stage("compiling for fast scoring", 2, "steps")
     plain = classifier_graph(tensors, encoder, head)

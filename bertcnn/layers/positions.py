@@ -8,7 +8,7 @@ _LONGEST_WAVE = 10_000.0  # over 2 pi, in tokens
 
 
 def interleaved_sinusoids(positions: int, width: int) -> np.ndarray:
-    """Sine and cosine by turns (Vaswani et al. 2017, section 3.5).
+    """Alternating sine and cosine (Vaswani et al. 2017, section 3.5).
 
     Entry 2i is sin(p / 10000^(2i/D)), entry 2i+1 is the cosine of the same.
 

@@ -326,7 +326,7 @@ def evaluation_report(
         texts: the rows' texts.
         labels: their labels, each one's or all of each.
         origin: of the rows, with their slices.
-        progress: told how far it is.
+        progress: progress callback.
 
     Raises:
         LabelError: there are no rows, or none with a label that the model knows.

@@ -55,7 +55,7 @@ class SpuriousToken:
         label: that it goes with.
         texts: different texts it stands in.
         with_label: how many of these have the label.
-        looked_into: how many of these the model was asked about.
+        looked_into: how many of these the model has scored.
         named: in how many of them it named the word among the phrases that moved its answer most.
     """
 

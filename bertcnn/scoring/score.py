@@ -1,6 +1,6 @@
 """`score_csv`: a file of texts in, the same file with predictions out.
 
-Streamed, in order, complete or not there at all, each distinct text asked about once.
+Streamed, in order, complete or not there at all, each distinct text is scored once.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def score_csv(  # noqa: PLR0913 - options that callers name
         restart: forget the answers of an interrupted run.
         allow_rejects: write the output even if most rows could not be read.
         engine: computes the answers of a saved model; see `bertcnn.load`.
-        progress: told how far it is.
+        progress: progress callback.
 
     Raises:
         TableError: the input cannot be read, or most of its rows, or it was changed while it was

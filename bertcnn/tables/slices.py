@@ -50,7 +50,7 @@ def slice_columns(table: Table, choice: ColumnChoice) -> dict[str, list[str]]:
 def months_of(cells: Sequence[str]) -> list[str]:
     """The month of each date, such as "2026-03".
 
-    "" where there is none, or where day and month cannot be told apart.
+    "" where there is none, or where day and month cannot be distinguished.
 
     Example:
         >>> months_of(["2026-03-01T10:00", "2026/4/2", "?"]), months_of(["3.4.2026"])

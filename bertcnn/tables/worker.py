@@ -242,7 +242,7 @@ def serve() -> None:
 
 
 def _limit(memory: int, seconds: int) -> None:
-    """Limit this process, further than it is already if need be."""
+    """Limit this process, further than it is already if necessary."""
     if sys.platform == "win32":
         return
     import resource

@@ -16,7 +16,7 @@ _IN_NUMBERS: Final = {
     ",": (3, 3),
     ":": (2, 2),
 }  # fewest and most digits behind them: 12.50, 1,000, 10:30
-_QUOTE: Final = '"'  # begins and ends by turns
+_QUOTE: Final = '"'  # begins and ends a quotation, alternately
 # those that BERT's tokenizer makes words of their own, of languages without spaces
 _IDEOGRAPHS: Final = re.compile(
     "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df"
