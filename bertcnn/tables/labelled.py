@@ -128,7 +128,7 @@ def read_labelled(
         multi_label: what stands between the labels of a row that has several, such as ","; "auto"
             finds ; and | and lists by itself, "no" takes every cell for one label.
         rejects: a .csv file for rows that cannot be read, made only if there are any.
-        progress: receives notes on which columns were chosen and why, how many rows cannot be read, and what
+        progress: receives notes on the columns chosen and why, rows that cannot be read, and what
             was done to the labels.
 
     Raises:
@@ -173,7 +173,7 @@ def read_columns(
         as_written: whether the table keeps the quotes that `escape_formula` puts before cells;
             texts and labels lose them.
         reading: told how much of the file is read; by default nobody is.
-        progress: receives notes on which columns were chosen, and which part of the file is not read.
+        progress: receives notes on the chosen columns, and on which part of the file is not read.
 
     Raises:
         TableError: the file cannot be read, or has no rows.

@@ -85,7 +85,7 @@ class WordPieceTokenizer:
     Hugging Face's older tokenizer in Python (`BertTokenizerLegacy`) gives other ids in five cases,
     left alone because today's BertTokenizer decides: the 829,834 characters that no Unicode version
     has assigned, which it drops; at most 504 that are newer than the tables of the library, or
-    classified differently since; the ideographs U+2B820 to U+2B91F, no words of their own here; a capital
+    reclassified; the ideographs U+2B820 to U+2B91F, no words of their own here; a capital
     sigma at the end of a word, σ in lowercase here and ς there; and, with casing kept, what
     Unicode's composition (NFC) changes. `tests/golden/wordpiece_legacy.json` has the characters,
     and the tests the proof that there are no others.
