@@ -16,12 +16,13 @@ from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import CnnHead
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import ClassWeight, TrainingSettings
+from bertcnn.training.batches import class_weights
 from bertcnn.training.contrastive import tune_by_contrast
 from bertcnn.training.features import Embed, TokenizedRows
-from bertcnn.training.fit import FitResult, class_weights
 from bertcnn.training.head import train_head
 from bertcnn.training.label_spreading import PseudoLabels, spread_labels
 from bertcnn.training.linear_probe import regression
+from bertcnn.training.state import FitResult
 from bertcnn.training.training_data import RunOptions, TrainingData
 from bertcnn.wording import count
 

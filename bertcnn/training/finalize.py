@@ -23,8 +23,8 @@ from bertcnn.reports.reporting import Measured, Provenance, Rows, about, trainin
 from bertcnn.settings import PrecisionTargets
 from bertcnn.text.wordpiece import WordPieceTokenizer
 from bertcnn.training.examples import KnownRows, TokenizedTexts
-from bertcnn.training.fit import FitResult
 from bertcnn.training.refit import Examined, quantization_data
+from bertcnn.training.state import FitResult
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ import numpy as np
 from bertcnn.models.bert import Bert
 from bertcnn.progress import Progress
 from bertcnn.training.features import Embed, TokenizedRows, keras_embed
-from bertcnn.training.fit import FitResult
 from bertcnn.training.savepoints import Savepoints
+from bertcnn.training.state import FitResult
 
 
 @dataclass(frozen=True, eq=False)
