@@ -26,7 +26,7 @@ from bertcnn.models.classifier import CnnHead
 from bertcnn.models.forward import Forward, padded_up_to
 from bertcnn.progress import Silent
 from bertcnn.settings import FROZEN, FROZEN_HEAD
-from bertcnn.training.fit import Examples
+from bertcnn.training.batches import Examples
 from bertcnn.training.head import fit_head
 
 RULES = ("none", "sqrt", "balanced")

@@ -149,7 +149,7 @@ def our_step(
     """
     from bertcnn.encoders.convert import load_encoder
     from bertcnn.models.classifier import BertCnn, CnnHead
-    from bertcnn.training.fit import Examples, labelled_batches
+    from bertcnn.training.batches import Examples, labelled_batches
     from bertcnn.training.optimizer import LayerwiseAdamW, layer_share
     from bertcnn.training.step import make_step, smoothed_cross_entropy
     from bertcnn.training.vocabulary_pruning import on_used_pieces

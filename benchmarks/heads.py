@@ -53,8 +53,8 @@ from bertcnn.models.forward import Forward, padded_up_to
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FROZEN, FROZEN_HEAD, FULL, HeadSettings, TrainingSettings
+from bertcnn.training.batches import Examples
 from bertcnn.training.features import Features, TokenizedRows, keras_embed
-from bertcnn.training.fit import Examples
 from bertcnn.training.head import fit_head
 from bertcnn.training.recipes import fit_everything
 from bertcnn.training.start import load_start

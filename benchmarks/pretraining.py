@@ -3,7 +3,9 @@
 Also model FLOP utilisation (Chowdhery et al. 2022, appendix B).
 
 python -m benchmarks.pretraining [TEXTS] --size mini --length 128
-KERAS_BACKEND=jax python -m benchmarks.pretraining TEXTS --size base --precision bfloat16 --batch 0 --no-peer   # on a GPU
+    # on a GPU
+    KERAS_BACKEND=jax python -m benchmarks.pretraining TEXTS --size base --precision bfloat16 \
+        --batch 0 --no-peer
 
 Tokens are real ones, without padding. FLOPs are the formula's, of real tokens and of real masked
 words: what is computed on padding, and at places that no loss looks at, is waste and does not
@@ -134,7 +136,7 @@ def parse() -> argparse.Namespace:
 def prepared(
     options: argparse.Namespace,
 ) -> tuple[EncoderSettings, Callable[[int, bool], list[Batch]]]:
-    """The encoder's shape, and a function of batch size and packing that gives batches of the texts."""
+    """The encoder's shape, and a function of batch size and packing that gives batches."""
     from bertcnn.encoders.download import fetch_encoder
     from bertcnn.pretraining.batches import PretrainingBatches
     from bertcnn.pretraining.corpus import open_corpus
@@ -160,7 +162,7 @@ def prepared(
 
 
 def find_batch(encoder: EncoderSettings, batches_of: Callable[[int, bool], list[Batch]]) -> int:
-    """The batch size, a power of two, behind which a larger one is no longer faster, or does not fit."""
+    """The batch size, a power of two, after which a larger one is no faster or does not fit."""
     best, size = 0.0, _FIRST_BATCH
     while True:
         try:

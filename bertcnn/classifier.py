@@ -68,16 +68,14 @@ from bertcnn.training.examples import (
 )
 from bertcnn.training.features import TokenizedRows, keras_embed
 from bertcnn.training.finalize import ModelIdentity, Outcome, TrainedModel
-from bertcnn.training.fit import FitResult
 from bertcnn.training.recipe_choice import choose_recipe
 from bertcnn.training.recipes import recipe_settings, train
 from bertcnn.training.refit import Examined, examine, quantization_data, train_and_refit
 from bertcnn.training.savepoints import Savepoints, digest
-from bertcnn.training.start import Start, load_start
+from bertcnn.training.start import Start, check_seed, load_start
+from bertcnn.training.state import FitResult
 from bertcnn.training.training_data import RunOptions, TrainingData
 from bertcnn.wording import count
-
-_SEEDS = 2**31
 
 
 class BertCNNClassifier(ClassifierMixin, BaseEstimator):
@@ -360,12 +358,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 expected="a name or a folder",
                 fix="see `bertcnn encoder list`",
             )
-        if not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < _SEEDS:
-            raise SettingsError(
-                f"seed {self.seed!r}",
-                expected=f"a whole number from 0 to {_SEEDS - 1}",
-                fix="choose one",
-            )
+        check_seed(self.seed)
         if not isinstance(self.head, HeadSettings | None):
             raise SettingsError(
                 f"head {one_line(self.head)}",

@@ -6,8 +6,8 @@ import pytest
 from bertcnn.data.batches import pad
 from bertcnn.models.bert import Bert
 from bertcnn.settings import EncoderSettings
+from bertcnn.training.batches import Examples
 from bertcnn.training.features import TokenizedRows
-from bertcnn.training.fit import Examples
 
 CLASSES = 3
 

@@ -60,7 +60,9 @@ class LabelledTexts:
     def divided(
         cls, texts: Sequence[str], labels: Sequence[Any], *, several: bool = False
     ) -> tuple[LabelledTexts, list[str], int]:
-        """The rows whose text and label are not blank, the texts of those whose label alone is, and how many texts are blank.
+        """The rows whose text and label are not blank, and what is left out.
+
+        That is the texts of rows whose label alone is blank, and how many texts are blank.
 
         Args:
             texts: strings.
@@ -194,7 +196,9 @@ def learning_and_validation(
     several: bool = False,
     progress: Progress,
 ) -> tuple[LabelledTexts, LabelledTexts, list[str]]:
-    """Rows to learn from, rows that choose the epoch and the thresholds, and the texts of rows whose label is blank.
+    """Rows to learn from, rows that choose the epoch and the thresholds, and unlabelled texts.
+
+    The last are the texts of rows whose label is blank.
 
     Args:
         texts: strings.
@@ -242,7 +246,9 @@ def learning_and_validation(
 
 
 def different_texts(texts: Sequence[str], others: Sequence[str], most: int, seed: int) -> list[str]:
-    """Those of `texts` that differ from each other and from `others` in more than case, digits or punctuation; of more than `most` a part.
+    """Those of `texts` that differ from each other and from `others`.
+
+    A difference in case, digits or punctuation does not count. Of more than `most`, a part is kept.
 
     Args:
         texts: to choose from.
@@ -270,7 +276,7 @@ def has_no_label(label: Any) -> bool:  # noqa: ANN401 - whatever `checked_labels
 def _every_label_learned(
     sets: Sequence[LabelSet], kept: np.ndarray, held_out: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same division, but that rows with a label that no row to learn from has are learned from."""
+    """The same division, but each label is in a row to learn from."""
     learned = {label for row in kept for label in sets[row]}
     back = np.array([not learned.issuperset(sets[row]) for row in held_out], bool)
     return np.sort(np.concatenate([kept, held_out[back]])), held_out[~back]
@@ -349,7 +355,7 @@ class KnownRows:
     answered: tuple[np.ndarray, np.ndarray] | None
 
     def answers(self, engine: Engine) -> tuple[np.ndarray, np.ndarray]:
-        """Logits and means of token embeddings, from the training if it left them, else from the engine."""
+        """Logits and means of token embeddings, from the training if it left them, or the engine."""
         if self.answered is not None:
             return self.answered
         output = engine.run(self.token_ids, evidence=True)

@@ -18,12 +18,13 @@ from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import CnnHead
 from bertcnn.progress import Progress
 from bertcnn.settings import ClassWeight, TrainingSettings
+from bertcnn.training.batches import class_weights
 from bertcnn.training.contrastive import tune_by_contrast
 from bertcnn.training.features import TokenizedRows
-from bertcnn.training.fit import FitResult, class_weights
 from bertcnn.training.head import train_head
 from bertcnn.training.label_spreading import PseudoLabels, spread_labels
 from bertcnn.training.linear_probe import regression
+from bertcnn.training.state import FitResult
 from bertcnn.training.training_data import RunOptions, TrainingData
 from bertcnn.wording import count
 
@@ -126,7 +127,9 @@ def with_pseudo_labels(
     class_weight: ClassWeight | None,
     progress: Progress,
 ) -> tuple[TokenizedRows, np.ndarray | None]:
-    """The rows to learn from, and behind them those without a label whose pseudo-labels are surest, unless `valid` speaks against it.
+    """The rows to learn from, and those without a label whose pseudo-labels are surest.
+
+    The latter are left out if `valid` speaks against it.
 
     Args:
         train: rows with labels.

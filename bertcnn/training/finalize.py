@@ -24,8 +24,8 @@ from bertcnn.reports.report import Epoch
 from bertcnn.reports.reporting import Measured, Provenance, Rows, about, training_report
 from bertcnn.settings import PrecisionTargets
 from bertcnn.training.examples import KnownRows, TokenizedTexts
-from bertcnn.training.fit import FitResult
 from bertcnn.training.refit import Examined, quantization_data
+from bertcnn.training.state import FitResult
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +229,7 @@ class TrainedModel:
     def _written_up(
         self, bundle: Bundle, engine: Engine, measured: Measured, progress: Progress
     ) -> Bundle:
-        """The model with its card and its report, from what the engine answers on the validation rows."""
+        """The model with its card and its report, from the engine's answers on the validation rows."""
         progress.stage("writing the report", 1, "page")
         facts = about(bundle.config, self.origin)
         figures, calibration = measured.figures, measured.calibration

@@ -9,204 +9,26 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Generator
-from dataclasses import KW_ONLY, asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, replace
 
 import keras
 import numpy as np
 
 from bertcnn.data.batches import choose_lengths, plan_training
-from bertcnn.data.packing import Packing
 from bertcnn.data.prefetch import prefetch
 from bertcnn.errors import TrainingError
-from bertcnn.evaluation.macro_f1 import macro_f1_score
-from bertcnn.models.forward import Collate, Forward, Inputs, Plans
+from bertcnn.models.forward import Forward, Plans
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
-from bertcnn.settings import ClassWeight, TrainingSettings
+from bertcnn.settings import TrainingSettings
+from bertcnn.training.batches import Examples, class_weights, labelled_batches, positive_weights
 from bertcnn.training.checkpoint import restore_state, training_state
 from bertcnn.training.optimizer import LayerwiseAdamW, WarmupLinearDecay, layer_share
 from bertcnn.training.savepoints import Savepoints
+from bertcnn.training.state import EpochFigures, FitResult, TrainingState
 from bertcnn.training.step import independent_cross_entropy, make_step, smoothed_cross_entropy
 
-Labelled = Generator[
-    tuple[Inputs, np.ndarray, np.ndarray], None, None
-]  # inputs, targets, row weights
-
 logger = logging.getLogger(__name__)
-
-_WEIGHTS = ("kept", "mean")
-_MOST_WEIGHT = 100.0  # of a label that a row has
-
-
-@dataclass(frozen=True)
-class Examples:
-    """Labelled rows as the network wants them.
-
-    Attributes:
-        collate: makes a planned batch's inputs.
-        lengths: int [rows], tokens of each row.
-        labels: int [rows], 0 to C - 1.
-        packing: puts several of them into one row of a batch, of training rows and then of
-            validation rows too; by default each is one.
-        multi_hot: bool [rows, C], which row has which label, if rows may have several; by default
-            each has the one in `labels`.
-    """
-
-    collate: Collate
-    lengths: np.ndarray
-    labels: np.ndarray
-    packing: Packing | None = None
-    multi_hot: np.ndarray | None = None
-
-    def judged(self, logits: np.ndarray) -> tuple[float, float]:
-        """Macro-F1 of the answers, and the share of rows that are right, in all labels.
-
-        A label of several is given from 1/2 on.
-        """
-        actual, predicted = (
-            (self.labels, logits.argmax(axis=1))
-            if self.multi_hot is None
-            else (self.multi_hot, logits > 0)
-        )
-        right = predicted == actual if self.multi_hot is None else (predicted == actual).all(axis=1)
-        return macro_f1_score(actual, predicted), float(np.mean(right))
-
-
-@dataclass(frozen=True)
-class EpochFigures:
-    """What one epoch gave: its mean loss in training, and how the validation rows fared after it."""
-
-    epoch: int
-    loss: float
-    macro_f1: float
-    accuracy: float
-
-
-@dataclass(frozen=True)
-class FitResult:
-    """What training gave, beside the weights in the model.
-
-    Attributes:
-        epochs: one entry for each epoch.
-        kept_epoch: whose weights the model now holds, counted from 1: the last one that is not
-            clearly worse than the best.
-        valid_logits: float32 [rows, C], of the validation rows under those weights.
-        padded_lengths: the compiled shapes' lengths.
-        known: of the rows that `train` was asked to answer: logits float32 [rows, C] and means of
-            their token embeddings float32 [rows, D]; None where that is no cheaper than to ask the
-            saved engine.
-        refit_logits: float32 [rows, C], of the validation rows under the weights that the model
-            holds, if these have learned from them in the end; all the rest is then from before.
-        pseudo_labelled: rows without a label that were learned from with pseudo-labels.
-        trainings: the weights are the mean of so many trainings'; `epochs` tell of the first one.
-    """
-
-    epochs: tuple[EpochFigures, ...]
-    kept_epoch: int
-    valid_logits: np.ndarray
-    padded_lengths: tuple[int, ...]
-    known: tuple[np.ndarray, np.ndarray] | None = None
-    refit_logits: np.ndarray | None = None
-    pseudo_labelled: int = 0
-    trainings: int = 1
-
-    @property
-    def model_logits(self) -> np.ndarray:
-        """float32 [rows, C], what the model answers on the validation rows."""
-        return self.valid_logits if self.refit_logits is None else self.refit_logits
-
-
-@dataclass
-class TrainingState:
-    """Where a training is, beside weights and optimizer."""
-
-    epoch: int = 1
-    losses: list[float] = field(default_factory=list)  # of the epoch under way
-    history: list[EpochFigures] = field(default_factory=list)
-    best_epoch: int = 0
-    best_macro_f1: float = -1.0
-    kept_epoch: int = 0
-    kept_logits: np.ndarray = field(default_factory=lambda: np.empty((0, 0), np.float32))
-    kept_weights: dict[str, np.ndarray] = field(default_factory=dict)
-    training: int = 1
-    # of the trainings that have ended
-    mean_weights: dict[str, np.ndarray] = field(default_factory=dict)
-
-    def parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """As a savepoint keeps it."""
-        told = {
-            name: getattr(self, name)
-            for name in ("epoch", "losses", "best_epoch", "best_macro_f1", "kept_epoch", "training")
-        }
-        weights = {
-            f"{kind}/{name}": value
-            for kind in _WEIGHTS
-            for name, value in getattr(self, f"{kind}_weights").items()
-        }
-        return {**told, "history": [asdict(figures) for figures in self.history]}, {
-            "kept_logits": self.kept_logits,
-            **weights,
-        }
-
-    @classmethod
-    def of_parts(cls, told: dict[str, Any], tensors: dict[str, np.ndarray]) -> TrainingState:
-        """What `parts` gave."""
-        history = [EpochFigures(**figures) for figures in told.pop("history")]
-        kept, mean = (
-            {
-                name.removeprefix(f"{kind}/"): value
-                for name, value in tensors.items()
-                if name.startswith(f"{kind}/")
-            }
-            for kind in _WEIGHTS
-        )
-        return cls(
-            **told,
-            history=history,
-            kept_logits=tensors["kept_logits"],
-            kept_weights=kept,
-            mean_weights=mean,
-        )
-
-    def is_over(self, patience: int | None) -> bool:
-        """Whether so many epochs have passed without a better one."""
-        return (
-            patience is not None
-            and bool(self.history)
-            and self.history[-1].epoch - self.best_epoch >= patience
-        )
-
-    def ends_training(self, weights: dict[str, np.ndarray]) -> None:
-        """Takes the weights of a training into the mean, and begins another one."""
-        mean, share = self.mean_weights or weights, np.float32(1 / self.training)
-        self.mean_weights = {
-            name: mean[name] + share * (value - mean[name]) for name, value in weights.items()
-        }
-        self.training, self.epoch, self.losses = self.training + 1, 1, []
-
-    def ends_epoch(self, figures: EpochFigures, rows: int) -> bool:
-        """Whether to keep this epoch's weights.
-
-        Unless the best was better by more than the standard error of a share of `rows`. Among
-        epochs that the validation rows cannot tell apart the last is the best bet, since the
-        learning rate falls to the end; the best figure by a hair belongs to an earlier one too
-        often (the rule of one standard error, Breiman et al. 1984, section 3.4.3).
-        """
-        if figures.macro_f1 > self.best_macro_f1:
-            self.best_macro_f1, self.best_epoch = figures.macro_f1, figures.epoch
-        self.history.append(figures)
-        return self.is_as_good(figures.macro_f1, rows)
-
-    def is_as_good(self, macro_f1: float, rows: int) -> bool:
-        """Whether the best epoch is not better by more than the standard error of a share of `rows`.
-
-        Where all rows are right, that of Agresti and Coull's estimate (1998), since that of 1 would
-        be 0.
-        """
-        share = min(self.best_macro_f1, (rows + 2) / (rows + 4))
-        return macro_f1 >= self.best_macro_f1 - math.sqrt(share * (1.0 - share) / rows)
 
 
 @dataclass
@@ -373,7 +195,10 @@ class Trainer:
             )
 
     def _averaged(self, first: FitResult) -> FitResult:
-        """Give the model, which has the first training's weights, the mean of all trainings', unless that is clearly worse."""
+        """Give the model the mean of all trainings' weights, unless that is clearly worse.
+
+        Before, it has the first training's.
+        """
         assign(self.model.trainable_variables, self.story.mean_weights, error=TrainingError)
         logits = self._valid_logits()
         macro_f1, _ = self.valid.judged(logits)
@@ -403,49 +228,3 @@ def _finite(loss: float, batch: int) -> float:
             fix="lower the learning rate and train again",
         )
     return loss
-
-
-def labelled_batches(examples: Examples, plans: Plans, weights: np.ndarray) -> Labelled:
-    """Each planned batch: inputs, targets of 0 and 1, float32 [B, C], and row weights [B], 0 for fillers; packed [B, K, C] and [B, K]."""
-    for plan in plans:
-        slots = plan.slots
-        taken = slots >= 0
-        labels = examples.labels[slots[taken]]
-        targets = np.zeros((*slots.shape, len(weights)), np.float32)
-        if examples.multi_hot is None:
-            targets[taken, labels] = 1.0
-        else:
-            targets[taken] = examples.multi_hot[slots[taken]]
-        row_weights = np.zeros(slots.shape, np.float32)
-        row_weights[taken] = weights[labels]
-        yield examples.collate(plan), targets, row_weights
-
-
-def class_weights(labels: np.ndarray, classes: int, rule: ClassWeight | None) -> np.ndarray:
-    """The weight of each label in the loss, float32 [C], 1 on average over the rows.
-
-    "balanced" is rows / (C x rows of the label), as scikit-learn has it; "sqrt", the default, is
-    its square root; both rescaled.
-    """
-    counts = np.maximum(np.bincount(labels, minlength=classes), 1)
-    power = {"none": 0.0, "sqrt": 0.5, "balanced": 1.0}[rule or "sqrt"]
-    weights = (len(labels) / (classes * counts)) ** power
-    return (weights / np.mean(weights[labels])).astype(np.float32)
-
-
-def positive_weights(multi_hot: np.ndarray, rule: ClassWeight | None) -> np.ndarray:
-    """How much more a label that a row has counts than one that it has not, float32 [C], at most 100.
-
-    "balanced" is the rows without the label for each row with it; "sqrt" is its square root;
-    "none", the default, is 1: with weights a label's probability is too high, and a threshold does
-    for rare labels what a weight would.
-
-    Args:
-        multi_hot: bool [rows, C], which row has which label.
-        rule: "none", "sqrt" or "balanced"; by default "none".
-    """
-    having = np.maximum(multi_hot.sum(axis=0), 1)
-    power = {"none": 0.0, "sqrt": 0.5, "balanced": 1.0}[rule or "none"]
-    return np.minimum(
-        (np.maximum(len(multi_hot) - having, 1) / having) ** power, _MOST_WEIGHT
-    ).astype(np.float32)

@@ -16,10 +16,12 @@ from bertcnn.models.forward import Forward
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
 from bertcnn.settings import TrainingSettings
+from bertcnn.training.batches import Examples, class_weights, positive_weights
 from bertcnn.training.features import Features, TokenizedRows
-from bertcnn.training.fit import Examples, FitResult, Trainer, class_weights, positive_weights
+from bertcnn.training.fit import Trainer
 from bertcnn.training.linear_probe import start_from_probe
 from bertcnn.training.savepoints import Savepoints
+from bertcnn.training.state import FitResult
 from bertcnn.training.training_data import RunOptions, TrainingData
 
 

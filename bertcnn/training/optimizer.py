@@ -16,7 +16,9 @@ AND_EMBEDDINGS = (*BIASES_AND_NORMALISATION, "tokens", "positions", "segments")
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Rises from 0 to `peak` in `warmup_steps`, then falls to 0 at `total_steps` (Devlin et al. 2019, appendix A.2).
+    """Rises from 0 to `peak`, then falls to 0 (Devlin et al. 2019, appendix A.2).
+
+    The rise takes `warmup_steps`, and 0 is reached at `total_steps`.
 
     Args:
         peak: the highest learning rate.
@@ -44,7 +46,9 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class LayerwiseAdamW(keras.optimizers.AdamW):
-    """AdamW (Loshchilov and Hutter 2019, algorithm 2) in which every weight has its own share of the learning rate.
+    """AdamW (Loshchilov and Hutter 2019, algorithm 2) with a learning rate for every weight.
+
+    Each is a share of the optimizer's learning rate.
 
     Args:
         learning_rate: schedule or value, before the shares.
@@ -108,7 +112,8 @@ def layer_share(layers: int, settings: TrainingSettings) -> Callable[[str], floa
 
     Example:
         >>> share = layer_share(2, TrainingSettings(layer_decay=0.5, head_multiplier=5))
-        >>> [share(name) for name in ("logits/kernel", "layer_1/expand/kernel", "layer_0/expand/kernel", "embeddings/tokens")]
+        >>> names = ("logits/kernel", "layer_1/expand/kernel", "layer_0/expand/kernel")
+        >>> [share(name) for name in (*names, "embeddings/tokens")]
         [5.0, 1.0, 0.5, 0.25]
     """
 

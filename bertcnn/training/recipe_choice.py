@@ -22,7 +22,8 @@ _PATIENCE_MINUTES = 15.0
 _TRAINED, _COMPILED = (
     0.5,
     6e12,
-    # what of a bare product's speed training on real tokens has, and what compiling costs in its FLOPs
+    # the share of a matrix product's speed that training on real tokens has, and what compiling
+    # costs in its FLOPs
 )
 _FROZEN = 0.25  # of the time of an epoch of `full`, which `frozen` takes for everything, measured
 _PRODUCT, _TIMES = (
@@ -66,7 +67,9 @@ def choose_recipe(
     multi_label: bool = False,
     sentence_encoder: bool = True,
 ) -> RecipeChoice:
-    """`few-shot` where rows are few, of each label or all together, else `full` where it can be expected to end soon, else `frozen`.
+    """`few-shot` if rows are few, else `full` if it is expected to end soon, else `frozen`.
+
+    Rows are few if there are few altogether, or few of each label.
 
     Where `full` as it is by default would not end soon, it takes fewer trainings, then fewer
     epochs, as long as these are steps enough for the labels: even then it is better than `frozen`,
@@ -115,7 +118,7 @@ def choose_recipe(
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """How `full` can be done: as often, for so many epochs, once more on all rows or not, and on how many rows."""
+    """How `full` can be done: trainings, epochs, a refit on all rows or not, and rows."""
 
     trainings: int
     epochs: int

@@ -18,10 +18,12 @@ from bertcnn.settings import (
     Recipe,
     TrainingSettings,
 )
+from bertcnn.training.batches import Examples
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.few_shot import train_few_shot
-from bertcnn.training.fit import Examples, FitResult, Trainer
+from bertcnn.training.fit import Trainer
 from bertcnn.training.head import packed_head, train_head
+from bertcnn.training.state import FitResult
 from bertcnn.training.training_data import RunOptions, TrainingData
 from bertcnn.training.vocabulary_pruning import on_used_pieces, put_back, renumbered
 

@@ -16,7 +16,7 @@ from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
 from bertcnn.training.features import TokenizedRows
-from bertcnn.training.fit import EpochFigures, FitResult
+from bertcnn.training.state import EpochFigures, FitResult
 from bertcnn.training.training_data import RunOptions, TrainingData
 
 Answered = tuple[

@@ -37,7 +37,7 @@ def savepoint_folder(out: Path) -> Path:
 
 
 def digest(arrays: Sequence[np.ndarray] | Tensors) -> str:
-    """A hash of arrays in their order, with their names if they have any, to tell one training from another."""
+    """A hash of arrays in their order, with their names if any; it identifies a training."""
     named = (
         list(arrays.items()) if isinstance(arrays, Mapping) else [("", array) for array in arrays]
     )

@@ -5,13 +5,30 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+import numpy as np
+
 from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.convert import load_encoder
 from bertcnn.encoders.download import fetch_encoder
+from bertcnn.errors import SettingsError
 from bertcnn.models.bert import Bert
 from bertcnn.progress import Progress
 from bertcnn.settings import TokenizerSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
+
+SEEDS = 2**31  # a seed is less
+
+
+def check_seed(seed: object) -> None:
+    """Refuse a seed that is no whole number from 0 to 2**31 - 1.
+
+    Raises:
+        SettingsError: it is not.
+    """
+    if not isinstance(seed, int | np.integer) or not 0 <= seed < SEEDS:
+        raise SettingsError(
+            f"seed {seed!r}", expected=f"a whole number from 0 to {SEEDS - 1}", fix="choose one"
+        )
 
 
 @dataclass(frozen=True)

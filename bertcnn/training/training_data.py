@@ -11,8 +11,8 @@ from bertcnn.inference.embeddings import Embed
 from bertcnn.models.bert import Bert
 from bertcnn.progress import Progress
 from bertcnn.training.features import TokenizedRows, keras_embed
-from bertcnn.training.fit import FitResult
 from bertcnn.training.savepoints import Savepoints
+from bertcnn.training.state import FitResult
 
 
 @dataclass(frozen=True, eq=False)

@@ -108,7 +108,8 @@ def divide(texts: Sequence[str], labels: Sequence[str]) -> list[tuple[np.ndarray
         LabelError: no row can be validated.
 
     Example:
-        >>> words = [f"{a} {b}" for a in ("router", "invoice") for b in ("old", "new", "lost", "red", "late")]
+        >>> ages = ("old", "new", "lost", "red", "late")
+        >>> words = [f"{a} {b}" for a in ("router", "invoice") for b in ages]
         >>> [len(valid) for _, valid in divide(words, ["hardware"] * 5 + ["billing"] * 5)]
         [2, 2, 2, 2, 2]
     """

@@ -15,10 +15,11 @@ from bertcnn.models.classifier import CnnHead
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
 from bertcnn.settings import HeadSettings, TrainingSettings
+from bertcnn.training.batches import Examples
 from bertcnn.training.features import Features, TokenizedRows, keras_embed
-from bertcnn.training.fit import Examples, FitResult
 from bertcnn.training.head import fit_head
 from bertcnn.training.recipes import train
+from bertcnn.training.state import FitResult
 from bertcnn.training.training_data import RunOptions, TrainingData
 
 

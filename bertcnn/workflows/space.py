@@ -164,7 +164,8 @@ class Space:
 
         Example:
             >>> space = Space("full", 5, weighted=False)
-            >>> training, head = space.changes({**space.defaults(), "window_sizes": "1,2", "learning_rate": 1e-4})
+            >>> point = {**space.defaults(), "window_sizes": "1,2", "learning_rate": 1e-4}
+            >>> training, head = space.changes(point)
             >>> training["learning_rate"], training["epochs"], head.window_sizes
             (0.0001, 5, (1, 2))
         """

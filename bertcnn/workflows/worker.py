@@ -27,7 +27,7 @@ from bertcnn.errors import BertCNNError
 from bertcnn.progress import Progress
 
 if TYPE_CHECKING:
-    from bertcnn.training.fit import FitResult
+    from bertcnn.training.state import FitResult
     from bertcnn.workflows.repeated import Trial, Trials
 
 _PROGRAM = "from bertcnn.workflows.worker import serve; serve()"

@@ -232,7 +232,7 @@ def embeds(*views):
 
 
 def divided_by_a_line(labels, turned):
-    """Views of rows that a line divides by label, but that turned rows' neighbours have the other."""
+    """Views of rows that a line divides by label; neighbours of `turned` rows have the other."""
     after = np.stack([np.ones(len(labels)), np.where(labels == 0, 0.05, -0.05)], axis=1)
     noise = 0.01 * np.random.default_rng(0).normal(size=(len(labels), 2))
     before = np.eye(2)[np.where(turned, 1 - labels, labels)] + noise

@@ -17,16 +17,9 @@ from bertcnn.models.forward import Forward
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Silent
 from bertcnn.settings import HeadSettings, TrainingSettings
-from bertcnn.training.fit import (
-    EpochFigures,
-    Examples,
-    FitResult,
-    Trainer,
-    TrainingState,
-    class_weights,
-    labelled_batches,
-    positive_weights,
-)
+from bertcnn.training.batches import Examples, class_weights, labelled_batches, positive_weights
+from bertcnn.training.fit import Trainer
+from bertcnn.training.state import EpochFigures, FitResult, TrainingState
 
 CLASSES = 3
 SETTINGS = TrainingSettings(

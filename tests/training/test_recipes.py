@@ -12,7 +12,8 @@ from bertcnn.models.forward import Forward
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT, FROZEN, FULL, HeadSettings
-from bertcnn.training.fit import Examples, Trainer
+from bertcnn.training.batches import Examples
+from bertcnn.training.fit import Trainer
 from bertcnn.training.recipes import recipe_settings, train
 from bertcnn.training.training_data import RunOptions, TrainingData
 from tests.learnable import CLASSES, new_encoder

@@ -15,7 +15,7 @@ from bertcnn.models.classifier import BertCnn, CnnHead, build_classifier
 from bertcnn.models.weights import extract
 from bertcnn.settings import FULL, EncoderSettings, HeadSettings
 from bertcnn.training import step as step_module
-from bertcnn.training.fit import Examples, labelled_batches
+from bertcnn.training.batches import Examples, labelled_batches
 from bertcnn.training.optimizer import LayerwiseAdamW, layer_share
 from bertcnn.training.step import independent_cross_entropy, make_step, smoothed_cross_entropy
 

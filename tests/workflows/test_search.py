@@ -157,7 +157,7 @@ def test_the_time_limit_ends_a_trial_in_the_middle(folder, encoder_folder, monke
         hours[0] = len(advances) > 3
 
     monkeypatch.setattr(
-        "bertcnn.workflows.search.time",
+        "bertcnn.workflows.clock.time",
         SimpleNamespace(monotonic=lambda: time.monotonic() + 3600 * hours[0]),
     )
     late = Listener("trial 0:", wait)

@@ -6,7 +6,8 @@ import pytest
 from bertcnn.models.classifier import CnnHead
 from bertcnn.progress import Silent
 from bertcnn.settings import FROZEN, FULL, HeadSettings
-from bertcnn.training.fit import Examples, Trainer
+from bertcnn.training.batches import Examples
+from bertcnn.training.fit import Trainer
 from bertcnn.training.head import packed_head
 from bertcnn.workflows.space import Space
 

@@ -1,0 +1,146 @@
+"""How far a training is, and what it gave."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+_WEIGHTS = ("kept", "mean")
+
+
+@dataclass(frozen=True)
+class EpochFigures:
+    """The figures of one epoch: its mean training loss, and those of the validation rows."""
+
+    epoch: int
+    loss: float
+    macro_f1: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What training gave, beside the weights in the model.
+
+    Attributes:
+        epochs: one entry for each epoch.
+        kept_epoch: whose weights the model now holds, counted from 1: the last one that is not
+            clearly worse than the best.
+        valid_logits: float32 [rows, C], of the validation rows under those weights.
+        padded_lengths: the compiled shapes' lengths.
+        known: of the rows that `train` was asked to answer: logits float32 [rows, C] and means of
+            their token embeddings float32 [rows, D]; None where that is no cheaper than to ask the
+            saved engine.
+        refit_logits: float32 [rows, C], of the validation rows under the weights that the model
+            holds, if these have learned from them in the end; all the rest is then from before.
+        pseudo_labelled: rows without a label that were learned from with pseudo-labels.
+        trainings: the weights are the mean of so many trainings'; `epochs` tell of the first one.
+    """
+
+    epochs: tuple[EpochFigures, ...]
+    kept_epoch: int
+    valid_logits: np.ndarray
+    padded_lengths: tuple[int, ...]
+    known: tuple[np.ndarray, np.ndarray] | None = None
+    refit_logits: np.ndarray | None = None
+    pseudo_labelled: int = 0
+    trainings: int = 1
+
+    @property
+    def model_logits(self) -> np.ndarray:
+        """float32 [rows, C], what the model answers on the validation rows."""
+        return self.valid_logits if self.refit_logits is None else self.refit_logits
+
+
+@dataclass
+class TrainingState:
+    """Where a training is, beside weights and optimizer."""
+
+    epoch: int = 1
+    losses: list[float] = field(default_factory=list)  # of the epoch under way
+    history: list[EpochFigures] = field(default_factory=list)
+    best_epoch: int = 0
+    best_macro_f1: float = -1.0
+    kept_epoch: int = 0
+    kept_logits: np.ndarray = field(default_factory=lambda: np.empty((0, 0), np.float32))
+    kept_weights: dict[str, np.ndarray] = field(default_factory=dict)
+    training: int = 1
+    # of the trainings that have ended
+    mean_weights: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """As a savepoint keeps it."""
+        told = {
+            name: getattr(self, name)
+            for name in ("epoch", "losses", "best_epoch", "best_macro_f1", "kept_epoch", "training")
+        }
+        weights = {
+            f"{kind}/{name}": value
+            for kind in _WEIGHTS
+            for name, value in getattr(self, f"{kind}_weights").items()
+        }
+        return {**told, "history": [asdict(figures) for figures in self.history]}, {
+            "kept_logits": self.kept_logits,
+            **weights,
+        }
+
+    @classmethod
+    def of_parts(cls, told: dict[str, Any], tensors: dict[str, np.ndarray]) -> TrainingState:
+        """What `parts` gave."""
+        history = [EpochFigures(**figures) for figures in told.pop("history")]
+        kept, mean = (
+            {
+                name.removeprefix(f"{kind}/"): value
+                for name, value in tensors.items()
+                if name.startswith(f"{kind}/")
+            }
+            for kind in _WEIGHTS
+        )
+        return cls(
+            **told,
+            history=history,
+            kept_logits=tensors["kept_logits"],
+            kept_weights=kept,
+            mean_weights=mean,
+        )
+
+    def is_over(self, patience: int | None) -> bool:
+        """Whether so many epochs have passed without a better one."""
+        return (
+            patience is not None
+            and bool(self.history)
+            and self.history[-1].epoch - self.best_epoch >= patience
+        )
+
+    def ends_training(self, weights: dict[str, np.ndarray]) -> None:
+        """Takes the weights of a training into the mean, and begins another one."""
+        mean, share = self.mean_weights or weights, np.float32(1 / self.training)
+        self.mean_weights = {
+            name: mean[name] + share * (value - mean[name]) for name, value in weights.items()
+        }
+        self.training, self.epoch, self.losses = self.training + 1, 1, []
+
+    def ends_epoch(self, figures: EpochFigures, rows: int) -> bool:
+        """Whether to keep this epoch's weights.
+
+        Unless the best was better by more than the standard error of a share of `rows`. Among
+        epochs that the validation rows cannot tell apart the last is the best bet, since the
+        learning rate falls to the end; the best figure by a hair belongs to an earlier one too
+        often (the rule of one standard error, Breiman et al. 1984, section 3.4.3).
+        """
+        if figures.macro_f1 > self.best_macro_f1:
+            self.best_macro_f1, self.best_epoch = figures.macro_f1, figures.epoch
+        self.history.append(figures)
+        return self.is_as_good(figures.macro_f1, rows)
+
+    def is_as_good(self, macro_f1: float, rows: int) -> bool:
+        """Whether the best epoch is better by no more than the standard error of a share of `rows`.
+
+        Where all rows are right, that of Agresti and Coull's estimate (1998), since that of 1 would
+        be 0.
+        """
+        share = min(self.best_macro_f1, (rows + 2) / (rows + 4))
+        return macro_f1 >= self.best_macro_f1 - math.sqrt(share * (1.0 - share) / rows)
