@@ -18,7 +18,7 @@ _SHOWN = 4
 
 
 def plain_name(name: str) -> str:
-    """What is left of a label when case, accents' form, spaces, hyphens and underscores do not count.
+    """A label without case, form of accents, hyphens and underscores, with single spaces.
 
     Example:
         >>> plain_name(" Card_Arrival ") == plain_name("card arrival")
@@ -58,7 +58,7 @@ def look_alikes(labels: Iterable[str]) -> list[str]:
 
     Example:
         >>> look_alikes(["billing"] * 3 + ["Billing", "hardware", "hardwares"])
-        ["1 label in another spelling, learned as labels of their own: 'Billing' 1x beside 'billing' 3x", \
+        ["1 label in another spelling, treated as separate labels: 'Billing' 1x beside 'billing' 3x", \
 "1 pair of labels with nearly the same name: 'hardware' 1x and 'hardwares' 1x"]
     """
     counts = Counter(name for name in labels if name.strip())
@@ -73,7 +73,7 @@ def look_alikes(labels: Iterable[str]) -> list[str]:
             if len(shown) == 1
             else f"{len(shown)} labels in other spellings"
         )
-        found.append(f"{kind}, learned as labels of their own: {_few(shown)}")
+        found.append(f"{kind}, treated as separate labels: {_few(shown)}")
     if pairs:
         shown = [f"{one!r} {counts[one]:,}x and {two!r} {counts[two]:,}x" for one, two in pairs]
         found.append(

@@ -28,7 +28,7 @@ Embed = Callable[[Sequence[np.ndarray], Store], None]  # is given rows of token 
 
 @dataclass(frozen=True)
 class TokenizedRows:
-    """Labelled rows after tokenising.
+    """Labelled rows as arrays: all that a training sees, in any process.
 
     Attributes:
         token_ids: per row, int32 [T].

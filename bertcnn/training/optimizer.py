@@ -16,7 +16,9 @@ AND_EMBEDDINGS = (*BIASES_AND_NORMALISATION, "tokens", "positions", "segments")
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Rises from 0 to `peak` in `warmup_steps`, then falls to 0 at `total_steps` (Devlin et al. 2019, appendix A.2).
+    """Rises from 0 to `peak` in `warmup_steps`, then falls to 0 at `total_steps`.
+
+    Devlin et al. 2019, appendix A.2.
 
     Args:
         peak: the highest learning rate.
@@ -44,7 +46,9 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class LayerwiseAdamW(keras.optimizers.AdamW):
-    """AdamW (Loshchilov and Hutter 2019, algorithm 2) in which every weight has its own share of the learning rate.
+    """AdamW in which every weight has its own share of the learning rate.
+
+    Loshchilov and Hutter 2019, algorithm 2.
 
     Args:
         learning_rate: schedule or value, before the shares.

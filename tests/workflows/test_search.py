@@ -128,7 +128,7 @@ def test_ctrl_c_keeps_what_was_found_and_the_same_call_goes_on(unbroken, folder,
         ({"seed": 4}, "another seed"),
         ({"recipe": "full"}, "another recipe and another space of settings"),
     ):
-        with pytest.raises(OutputError, match=f"remembers a search with {words}; .*--force"):
+        with pytest.raises(OutputError, match=f"belongs to a search with {words}; .*--force"):
             tune(
                 folder / "tickets.csv",
                 folder / "stopped.json",
@@ -136,7 +136,7 @@ def test_ctrl_c_keeps_what_was_found_and_the_same_call_goes_on(unbroken, folder,
                 encoder=encoder_folder,
                 **{"recipe": "frozen", "seed": 3, **changes},
             )
-    with pytest.raises(OutputError, match="remembers a search with another data file"):
+    with pytest.raises(OutputError, match="belongs to a search with another data file"):
         tune(
             folder / "other.csv",
             folder / "stopped.json",
