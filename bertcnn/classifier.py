@@ -84,7 +84,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
     Args:
         encoder: name of a published encoder, or a folder that holds one.
         recipe: "full" trains everything, "frozen" only the head on features computed once,
-            "few-shot" makes the most of few rows a label: it tunes the encoder by contrast and in
+            "few-shot" is for few rows a label: it trains the encoder by a contrastive loss and in
             the end learns from the rows held out too; "auto" chooses.
         seed: makes a run repeat exactly on the same machine.
         training: changes to the recipe's `TrainingSettings`, such as `{"epochs": 3, "class_weight":

@@ -72,7 +72,7 @@ class Batch:
     padding_mask: np.ndarray
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """What the network is called with, by name."""
+        """The network's inputs by name."""
         return {
             "token_ids": self.token_ids,
             "segment_ids": self.segment_ids,
@@ -147,7 +147,7 @@ def plan_training(
     batch_size: int,
     generator: np.random.Generator,
 ) -> list[BatchPlan]:
-    """One epoch: every row once, beside random rows of similar length, nearly all batches full.
+    """One epoch: every row once, in random batches of similar length, all full but at most one.
 
     Rows left over in one padded length move up to the next longer one, so that shapes stay static
     without many fillers.
@@ -176,7 +176,7 @@ def plan_training(
 def plan_scoring(
     lengths: np.ndarray, token_budget: int = 2048, padded_lengths: Sequence[int] | None = None
 ) -> list[BatchPlan]:
-    """Rows sorted by length, in batches of at most `token_budget` padded tokens, or one row.
+    """Rows sorted by length, in batches of at most `token_budget` padded tokens (or one row).
 
     Args:
         lengths: int [rows], tokens of each row.
@@ -208,9 +208,7 @@ def plan_scoring(
 
 
 def plan_compiled(lengths: np.ndarray, longest: int | None = None) -> list[BatchPlan]:
-    """Rows of one text each, sorted by length, in batches of about 500 tokens.
-
-    Nearly all of them are of 480 exactly.
+    """Rows of one text each, sorted by length, in batches of about 500 tokens (mostly 480).
 
     For long texts; `bertcnn.data.packing` puts short ones together. A compiled engine makes new
     kernels for every number of tokens that it has not met yet, which takes each of its streams

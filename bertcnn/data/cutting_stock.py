@@ -54,7 +54,7 @@ def best_patterns(counts: np.ndarray, capacity: int, most: int) -> tuple[np.ndar
 
 
 class _Knapsack:
-    """The items that together are worth the most and fit into a row, by dynamic programming."""
+    """The items of the highest total value that fit into a row, by dynamic programming."""
 
     def __init__(self, sizes: np.ndarray, capacity: int, most: int) -> None:
         self._sizes, self._capacity, self._most = sizes, capacity, most

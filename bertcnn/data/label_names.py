@@ -18,9 +18,7 @@ _SHOWN = 4
 
 
 def plain_name(name: str) -> str:
-    """What is left of a label without case, spaces, hyphens and underscores.
-
-    The form of accents does not count either.
+    """A label without case, form of accents, hyphens and underscores, with single spaces.
 
     Example:
         >>> plain_name(" Card_Arrival ") == plain_name("card arrival")
@@ -74,7 +72,7 @@ def look_alikes(labels: Iterable[str]) -> list[str]:
             if len(shown) == 1
             else f"{len(shown)} labels in other spellings"
         )
-        found.append(f"{kind}, learned as labels of their own: {_few(shown)}")
+        found.append(f"{kind}, treated as separate labels: {_few(shown)}")
     if pairs:
         shown = [f"{one!r} {counts[one]:,}x and {two!r} {counts[two]:,}x" for one, two in pairs]
         found.append(

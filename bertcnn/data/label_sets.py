@@ -115,10 +115,7 @@ def split_cell(cell: str, separator: str) -> LabelSet:
 
 
 def names_in(cell: str, separator: str | None) -> LabelSet:
-    """The labels in a cell of the label column; none in a blank one.
-
-    Without a separator there is one.
-    """
+    """The labels in a cell of the label column: several, or one without a separator."""
     if separator is None:
         return (cell,) if cell.strip() else ()
     return split_cell(cell, separator)
@@ -202,7 +199,7 @@ def separator_for(labels: Iterable[str]) -> str:
             return separator
     raise LabelError(
         "labels with all of ; | , and line breaks in them",
-        expected="one of these free to part labels",
+        expected="one of these that occurs in no label",
         fix="rename some",
     )
 

@@ -178,9 +178,7 @@ def lay_out(
 
 
 def plan_packed(lengths: np.ndarray, longest: int | None = None) -> list[PackedPlan]:
-    """Texts in batches for a compiled engine, nearly all of 512 tokens.
-
-    Short texts stand several in a row.
+    """Texts in batches for a compiled engine: short ones share a row, mostly 512 tokens a batch.
 
     A compiled engine makes new kernels for every shape that it has not met yet, and going over to
     another one costs it time as well. So rows have 32, 64 or 128 tokens, each as many as its
@@ -232,10 +230,7 @@ def plan_packed(lengths: np.ndarray, longest: int | None = None) -> list[PackedP
 
 
 class _Rows:
-    """Rows of texts: the row of each, int64 [texts].
-
-    And of each row the tokens, and those of its longest text, int64 [rows].
-    """
+    """Each text's row, int64 [texts]; each row's tokens and longest text, int64 [rows]."""
 
     def __init__(self, row_of: np.ndarray, lengths: np.ndarray) -> None:
         self.row_of = row_of
@@ -353,7 +348,7 @@ class Packing:
         return [plans[index] for index in generator.permutation(len(plans))]
 
     def in_order(self, lengths: np.ndarray) -> list[PackedPlan]:
-        """Other texts, each once, none longer than `longest`, in batches of rows of that length."""
+        """Other texts of at most `longest` tokens, each once, in batches of rows of that length."""
         rows = self._rows(np.asarray(lengths, np.int64), np.arange(len(lengths)), self._longest)
         return _batches(rows, max(1, _PART_TOKENS // self._longest), self._longest)
 

@@ -1,4 +1,4 @@
-"""The share of rows that a model answers rightly, whatever form a program has their labels in."""
+"""Accuracy of a model on rows whose labels a program has in its own form."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def accuracy(
     return float(np.average(right, weights=shares[rows]))
 
 
-def _names(label: Any, kind: str, known: KnownLabels) -> LabelSet:  # noqa: ANN401 - whatever `checked_labels` let in
+def _names(label: Any, kind: str, known: KnownLabels) -> LabelSet:  # noqa: ANN401 - a checked label
     """What the model calls a label, or all labels of a row.
 
     1 and 0 are booleans where the model has booleans, and the other way round.

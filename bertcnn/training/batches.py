@@ -21,7 +21,7 @@ _MOST_WEIGHT = 100.0  # of a label that a row has
 
 @dataclass(frozen=True)
 class Examples:
-    """Labelled rows as the network wants them.
+    """Labelled rows for a training loop, whether batches hold tokens or stored features.
 
     Attributes:
         collate: makes a planned batch's inputs.
@@ -39,7 +39,7 @@ class Examples:
     packing: Packing | None = None
     multi_hot: np.ndarray | None = None
 
-    def judged(self, logits: np.ndarray) -> tuple[float, float]:
+    def evaluate(self, logits: np.ndarray) -> tuple[float, float]:
         """Macro-F1 of the answers, and the share of rows that are right, in all labels.
 
         A label of several is given from 1/2 on.
@@ -54,7 +54,10 @@ class Examples:
 
 
 def labelled_batches(examples: Examples, plans: Plans, weights: np.ndarray) -> Labelled:
-    """Each planned batch: inputs, targets of 0 and 1, float32 [B, C], and row weights [B], 0 for fillers; packed [B, K, C] and [B, K]."""
+    """Each planned batch: inputs, targets of 0 and 1, and row weights, 0 for fillers.
+
+    Targets are float32 [B, C] and row weights [B]; packed [B, K, C] and [B, K].
+    """
     for plan in plans:
         slots = plan.slots
         taken = slots >= 0
@@ -82,7 +85,7 @@ def class_weights(labels: np.ndarray, classes: int, rule: ClassWeight | None) ->
 
 
 def positive_weights(multi_hot: np.ndarray, rule: ClassWeight | None) -> np.ndarray:
-    """How much more a label counts that a row has than one that it lacks, float32 [C], at most 100.
+    """The weight in the loss of a label that a row has, float32 [C], at most 100; else it is 1.
 
     "balanced" is the rows without the label for each row with it; "sqrt" is its square root;
     "none", the default, is 1: with weights a label's probability is too high, and a threshold does

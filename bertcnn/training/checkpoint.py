@@ -36,7 +36,7 @@ FORMAT: Final = FolderFormat(
     "bertcnn-checkpoint", 1, (Member(_ABOUT, 1 << 28), Member(_STATE, 1 << 36))
 )
 _NAME = re.compile(r"step-(\d{9,})")
-_NEXT = "next"  # what a checkpoint is called until it is whole
+_NEXT = "next"  # name of a checkpoint until it is complete
 _KEPT = 2
 
 
@@ -124,7 +124,7 @@ def newest_checkpoint(folder: Path, note: Callable[[str], None]) -> Checkpoint |
         raise BundleError(
             f"no checkpoint in {folder} can be used ({one_line(damaged[0], 200)})",
             expected="one that is whole",
-            fix="copy them again from where they came, or begin anew with --restart",
+            fix="copy them again from where they came, or start over with --restart",
         )
     return None
 
@@ -170,7 +170,7 @@ def check_same_settings(found: Mapping[str, Any], wanted: Mapping[str, Any], fol
                 f"the checkpoint in {folder} was made with {name} = {one_line(found.get(name))},"
                 f" this run has {one_line(value)}",
                 expected="the settings of the run it goes on with",
-                fix=f"give {name} as it was, or begin anew with --restart",
+                fix=f"give {name} as it was, or start over with --restart",
             )
 
 
@@ -209,7 +209,7 @@ def restore_state(
         raise BundleError(
             given,
             expected=f"{wanted.get(name, 'nothing of that name')}",
-            fix="begin anew with --restart",
+            fix="start over with --restart",
         )
     for name, variable in variables.items():
         variable.assign(tensors[name])

@@ -37,9 +37,9 @@ _NEVER = -1e9
 
 
 def contrastive_loss(vectors: Any, labels: Any, temperature: float = _TEMPERATURE) -> Any:  # noqa: ANN401
-    """The supervised contrastive loss (Khosla et al. 2020, equation 2).
+    """Supervised contrastive loss, the mean over rows that share their label with another one.
 
-    It is the mean over the rows that have another one of their label.
+    Khosla et al. 2020, equation 2.
 
     Args:
         vectors: float32 [N, D], of any length; their directions count.
@@ -64,7 +64,7 @@ def contrastive_loss(vectors: Any, labels: Any, temperature: float = _TEMPERATUR
 def tune_by_contrast(
     encoder: Bert, rows: TokenizedRows, settings: TrainingSettings, *, seed: int, progress: Progress
 ) -> None:
-    """Train `encoder`, in place, so that the mean token embeddings of a label's texts agree.
+    """Train `encoder` in place by the supervised contrastive loss of mean token embeddings.
 
     Each of `settings.contrast_steps` steps takes labels in a random order, with up to 20 rows of
     each, until it holds 256 texts or 4,096 tokens (fewer for encoders larger than MiniLM's), so
@@ -113,7 +113,7 @@ def tune_by_contrast(
         return {"loss": contrastive_loss(vectors, ops.reshape(given["labels"], (-1,)))}
 
     step = make_parts_step(model, optimizer, objective)
-    progress.stage("tuning the encoder by contrast", len(plans), "batches")
+    progress.stage("contrastive training of the encoder", len(plans), "batches")
     for plan in plans:
         labels = np.where(plan.slots >= 0, rows.labels[plan.slots], -1).astype(np.int32)
         figures = step([(lay_out(token_ids, plan), {"labels": labels})])

@@ -1,4 +1,9 @@
-"""From what a user passes to `fit` to rows: checked, split and tokenised."""
+"""From what a user passes to `fit` to rows: checked, split and tokenised.
+
+The way of a row: `LabelledTexts` (as passed), `TokenizedTexts` (with tokens), whose `TokenizedRows`
+(arrays only, without texts) are part of `TrainingData`; a recipe makes `Examples` of them, which
+know how a batch is built, of tokens or of stored features.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +29,9 @@ from bertcnn.wording import count
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """Rows with a text and a label, or several.
+    """Rows with a text and a label, or several, in the words of the user.
+
+    Before tokenising: rows are checked, split and drawn by texts and labels.
 
     Attributes:
         texts: none of them blank.
@@ -60,9 +67,7 @@ class LabelledTexts:
     def divided(
         cls, texts: Sequence[str], labels: Sequence[Any], *, several: bool = False
     ) -> tuple[LabelledTexts, list[str], int]:
-        """The rows whose text and label are not blank, and what is left out.
-
-        That is the texts of rows whose label alone is blank, and how many texts are blank.
+        """Usable rows, texts whose label is blank, and how many texts are blank.
 
         Args:
             texts: strings.
@@ -169,7 +174,7 @@ class LabelledTexts:
 
 @dataclass(frozen=True)
 class TokenizedTexts:
-    """Usable rows with their tokens.
+    """Usable rows with their tokens: the training takes these, the report quotes the texts.
 
     Attributes:
         texts: with their labels.
@@ -196,9 +201,7 @@ def learning_and_validation(
     several: bool = False,
     progress: Progress,
 ) -> tuple[LabelledTexts, LabelledTexts, list[str]]:
-    """Rows to learn from, rows that choose the epoch and the thresholds, and unlabelled texts.
-
-    The last are the texts of rows whose label is blank.
+    """Training rows, validation rows, and the texts whose label is blank.
 
     Args:
         texts: strings.
@@ -246,9 +249,9 @@ def learning_and_validation(
 
 
 def different_texts(texts: Sequence[str], others: Sequence[str], most: int, seed: int) -> list[str]:
-    """Those of `texts` that differ from each other and from `others`.
+    """At most `most` of `texts`, without duplicates and without those in `others`.
 
-    A difference in case, digits or punctuation does not count. Of more than `most`, a part is kept.
+    Duplicates differ in case, digits or punctuation only.
 
     Args:
         texts: to choose from.
@@ -276,7 +279,7 @@ def has_no_label(label: Any) -> bool:  # noqa: ANN401 - whatever `checked_labels
 def _every_label_learned(
     sets: Sequence[LabelSet], kept: np.ndarray, held_out: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same division, but each label is in a row to learn from."""
+    """The same split, with held-out rows of labels that no training row has moved to training."""
     learned = {label for row in kept for label in sets[row]}
     back = np.array([not learned.issuperset(sets[row]) for row in held_out], bool)
     return np.sort(np.concatenate([kept, held_out[back]])), held_out[~back]
@@ -325,15 +328,15 @@ def _given(
             " have a label that no training row has"
         )
         progress.note(
-            f"{told} ({one_line(', '.join(unknown), 200)}): the model cannot be right there, and"
-            " they choose nothing"
+            f"{told} ({one_line(', '.join(unknown), 200)}): the model cannot be right there, so"
+            " they are left out"
         )
         rows = rows.of(usable)
     learned = {duplicate_key(text) for text in learning.texts}
     again = sum(duplicate_key(text) in learned for text in rows.texts)
     if again:
         progress.note(
-            f"{again:,} of {len(rows.texts):,} validation rows are among those learned from:"
+            f"{again:,} of {len(rows.texts):,} validation rows are training rows too:"
             " figures will be too good, and thresholds too low; take them out of one of the two"
         )
     return rows
@@ -342,6 +345,8 @@ def _given(
 @dataclass(frozen=True)
 class KnownRows:
     """Training rows by which a model knows what is in scope, until it is saved.
+
+    With the model's output for them, if the training computed it: only some recipes do.
 
     Attributes:
         token_ids: per row, int32 [T].
@@ -355,7 +360,7 @@ class KnownRows:
     answered: tuple[np.ndarray, np.ndarray] | None
 
     def answers(self, engine: Engine) -> tuple[np.ndarray, np.ndarray]:
-        """Logits and means of token embeddings, from the training if it left them, or the engine."""
+        """Logits and mean token embeddings, from the training if it kept them, or the engine."""
         if self.answered is not None:
             return self.answered
         output = engine.run(self.token_ids, evidence=True)

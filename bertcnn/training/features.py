@@ -25,7 +25,7 @@ _BYTES = 2  # of a number
 
 @dataclass(frozen=True)
 class TokenizedRows:
-    """Labelled rows after tokenising.
+    """Labelled rows as arrays: all that a training sees, in any process.
 
     Attributes:
         token_ids: per row, int32 [T].

@@ -38,7 +38,7 @@ _FEWEST_EPOCHS = 6
 def train_few_shot(
     encoder: Bert, head: CnnHead, data: TrainingData, settings: TrainingSettings, run: RunOptions
 ) -> FitResult:
-    """Tune the encoder by contrast, then train the head from a linear probe.
+    """Train the encoder by the contrastive loss, then train the head from a linear probe.
 
     Both are changed in place. Where rows may have several labels the encoder stays as it is, and
     neither names nor rows without a label are learned from, as nothing of this has been measured
@@ -127,9 +127,7 @@ def with_pseudo_labels(
     class_weight: ClassWeight | None,
     progress: Progress,
 ) -> tuple[TokenizedRows, np.ndarray | None]:
-    """The rows to learn from, and those without a label whose pseudo-labels are surest.
-
-    The latter are left out if `valid` speaks against it.
+    """The training rows, then the most certain pseudo-labelled rows, unless these do harm.
 
     Args:
         train: rows with labels.
@@ -148,7 +146,7 @@ def with_pseudo_labels(
     pseudo_labels = _spread(views, train.labels, class_weight)
     without, with_others = pseudo_labels.right(valid.labels)
     outcome = (
-        f"of {count(asked, 'held-out row')} {without} would be called rightly without these,"
+        f"of {count(asked, 'held-out row')} {without} would get the right label without these,"
         f" {with_others} with them"
     )
     harm = pseudo_labels.harm(valid.labels)
@@ -156,7 +154,7 @@ def with_pseudo_labels(
         outcome += ", which can be chance"
     progress.note(
         f"{count(len(unlabelled), 'row')} without a label: {outcome}: they are"
-        f" {'left out' if harm else 'learned from too'}"
+        f" {'left out' if harm else 'used for training too'}"
     )
     if harm:
         return train, None
@@ -194,7 +192,7 @@ def directions(
 def accuracy_without_and_with(
     means: np.ndarray, labels: np.ndarray, name_means: np.ndarray, seed: int
 ) -> tuple[float, float]:
-    """How many of the rows a linear probe gets right that has not learned from them, without and with the labels' names to learn from.
+    """Cross-validated accuracy of a linear probe, without and with label names as training texts.
 
     Args:
         means: float32 [rows, D], of length 1.
@@ -234,10 +232,9 @@ def _names_help(
     """Whether labels' names tell more than the rows alone; the notes say so."""
     without, with_names = accuracy_without_and_with(means, labels, name_means, seed)
     outcome = (
-        f"{without:.1%} of the rows are told apart without the labels' names, {with_names:.1%} with"
-        " them"
+        f"{without:.1%} of the rows are right without the labels' names, {with_names:.1%} with them"
     )
     progress.note(
-        f"{outcome}: they are {'learned from too' if with_names > without else 'left out'}"
+        f"{outcome}: they are {'used for training too' if with_names > without else 'left out'}"
     )
     return with_names > without

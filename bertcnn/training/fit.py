@@ -1,8 +1,8 @@
 """The training loop; several trainings from one start, their weights averaged.
 
-Weights that were learned from the same start in different orders lie in one basin, and their mean
-is better than each of them, as the mean of their answers is, but costs no more to ask (Wortsman et
-al. 2022, "Model soups"). What it gains is in docs/benchmarks.
+Weights trained from the same start on different orders of the rows lie in one basin. Their mean is
+better than each of them, and scoring takes no longer than with one (Wortsman et al. 2022, "Model
+soups"). What it gains is in docs/benchmarks.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Trainer:
             self.weights = np.ones(classes, np.float32)
         self.step = make_step(model, self.optimizer, loss)
         self.forward = Forward(model, self.padded_lengths)
-        self.story = TrainingState()
+        self.state = TrainingState()
 
     def run(self) -> FitResult:
         """Train, from the start or from where an interrupted training was saved.
@@ -112,29 +112,29 @@ class Trainer:
         start = training_state(model, optimizer) if several else {}
         saved = None if self.savepoints is None else self.savepoints.restore(model, optimizer)
         if saved is not None:
-            self.story = TrainingState.of_parts(*saved)
-        first = self.story.training
+            self.state = TrainingState.of_parts(*saved)
+        first = self.state.training
         for number in range(first, self.trainings + 1):
             self._train(number, goes_on=saved is not None and number == first)
             if several:
-                self.story.ends_training(
-                    self.story.kept_weights if number == 1 else extract(model.trainable_variables)
+                self.state.ends_training(
+                    self.state.kept_weights if number == 1 else extract(model.trainable_variables)
                 )
                 restore_state(start, model, optimizer)
-        assign(model.trainable_variables, self.story.kept_weights, error=TrainingError)
+        assign(model.trainable_variables, self.state.kept_weights, error=TrainingError)
         result = FitResult(
-            tuple(self.story.history),
-            self.story.kept_epoch,
-            self.story.kept_logits,
+            tuple(self.state.history),
+            self.state.kept_epoch,
+            self.state.kept_logits,
             self.padded_lengths,
         )
         return self._averaged(result) if several else result
 
     def _train(self, number: int, *, goes_on: bool) -> None:
-        """The epochs of one training; the first one's are judged."""
-        story, progress = self.story, self.progress
+        """The epochs of one training; those of the first one are evaluated."""
+        state, progress = self.state, self.progress
         most = self.epochs if self.like is None else self.like.kept_epoch
-        last = most if number == 1 else story.kept_epoch
+        last = most if number == 1 else state.kept_epoch
         progress.stage(
             "training" if self.trainings == 1 else f"training {number} of {self.trainings}",
             self.steps * last,
@@ -142,22 +142,22 @@ class Trainer:
         )
         if goes_on:
             progress.note(
-                f"resuming an interrupted training at epoch {story.epoch}, batch"
-                f" {len(story.losses)} of {self.steps}"
+                f"resuming an interrupted training at epoch {state.epoch}, batch"
+                f" {len(state.losses)} of {self.steps}"
             )
-            progress.advance(self.steps * (story.epoch - 1) + len(story.losses))
-        while story.epoch <= last and not (number == 1 and story.is_over(self.settings.patience)):
+            progress.advance(self.steps * (state.epoch - 1) + len(state.losses))
+        while state.epoch <= last and not (number == 1 and state.is_over(self.settings.patience)):
             self._run_epoch()
-            if number == 1 and (self.like is None or story.epoch == last):
-                self._judge_epoch()
-            story.epoch, story.losses = story.epoch + 1, []
+            if number == 1 and (self.like is None or state.epoch == last):
+                self._evaluate_epoch()
+            state.epoch, state.losses = state.epoch + 1, []
 
     def _run_epoch(self) -> None:
-        story, packing = self.story, self.train.packing
+        state, packing = self.state, self.train.packing
         chance = np.random.default_rng(
-            [self.seed, story.epoch]
-            if story.training == 1
-            else [self.seed, story.epoch, story.training]
+            [self.seed, state.epoch]
+            if state.training == 1
+            else [self.seed, state.epoch, state.training]
         )
         plans: Plans = (
             plan_training(self.train.lengths, self.padded_lengths, self.settings.batch_size, chance)
@@ -165,49 +165,46 @@ class Trainer:
             else packing.epoch(chance)
         )
         shown = (
-            {"macro_f1": story.history[-1].macro_f1} if story.history and self.like is None else {}
+            {"macro_f1": state.history[-1].macro_f1} if state.history and self.like is None else {}
         )
         for inputs, targets, row_weights in prefetch(
-            labelled_batches(self.train, plans[len(story.losses) :], self.weights)
+            labelled_batches(self.train, plans[len(state.losses) :], self.weights)
         ):
-            story.losses.append(
-                _finite(self.step(inputs, targets, row_weights), len(story.losses) + 1)
+            state.losses.append(
+                _finite(self.step(inputs, targets, row_weights), len(state.losses) + 1)
             )
             if self.savepoints is not None:
-                done = self.steps * (self.epochs * (story.training - 1) + story.epoch - 1) + len(
-                    story.losses
+                done = self.steps * (self.epochs * (state.training - 1) + state.epoch - 1) + len(
+                    state.losses
                 )
-                self.savepoints.offer(done, self.model, self.optimizer, story.parts)
-            self.progress.advance(1, loss=float(np.mean(story.losses[-50:])), **shown)
+                self.savepoints.offer(done, self.model, self.optimizer, state.parts)
+            self.progress.advance(1, loss=float(np.mean(state.losses[-50:])), **shown)
 
-    def _judge_epoch(self) -> None:
-        story, logits = self.story, self._valid_logits()
-        macro_f1, accuracy = self.valid.judged(logits)
-        figures = EpochFigures(story.epoch, float(np.mean(story.losses)), macro_f1, accuracy)
+    def _evaluate_epoch(self) -> None:
+        state, logits = self.state, self._valid_logits()
+        macro_f1, accuracy = self.valid.evaluate(logits)
+        figures = EpochFigures(state.epoch, float(np.mean(state.losses)), macro_f1, accuracy)
         logger.info("%s", figures)
         # of rows not learned from
         self.progress.advance(0, **({"macro_f1": macro_f1} if self.like is None else {}))
-        if story.ends_epoch(figures, len(self.valid.labels)):
-            story.kept_epoch, story.kept_logits, story.kept_weights = (
-                story.epoch,
+        if state.ends_epoch(figures, len(self.valid.labels)):
+            state.kept_epoch, state.kept_logits, state.kept_weights = (
+                state.epoch,
                 logits,
                 extract(self.model.trainable_variables),
             )
 
     def _averaged(self, first: FitResult) -> FitResult:
-        """Give the model the mean of all trainings' weights, unless that is clearly worse.
-
-        Before, it has the first training's.
-        """
-        assign(self.model.trainable_variables, self.story.mean_weights, error=TrainingError)
+        """Give the model the mean weights of all trainings, unless these are clearly worse."""
+        assign(self.model.trainable_variables, self.state.mean_weights, error=TrainingError)
         logits = self._valid_logits()
-        macro_f1, _ = self.valid.judged(logits)
-        if self.like is not None or self.story.is_as_good(macro_f1, len(self.valid.labels)):
+        macro_f1, _ = self.valid.evaluate(logits)
+        if self.like is not None or self.state.is_as_good(macro_f1, len(self.valid.labels)):
             return replace(first, valid_logits=logits, trainings=self.trainings)
         self.progress.note(
             "the mean of the trainings' weights is worse than the first one's, which are kept"
         )
-        assign(self.model.trainable_variables, self.story.kept_weights, error=TrainingError)
+        assign(self.model.trainable_variables, self.state.kept_weights, error=TrainingError)
         return first
 
     def _valid_logits(self) -> np.ndarray:

@@ -39,7 +39,7 @@ class PseudoLabels:
     by_regression: np.ndarray
 
     def right(self, labels: np.ndarray) -> tuple[int, int]:
-        """How many of the first rows, with these labels, are right: by regression, by both."""
+        """How many of the first rows, with known labels, are right: by regression, by both."""
         known = slice(len(labels))
         return int(np.sum(self.by_regression[known] == labels)), int(
             np.sum(self.labels[known] == labels)

@@ -21,7 +21,7 @@ def start_from_probe(
     """Give `head` the logits of a logistic regression on mean token embeddings.
 
     Its filters say nothing until they have learned. The regression learns from the means'
-    directions, which tell labels apart better than the means themselves. A linear probe is hard to
+    directions, which separate labels better than the means themselves. A linear probe is hard to
     beat with a few rows a label, and training that starts from it keeps what it knows (Kumar et al.
     2022, "Fine-Tuning can Distort Pretrained Features and Underperform Out-of-Distribution",
     section 3).

@@ -16,9 +16,9 @@ AND_EMBEDDINGS = (*BIASES_AND_NORMALISATION, "tokens", "positions", "segments")
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Rises from 0 to `peak`, then falls to 0 (Devlin et al. 2019, appendix A.2).
+    """Rises from 0 to `peak` in `warmup_steps`, then falls to 0 at `total_steps`.
 
-    The rise takes `warmup_steps`, and 0 is reached at `total_steps`.
+    Devlin et al. 2019, appendix A.2.
 
     Args:
         peak: the highest learning rate.
@@ -46,9 +46,9 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class LayerwiseAdamW(keras.optimizers.AdamW):
-    """AdamW (Loshchilov and Hutter 2019, algorithm 2) with a learning rate for every weight.
+    """AdamW in which every weight has its own share of the learning rate.
 
-    Each is a share of the optimizer's learning rate.
+    Loshchilov and Hutter 2019, algorithm 2.
 
     Args:
         learning_rate: schedule or value, before the shares.

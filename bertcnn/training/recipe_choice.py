@@ -67,16 +67,14 @@ def choose_recipe(
     multi_label: bool = False,
     sentence_encoder: bool = True,
 ) -> RecipeChoice:
-    """`few-shot` if rows are few, else `full` if it is expected to end soon, else `frozen`.
-
-    Rows are few if there are few altogether, or few of each label.
+    """`few-shot` where rows are few, else `full` if it should end in time, else `frozen`.
 
     Where `full` as it is by default would not end soon, it takes fewer trainings, then fewer
     epochs, as long as these are steps enough for the labels: even then it is better than `frozen`,
     or as good (docs/benchmarks/recipes.md). Of rows so many that `frozen` would not end soon
     either, a part is learned from.
 
-    How long it would take is reckoned with the usual speed of today's machines, so that the same
+    How long it would take is estimated with the usual speed of today's machines, so that the same
     rows always get the same recipe; only where `settings` have a time budget this machine is
     measured, as it is at this moment.
 
@@ -118,7 +116,7 @@ def choose_recipe(
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """How `full` can be done: trainings, epochs, a refit on all rows or not, and rows."""
+    """How `full` can be done: trainings, epochs, a refit on all rows or none, and rows."""
 
     trainings: int
     epochs: int
@@ -252,11 +250,9 @@ class CostEstimate:
             [f"full fine-tuning would take {self._cost(plan)} on {self.device}", *less]
         )
         if plan.refit:
-            reason += ", the second time on all rows included"
+            reason += ", the refit on all rows included"
         elif settings.refit:
-            reason += (
-                f"; of {settings.time_budget:g} that leaves none to train once more on all rows"
-            )
+            reason += f"; {settings.time_budget:g} min leave no time for a refit on all rows"
         if plan.most_rows is not None:
             reason += _MORE_TIME
         return RecipeChoice(
@@ -277,7 +273,7 @@ class CostEstimate:
         )
         reason = f"full fine-tuning would take {costs[0]} on {self.device}"
         if costs[1] != costs[0]:
-            reason += f", {costs[1]} at the least"
+            reason += f", {costs[1]} at least"
         if budget is not None:
             reason += f", {budget:g} are allowed"
         part = max(_rounded_down(self._rows_in_time(_FROZEN)), self._few)

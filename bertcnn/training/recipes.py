@@ -33,8 +33,8 @@ def recipe_settings(
 ) -> TrainingSettings:
     """The recipe's defaults, where rows may have several labels if so, with `changes`.
 
-    Unknown names and impossible values are refused.
-    Epochs that are asked for hold as they are, also on a small file.
+    Unknown names and impossible values are refused. Epochs in `changes` are not raised on a small
+    file.
     """
     defaults = {"few-shot": FEW_SHOT, "frozen": FROZEN_MULTI_LABEL if multi_label else FROZEN}.get(
         recipe, FULL

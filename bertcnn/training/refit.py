@@ -1,4 +1,4 @@
-"""Refitting: held-out rows tell what a model can do, then it learns from them too."""
+"""Refitting: a model is evaluated on held-out rows, then trained on them too."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Train = Callable[[Bert, TrainingData, RunOptions], tuple[BertCnn, FitResult]]
 
 @dataclass(frozen=True, eq=False)
 class Examined:
-    """What a model answered when it had not learned from the held-out rows yet.
+    """What a model answered before it was trained on the held-out rows too.
 
     Attributes:
         valid: of the held-out rows.
@@ -69,13 +69,13 @@ def examine(
     *,
     progress: Progress,
 ) -> Examined:
-    """Compile a model, as it would be saved, and ask it.
+    """Compile a model, as it would be saved, and run it on the held-out and the known rows.
 
     Args:
         model: trained.
         quantization_data: the held-out rows.
         known: token ids of the training rows by which it knows what is in scope, per row int32 [T].
-        progress: told what is done.
+        progress: progress callback.
     """
     built = build_engine(
         extract(model.weights),

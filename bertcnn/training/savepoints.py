@@ -55,7 +55,7 @@ class Savepoints:
         folder: for the savepoints; the newest two are kept.
         settings: all that the outcome depends on, as JSON. A training with others is not gone on
             with.
-        progress: told what is gone on with, and what not.
+        progress: told which savepoint is resumed from, or why none is.
         seconds: between two savepoints, at least; by default a minute.
     """
 
@@ -76,7 +76,7 @@ class Savepoints:
         """Give model and optimizer the state of the newest savepoint.
 
         Returns:
-            The story and the tensors that were saved with it; None if there is none that this
+            The JSON and the tensors that were saved with it; None if there is none that this
             training can go on from.
         """
         return self._newest(lambda state: restore_state(state, model, optimizer))
@@ -102,15 +102,15 @@ class Savepoints:
         step: int,
         model: keras.Model,
         optimizer: keras.optimizers.Optimizer,
-        story: Callable[[], tuple[dict[str, Any], Tensors]],
+        details: Callable[[], tuple[dict[str, Any], Tensors]],
     ) -> None:
         """Save, if it is time.
 
         Args:
-            step: batches learned from.
+            step: batches trained on so far.
             model: in training.
             optimizer: the same.
-            story: gives what else is needed, as JSON and as tensors; called only if it is time.
+            details: gives what else is needed, as JSON and as tensors; called only if it is time.
 
         Raises:
             OutputError: the savepoint cannot be written.
@@ -118,7 +118,7 @@ class Savepoints:
         """
         if time.monotonic() - self._saved < self._seconds:
             return
-        told, beside = story()
+        told, beside = details()
         self._save(
             step,
             told,
@@ -131,7 +131,7 @@ class Savepoints:
     def _newest(
         self, use: Callable[[Tensors], None]
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
-        """Story and tensors beside the state of the newest savepoint that this training can go on from, if `use` can use that state."""
+        """JSON and tensors of the newest savepoint of this training whose state `use` accepts."""
         try:
             found = newest_checkpoint(self._folder, self._progress.note)
             if found is None:

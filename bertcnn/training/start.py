@@ -36,7 +36,7 @@ class Start:
     """An encoder, ready to be trained.
 
     Attributes:
-        name: what it is called in a model made from it.
+        name: its name in a model made from it.
         encoder: with its published weights.
         tokenizer: makes its input.
         sentence_encoder: whether it is known to have been tuned so that texts which mean the same

@@ -13,7 +13,7 @@ _WEIGHTS = ("kept", "mean")
 
 @dataclass(frozen=True)
 class EpochFigures:
-    """The figures of one epoch: its mean training loss, and those of the validation rows."""
+    """One epoch: its mean training loss, and the figures on the validation rows after it."""
 
     epoch: int
     loss: float
@@ -57,7 +57,7 @@ class FitResult:
 
 @dataclass
 class TrainingState:
-    """Where a training is, beside weights and optimizer."""
+    """How far a training is, beside weights and optimizer."""
 
     epoch: int = 1
     losses: list[float] = field(default_factory=list)  # of the epoch under way
@@ -127,9 +127,9 @@ class TrainingState:
         """Whether to keep this epoch's weights.
 
         Unless the best was better by more than the standard error of a share of `rows`. Among
-        epochs that the validation rows cannot tell apart the last is the best bet, since the
-        learning rate falls to the end; the best figure by a hair belongs to an earlier one too
-        often (the rule of one standard error, Breiman et al. 1984, section 3.4.3).
+        epochs that do not differ by more than chance the last is usually the best, since the
+        learning rate falls to the end (the rule of one standard error, Breiman et al. 1984, section
+        3.4.3).
         """
         if figures.macro_f1 > self.best_macro_f1:
             self.best_macro_f1, self.best_epoch = figures.macro_f1, figures.epoch
@@ -137,7 +137,7 @@ class TrainingState:
         return self.is_as_good(figures.macro_f1, rows)
 
     def is_as_good(self, macro_f1: float, rows: int) -> bool:
-        """Whether the best epoch is better by no more than the standard error of a share of `rows`.
+        """Whether the best epoch is better by at most the standard error of a share of `rows`.
 
         Where all rows are right, that of Agresti and Coull's estimate (1998), since that of 1 would
         be 0.

@@ -29,9 +29,9 @@ GRADIENT_NORM = "gradient_norm"
 
 
 def smoothed_cross_entropy(smoothing: float) -> Loss:
-    """Cross-entropy against smoothed labels (Szegedy et al. 2016, section 7).
+    """Cross-entropy against labels of which `smoothing` is spread evenly over all labels.
 
-    `smoothing` of each label is spread evenly over all.
+    Szegedy et al. 2016, section 7.
 
     Returns:
         A function of logits float [..., C], one-hot targets float32 [..., C] and weights float32
@@ -76,9 +76,7 @@ def independent_cross_entropy(positive_weights: np.ndarray) -> Loss:
 
 
 def make_step(model: keras.Model, optimizer: keras.optimizers.Optimizer, loss: Loss) -> Step:
-    """A function that trains `model` on one batch, in place, and returns the batch's loss.
-
-    The loss is the weighted mean over its rows.
+    """A function that trains `model` in place on one batch, and returns its weighted mean loss.
 
     A batch of long rows is worked off in parts of about a thousand tokens, whose gradients are
     added up: the same step, but what it computes stays near the processor's caches.
@@ -174,9 +172,7 @@ def make_parts_step(
 
 
 def make_gradients(model: keras.Model, objective: Objective) -> Gradients:
-    """A function of inputs and targets to the objective's figures and the gradient of "loss".
-
-    There is a gradient of each trainable weight.
+    """A function of inputs and targets to the figures and the gradients of their "loss".
 
     Raises:
         SettingsError: the Keras backend is neither TensorFlow nor JAX.
@@ -194,7 +190,7 @@ def make_gradients(model: keras.Model, objective: Objective) -> Gradients:
 def make_figures(
     model: keras.Model, objective: Objective
 ) -> Callable[[Arrays, Arrays], dict[str, float]]:
-    """A function of inputs and targets to the objective's figures, without dropout and updates."""
+    """A function of inputs and targets to the figures, without dropout or training."""
     if keras.backend.backend() == "jax":
         import jax
 

@@ -16,7 +16,7 @@ class TimeIsUp(Exception):  # noqa: N818 - no error
 class Clock:
     """Progress that ends the work at a deadline.
 
-    It passes on what is told of the preparations, then tells of the seconds gone.
+    It passes on the progress of the preparations, then reports the seconds gone.
     """
 
     def __init__(self, progress: Progress, started: float, deadline: float) -> None:
@@ -54,7 +54,7 @@ class Clock:
         self._progress.note(message)
 
     def tell_seconds(self) -> None:
-        """From now on tell of the seconds gone."""
+        """From now on report the seconds gone."""
         self._in_seconds, self._started = True, self.now()
         self._progress.stage("tuning", max(1, int(self.left())), "seconds at most")
 
@@ -66,7 +66,7 @@ class Clock:
         what = "the defaults" if number == 0 else "the best so far" if best else ""
         if record.outcome != "complete":
             what = {
-                "pruned": "given up: behind the others",
+                "pruned": "stopped early: worse than the others",
                 "diverged": "its loss became infinite",
             }[record.outcome]
         after = f"{record.epochs} epochs, {record.seconds:.0f} s"
@@ -84,7 +84,7 @@ class Clock:
 
 
 class EpochProgress(Silent):
-    """Progress of a single training: keeps the clock, and tells of the end of each epoch."""
+    """Progress of one training: checks the deadline, and reports the end of each epoch."""
 
     def __init__(self, clock: Clock, epoch_done: Callable[[float], None]) -> None:
         self._clock, self._epoch_done = clock, epoch_done

@@ -155,7 +155,7 @@ def _usable(texts: Sequence[str], sets: Sequence[LabelSet], progress: Progress) 
 def _as_learned(
     sets: Sequence[LabelSet], merged: Mapping[str, str], progress: Progress
 ) -> list[LabelSet]:
-    """The labels as the model knows them: rare ones have been merged into others."""
+    """The labels in the model's spelling, rare ones merged as in its training."""
     learned = [tuple(sorted({merged.get(name, name) for name in names})) for names in sets]
     changed = sum(mine != tuple(sorted(names)) for mine, names in zip(learned, sets, strict=True))
     if changed:

@@ -27,7 +27,7 @@ _SMALLEST_PART = 0.1
 
 @dataclass(frozen=True)
 class DividedRows:
-    """The labelled rows, and how they are divided.
+    """The labelled rows, and their folds as row numbers, since a row is in several folds.
 
     Attributes:
         texts: of all rows.
@@ -92,7 +92,7 @@ def divided_rows(
             f"{len(others) - len(found):,} of {count(len(others), 'validation row')} have a label"
             " that no training row has"
         )
-        progress.note(f"{told}: no setting can be right there, and they choose nothing")
+        progress.note(f"{told}: no setting can be right there, so they are left out")
     every = [*learned, *found]
     part = np.arange(len(learned)), np.arange(len(learned), len(every))
     return DividedRows([content for content, _ in every], [name for _, name in every], [part])

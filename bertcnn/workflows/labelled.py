@@ -1,4 +1,4 @@
-"""The rows of a labelled file that have a text and one label, for work that needs such."""
+"""The rows of a labelled file that have a text and one label, for work that needs exactly one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training again and again on the same rows: what stays the same is computed once."""
+"""Repeated trainings on the same rows; what stays the same is computed once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bertcnn.training.training_data import RunOptions, TrainingData
 
 @dataclass(frozen=True)
 class Trial:
-    """One training.
+    """One training of many: row numbers and settings, small enough for a worker process.
 
     Attributes:
         train: int [rows], the rows to learn from.
@@ -43,9 +43,9 @@ class Trial:
 
 
 class Trials(Protocol):
-    """Runs attempts; can be pickled."""
+    """Runs trials; can be pickled."""
 
-    def __call__(self, attempt: Trial, progress: Progress) -> FitResult:
+    def __call__(self, trial: Trial, progress: Progress, /) -> FitResult:
         """One training, as it would be alone."""
 
 
@@ -54,7 +54,7 @@ class HeadTrials:
 
     Args:
         encoder: stays as it is.
-        rows: of which attempts take parts.
+        rows: of which trials take parts.
         embed: computes the output; by default Keras does.
         path: a new file for it, which has to stay.
         progress: told of every batch.
@@ -78,11 +78,11 @@ class HeadTrials:
             embed or keras_embed(encoder), self._width, rows.token_ids, path, progress
         )
 
-    def __call__(self, attempt: Trial, progress: Progress) -> FitResult:
+    def __call__(self, trial: Trial, progress: Progress) -> FitResult:
         """Train a head."""
-        head = CnnHead(self._width, self._classes, attempt.head, seed=attempt.seed, name="head")
-        parts = self._part(attempt.train), self._part(attempt.valid)
-        return fit_head(head, *parts, attempt.settings, seed=attempt.seed, progress=progress)
+        head = CnnHead(self._width, self._classes, trial.head, seed=trial.seed, name="head")
+        parts = self._part(trial.train), self._part(trial.valid)
+        return fit_head(head, *parts, trial.settings, seed=trial.seed, progress=progress)
 
     def _part(self, chosen: np.ndarray) -> Examples:
         return Examples(
@@ -93,23 +93,23 @@ class HeadTrials:
 class FullTrials:
     """Trials at the recipe `full`; each starts from the weights that `encoder` has now.
 
-    An attempt is one training: what is best for one is taken to be best for two, in half the time.
+    A trial is one training: what is best for one is taken to be best for two, in half the time.
 
     Args:
         encoder: stays as it is.
-        rows: of which attempts take parts.
+        rows: of which trials take parts.
     """
 
     def __init__(self, encoder: Bert, rows: TokenizedRows) -> None:
         self._settings, self._seed, self._rows = encoder.settings, encoder.seed, rows
         self._weights = extract(encoder.weights)
 
-    def __call__(self, attempt: Trial, progress: Progress) -> FitResult:
+    def __call__(self, trial: Trial, progress: Progress) -> FitResult:
         """Train an encoder of its own and a head."""
         encoder = Bert(self._settings, seed=self._seed)
         assign(encoder.weights, self._weights, error=TrainingError)
-        parts = self._rows.of(attempt.train), self._rows.of(attempt.valid)
-        once = attempt.settings.model_copy(update={"trainings": 1})
-        run = RunOptions(attempt.seed, progress)
-        _, result = train(encoder, TrainingData(*parts), attempt.head, "full", once, run)
+        parts = self._rows.of(trial.train), self._rows.of(trial.valid)
+        once = trial.settings.model_copy(update={"trainings": 1})
+        run = RunOptions(trial.seed, progress)
+        _, result = train(encoder, TrainingData(*parts), trial.head, "full", once, run)
         return result

@@ -90,8 +90,8 @@ def tune(  # noqa: PLR0913 - what a search is made of
             outcome is the same each time.
         minutes: after which the search stops, in the middle of a trial if need be.
         trials: after how many it stops; by default when the time is up.
-        overwrite: replace what is there, and forget a search that is about something else.
-        progress: told of the time gone, and of each trial.
+        overwrite: overwrite existing output, and discard a saved search with other settings.
+        progress: reports the seconds gone, and each trial.
 
     Raises:
         SettingsError: a setting is not what it should be, Optuna is missing, or the time is too

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _NAME = "bertcnn tune"
 _RANDOM_FIRST = 10  # trials without a model of what is good, as Optuna has it
-_COMPARED = 4  # trials that have come as far before one is given up for being behind them
+_COMPARED = 4  # trials that have come as far before one is stopped for being worse
 _RECORD, _HEADER = "record", "header"
 _PARTS = ("", "-journal")  # of the memory: SQLite's file, and what it needs to recover from a kill
 
@@ -77,7 +77,7 @@ class Study:
         path: of the file; made, or gone on with. None keeps nothing.
         header: what the search is about, by part; a file about something else is refused.
         seed: of what is tried.
-        warmup: epochs before which no trial is given up.
+        warmup: epochs before which no trial is stopped.
         replace: forget a file about something else, or one that cannot be read.
 
     Raises:
@@ -148,7 +148,7 @@ class Study:
         except (SQLAlchemyError, sqlite3.Error, RuntimeError, AssertionError) as error:
             reason = str(getattr(error, "orig", None) or error).split("\n")[0]
             raise OutputError(
-                f"{path}, the memory of an earlier search, cannot be used ({reason})",
+                f"{path}, the saved state of an earlier search, cannot be used ({reason})",
                 expected="a file that `bertcnn tune` has left",
                 fix="delete it, or start again with --force",
             ) from None
@@ -165,7 +165,7 @@ class Study:
                 if not isinstance(found, dict) or found.get(name) != header[name]
             ]
             raise OutputError(
-                f"{self._path} remembers a search with another"
+                f"{self._path} belongs to a search with another"
                 f" {' and another '.join(changed) or 'purpose'}",
                 expected="the search that it belongs to",
                 fix=(

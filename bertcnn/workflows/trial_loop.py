@@ -27,11 +27,11 @@ _CHANCE = 0.05  # of looking so good by luck, above which the defaults are kept
 
 
 class TrialPruned(Exception):  # noqa: N818 - no error
-    """The trial is worse than half of the others."""
+    """The trial is stopped early: it is worse than half of the others."""
 
 
 class TrialProgress:
-    """How far a trial is: the epochs of its folds, with the mean of their best macro-F1 so far."""
+    """How far a trial is: its epochs in all folds, and the mean of the folds' best macro-F1."""
 
     def __init__(self, point: Parameters, fold_steps: int) -> None:
         self.point, self.epochs, self.step = point, 0, 0
@@ -87,10 +87,10 @@ class TrialLoop:
             clock.note(f"resuming after {count(tried, 'trial')}, which took {before:.0f} s")
         try:
             if self._has_time() and self._wants(trials):
-                with prepare() as attempts:
+                with prepare() as trainings:
                     clock.tell_seconds()
                     while self._has_time() and self._wants(trials):
-                        self._try_next(attempts)
+                        self._try_next(trainings)
                 if self._wants(trials):
                     clock.note(
                         f"the {max(0.0, clock.left()):.0f} s left are less than the quickest"
@@ -110,14 +110,14 @@ class TrialLoop:
         took = [record.seconds for record in self._study.finished if record.outcome == "complete"]
         return self._clock.left() > min(took, default=0.0)
 
-    def _try_next(self, attempts: Trials) -> None:
+    def _try_next(self, trainings: Trials) -> None:
         """One trial, and what became of it."""
         number, started = len(self._study.finished), self._clock.now()
         trial = self._study.ask(self._space.defaults())
         told = TrialProgress(self._space.suggest(trial), self._space.most_epochs + 1)
         stop: BaseException | None = None
         try:
-            macro_f1, predicted = self._measure(attempts, trial, told, may_stop=number > 0)
+            macro_f1, predicted = self._measure(trainings, trial, told, may_stop=number > 0)
             outcome = "complete"
         except TrialPruned:
             outcome, macro_f1, predicted = "pruned", told.running, []
@@ -140,7 +140,7 @@ class TrialLoop:
         self._clock.tell_trial(number, record)
 
     def _measure(
-        self, attempts: Trials, trial: optuna.Trial, told: TrialProgress, *, may_stop: bool
+        self, trainings: Trials, trial: optuna.Trial, told: TrialProgress, *, may_stop: bool
     ) -> tuple[float, list[int]]:
         """Macro-F1 on all validated rows together, and their predicted labels."""
         changes, head = self._space.changes(told.point)
@@ -154,13 +154,11 @@ class TrialLoop:
 
         for fold, (train, valid) in enumerate(self._rows.parts):
             told.fold(fold)
-            attempt = Trial(
+            part = Trial(
                 train, valid, head, self._space.settings(changes), (self._seed + fold) % SEEDS
             )
             predicted.append(
-                attempts(attempt, EpochProgress(self._clock, epoch_done)).valid_logits.argmax(
-                    axis=1
-                )
+                trainings(part, EpochProgress(self._clock, epoch_done)).valid_logits.argmax(axis=1)
             )
         codes = np.concatenate(predicted)
         return macro_f1_score(self._labels[self._rows.validated], codes), codes.tolist()

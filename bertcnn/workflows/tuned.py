@@ -28,7 +28,7 @@ class TrialFigures(Settings):
 
     number: Whole = Field(description="counted from 0, the defaults")
     outcome: Literal["complete", "pruned", "diverged"] = Field(
-        description="pruned: given up early, being worse than half of the others"
+        description="pruned: stopped early, being worse than half of the others"
     )
     macro_f1: Share = Field(
         description="on the validation rows; of a pruned trial, on those it came to"

@@ -59,7 +59,7 @@ def test_one_finding_is_said_in_the_singular_and_several_in_the_plural():
     ]
     several = look_alikes(["refund", "refunds", "invoice", "invoices", "Invoice", "Refund"])
     assert [finding.split(":")[0] for finding in several] == [
-        "2 labels in other spellings, learned as labels of their own",
+        "2 labels in other spellings, treated as separate labels",
         "4 pairs of labels with nearly the same name",
     ]
 

@@ -132,7 +132,7 @@ def refuse_other_settings(place):
     for changes, words in (
         (
             {"steps": 12},
-            r"steps = '9', this run has '12'.*give steps as it was, or begin anew with --restart",
+            r"steps = '9', this run has '12'.*give steps as it was, or start over with --restart",
         ),
         ({"learning_rate": 0.5}, r"learning_rate = '0.01', this run has '0.5'"),
     ):

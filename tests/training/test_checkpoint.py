@@ -111,7 +111,7 @@ def test_other_settings_are_refused_by_name(tmp_path):
     with pytest.raises(
         SettingsError,
         match=(
-            r"made with steps = '5', this run has '6'.*give steps as it was, or begin anew with"
+            r"made with steps = '5', this run has '6'.*give steps as it was, or start over with"
             r" --restart"
         ),
     ):

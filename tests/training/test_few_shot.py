@@ -58,7 +58,7 @@ def test_the_encoder_is_tuned_before_the_head_is_trained(make_rows, tiny_encoder
     encoder, _, result, told = plain
     assert [name for name, _ in told.stages] == [
         "comparing rows",
-        "tuning the encoder by contrast",
+        "contrastive training of the encoder",
         "computing encoder features",
         "training",
     ]
@@ -73,7 +73,8 @@ def test_the_encoder_is_tuned_before_the_head_is_trained(make_rows, tiny_encoder
 
 
 @pytest.mark.parametrize(
-    ("turned", "added", "said"), [(0, 3, "they are learned from too"), (1, 0, "they are left out")]
+    ("turned", "added", "said"),
+    [(0, 3, "they are used for training too"), (1, 0, "they are left out")],
 )
 def test_names_are_learned_from_where_they_help_and_the_notes_say_so(
     make_rows, tiny_encoder, turned, added, said
@@ -118,7 +119,7 @@ def test_rows_without_a_label_are_learned_from_as_what_they_are_called(
     *_, result, told = helped
     assert (plain[2].pseudo_labelled, result.pseudo_labelled) == (0, 36)  # the surest nine tenths
     assert told.notes[-1].startswith("40 rows without a label: of 9 held-out rows")
-    assert told.notes[-1].endswith("they are learned from too")
+    assert told.notes[-1].endswith("they are used for training too")
     assert [total for name, total in told.stages if name == "computing encoder features"] == [
         24 + 9 + 36
     ]
@@ -244,7 +245,7 @@ def divided_by_a_line(labels, turned):
     ("misled", "with_them", "said", "called"),
     [
         (10, 0, "they are left out", 0),
-        (1, 9, "which can be chance: they are learned from too", 9),
+        (1, 9, "which can be chance: they are used for training too", 9),
     ],
 )
 def test_rows_without_a_label_are_left_out_where_held_out_rows_speak_against_them(
@@ -266,7 +267,9 @@ def test_rows_without_a_label_are_left_out_where_held_out_rows_speak_against_the
         QUICK.model_copy(update={"contrast_steps": 0}),
         RunOptions(0, told, embed_with=embeds(*divided_by_a_line(labels, turned))),
     )
-    outcome = f"of 10 held-out rows 10 would be called rightly without these, {with_them} with them"
+    outcome = (
+        f"of 10 held-out rows 10 would get the right label without these, {with_them} with them"
+    )
     assert told.notes[-1].startswith(f"10 rows without a label: {outcome}")
     assert told.notes[-1].endswith(said)
     assert result.pseudo_labelled == called

@@ -350,7 +350,7 @@ def no_inputs(_):
 def test_rows_of_several_labels_are_judged_whole():
     multi_hot = np.array([[1, 1], [0, 1], [0, 0]], bool)
     examples = Examples(no_inputs, np.ones(3, int), np.array([0, 1, 0]), multi_hot=multi_hot)
-    macro_f1, right = examples.judged(np.array([[1.0, 1.0], [1.0, 1.0], [-1.0, -1.0]]))
+    macro_f1, right = examples.evaluate(np.array([[1.0, 1.0], [1.0, 1.0], [-1.0, -1.0]]))
     assert right == pytest.approx(2 / 3)
     assert macro_f1 == pytest.approx((2 / 3 + 1) / 2)
 
@@ -358,7 +358,7 @@ def test_rows_of_several_labels_are_judged_whole():
 def test_a_label_that_no_row_has_costs_nothing():
     multi_hot = np.array([[1, 0, 0], [0, 1, 0]], bool)
     examples = Examples(no_inputs, np.ones(2, int), np.array([0, 1]), multi_hot=multi_hot)
-    assert examples.judged(np.where(multi_hot, 1.0, -1.0)) == (1.0, 1.0)
+    assert examples.evaluate(np.where(multi_hot, 1.0, -1.0)) == (1.0, 1.0)
 
 
 def test_the_targets_of_several_labels_are_the_rows_own():

@@ -224,9 +224,7 @@ def test_validation_rows_that_are_learned_from_too_are_told_and_so_is_a_refit_th
         valid=valid,
     )
     assert any(
-        note.startswith(
-            "2 of 3 validation rows are among those learned from: figures will be too good"
-        )
+        note.startswith("2 of 3 validation rows are training rows too: figures will be too good")
         for note in notes.notes
     )
     assert (

@@ -101,7 +101,8 @@ def test_a_killed_search_goes_on_and_finds_what_an_unbroken_one_finds(
         import os, pathlib, signal
         from tests.workflows.test_search import Listener, search
         killed = Listener("trial 0:", lambda: os.kill(os.getpid(), signal.SIGKILL))
-        search(pathlib.Path({str(folder)!r}), {str(encoder_folder)!r}, out="killed.json", progress=killed)
+        folder = pathlib.Path({str(folder)!r})
+        search(folder, {str(encoder_folder)!r}, out="killed.json", progress=killed)
     """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
@@ -128,7 +129,7 @@ def test_ctrl_c_keeps_what_was_found_and_the_same_call_goes_on(unbroken, folder,
         ({"seed": 4}, "another seed"),
         ({"recipe": "full"}, "another recipe and another space of settings"),
     ):
-        with pytest.raises(OutputError, match=f"remembers a search with {words}; .*--force"):
+        with pytest.raises(OutputError, match=f"belongs to a search with {words}; .*--force"):
             tune(
                 folder / "tickets.csv",
                 folder / "stopped.json",
@@ -136,7 +137,7 @@ def test_ctrl_c_keeps_what_was_found_and_the_same_call_goes_on(unbroken, folder,
                 encoder=encoder_folder,
                 **{"recipe": "frozen", "seed": 3, **changes},
             )
-    with pytest.raises(OutputError, match="remembers a search with another data file"):
+    with pytest.raises(OutputError, match="belongs to a search with another data file"):
         tune(
             folder / "other.csv",
             folder / "stopped.json",
