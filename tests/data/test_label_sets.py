@@ -115,7 +115,7 @@ def test_collections_of_labels_are_checked():
 def test_a_separator_is_one_that_no_label_holds():
     assert separator_for(["a", "b"]) == ";"
     assert separator_for(["a; b", "c"]) == "|"
-    with pytest.raises(LabelError, match="to part labels"):
+    with pytest.raises(LabelError, match="occurs in no label"):
         separator_for([";|,\n", "a"])
 
 
