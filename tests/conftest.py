@@ -207,6 +207,22 @@ def shallow_encoder_folder(tmp_path_factory) -> Path:
     return write_encoder(tmp_path_factory.mktemp("encoders") / "shallow", layers=1)
 
 
+def shorten_trials(patch: pytest.MonkeyPatch) -> None:
+    """A search trains the head for 30 epochs where it would for 300."""
+    from bertcnn.settings import FROZEN
+
+    short = FROZEN.model_copy(update={"epochs": 30, "fewest_steps": 0})
+    patch.setattr("bertcnn.workflows.space.FROZEN", short)
+
+
+@pytest.fixture(scope="module")
+def quick_trials():
+    """What `shorten_trials` does, for a module."""
+    with pytest.MonkeyPatch.context() as patch:
+        shorten_trials(patch)
+        yield
+
+
 @pytest.fixture(scope="session")
 def minilm_folder() -> Path:
     """The published encoder minilm-l6, fetched once."""

@@ -271,7 +271,7 @@ def test_long_and_blank_rows_are_told_and_auto_says_why(encoder_folder):
 
 
 def test_rows_without_a_label_are_learned_from_by_few_shot_and_left_out_by_others(
-    encoder_folder, tmp_path
+    shallow_encoder_folder, tmp_path
 ):
     few = {"recipe": "few-shot", "training": {**QUICK, "epochs": 1, "contrast_steps": 1}}
     texts, labels = tickets(8)
@@ -286,7 +286,7 @@ def test_rows_without_a_label_are_learned_from_by_few_shot_and_left_out_by_other
             texts[0].upper(),
         ],
     )
-    classifier = quick(encoder_folder, progress=notes, **few).fit(
+    classifier = quick(shallow_encoder_folder, progress=notes, **few).fit(
         [*texts, "red cable"], [*labels, " "], unlabelled=others
     )
     assert sum("without a label" in note for note in notes.notes) == 2
@@ -304,7 +304,9 @@ def test_rows_without_a_label_are_learned_from_by_few_shot_and_left_out_by_other
             "4 different texts, called what rows like them are called"
             in (tmp_path / "model" / page).read_text()
         )
-    again = quick(encoder_folder, **few).fit(texts, labels, unlabelled=["red cable", *others])
+    again = quick(shallow_encoder_folder, **few).fit(
+        texts, labels, unlabelled=["red cable", *others]
+    )
     np.testing.assert_array_equal(again.predict_proba(texts), classifier.predict_proba(texts))
     for training, recipe, why in (
         ({**QUICK, "unlabelled_rows": 0}, "few-shot", "as asked"),
@@ -312,7 +314,10 @@ def test_rows_without_a_label_are_learned_from_by_few_shot_and_left_out_by_other
     ):
         notes = Notes()
         quick(
-            encoder_folder, recipe=recipe, training={**training, "epochs": 1}, progress=notes
+            shallow_encoder_folder,
+            recipe=recipe,
+            training={**training, "epochs": 1},
+            progress=notes,
         ).fit(texts, labels, unlabelled=others)
         told = [note for note in notes.notes if "rows without a label" in note]
         assert told == [f"left out: 5 rows without a label; {why}"]
@@ -369,12 +374,12 @@ def test_a_part_of_the_rows_is_learned_from_where_that_is_asked_for_or_time_lack
 
 
 def test_with_few_rows_those_held_out_are_learned_from_once_they_have_been_measured_on(
-    encoder_folder, tmp_path
+    shallow_encoder_folder, tmp_path
 ):
     few = {"recipe": "few-shot", "training": {**QUICK, "epochs": 2, "contrast_steps": 1}}
     texts, labels = tickets(8)
     notes = Notes()
-    classifier = quick(encoder_folder, **few, progress=notes).fit(texts, labels)
+    classifier = quick(shallow_encoder_folder, **few, progress=notes).fit(texts, labels)
     assert any(
         note.startswith("training once more from the start, with the 3 held-out rows too")
         for note in notes.notes
@@ -391,7 +396,7 @@ def test_with_few_rows_those_held_out_are_learned_from_once_they_have_been_measu
         loaded.predict_proba(texts), classifier.predict_proba(texts), rtol=0, atol=1e-5
     )
     # rows of the user's own stay apart
-    again = quick(encoder_folder, **few).fit(texts, labels, valid=(texts[:6], labels[:6]))
+    again = quick(shallow_encoder_folder, **few).fit(texts, labels, valid=(texts[:6], labels[:6]))
     again.save(tmp_path / "given")
     assert told not in (tmp_path / "given" / "MODEL_CARD.md").read_text()
     assert len(again.history_) == len(classifier.history_) == 2

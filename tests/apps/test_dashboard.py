@@ -234,11 +234,9 @@ OUTSIDE = {
 }
 
 
-@pytest.mark.parametrize("case", OUTSIDE)
-@pytest.mark.parametrize("door", ["address", "field"])
-def test_no_folder_outside_those_for_models_is_loaded_or_told_from_one_that_is_not_there(
-    tmp_path, monkeypatch, case, door
-):
+@pytest.fixture
+def beside_the_models(tmp_path, monkeypatch):
+    """The folder for models, and one outside it."""
     models, outside = tmp_path / "models", tmp_path / "outside"
     save_model(models / "tiny", labels=("ours", "b", "c"))
     save_model(outside / "tiny", labels=("secret", "b", "c"))
@@ -246,14 +244,10 @@ def test_no_folder_outside_those_for_models_is_loaded_or_told_from_one_that_is_n
     (models / "linked").symlink_to(outside)
     monkeypatch.setenv("HOME", str(outside))
     monkeypatch.setenv("BERTCNN_MODELS", str(models))
-    asked = OUTSIDE[case](models, outside)
-    app = AppTest.from_file(str(APP), default_timeout=120)
-    if door == "address":
-        app.query_params["model"] = asked
-        app.run()
-    else:
-        app.run().selectbox[0].set_value("Another folder ...").run()
-        app.text_input[0].set_value(asked).run()
+    return models, outside
+
+
+def refuses(app, models):
     assert not app.exception
     assert "secret" not in said(app.caption)
     (refused,) = [element.value.replace("\\", "").replace("\u2060", "") for element in app.error]
@@ -262,6 +256,23 @@ def test_no_folder_outside_those_for_models_is_loaded_or_told_from_one_that_is_n
         " choose one from the list, or start"
     )
     assert behind in refused
+
+
+def test_no_typed_folder_outside_those_for_models_is_loaded_or_told_from_one_that_is_not_there(
+    beside_the_models,
+):
+    app = AppTest.from_file(str(APP), default_timeout=120)
+    app.run().selectbox[0].set_value("Another folder ...").run()
+    for asked in OUTSIDE.values():
+        app.text_input[0].set_value(asked(*beside_the_models)).run()
+        refuses(app, beside_the_models[0])
+
+
+@pytest.mark.parametrize("case", OUTSIDE)
+def test_nor_is_one_in_the_address(beside_the_models, case):
+    app = AppTest.from_file(str(APP), default_timeout=120)
+    app.query_params["model"] = OUTSIDE[case](*beside_the_models)
+    refuses(app.run(), beside_the_models[0])
 
 
 def test_a_link_in_the_folder_for_models_was_put_there_on_purpose(tmp_path, monkeypatch):

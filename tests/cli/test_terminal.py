@@ -177,6 +177,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.usefixtures("quick_trials")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_lets_a_users_text_act_on_the_terminal(terminal, place, command):
     code, written = terminal(*COMMANDS[command](place))

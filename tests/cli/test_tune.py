@@ -9,6 +9,8 @@ import pytest
 from bertcnn.bundle.bundle import read_config
 from tests.tickets import as_csv, tickets
 
+pytestmark = pytest.mark.usefixtures("quick_trials")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

@@ -235,7 +235,7 @@ def test_validation_rows_that_are_learned_from_too_are_told_and_so_is_a_refit_th
 
 @pytest.mark.parametrize(("recipe", "trainings"), [("frozen", 1), ("few-shot", 2), ("full", 2)])
 def test_a_training_that_was_broken_off_goes_on_and_ends_as_an_unbroken_one(
-    encoder_folder, tmp_path, monkeypatch, recipe, trainings
+    shallow_encoder_folder, tmp_path, monkeypatch, recipe, trainings
 ):
     class Stopping(Notes):
         begun = 0
@@ -257,7 +257,7 @@ def test_a_training_that_was_broken_off_goes_on_and_ends_as_an_unbroken_one(
                         r" one run"
                     ),
                 ):
-                    train_csv(data, tmp_path / "model", quick(encoder_folder))
+                    train_csv(data, tmp_path / "model", quick(shallow_encoder_folder))
                 raise KeyboardInterrupt
 
     monkeypatch.setattr("bertcnn.training.savepoints._SECONDS_BETWEEN", 0.0)
@@ -271,19 +271,21 @@ def test_a_training_that_was_broken_off_goes_on_and_ends_as_an_unbroken_one(
         },
     )
     training["refit"] = trainings == 2
-    train_csv(data, tmp_path / "whole", quick(encoder_folder, recipe=recipe, training=training))
+    train_csv(
+        data, tmp_path / "whole", quick(shallow_encoder_folder, recipe=recipe, training=training)
+    )
     with pytest.raises(KeyboardInterrupt):
         train_csv(
             data,
             tmp_path / "model",
-            quick(encoder_folder, recipe=recipe, training=training, progress=Stopping()),
+            quick(shallow_encoder_folder, recipe=recipe, training=training, progress=Stopping()),
         )
     assert not (tmp_path / "model").exists()
     notes = Notes()
     train_csv(
         data,
         tmp_path / "model",
-        quick(encoder_folder, recipe=recipe, training=training, progress=notes),
+        quick(shallow_encoder_folder, recipe=recipe, training=training, progress=notes),
     )
     assert any(
         note.startswith("resuming an interrupted training at epoch ") for note in notes.notes

@@ -18,6 +18,8 @@ from tests.tickets import as_csv, tickets
 
 TRIALS = 2
 
+pytestmark = pytest.mark.usefixtures("quick_trials")
+
 
 class Listener:
     """Keeps the notes; `at` is done when a note begins with `when`."""
@@ -73,7 +75,7 @@ def test_the_defaults_come_first_and_the_result_is_at_least_as_good(unbroken, fo
     first = tuned.trials[0]
     assert (first.training["learning_rate"], first.training["epochs"], first.head.filters) == (
         3e-3,
-        300,
+        30,
         64,
     )
     assert tuned.default_macro_f1 == first.macro_f1
@@ -98,8 +100,10 @@ def test_a_killed_search_goes_on_and_finds_what_an_unbroken_one_finds(
     unbroken, folder, encoder_folder
 ):
     program = f"""if True:
-        import os, pathlib, signal
+        import os, pathlib, pytest, signal
+        from tests.conftest import shorten_trials
         from tests.workflows.test_search import Listener, search
+        shorten_trials(pytest.MonkeyPatch())
         killed = Listener("trial 0:", lambda: os.kill(os.getpid(), signal.SIGKILL))
         folder = pathlib.Path({str(folder)!r})
         search(folder, {str(encoder_folder)!r}, out="killed.json", progress=killed)
