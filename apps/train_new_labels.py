@@ -100,8 +100,8 @@ def describe(data: bertcnn.LabelledTable) -> str:
     rows = [names for text, names in zip(data.texts, data.sets, strict=True) if text and names]
     labels = Counter(name for names in rows for name in names)
     several = sum(len(names) > 1 for names in rows)
-    told = f"{len(rows)} rows" + (f", {several} with several labels" if data.separator else "")
-    return f"{told}, {len(labels)} labels: {amounts(dict(labels.most_common(10)))}"
+    message = f"{len(rows)} rows" + (f", {several} with several labels" if data.separator else "")
+    return f"{message}, {len(labels)} labels: {amounts(dict(labels.most_common(10)))}"
 
 
 def amounts(counts: Mapping[str, int]) -> str:

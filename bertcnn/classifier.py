@@ -157,8 +157,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 learns too in the end, and other recipes with `training={"refit": True}`.
             unlabelled: texts that have no label yet. `few-shot` learns from them too, as what rows
                 like them are called, where texts have one label each; other recipes leave them out.
-                Messages that say the same over and over, such as automatic replies, do not belong
-                here: they would be learned as if they were sure.
+                Messages that repeat each other, such as automatic replies, do not belong
+                here: they are pseudo-labelled with too much confidence.
             columns: where the texts came from, to be saved with the model.
             origin: the command and the file they came from, for the report and the card.
             savepoints: a folder in which the training is saved every minute. A call with the same
@@ -309,12 +309,13 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 f"left out: {count(len(texts), 'row')} without a label; {why}"
             )
         elif len(texts) > len(found):
-            told = (
+            message = (
                 f"{len(found):,} of {count(len(texts), 'row')} without a label are learned from at"
                 " most"
             )
             (self.progress or Silent()).note(
-                f"{told}; the others are known, repeated, or more than {settings.unlabelled_rows:,}"
+                f"{message}; the others are known, repeated, or more than"
+                f" {settings.unlabelled_rows:,}"
             )
         return found
 

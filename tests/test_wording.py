@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from bertcnn.wording import count, duration, percent
@@ -41,3 +44,30 @@ def test_a_share_is_never_rounded_to_nothing_or_to_all(share, words):
 )
 def test_a_duration_has_two_units_at_most(seconds, words):
     assert duration(seconds) == words
+
+
+# habits of translated English, and private words for standard ideas
+_AVOIDED = re.compile(
+    r"\b(anew|told|tells|asked about|ha(?:s|ve) learned from|how-manieth|used up"
+    r"|if need be|over and over|nobody is|is no (?:name|number|file|folder) of"
+    r"|patients?|sealed?|judging)\b",
+    re.IGNORECASE,
+)
+_ROOT = Path(__file__).parents[1]
+_READ_BY_USERS = sorted(
+    [
+        *_ROOT.glob("*.md"),
+        *_ROOT.glob("docs/**/*.md"),
+        *_ROOT.glob("bertcnn/**/*.py"),
+        *_ROOT.glob("apps/**/*.py"),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    "path", _READ_BY_USERS, ids=lambda path: path.relative_to(_ROOT).as_posix()
+)
+def test_prose_is_plain(path):
+    lines = path.read_text(encoding="utf-8").splitlines()
+    found = [f"{number}: {line}" for number, line in enumerate(lines, 1) if _AVOIDED.search(line)]
+    assert found == []

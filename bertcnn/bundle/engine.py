@@ -1,4 +1,4 @@
-"""The compiled engine's part of a saved model: `engine/`, a sealed folder of its own."""
+"""The compiled engine's part of a saved model: `engine/`, a folder with a manifest of its own."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def read_engine(folder: Path, bundle_id: str) -> SavedEngine | None:
 def engine_in_memory(folder: Path, bundle_id: str) -> SavedEngine | None:
     """The engine saved with a model, to be saved again.
 
-    None if there is none or it was changed, of which `load` has told.
+    None if there is none or it was changed, which `load` has reported.
     """
     try:
         saved = read_engine(folder, bundle_id)

@@ -43,7 +43,7 @@ class DetectorInputs:
 
 @dataclass(frozen=True, eq=False)
 class OutOfScopeDetector:
-    """Where the texts lie that a model has learned from; without centres, no text is out of scope.
+    """Where the texts lie that a model was trained on; without centres, no text is out of scope.
 
     A text is strange if its logits point where those of no label do, if its token embeddings' mean
     lies far from those of known texts, if no label is probable, or if its words are not those of

@@ -12,7 +12,7 @@ from typing import Any
 INTERRUPTED = 130  # what a shell expects after Ctrl-C
 
 
-class Told(SystemExit):
+class AlreadyReported(SystemExit):
     """Ctrl-C in a command that has already printed how to resume."""
 
 

@@ -17,7 +17,7 @@ from bertcnn.cli.console import tell
 from bertcnn.cli.encoder import encoder_app, fill_mask
 from bertcnn.cli.evaluate import evaluate
 from bertcnn.cli.export import export
-from bertcnn.cli.interrupts import INTERRUPTED, Told
+from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
 from bertcnn.cli.memory import is_out_of_memory, out_of_memory
 from bertcnn.cli.pretrain import pretrain
 from bertcnn.cli.score import score
@@ -98,7 +98,7 @@ def main() -> None:
         ) and is_out_of_memory(error.__context__)
         tell(f"bertcnn: {out_of_memory() if lacks_memory else error}")
         sys.exit(2)
-    except Told:
+    except AlreadyReported:
         raise
     except (KeyboardInterrupt, SystemExit) as stop:
         if isinstance(stop, SystemExit) and stop.code != INTERRUPTED:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.console import command_line, show, tell
-from bertcnn.cli.interrupts import INTERRUPTED, Told
+from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
 from bertcnn.cli.options import given
 from bertcnn.cli.startup import load_keras
 from bertcnn.errors import SettingsError
@@ -182,7 +182,7 @@ def pretrain(
             f"\nbertcnn: interrupted after {stop.step:,} steps; a checkpoint is saved. {again}"
             " continues from there."
         )
-        raise Told(INTERRUPTED) from None
+        raise AlreadyReported(INTERRUPTED) from None
     outcome = (
         f", perplexity {report.held_out[-1].perplexity:,.2f} on held-out documents"
         if report.held_out

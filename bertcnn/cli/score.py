@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.console import tell
-from bertcnn.cli.interrupts import INTERRUPTED, Told
+from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
 from bertcnn.cli.options import AutoPrecision, Engine, Force, Model, Text
 from bertcnn.cli.startup import prepare_engine
 from bertcnn.wording import count, duration
@@ -94,7 +94,7 @@ def score(
             f"\nbertcnn: interrupted; the answers for {stop.rows:,} rows are kept. {again}"
             " continues from there."
         )
-        raise Told(INTERRUPTED) from None
+        raise AlreadyReported(INTERRUPTED) from None
     if not report.rows and not report.rejected:
         tell(f"{source} has no rows, so {target} has only a header.")
         return

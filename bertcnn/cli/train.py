@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.console import command_line, tell
-from bertcnn.cli.interrupts import INTERRUPTED, Told
+from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
 from bertcnn.cli.options import Force, Label, MultiLabel, Text, given
 from bertcnn.cli.startup import load_keras
 from bertcnn.cli.tune import training_plan
@@ -106,8 +106,8 @@ def train(
         float | None,
         typer.Option(
             help=(
-                "Minutes: auto measures this machine and keeps within them, on a part of the rows"
-                " if need be."
+                "Minutes: auto measures this machine and keeps within them, using fewer rows"
+                " where necessary."
             ),
             show_default="15, estimated for a typical CPU",
         ),
@@ -199,7 +199,7 @@ def train(
                 "\nbertcnn: interrupted; nothing was half-written. The same command resumes from"
                 " the last save, a minute ago at most."
             )
-            raise Told(INTERRUPTED) from None
+            raise AlreadyReported(INTERRUPTED) from None
     figures = report.metrics
     tell(
         f"Saved {out} (model {report.bundle_id[:12]}) after {duration(report.seconds)}: on"

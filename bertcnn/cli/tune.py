@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bertcnn.cli.console import command_line, tell
-from bertcnn.cli.interrupts import INTERRUPTED, Told
+from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
 from bertcnn.cli.options import Force, Label, Text
 from bertcnn.cli.startup import load_keras
 from bertcnn.errors import SettingsError
@@ -98,7 +98,7 @@ def tune(
     except TuningInterrupted as stop:
         _show(stop.tuned, out)
         tell("bertcnn: interrupted; the same command continues from there.")
-        raise Told(INTERRUPTED) from None
+        raise AlreadyReported(INTERRUPTED) from None
     _show(tuned, out)
     tell(f"Next: {command_line('train', data, '--settings', out, '--out', 'MODEL')}")
 

@@ -240,22 +240,22 @@ def describe_levels(labels: Sequence[str], levels: str) -> list[str]:
         )
         shown = [f"{one_line(name, 40)} of {count(size, 'label')}" for name, size in sizes]
         more = f" and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
-        told = (
+        message = (
             f"{count(len(shown), 'parent')} of labels with levels ({hierarchy.separator!r}):"
             f" {', '.join(shown[:_NAMED])}{more}"
         )
         return [
-            f"{told}; a text that no label is certain enough for may be answered with a parent;"
+            f"{message}; a text that no label is certain enough for may be answered with a parent;"
             " --levels no takes labels as they are"
         ]
     parents = Hierarchy.of(labels).parents if levels == AUTO else ()
     if not parents:
         return []
-    told = (
+    message = (
         f"labels with {LEVELS!r} in them are taken as they are, without {one_line(parents[0], 40)}"
         " as a parent"
     )
-    return [f"{told}; --levels {LEVELS!r} makes levels of them"]
+    return [f"{message}; --levels {LEVELS!r} makes levels of them"]
 
 
 def comparisons(labels: Sequence[str]) -> set[str]:

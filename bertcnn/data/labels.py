@@ -33,11 +33,11 @@ def checked_labels(labels: Sequence[Any], *, several: bool = False) -> list[Any]
         # only here: scoring does without scikit-learn
         from sklearn.exceptions import DataConversionWarning
 
-        told = (
+        message = (
             "labels as a column of one, or as lists of one, are single labels: pass one dimension"
         )
         warnings.warn(
-            f"{told}, such as y.ravel() or table['label']", DataConversionWarning, stacklevel=3
+            f"{message}, such as y.ravel() or table['label']", DataConversionWarning, stacklevel=3
         )
         given = [next(iter(label), "") for label in given]
     return check_label_types(given)

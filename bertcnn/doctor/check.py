@@ -63,7 +63,7 @@ def check_csv(
     """Find what is wrong with a file of texts, with or without labels, before anybody trains on it.
 
     Label errors and labels that overlap are found with probabilities that a logistic regression on
-    the frozen encoder's mean embedding gives each row when it has learned from other rows only;
+    the frozen encoder's mean embedding gives each row when it was trained on other rows only;
     equal and nearly equal texts are never on both sides. The same file gives the same report on the
     same machine.
 

@@ -68,16 +68,16 @@ def check_spurious_tokens(dataset: LabelledDataset, labels: Mapping[int, str]) -
     leaks = _different(leaks)
     if not leaks:
         return []
-    told = {
+    copies = {
         row: f"{leak.kind} {named(leak.mark)} gives the label away"
         for leak in leaks
         for row in leak.rows
     }
     first_of = {row: dataset.first_rows[dataset.texts[row].strip()] for row in labels}
     affected = {
-        row: told[first]
+        row: copies[first]
         for row, first in first_of.items()
-        if first in told and labels[row] == labels[first]
+        if first in copies and labels[row] == labels[first]
     }
     codes = any(leak.kind != "word" for leak in leaks)
     give = "gives" if len(leaks) == 1 else "give"
@@ -165,7 +165,7 @@ def _different(leaks: list[_Leak]) -> list[_Leak]:
 
 
 def check_other_columns(dataset: LabelledDataset, labels: Mapping[int, str]) -> list[Finding]:
-    """Columns that foretell the label.
+    """Columns that nearly determine the label.
 
     A row's label is guessed from the other rows with the same value, digits of ids left out.
 
@@ -195,8 +195,8 @@ def check_other_columns(dataset: LabelledDataset, labels: Mapping[int, str]) -> 
         Finding(
             "leaks_in_columns",
             "look",
-            f"{count(len(found), 'column')} that almost alone"
-            f" {'tells' if len(found) == 1 else 'tell'} the label",
+            f"{count(len(found), 'column')} that nearly"
+            f" {'determines' if len(found) == 1 else 'determine'} the label",
             "Do not add such a column with --text if it is filled in after the decision. It may"
             " also be a finer label: see --label.",
             examples=[

@@ -69,10 +69,10 @@ def examine_sets(
         for place in label_errors(judged).tolist():
             row = int(of_file[place])
             doubts.setdefault(row, []).append((float(doubt[place]), name, name in sets[row]))
-    return _told(dataset, sets, doubts)
+    return _label_set_doubts(dataset, sets, doubts)
 
 
-def _told(
+def _label_set_doubts(
     dataset: LabelledDataset,
     sets: dict[int, LabelSet],
     doubts: dict[int, list[tuple[float, str, bool]]],

@@ -40,7 +40,7 @@ class Prediction:
             any.
         because: the phrases that moved the answer most, at most three, the most important first.
         decision: "auto" if the answer may be acted on; else "review:ambiguous",
-            "review:out_of_scope" (the text looks like none that the model has learned from, or gets
+            "review:out_of_scope" (the text looks like none that the model was trained on, or gets
             no label where it may have several) or "review:empty", a matter for a person.
         runner_up: the second most probable label, or where there may be several, the one nearest to
             its threshold; None without a label.

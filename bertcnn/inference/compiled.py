@@ -138,16 +138,16 @@ def read_ahead(engine: Path, streams: int) -> None:
     It takes 0.2 s, in which Python can import what else an answer needs.
 
     It is used when `compiled_model` is asked for exactly this engine; what cannot be read now is no
-    error, and is told then.
+    error, which is raised then.
 
     Args:
         engine: the folder of a saved engine.
         streams: as for `compiled_model`.
     """
     with suppress(OSError, ValueError, LookupError, TypeError, RecursionError, BertCNNError):
-        record = _told(engine / "engine.json")
+        record = _json_of(engine / "engine.json")
         engine_id, bundle_id = (
-            str(_told(engine / "manifest.json")["bundle_id"]),
+            str(_json_of(engine / "manifest.json")["bundle_id"]),
             str(record["bundle_id"]),
         )
         engine_id, precision = kept_as(
@@ -204,7 +204,7 @@ class _ReadAhead:
 _read_ahead = _ReadAhead()
 
 
-def _told(path: Path) -> Any:  # noqa: ANN401 - any JSON value
+def _json_of(path: Path) -> Any:  # noqa: ANN401 - any JSON value
     """What a small JSON file says.
 
     A pipe in its place, which nobody may ever write to, is not opened. It is checked when it

@@ -18,12 +18,12 @@ def mean_embeddings(
     embed: Embed, token_ids: Sequence[np.ndarray], width: int, progress: Progress | None = None
 ) -> np.ndarray:
     """Each row's mean token embedding, float32 [rows, D]; `progress` advances by rows."""
-    means, told = np.empty((len(token_ids), width), np.float32), progress or Silent()
+    means, listener = np.empty((len(token_ids), width), np.float32), progress or Silent()
 
     def store(rows: np.ndarray, hidden: np.ndarray) -> None:
         for place, row in enumerate(rows):
             means[row] = hidden[place, : len(token_ids[row])].mean(axis=0)
-        told.advance(len(rows))
+        listener.advance(len(rows))
 
     embed(token_ids, store)
     return means

@@ -102,9 +102,7 @@ class EngineOutput:
             ValueError: it was not asked for.
         """
         if self.evidence is None:
-            raise ValueError(
-                "evidence of an engine that was not asked for it: run(..., evidence=True)"
-            )
+            raise ValueError("evidence of a run without it; call run(..., evidence=True)")
         return self.evidence
 
 

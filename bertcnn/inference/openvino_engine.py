@@ -70,7 +70,7 @@ class OpenVINOEngine:
             del self._queue, self._alone
 
     def finish(self) -> None:
-        """Wait for the batches under way; whoever started them is told of errors."""
+        """Wait for the batches under way; their errors are raised where they were started."""
         with suppress(RuntimeError, AttributeError):  # or it has just been dropped
             self._queue.wait_all()
 

@@ -109,7 +109,7 @@ def encoder_graph(tensors: Mapping[str, np.ndarray], settings: EncoderSettings) 
 
 
 def one_text_a_row(graph: ov.Model) -> ov.Model:
-    """`graph` with inputs that other programs give; it is used up.
+    """`graph` with inputs that other programs give; it is changed and of no use afterwards.
 
     The inputs are `token_ids` and `padding_mask`, int32 [B, T], of one text in each row.
 

@@ -165,7 +165,7 @@ def build_engine(
             valid,
             decided.model_copy(update={"calibrated_on_rows": len(quantization_data.calibration)}),
         )
-    told = [*refused, *([] if precision == "float32" else [found])]
+    reasons = [*refused, *([] if precision == "float32" else [found])]
     limits = (
         f"; at least {_AGREEMENT:.0%} and at most {_MACRO_F1_LOSS} lower are wanted"
         if refused
@@ -175,7 +175,7 @@ def build_engine(
     record = EngineRecord(
         precision=precision,
         weight_bits=weight_bits,
-        reason="; ".join(comparison.words for comparison in told) + limits,
+        reason="; ".join(comparison.words for comparison in reasons) + limits,
         calibrated_on_rows=len(quantization_data.calibration),
         compared_on_rows=len(quantization_data.valid),
         agreement=judged.agreement,

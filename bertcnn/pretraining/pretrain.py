@@ -220,8 +220,8 @@ def _resume(run: Run, earlier: Checkpoint, folder: Path, progress: Progress) -> 
 
 def _checkpoint(run: Run, identity: dict[str, Any], kept: Mapping[str, Any]) -> Checkpoint:
     """A run as it stands, with what has to be kept besides."""
-    told = {**kept, "state": run.state.as_json()}
-    return Checkpoint(run.state.step, identity, told, training_state(run.model, run.optimizer))
+    details = {**kept, "state": run.state.as_json()}
+    return Checkpoint(run.state.step, identity, details, training_state(run.model, run.optimizer))
 
 
 def _prepare(

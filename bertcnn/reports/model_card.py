@@ -120,9 +120,9 @@ def _scope(figures: Evaluation, decisions: Decisions, scope: OutOfScopeDetector)
 def _thresholds(figures: Evaluation, decisions: Decisions) -> str:
     """What the automatic rows were, and which labels have targets of their own."""
     found = automation(decisions)
-    told = []
+    sentences = []
     if found.automatic:
-        told.append(
+        sentences.append(
             f"Of the {found.automatic} automatic rows {found.right} are right. A threshold misses"
             f" its target with a probability of at most {decisions.error_probability:.0%}, if the"
             " texts to come are like these."
@@ -140,10 +140,10 @@ def _thresholds(figures: Evaluation, decisions: Decisions) -> str:
                 if threshold is None
                 else f"from a confidence of {threshold:.4f} on"
             )
-            told.append(
+            sentences.append(
                 f"{_cell(label.name)}, which needs {100 * target:.4g}%: {outcome}, from {rows}."
             )
-    return " ".join(told)
+    return " ".join(sentences)
 
 
 def _code(value: str) -> str:

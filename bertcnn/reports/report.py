@@ -85,14 +85,14 @@ class Operation:
         found: rows, automatic ones and how many of these are right.
         target: the share of right answers that was asked for; None where labels have targets of
             their own.
-        told: the decisions in one sentence.
+        sentence: the decisions in one sentence.
         curve: (share of rows answered, share of wrong answers among them), the most confident rows
             first.
     """
 
     found: Automation
     target: float | None
-    told: str
+    sentence: str
     curve: tuple[tuple[float, float], ...]
 
     @property
@@ -355,7 +355,7 @@ def _risk_chart(operation: Operation) -> Chart:
         lines.append(Line("chosen", "point", ((operation.found.share, 1 - precision),), dots=True))
     end = operation.curve[-1][1] if operation.curve else 0.0
     return draw(
-        f"Share of wrong answers by share of tickets answered automatically. {operation.told}",
+        f"Share of wrong answers by share of tickets answered automatically. {operation.sentence}",
         Axis("tickets answered automatically", 0, 1, percent=True),
         Axis("wrong among them", 0, nice_top(1.25 * max(end, at_most)), percent=True),
         lines,

@@ -72,7 +72,7 @@ class Provenance:
         sha256: of the data file.
         slices: by the name of a column, its value in each row whose answer is reported: in the
             order of the texts given to `fit`, or of the validation rows where those are given.
-        validation_learned: whether the model has learned from the validation rows too, once they
+        validation_learned: whether the model was trained on the validation rows too, once they
             had been measured on.
         left_out: rows that were neither learned from nor measured on, since there were more than
             `most_rows`.
@@ -283,12 +283,14 @@ def certain_enough(
     return sure | (hierarchy.fall_back(probabilities, ~sure, decisions.parent_thresholds)[0] >= 0)
 
 
-def _operation(decisions: Decisions, found: Automation, answered: Answered, told: str) -> Operation:
+def _operation(
+    decisions: Decisions, found: Automation, answered: Answered, sentence: str
+) -> Operation:
     targets = decisions.auto_precision
     return Operation(
         found,
         None if targets.labels else targets.overall,
-        told,
+        sentence,
         risk_coverage(answered.confidence, answered.right),
     )
 

@@ -1,6 +1,6 @@
 """How a model fares on parts of the rows: short and long texts, channels, months.
 
-A part of one or two rows is not told: it could be about a person.
+A part of one or two rows is not shown: it could be about a person.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import hypergeom
 
-FEWEST = 3  # rows of a part that is told
+FEWEST = 3  # rows of a part that is shown
 _LENGTHS = 4
 # that any part of equally good ones is called weak (Fisher's exact test, Bonferroni)
 _CHANCE = 0.05

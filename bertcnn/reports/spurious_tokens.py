@@ -1,7 +1,7 @@
 """Words of suspicious weight: ids, dates, addresses and names that go with one label.
 
 A ticket number, the name of the agent who signs, a date: what goes with a label in the training
-rows for such a reason will not help with the tickets to come. Only single words are told, and only
+rows for such a reason will not help with the tickets to come. Only single words are shown, and only
 those that stand in at least three different texts.
 """
 
@@ -87,7 +87,7 @@ def find_spurious_tokens(
     """The most suspicious words, those that the model uses first.
 
     Args:
-        texts: that the model has learned from.
+        texts: that the model was trained on.
         labels: one for each.
         spans: the phrases that moved the model's answers, by their places: int [rows, phrases, 2].
     """

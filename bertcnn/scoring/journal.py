@@ -64,7 +64,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class InputState:
-    """What tells one input from another, wherever it lies.
+    """What distinguishes one input from another, wherever it lies.
 
     Attributes:
         input_bytes: its size.
@@ -239,7 +239,7 @@ class Journal:
         if self._file.closed:
             return
         if self.rows:
-            # the answers are with the operating system; a disk that is full was told
+            # the answers are with the operating system; a full disk was reported
             with suppress(OSError):
                 os.fsync(self._file.fileno())
             self._file.close()

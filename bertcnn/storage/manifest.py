@@ -1,4 +1,4 @@
-"""A folder sealed by its manifest: every file's length and hash.
+"""A folder whose manifest lists every file's length and hash.
 
 Any change of these files after saving is noticed. What else lies in the folder is neither read nor
 minded.
@@ -53,7 +53,7 @@ CheckBulk = Callable[[Mapping[str, bytes], int], None]
 
 @dataclass(frozen=True)
 class Member:
-    """A file of a sealed folder, and the most bytes we are ready to read of it."""
+    """A file of such a folder, and the most bytes we are ready to read of it."""
 
     name: str
     largest: int
@@ -61,7 +61,7 @@ class Member:
 
 @dataclass(frozen=True)
 class FolderFormat:
-    """A kind of sealed folder.
+    """A kind of folder with a manifest.
 
     Attributes:
         name: stands in the manifest.
@@ -150,7 +150,7 @@ def _check_extent(data: bytes) -> None:
     brackets = outside.translate(None, _NO_BRACKETS)
     for _ in range(_DEEPEST):
         brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
-    if brackets.strip(b"]}"):  # what is closed and was never opened is told by the parser
+    if brackets.strip(b"]}"):  # the parser reports what is closed and was never opened
         raise ValueError(f"more than {_DEEPEST} values in each other")
 
 
@@ -269,7 +269,7 @@ def _retried(target: Path, read: Callable[[Path], Result]) -> Result:
 
 
 def _identity(place: Path) -> tuple[int, int, int] | None:
-    """What tells a folder from its successor.
+    """What distinguishes a folder from its successor.
 
     The time too, because file systems use the numbers of removed folders again.
     """

@@ -203,7 +203,7 @@ class _Scanner:
     def _end_of_string(self, block: str, position: int) -> int:
         rest = _REST_OF_STRING.match(block, position)
         end = position if rest is None else rest.end()
-        # the last character, whose meaning the next block tells
+        # the last character, whose meaning depends on the next block
         if end < len(block) and block[end] == "\\":
             self._rest = "\\"
             return len(block)

@@ -87,11 +87,13 @@ class JsonLinesSource:
             else [well_formed(".".join(path)) for path in self._keys.paths()]
         )
         if self._keys.has_rest:
-            told = (
+            warning = (
                 f"{str(path)!r} has more different keys than a table can have columns:"
                 f" {len(names):,} have one, "
             )
-            self.remark += f"{'; ' * is_mixed}{told}all others are together in the column {_REST!r}"
+            self.remark += (
+                f"{'; ' * is_mixed}{warning}all others are together in the column {_REST!r}"
+            )
             names.append(_REST)
         self.header = unique_names(names)
         self.columns = name_columns(self.header)

@@ -167,12 +167,12 @@ def read_columns(
 
     Args:
         data: the file.
-        choose: the columns of a table; those that are chosen with a reason are told.
+        choose: the columns of a table; those chosen with a reason are reported.
         rejects: as in `read_labelled`; the folder it is in is made too.
         known: columns that the file should have; see `open_table`.
         as_written: whether the table keeps the quotes that `escape_formula` puts before cells;
             texts and labels lose them.
-        reading: told how much of the file is read; by default nobody is.
+        reading: reports how much of the file is read; none by default.
         progress: receives notes on the chosen columns, and on which part of the file is not read.
 
     Raises:

@@ -1,6 +1,6 @@
 """Text that is no table, whatever its file is called.
 
-Pages, errors, pointers, dumps and mails, told by how they begin.
+Pages, errors, pointers, dumps and mails, recognised by how they begin.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ _AROUND_ERRORS = frozenset(
     data timestamp path type instance hint help requestid request_id traceid trace_id trace
     documentation_url doc_url __type param description""".split()  # noqa: SIM905
 )
-_TOLD = (
+_MESSAGE_KEYS = (
     "message",
     "detail",
     "details",
@@ -228,27 +228,31 @@ def json_error(found: Mapping[str, Any], known: Sequence[str] = ()) -> str | Non
     status = plain.get(
         "status", plain.get("code", plain.get("statuscode", plain.get("status_code", "")))
     )
-    told = next(
-        (value for key in _TOLD if isinstance(value := plain.get(key), str) and value), None
+    message = next(
+        (value for key in _MESSAGE_KEYS if isinstance(value := plain.get(key), str) and value), None
     )
     nested = next((value for key in _ERROR_KEYS if isinstance(value := plain.get(key), dict)), {})
-    told = told or next((value for key in _TOLD if isinstance(value := nested.get(key), str)), "")
-    only_told = plain.keys() <= _ERROR_KEYS | _AROUND_ERRORS
+    message = message or next(
+        (value for key in _MESSAGE_KEYS if isinstance(value := nested.get(key), str)), ""
+    )
+    only_message = plain.keys() <= _ERROR_KEYS | _AROUND_ERRORS
     failed = (
         any(isinstance(plain.get(key), str | dict | list) and plain[key] for key in _ERROR_KEYS)
         or plain.get("error") is True
     )
     failed = failed or (
-        plain.get("success", plain.get("ok", True)) in (False, "false") and only_told
+        plain.get("success", plain.get("ok", True)) in (False, "false") and only_message
     )
     failed = failed or (
         re.fullmatch("[45][0-9][0-9]|error|fail|failed|failure", str(status), re.IGNORECASE)
         is not None
-        and only_told
+        and only_message
     )
-    if failed or (told and _MESSAGE.fullmatch(told.strip()[:_LONGEST_MESSAGE])):
+    if failed or (message and _MESSAGE.fullmatch(message.strip()[:_LONGEST_MESSAGE])):
         return (
-            f"an error message (JSON: {one_line(told, 60)})" if told else "an error message (JSON)"
+            f"an error message (JSON: {one_line(message, 60)})"
+            if message
+            else "an error message (JSON)"
         )
     return None
 

@@ -26,7 +26,7 @@ class ParquetSource:
     Attributes:
         header: the names of the columns as they stand in the file.
         remark: nothing.
-        total: rows, as far as the file tells.
+        total: rows, as far as the file says.
     """
 
     remark: str = ""

@@ -1,4 +1,4 @@
-"""The columns by which a report tells figures apart: channel, language, month."""
+"""The columns by which a report breaks figures down: channel, language, month."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WORDS = frozenset(  # in the names of such columns
     "origine langue pays origen idioma pais canale "
     "origem lingua kanaal taal bron kraj jezyk priority severity urgency".split()
 )
-_MOST_VALUES = 50  # a column with more of them tells single rows apart
+_MOST_VALUES = 50  # a column with more of them identifies single rows
 _ISO = re.compile(r"\s*(\d{4})[-/.](\d{1,2})[-/.]\d{1,2}")
 _OTHER = re.compile(r"\s*(\d{1,2})[-/.](\d{1,2})[-/.](\d{4}|\d{2})(?!\d)")
 

@@ -6,8 +6,8 @@ string in every row. An allocation that fails there aborts the whole process, so
 helps. The kernel sets the worker's limits, and no file can avoid them. Where the kernel has none
 (Windows, partly macOS), an abort still ends the worker only.
 
-`ProcessPoolExecutor` cannot replace this. It tells neither the signal nor the exit code of a child
-that ends, which say here whether memory or time ran out. It does not end a child that hangs. And it
+`ProcessPoolExecutor` cannot replace this. It reports neither signal nor exit code of a child that
+ends, which say here whether memory or time ran out. It does not end a child that hangs. And it
 returns one result, while the rows of a large table have to arrive one batch after another.
 """
 
@@ -48,7 +48,7 @@ class BinarySource(Protocol):
 
     header: tuple[str, ...]
     remark: str
-    total: int  # rows, as far as the file tells
+    total: int  # rows, as far as the file says
 
     def rows(self, reject: Reject) -> Iterator[Row]:
         """Every row that can be read, with its number; `reject` hears of the others."""

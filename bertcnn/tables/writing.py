@@ -314,7 +314,7 @@ class _AtomicFile:
         self._close()
 
     def _close(self) -> None:
-        with suppress(OSError):  # a full disk is told again on closing
+        with suppress(OSError):  # a full disk fails again on closing
             self.stream.close()
 
 

@@ -32,11 +32,11 @@ def accuracy(
         predictor: the model.
         texts: strings.
         labels: one for each text, or all of each. Rows without a label do not count; unknown labels
-            count as wrong, and are told.
+            count as wrong, and are reported.
         weights: of the rows; by default all count alike.
         kind: NumPy's letter for the type of the model's labels: "b" for booleans, "i" or "u" for
             integers.
-        progress: told of rows with a label that the model does not know.
+        progress: reports rows with a label that the model does not know.
 
     Raises:
         LabelError: there are no rows with a label, or not as many labels as texts.

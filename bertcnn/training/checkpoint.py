@@ -1,4 +1,4 @@
-"""Checkpoints: all that a training needs to go on, in a sealed folder.
+"""Checkpoints: all that a training needs to go on, in a folder with a manifest.
 
 Each appears whole or not at all.
 """

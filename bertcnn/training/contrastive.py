@@ -77,7 +77,7 @@ def tune_by_contrast(
         rows: to learn from, of two labels or more.
         settings: steps and learning rate.
         seed: of the choice of rows.
-        progress: told of every step.
+        progress: called for every step.
     """
     shortened = [
         np.concatenate([ids[: _LONGEST - 1], ids[-1:]]) if len(ids) > _LONGEST else ids

@@ -54,7 +54,7 @@ class LabelledTexts:
     ) -> LabelledTexts:
         """The rows whose text and label are not blank.
 
-        `progress` is told how many others there are.
+        `progress` reports how many others there are.
         """
         rows, unlabelled, blank = cls.divided(texts, labels, several=several)
         if blank or unlabelled:
@@ -211,7 +211,7 @@ def learning_and_validation(
         fraction: the share that is split off.
         most: rows that are split off, about so many at most.
         several: whether rows may have several labels, though all have one.
-        progress: told how many of each there are.
+        progress: reports how many of each there are.
 
     Raises:
         LabelError: fewer than two labels, a label with a single row, a missing one, validation rows
@@ -323,12 +323,12 @@ def _given(
             fix="correct the validation rows, or leave them out so that a split is made",
         )
     if unknown:
-        told = (
+        message = (
             f"{len(rows.labels) - len(usable):,} of {count(len(rows.labels), 'validation row')}"
             " have a label that no training row has"
         )
         progress.note(
-            f"{told} ({one_line(', '.join(unknown), 200)}): the model cannot be right there, so"
+            f"{message} ({one_line(', '.join(unknown), 200)}): the model cannot be right there, so"
             " they are left out"
         )
         rows = rows.of(usable)

@@ -96,7 +96,7 @@ class Features:
         width: D.
         token_ids: per row, int32 [T].
         path: a new file for them; 2 bytes x D a token.
-        progress: told of every batch.
+        progress: called for every batch.
 
     Raises:
         OutputError: there is no room for the file.

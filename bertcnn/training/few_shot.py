@@ -136,7 +136,7 @@ def with_pseudo_labels(
         views: of all three kinds, one behind the other, as `spread_labels` takes them.
         class_weight: how much rare labels count; a label with many rows would be spread to what is
             between it and others.
-        progress: told what became of them.
+        progress: reports what became of them.
 
     Returns:
         The rows, and the labels that they have when those of `valid` are learned from too, int64

@@ -112,7 +112,7 @@ class TrainedModel:
             known: training rows by which the model knows what is in scope.
             identity: what is saved with the weights.
             origin: of the rows.
-            progress: told how well the confidence is calibrated.
+            progress: reports how well the confidence is calibrated.
         """
         result, labels = outcome.result, identity.labels
         truth = GroundTruth(labels, valid.rows.labels, valid.rows.multi_hot)
@@ -219,8 +219,8 @@ class TrainedModel:
         held_out = judgement.held_out(outside, bundle.hierarchy)
         decisions = decide(held_out, bundle.labels, bundle.decisions.auto_precision)
         metrics = {**bundle.metrics, "decisions": automation(decisions).to_json()}
-        told = scope_in_words(held_out, scope, several_labels=bundle.multi_label)
-        progress.note(f"{in_words(decisions, bundle.labels)}; {told}")
+        strange = scope_in_words(held_out, scope, several_labels=bundle.multi_label)
+        progress.note(f"{in_words(decisions, bundle.labels)}; {strange}")
         judged = replace(bundle, scope=scope, decisions=decisions, metrics=metrics)
         return self._written_up(
             judged, engine, replace(self.measured, judgement=judgement, outside=outside), progress

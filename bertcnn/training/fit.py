@@ -46,7 +46,7 @@ class Trainer:
         settings: how.
         layers: blocks of the encoder, for the layer-wise learning rates.
         seed: of the order of the rows.
-        progress: told of every batch, and at the end of an epoch, with nothing more done, of its
+        progress: called for every batch, and at the end of an epoch, with nothing more done, of its
             macro-F1.
         savepoints: where the training is saved from time to time, and goes on from; by default it
             is not.

@@ -142,7 +142,7 @@ def _as_parts(
     result: FitResult, examined: Examined
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What is between the trainings, as a savepoint keeps it."""
-    told = {
+    details = {
         "epochs": [asdict(one) for one in result.epochs],
         "kept_epoch": result.kept_epoch,
         "padded_lengths": list(result.padded_lengths),
@@ -156,20 +156,22 @@ def _as_parts(
             strict=True,
         )
     )
-    return told, {"float32_logits": result.valid_logits, **arrays}
+    return details, {"float32_logits": result.valid_logits, **arrays}
 
 
-def _of_parts(told: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[FitResult, Examined]:
+def _of_parts(
+    details: dict[str, Any], tensors: dict[str, np.ndarray]
+) -> tuple[FitResult, Examined]:
     """What `_as_parts` gave."""
-    epochs = tuple(EpochFigures(**one) for one in told["epochs"])
+    epochs = tuple(EpochFigures(**one) for one in details["epochs"])
     result = FitResult(
         epochs,
-        told["kept_epoch"],
+        details["kept_epoch"],
         tensors["float32_logits"],
-        tuple(told["padded_lengths"]),
-        trainings=told["trainings"],
+        tuple(details["padded_lengths"]),
+        trainings=details["trainings"],
     )
-    record = None if told["record"] is None else EngineRecord(**told["record"])
+    record = None if details["record"] is None else EngineRecord(**details["record"])
     valid, known = (
         (tensors[f"{which}_logits"], tensors[f"{which}_means"]) for which in ("valid", "known")
     )

@@ -55,7 +55,7 @@ class Savepoints:
         folder: for the savepoints; the newest two are kept.
         settings: all that the outcome depends on, as JSON. A training with others is not gone on
             with.
-        progress: told which savepoint is resumed from, or why none is.
+        progress: reports which savepoint is resumed from, or why none is.
         seconds: between two savepoints, at least; by default a minute.
     """
 
@@ -89,13 +89,13 @@ class Savepoints:
         """What `keep` kept; None if there is nothing that this training can use."""
         return self._newest(lambda _: None)
 
-    def keep(self, told: dict[str, Any], tensors: Tensors) -> None:
+    def keep(self, details: dict[str, Any], tensors: Tensors) -> None:
         """Save the outcome of a part of the training, as JSON and as tensors.
 
         Raises:
             OutputError: it cannot be written.
         """
-        self._save(0, told, {_BESIDE + name: tensor for name, tensor in tensors.items()})
+        self._save(0, details, {_BESIDE + name: tensor for name, tensor in tensors.items()})
 
     def offer(
         self,
@@ -118,10 +118,10 @@ class Savepoints:
         """
         if time.monotonic() - self._saved < self._seconds:
             return
-        told, beside = details()
+        record, beside = details()
         self._save(
             step,
-            told,
+            record,
             {
                 **training_state(model, optimizer),
                 **{_BESIDE + name: tensor for name, tensor in beside.items()},
@@ -156,7 +156,7 @@ class Savepoints:
             if name.startswith(_BESIDE)
         }
 
-    def _save(self, step: int, told: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
+    def _save(self, step: int, details: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        save_checkpoint(self._folder, Checkpoint(step, self._settings, told, tensors))
+        save_checkpoint(self._folder, Checkpoint(step, self._settings, details, tensors))
         self._saved = time.monotonic()

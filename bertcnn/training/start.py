@@ -58,7 +58,7 @@ def load_start(
         encoder: name of a published one, or a folder.
         max_tokens: that a text may have, if the encoder reads as many.
         seed: of its dropout.
-        progress: told of the download.
+        progress: reports the download.
 
     Raises:
         EncoderError: it is unknown or cannot be had.

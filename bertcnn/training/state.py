@@ -34,8 +34,8 @@ class FitResult:
         known: of the rows that `train` was asked to answer: logits float32 [rows, C] and means of
             their token embeddings float32 [rows, D]; None where that is no cheaper than to ask the
             saved engine.
-        refit_logits: float32 [rows, C], of the validation rows under the weights that the model
-            holds, if these have learned from them in the end; all the rest is then from before.
+        refit_logits: float32 [rows, C], of the validation rows under the model's weights, if these
+            rows were added to the training rows in the end; all the rest is from before that.
         pseudo_labelled: rows without a label that were learned from with pseudo-labels.
         trainings: the weights are the mean of so many trainings'; `epochs` tell of the first one.
     """
@@ -73,7 +73,7 @@ class TrainingState:
 
     def parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """As a savepoint keeps it."""
-        told = {
+        details = {
             name: getattr(self, name)
             for name in ("epoch", "losses", "best_epoch", "best_macro_f1", "kept_epoch", "training")
         }
@@ -82,15 +82,15 @@ class TrainingState:
             for kind in _WEIGHTS
             for name, value in getattr(self, f"{kind}_weights").items()
         }
-        return {**told, "history": [asdict(figures) for figures in self.history]}, {
+        return {**details, "history": [asdict(figures) for figures in self.history]}, {
             "kept_logits": self.kept_logits,
             **weights,
         }
 
     @classmethod
-    def of_parts(cls, told: dict[str, Any], tensors: dict[str, np.ndarray]) -> TrainingState:
+    def of_parts(cls, details: dict[str, Any], tensors: dict[str, np.ndarray]) -> TrainingState:
         """What `parts` gave."""
-        history = [EpochFigures(**figures) for figures in told.pop("history")]
+        history = [EpochFigures(**figures) for figures in details.pop("history")]
         kept, mean = (
             {
                 name.removeprefix(f"{kind}/"): value
@@ -100,7 +100,7 @@ class TrainingState:
             for kind in _WEIGHTS
         )
         return cls(
-            **told,
+            **details,
             history=history,
             kept_logits=tensors["kept_logits"],
             kept_weights=kept,

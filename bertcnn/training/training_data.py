@@ -56,7 +56,7 @@ class RunOptions:
 
     Attributes:
         seed: of initial weights, dropout and order.
-        progress: told how far it is.
+        progress: called as the work proceeds.
         savepoints: where the training is saved from time to time, and goes on from; by default it
             is not.
         embed_with: makes what computes an encoder's output where only the head is trained; by

@@ -103,7 +103,7 @@ def compare_encoders(  # noqa: PLR0913 - a small experiment
         seeds: how many, at least 2.
         rows_per_label: that are learned from; by default all.
         recipe: how both are trained.
-        progress: told of every classifier.
+        progress: called for every classifier.
 
     Raises:
         SettingsError: fewer than two seeds, or no row to learn from.

@@ -53,7 +53,7 @@ def evaluate_csv(
         report: a folder, or a file that ends in .html, for a report with examples from the file:
             for the user's own eyes.
         overwrite: replace an existing report.
-        progress: told how far it is.
+        progress: called as the work proceeds.
 
     Raises:
         LabelError: no row has a label that the model knows. Rows with others count as wrong.
@@ -140,7 +140,7 @@ def _read_as_in_training(
 
 
 def _usable(texts: Sequence[str], sets: Sequence[LabelSet], progress: Progress) -> list[int]:
-    """The rows with a text and a label; `progress` is told how many others there are."""
+    """The rows with a text and a label; `progress` reports how many others there are."""
     labelled = [row for row, names in enumerate(sets) if names]
     places = [row for row in labelled if not is_blank(texts[row])]
     for left_out, lack in (

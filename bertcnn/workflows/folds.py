@@ -66,10 +66,10 @@ def divided_rows(
     if valid is None:
         texts = [content for content, _ in learned]
         parts = divide(texts, names)
-        told = "once" if len(parts) == 1 else f"in {len(parts)} of {_FOLDS} folds"
+        often = "once" if len(parts) == 1 else f"in {len(parts)} of {_FOLDS} folds"
         progress.note(
-            f"each trial is validated {told}, on {sum(len(held_out) for _, held_out in parts):,} of"
-            f" {len(texts):,} rows"
+            f"each trial is validated {often}, on"
+            f" {sum(len(held_out) for _, held_out in parts):,} of {len(texts):,} rows"
         )
         return DividedRows(texts, names, parts)
     others = labelled_rows(
@@ -88,11 +88,11 @@ def divided_rows(
             fix="correct the validation rows, or leave them out so that rows are held out",
         )
     if len(found) < len(others):
-        told = (
+        message = (
             f"{len(others) - len(found):,} of {count(len(others), 'validation row')} have a label"
             " that no training row has"
         )
-        progress.note(f"{told}: no setting can be right there, so they are left out")
+        progress.note(f"{message}: no setting can be right there, so they are left out")
     every = [*learned, *found]
     part = np.arange(len(learned)), np.arange(len(learned), len(every))
     return DividedRows([content for content, _ in every], [name for _, name in every], [part])

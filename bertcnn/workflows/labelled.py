@@ -26,7 +26,7 @@ def labelled_rows(
         text: the text column or columns; guessed by default.
         label: the label column; guessed by default.
         multi_label: "no" takes every cell for one label.
-        progress: told of the columns chosen, and of rows that cannot be read.
+        progress: reports the columns chosen, and of rows that cannot be read.
 
     Raises:
         TableError: the file cannot be read, or has no such columns.

@@ -57,7 +57,7 @@ class HeadTrials:
         rows: of which trials take parts.
         embed: computes the output; by default Keras does.
         path: a new file for it, which has to stay.
-        progress: told of every batch.
+        progress: called for every batch.
     """
 
     def __init__(

@@ -88,7 +88,7 @@ def tune(  # noqa: PLR0913 - what a search is made of
         recipe: whose settings; "auto" chooses, as for training.
         seed: of the search and its trainings. With a number of trials that fits into the time, the
             outcome is the same each time.
-        minutes: after which the search stops, in the middle of a trial if need be.
+        minutes: after which the search stops, even in the middle of a trial.
         trials: after how many it stops; by default when the time is up.
         overwrite: overwrite existing output, and discard a saved search with other settings.
         progress: reports the seconds gone, and each trial.

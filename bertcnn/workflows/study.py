@@ -271,7 +271,7 @@ def _record_of(trial: optuna.trial.FrozenTrial) -> Record | None:
     if kept is None:
         return None
     record = Record(**json.loads(kept))
-    told = record.outcome == "ended" or trial.state.name == (
+    known = record.outcome == "ended" or trial.state.name == (
         "COMPLETE" if record.outcome == "complete" else "PRUNED"
     )
-    return record if told else None
+    return record if known else None

@@ -200,7 +200,7 @@ def _read_like(
                     ),
                     fix="give its columns the same names",
                 )
-        return replace(columns, reasons={})  # which were told of the training file
+        return replace(columns, reasons={})  # which are about the training file
 
     read = read_columns(data, same_columns, rejects=rejects, progress=progress)
     note_left_out(read.table, rejects, progress)

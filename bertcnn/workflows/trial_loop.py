@@ -114,19 +114,19 @@ class TrialLoop:
         """One trial, and what became of it."""
         number, started = len(self._study.finished), self._clock.now()
         trial = self._study.ask(self._space.defaults())
-        told = TrialProgress(self._space.suggest(trial), self._space.most_epochs + 1)
+        state = TrialProgress(self._space.suggest(trial), self._space.most_epochs + 1)
         stop: BaseException | None = None
         try:
-            macro_f1, predicted = self._measure(trainings, trial, told, may_stop=number > 0)
+            macro_f1, predicted = self._measure(trainings, trial, state, may_stop=number > 0)
             outcome = "complete"
         except TrialPruned:
-            outcome, macro_f1, predicted = "pruned", told.running, []
+            outcome, macro_f1, predicted = "pruned", state.running, []
         except TrainingError:
             outcome, macro_f1, predicted = "diverged", 0.0, []
         except (TimeIsUp, KeyboardInterrupt) as error:
-            outcome, macro_f1, predicted, stop = "ended", told.running, [], error
+            outcome, macro_f1, predicted, stop = "ended", state.running, [], error
         record = Record(
-            outcome, macro_f1, told.epochs, self._clock.now() - started, told.point, predicted
+            outcome, macro_f1, state.epochs, self._clock.now() - started, state.point, predicted
         )
         self._study.tell(trial, record)
         if stop is not None:
@@ -140,20 +140,20 @@ class TrialLoop:
         self._clock.tell_trial(number, record)
 
     def _measure(
-        self, trainings: Trials, trial: optuna.Trial, told: TrialProgress, *, may_stop: bool
+        self, trainings: Trials, trial: optuna.Trial, state: TrialProgress, *, may_stop: bool
     ) -> tuple[float, list[int]]:
         """Macro-F1 on all validated rows together, and their predicted labels."""
-        changes, head = self._space.changes(told.point)
+        changes, head = self._space.changes(state.point)
         predicted: list[np.ndarray] = []
 
         def epoch_done(macro_f1: float) -> None:
-            told.epoch(macro_f1)
-            trial.report(told.running, told.step)
+            state.epoch(macro_f1)
+            trial.report(state.running, state.step)
             if may_stop and trial.should_prune():
                 raise TrialPruned
 
         for fold, (train, valid) in enumerate(self._rows.parts):
-            told.fold(fold)
+            state.fold(fold)
             part = Trial(
                 train, valid, head, self._space.settings(changes), (self._seed + fold) % SEEDS
             )

@@ -5,7 +5,7 @@ head, 180 MB for each training of an encoder of 6 layers. A search trains hundre
 
 `ProcessPoolExecutor(max_tasks_per_child=...)` cannot replace this. It needs the start method
 "spawn", which runs the user's script again in the child, so that a script without
-`if __name__ == "__main__"` fails. Of a child that ends, it tells neither the signal nor the exit
+`if __name__ == "__main__"` fails. Of a child that ends, it reports neither the signal nor the exit
 code nor the last line of its errors. And a result is all that its child can send: progress, and the
 answer whether to go on, would need queues and a thread beside it.
 """
@@ -168,10 +168,10 @@ class _Stopped(Exception):  # noqa: N818 - no error
 
 
 class _Reporter:
-    """Progress, told to the other process, which says whether to go on."""
+    """Progress, sent to the other process, which says whether to go on."""
 
-    def __init__(self, wanted: IO[bytes], told: IO[bytes]) -> None:
-        self._wanted, self._told = wanted, told
+    def __init__(self, wanted: IO[bytes], results: IO[bytes]) -> None:
+        self._wanted, self._told = wanted, results
 
     def stage(self, name: str, total: int, unit: str = "rows") -> None:
         """A stage starts."""
@@ -197,21 +197,21 @@ def serve() -> None:
     News and results go to standard output.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the other process
-    wanted, told = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    wanted, results = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints would be taken for news
     run: Trials = pickle.load(wanted)  # noqa: S301 - of our own process
-    reporter = _Reporter(wanted, told)
+    reporter = _Reporter(wanted, results)
     while True:
         try:
             attempt = pickle.load(wanted)  # noqa: S301
         except EOFError:
             return
         try:
-            _write(told, _RESULT, run(attempt, reporter))
+            _write(results, _RESULT, run(attempt, reporter))
         except _Stopped:
-            _write(told, _STOPPED, None)
+            _write(results, _STOPPED, None)
         except BertCNNError as error:
-            _write(told, _ERROR, error)
+            _write(results, _ERROR, error)
 
 
 def _write(stream: IO[bytes], kind: str, content: object) -> None:
