@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bertcnn.scoring.score import score_csv
     from bertcnn.tables.labelled import LabelledTable, read_labelled
     from bertcnn.workflows.evaluate import evaluate_csv
+    from bertcnn.workflows.recalibrate import recalibrate_csv
     from bertcnn.workflows.train import train_csv
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "load_encoder",
     "load_keras",
     "read_labelled",
+    "recalibrate_csv",
     "score_csv",
     "show_evaluation",
     "show_progress",
@@ -59,6 +61,7 @@ _HOMES = {
     "load_encoder": "bertcnn.encoders.convert",
     "load_keras": "bertcnn.cli.startup",
     "read_labelled": "bertcnn.tables.labelled",
+    "recalibrate_csv": "bertcnn.workflows.recalibrate",
     "score_csv": "bertcnn.scoring.score",
     "show_evaluation": "bertcnn.cli.evaluation",
     "show_progress": "bertcnn.cli.progress",

@@ -29,7 +29,9 @@ from bertcnn.bundle.schemas import BundleConfig
 from bertcnn.data.hierarchy import check_levels, describe_levels
 from bertcnn.data.label_names import label_text
 from bertcnn.data.label_sets import separator_for
-from bertcnn.errors import SettingsError, one_line
+from bertcnn.data.out_of_scope import AUTO, NO, find_labels
+from bertcnn.errors import LabelError, SettingsError, one_line
+from bertcnn.evaluation.background import background_texts
 from bertcnn.evaluation.decisions import check_targets
 from bertcnn.evaluation.out_of_scope import rows_to_know
 from bertcnn.inference.attribution import AttentionMaps, Attribution, attention_weights, attribute
@@ -57,11 +59,13 @@ from bertcnn.settings import (
 )
 from bertcnn.tables.columns import Columns
 from bertcnn.text.cleaning import is_blank
+from bertcnn.text.languages import main_languages
 from bertcnn.text.wordpiece import WordPieceTokenizer
 from bertcnn.training.accuracy import accuracy
 from bertcnn.training.examples import (
     KnownRows,
     LabelledTexts,
+    StrangeTexts,
     TokenizedTexts,
     different_texts,
     learning_and_validation,
@@ -74,7 +78,7 @@ from bertcnn.training.refit import Examined, examine, quantization_data, train_a
 from bertcnn.training.savepoints import Savepoints, digest
 from bertcnn.training.start import Start, check_seed, load_start
 from bertcnn.training.state import FitResult
-from bertcnn.training.training_data import RunOptions, TrainingData
+from bertcnn.training.training_data import OutsideRows, RunOptions, TrainingData
 from bertcnn.wording import count
 
 
@@ -94,6 +98,9 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         levels: what stands between the levels of a label, as in "network > wifi": texts that no
             label is certain enough for may be answered with a parent. "no" takes labels as they
             are; "auto" finds " > " by itself, where the labels form a tree.
+        out_of_scope: the label of rows that belong to none of the others: they teach which texts
+            are out of scope, and it is never answered. "auto" finds one by its name, such as "out
+            of scope", "oos", "spam" or "none of these"; "no" takes labels as they are.
         head: shape of the CNN head; by default windows of 2, 3 and 4 tokens with 128 filters each,
             or with 64 and more dropout where only the head is trained.
         progress: progress callback; none by default.
@@ -111,7 +118,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         'frozen'
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - scikit-learn wants each by name
         self,
         encoder: str | Path = "minilm-l6",
         *,
@@ -120,6 +127,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         training: Mapping[str, Any] | None = None,
         auto_precision: float | str | PrecisionTargets = 0.95,
         levels: str = "auto",
+        out_of_scope: str = "auto",
         head: HeadSettings | None = None,
         progress: Progress | None = None,
     ) -> None:
@@ -129,6 +137,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         self.training = training
         self.auto_precision = auto_precision
         self.levels = levels
+        self.out_of_scope = out_of_scope
         self.head = head
         self.progress = progress
 
@@ -139,6 +148,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         *,
         valid: tuple[Sequence[str], Sequence[Any]] | None = None,
         unlabelled: Sequence[str] = (),
+        outside: Sequence[str] = (),
         columns: Columns | None = None,
         origin: Provenance | None = None,
         savepoints: str | Path | None = None,
@@ -159,6 +169,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 like them are called, where texts have one label each; other recipes leave them out.
                 Messages that repeat each other, such as automatic replies, do not belong
                 here: they are pseudo-labelled with too much confidence.
+            outside: texts that belong to no label, as rows with the label `out_of_scope` do.
             columns: where the texts came from, to be saved with the model.
             origin: the command and the file they came from, for the report and the card.
             savepoints: a folder in which the training is saved every minute. A call with the same
@@ -167,7 +178,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
         Raises:
             LabelError: fewer than two labels, a label with a single row, a missing one, texts and
-                labels of different length.
+                labels of different length, no row with the label `out_of_scope` that was named.
             EncoderError: the encoder is unknown or cannot be fetched.
             SettingsError: a setting or a text is not what it should be.
             OutputError: a savepoint cannot be written.
@@ -186,9 +197,13 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             progress=progress,
         )
         without_label += [text for text in check_texts(unlabelled) if not is_blank(text)]
+        columns = columns or Columns()
+        learning, held_out, strange = self._divided(
+            learning, held_out, check_texts(outside), columns.out_of_scope or self.out_of_scope
+        )
         classes = sorted(set(learning.each_label))
         columns = self._check_classes(
-            [str(name) for name in classes], columns or Columns(), several=learning.multi_label
+            [str(name) for name in classes], columns, several=learning.multi_label
         )
         usable, learning = len(learning.texts), learning.of(learning.part(given.most_rows, seed))
 
@@ -211,6 +226,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             valid_part,
             None if learning.multi_label else [label_text(str(name)) for name in classes],
             self._to_spread(without_label, learning, held_out, recipe, settings),
+            strange,
             tokenizer,
         )
         head = self.head or {"full": HeadSettings(), "few-shot": FEW_SHOT_HEAD}.get(
@@ -230,9 +246,11 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             outcome,
             train_part,
             valid_part,
-            KnownRows(*data.known_rows(), outcome.result.known),
+            KnownRows(*data.known_rows(), data.outside, outcome.result.known),
             identity=ModelIdentity(
-                self._config(outcome.model, start, recipe, columns, classes),
+                self._config(outcome.model, start, recipe, columns, classes).with_scope(
+                    strange.labels, main_languages(learning.texts)
+                ),
                 tuple(map(str, classes)),
                 tokenizer.vocabulary,
                 PrecisionTargets.of(self.auto_precision),
@@ -243,6 +261,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 left_out=usable - len(train_part.texts.texts),
                 unlabelled=outcome.result.pseudo_labelled,
             ),
+            strange=strange.measured,
             progress=progress,
         )
         self._trained: TrainedModel | None = trained
@@ -250,6 +269,35 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, self.metrics_ = np.array(classes), dict(self._bundle.metrics)
         self.history_, self.recipe_ = outcome.result.epochs, (recipe, reason)
         return self
+
+    def _divided(
+        self,
+        learning: LabelledTexts,
+        held_out: LabelledTexts,
+        outside: Sequence[str],
+        asked: str,
+    ) -> tuple[LabelledTexts, LabelledTexts, StrangeTexts]:
+        """The rows with a label, and the texts that belong to none."""
+        names = {label for label in learning.each_label if isinstance(label, str)}
+        labels = find_labels(names, asked)
+        learning, learned = learning.without(labels)
+        held_out, measured = held_out.without(labels)
+        if not held_out.labels:
+            raise LabelError(
+                f"validation rows that are all out of scope ({one_line(', '.join(labels))})",
+                expected="some with another label",
+                fix="add such rows, or leave the validation rows out so that a split is made",
+            )
+        found = StrangeTexts.of(labels, learned, measured, outside)
+        if labels or outside:
+            named = f" labelled {one_line(', '.join(labels))}" if labels else ""
+            refuse = "; out_of_scope 'no' takes that as a label" if labels and asked == AUTO else ""
+            (self.progress or Silent()).note(
+                f"{count(len(found.learned) + len(found.measured), 'different text')}{named} out of"
+                f" scope: {len(found.learned):,} teach which texts belong to no label,"
+                f" {len(found.measured):,} measure it{refuse}"
+            )
+        return learning, held_out, found
 
     def _check_classes(self, names: list[str], columns: Columns, *, several: bool) -> Columns:
         """Refuse labels that no model can have.
@@ -371,6 +419,12 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 f"training {one_line(self.training)}",
                 expected="a dictionary",
                 fix='pass for example {"epochs": 3}',
+            )
+        if not isinstance(self.out_of_scope, str):
+            raise SettingsError(
+                f"out_of_scope {one_line(self.out_of_scope)}",
+                expected="a label, 'auto' or 'no'",
+                fix="pass texts as fit(..., outside=texts)",
             )
         PrecisionTargets.of(self.auto_precision)
         check_levels(self.levels)
@@ -579,6 +633,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             head=config.head,
         )
         classifier.levels = config.label_levels
+        classifier.out_of_scope = (config.out_of_scope_labels or (NO,))[0]
         names = np.array(predictor.labels)
         classifier.classes_ = (
             names == "True"
@@ -642,16 +697,19 @@ def _training_data(
     valid_part: TokenizedTexts,
     label_names: Sequence[str] | None,
     unlabelled: Sequence[str],
+    strange: StrangeTexts,
     tokenizer: WordPieceTokenizer,
 ) -> TrainingData:
     """All texts of a training as tokens."""
     rows = train_part.rows
+    outside = (background_texts(), strange.learned, strange.measured)
     return TrainingData(
         rows,
         valid_part.rows,
         known=rows_to_know(rows.token_ids, rows.labels),
         label_names=None if label_names is None else tokenizer.encode(label_names).token_ids,
         unlabelled=tokenizer.encode(unlabelled).token_ids if unlabelled else [],
+        outside=OutsideRows(*(tokenizer.encode(texts).token_ids for texts in outside)),
     )
 
 
@@ -673,6 +731,7 @@ def _train(
             model,
             quantization_data(data.train, data.valid, result.valid_logits, start.tokenizer.pad_id),
             data.known_rows()[0],
+            data.outside,
             progress=run.progress,
         )
 

@@ -21,7 +21,21 @@ DECISIONS = (
     "review:ambiguous",
     "review:out_of_scope",
     "review:empty",
+    "review:language",
 )  # possible decisions for a text; arrays hold an index into this tuple
+REASONS = (
+    "",
+    "empty",
+    "certain",
+    "uncertain",
+    "no_label",
+    "language",
+    "directions",
+    "places",
+    "probability",
+    "words",
+    "background",
+)  # why a decision is what it is; arrays hold an index into this tuple
 PHRASES = 3  # at most, in an answer's reason: more cannot be read at a glance
 
 

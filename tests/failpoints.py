@@ -78,10 +78,13 @@ def tiny_bundle(fill: float = 0.5, size: int = 3) -> Bundle:
         scope=OutOfScopeDetector(
             np.eye(2, dtype=np.float32),
             np.eye(3, 4, dtype=np.float32),
-            np.ones(4, np.float32),
+            np.ones(5, np.float32),
             1.5,
             np.array([4], np.int32),
             np.array([[0.5, -0.5]], np.float32),
+            background=np.ones(4, np.float32),
+            auto_limit=1.25,
+            centroid_labels=np.array([0, 1, 1], np.int32),
         ),
         report="<!DOCTYPE html><p>Größe</p>\n",
         decisions=Decisions(

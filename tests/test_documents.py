@@ -100,6 +100,15 @@ def workplace(tmp_path, encoder_folder, monkeypatch):
             + "".join(f'"{text}",{label}\n' for text, label in zip(texts, column, strict=True)),
             encoding="utf-8",
         )
+    strange = [f"{row},{row},dear {word} sir,misc" for row, word in enumerate("abcdefgh")]
+    for name, rows in (
+        ("corrected.csv", as_rows),
+        ("mailbox.csv", [*as_rows, *strange]),
+        ("spam.csv", strange),
+    ):
+        (tmp_path / name).write_text(
+            "\n".join(["id,subject,body,team", *rows]) + "\n", encoding="utf-8"
+        )
     shutil.copytree(saved(encoder_folder), tmp_path / "models" / "triage")
     monkeypatch.chdir(tmp_path)
     return tmp_path

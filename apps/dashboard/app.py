@@ -36,6 +36,7 @@ DECIDED = {
     "review:ambiguous": "review: not certain enough",
     "review:out_of_scope": "review: unlike known texts",
     "review:empty": "review: no text",
+    "review:language": "review: another language",
 }
 
 
@@ -294,6 +295,8 @@ def answer_one(predictor: Predictor, text: str) -> None:
     elif answer.decision == "review:out_of_scope":
         reason = "unlike all training texts" if answer.label else "no label is probable enough"
         st.badge(f"for review: {reason}", icon=":material/help:", color="orange")
+    elif answer.decision == "review:language":
+        st.badge("for review: another language", icon=":material/translate:", color="orange")
     elif answers_nothing(predictor):
         st.badge(
             "for review, like all texts with this model",
@@ -306,6 +309,7 @@ def answer_one(predictor: Predictor, text: str) -> None:
             icon=":material/person_search:",
             color="orange",
         )
+    st.caption(plain(f"Why: {answer.reason}."))
     if answer.because:
         st.markdown(highlighted(text, answer.because))
         st.caption("Marked: the words with the largest effect on the answer.")

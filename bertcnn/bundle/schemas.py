@@ -68,6 +68,16 @@ class BundleConfig(Settings):
         max_length=LONGEST_SEPARATOR,
         description="between a label's levels; 'no' for none, 'auto' as in `Hierarchy.of`",
     )
+    out_of_scope_labels: tuple[str, ...] = Field(
+        (),
+        max_length=MOST_LABELS,
+        description="labels of rows that taught which texts are out of scope; never answered",
+    )
+    languages: tuple[str, ...] = Field(
+        (),
+        max_length=256,
+        description="of the training rows, ISO 639-1; none if unknown",
+    )
     merged_labels: dict[str, str] = Field(
         {},
         max_length=MOST_LABELS,
@@ -79,6 +89,10 @@ class BundleConfig(Settings):
         max_length=64, description="of bertcnn, keras, its backend and python at training"
     )
     created_at: str = Field(max_length=64, description="ISO 8601")
+
+    def with_scope(self, labels: tuple[str, ...], languages: tuple[str, ...]) -> Self:
+        """With the labels of rows out of scope, and the training rows' languages."""
+        return self.model_copy(update={"out_of_scope_labels": labels, "languages": languages})
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> Self:
@@ -141,8 +155,23 @@ class HeldOut(Settings):
         0,
         ge=0,
         description=(
-            "further held-out rows, out of scope or without a label, and so never automatic"
+            "further held-out rows, out of scope, in another language or without a label, and so"
+            " never automatic"
         ),
+    )
+    doubtful: int = Field(
+        0, ge=0, description="further ones, too near the limit of the outlier score to be automatic"
+    )
+    strange: tuple[bool, ...] = Field(
+        (),
+        max_length=_MOST_HELD_OUT,
+        description=(
+            "which of the rows are known to be out of scope, so that any answer is wrong; none if"
+            " empty"
+        ),
+    )
+    strange_held_back: int = Field(
+        0, ge=0, description="further rows that are known to be out of scope, and never automatic"
     )
     parents: tuple[HeldOutParents, ...] = Field(
         (),
@@ -154,12 +183,26 @@ class HeldOut(Settings):
     def _same_rows(self) -> Self:
         if not len(self.confidence) == len(self.predicted) == len(self.right):
             raise ValueError("confidence, predicted and right of the same rows")
+        if len(self.strange) not in (0, len(self.right)):
+            raise ValueError("strange of the same rows, or of none")
+        if any(map(bool.__and__, self.strange, self.right)):
+            raise ValueError("no right answer to a row out of scope")
         if any(
             not len(level.confidence) == len(level.right) == len(self.right)
             for level in self.parents
         ):
             raise ValueError("parents of the same rows")
         return self
+
+    @property
+    def rows(self) -> int:
+        """All of them, those that are never automatic too."""
+        return len(self.right) + self.out_of_scope + self.doubtful + self.strange_held_back
+
+    @property
+    def all_strange(self) -> int:
+        """How many are known to be out of scope."""
+        return sum(self.strange) + self.strange_held_back
 
 
 class Decisions(Settings):

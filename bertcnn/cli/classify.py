@@ -24,6 +24,9 @@ def classify(
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Also show every label's probability.")
     ] = False,
+    reasons: Annotated[
+        bool, typer.Option("--reasons", help="Also show why the decision is what it is.")
+    ] = False,
     auto_precision: AutoPrecision = None,
     engine: Engine = "auto",
 ) -> None:
@@ -55,6 +58,8 @@ def classify(
         rival = f" ({result.runner_up}?)" if result.decision == "review:ambiguous" else ""
         phrases = " | ".join(phrase.words for phrase in result.because)
         cells = [result.label or "", confidence, f"{result.decision}{rival}", phrases, line]
+        if reasons:
+            cells.append(result.reason)
         if probabilities:
             cells += [f"{name}={share:.4f}" for name, share in result.probabilities.items()]
         answer(*(" ".join(cell.split()) for cell in cells))

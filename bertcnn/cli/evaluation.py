@@ -21,6 +21,8 @@ def show_evaluation(figures: Evaluation) -> None:
         f"{rows}: accuracy {figures.accuracy:.4f}, macro-F1 {figures.macro_f1:.4f}, weighted F1"
         f" {figures.weighted_f1:.4f}"
     )
+    if figures.out_of_scope is not None:
+        console.print(f"{figures.out_of_scope.in_words()}.")
     if figures.several_labels:
         console.print("A row is right if exactly its labels are predicted.")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)

@@ -20,6 +20,7 @@ from bertcnn.cli.export import export
 from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
 from bertcnn.cli.memory import is_out_of_memory, out_of_memory
 from bertcnn.cli.pretrain import pretrain
+from bertcnn.cli.recalibrate import recalibrate
 from bertcnn.cli.score import score
 from bertcnn.cli.texts import Commands, TextsCommand
 from bertcnn.cli.train import train
@@ -64,6 +65,7 @@ app.command()(train)
 app.command()(evaluate)
 app.command(cls=TextsCommand)(classify)
 app.command()(score)
+app.command()(recalibrate)
 app.command()(check)
 app.command()(export)
 app.command()(pretrain)

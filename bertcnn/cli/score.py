@@ -36,6 +36,9 @@ def score(
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Also write a p_LABEL column for every label.")
     ] = False,
+    reasons: Annotated[
+        bool, typer.Option("--reasons", help="Also write why each decision is what it is.")
+    ] = False,
     auto_precision: AutoPrecision = None,
     raw: Annotated[
         bool,
@@ -81,6 +84,7 @@ def score(
                 text=text,
                 auto_precision=auto_precision,
                 probabilities=probabilities,
+                reasons=reasons,
                 raw=raw,
                 overwrite=force,
                 restart=restart,

@@ -49,6 +49,13 @@ def train(
             show_default=False,
         ),
     ] = None,
+    out_of_scope: Annotated[
+        str | None,
+        typer.Option(
+            help="Label of rows that belong to none of the others, or a file of such texts.",
+            show_default="found by name: spam, oos; no: none",
+        ),
+    ] = None,
     recipe: Annotated[
         str | None,
         typer.Option(
@@ -187,6 +194,7 @@ def train(
                 label=label,
                 valid=valid,
                 unlabelled=unlabelled,
+                out_of_scope=out_of_scope,
                 min_rows=min_rows,
                 multi_label=multi_label,
                 overwrite=force,

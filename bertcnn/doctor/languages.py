@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache
-from typing import Any
 
 from bertcnn.doctor.dataset import LabelledDataset
 from bertcnn.doctor.report import Finding, examples_of
+from bertcnn.text.languages import language_of
 from bertcnn.wording import percent
 
-_SURE = 0.9  # probability; on 5,040 English tickets nothing was wrong above 0.53
-_FEWEST_LETTERS = 12
 _ENCODERS = "en"  # the language of the default encoder
 _FEWEST_FOREIGN = 10  # texts that are recognised, to speak of another main language
-_LOOKED_AT = 400  # characters
 
 
 def check_languages(dataset: LabelledDataset) -> list[Finding]:
@@ -24,14 +20,7 @@ def check_languages(dataset: LabelledDataset) -> list[Finding]:
 
     Texts of a few words are never sure enough, so short ones in another language are missed.
     """
-    identifier = _identifier()
-    known: dict[str, str] = {}
-    for text in dataset.first_rows:
-        start = text[:_LOOKED_AT].encode("utf-8", "replace").decode()
-        if sum(map(str.isalpha, start)) >= _FEWEST_LETTERS:
-            language, probability = identifier.classify(start.lower() if start.isupper() else start)
-            if probability >= _SURE:
-                known[text] = language
+    known = {text: language for text in dataset.first_rows if (language := language_of(text))}
     languages = {
         row: known[text.strip()] for row, text in enumerate(dataset.texts) if text.strip() in known
     }
@@ -79,11 +68,3 @@ def check_languages(dataset: LabelledDataset) -> list[Finding]:
             {"languages": dict(counts.most_common())},
         )
     ]
-
-
-@cache
-def _identifier() -> Any:  # noqa: ANN401 - a class of py3langid
-    """The model, about a second to load."""
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

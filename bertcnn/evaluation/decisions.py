@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -111,10 +111,54 @@ def _passed(chance: np.ndarray, level: float) -> int:
     return int(np.logical_and.accumulate(chance <= level).sum())
 
 
+@dataclass(frozen=True, eq=False)
+class HeldBack:
+    """Which held-out rows are never automatic, whatever their confidence.
+
+    Attributes:
+        outside: bool [rows], which are called out of scope, or are in another language.
+        doubtful: bool [rows], which others are too near that limit.
+        strange: bool [rows], which are known to be out of scope; their labels mean nothing.
+    """
+
+    outside: np.ndarray
+    doubtful: np.ndarray
+    strange: np.ndarray
+
+    @classmethod
+    def none(cls, rows: int) -> HeldBack:
+        """Of so many rows none."""
+        return cls(*(np.zeros(rows, bool) for _ in range(3)))
+
+    @property
+    def any(self) -> np.ndarray:
+        """Which are held back, bool [rows]."""
+        return self.outside | self.doubtful
+
+    def at(self, rows: np.ndarray) -> HeldBack:
+        """Of these rows."""
+        return HeldBack(self.outside[rows], self.doubtful[rows], self.strange[rows])
+
+    def with_strange(self, outside: np.ndarray, doubtful: np.ndarray) -> HeldBack:
+        """Further rows, which are known to be out of scope."""
+        parts = (outside, doubtful, np.ones(len(outside), bool))
+        return HeldBack(
+            *map(np.concatenate, zip((self.outside, self.doubtful, self.strange), parts)),  # noqa: B905
+        )
+
+    def counts(self) -> dict[str, int]:
+        """The numbers of `HeldOut`."""
+        return {
+            "out_of_scope": int((self.outside & ~self.strange).sum()),
+            "doubtful": int((self.doubtful & ~self.strange).sum()),
+            "strange_held_back": int((self.any & self.strange).sum()),
+        }
+
+
 def held_out_answers(
     probabilities: np.ndarray,
     labels: np.ndarray,
-    outside: np.ndarray | None = None,
+    held_back: HeldBack | None = None,
     hierarchy: Hierarchy | None = None,
 ) -> HeldOut:
     """What a model answered on rows it did not learn from, to be kept with it.
@@ -125,23 +169,36 @@ def held_out_answers(
     Args:
         probabilities: float32 [rows, C], calibrated.
         labels: int [rows], the true ones.
-        outside: bool [rows], which rows were called out of scope; by default none. They are counted
-            only.
+        held_back: which rows are never automatic; by default none. They are counted only.
         hierarchy: of the labels; by default they have no parents.
     """
     chosen = _spread(len(labels))
-    rows, kept = len(chosen), chosen if outside is None else chosen[~outside[chosen]]
-    probabilities, labels = probabilities[kept], labels[kept]
+    back = (held_back or HeldBack.none(len(labels))).at(chosen)
+    kept = chosen[~back.any]
+    strange = back.strange[~back.any]
+    probabilities, labels = probabilities[kept], np.where(strange, -1, labels[kept])
     predicted, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
     order = np.argsort(-confidence, kind="stable")
-    right = (predicted == labels)[order].tolist()
-    columns = {
-        "confidence": tuple(confidence[order].tolist()),
-        "predicted": tuple(predicted[order].tolist()),
-        "right": tuple(right),
-    }
     parents = [] if hierarchy is None else _parents(hierarchy, probabilities[order], labels[order])
-    return HeldOut(**columns, out_of_scope=rows - len(kept), parents=tuple(parents))
+    return HeldOut(
+        **_columns(confidence[order], predicted[order], predicted[order] == labels[order]),
+        strange=_flags(strange[order]),
+        parents=tuple(parents),
+        **back.counts(),
+    )
+
+
+def _columns(
+    confidence: np.ndarray, predicted: np.ndarray, right: np.ndarray
+) -> dict[str, tuple[Any, ...]]:
+    """Rows of `HeldOut`."""
+    values = {"confidence": confidence, "predicted": predicted, "right": right}
+    return {name: tuple(column.tolist()) for name, column in values.items()}
+
+
+def _flags(strange: np.ndarray) -> tuple[bool, ...]:
+    """Which rows are known to be out of scope; nothing if none is."""
+    return tuple(strange.tolist()) if strange.any() else ()
 
 
 def _spread(rows: int) -> np.ndarray:
@@ -153,7 +210,7 @@ def held_out_sets(
     probabilities: np.ndarray,
     given: np.ndarray,
     multi_hot: np.ndarray,
-    outside: np.ndarray | None = None,
+    held_back: HeldBack | None = None,
 ) -> HeldOut:
     """`held_out_answers` where a row may have several labels.
 
@@ -163,42 +220,35 @@ def held_out_sets(
         probabilities: float32 [rows, C], calibrated probabilities.
         given: bool [rows, C], the labels that are given.
         multi_hot: bool [rows, C], the true ones.
-        outside: bool [rows], which rows were called out of scope; by default none. Rows without a
-            label are never automatic either.
+        held_back: which rows are never automatic; by default none. Rows without a label are never
+            automatic either.
     """
     places = _spread(len(multi_hot))
-    kept = places[
-        (
-            given[places].any(axis=1)
-            if outside is None
-            else given[places].any(axis=1) & ~outside[places]
-        )
-    ]
+    back = (held_back or HeldBack.none(len(multi_hot))).at(places)
+    back = replace(back, outside=back.outside | (~given[places].any(axis=1) & ~back.doubtful))
+    kept, strange = places[~back.any], back.strange[~back.any]
     confidence = exact_match_probability(probabilities[kept], given[kept])
     order = np.argsort(-confidence, kind="stable")
-    right, first = (
-        (given[kept] == multi_hot[kept]).all(axis=1)[order],
-        probabilities[kept].argmax(axis=1)[order],
-    )
-    columns = {
-        "confidence": confidence[order].tolist(),
-        "predicted": first.tolist(),
-        "right": right.tolist(),
-    }
+    right = (given[kept] == multi_hot[kept]).all(axis=1) & ~strange
+    first = probabilities[kept].argmax(axis=1)
     return HeldOut(
-        **{name: tuple(values) for name, values in columns.items()},
-        out_of_scope=len(places) - len(kept),
+        **_columns(confidence[order], first[order], right[order]),
+        strange=_flags(strange[order]),
+        **back.counts(),
     )
 
 
 def _parents(
     hierarchy: Hierarchy, probabilities: np.ndarray, labels: np.ndarray
 ) -> list[HeldOutParents]:
-    """Each level's most probable parents, and whether the true label is below them."""
+    """Each level's most probable parents, and whether the true label is below them.
+
+    Labels are -1 for rows out of scope.
+    """
     probabilities, found = hierarchy.with_parents(probabilities), []
     for level in range(len(hierarchy.levels)):
         best, confidence = hierarchy.best_parents(probabilities, level)
-        right = hierarchy.members[labels, best - len(hierarchy.labels)] > 0
+        right = (hierarchy.members[labels, best - len(hierarchy.labels)] > 0) & (labels >= 0)
         found.append(
             HeldOutParents(confidence=tuple(confidence.tolist()), right=tuple(right.tolist()))
         )
@@ -303,9 +353,12 @@ class Automation:
         automatic: how many of them are answered automatically; the others go to review.
         parents: how many of these with a parent of labels.
         right: how many of these are right.
-        out_of_scope: how many go to review since they look like no text of the labels, or get no
-            label where several are possible.
+        out_of_scope: how many go to review since they look like no text of the labels, are in
+            another language, or get no label where several are possible.
         auto_precision: the share that was asked for, as the user writes it.
+        doubtful: how many others are too near the limit of what is out of scope.
+        strange: how many are known to be out of scope.
+        strange_automatic: how many of these are answered automatically all the same.
     """
 
     rows: int
@@ -314,6 +367,9 @@ class Automation:
     right: int
     out_of_scope: int
     auto_precision: str
+    doubtful: int = 0
+    strange: int = 0
+    strange_automatic: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """The counts as a JSON object."""
@@ -328,9 +384,18 @@ class Automation:
 def automation(decisions: Decisions) -> Automation:
     """Count what is automatic among the rows that the thresholds come from."""
     held_out = decisions.held_out
-    rows, asked = len(held_out.right) + held_out.out_of_scope, str(decisions.auto_precision)
+    found = Automation(
+        held_out.rows,
+        0,
+        0,
+        0,
+        held_out.out_of_scope,
+        str(decisions.auto_precision),
+        held_out.doubtful,
+        held_out.all_strange,
+    )
     if not decisions.thresholds or not held_out.right:
-        return Automation(rows, 0, 0, 0, held_out.out_of_scope, asked)
+        return found
     automatic = _automatic(
         np.array(held_out.confidence), np.array(held_out.predicted, int), decisions.thresholds
     )
@@ -342,13 +407,13 @@ def automation(decisions: Decisions) -> Automation:
         )
         right += int(np.array(level.right, bool)[reached].sum())
         automatic |= reached
-    return Automation(
-        rows,
-        int(automatic.sum()),
-        int(automatic.sum()) - labels,
-        right,
-        held_out.out_of_scope,
-        asked,
+    strange = np.array(held_out.strange or [False] * len(automatic), bool)
+    return replace(
+        found,
+        automatic=int(automatic.sum()),
+        parents=int(automatic.sum()) - labels,
+        right=right,
+        strange_automatic=int((automatic & strange).sum()),
     )
 
 
@@ -364,11 +429,29 @@ def scope_in_words(
     """
     if not scope:
         return "too few rows, or too many labels, to tell which texts are out of scope"
-    outside, rows = held_out.out_of_scope, len(held_out.right) + held_out.out_of_scope
+    outside, rows = held_out.out_of_scope, held_out.rows - held_out.all_strange
     why = f"{'get no label or ' if several_labels else ''}look unlike known texts"
+    near = f", {held_out.doubtful:,} more are too near that to be automatic"
     return (
-        f"{outside:,} of {rows:,} held-out rows ({outside / rows:.1%}) {why} and count as out of"
-        " scope"
+        f"{outside:,} of {rows:,} held-out rows ({outside / max(1, rows):.1%}) {why} and count as"
+        f" out of scope{near if held_out.doubtful else ''}"
+    )
+
+
+def promise_in_words(decisions: Decisions) -> str:
+    """About which texts the precision is promised, in a sentence for a team lead."""
+    found = automation(decisions)
+    if not found.strange:
+        return (
+            "The precision is about tickets that belong to one of the labels, as all held-out rows"
+            " do. Of other messages (spam, other trades) some may be answered all the same: give"
+            " examples with --out-of-scope, and they are counted"
+        )
+    back = found.strange - found.strange_automatic
+    return (
+        f"The precision counts messages that belong to no label: of {found.strange:,} held-out ones"
+        f" {back:,} ({back / found.strange:.0%}) go to a person, and each of the others counts as"
+        " a wrong answer"
     )
 
 

@@ -14,6 +14,7 @@ from sklearn.metrics import accuracy_score, f1_score, precision_recall_fscore_su
 from bertcnn.data.label_sets import LabelSet, indicators
 from bertcnn.errors import LabelError, one_line
 from bertcnn.evaluation.macro_f1 import macro_f1_score
+from bertcnn.wording import count
 
 # labels, whose confusion is written as a matrix; of more, only the pairs that occur are written
 LARGEST_MATRIX: Final = 100
@@ -49,6 +50,29 @@ class Confusion:
 
 
 @dataclass(frozen=True)
+class OutOfScopeRows:
+    """What became of rows that belong to no label.
+
+    Attributes:
+        rows: how many there are.
+        called: how many were called out of scope, or in another language.
+        automatic: how many were answered automatically, wrongly.
+    """
+
+    rows: int
+    called: int
+    automatic: int
+
+    def in_words(self) -> str:
+        """The three in a sentence."""
+        return (
+            f"{count(self.rows, 'row')} out of scope: {self.called:,} called so,"
+            f" {self.rows - self.called - self.automatic:,} others for review,"
+            f" {self.automatic:,} answered automatically"
+        )
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """The figures of one evaluation.
 
@@ -64,6 +88,8 @@ class Evaluation:
         most_confused: the pairs mixed up most often, most frequent first.
         several_labels: whether a row may have several; see `evaluate_sets`.
         unknown_labels: of rows; the model does not have them, and so never finds them.
+        out_of_scope: further rows that belong to no label, and how many of them are answered
+            automatically; None if there are none.
     """
 
     rows: int
@@ -75,6 +101,7 @@ class Evaluation:
     most_confused: tuple[Confusion, ...]
     several_labels: bool = False
     unknown_labels: tuple[str, ...] = ()
+    out_of_scope: OutOfScopeRows | None = None
 
     @property
     def confusion(self) -> np.ndarray:
@@ -90,13 +117,14 @@ class Evaluation:
     def to_json(self) -> dict[str, Any]:
         """The figures as a JSON object.
 
-        `several_labels` and `unknown_labels` only if there are any. With more than `LARGEST_MATRIX`
-        labels, `confusion` is None, and `confusion_pairs` is there in its place.
+        `several_labels`, `unknown_labels` and `out_of_scope` only if there are any. With more than
+        `LARGEST_MATRIX` labels, `confusion` is None, and `confusion_pairs` is there in its place.
         """
         found = asdict(replace(self, confusion_pairs=np.empty((0, 3), int)))
         del found["confusion_pairs"]
         last = {
-            name: found.pop(name) for name in ("most_confused", "several_labels", "unknown_labels")
+            name: found.pop(name)
+            for name in ("most_confused", "several_labels", "unknown_labels", "out_of_scope")
         }
         if len(self.labels) <= LARGEST_MATRIX:
             found["confusion"] = self.confusion.tolist()

@@ -2,9 +2,10 @@
 
 Known texts of one label point in a few directions, as logits and as mean token embeddings; those
 directions are the centres of k-means. A text far from all of them, without a label that speaks up
-for it, or in other words than its label's, is strange. The limit is a rank among the validation
-rows, so that of texts like those at most one in fifty is expected above it (split conformal
-prediction, Vovk et al. 2005, section 4.1).
+for it, or in other words than its label's, is strange. So is one that a logistic regression takes
+for one of a background of texts about anything (`bertcnn.evaluation.background`): with few labels
+this says most. The limit is a quantile of the validation rows' scores, so that of texts like those
+one in fifty is expected above it (split conformal prediction, Vovk et al. 2005, section 4.1).
 
 Chosen by holding labels out (figures in docs/benchmarks), against the highest probability, energy,
 Mahalanobis distances and nearest rows. A nearest row does as well, but would put training rows into
@@ -16,13 +17,15 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bertcnn.bundle.scope import DetectorInputs, OutOfScopeDetector, unit
+from bertcnn.bundle.scope import BACKGROUND, DetectorInputs, OutOfScopeDetector, unit
 
-_OUTSIDE = 0.02  # of texts like the validation rows
+_OUTSIDE, _DOUBTFUL = 0.02, 0.05  # of texts like the validation rows
+_STRICTEST = 0.01  # the same, if rows out of scope say where the limit is best
+FEWEST_ROWS = 24  # of validation, of which the strangest is the limit
 _CENTRES, _ROWS_A_CENTRE, _FEWEST_ROWS = (
     12,
     5,
@@ -33,6 +36,31 @@ _NUMBERS = 1 << 23  # of all centres: 32 MiB; half as many of the words
 _LIKE_ALL = 5.0  # further texts of each label, whose words are those of all texts
 _ENOUGH_LABELS = 50  # to tell by words, and by directions of logits, as well as by the other parts
 _DIRECTIONS, _WORDS = 0, 3  # of the parts
+_MOST_BACKGROUND, _LABELS_AT_SHARE_1 = 3.0, 10  # the background's weight, by the number of labels
+_NEAR = 0.9  # of the validation rows are as near to known ones
+_INVERSE_PENALTY = 1.0  # of the regression, on vectors of length 1
+_FEWEST_STRANGE = 5  # that say how much the background counts, and where the limit is best
+_FACTORS = (1.0, 0.5, 2.0, 4.0)  # of its weight, the default first
+
+
+@dataclass(frozen=True, eq=False)
+class OutsideTexts:
+    """Texts that belong to no label, as a model reads them.
+
+    Attributes:
+        background: means of the token embeddings of texts about anything, float32 [B, D].
+        learned: the same of rows that the user calls out of scope, to learn from, float32 [K, D].
+        valid: further such rows, to set the limit with; by default none.
+    """
+
+    background: np.ndarray
+    learned: np.ndarray
+    valid: DetectorInputs | None = None
+
+    @classmethod
+    def none(cls, width: int) -> OutsideTexts:
+        """No text at all, for models of this width."""
+        return cls(np.empty((0, width), np.float32), np.empty((0, width), np.float32))
 
 
 def rows_to_know(token_ids: Sequence[np.ndarray], labels: np.ndarray) -> np.ndarray:
@@ -58,7 +86,12 @@ def rows_to_know(token_ids: Sequence[np.ndarray], labels: np.ndarray) -> np.ndar
 
 
 def fit_detector(
-    texts: DetectorInputs, labels: np.ndarray, valid: DetectorInputs, *, seed: int = 0
+    texts: DetectorInputs,
+    labels: np.ndarray,
+    valid: DetectorInputs,
+    outside: OutsideTexts | None = None,
+    *,
+    seed: int = 0,
 ) -> OutOfScopeDetector:
     """The scope of a model.
 
@@ -66,41 +99,138 @@ def fit_detector(
         texts: different training rows.
         labels: int [rows], theirs.
         valid: rows not trained on.
+        outside: texts that belong to no label; by default none.
         seed: of k-means.
 
     Returns:
-        One without centres, in which everything is in scope, if there are fewer than 49 validation
+        One without centres, in which everything is in scope, if there are fewer than 24 validation
         rows, too many labels for 32 MiB of centres, or no label with 3 rows.
     """
-    rank = math.ceil((len(valid.logits) + 1) * (1 - _OUTSIDE))
-    if rank > len(valid.logits):
+    if len(valid.logits) < FEWEST_ROWS:
         return OutOfScopeDetector()
     scope = _around(OutOfScopeDetector(), texts, labels, seed)
     if not len(scope.logit_centroids) or not len(scope.embedding_centroids):
         return OutOfScopeDetector()
-    parts = scope.features(valid)
-    spread = parts.std(axis=0)
+    outside = outside or OutsideTexts.none(texts.means.shape[1])
+    scope = replace(scope, background=_direction(texts.means, valid.means, outside))
+    features = scope.features(valid)
+    spread = features.std(axis=0)
     weights = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1), 0).astype(np.float32)
+    classes = texts.logits.shape[1]
     weights[[_DIRECTIONS, _WORDS]] *= min(
-        1.0, math.log(texts.logits.shape[1]) / math.log(_ENOUGH_LABELS)
+        1.0, math.log(classes) / math.log(_ENOUGH_LABELS)
     )  # what a label can tell
-    return replace(scope, weights=weights, limit=float(np.sort(parts @ weights)[rank - 1]))
+    weights[BACKGROUND] *= min(_MOST_BACKGROUND, _LABELS_AT_SHARE_1 / classes)
+    usual = features.mean(axis=0, dtype=np.float64).astype(np.float32)
+    scope = _best_weight(replace(scope, weights=weights, usual=usual), valid, outside.valid)
+    return with_limits(scope, valid, outside.valid)
+
+
+def with_limits(
+    scope: OutOfScopeDetector, valid: DetectorInputs, strange: DetectorInputs | None = None
+) -> OutOfScopeDetector:
+    """A detector whose limits are taken from these rows.
+
+    Of texts like the validation rows 2 % are above `limit` and 5 % above `auto_limit`. Where at
+    least 5 rows are out of scope, `limit` is where the share of these that are called so exceeds
+    the share of the others by most (Youden 1950), between 1 and 5 % of the others.
+
+    Args:
+        scope: with centres.
+        valid: rows not trained on, with a label.
+        strange: the same, out of scope; by default none.
+    """
+    known = scope.outlier_score(valid)
+    limit, auto_limit = _above(known, _OUTSIDE), _above(known, _DOUBTFUL)
+    if strange is not None and len(strange.logits) >= _FEWEST_STRANGE:
+        scores, highest = scope.outlier_score(strange), _above(known, _STRICTEST)
+        tried = np.unique(np.clip(np.append(scores, known), auto_limit, highest))[::-1]
+        gain = [(scores > one).mean() - (known > one).mean() for one in tried]
+        limit = float(tried[int(np.argmax(gain))])
+    return replace(scope, limit=limit, auto_limit=auto_limit)
+
+
+def _above(scores: np.ndarray, share: float) -> float:
+    """What this share of further such scores is expected to exceed."""
+    return float(np.quantile(scores, 1 - share, method="weibull"))
 
 
 def refit_detector(
-    scope: OutOfScopeDetector, texts: DetectorInputs, labels: np.ndarray, *, seed: int = 0
+    scope: OutOfScopeDetector,
+    texts: DetectorInputs,
+    labels: np.ndarray,
+    outside: OutsideTexts | None = None,
+    *,
+    seed: int = 0,
 ) -> OutOfScopeDetector:
     """The scope of a model that was trained as another one, on rows that taught that one's scope.
 
-    Its limit, around the new centres.
+    Its limits, around the new centres.
 
     Args:
         scope: the other model's.
         texts: the same known rows, as the new model reads them.
         labels: int [rows].
+        outside: the same texts that belong to no label, as the new model reads them.
         seed: of k-means.
     """
-    return _around(scope, texts, labels, seed) if scope else scope
+    if not scope:
+        return scope
+    outside = outside or OutsideTexts.none(texts.means.shape[1])
+    direction = _direction(texts.means, None, outside)
+    return _around(replace(scope, background=direction), texts, labels, seed)
+
+
+def _direction(means: np.ndarray, valid: np.ndarray | None, outside: OutsideTexts) -> np.ndarray:
+    """From known texts to the background, float32 [D]; zeros without a background.
+
+    The coefficients of a logistic regression on means of length 1. Background texts that lie as
+    near to a known text as nine in ten validation rows do are left out first: a user's own trade is
+    not strange. Where the validation rows have been learned from, other known texts say what is
+    near.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    background, known = unit(outside.background), unit(means)
+    if len(background) and len(known):
+        near = (background @ known.T).max(axis=1)
+        background = background[near < np.quantile(_usual_nearness(valid, known), 1 - _NEAR)]
+    strange = np.concatenate([background, unit(outside.learned)])
+    if not len(strange) or not len(known):
+        return np.zeros(means.shape[1], np.float32)
+    model = LogisticRegression(C=_INVERSE_PENALTY, class_weight="balanced", max_iter=500)
+    model.fit(np.concatenate([strange, known]), np.repeat([1, 0], [len(strange), len(known)]))
+    found: np.ndarray = model.coef_[0]
+    return found.astype(np.float32)
+
+
+def _usual_nearness(valid: np.ndarray | None, known: np.ndarray) -> np.ndarray:
+    """Each validation row's largest cosine with a known text, float32 [rows].
+
+    Without validation rows, each known text's with another one.
+    """
+    cosines = (known if valid is None else unit(valid)) @ known.T
+    if valid is None:
+        np.fill_diagonal(cosines, -1)
+    nearest: np.ndarray = cosines.max(axis=1)
+    return nearest
+
+
+def _best_weight(
+    scope: OutOfScopeDetector, valid: DetectorInputs, strange: DetectorInputs | None
+) -> OutOfScopeDetector:
+    """The detector whose background counts as much as is best for rows out of scope, by AUROC."""
+    if strange is None or len(strange.logits) < _FEWEST_STRANGE:
+        return scope
+    known, unknown = scope.features(valid), scope.features(strange)
+    tried = [
+        scope.weights * np.where(np.arange(len(scope.weights)) == BACKGROUND, factor, 1)
+        for factor in _FACTORS
+    ]
+    areas = [
+        float(np.mean(np.sign((unknown @ weights)[:, None] - known @ weights))) for weights in tried
+    ]
+    return replace(scope, weights=tried[int(np.argmax(areas))].astype(np.float32))
 
 
 def _around(
@@ -114,7 +244,7 @@ def _around(
     most = min(_CENTRES, _NUMBERS // (classes * (classes + texts.means.shape[1])))
     if not most:
         return OutOfScopeDetector()
-    directions, places = (
+    (directions, _), (places, owners) = (
         _centres(unit(vectors), labels, most, seed) for vectors in (texts.logits, texts.means)
     )
     words, log_odds = label_words(texts.words, labels, classes)
@@ -122,6 +252,7 @@ def _around(
         scope,
         logit_centroids=directions,
         embedding_centroids=places,
+        centroid_labels=owners,
         words=words,
         log_odds=log_odds,
     )
@@ -147,12 +278,17 @@ def label_words(
     return words[often].astype(np.int32), np.log(in_label / share).astype(np.float32)
 
 
-def _centres(vectors: np.ndarray, labels: np.ndarray, most: int, seed: int) -> np.ndarray:
-    """The centres of each label's vectors, of length 1; those of fewer than 3 rows are left out."""
+def _centres(
+    vectors: np.ndarray, labels: np.ndarray, most: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The centres of each label's vectors, of length 1, and whose each is, int32 [centres].
+
+    Those of fewer than 3 rows are left out.
+    """
     from sklearn.cluster import KMeans  # which loading a model does not need
     from sklearn.exceptions import ConvergenceWarning
 
-    found = [np.empty((0, vectors.shape[1]), np.float32)]
+    found, owners = [np.empty((0, vectors.shape[1]), np.float32)], []
     for label in np.unique(labels):
         own = vectors[labels == label]
         if len(own) < _FEWEST_ROWS:
@@ -165,4 +301,5 @@ def _centres(vectors: np.ndarray, labels: np.ndarray, most: int, seed: int) -> n
         members = (own[groups == group] for group in range(count))
         kept = [rows.mean(axis=0) for rows in members if len(rows) >= _FEWEST_ROWS]
         found.append(np.stack(kept or [own.mean(axis=0)]))
-    return unit(np.concatenate(found))
+        owners += [label] * len(found[-1])
+    return unit(np.concatenate(found)), np.array(owners, np.int32)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
 
@@ -18,7 +18,7 @@ from bertcnn.evaluation.calibration import (
     fit_temperature,
     measure_calibration,
 )
-from bertcnn.evaluation.decisions import held_out_answers, held_out_sets
+from bertcnn.evaluation.decisions import HeldBack, held_out_answers, held_out_sets
 from bertcnn.evaluation.metrics import Evaluation, evaluate, evaluate_sets
 from bertcnn.evaluation.probabilities import (
     calibrated_probabilities,
@@ -130,6 +130,22 @@ class ScoredPredictions:
             else exact_match_probability(probabilities, self.given)
         )
 
+    def with_strange(self, logits: np.ndarray) -> ScoredPredictions:
+        """With the answers to further rows, logits [S, C], that belong to no label.
+
+        For `held_out` alone.
+        """
+        truth, rows = self.truth, len(logits)
+        multi_hot = truth.multi_hot
+        if multi_hot is not None:
+            multi_hot = np.pad(multi_hot, ((0, rows), (0, 0)))
+        labels = np.pad(truth.labels, (0, rows))
+        return replace(
+            self,
+            truth=replace(truth, labels=labels, multi_hot=multi_hot),
+            logits=np.concatenate([self.logits, logits]),
+        )
+
     def figures(self) -> Evaluation:
         """By label and overall."""
         names = list(self.truth.names)
@@ -165,14 +181,14 @@ class ScoredPredictions:
         )
 
     def held_out(
-        self, outside: np.ndarray | None = None, hierarchy: Hierarchy | None = None
+        self, held_back: HeldBack | None = None, hierarchy: Hierarchy | None = None
     ) -> HeldOut:
         """What thresholds of automatic answers are taken from.
 
         Args:
-            outside: which rows are out of scope, bool [rows]; by default none.
+            held_back: which rows are never automatic; by default none.
             hierarchy: of the labels; by default they have no parents.
         """
         if self.truth.multi_hot is None:
-            return held_out_answers(self.probabilities, self.truth.labels, outside, hierarchy)
-        return held_out_sets(self.probabilities, self.given, self.truth.multi_hot, outside)
+            return held_out_answers(self.probabilities, self.truth.labels, held_back, hierarchy)
+        return held_out_sets(self.probabilities, self.given, self.truth.multi_hot, held_back)

@@ -41,11 +41,13 @@ class Prediction:
         because: the phrases that moved the answer most, at most three, the most important first.
         decision: "auto" if the answer may be acted on; else "review:ambiguous",
             "review:out_of_scope" (the text looks like none that the model was trained on, or gets
-            no label where it may have several) or "review:empty", a matter for a person.
+            no label where it may have several), "review:language" (it is in another language than
+            they) or "review:empty", a matter for a person.
         runner_up: the second most probable label, or where there may be several, the one nearest to
             its threshold; None without a label.
         labels: all labels of a text that may have several, the most probable first; else the one in
             `label`.
+        reason: why the decision is what it is, in words.
     """
 
     label: str | None
@@ -55,6 +57,7 @@ class Prediction:
     decision: str = "review:empty"
     runner_up: str | None = None
     labels: tuple[str, ...] = ()
+    reason: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +73,9 @@ class Answers:
             character in the text and the one behind the last; zeros where there are fewer.
         probabilities: float32 [rows, C + P], of every label, then of every parent; zeros without a
             label. [rows, 0] where they are not kept.
+        reasons: int32 [rows, 2], why the decision is what it is, a place in
+            `bertcnn.settings.REASONS`, and the label whose known texts are nearest, -1 if not
+            known.
     """
 
     labels: np.ndarray
@@ -77,6 +83,7 @@ class Answers:
     decisions: np.ndarray
     because: np.ndarray
     probabilities: np.ndarray
+    reasons: np.ndarray
 
     @classmethod
     def empty(cls, rows: int, names: int) -> Self:
@@ -87,6 +94,7 @@ class Answers:
             np.zeros(rows, np.int32),
             np.zeros((rows, PHRASES, 2), np.int32),
             np.zeros((rows, names), np.float32),
+            no_reasons(rows),
         )
 
     @classmethod
@@ -98,7 +106,14 @@ class Answers:
     @property
     def columns(self) -> tuple[np.ndarray, ...]:
         """All columns, in the order in which the journal of a scoring keeps them."""
-        return self.labels, self.confidence, self.decisions, self.because, self.probabilities
+        return (
+            self.labels,
+            self.confidence,
+            self.decisions,
+            self.because,
+            self.probabilities,
+            self.reasons,
+        )
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -112,3 +127,8 @@ class Answers:
         for own, given in zip(self.columns, answers.columns, strict=True):
             if own is not self.probabilities or own.shape[1]:
                 own[rows] = given
+
+
+def no_reasons(rows: int) -> np.ndarray:
+    """The column `reasons` of answers without one."""
+    return np.tile(np.array([0, -1], np.int32), (rows, 1))

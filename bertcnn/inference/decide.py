@@ -8,14 +8,22 @@ from typing import Final
 
 import numpy as np
 
+from bertcnn.bundle.scope import PARTS, DetectorInputs, OutOfScopeDetector, Strangeness
 from bertcnn.data.hierarchy import Hierarchy
+from bertcnn.evaluation.decisions import HeldBack
 from bertcnn.evaluation.probabilities import exact_match_probability
-from bertcnn.settings import DECISIONS
+from bertcnn.settings import DECISIONS, REASONS
+from bertcnn.text.languages import is_foreign
 
 _AUTO: Final = DECISIONS.index("auto")
 _AMBIGUOUS: Final = DECISIONS.index("review:ambiguous")
 _OUT_OF_SCOPE: Final = DECISIONS.index("review:out_of_scope")
 _EMPTY: Final = DECISIONS.index("review:empty")
+_HARDLY_KNOWN: Final = 0.2  # words, by tokens
+_LANGUAGE: Final = DECISIONS.index("review:language")
+_BLANK, _CERTAIN, _UNCERTAIN, _NO_LABEL, _FOREIGN = (
+    REASONS.index(name) for name in ("empty", "certain", "uncertain", "no_label", "language")
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +34,7 @@ class Decided:
     confidence: np.ndarray
     decisions: np.ndarray
     probabilities: np.ndarray
+    reasons: np.ndarray
 
 
 def most_probable(probabilities: np.ndarray, blank: np.ndarray) -> np.ndarray:
@@ -33,10 +42,52 @@ def most_probable(probabilities: np.ndarray, blank: np.ndarray) -> np.ndarray:
     return np.where(blank, -1, probabilities.argmax(axis=1)).astype(np.int32)
 
 
+def foreign_texts(
+    texts: Sequence[str], strangeness: Strangeness, languages: Sequence[str]
+) -> np.ndarray:
+    """Which texts are in another language than the training rows, bool [rows].
+
+    Only texts are looked at of whose words hardly any is known: that are few texts of the right
+    language.
+
+    Args:
+        texts: as they were given.
+        strangeness: theirs.
+        languages: of the training rows; none if not known.
+    """
+    foreign = np.zeros(len(texts), bool)
+    if languages:
+        for row in np.flatnonzero(strangeness.known_words < _HARDLY_KNOWN).tolist():
+            foreign[row] = is_foreign(texts[row], languages)
+    return foreign
+
+
+def held_back(
+    scope: OutOfScopeDetector,
+    readings: DetectorInputs,
+    texts: Sequence[str],
+    languages: Sequence[str],
+) -> HeldBack:
+    """Which texts with known labels are never answered automatically.
+
+    Args:
+        scope: the model's.
+        readings: what the model makes of the texts.
+        texts: as they were given.
+        languages: of the training rows.
+    """
+    strangeness = scope.judge(readings)
+    foreign = foreign_texts(texts, strangeness, languages)
+    return HeldBack(
+        strangeness.outside | foreign, strangeness.doubtful & ~foreign, np.zeros(len(texts), bool)
+    )
+
+
 def decide(
     probabilities: np.ndarray,
     blank: np.ndarray,
-    outside: np.ndarray,
+    strangeness: Strangeness,
+    foreign: np.ndarray,
     *,
     hierarchy: Hierarchy,
     limits: np.ndarray,
@@ -46,36 +97,58 @@ def decide(
     """The label of each text, and whether it is automatic.
 
     A label is automatic from its limit on; else the deepest parent that is certain enough is
-    answered. What is blank, out of scope, or without a label where there may be several, goes to a
-    person, and so does what is left.
+    answered. What is blank, in another language, out of scope or near that, or without a label
+    where there may be several, goes to a person, and so does what is left.
 
     Args:
         probabilities: float32 [rows, C], calibrated; zeros for blank texts.
         blank: bool [rows], in which texts nothing can be seen.
-        outside: bool [rows], which texts are out of scope.
+        strangeness: which texts are out of scope, or near that.
+        foreign: bool [rows], which are in another language than the training rows.
         hierarchy: of the labels.
         limits: float32 [C], the confidence from which on each label is automatic.
         parent_thresholds: the same of each level of parents; None where no confidence is enough.
         given: bool [rows, C], which labels are given, where a text may have several.
     """
-    labels = most_probable(probabilities, blank)
+    labels, outside = most_probable(probabilities, blank), strangeness.outside
     if given is None:
         confidence = probabilities.max(axis=1, initial=0)
     else:
         confidence = np.where(blank, np.float32(0), exact_match_probability(probabilities, given))
         outside = outside | ~given.any(axis=1)
-    sure = confidence >= limits[labels]
+    sure = (confidence >= limits[labels]) & ~strangeness.doubtful
     probabilities = hierarchy.with_parents(probabilities)
     parents, parent_confidence = hierarchy.fall_back(
-        probabilities, ~(blank | outside | sure), parent_thresholds
+        probabilities,
+        ~(blank | foreign | outside | strangeness.doubtful | sure),
+        parent_thresholds,
     )
     is_parent = parents >= 0
     decisions = np.select(
-        [blank, outside, sure | is_parent], [_EMPTY, _OUT_OF_SCOPE, _AUTO], _AMBIGUOUS
+        [blank, foreign, outside, sure | is_parent],
+        [_EMPTY, _LANGUAGE, _OUT_OF_SCOPE, _AUTO],
+        _AMBIGUOUS,
     )
     return Decided(
         np.where(is_parent, parents, labels).astype(np.int32),
         np.where(is_parent, parent_confidence, confidence),
         decisions.astype(np.int32),
         probabilities,
+        np.stack([_reasons(decisions, strangeness), strangeness.nearest], axis=1),
     )
+
+
+def _reasons(decisions: np.ndarray, strangeness: Strangeness) -> np.ndarray:
+    """Why each decision is what it is, places in `REASONS`, int32 [rows]."""
+    strangest = REASONS.index(PARTS[0]) + strangeness.parts.argmax(axis=1)
+    return np.select(
+        [
+            decisions == _EMPTY,
+            decisions == _LANGUAGE,
+            strangeness.outside | strangeness.doubtful,
+            decisions == _OUT_OF_SCOPE,
+            decisions == _AUTO,
+        ],
+        [_BLANK, _FOREIGN, strangest, _NO_LABEL, _CERTAIN],
+        _UNCERTAIN,
+    ).astype(np.int32)

@@ -62,6 +62,7 @@ class Explanation:
             first by size.
         phrases: what to show a person, the most important first; see `bertcnn.inference.evidence`
             for how they are made.
+        reason: why the decision about the text is what it is, in words.
     """
 
     label: str | None
@@ -70,6 +71,7 @@ class Explanation:
     mean: float
     windows: tuple[Part, ...]
     phrases: tuple[Part, ...]
+    reason: str = ""
 
 
 class Explainer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,10 +23,11 @@ from bertcnn.evaluation.probabilities import (
     names_of,
 )
 from bertcnn.inference.answers import Answers, Phrase, Prediction
-from bertcnn.inference.decide import decide, most_probable
+from bertcnn.inference.decide import decide, foreign_texts, most_probable
 from bertcnn.inference.engines import Engine, EngineName, EngineOutput, check_engine, reason
 from bertcnn.inference.evidence import Explainer, Explanation, words_of
 from bertcnn.inference.output_layer import LastLayer, read_last_layer
+from bertcnn.inference.reasons import reason_in_words
 from bertcnn.settings import DECISIONS, PrecisionTargets
 from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import EncodedTexts, WordPieceTokenizer
@@ -169,19 +171,26 @@ class Predictor:
         because = self._explainer.spans(
             texts, encoded, evidence, most_probable(probabilities, blank)
         )
+        strangeness = self.bundle.scope.judge(
+            self.readings(encoded.token_ids, output.logits, evidence.means)
+        )
         decided = decide(
             probabilities,
             blank,
-            self.bundle.scope.outside(
-                self.readings(encoded.token_ids, output.logits, evidence.means)
-            ),
+            strangeness,
+            foreign_texts(texts, strangeness, self.bundle.config.languages),
             hierarchy=self.hierarchy,
             limits=self._limits,
             parent_thresholds=self.decisions.parent_thresholds,
             given=self.given(probabilities) if self.multi_label else None,
         )
         return Answers(
-            decided.labels, decided.confidence, decided.decisions, because, decided.probabilities
+            decided.labels,
+            decided.confidence,
+            decided.decisions,
+            because,
+            decided.probabilities,
+            decided.reasons,
         )
 
     def readings(
@@ -189,9 +198,10 @@ class Predictor:
     ) -> DetectorInputs:
         """What says whether texts are in scope.
 
-        Their words, and what an engine made of them, float32 [rows, C] and [rows, D].
+        Their words and lengths, and what an engine made of them, float32 [rows, C] and [rows, D].
         """
-        return DetectorInputs(logits, means, self._tokenizer.whole_words(token_ids))
+        lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
+        return DetectorInputs(logits, means, self._tokenizer.whole_words(token_ids), lengths)
 
     def classify(self, texts: Sequence[str]) -> list[Prediction]:
         """Label, confidence, decision, phrases and all probabilities of each text.
@@ -207,7 +217,7 @@ class Predictor:
         )
         return [
             (
-                Prediction(None, None, {})
+                Prediction(None, None, {}, reason=reason_in_words(decision, reasons, self.labels))
                 if label < 0
                 else Prediction(
                     (
@@ -225,9 +235,10 @@ class Predictor:
                     DECISIONS[decision],
                     self._runner_up(probabilities),
                     names,
+                    reason_in_words(decision, reasons, self.labels),
                 )
             )
-            for names, text, label, confidence, probabilities, spans, decision in zip(
+            for names, text, label, confidence, probabilities, spans, decision, reasons in zip(
                 named,
                 checked,
                 answers.labels,
@@ -235,6 +246,7 @@ class Predictor:
                 answers.probabilities,
                 answers.because,
                 answers.decisions,
+                answers.reasons.tolist(),
                 strict=True,
             )
         ]
@@ -270,9 +282,16 @@ class Predictor:
             if place is None
             else np.full(len(checked), place)
         )
-        return self._explainer.explain(
+        answers = self.answer_from(checked, encoded, output)
+        explanations = self._explainer.explain(
             checked, encoded, output.found, output.logits, labels, self.labels
         )
+        return [
+            replace(explanation, reason=reason_in_words(decision, reasons, self.labels))
+            for explanation, decision, reasons in zip(
+                explanations, answers.decisions.tolist(), answers.reasons.tolist(), strict=True
+            )
+        ]
 
 
 def load(

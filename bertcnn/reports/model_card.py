@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bertcnn.evaluation.calibration import CalibrationFigures
-from bertcnn.evaluation.decisions import automation, in_words, scope_in_words
+from bertcnn.evaluation.decisions import automation, in_words, promise_in_words, scope_in_words
 from bertcnn.evaluation.metrics import Evaluation
 from bertcnn.wording import visible
 
@@ -65,8 +65,8 @@ def model_card(
     right = "" if config.label_separator is None else " (all labels of a row found, and no other)"
     return f"""# Text classifier with {len(figures.labels)} labels
 
-Made by bertcnn: a BERT encoder ({_literal(config.encoder_name)}) with a 1D-CNN head, recipe {_code(config.recipe)}, seed {config.seed},
-on {_literal(config.created_at)} ({_literal(versions)}).
+Made by bertcnn: a BERT encoder ({literal(config.encoder_name)}) with a 1D-CNN head, recipe {_code(config.recipe)}, seed {config.seed},
+on {literal(config.created_at)} ({literal(versions)}).
 
 ## Figures
 
@@ -85,7 +85,8 @@ Most confused:
 
 ## Decisions
 
-On these rows {_literal(in_words(decisions, [label.name for label in figures.labels]))}. {_thresholds(figures, decisions)}
+On these rows {literal(in_words(decisions, [label.name for label in figures.labels]))}. {_thresholds(figures, decisions)}
+{promise_in_words(decisions)}.
 
 ## Provenance
 
@@ -98,7 +99,7 @@ On these rows {_literal(in_words(decisions, [label.name for label in figures.lab
 
 For texts like those it learned from, in the same language and with the same labels. A text that belongs to none of the
 labels {"may get one" if figures.several_labels else "still gets one of them"}; {_scope(figures, decisions, scope)}
-Texts over {config.tokenizer.max_tokens} tokens lose their middle.
+{_languages(config)}Texts over {config.tokenizer.max_tokens} tokens lose their middle.
 """
 
 
@@ -110,11 +111,18 @@ def _scope(figures: Evaluation, decisions: Decisions, scope: OutOfScopeDetector)
     )
     if not scope:
         return f"{scope_in_words(held_out, scope)}."
-    outside, rows = held_out.out_of_scope, len(held_out.right) + held_out.out_of_scope
+    outside, rows = held_out.out_of_scope, held_out.rows - held_out.all_strange
     return (
         f"one that {unlabelled}looks unlike all it learned from goes to review as out of scope, as"
         f" {outside} of these {rows} rows do."
     )
+
+
+def _languages(config: BundleConfig) -> str:
+    """What becomes of texts in another language."""
+    if not config.languages:
+        return ""
+    return f"Texts in another language than {', '.join(config.languages)} go to review.\n"
 
 
 def _thresholds(figures: Evaluation, decisions: Decisions) -> str:
@@ -161,10 +169,10 @@ def _code(value: str) -> str:
 
 def _cell(name: str) -> str:
     """Any text as it is, inside a Markdown table."""
-    return _literal(name).replace("|", "\\|")
+    return literal(name).replace("|", "\\|")
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """Any text on one line, as it is.
 
     What would be Markdown or HTML is written as a character reference, which is never markup.

@@ -19,8 +19,13 @@ from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.data.label_sets import LabelSet, indicators
 from bertcnn.errors import OutputError, SettingsError, one_line
 from bertcnn.evaluation.calibration import CalibrationFigures, compare_calibration
-from bertcnn.evaluation.decisions import Automation, automation, in_words
-from bertcnn.evaluation.metrics import Evaluation, describe_unknown, find_unknown
+from bertcnn.evaluation.decisions import Automation, automation, in_words, promise_in_words
+from bertcnn.evaluation.metrics import (
+    Evaluation,
+    OutOfScopeRows,
+    describe_unknown,
+    find_unknown,
+)
 from bertcnn.evaluation.probabilities import names_of
 from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
 from bertcnn.inference.answers import Answers
@@ -159,7 +164,8 @@ class Measured:
         kept_epoch: whose weights were kept.
         trainings: the model has the mean of so many trainings' weights; the curves are the first
             one's.
-        outside: bool [rows], which rows are out of scope; by default none.
+        held_back: bool [rows], which rows are never automatic, being out of scope or nearly so; by
+            default none.
     """
 
     judgement: ScoredPredictions
@@ -168,7 +174,7 @@ class Measured:
     epochs: tuple[Epoch, ...]
     kept_epoch: int
     trainings: int = 1
-    outside: np.ndarray | None = None
+    held_back: np.ndarray | None = None
 
 
 def about(config: BundleConfig, origin: Provenance) -> tuple[tuple[str, str], ...]:
@@ -191,6 +197,8 @@ def about(config: BundleConfig, origin: Provenance) -> tuple[tuple[str, str], ..
             else ""
         ),
         "encoder": config.encoder_name,
+        "languages": ", ".join(config.languages),
+        "labels of rows out of scope": ", ".join(config.out_of_scope_labels),
         "text columns": ", ".join(config.text_columns),
         "label column": config.label_column or "",
         "made on": config.created_at,
@@ -226,7 +234,7 @@ def training_report(
     confidence, right = judgement.confidence, judgement.right
     sure = certain_enough(bundle.decisions, bundle.hierarchy, judgement)
     answered = Answered(
-        right, confidence, sure if measured.outside is None else sure & ~measured.outside
+        right, confidence, sure if measured.held_back is None else sure & ~measured.held_back
     )
     report = Report(
         title=f"Text classifier with {len(names)} labels",
@@ -253,7 +261,8 @@ def training_report(
             bundle.decisions,
             automation(bundle.decisions),
             answered,
-            "On these rows " + in_words(bundle.decisions, names),
+            f"On these rows {in_words(bundle.decisions, names)}."
+            f" {promise_in_words(bundle.decisions)}",
         ),
         slices=_slices(held_out.lengths, origin.slices, answered),
         trained_on=learned.counts,
@@ -320,6 +329,8 @@ def evaluation_report(
     labels: Sequence[str] | Sequence[LabelSet],
     origin: Provenance,
     progress: Progress,
+    *,
+    out_of_scope: OutOfScopeRows | None = None,
 ) -> tuple[Evaluation, str]:
     """The figures of a model on rows of the user's own, and the page about them, with examples.
 
@@ -329,6 +340,7 @@ def evaluation_report(
         labels: their labels, each one's or all of each.
         origin: of the rows, with their slices.
         progress: progress callback.
+        out_of_scope: what became of further rows, which belong to no label.
 
     Raises:
         LabelError: there are no rows, or none with a label that the model knows.
@@ -353,7 +365,8 @@ def evaluation_report(
             f"A text classifier with {len(names)} labels, compared with the labels of"
             f" {len(labels):,} rows."
         )
-        + (f" {describe_unknown(names, given.sets)}." if unknown else ""),
+        + (f" {describe_unknown(names, given.sets)}." if unknown else "")
+        + (f" {out_of_scope.in_words()}." if out_of_scope else ""),
         about=(
             ("data", origin.file),
             ("sha256 of the data", origin.sha256),
@@ -390,7 +403,7 @@ def evaluation_report(
         examples=_examples(texts, answers, given.cells, judged, figures),
         multi_label=predictor.multi_label,
     )
-    return figures, render(report)
+    return replace(figures, out_of_scope=out_of_scope), render(report)
 
 
 def _truth(
@@ -458,7 +471,12 @@ def _found(predictor: Predictor, answers: Answers, judged: ScoredPredictions) ->
         automatic=int(automatic.sum()),
         parents=int((automatic & (parents >= 0)).sum()),
         right=int((automatic & right).sum()),
-        out_of_scope=int((answers.decisions == DECISIONS.index("review:out_of_scope")).sum()),
+        out_of_scope=int(
+            np.isin(
+                answers.decisions,
+                [DECISIONS.index(name) for name in ("review:out_of_scope", "review:language")],
+            ).sum()
+        ),
         auto_precision=str(predictor.decisions.auto_precision),
     )
 

@@ -8,24 +8,30 @@ from bertcnn.data.label_sets import join_labels
 from bertcnn.inference.answers import Answers
 from bertcnn.inference.evidence import because
 from bertcnn.inference.predictor import Predictor
-from bertcnn.settings import DECISIONS
+from bertcnn.inference.reasons import reason_in_words
+from bertcnn.settings import DECISIONS, REASONS
 from bertcnn.tables.columns import free_names
 from bertcnn.tables.tables import TableReader
+
+_EMPTY = reason_in_words(DECISIONS.index("review:empty"), (REASONS.index("empty"), -1), ())
 
 
 class OutputColumns:
     """The columns of the scored file: the input's, then ours under names that are free."""
 
-    def __init__(self, given: TableReader, predictor: Predictor, probabilities: bool) -> None:
-        self._predictor, self._probabilities = predictor, probabilities
+    def __init__(
+        self, given: TableReader, predictor: Predictor, *, probabilities: bool, reasons: bool
+    ) -> None:
+        self._predictor, self._probabilities, self._reasons = predictor, probabilities, reasons
+        why = ["reason"] if reasons else []
         shares = [f"p_{label}" for label in predictor.hierarchy.names] if probabilities else []
-        wanted = ("predicted_label", "confidence", "decision", "because", *shares)
+        wanted = ("predicted_label", "confidence", "decision", "because", *why, *shares)
         names = free_names(wanted, (*given.columns, *given.header))
         self.renamed = {
             ours: name for ours, name in zip(wanted, names, strict=True) if ours != name
         }
         self.all = (*given.header, *names)
-        self._none = ("", "", "review:empty", *[""] * (len(names) - 3))
+        self._none = ("", "", "review:empty", "", *[_EMPTY for _ in why], *["" for _ in shares])
 
     def counts(self, answers: Answers, places: list[int]) -> np.ndarray:
         """How many rows have no text, then how many got each name, int64 [1 + names].
@@ -52,12 +58,21 @@ class OutputColumns:
                 self._names(answers), texts, *(column.tolist() for column in columns), strict=True
             )
         ]
+        if self._reasons:
+            words = map(self._reason, answers.decisions.tolist(), answers.reasons.tolist())
+            cells = [
+                (*own, why) if own is not self._none else own
+                for own, why in zip(cells, words, strict=True)
+            ]
         if not self._probabilities:
             return cells
         return [
             (*own, *[f"{share:.6f}" for share in shares]) if own is not self._none else own
             for own, shares in zip(cells, answers.probabilities.tolist(), strict=True)
         ]
+
+    def _reason(self, decision: int, reasons: list[int]) -> str:
+        return reason_in_words(decision, reasons, self._predictor.labels)
 
     def _names(self, answers: Answers) -> list[str]:
         """What each text is called; anything for those without a label."""

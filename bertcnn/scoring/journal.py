@@ -30,8 +30,8 @@ from typing import Any, Final, Self
 import numpy as np
 
 from bertcnn.errors import OutputError, one_line
-from bertcnn.inference.answers import Answers
-from bertcnn.settings import DECISIONS, PHRASES
+from bertcnn.inference.answers import Answers, no_reasons
+from bertcnn.settings import DECISIONS, PHRASES, REASONS
 from bertcnn.storage.files import companion, try_lock
 from bertcnn.tables.writing import explained
 
@@ -41,7 +41,14 @@ DIGEST_BYTES: Final = 16
 _MAGIC = b"bertcnn journal\n"
 _RECORD = struct.Struct("<II")  # length of the payload, checksum
 _FRAME = struct.Struct(f"<II{DIGEST_BYTES}s")  # rows, different texts, digest
-_DTYPES = ("<i4", "<f4", "<i4", "<i4", "<f4")  # of the columns of `Answers`, 4 bytes a number
+_DTYPES = (
+    "<i4",
+    "<f4",
+    "<i4",
+    "<i4",
+    "<f4",
+    "<i4",
+)  # of the columns of `Answers`, 4 bytes a number
 _EDGE = 1 << 20  # bytes of the input's start and end that its digest covers
 # a power cut loses at most the answers of this long; a killed process loses none
 _SECONDS_BETWEEN_SYNCS = 10.0
@@ -55,6 +62,7 @@ _WORDS = {
     "text_columns": "the text columns",
     "auto_precision": "--auto-precision",
     "probabilities": "--probabilities",
+    "reasons": "--reasons",
     "raw": "--raw",
     "labels": "the number of labels",
     "chunk_rows": "the rows of a chunk",
@@ -106,6 +114,7 @@ class JournalHeader(InputState):
         text_columns: whose cells make the text.
         auto_precision: how often automatic answers have to be right.
         probabilities: whether the probability of every label is asked for.
+        reasons: whether the reason of every decision is asked for.
         raw: whether formulas stay as they are.
         labels: how many labels the model knows.
         chunk_rows: rows of a chunk, at most.
@@ -118,6 +127,7 @@ class JournalHeader(InputState):
     text_columns: tuple[str, ...]
     auto_precision: str
     probabilities: bool
+    reasons: bool
     raw: bool
     labels: int
     chunk_rows: int
@@ -165,20 +175,27 @@ class Frame:
         if len(payload) < _FRAME.size:
             return None
         rows, texts, digest = _FRAME.unpack_from(payload)
+        # frames of before lack the last column
         shapes = (texts,), (texts,), (texts,), (texts, PHRASES, 2), (texts, labels * probabilities)
-        sizes = [math.prod(shape) for shape in shapes]
-        if len(payload) != _FRAME.size + 4 * sum(sizes) or not 0 < texts <= rows:
+        sizes = [math.prod(shape) for shape in (*shapes, (texts, 2))]
+        missing = len(payload) == _FRAME.size + 4 * sum(sizes[:-1])
+        if (len(payload) != _FRAME.size + 4 * sum(sizes) and not missing) or not 0 < texts <= rows:
             return None
         columns, begin = [], _FRAME.size
-        for dtype, shape, size in zip(_DTYPES, shapes, sizes, strict=True):
-            columns.append(np.frombuffer(payload, dtype, size, begin).reshape(shape))
+        for dtype, shape, size in zip(_DTYPES, (*shapes, (texts, 2)), sizes, strict=True):
+            if begin < len(payload) or not size:
+                columns.append(np.frombuffer(payload, dtype, size, begin).reshape(shape))
             begin += 4 * size
-        answers = Answers(*columns)
+        answers = Answers(*columns, *([no_reasons(texts)] if missing else []))
         if (
             answers.labels.min() < -1
             or answers.labels.max() >= labels
             or answers.decisions.min() < 0
             or answers.decisions.max() >= len(DECISIONS)
+            or answers.reasons.min() < -1
+            or answers.reasons[:, 0].min() < 0
+            or answers.reasons[:, 0].max() >= len(REASONS)
+            or answers.reasons[:, 1].max() >= labels
         ):
             return None
         return cls(rows, digest, answers)
@@ -351,7 +368,8 @@ class Journal:
         if not _MAGIC.startswith(magic):
             raise self._stranger()
         header = None if restart else self._read_record()
-        self._header = {} if header is None else json.loads(header)
+        # those of before did not know of reasons
+        self._header = {} if header is None else {"reasons": False, **json.loads(header)}
         version = self._header.get("schema_version")
         if version != SCHEMA_VERSION:
             if header is not None:

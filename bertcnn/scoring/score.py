@@ -102,6 +102,7 @@ def score_csv(  # noqa: PLR0913 - options that callers name
     text: str | Sequence[str] | None = None,
     auto_precision: float | str | PrecisionTargets | None = None,
     probabilities: bool = False,
+    reasons: bool = False,
     raw: bool = False,
     overwrite: bool = False,
     restart: bool = False,
@@ -113,10 +114,11 @@ def score_csv(  # noqa: PLR0913 - options that callers name
 
     A run that was broken off picks up where it stopped. The output has the input's columns and rows
     in their order, then `predicted_label`, `confidence`, `decision` (`auto`, or `review:...` for a
-    person), `because`, the phrases that moved the answer most, and a `p_<label>` for each label on
-    request. A name that the input uses already gets the prefix `bertcnn_`. Rows that cannot be read
-    go to `<target>.rejects.csv`; if those are most rows, or all of them, there is no output unless
-    `allow_rejects` is true. A file with a header and no rows gives an output with a header only.
+    person), `because`, the phrases that moved the answer most, and on request `reason`, why the
+    decision is what it is, and a `p_<label>` for each label. A name that the input uses already
+    gets the prefix `bertcnn_`. Rows that cannot be read go to `<target>.rejects.csv`; if those are
+    most rows, or all of them, there is no output unless `allow_rejects` is true. A file with a
+    header and no rows gives an output with a header only.
 
     Answers are kept in the hidden file `.<target>.journal` until the output is in place. After a
     crash, a kill, a full disk or Ctrl-C the same call reads the input again, takes those answers,
@@ -131,6 +133,7 @@ def score_csv(  # noqa: PLR0913 - options that callers name
             be there; a guess if the model knows of none.
         auto_precision: how often automatic answers have to be right; see `bertcnn.load`.
         probabilities: also write the probability of every label.
+        reasons: also write why each decision is what it is, in a column `reason`.
         raw: do not quote cells that a spreadsheet would run as a formula.
         overwrite: replace an existing `target`.
         restart: forget the answers of an interrupted run.
@@ -158,6 +161,7 @@ def score_csv(  # noqa: PLR0913 - options that callers name
         text,
         targets,
         probabilities,
+        reasons,
         raw,
         overwrite,
         allow_rejects,
@@ -193,6 +197,7 @@ class _Job:
     text: str | Sequence[str] | None
     auto_precision: PrecisionTargets | None
     probabilities: bool
+    reasons: bool
     raw: bool
     overwrite: bool
     allow_rejects: bool
@@ -229,7 +234,9 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
             progress.note(remark)
         progress.note(f"text: {choice.reasons['text']}")
         predictor = loaded(model, engine=job.engine, auto_precision=job.auto_precision)
-        columns = OutputColumns(reader, predictor, job.probabilities)
+        columns = OutputColumns(
+            reader, predictor, probabilities=job.probabilities, reasons=job.reasons
+        )
         for wanted, written in columns.renamed.items():
             progress.note(f"the input has a column {wanted!r} already: ours is called {written!r}")
         if dropped := journal.begin(_header(job, state, predictor, choice.text)):
@@ -378,6 +385,7 @@ def _header(
         text_columns=text_columns,
         auto_precision=str(predictor.decisions.auto_precision),
         probabilities=job.probabilities or predictor.multi_label,
+        reasons=job.reasons,
         raw=job.raw,
         labels=len(predictor.hierarchy.names),
         chunk_rows=_CHUNK_ROWS,

@@ -74,6 +74,7 @@ class Columns:
             though all have one.
         merged: rare labels, each with the label that it became part of.
         levels: what stands between the levels of a label; by default as the classifier has it.
+        out_of_scope: the label of rows out of scope; by default as the classifier has it.
     """
 
     text: tuple[str, ...] = ()
@@ -81,6 +82,7 @@ class Columns:
     separator: str | None = None
     merged: Mapping[str, str] = field(default_factory=dict)
     levels: str | None = None
+    out_of_scope: str | None = None
 
 
 def join_texts(cells: Iterable[str]) -> str:

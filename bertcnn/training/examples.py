@@ -7,7 +7,7 @@ know how a batch is built, of tokens or of stored features.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from bertcnn.progress import Progress
 from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import WordPieceTokenizer
 from bertcnn.training.features import TokenizedRows
+from bertcnn.training.training_data import OutsideRows
 from bertcnn.wording import count
 
 
@@ -125,6 +126,14 @@ class LabelledTexts:
     def main_labels(self) -> list[str]:
         """A label for each row, its rarest if it has several: rows are divided by it."""
         return rarest(self.labels) if self.multi_label else [str(label) for label in self.labels]
+
+    def without(self, labels: Collection[str]) -> tuple[LabelledTexts, list[str]]:
+        """The rows that have none of these labels, and the texts of the others."""
+        has = [not set(labels).isdisjoint(own if is_set(own) else [own]) for own in self.labels]
+        return (
+            self.of([row for row, yes in enumerate(has) if not yes]),
+            [text for text, yes in zip(self.texts, has, strict=True) if yes],
+        )
 
     def of(self, rows: Sequence[int] | np.ndarray) -> LabelledTexts:
         """Some of the rows."""
@@ -271,6 +280,51 @@ def different_texts(texts: Sequence[str], others: Sequence[str], most: int, seed
     ]
 
 
+@dataclass(frozen=True)
+class StrangeTexts:
+    """Texts that belong to no label, as the user says.
+
+    Attributes:
+        labels: that said so; none if a list of texts did.
+        learned: to learn from.
+        measured: to measure on.
+    """
+
+    labels: tuple[str, ...]
+    learned: list[str]
+    measured: list[str]
+
+    @classmethod
+    def of(
+        cls,
+        labels: tuple[str, ...],
+        learned: Sequence[str],
+        measured: Sequence[str],
+        more: Sequence[str],
+    ) -> StrangeTexts:
+        """As many to learn from as to measure on.
+
+        Duplicates, which differ in case, digits or punctuation only, count once; blank texts do not
+        count.
+
+        Args:
+            labels: of the rows.
+            learned: of training rows.
+            measured: of validation rows, none of which is learned from.
+            more: of rows that are neither yet.
+        """
+        held_out = different_texts(measured, [], len(measured), 0)
+        written = [text for text in (*more, *learned) if not is_blank(text)]
+        rest = different_texts(written, held_out, len(written), 0)
+        lacking = max(0, (len(rest) - len(held_out)) // 2)
+        moved = set(np.linspace(0, len(rest) - 1, lacking).round().astype(int).tolist())
+        return cls(
+            labels,
+            [text for place, text in enumerate(rest) if place not in moved],
+            held_out + [text for place, text in enumerate(rest) if place in moved],
+        )
+
+
 def has_no_label(label: Any) -> bool:  # noqa: ANN401 - whatever `checked_labels` let in
     """Whether a label is blank, or a text has none of several."""
     return not label if is_set(label) else isinstance(label, str) and is_blank(label)
@@ -351,12 +405,14 @@ class KnownRows:
     Attributes:
         token_ids: per row, int32 [T].
         labels: int [rows], 0 to C - 1.
+        outside: texts that belong to no label.
         answered: logits float32 [rows, C] and means of token embeddings float32 [rows, D], if the
             training left them.
     """
 
     token_ids: list[np.ndarray]
     labels: np.ndarray
+    outside: OutsideRows
     answered: tuple[np.ndarray, np.ndarray] | None
 
     def answers(self, engine: Engine) -> tuple[np.ndarray, np.ndarray]:

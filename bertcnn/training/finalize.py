@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -9,9 +10,18 @@ import numpy as np
 from bertcnn.bundle.bundle import Bundle
 from bertcnn.bundle.checks import hierarchy_of
 from bertcnn.bundle.schemas import BundleConfig
-from bertcnn.evaluation.decisions import automation, decide, in_words, scope_in_words
-from bertcnn.evaluation.out_of_scope import fit_detector, refit_detector
+from bertcnn.bundle.scope import DetectorInputs, OutOfScopeDetector
+from bertcnn.evaluation.decisions import (
+    HeldBack,
+    automation,
+    decide,
+    in_words,
+    promise_in_words,
+    scope_in_words,
+)
+from bertcnn.evaluation.out_of_scope import OutsideTexts, fit_detector, refit_detector
 from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
+from bertcnn.inference.decide import held_back
 from bertcnn.inference.engines import Engine, EngineOutput
 from bertcnn.inference.keras_engine import KerasEngine
 from bertcnn.inference.predictor import Predictor
@@ -26,6 +36,7 @@ from bertcnn.settings import PrecisionTargets
 from bertcnn.training.examples import KnownRows, TokenizedTexts
 from bertcnn.training.refit import Examined, quantization_data
 from bertcnn.training.state import FitResult
+from bertcnn.training.training_data import Answered
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +87,7 @@ class TrainedModel:
             rows in the end.
         learned: the rows it learned from.
         held_out: the rows that chose the epoch.
+        strange: texts out of scope, on which it is measured too.
         measured: on these.
         origin: of all rows.
     """
@@ -88,6 +100,7 @@ class TrainedModel:
     unlearned: np.ndarray | None
     learned: Rows
     held_out: Rows
+    strange: Sequence[str]
     measured: Measured
     origin: Provenance
 
@@ -101,6 +114,7 @@ class TrainedModel:
         *,
         identity: ModelIdentity,
         origin: Provenance,
+        strange: Sequence[str] = (),
         progress: Progress,
     ) -> TrainedModel:
         """Calibrate, decide and measure.
@@ -112,6 +126,7 @@ class TrainedModel:
             known: training rows by which the model knows what is in scope.
             identity: what is saved with the weights.
             origin: of the rows.
+            strange: the texts of `known.outside.strange`.
             progress: reports how well the confidence is calibrated.
         """
         result, labels = outcome.result, identity.labels
@@ -158,6 +173,7 @@ class TrainedModel:
             unlearned=None if result.refit_logits is None else result.valid_logits,
             learned=_rows(train),
             held_out=_rows(valid),
+            strange=strange,
             measured=Measured(
                 judged, figures, calibration, epochs, result.kept_epoch, result.trainings
             ),
@@ -200,31 +216,61 @@ class TrainedModel:
         known, examined, seed = self.known, self.examined, bundle.config.seed
         if examined is None:
             answers = valid.logits if self.unlearned is None else self.unlearned
-            examined = Examined((answers, valid.found.means), known.answers(engine))
-        read = self.reference.readings
-        held_out_texts = read(self.quantization_data.valid, *examined.valid)
+            examined = Examined(
+                (answers, valid.found.means), known.answers(engine), known.outside.answers(engine)
+            )
+        read, token_ids = self.reference.readings, self.quantization_data.valid
+        texts = read(token_ids, *examined.valid)
+        outside = self._outside(examined.outside)
         scope = fit_detector(
-            read(known.token_ids, *examined.known), known.labels, held_out_texts, seed=seed
+            read(known.token_ids, *examined.known), known.labels, texts, outside, seed=seed
         )
-        outside, answers = scope.outside(held_out_texts), examined.valid[0]
+        judgement = ScoredPredictions(
+            self.measured.judgement.truth, examined.valid[0], bundle.calibration
+        )
+        held_back = self._held_back(bundle, scope, texts, outside.valid)
         if self.unlearned is not None:
             output = engine.run(known.token_ids, evidence=True)
             scope = refit_detector(
                 scope,
                 read(known.token_ids, output.logits, output.found.means),
                 known.labels,
+                self._outside(known.outside.answers(engine)),
                 seed=seed,
             )
-        judgement = ScoredPredictions(self.measured.judgement.truth, answers, bundle.calibration)
-        held_out = judgement.held_out(outside, bundle.hierarchy)
+        held_out = judgement.with_strange(examined.outside["strange"][0]).held_out(
+            held_back, bundle.hierarchy
+        )
         decisions = decide(held_out, bundle.labels, bundle.decisions.auto_precision)
         metrics = {**bundle.metrics, "decisions": automation(decisions).to_json()}
         strange = scope_in_words(held_out, scope, several_labels=bundle.multi_label)
         progress.note(f"{in_words(decisions, bundle.labels)}; {strange}")
+        progress.note(promise_in_words(decisions))
         judged = replace(bundle, scope=scope, decisions=decisions, metrics=metrics)
+        back = held_back.any[: len(token_ids)]
         return self._written_up(
-            judged, engine, replace(self.measured, judgement=judgement, outside=outside), progress
+            judged, engine, replace(self.measured, judgement=judgement, held_back=back), progress
         )
+
+    def _outside(self, answers: Mapping[str, Answered]) -> OutsideTexts:
+        """Texts that belong to no label, as the model reads them."""
+        rows = self.known.outside.strange
+        strange = self.reference.readings(rows, *answers["strange"]) if len(rows) else None
+        return OutsideTexts(answers["background"][1], answers["learned"][1], strange)
+
+    def _held_back(
+        self,
+        bundle: Bundle,
+        scope: OutOfScopeDetector,
+        valid: DetectorInputs,
+        strange: DetectorInputs | None,
+    ) -> HeldBack:
+        """Which validation rows, and then rows out of scope, are never automatic."""
+        found = held_back(scope, valid, self.held_out.texts, bundle.config.languages)
+        if strange is None:
+            return found
+        others = held_back(scope, strange, self.strange, bundle.config.languages)
+        return found.with_strange(others.outside, others.doubtful)
 
     def _written_up(
         self, bundle: Bundle, engine: Engine, measured: Measured, progress: Progress

@@ -17,11 +17,9 @@ from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.state import EpochFigures, FitResult
-from bertcnn.training.training_data import RunOptions, TrainingData
+from bertcnn.training.training_data import Answered, OutsideRows, RunOptions, TrainingData
 
-Answered = tuple[
-    np.ndarray, np.ndarray
-]  # logits float32 [rows, C] and means of the token embeddings float32 [rows, D]
+_PARTS = ("logits", "means")
 
 Train = Callable[[Bert, TrainingData, RunOptions], tuple[BertCnn, FitResult]]
 
@@ -33,11 +31,13 @@ class Examined:
     Attributes:
         valid: of the held-out rows.
         known: of the training rows by which it knows what is in scope.
+        outside: of each kind of `OutsideRows`.
         record: of its compiled engine, if it had one.
     """
 
     valid: Answered
     known: Answered
+    outside: dict[str, Answered]
     record: EngineRecord | None = None
 
 
@@ -66,15 +66,17 @@ def examine(
     model: BertCnn,
     quantization_data: QuantizationData,
     known: Sequence[np.ndarray],
+    outside: OutsideRows,
     *,
     progress: Progress,
 ) -> Examined:
-    """Compile a model, as it would be saved, and run it on the held-out and the known rows.
+    """Compile a model, as it would be saved, and run it on the rows that say what it is worth.
 
     Args:
         model: trained.
         quantization_data: the held-out rows.
         known: token ids of the training rows by which it knows what is in scope, per row int32 [T].
+        outside: texts that belong to no label.
         progress: progress callback.
     """
     built = build_engine(
@@ -88,6 +90,7 @@ def examine(
     return Examined(
         (built.valid.logits, built.valid.found.means),
         (answers.logits, answers.found.means),
+        outside.answers(built.running),
         built.saved.record,
     )
 
@@ -149,13 +152,15 @@ def _as_parts(
         "trainings": result.trainings,
         "record": None if examined.record is None else examined.record.model_dump(mode="json"),
     }
-    arrays = dict(
-        zip(
-            ("valid_logits", "valid_means", "known_logits", "known_means"),
-            (*examined.valid, *examined.known),
-            strict=True,
-        )
-    )
+    arrays = {
+        f"{name}_{part}": array
+        for name, answered in {
+            "valid": examined.valid,
+            "known": examined.known,
+            **examined.outside,
+        }.items()
+        for part, array in zip(_PARTS, answered, strict=True)
+    }
     return details, {"float32_logits": result.valid_logits, **arrays}
 
 
@@ -172,7 +177,9 @@ def _of_parts(
         trainings=details["trainings"],
     )
     record = None if details["record"] is None else EngineRecord(**details["record"])
-    valid, known = (
-        (tensors[f"{which}_logits"], tensors[f"{which}_means"]) for which in ("valid", "known")
-    )
-    return result, Examined(valid, known, record)
+    answered = {
+        name.removesuffix("_logits"): (tensors[name], tensors[name.replace("_logits", "_means")])
+        for name in tensors
+        if name.endswith("_logits") and name != "float32_logits"
+    }
+    return result, Examined(answered.pop("valid"), answered.pop("known"), answered, record)

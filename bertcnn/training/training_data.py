@@ -8,11 +8,39 @@ from dataclasses import dataclass
 import numpy as np
 
 from bertcnn.inference.embeddings import Embed
+from bertcnn.inference.engines import Engine
 from bertcnn.models.bert import Bert
 from bertcnn.progress import Progress
 from bertcnn.training.features import TokenizedRows, keras_embed
 from bertcnn.training.savepoints import Savepoints
 from bertcnn.training.state import FitResult
+
+Answered = tuple[
+    np.ndarray, np.ndarray
+]  # logits float32 [rows, C] and means of the token embeddings float32 [rows, D]
+
+
+@dataclass(frozen=True, eq=False)
+class OutsideRows:
+    """Tokens of texts that belong to no label; per text int32 [T].
+
+    Attributes:
+        background: of texts about anything.
+        learned: of rows that the user calls out of scope, by which the model learns what is.
+        strange: of further such rows, on which it is measured.
+    """
+
+    background: Sequence[np.ndarray] = ()
+    learned: Sequence[np.ndarray] = ()
+    strange: Sequence[np.ndarray] = ()
+
+    def answers(self, engine: Engine) -> dict[str, Answered]:
+        """What an engine makes of each of the three kinds."""
+        found = {}
+        for name in ("background", "learned", "strange"):
+            output = engine.run(getattr(self, name), evidence=True)
+            found[name] = output.logits, output.found.means
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +54,7 @@ class TrainingData:
             at the end, except by `full`, since what that takes is at hand.
         label_names: token ids of each label's name, for `few-shot`.
         unlabelled: token ids of rows without a label, likewise.
+        outside: texts that belong to no label.
     """
 
     train: TokenizedRows
@@ -33,6 +62,7 @@ class TrainingData:
     known: np.ndarray | None = None
     label_names: Sequence[np.ndarray] | None = None
     unlabelled: Sequence[np.ndarray] = ()
+    outside: OutsideRows = OutsideRows()
 
     def known_rows(self) -> tuple[list[np.ndarray], np.ndarray]:
         """Token ids and labels of the rows in `known`."""
@@ -41,11 +71,11 @@ class TrainingData:
 
     def arrays(self) -> list[np.ndarray]:
         """All that a training depends on, as few arrays."""
-        unlabelled = [np.concatenate(self.unlabelled)] if len(self.unlabelled) else []
+        more = (self.unlabelled, self.outside.learned, self.outside.strange)
         return [
             *self.train.arrays(),
             *self.valid.arrays(),
-            *unlabelled,
+            *(np.concatenate(rows) for rows in more if len(rows)),
             *(self.label_names or ()),
         ]
 

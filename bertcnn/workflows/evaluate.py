@@ -7,13 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bertcnn.bundle.schemas import BundleConfig
 from bertcnn.data.label_cells import known_sets
 from bertcnn.data.label_sets import LabelSet
+from bertcnn.data.out_of_scope import AUTO, NO, find_labels
 from bertcnn.data.same_labels import KnownLabels
 from bertcnn.errors import LabelError
 from bertcnn.evaluation.metrics import (
     Evaluation,
+    OutOfScopeRows,
     describe_unknown,
     evaluate,
     evaluate_sets,
@@ -22,11 +26,15 @@ from bertcnn.evaluation.metrics import (
 from bertcnn.inference.engines import EngineName
 from bertcnn.inference.predictor import Predictor, loaded
 from bertcnn.progress import Progress, Silent
+from bertcnn.settings import DECISIONS
 from bertcnn.tables.columns import ColumnChoice, as_in_training, guess_columns
 from bertcnn.tables.labelled import LabelledTable, note_left_out, read_columns
 from bertcnn.tables.slices import slice_columns
 from bertcnn.tables.tables import Table
 from bertcnn.text.cleaning import is_blank
+
+_AT_ONCE = 1024  # rows
+_CALLED = ("review:out_of_scope", "review:language")
 
 
 def evaluate_csv(
@@ -56,7 +64,8 @@ def evaluate_csv(
         progress: called as the work proceeds.
 
     Raises:
-        LabelError: no row has a label that the model knows. Rows with others count as wrong.
+        LabelError: no row has a label that the model knows. Rows with others count as wrong, but
+            for those that are labelled out of scope, which are counted apart.
         TableError: the file cannot be read, or has no such columns.
         BundleError: the model folder is not a model.
         OutputError: the report's place is taken or cannot be written.
@@ -73,12 +82,12 @@ def evaluate_csv(
     config = predictor.bundle.config
     read = data
     if not isinstance(read, LabelledTable):
-        read = _read_as_in_training(read, config, text, label, progress)
+        read = read_as_in_training(read, config, text, label, progress)
     path, choice = read.table.path, read.columns
     sets = known_sets(
         read.cells, config.label_separator, KnownLabels([*predictor.labels, *config.merged_labels])
     )
-    places = _usable(read.texts, sets, progress)
+    places, strange = in_scope(_usable(read.texts, sets, progress), sets, predictor)
     if not places:
         raise LabelError(
             f"no row of {str(path)!r} has a text and a label in column {choice.label!r}",
@@ -92,11 +101,12 @@ def evaluate_csv(
     if unknown:
         progress.note(unknown)
     single = ["".join(names) for names in actual]
+    outside = _out_of_scope(predictor, [read.texts[row] for row in strange])
     if page is None:
         predicted = _predicted(predictor, texts, progress)
         if config.label_separator is None:
-            return evaluate(predictor.labels, single, predicted)
-        return evaluate_sets(predictor.labels, actual, predicted)
+            return replace(evaluate(predictor.labels, single, predicted), out_of_scope=outside)
+        return replace(evaluate_sets(predictor.labels, actual, predicted), out_of_scope=outside)
     from bertcnn.reports.reporting import Provenance, evaluation_report, write_report
     from bertcnn.storage.files import sha256_of
 
@@ -106,12 +116,14 @@ def evaluate_csv(
     }
     origin = Provenance("", path.name, sha256_of(path), slices)
     labels = single if config.label_separator is None else actual
-    figures, content = evaluation_report(predictor, texts, labels, origin, progress)
+    figures, content = evaluation_report(
+        predictor, texts, labels, origin, progress, out_of_scope=outside
+    )
     write_report(page, content)
     return figures
 
 
-def _read_as_in_training(
+def read_as_in_training(
     data: str | Path,
     config: BundleConfig,
     text: str | Sequence[str] | None,
@@ -137,6 +149,48 @@ def _read_as_in_training(
     )
     note_left_out(read.table, None, progress)
     return read
+
+
+def in_scope(
+    places: Sequence[int],
+    sets: Sequence[LabelSet],
+    predictor: Predictor,
+    asked: str | None = None,
+) -> tuple[list[int], list[int]]:
+    """The rows that belong to a label, and those that are labelled as belonging to none.
+
+    Args:
+        places: of the rows.
+        sets: labels of all rows.
+        predictor: the model.
+        asked: the label of rows that belong to none, or "no"; by default those of the training,
+            and those found by their names.
+    """
+    given = {name for row in places for name in sets[row]}
+    if asked is not None and asked not in (AUTO, NO):
+        labels = {asked}
+    else:
+        found = () if asked == NO else find_labels([*given, *predictor.labels])
+        labels = {*found, *predictor.bundle.config.out_of_scope_labels} - {*predictor.labels}
+    return (
+        [row for row in places if labels.isdisjoint(sets[row])],
+        [row for row in places if not labels.isdisjoint(sets[row])],
+    )
+
+
+def _out_of_scope(predictor: Predictor, texts: Sequence[str]) -> OutOfScopeRows | None:
+    """What becomes of texts that belong to no label."""
+    if not texts:
+        return None
+    decisions = np.concatenate(
+        [
+            predictor.answer(texts[first : first + _AT_ONCE]).decisions
+            for first in range(0, len(texts), _AT_ONCE)
+        ]
+    )
+    called = np.isin(decisions, [DECISIONS.index(name) for name in _CALLED])
+    automatic = decisions == DECISIONS.index("auto")
+    return OutOfScopeRows(len(texts), int(called.sum()), int(automatic.sum()))
 
 
 def _usable(texts: Sequence[str], sets: Sequence[LabelSet], progress: Progress) -> list[int]:
@@ -169,8 +223,8 @@ def _as_learned(
 def _predicted(predictor: Predictor, texts: list[str], progress: Progress) -> list[Any]:
     predicted: list[Any] = []
     progress.stage("evaluating", len(texts))
-    for start in range(0, len(texts), 1024):
-        part = texts[start : start + 1024]
+    for start in range(0, len(texts), _AT_ONCE):
+        part = texts[start : start + _AT_ONCE]
         predicted += predictor.predict(part).tolist()
         progress.advance(len(part))
     return predicted

@@ -14,13 +14,15 @@ from bertcnn.data.hierarchy import check_levels
 from bertcnn.data.label_cells import known_sets
 from bertcnn.data.label_names import look_alikes
 from bertcnn.data.label_sets import AUTO, LabelSet, labels_of_sets
+from bertcnn.data.out_of_scope import AUTO as AUTO_NAME
+from bertcnn.data.out_of_scope import NO, find_labels
 from bertcnn.data.rare_labels import MergedLabels, merge_rare
 from bertcnn.data.same_labels import KnownLabels
-from bertcnn.errors import ColumnError, SettingsError
+from bertcnn.errors import ColumnError, LabelError, SettingsError, one_line
 from bertcnn.progress import Progress, Silent
 from bertcnn.storage.folders import held_folder, real_folder
 from bertcnn.tables.column_names import find_name
-from bertcnn.tables.columns import ColumnChoice, Columns
+from bertcnn.tables.columns import ColumnChoice, Columns, guess_text_columns
 from bertcnn.tables.labelled import LabelledTable, note_left_out, read_columns, read_labelled
 from bertcnn.tables.slices import slice_columns
 from bertcnn.tables.tables import Table, list_columns, rejects_of
@@ -59,6 +61,7 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     label: str | None = None,
     valid: str | Path | None = None,
     unlabelled: str | Path | None = None,
+    out_of_scope: str | Path | None = None,
     min_rows: int = 0,
     multi_label: str = AUTO,
     levels: str | None = None,
@@ -82,6 +85,8 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
             tenth of the rows, 10,000 at most.
         unlabelled: a file with the same text columns whose texts have no label yet; `few-shot`
             learns from them too, as from the rows of `data` whose label is blank.
+        out_of_scope: the label of rows that belong to none of the others, or a file of such texts;
+            by default as the classifier has it. See `BertCNNClassifier`.
         min_rows: labels with fewer rows become part of their parents ("A > B" of "A > B > C") or of
             the label "other"; no row is lost.
         multi_label: what stands between the labels of a row that has several, such as ","; "auto"
@@ -123,7 +128,8 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
             rejects=rejects_of(out),
             progress=progress,
         )
-    merged = _merge(data, min_rows, levels, progress)
+    strange, outside = _out_of_scope(out_of_scope, classifier.out_of_scope, data, out, progress)
+    merged = _merge(data, min_rows, levels, strange, progress)
     held_out, slices = None, data.slices
     if valid is not None:
         held_out, slices = _validation_rows(valid, data, merged, out, progress)
@@ -137,7 +143,10 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
             labels_of_sets([merged.of(names) for names in data.sets], data.separator),
             valid=held_out,
             unlabelled=more,
-            columns=Columns(chosen.text, chosen.label, data.separator, merged.merged, levels),
+            outside=outside,
+            columns=Columns(
+                chosen.text, chosen.label, data.separator, merged.merged, levels, strange
+            ),
             origin=Provenance(command, path.name, sha256_of(path), slices),
             savepoints=savepoints,
         )
@@ -153,10 +162,62 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     )
 
 
-def _merge(data: LabelledTable, min_rows: int, levels: str, progress: Progress) -> MergedLabels:
-    """The labels that are too rare merged into others, and a word on those that look alike."""
-    usable = zip(data.texts, data.sets, strict=True)
-    used = [name for content, names in usable if content for name in names]
+def _out_of_scope(
+    given: str | Path | None, usual: str, data: LabelledTable, out: Path, progress: Progress
+) -> tuple[str, list[str]]:
+    """The label of rows out of scope, "auto" or "no", and the texts of a file of such.
+
+    Raises:
+        TableError: the file cannot be read.
+        LabelError: it is no file, and no label of the rows either.
+    """
+    if given is None:
+        return usual, []
+    if not is_file(given):
+        names = {name for own in data.sets for name in own}
+        if given in (AUTO_NAME, NO) or str(given) in names:
+            return str(given), []
+        raise LabelError(
+            f"out of scope {one_line(str(given))}, which is neither a label nor a file",
+            expected=f"one of the labels: {one_line(', '.join(sorted(names)), 200)}; or a file",
+            fix="correct it",
+        )
+    return usual, texts_of(given, data.columns.text, rejects_of(Path(f"{out}.outside")), progress)
+
+
+def texts_of(
+    path: str | Path, trained_on: Sequence[str], rejects: Path, progress: Progress
+) -> list[str]:
+    """The texts of a file without labels, in the columns of the training file if it has them."""
+
+    def choose(table: Table) -> ColumnChoice:
+        there = all(find_name(name, table.columns) for name in trained_on)
+        choice = guess_text_columns(table, trained_on=trained_on if there else ())
+        return replace(choice, reasons={} if there else choice.reasons)
+
+    read = read_columns(path, choose, rejects=rejects, progress=progress)
+    note_left_out(read.table, rejects, progress)
+    return read.texts
+
+
+def is_file(given: str | Path) -> bool:
+    """Whether this names a file rather than a label."""
+    try:
+        return Path(given).is_file()
+    except (OSError, ValueError):  # a label may be longer than any name
+        return False
+
+
+def _merge(
+    data: LabelledTable, min_rows: int, levels: str, strange: str, progress: Progress
+) -> MergedLabels:
+    """The labels that are too rare merged into others, and a word on those that look alike.
+
+    `strange` is the label of rows out of scope, which is not merged.
+    """
+    usable = [own for content, own in zip(data.texts, data.sets, strict=True) if content]
+    outside = find_labels((name for own in usable for name in own), strange)
+    used = [name for own in usable for name in own if name not in outside]
     merged = merge_rare(used, min_rows, levels=levels)
     if merged.merged:
         progress.note(merged.in_words())

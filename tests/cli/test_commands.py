@@ -19,7 +19,7 @@ from bertcnn.cli.evaluation import show_evaluation
 from bertcnn.cli.main import app
 from bertcnn.evaluation.metrics import evaluate
 from tests.tickets import as_csv, tickets
-from tests.tiny import saved
+from tests.tiny import saved, saved_with_scope
 
 
 def data(tmp_path, content, name="data.csv"):
@@ -576,3 +576,42 @@ def test_a_place_in_the_home_folder_may_be_said_with_a_tilde(run, model, monkeyp
     code, _, err = run("evaluate", model, tmp_path / "in.csv", "--json", "~/figures.json")
     assert (code, "~/figures.json" in err) == (0, True)
     assert json.loads((tmp_path / "figures.json").read_text())["rows"] == 2
+
+
+def test_recalibrate_says_what_it_changed(encoder_folder, run, tmp_path):
+    texts, labels = tickets(10)
+    source = data(tmp_path, as_csv(texts, labels))
+    model, out = saved_with_scope(encoder_folder), tmp_path / "again"
+    code, _, told = run("recalibrate", model, source, "--out", out)
+    assert code == 0
+    assert "recalibrated on 30 rows: temperature " in told
+    refused(run("recalibrate", model, source, "--out", out), "holds a saved model already")
+    refused(
+        run(
+            "recalibrate",
+            model,
+            data(tmp_path, as_csv(texts[:3], labels[:3]), "few.csv"),
+            "--out",
+            tmp_path / "none",
+        ),
+        "3 rows of",
+        "at least 24",
+    )
+
+
+def test_reasons_are_shown_on_request(encoder_folder, run, tmp_path):
+    model = saved_with_scope(encoder_folder)
+    code, told, _ = run("classify", model, "--reasons", "router cable")
+    assert code == 0
+    assert "nearest: 'hardware'" in told
+    source = data(tmp_path, "text\nrouter cable\n\n")
+    assert run("score", model, source, tmp_path / "out.csv", "--reasons")[0] == 0
+    rows = list(csv.DictReader((tmp_path / "out.csv").open()))
+    assert list(rows[0])[-2:] == ["because", "reason"]
+    assert "nearest: 'hardware'" in rows[0]["reason"]
+    source = data(tmp_path, 'text,reason\nrouter cable,mine\n"",mine\n', "taken.csv")
+    assert run("score", model, source, tmp_path / "two.csv", "--reasons", "--probabilities")[0] == 0
+    rows = list(csv.DictReader((tmp_path / "two.csv").open()))
+    assert rows[0]["reason"] == "mine"
+    assert [row["bertcnn_reason"] for row in rows][1] == "there is no text"
+    assert rows[1]["p_hardware"] == ""

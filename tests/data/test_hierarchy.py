@@ -179,7 +179,12 @@ def test_out_of_scope_is_stronger_than_a_parent(folder):
     predictor = undecided(folder, 0.0)
     places = unit(np.ones((1, predictor.bundle.config.encoder.width), np.float32))
     scope = OutOfScopeDetector(
-        np.eye(3, dtype=np.float32), places, np.ones(4, np.float32), limit=-99.0
+        np.eye(3, dtype=np.float32),
+        places,
+        np.array([1, 1, 1, 1, 0], np.float32),
+        limit=-99.0,
+        background=np.zeros(places.shape[1], np.float32),
+        centroid_labels=np.array([0], np.int32),
     )  # every text is stranger than that
     strange = Predictor(
         dataclasses.replace(predictor.bundle, scope=scope),

@@ -10,15 +10,18 @@ from scipy.stats import beta
 
 from bertcnn.bundle.schemas import HeldOut
 from bertcnn.bundle.scope import OutOfScopeDetector
+from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.errors import SettingsError
 from bertcnn.evaluation.decisions import (
     ERROR_PROBABILITY,
+    HeldBack,
     automation,
     decide,
     fewest_rows,
     find_threshold,
     held_out_answers,
     in_words,
+    promise_in_words,
     scope_in_words,
 )
 from bertcnn.settings import PrecisionTargets
@@ -223,6 +226,9 @@ def test_the_decisions_in_numbers_and_words():
         "right": 150,
         "out_of_scope": 0,
         "auto_precision": "0.95",
+        "doubtful": 0,
+        "strange": 0,
+        "strange_automatic": 0,
     }
     assert json.loads(json.dumps(found.to_json())) == told
     assert (
@@ -238,6 +244,86 @@ def test_held_out_answers_are_kept_without_their_order():
     )
 
 
+def held_back(outside, doubtful=None, strange=None):
+    """Of which the others are all False."""
+    nothing = np.zeros(len(outside), bool)
+    return HeldBack(
+        outside,
+        nothing if doubtful is None else doubtful,
+        nothing if strange is None else strange,
+    )
+
+
+def test_rows_near_the_limit_are_counted_and_decide_nothing():
+    generator = np.random.default_rng(6)
+    confidence, right = draw(generator, 400)
+    probabilities = np.stack([confidence, 1 - confidence], axis=1).astype(np.float32)
+    labels, kind = np.where(right, 0, 1), generator.integers(0, 9, 400)
+    back = held_back(kind == 0, doubtful=kind == 1)
+    answers = held_out_answers(probabilities, labels, back)
+    assert (answers.rows, answers.out_of_scope, answers.doubtful) == (
+        400,
+        (kind == 0).sum(),
+        (kind == 1).sum(),
+    )
+    others = held_out_answers(probabilities[kind > 1], labels[kind > 1])
+    assert (answers.confidence, answers.right) == (others.confidence, others.right)
+    found = automation(decide(answers, LABELS, PrecisionTargets.of(0.9)))
+    assert (found.rows, found.doubtful) == (400, (kind == 1).sum())
+    scope = OutOfScopeDetector(logit_centroids=np.ones((1, 2), np.float32))
+    assert f"{(kind == 1).sum()} more are too near that" in scope_in_words(answers, scope)
+
+
+def test_each_answer_to_a_row_out_of_scope_counts_as_wrong():
+    generator = np.random.default_rng(7)
+    confidence, right = draw(generator, 600)
+    probabilities = np.stack([confidence, 1 - confidence], axis=1).astype(np.float32)
+    labels = np.where(right, 0, 1)
+    strange = generator.random(600) < 0.2
+    outside = strange & (generator.random(600) < 0.5)
+    answers = held_out_answers(probabilities, labels, held_back(outside, strange=strange))
+    assert answers.out_of_scope == 0
+    assert answers.strange_held_back == outside.sum()
+    assert sum(answers.strange) == (strange & ~outside).sum()
+    order = np.argsort(-confidence[~outside], kind="stable")
+    expected = np.where(strange, False, right)[~outside][order]
+    assert answers.right == tuple(expected.tolist())
+    decisions = decide(answers, LABELS, PrecisionTargets.of(0.7))
+    found = automation(decisions)
+    limit = decisions.thresholds[0]
+    assert found.strange == strange.sum()
+    assert found.strange_automatic == ((confidence >= limit) & strange & ~outside).sum() > 0
+    assert found.right <= found.automatic - found.strange_automatic
+    share = 1 - found.strange_automatic / found.strange
+    assert f"({share:.0%}) go to a person" in promise_in_words(decisions)
+    plain = decide(held_out_answers(probabilities, labels), LABELS, PrecisionTargets.of(0.7))
+    assert plain.thresholds[0] <= limit
+    assert "--out-of-scope" in promise_in_words(plain)
+
+
+def test_a_parent_is_never_right_of_a_row_out_of_scope():
+    hierarchy = Hierarchy.of(("x > a", "x > b", "y"))
+    probabilities = np.array([[0.6, 0.3, 0.1], [0.5, 0.4, 0.1]], np.float32)
+    nothing = np.zeros(2, bool)
+    found = held_out_answers(
+        probabilities,
+        np.array([0, 0]),
+        held_back(nothing, strange=np.array([False, True])),
+        hierarchy,
+    )
+    assert found.parents[0].right == (True, False)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"strange": (True,)}, {"strange": (True, False), "right": (True, True)}],
+)
+def test_flags_that_do_not_fit_their_rows_are_refused(change):
+    values = {"confidence": (0.9, 0.8), "predicted": (0, 1), "right": (False, True)}
+    with pytest.raises(SettingsError, match="HeldOut"):
+        HeldOut(**{**values, **change})
+
+
 def test_rows_out_of_scope_are_counted_and_decide_nothing():
     generator = np.random.default_rng(4)
     confidence, right = draw(generator, 400)
@@ -245,7 +331,7 @@ def test_rows_out_of_scope_are_counted_and_decide_nothing():
     outside = generator.random(400) < 0.1
     right[outside] = False
     labels = np.where(right, 0, 1)
-    answers = held_out_answers(probabilities, labels, outside)
+    answers = held_out_answers(probabilities, labels, held_back(outside))
     assert (len(answers.right), answers.out_of_scope) == ((~outside).sum(), outside.sum())
     decisions = decide(answers, LABELS, PrecisionTargets.of(0.9))
     assert (

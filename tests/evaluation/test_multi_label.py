@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
 from bertcnn.bundle.schemas import Calibration
-from bertcnn.evaluation.decisions import decide, held_out_sets
+from bertcnn.evaluation.decisions import HeldBack, decide, held_out_sets
 from bertcnn.evaluation.multi_label import choose_thresholds, confidences, fit_temperature
 from bertcnn.evaluation.probabilities import chosen, sigmoid
 from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
@@ -99,7 +99,10 @@ def test_an_answer_is_right_if_all_its_labels_are_and_one_without_labels_goes_to
     assert (found.right, found.predicted, found.out_of_scope) == ((True, False, True), (0, 0, 1), 1)
     assert (
         held_out_sets(
-            probabilities, given, multi_hot, np.array([True, False, False, False])
+            probabilities,
+            given,
+            multi_hot,
+            HeldBack(np.array([True, False, False, False]), np.zeros(4, bool), np.zeros(4, bool)),
         ).out_of_scope
         == 2
     )

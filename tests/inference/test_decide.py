@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bertcnn.bundle.scope import Strangeness
 from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.inference.decide import decide, most_probable
 from bertcnn.settings import DECISIONS
@@ -12,13 +13,34 @@ LEVELS = Hierarchy.of(("x > a", "x > b", "y"))  # place 3 is "x", the parent
 NEVER = np.inf
 
 
+def strangeness(*, outside=False, doubtful=False, parts=(0, 0, 0, 0, 0), nearest=-1):
+    """Of one text."""
+    return Strangeness(
+        np.array([parts], np.float32),
+        np.array([outside]),
+        np.array([doubtful]),
+        np.array([nearest], np.int32),
+        np.array([0.5], np.float32),
+    )
+
+
 def decided(
-    hierarchy, limits, probabilities, *, blank=False, outside=False, given=None, parents=()
+    hierarchy,
+    limits,
+    probabilities,
+    *,
+    blank=False,
+    outside=False,
+    doubtful=False,
+    foreign=False,
+    given=None,
+    parents=(),
 ):
     found = decide(
         np.array([probabilities], np.float32),
         np.array([blank]),
-        np.array([outside]),
+        strangeness(outside=outside, doubtful=doubtful),
+        np.array([foreign]),
         hierarchy=hierarchy,
         limits=np.array(limits, np.float32),
         parent_thresholds=parents,
@@ -40,6 +62,14 @@ def decided(
         ((0.2, 0.8), (0.3, 0.7), {}, (1, 0.7, "review:ambiguous")),  # each label has its own limit
         ((NEVER, NEVER), (1.0, 0.0), {}, (0, 1.0, "review:ambiguous")),
         ((0.8, 0.8), (0.9, 0.1), {"outside": True}, (0, 0.9, "review:out_of_scope")),
+        ((0.8, 0.8), (0.9, 0.1), {"doubtful": True}, (0, 0.9, "review:ambiguous")),
+        ((0.8, 0.8), (0.9, 0.1), {"foreign": True}, (0, 0.9, "review:language")),
+        (
+            (0.8, 0.8),
+            (0.9, 0.1),
+            {"foreign": True, "outside": True},
+            (0, 0.9, "review:language"),
+        ),
         ((0.8, 0.8), (0.0, 0.0), {"blank": True}, (-1, 0.0, "review:empty")),
         ((0.8, 0.0), (0.0, 0.0), {"blank": True, "outside": True}, (-1, 0.0, "review:empty")),
     ],
@@ -88,6 +118,7 @@ def test_parents_follow_the_labels_probabilities():
     found = decide(
         np.array([[0.5, 0.25, 0.25]], np.float32),
         np.array([False]),
+        strangeness(),
         np.array([False]),
         hierarchy=LEVELS,
         limits=np.ones(3, np.float32),
@@ -100,5 +131,6 @@ def test_no_text_is_decided_without_an_error():
     empty = np.empty((0, 2), np.float32)
     nothing = np.empty(0, bool)
     assert most_probable(empty, nothing).shape == (0,)
-    found = decide(empty, nothing, nothing, hierarchy=FLAT, limits=np.ones(2, np.float32))
+    none = Strangeness(np.empty((0, 5)), nothing, nothing, np.empty(0, np.int32), np.empty(0))
+    found = decide(empty, nothing, none, nothing, hierarchy=FLAT, limits=np.ones(2, np.float32))
     assert len(found.labels) == len(found.decisions) == 0

@@ -234,15 +234,23 @@ def test_a_text_out_of_scope_is_not_answered_however_sure_the_model_is(encoder_f
     one = (
         np.eye(1, 3, dtype=np.float32),
         np.eye(1, bundle.config.encoder.width, dtype=np.float32),
-        np.ones(4, np.float32),
+        np.array([1, 1, 1, 1, 0], np.float32),
     )
+    rest = {
+        "background": np.zeros(bundle.config.encoder.width, np.float32),
+        "centroid_labels": np.array([1], np.int32),
+    }
     for limit, decisions in (
         (-99, lenient.decisions),
         (99, lenient.decisions),
         (99, Decisions()),
     ):  # every text is stranger than -99
         judged = Predictor(
-            dataclasses.replace(bundle, scope=OutOfScopeDetector(*one, limit), decisions=decisions),
+            dataclasses.replace(
+                bundle,
+                scope=OutOfScopeDetector(*one, limit, auto_limit=limit, **rest),
+                decisions=decisions,
+            ),
             lenient.engine,
         )
         answers = judged.classify(texts)
@@ -260,7 +268,16 @@ def test_a_text_in_words_of_another_label_is_out_of_scope(encoder_folder):
     log_odds = np.zeros((2, 3), np.float32)
     log_odds[words == bundle.vocabulary.index("refund"), bundle.labels.index("hardware")] = -5
     one = np.eye(1, 3, dtype=np.float32), np.eye(1, bundle.config.encoder.width, dtype=np.float32)
-    scope = OutOfScopeDetector(*one, np.array([0, 0, 0, 1], np.float32), 1.0, words, log_odds)
+    scope = OutOfScopeDetector(
+        *one,
+        np.array([0, 0, 0, 1, 0], np.float32),
+        1.0,
+        words,
+        log_odds,
+        np.zeros(bundle.config.encoder.width, np.float32),
+        1.0,
+        np.array([1], np.int32),
+    )
     answers = Predictor(dataclasses.replace(bundle, scope=scope), engine).classify(
         ["router cable", "router refund cable cable", "refund"]
     )

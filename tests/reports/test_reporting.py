@@ -218,7 +218,7 @@ def test_rows_without_a_label_are_not_automatic_in_slices():
     )
     truth = GroundTruth(names, multi_hot.argmax(axis=1), multi_hot)
     judgement = ScoredPredictions(truth, logits, truth.calibrate(logits))
-    decisions = decide(judgement.held_out(np.zeros(400, bool)), names, PrecisionTargets())
+    decisions = decide(judgement.held_out(), names, PrecisionTargets())
     sure = certain_enough(decisions, Hierarchy.of(names), judgement)
     assert not sure[~judgement.given.any(axis=1)].any()
     assert sure.sum() == automation(decisions).automatic > 0

@@ -20,6 +20,7 @@ from bertcnn.scoring.journal import (
     JournalHeader,
     OtherTextsError,
 )
+from bertcnn.settings import REASONS
 
 HEADER = JournalHeader(
     input_bytes=1234,
@@ -31,6 +32,7 @@ HEADER = JournalHeader(
     text_columns=("subject", "body"),
     auto_precision="0.95",
     probabilities=True,
+    reasons=False,
     raw=False,
     labels=3,
     chunk_rows=4096,
@@ -46,7 +48,8 @@ def frame(number, rows=4, probabilities=True):
         np.array([0.1, np.float32(1e-40)], np.float32),
         np.array([number % 2, 3], np.int32),
     )
-    answers = Answers(labels, confidence, decisions, spans, shares)
+    reasons = np.array([[number % 3 + 2, number % 3], [1, -1]], np.int32)
+    answers = Answers(labels, confidence, decisions, spans, shares, reasons)
     return Frame(rows, bytes([number]) * DIGEST_BYTES, answers)
 
 
@@ -97,9 +100,21 @@ def test_a_frame_is_read_only_as_it_was_written():
     assert Frame.from_bytes(frame(1).to_bytes(), 3, False) is None
     assert Frame.from_bytes(without.to_bytes(), 1, False) is None  # label 1 of one label
     odd = frame(1)
-    odd.answers.decisions[:] = [0, 4]
+    odd.answers.decisions[:] = [0, 5]
+    assert Frame.from_bytes(odd.to_bytes(), 3, True) is None
+    odd = frame(1)
+    odd.answers.reasons[0] = [len(REASONS), 0]
     assert Frame.from_bytes(odd.to_bytes(), 3, True) is None
     assert Frame.from_bytes(b"", 3, False) is None
+
+
+def test_a_frame_of_before_there_were_reasons_is_read_without():
+    for probabilities in (False, True):
+        whole = frame(1, probabilities=probabilities)
+        old = Frame.from_bytes(whole.to_bytes()[: -2 * 2 * 4], 3, probabilities)
+        assert old.answers.reasons.tolist() == [[0, -1]] * 2
+        for column, same in zip(old.answers.columns[:-1], whole.answers.columns, strict=False):
+            np.testing.assert_array_equal(column, same)
 
 
 def test_a_journal_cut_off_at_any_byte_keeps_its_whole_frames_and_goes_on(output, journal_file):

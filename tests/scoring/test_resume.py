@@ -359,7 +359,8 @@ def answers_of(numbers, width=0):
     shares = np.repeat(values[:, None], width, 1).astype(np.float32)
     spans = np.repeat(values.astype(np.int32), 6).reshape(-1, 3, 2)
     whole = values.astype(np.int32)
-    return Answers(whole, values.astype(np.float32), whole % 4, spans, shares)
+    reasons = np.stack([whole % 9, whole], axis=1)
+    return Answers(whole, values.astype(np.float32), whole % 4, spans, shares, reasons)
 
 
 @pytest.mark.parametrize("width", [0, 2, 1000])
@@ -376,7 +377,8 @@ def test_the_cache_knows_the_latest_texts_and_stays_as_large(width):
     slots = cache.find(keys)
     assert (slots[-size // 4 :] >= 0).all()
     assert (slots >= 0).sum() == size
-    labels, confidence, decisions, spans, shares = cache.answers(slots[slots >= 0]).columns
+    labels, confidence, decisions, spans, shares, reasons = cache.answers(slots[slots >= 0]).columns
+    np.testing.assert_array_equal(reasons, np.stack([labels % 9, labels], axis=1))
     np.testing.assert_array_equal(labels, numbers[slots >= 0])
     np.testing.assert_array_equal(confidence, labels)
     np.testing.assert_array_equal(decisions, labels % 4)

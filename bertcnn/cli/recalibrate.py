@@ -1,0 +1,68 @@
+"""`bertcnn recalibrate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bertcnn.cli.console import tell
+from bertcnn.cli.options import AutoPrecision, Force, Label, Model, Text
+from bertcnn.cli.startup import prepare_engine
+from bertcnn.wording import count
+
+
+def recalibrate(
+    model: Model,
+    data: Annotated[
+        Path,
+        typer.Argument(help="Labelled file the model has not learned from.", show_default=False),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder to save the new model in.", show_default=False)
+    ],
+    text: Text = None,
+    label: Label = None,
+    out_of_scope: Annotated[
+        str | None,
+        typer.Option(
+            help="Label of rows that belong to none of the others, or a file of such texts.",
+            show_default="as in training, or found by name",
+        ),
+    ] = None,
+    auto_precision: AutoPrecision = None,
+    force: Force = False,
+) -> None:
+    """Fit a model's confidence, thresholds and limit of out of scope on new rows.
+
+    Seconds of work: nothing is trained, and the model's answers stay as they are.
+    """
+    from bertcnn.bundle.bundle import check_bundle_target, read_config
+    from bertcnn.cli.progress import show_progress
+    from bertcnn.tables.formats import check_input
+
+    check_input(data)
+    read_config(model)
+    check_bundle_target(out, force)
+    prepare_engine("auto")
+    from bertcnn.workflows.recalibrate import recalibrate_csv
+
+    with show_progress() as progress:
+        found = recalibrate_csv(
+            model,
+            data,
+            out,
+            text=text,
+            label=label,
+            out_of_scope=out_of_scope,
+            auto_precision=auto_precision,
+            overwrite=force,
+            progress=progress,
+        )
+    strange = f" and {count(found.strange, 'row')} out of scope" if found.strange else ""
+    tell(
+        f"Saved {out} (model {found.bundle_id[:12]}), recalibrated on {count(found.rows, 'row')}"
+        f"{strange}: temperature {found.temperature[0]:.3f}, now {found.temperature[1]:.3f}."
+    )
+    tell(f"On these rows {found.decisions}; {found.scope}.")

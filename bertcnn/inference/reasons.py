@@ -1,0 +1,47 @@
+"""Why a decision is what it is, in words for the person who reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from bertcnn.errors import one_line
+from bertcnn.settings import DECISIONS, REASONS
+
+_WORDS: Final = {
+    "": "",
+    "empty": "there is no text",
+    "certain": "certain enough",
+    "uncertain": "not certain enough",
+    "no_label": "no label is probable enough",
+    "language": "in another language than the training texts",
+    "directions": "its scores are those of no label",
+    "places": "its meaning is far from that of known texts",
+    "probability": "no label stands out",
+    "words": "its words are not those of the label",
+    "background": "it reads like messages about other matters",
+}
+_OUTSIDE: Final = DECISIONS.index("review:out_of_scope")
+_STRANGE: Final = REASONS.index("directions")
+_ABOUT_THE_TEXT: Final = (0, REASONS.index("empty"), REASONS.index("language"))
+
+
+def reason_in_words(decision: int, reasons: Sequence[int], labels: Sequence[str]) -> str:
+    """One decision's reason.
+
+    Args:
+        decision: a place in `DECISIONS`.
+        reasons: a place in `REASONS`, and the label whose known texts are nearest, -1 if not known.
+        labels: the model's.
+
+    Example:
+        >>> reason_in_words(2, (10, 0), ["billing", "wifi"])
+        "unlike known texts: it reads like messages about other matters; nearest: 'billing'"
+    """
+    reason, nearest = reasons
+    words = _WORDS[REASONS[reason]]
+    if reason >= _STRANGE:
+        words = f"{'unlike' if decision == _OUTSIDE else 'almost unlike'} known texts: {words}"
+    if nearest < 0 or reason in _ABOUT_THE_TEXT:
+        return words
+    return f"{words}; nearest: {one_line(labels[nearest])}"

@@ -1,0 +1,264 @@
+"""Recalibrate a model on new labelled rows, without training again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from bertcnn.bundle.bundle import Bundle, check_bundle_target, read_bundle, write_bundle
+from bertcnn.bundle.engine import engine_in_memory
+from bertcnn.bundle.scope import DetectorInputs
+from bertcnn.data.label_cells import known_sets
+from bertcnn.data.label_sets import LabelSet, indicators
+from bertcnn.data.same_labels import KnownLabels
+from bertcnn.errors import LabelError, one_line
+from bertcnn.evaluation.decisions import (
+    HeldBack,
+    automation,
+    decide,
+    in_words,
+    promise_in_words,
+    scope_in_words,
+)
+from bertcnn.evaluation.out_of_scope import FEWEST_ROWS, with_limits
+from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
+from bertcnn.inference.decide import held_back
+from bertcnn.inference.predictor import Predictor, load
+from bertcnn.progress import Progress, Silent
+from bertcnn.settings import PrecisionTargets
+from bertcnn.storage.files import sha256_of
+from bertcnn.tables.tables import rejects_of
+from bertcnn.text.cleaning import is_blank
+from bertcnn.wording import count
+from bertcnn.workflows.evaluate import in_scope, read_as_in_training
+from bertcnn.workflows.train import is_file, texts_of
+
+_AT_ONCE = 1024  # rows
+
+
+@dataclass(frozen=True)
+class Recalibration:
+    """What `recalibrate_csv` did.
+
+    Attributes:
+        bundle_id: of the new model.
+        rows: with a label that the model knows.
+        strange: rows out of scope.
+        temperature: before and now.
+        decisions: what is automatic on these rows, in a sentence.
+        scope: which of them are out of scope, in a sentence.
+    """
+
+    bundle_id: str
+    rows: int
+    strange: int
+    temperature: tuple[float, float]
+    decisions: str
+    scope: str
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """New rows: texts with the labels that the model knows, and texts out of scope."""
+
+    texts: list[str]
+    sets: list[LabelSet]
+    strange: list[str]
+
+
+@dataclass(frozen=True, eq=False)
+class _Answered:
+    """What a model makes of texts."""
+
+    texts: Sequence[str]
+    readings: DetectorInputs
+
+
+def recalibrate_csv(  # noqa: PLR0913 - options that callers name
+    model: str | Path,
+    data: str | Path,
+    out: str | Path,
+    *,
+    text: str | Sequence[str] | None = None,
+    label: str | None = None,
+    out_of_scope: str | Path | None = None,
+    auto_precision: float | str | PrecisionTargets | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Recalibration:
+    """Fit temperature, thresholds and the limit of out of scope on new rows; a new model is saved.
+
+    Its weights, labels and compiled engine stay as they are, so its answers do too, but for their
+    confidence and decisions. Temperature: Guo et al. 2017, section 4.2.
+
+    Args:
+        model: a saved model's folder, which stays as it is.
+        data: a labelled file that the model has not learned from, such as a month of corrected
+            answers.
+        out: the folder to save the new model in.
+        text: the text column or columns; by default those of the training file.
+        label: the label column; by default that of the training file.
+        out_of_scope: the label of rows that belong to none of the model's, or a file of such texts;
+            by default the label of the training, or one found by its name.
+        auto_precision: how often automatic answers have to be right; by default as at training.
+        overwrite: replace an existing model in `out`.
+        progress: called as the work proceeds.
+
+    Raises:
+        LabelError: fewer than 24 rows have a label that the model knows.
+        TableError: the file cannot be read, or has no such columns.
+        BundleError: the model folder is not a model.
+        OutputError: `out` exists or cannot be written.
+
+    Example:
+        recalibrate_csv("models/triage", "corrected.csv", "models/triage-june")
+    """
+    progress = progress or Silent()
+    check_bundle_target(out := Path(out), overwrite)
+    targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
+    predictor = load(model)
+    rows = _read(predictor, data, text, label, out_of_scope, out, progress)
+    progress.stage("answering", len(rows.texts) + len(rows.strange))
+    valid, strange = (_answered(predictor, texts, progress) for texts in (rows.texts, rows.strange))
+    truth = _truth(predictor, rows.sets)
+    logits = valid.readings.logits
+    judged = ScoredPredictions(truth, logits, truth.calibrate(logits))
+    old = read_bundle(Path(model))
+    scope = old.scope
+    if scope:
+        scope = with_limits(scope, valid.readings, strange.readings)
+    back = _held_back(replace(old, scope=scope), valid, strange)
+    decisions = decide(
+        judged.with_strange(strange.readings.logits).held_out(back, old.hierarchy),
+        old.labels,
+        targets or old.decisions.auto_precision,
+    )
+    found = Recalibration(
+        "",
+        len(rows.texts),
+        len(rows.strange),
+        (old.calibration.temperature, judged.calibration.temperature),
+        in_words(decisions, old.labels),
+        scope_in_words(decisions.held_out, scope, several_labels=old.multi_label),
+    )
+    new = replace(
+        old,
+        calibration=judged.calibration,
+        decisions=decisions,
+        scope=scope,
+        engine=engine_in_memory(Path(model), old.bundle_id),
+        metrics={
+            **old.metrics,
+            "decisions": automation(decisions).to_json(),
+            "recalibrated": {
+                "rows": found.rows,
+                "out_of_scope_rows": found.strange,
+                "file": Path(data).name,
+                "sha256": sha256_of(Path(data)),
+                "accuracy": float(judged.right.mean()),
+                "calibration": judged.calibration_figures().to_json(),
+            },
+        },
+        model_card=old.model_card.split(_TITLE)[0].rstrip()
+        + _card(found, judged, promise_in_words(decisions), Path(data)),
+    )
+    return replace(found, bundle_id=write_bundle(new, out, overwrite=overwrite))
+
+
+_TITLE = "\n## Recalibrated\n"
+
+
+def _card(found: Recalibration, judged: ScoredPredictions, promise: str, data: Path) -> str:
+    """The last section of the model card."""
+    from bertcnn.reports.model_card import literal
+
+    calibration = judged.calibration_figures().in_words()
+    return (
+        f"\n\n{_TITLE.lstrip()}\nTemperature, decisions and limit above are those of the training;"
+        f" they were fitted again on {found.rows:,} rows of {literal(data.name)}: temperature"
+        f" {found.temperature[1]:.3f}, accuracy there {judged.right.mean():.4f}. {calibration}. On"
+        f" these rows {literal(found.decisions)}; {found.scope}. {promise}.\n"
+    )
+
+
+def _read(
+    predictor: Predictor,
+    data: str | Path,
+    text: str | Sequence[str] | None,
+    label: str | None,
+    out_of_scope: str | Path | None,
+    out: Path,
+    progress: Progress,
+) -> _Rows:
+    """The rows that a model can be recalibrated on."""
+    config = predictor.bundle.config
+    read = read_as_in_training(data, config, text, label, progress)
+    known = KnownLabels([*predictor.labels, *config.merged_labels])
+    sets = known_sets(read.cells, config.label_separator, known)
+    places = [row for row, names in enumerate(sets) if names and not is_blank(read.texts[row])]
+    named = None if out_of_scope is None or is_file(out_of_scope) else str(out_of_scope)
+    places, strange = in_scope(places, sets, predictor, named)
+    texts = [read.texts[row] for row in strange]
+    if out_of_scope is not None and named is None:
+        rejects = rejects_of(Path(f"{out}.outside"))
+        texts += texts_of(out_of_scope, config.text_columns, rejects, progress)
+    learned = {
+        row: tuple(sorted({config.merged_labels.get(name, name) for name in sets[row]}))
+        for row in places
+    }
+    usable = [row for row in places if set(learned[row]) <= set(predictor.labels)]
+    if len(usable) < len(places):
+        unknown = sorted({name for row in places for name in learned[row]} - {*predictor.labels})
+        progress.note(
+            f"{count(len(places) - len(usable), 'row')} left out, whose label the model does not"
+            f" know: {one_line(', '.join(unknown), 200)}"
+        )
+    if len(usable) < FEWEST_ROWS:
+        raise LabelError(
+            f"{count(len(usable), 'row')} of {str(data)!r} with a label that the model knows",
+            expected=f"at least {FEWEST_ROWS}, better some hundreds",
+            fix="add labelled rows",
+        )
+    return _Rows(
+        [read.texts[row] for row in usable],
+        [learned[row] for row in usable],
+        [content for content in texts if not is_blank(content)],
+    )
+
+
+def _truth(predictor: Predictor, sets: Sequence[LabelSet]) -> GroundTruth:
+    """The labels as places among the model's."""
+    multi_hot = indicators(sets, predictor.labels)
+    return GroundTruth(
+        predictor.labels, multi_hot.argmax(axis=1), multi_hot if predictor.multi_label else None
+    )
+
+
+def _answered(predictor: Predictor, texts: Sequence[str], progress: Progress) -> _Answered:
+    """What the model makes of texts, a part at a time."""
+    width = predictor.bundle.config.encoder.width
+    logits = [np.empty((0, len(predictor.labels)), np.float32)]
+    means = [np.empty((0, width), np.float32)]
+    token_ids: list[np.ndarray] = []
+    for first in range(0, len(texts), _AT_ONCE):
+        encoded = predictor.encode(texts[first : first + _AT_ONCE])
+        output = predictor.run(encoded)
+        logits.append(output.logits)
+        means.append(output.found.means)
+        token_ids += encoded.token_ids
+        progress.advance(len(encoded.token_ids))
+    return _Answered(
+        texts, predictor.readings(token_ids, np.concatenate(logits), np.concatenate(means))
+    )
+
+
+def _held_back(bundle: Bundle, valid: _Answered, strange: _Answered) -> HeldBack:
+    """Which rows, and then rows out of scope, are never automatic."""
+    found, others = (
+        held_back(bundle.scope, rows.readings, rows.texts, bundle.config.languages)
+        for rows in (valid, strange)
+    )
+    return found.with_strange(others.outside, others.doubtful)

@@ -1,0 +1,161 @@
+"""The texts that ship with the package, and what a model learns from them."""
+
+import csv
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from bertcnn.bundle.scope import BACKGROUND, DetectorInputs, unit
+from bertcnn.data.splits import duplicate_key
+from bertcnn.evaluation.background import background_texts
+from bertcnn.evaluation.out_of_scope import OutsideTexts, fit_detector, refit_detector, with_limits
+from bertcnn.text.languages import language_of
+
+DATA = Path(__file__).parents[2] / "data"
+LABELS, WIDTH = 3, 16
+
+
+def test_there_are_thousands_of_different_texts_in_many_languages():
+    texts = background_texts()
+    assert len(texts) > 2500
+    assert len({duplicate_key(text) for text in texts}) > 0.99 * len(texts)
+    assert all(text == text.strip() and len(text.splitlines()) == 1 for text in texts)
+    languages = {language_of(text) for text in texts}
+    assert {"en", "de", "fr", "es", "tr", "hi", "zh", "ru", "ar", "ja"} <= languages
+    assert np.quantile([len(text) for text in texts], 0.9) > 80
+    assert len(files("bertcnn.evaluation").joinpath("background.txt").read_bytes()) < 2e6
+
+
+def test_none_of_them_is_in_the_sample_data():
+    known = {duplicate_key(text) for text in background_texts()}
+    for name in ("isp_tickets", "isp_inbox", "intents"):
+        rows = csv.DictReader((DATA / f"{name}.csv").open())
+        assert known.isdisjoint(
+            duplicate_key(row["text"]) for row in rows if len(row["text"].split()) > 4
+        )
+
+
+def reading(means, labels=None):
+    """Texts with these means, all of them certain of a label."""
+    labels = np.zeros(len(means), int) if labels is None else labels
+    logits = 5 * np.eye(LABELS, dtype=np.float32)[labels]
+    words = np.empty((0, 2), np.int64)
+    return DetectorInputs(logits, means.astype(np.float32), words, np.full(len(means), 5))
+
+
+class World:
+    """Known texts are a mixture around one axis; others share only some of it."""
+
+    def __init__(self, seed=0):
+        self.generator = np.random.default_rng(seed)
+
+    def known(self, rows):
+        labels = self.generator.integers(0, LABELS, rows)
+        means = 2 * np.eye(WIDTH)[labels] + self.generator.normal(0, 1, (rows, WIDTH))
+        means[:, 4] += 1.5
+        return reading(means, labels), labels
+
+    def other(self, rows):
+        means = 2 * np.eye(WIDTH)[self.generator.integers(0, LABELS, rows)]
+        means = means + self.generator.normal(0, 1, (rows, WIDTH))
+        means[:, 5] += 1.5
+        return reading(means)
+
+
+def test_a_background_tells_what_is_near_in_all_other_respects():
+    world = World()
+    (known, labels), (valid, _), (more, _) = world.known(300), world.known(200), world.known(500)
+    strange = world.other(500)
+    outside = OutsideTexts(world.other(600).means, np.empty((0, WIDTH)))
+    areas = [
+        roc_auc_score(
+            np.repeat([0, 1], 500),
+            np.concatenate([scope.outlier_score(more), scope.outlier_score(strange)]),
+        )
+        for scope in (
+            fit_detector(known, labels, valid),
+            fit_detector(known, labels, valid, outside),
+        )
+    ]
+    assert areas[0] < 0.75
+    assert areas[1] > 0.85
+
+
+def test_its_direction_is_that_of_scikit_learns_regression_without_texts_near_known_ones():
+    world = World()
+    (known, labels), (valid, _) = world.known(300), world.known(200)
+    far, near = world.other(300).means, known.means[:50] * 1.001 + 1e-3
+    scope = fit_detector(
+        known, labels, valid, OutsideTexts(np.concatenate([far, near]), np.empty((0, WIDTH)))
+    )
+    cosines = unit(valid.means) @ unit(known.means).T
+    reach = np.quantile(cosines.max(axis=1), 0.1)
+    kept = unit(far)[(unit(far) @ unit(known.means).T).max(axis=1) < reach]
+    assert 20 < len(kept) < 300
+    regression = LogisticRegression(class_weight="balanced").fit(
+        np.concatenate([kept, unit(known.means)]), np.repeat([1, 0], [len(kept), 300])
+    )
+    np.testing.assert_allclose(scope.background, regression.coef_[0], rtol=1e-3, atol=1e-3)
+
+
+def test_the_fewer_labels_the_more_it_counts():
+    world = World()
+    (known, labels), (valid, _) = world.known(300), world.known(200)
+    outside = OutsideTexts(world.other(300).means, np.empty((0, WIDTH)))
+    shares = []
+    for classes in (3, 20, 50):
+        wide = [
+            DetectorInputs(np.pad(one.logits, ((0, 0), (0, classes - 3))), *parts)
+            for one in (known, valid)
+            for parts in [(one.means, one.words, one.lengths)]
+        ]
+        scope = fit_detector(wide[0], labels, wide[1], outside)
+        shares.append(scope.weights[BACKGROUND] * scope.features(wide[1])[:, BACKGROUND].std())
+    np.testing.assert_allclose(shares, [3, 0.5, 0.2], rtol=1e-3)
+
+
+def test_rows_out_of_scope_say_how_much_it_counts_and_where_the_limit_is():
+    world = World()
+    (known, labels), (valid, _), (more, _) = world.known(300), world.known(400), world.known(1000)
+    background, strange = world.other(300).means, world.other(300)
+    plain = fit_detector(known, labels, valid, OutsideTexts(background, background[:0]))
+    told = fit_detector(known, labels, valid, OutsideTexts(background, strange.means, strange))
+    asked = world.other(1000)
+    assert told.outside(asked).mean() > plain.outside(asked).mean() + 0.05
+    assert told.outside(more).mean() < 0.08
+    assert told.auto_limit <= told.limit
+
+
+def test_limits_are_quantiles_of_the_rows_they_are_taken_from():
+    world = World()
+    (known, labels), (valid, _) = world.known(300), world.known(200)
+    scope = fit_detector(known, labels, valid)
+    other, _ = world.known(999)
+    moved = with_limits(scope, other)
+    scores = np.sort(scope.outlier_score(other))
+    assert moved.limit == pytest.approx(scores[979])  # 20 of 1,000 further ones lie above the 980th
+    assert moved.auto_limit == pytest.approx(scores[949])
+    np.testing.assert_array_equal(moved.weights, scope.weights)
+    judged = moved.judge(other)
+    assert (judged.outside.sum(), judged.doubtful.sum()) == (19, 30)
+
+
+def test_a_refit_learns_the_direction_anew():
+    world = World()
+    (known, labels), (valid, _) = world.known(300), world.known(200)
+    outside = OutsideTexts(world.other(300).means, np.empty((0, WIDTH)))
+    scope = fit_detector(known, labels, valid, outside)
+    turned = np.roll(np.eye(WIDTH, dtype=np.float32), 3, axis=0)
+    moved = refit_detector(
+        scope,
+        DetectorInputs(known.logits, known.means @ turned, known.words, known.lengths),
+        labels,
+        OutsideTexts(outside.background @ turned, outside.learned @ turned),
+    )
+    expected = scope.background @ turned
+    cosine = moved.background @ expected / np.linalg.norm(moved.background)
+    assert cosine / np.linalg.norm(expected) > 0.95
