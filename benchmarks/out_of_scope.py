@@ -106,6 +106,9 @@ def main() -> None:
                 Path(folder) / "model"
             )
             predictor = load(Path(folder) / "model")
+        if not predictor.bundle.scope:
+            print(f"draw {draw}: {len(learned)} rows are too few to set a limit with", flush=True)
+            continue
         train = read(predictor, [texts[row] for row in learned])
         parts = {
             "known": [texts[row] for row in tested],

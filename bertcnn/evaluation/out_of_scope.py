@@ -36,11 +36,11 @@ _NUMBERS = 1 << 23  # of all centres: 32 MiB; half as many of the words
 _LIKE_ALL = 5.0  # further texts of each label, whose words are those of all texts
 _ENOUGH_LABELS = 50  # to tell by words, and by directions of logits, as well as by the other parts
 _DIRECTIONS, _WORDS = 0, 3  # of the parts
-_MOST_BACKGROUND, _LABELS_AT_SHARE_1 = 3.0, 10  # the background's weight, by the number of labels
+_MOST_BACKGROUND, _LABELS_PER_SHARE = 3.0, 10  # the background's weight, by the number of labels
 _NEAR = 0.9  # of the validation rows are as near to known ones
 _INVERSE_PENALTY = 1.0  # of the regression, on vectors of length 1
 _FEWEST_STRANGE = 5  # that say how much the background counts, and where the limit is best
-_FACTORS = (1.0, 0.5, 2.0, 4.0)  # of its weight, the default first
+_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0)  # that they choose among, beside the default
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,10 +120,18 @@ def fit_detector(
     weights[[_DIRECTIONS, _WORDS]] *= min(
         1.0, math.log(classes) / math.log(_ENOUGH_LABELS)
     )  # what a label can tell
-    weights[BACKGROUND] *= min(_MOST_BACKGROUND, _LABELS_AT_SHARE_1 / classes)
+    unit_weight = weights[BACKGROUND]
+    weights[BACKGROUND] *= _background_weight(classes)
     usual = features.mean(axis=0, dtype=np.float64).astype(np.float32)
-    scope = _best_weight(replace(scope, weights=weights, usual=usual), valid, outside.valid)
+    scope = replace(scope, weights=weights, usual=usual)
+    scope = _best_weight(scope, float(unit_weight), valid, outside.valid)
     return with_limits(scope, valid, outside.valid)
+
+
+def _background_weight(labels: int) -> float:
+    """3 up to 3 labels, then less with each, and nothing from 50 on, where it was of no use."""
+    share = _LABELS_PER_SHARE / labels - _LABELS_PER_SHARE / _ENOUGH_LABELS
+    return min(_MOST_BACKGROUND, max(0.0, share))
 
 
 def with_limits(
@@ -217,15 +225,21 @@ def _usual_nearness(valid: np.ndarray | None, known: np.ndarray) -> np.ndarray:
 
 
 def _best_weight(
-    scope: OutOfScopeDetector, valid: DetectorInputs, strange: DetectorInputs | None
+    scope: OutOfScopeDetector,
+    unit_weight: float,
+    valid: DetectorInputs,
+    strange: DetectorInputs | None,
 ) -> OutOfScopeDetector:
-    """The detector whose background counts as much as is best for rows out of scope, by AUROC."""
+    """The detector whose background counts as much as is best for rows out of scope, by AUROC.
+
+    `unit_weight` is that of a part that counts once.
+    """
     if strange is None or len(strange.logits) < _FEWEST_STRANGE:
         return scope
     known, unknown = scope.features(valid), scope.features(strange)
-    tried = [
-        scope.weights * np.where(np.arange(len(scope.weights)) == BACKGROUND, factor, 1)
-        for factor in _FACTORS
+    tried = [scope.weights] + [
+        np.where(np.arange(len(scope.weights)) == BACKGROUND, one * unit_weight, scope.weights)
+        for one in _WEIGHTS
     ]
     areas = [
         float(np.mean(np.sign((unknown @ weights)[:, None] - known @ weights))) for weights in tried
