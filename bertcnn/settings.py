@@ -179,6 +179,46 @@ SIZES = {
 }  # layers, width
 
 
+class TranslatorSettings(Settings):
+    """The shape of a model that writes a text for a text.
+
+    Encoder and decoder have the same width and as many layers, and share one table of embeddings.
+    """
+
+    architecture: Literal["transformer", "recurrent"] = Field(
+        "transformer",
+        description=(
+            "transformer (Vaswani et al. 2017), or recurrent: LSTMs with additive attention"
+            " (Bahdanau et al. 2014)"
+        ),
+    )
+    vocabulary_size: Count = Field(le=1 << 21, description="V, number of WordPieces")
+    width: Count = Field(128, le=1 << 14, description="D, model width; of each LSTM's state too")
+    layers: Count = Field(
+        2, le=256, description="blocks of the encoder, and of the decoder; of a transformer only"
+    )
+    heads: Count = Field(4, le=1 << 14, description="H, attention heads; must divide the width")
+    feed_forward_width: Count = Field(
+        512, le=1 << 16, description="F, inner width of the feed-forward layers"
+    )
+    positions: Literal["interleaved", "concatenated"] = Field(
+        "interleaved", description="the layout of the sinusoids, as in EncoderSettings"
+    )
+    source_tokens: Annotated[int, Field(ge=2, le=1 << 12)] = Field(
+        64, description="S, longest source, in tokens; longer ones are cut"
+    )
+    target_tokens: Annotated[int, Field(ge=2, le=1 << 12)] = Field(
+        64, description="T, longest translation, in tokens"
+    )
+    dropout: Fraction = Field(0.1, description="share of hidden values dropped in training")
+
+    @pydantic.model_validator(mode="after")
+    def _heads_divide_width(self) -> Self:
+        if self.width % self.heads or self.width % 2:
+            raise ValueError("an even width that is a multiple of heads")
+        return self
+
+
 class HeadSettings(Settings):
     """The CNN head on the encoder's token embeddings (after Kim 2014, section 2)."""
 
@@ -549,3 +589,87 @@ class PretrainingSettings(Settings):
 
 FROM_NOTHING = PretrainingSettings(learning_rate=5e-4)
 CONTINUED = PretrainingSettings(epochs=3, learning_rate=5e-5)
+
+
+class TranslationTrainingSettings(Settings):
+    """How a translator is trained.
+
+    Batches of similar lengths, Adam with the warm-up of Vaswani et al. 2017, section 5.3; the epoch
+    with the lowest loss on the validation pairs is kept.
+    """
+
+    epochs: Count = Field(60, description="most passes over the training pairs")
+    patience: Count | None = Field(
+        10, description="epochs without a lower loss before training stops; null for never"
+    )
+    batch_size: Count = Field(64, description="pairs per batch")
+    learning_rate: Positive = Field(
+        2e-3, description="peak; in the paper (width * warmup_steps) ** -0.5"
+    )
+    warmup_steps: Count = Field(400, description="steps in which the learning rate rises")
+    label_smoothing: Fraction = Field(
+        0.1, description="share of the target probability spread over the vocabulary"
+    )
+    gradient_clip: Positive = Field(1.0, description="largest global norm of the gradient")
+    vocabulary_size: Count = Field(
+        2000, description="most WordPieces, shared by both languages; fewer if the pairs are few"
+    )
+    validation_fraction: Annotated[float, Field(gt=0.0, lt=0.9)] = Field(
+        0.1, description="share of the pairs held out for validation"
+    )
+    validation_pairs: Count = Field(2000, description="most pairs held out for validation")
+    compiled_shapes: Annotated[int, Field(ge=1, le=6)] = Field(
+        2, description="padded lengths; XLA compiles a program for each"
+    )
+
+
+class QuestionSettings(Settings):
+    """How a question and its context become rows of the network.
+
+    A context that does not fit is read in windows that overlap (Devlin et al. 2019, appendix A.5;
+    google-research/bert `run_squad.py`).
+    """
+
+    max_tokens: Annotated[int, Field(ge=16, le=1 << 12)] = Field(
+        256, description="T, tokens of a question and a window of its context"
+    )
+    stride: Annotated[int, Field(ge=1, le=1 << 12)] = Field(
+        64, description="tokens between the starts of two windows"
+    )
+    question_tokens: Annotated[int, Field(ge=4, le=1 << 11)] = Field(
+        64, description="longest question; longer ones are refused"
+    )
+    answer_tokens: Annotated[int, Field(ge=1, le=1 << 10)] = Field(30, description="longest answer")
+    windows: Count = Field(
+        64, le=1 << 12, description="most windows of a context; longer ones are refused"
+    )
+
+    @pydantic.model_validator(mode="after")
+    def _windows_overlap(self) -> Self:
+        if self.stride >= self.max_tokens - self.question_tokens - 3:
+            raise ValueError("max_tokens of at least question_tokens + stride + 4")
+        return self
+
+
+class QuestionTrainingSettings(Settings):
+    """How an encoder is fine-tuned to answer questions (Devlin et al. 2019, section 4.2)."""
+
+    epochs: Count = Field(10, description="passes over the questions; the best one is kept")
+    batch_size: Count = Field(8, description="windows per batch")
+    learning_rate: Positive = Field(2e-4, description="peak")
+    warmup_fraction: Fraction = Field(
+        0.1, description="share of the steps in which the learning rate rises"
+    )
+    weight_decay: Annotated[float, Field(ge=0.0)] = Field(
+        0.01, description="decoupled, per step and unit of learning rate"
+    )
+    gradient_clip: Positive = Field(1.0, description="largest global norm of the gradient")
+    dropout: Fraction = Field(
+        0.1, description="share of hidden values and attention probabilities dropped in training"
+    )
+    validation_fraction: Annotated[float, Field(gt=0.0, lt=0.9)] = Field(
+        0.15, description="share of the contexts held out for validation"
+    )
+    compiled_shapes: Annotated[int, Field(ge=1, le=6)] = Field(
+        3, description="padded lengths; XLA compiles a program for each"
+    )

@@ -1,8 +1,9 @@
-"""Multi-head self-attention (Vaswani et al. 2017, section 3.2), in BERT's parameters.
+"""Multi-head attention (Vaswani et al. 2017, section 3.2), in BERT's parameters.
 
 The alphabet of shapes, used in every file of this package:
 
     B  batch           T  tokens            D  model width         H  attention heads
+    S  tokens of the source, which a decoder reads
     K  head width      F  feed-forward width V  vocabulary          C  classes
     W  window of a convolution               N  filters of one window size
 """
@@ -40,18 +41,18 @@ def attend(
 
     Args:
         queries: float [B, T, H, K].
-        keys: likewise.
+        keys: float [B, S, H, K]; in self-attention S is T.
         values: likewise.
-        attention_mask: int [B, T] or [B, T, T], see `MultiHeadAttention`.
+        attention_mask: int [B, S] or [B, T, S], see `MultiHeadAttention`.
         drop: applied to the probabilities.
 
     Returns:
-        The context, float [B, T, H, K], and the probabilities before `drop`, float [B, H, T, T].
+        The context, float [B, T, H, K], and the probabilities before `drop`, float [B, H, T, S].
     """
     queries, keys, values = (
         ops.transpose(part, (0, 2, 1, 3)) for part in (queries, keys, values)
-    )  # each [B, H, T, K]
-    scores = ops.matmul(queries, ops.transpose(keys, (0, 1, 3, 2)))  # [B, H, T, T]
+    )  # [B, H, T, K], and twice [B, H, S, K]
+    scores = ops.matmul(queries, ops.transpose(keys, (0, 1, 3, 2)))  # [B, H, T, S]
     scores = ops.cast(scores, "float32") * queries.shape[-1] ** -0.5
     scores = scores + _for_all_heads((1.0 - ops.cast(attention_mask, "float32")) * _MASKED)
     attention = ops.cast(ops.softmax(scores, axis=-1), values.dtype)
@@ -86,13 +87,15 @@ def _fused_pays(dtype: Any) -> bool:
 
 
 def _for_all_heads(mask: Any) -> Any:
-    """[B, 1, 1, T] of [B, T], [B, 1, T, T] of [B, T, T]."""
+    """[B, 1, 1, S] of [B, S], [B, 1, T, S] of [B, T, S]."""
     return mask[:, None, None, :] if len(mask.shape) == 2 else mask[:, None]
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class MultiHeadAttention(keras.layers.Layer):
     """Every token looks at every token that is not padding, in several heads at once.
+
+    Its own row's tokens (self-attention), or those of `memory`, as a decoder looks at its source.
 
     Args:
         heads: H; must divide the width of the input.
@@ -101,9 +104,10 @@ class MultiHeadAttention(keras.layers.Layer):
 
     Call arguments:
         hidden: float [B, T, D].
-        attention_mask: int [B, T], 1 at tokens and 0 at padding; or int [B, T, T], 1 where a token
-            (the second axis) may look at another (the third).
-        return_attention: also return the probabilities, float [B, H, T, T].
+        attention_mask: int [B, S], 1 at tokens and 0 at padding; or int [B, T, S], 1 where a token
+            (the second axis) may look at another (the third). In self-attention S is T.
+        memory: float [B, S, D], what is looked at; by default `hidden` itself.
+        return_attention: also return the probabilities, float [B, H, T, S].
 
     Returns:
         float [B, T, D].
@@ -137,16 +141,39 @@ class MultiHeadAttention(keras.layers.Layer):
         self,
         hidden: Any,
         attention_mask: Any,
+        memory: Any = None,
         training: bool = False,
         return_attention: bool = False,
     ) -> Any:
         """Attend; see the class."""
-        queries, keys, values = (
-            self._split_heads(layer(hidden)) for layer in (self.query, self.key, self.value)
-        )  # each [B, T, H, K]
+        keys, values = self.keys_and_values(hidden if memory is None else memory)
+        output, attention = self.attend_to(
+            hidden, keys, values, attention_mask, training=training, explained=return_attention
+        )
+        return (output, attention) if return_attention else output
+
+    def keys_and_values(self, memory: Any) -> tuple[Any, Any]:
+        """What is looked at, float [B, S, H, K] twice; a decoder computes it once and keeps it."""
+        return self._split_heads(self.key(memory)), self._split_heads(self.value(memory))
+
+    def attend_to(
+        self,
+        hidden: Any,
+        keys: Any,
+        values: Any,
+        attention_mask: Any,
+        *,
+        training: bool = False,
+        explained: bool = False,
+    ) -> tuple[Any, Any]:
+        """The output of `hidden` over keys and values, float [B, T, D], and the probabilities.
+
+        The latter only if `explained`; otherwise they may be None.
+        """
+        queries = self._split_heads(self.query(hidden))  # [B, T, H, K]
         dropping = training and self.dropout_rate > 0
         attention = None
-        if not dropping and not return_attention and _fused_pays(queries.dtype):
+        if not dropping and not explained and _fused_pays(queries.dtype):
             context = attend_fused(queries, keys, values, attention_mask)  # [B, T, H, K]
         else:
             drop = (
@@ -155,8 +182,7 @@ class MultiHeadAttention(keras.layers.Layer):
                 else None
             )
             context, attention = attend(queries, keys, values, attention_mask, drop)
-        output = self.projection(self._join_heads(context))  # [B, T, D]
-        return (output, attention) if return_attention else output
+        return self.projection(self._join_heads(context)), attention
 
     def _split_heads(self, hidden: Any) -> Any:
         batch, length, width = ops.shape(hidden)[0], ops.shape(hidden)[1], hidden.shape[-1]

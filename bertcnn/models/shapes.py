@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from bertcnn.settings import EncoderSettings, HeadSettings
+from bertcnn.settings import EncoderSettings, HeadSettings, TranslatorSettings
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -65,6 +65,54 @@ def classifier_shapes(encoder: EncoderSettings, head: HeadSettings, classes: int
         **shapes,
         **_dense({"logits": (len(head.window_sizes) * head.filters + encoder.width, classes)}),
     }
+
+
+def question_answering_shapes(settings: EncoderSettings) -> Shapes:
+    """Of an encoder that answers questions."""
+    return {**encoder_shapes(settings), **_dense({"spans": (settings.width, 2)})}
+
+
+def translator_shapes(settings: TranslatorSettings) -> Shapes:
+    """Of a translator."""
+    width, inner = settings.width, settings.feed_forward_width
+    table = {"tokens/embeddings": (settings.vocabulary_size, width)}
+    if settings.architecture == "recurrent":
+        cells = {"forward/lstm_cell": width, "backward/lstm_cell": width, "cell": 3 * width}
+        lstms: Shapes = {}
+        for name, inputs in cells.items():
+            lstms |= {
+                f"{name}/kernel": (inputs, 4 * width),
+                f"{name}/recurrent_kernel": (width, 4 * width),
+                f"{name}/bias": (4 * width,),
+            }
+        attention = {"query": (width, width), "memory": (2 * width, width), "score": (width, 1)}
+        return {
+            **table,
+            **lstms,
+            **{f"attention/{name}": shape for name, shape in attention.items()},
+            "attention/bias": (width,),
+            **_dense({"first_state": (width, width), "output": (4 * width, width)}),
+        }
+    dense: dict[str, tuple[int, int]] = {}
+    norms: list[str] = []
+    sides = {
+        "encoder": (("attention",), ("attention_norm", "output_norm")),
+        "decoder": (
+            ("self_attention", "source_attention"),
+            ("self_norm", "source_norm", "output_norm"),
+        ),
+    }
+    for side, (attentions, normalisations) in sides.items():
+        for number in range(settings.layers):
+            block = f"{side}_{number}"
+            dense |= {f"{block}/expand": (width, inner), f"{block}/contract": (inner, width)}
+            dense |= {
+                f"{block}/{attention}/{part}": (width, width)
+                for attention in attentions
+                for part in ("query", "key", "value", "output")
+            }
+            norms += [f"{block}/{name}" for name in normalisations]
+    return {**table, **_dense(dense), **_norms(norms, width)}
 
 
 def parameters_of(shapes: Shapes) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
@@ -26,6 +26,7 @@ def learn_vocabulary(
     lowercase: bool = True,
     min_frequency: int = 2,
     min_documents: int = 3,
+    words: Callable[[str], Sequence[str]] | None = None,
 ) -> list[str]:
     """The pieces that write a text with few of them, the special tokens first.
 
@@ -49,6 +50,7 @@ def learn_vocabulary(
         lowercase: also strips accents, as in `TokenizerSettings`.
         min_frequency: how often a piece of several characters must occur.
         min_documents: in how many documents a piece must occur.
+        words: splits a document into words; by default BERT's tokenizer does.
 
     Returns:
         The pieces in the order of their ids.
@@ -65,11 +67,16 @@ def learn_vocabulary(
     """
     _check(documents, size, min_frequency, min_documents)
     tokenizer = WordPieceTokenizer(SPECIAL_TOKENS, TokenizerSettings(lowercase=lowercase))
-    words = _count_words(documents, tokenizer, min_documents)
-    alphabet = list(_alphabet(words, tokenizer))
+    counted = _count_words(
+        documents,
+        words or (lambda text: tokenizer.words(tokenizer.normalize(clean_text(text)))),
+        min_documents,
+    )
+    alphabet = list(_alphabet(counted, words or tokenizer.words))
     if not alphabet:
         raise TableError(
-            f"{words.documents:,} documents of which no {min_documents} have a character in common",
+            f"{counted.documents:,} documents of which no {min_documents} have a character in"
+            " common",
             expected="documents of ordinary text",
             fix="give more documents, or check that these are the right ones",
         )
@@ -82,10 +89,10 @@ def learn_vocabulary(
             expected=f"at least {len(pieces):,} pieces",
             fix="give a larger size",
         )
-    _merge(pieces, words, limit, min_frequency)
+    _merge(pieces, counted, limit, min_frequency)
     if size is not None and len(pieces) < size:
         raise SettingsError(
-            f"a vocabulary of {size:,} pieces from {words.documents:,} documents",
+            f"a vocabulary of {size:,} pieces from {counted.documents:,} documents",
             expected=(
                 f"at most {len(pieces):,}, since no more occur {min_frequency} times and in"
                 f" {min_documents} documents"
@@ -140,14 +147,16 @@ def _check(
             )
 
 
-def _count_words(documents: Iterable[str], tokenizer: WordPieceTokenizer, enough: int) -> _Words:
+def _count_words(
+    documents: Iterable[str], split: Callable[[str], Sequence[str]], enough: int
+) -> _Words:
     frequencies: Counter[str] = Counter()
     places: dict[str, tuple[int, ...]] = {}
     anywhere = tuple(range(-enough, 0))  # one object for all words that need no more places
     number = -1
     for number, document in enumerate(documents):
         found: Counter[str] = Counter()
-        for word in tokenizer.words(tokenizer.normalize(clean_text(document))):
+        for word in split(document):
             if len(word) <= LONGEST_WORD:
                 found[word] += 1
             else:
@@ -169,7 +178,7 @@ def _count_words(documents: Iterable[str], tokenizer: WordPieceTokenizer, enough
     return _Words(frequencies, places, number + 1, enough)
 
 
-def _alphabet(words: _Words, tokenizer: WordPieceTokenizer) -> Iterator[str]:
+def _alphabet(words: _Words, split: Callable[[str], Sequence[str]]) -> Iterator[str]:
     """The pieces of one character: first ones of words, then later ones."""
     places: defaultdict[str, set[int]] = defaultdict(set)
     for word, known in words.places.items():
@@ -178,7 +187,7 @@ def _alphabet(words: _Words, tokenizer: WordPieceTokenizer) -> Iterator[str]:
                 places[char].update(known)
     kept = sorted(char for char, known in places.items() if len(known) >= words.enough)
     yield from kept
-    yield from (CONTINUES + char for char in kept if len(tokenizer.words(f"0{char}0")) == 1)
+    yield from (CONTINUES + char for char in kept if len(split(f"0{char}0")) == 1)
 
 
 # === Merging ===

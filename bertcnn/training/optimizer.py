@@ -45,6 +45,30 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         }
 
 
+@keras.saving.register_keras_serializable(package="bertcnn")
+class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
+    """Rises to `peak` in `warmup_steps`, then falls with the square root of the step.
+
+    Vaswani et al. 2017, equation 3, where the peak is (D * warmup_steps) ** -0.5.
+
+    Args:
+        peak: the highest learning rate.
+        warmup_steps: steps of the rise.
+    """
+
+    def __init__(self, peak: float, warmup_steps: int) -> None:
+        self.peak, self.warmup_steps = peak, warmup_steps
+
+    def __call__(self, step: Any) -> Any:  # noqa: ANN401
+        """The learning rate of `step`, counted from 0."""
+        share = (ops.cast(step, "float32") + 1.0) / self.warmup_steps
+        return self.peak * ops.minimum(share, ops.rsqrt(share))
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` needs."""
+        return {"peak": self.peak, "warmup_steps": self.warmup_steps}
+
+
 class LayerwiseAdamW(keras.optimizers.AdamW):
     """AdamW in which every weight has its own share of the learning rate.
 
@@ -57,6 +81,7 @@ class LayerwiseAdamW(keras.optimizers.AdamW):
         clip_norm: largest global norm of the gradient.
         not_decayed: last parts of the names of weights that do not decay. In fine-tuning embeddings
             do not, because most pieces never occur and would only shrink.
+        beta_2: how slowly the mean of the squared gradients forgets.
     """
 
     def __init__(
@@ -67,10 +92,12 @@ class LayerwiseAdamW(keras.optimizers.AdamW):
         weight_decay: float,
         clip_norm: float,
         not_decayed: Collection[str] = AND_EMBEDDINGS,
+        beta_2: float = 0.999,
     ) -> None:
         super().__init__(
             learning_rate,
             weight_decay=weight_decay,
+            beta_2=beta_2,
             global_clipnorm=clip_norm,
             name="layerwise_adamw",
         )

@@ -1,0 +1,183 @@
+"""One block of the Transformer's decoder, post-norm as it was published."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from bertcnn.layers.attention import MultiHeadAttention, bert_initializer
+from bertcnn.layers.dropout import HashDropout
+from bertcnn.layers.encoder import ACTIVATIONS
+from bertcnn.layers.linear import Linear
+
+KeysAndValues = tuple[Any, Any]
+
+
+def causal_mask(length: int) -> Any:
+    """Who may look at whom in a text that is written from left to right, int32 [1, T, T].
+
+    Each token at itself and at those before it.
+    """
+    return ops.cast(ops.tril(ops.ones((1, length, length))), "int32")
+
+
+@keras.saving.register_keras_serializable(package="bertcnn")
+class DecoderBlock(keras.layers.Layer):
+    """Self-attention to what is written so far, attention to the source, a feed-forward layer.
+
+    After each, dropout, the residual and normalisation.
+
+    Args:
+        heads: H.
+        feed_forward_width: F.
+        activation: "relu", "gelu" (exact) or "gelu_tanh".
+        epsilon: added to the variance in the normalisations.
+        dropout: share of hidden values dropped in training.
+        attention_dropout: share of attention probabilities dropped in training.
+        seed: of the initial weights and of dropout.
+
+    Call arguments:
+        hidden: float [B, T, D].
+        memory: float [B, S, D], the encoder's output.
+        memory_mask: int [B, S], 1 at tokens and 0 at padding.
+
+    Returns:
+        float [B, T, D]; that of a token does not depend on later ones.
+
+    Source: Vaswani et al. 2017, section 3.1 and figure 1.
+    """
+
+    def __init__(
+        self,
+        heads: int,
+        feed_forward_width: int,
+        *,
+        activation: str = "relu",
+        epsilon: float = 1e-6,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.heads, self.feed_forward_width, self.activation = heads, feed_forward_width, activation
+        self.epsilon, self.dropout_rate, self.attention_dropout, self.seed = (
+            epsilon,
+            dropout,
+            attention_dropout,
+            seed,
+        )
+        policy = self.dtype_policy
+        self.self_attention, self.source_attention = (
+            MultiHeadAttention(
+                heads, dropout=attention_dropout, seed=seed + 10 * place, name=name, dtype=policy
+            )
+            for place, name in enumerate(("self_attention", "source_attention"))
+        )
+        self.expand = Linear(
+            feed_forward_width, initializer=bert_initializer(seed + 4), name="expand", dtype=policy
+        )
+        self.self_norm, self.source_norm, self.output_norm = (
+            keras.layers.LayerNormalization(epsilon=epsilon, name=name, dtype=policy)
+            for name in ("self_norm", "source_norm", "output_norm")
+        )
+        self.self_drop, self.source_drop, self.output_drop = (
+            HashDropout(dropout, seed=seed + place, dtype=policy) for place in (1, 2, 3)
+        )
+
+    def build(self, hidden_shape: tuple[Any, ...], *_: Any) -> None:
+        """Create the weights for inputs of this width."""
+        self.contract = Linear(
+            hidden_shape[-1],
+            initializer=bert_initializer(self.seed + 5),
+            name="contract",
+            dtype=self.dtype_policy,
+        )
+        for layer in (
+            self.self_attention,
+            self.source_attention,
+            self.expand,
+            self.self_norm,
+            self.source_norm,
+            self.output_norm,
+        ):
+            layer.build(hidden_shape)
+        self.contract.build((*hidden_shape[:-1], self.feed_forward_width))
+        self.built = True
+
+    def call(self, hidden: Any, memory: Any, memory_mask: Any, training: bool = False) -> Any:
+        """Decode all tokens at once, as in training; see the class."""
+        written = self.self_attention.keys_and_values(hidden)
+        source = self.source_attention.keys_and_values(memory)
+        mask = causal_mask(ops.shape(hidden)[1])
+        return self._transform(hidden, written, mask, source, memory_mask, training=training)[0]
+
+    def step(
+        self, hidden: Any, position: Any, written: KeysAndValues, source: KeysAndValues, mask: Any
+    ) -> tuple[Any, KeysAndValues, Any]:
+        """Decode one more token, with keys and values of those before it kept.
+
+        Args:
+            hidden: float [B, 1, D], the token's.
+            position: int [], its place, from 0.
+            written: keys and values of the tokens before it, float [B, L, H, K] each, L being the
+                longest text that can be written.
+            source: `source_attention.keys_and_values` of the encoder's output.
+            mask: int [B, S], of the source.
+
+        Returns:
+            Its output, float [B, 1, D]; `written` with its own keys and values; and how much it
+            looked at each token of the source, float [B, S], the mean over the heads.
+        """
+        own = self.self_attention.keys_and_values(hidden)
+        written = tuple(
+            ops.slice_update(all_, (0, position, 0, 0), one)
+            for all_, one in zip(written, own, strict=True)
+        )
+        so_far = ops.cast(ops.arange(written[0].shape[1]) <= position, "int32")[None]  # [1, L]
+        hidden, looked = self._transform(hidden, written, so_far, source, mask, explained=True)
+        return hidden, written, ops.mean(looked[:, :, 0], axis=1)
+
+    def _transform(
+        self,
+        hidden: Any,
+        written: KeysAndValues,
+        written_mask: Any,
+        source: KeysAndValues,
+        source_mask: Any,
+        *,
+        training: bool = False,
+        explained: bool = False,
+    ) -> tuple[Any, Any]:
+        """The output of `hidden`, and the attention to the source if `explained`."""
+        attended, _ = self.self_attention.attend_to(
+            hidden, *written, written_mask, training=training
+        )
+        hidden = self.self_norm(hidden + self.self_drop(attended, training=training))
+        attended, looked = self.source_attention.attend_to(
+            hidden, *source, source_mask, training=training, explained=explained
+        )
+        hidden = self.source_norm(hidden + self.source_drop(attended, training=training))
+        expanded = ACTIVATIONS[self.activation](self.expand(hidden))  # [B, T, F]
+        contracted = self.contract(expanded)  # [B, T, D]
+        hidden = self.output_norm(hidden + self.output_drop(contracted, training=training))
+        return hidden, looked
+
+    def compute_output_shape(self, hidden_shape: tuple[Any, ...], *_: Any) -> tuple[Any, ...]:
+        """As the input's."""
+        return hidden_shape
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` needs."""
+        return {
+            **super().get_config(),
+            "heads": self.heads,
+            "feed_forward_width": self.feed_forward_width,
+            "activation": self.activation,
+            "epsilon": self.epsilon,
+            "dropout": self.dropout_rate,
+            "attention_dropout": self.attention_dropout,
+            "seed": self.seed,
+        }

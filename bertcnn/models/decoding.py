@@ -1,0 +1,194 @@
+"""Writing a text token by token: greedily, or with beam search.
+
+In `keras.ops` throughout, so that a whole search can be compiled as one program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from keras import ops
+
+Arrays = tuple[Any, ...]
+Source = tuple[Any, ...]
+_NEVER = -1e9  # log-probability of what must not be written
+
+
+class Writer(Protocol):
+    """A model that writes a text for a source; N is the number of texts being written."""
+
+    def read(self, source_ids: Any) -> Source:
+        """What it needs of sources int32 [B, S] at every step; each with B rows."""
+        ...
+
+    def begin(self, source: Source) -> Arrays:
+        """Its state before the first step; each with N rows."""
+        ...
+
+    def step(
+        self, token_ids: Any, position: Any, source: Source, written: Arrays
+    ) -> tuple[Any, Arrays, Any]:
+        """Read one token of each text.
+
+        Args:
+            token_ids: int32 [N], the last ones written, or the start token.
+            position: int32 [], how many were written before.
+            source: of `read`, N rows each.
+            written: its state.
+
+        Returns:
+            Logits of the next token, float32 [N, V]; the new state; and the attention to the
+            source, float [N, S].
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How a text is searched.
+
+    Attributes:
+        length: most tokens to write, with the end token.
+        start_id: token to begin behind.
+        end_id: token that ends a text.
+        pad_id: what follows it in the result.
+        width: texts kept at each step; 1 is greedy.
+        length_penalty: alpha of Wu et al. 2016, section 7: scores are log-probabilities divided by
+            ((5 + length) / 6) ** alpha.
+        never: ids that are not written.
+    """
+
+    length: int
+    start_id: int
+    end_id: int
+    pad_id: int
+    width: int = 1
+    length_penalty: float = 0.6
+    never: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """What was written for each source, the best first.
+
+    Attributes:
+        token_ids: int32 [B, W, L], up to and with the end token, then padding.
+        scores: float32 [B, W], the log-probability divided by the length penalty; at most -1e7
+            where there were not W different texts to write.
+        attention: float32 [B, W, L, S], how much each written token looked at each of the source.
+    """
+
+    token_ids: np.ndarray
+    scores: np.ndarray
+    attention: np.ndarray
+
+
+def search(model: Writer, settings: SearchSettings, source_ids: Any) -> tuple[Any, Any, Any]:
+    """Write a text for each source; greedily, or with beam search.
+
+    At each step, every kept text is continued by every token, and of all continuations the W with
+    the highest scores are kept. A text that has ended keeps its score and its place as long as
+    fewer than W others score higher; the search ends when all have ended or the length is reached.
+    With a width of 1 this is greedy search, and with one that keeps all continuations it is
+    exhaustive.
+
+    Args:
+        model: writes.
+        settings: how.
+        source_ids: int32 [B, S], a static shape.
+
+    Returns:
+        The arrays of `Written`.
+    """
+    rows, sources = source_ids.shape
+    width, length = settings.width, settings.length
+    kept = rows * width
+    source = tuple(ops.repeat(part, width, axis=0) for part in model.read(source_ids))
+
+    def advance(
+        place: Any, tokens: Any, logs: Any, ended: Any, lengths: Any, looked: Any, *written: Any
+    ) -> Arrays:
+        """One step: [B, W, L], [B, W], [B, W], [B, W], [B, W, L, S] and the model's state."""
+        before = ops.take(tokens, ops.maximum(place - 1, 0), axis=2)
+        last = ops.where(ops.equal(place, 0), settings.start_id, before)
+        logits, state, attention = model.step(
+            ops.reshape(last, (kept,)), place, source, tuple(written)
+        )
+        new_logs, new_lengths = _continued(settings, logits, logs, ended, lengths)  # [B, W, V]
+        ranked = new_logs / _penalty(new_lengths, settings.length_penalty)
+        _, chosen = ops.top_k(ops.reshape(ranked, (rows, -1)), width)  # [B, W]
+        vocabulary = logits.shape[-1]
+        parents, token = chosen // vocabulary, chosen % vocabulary
+
+        def of_parents(part: Any) -> Any:
+            if width == 1:
+                return part
+            flat = ops.reshape(ops.arange(rows)[:, None] * width + parents, (kept,))
+            merged = ops.reshape(part, (kept, *part.shape[2:]))
+            return ops.reshape(ops.take(merged, flat, axis=0), part.shape)
+
+        def of_chosen(part: Any) -> Any:
+            return ops.take_along_axis(ops.reshape(part, (rows, -1)), chosen, axis=1)
+
+        token = ops.where(of_parents(ended), settings.pad_id, ops.cast(token, "int32"))
+        here = ops.equal(ops.arange(length), place)
+        tokens = ops.where(here, token[:, :, None], of_parents(tokens))
+        seen = ops.reshape(ops.cast(attention, "float32"), (rows, width, 1, sources))
+        looked = ops.where(
+            here[:, None] & ~of_parents(ended)[:, :, None, None],
+            of_parents(seen),
+            of_parents(looked),
+        )
+        ended = of_parents(ended) | ops.equal(token, settings.end_id)
+        moved = (of_parents(ops.reshape(part, (rows, width, *part.shape[1:]))) for part in state)
+        return (
+            place + 1,
+            tokens,
+            of_chosen(new_logs),
+            ended,
+            of_chosen(new_lengths),
+            looked,
+            *(ops.reshape(part, (kept, *part.shape[2:])) for part in moved),
+        )
+
+    first = ops.where(ops.equal(ops.arange(width), 0), 0.0, _NEVER)  # all texts are empty, and one
+    start = (
+        ops.convert_to_tensor(0, "int32"),
+        ops.full((rows, width, length), settings.pad_id, "int32"),
+        ops.broadcast_to(first, (rows, width)),
+        ops.zeros((rows, width), "bool"),
+        ops.zeros((rows, width), "float32"),
+        ops.zeros((rows, width, length, sources), "float32"),
+        *model.begin(source),
+    )
+    _, tokens, logs, _, lengths, looked, *_ = ops.while_loop(
+        lambda *state: ops.logical_not(ops.all(state[3])),  # of `ended`
+        advance,
+        start,
+        maximum_iterations=length,
+    )
+    return tokens, logs / _penalty(lengths, settings.length_penalty), looked
+
+
+def _continued(
+    settings: SearchSettings, logits: Any, logs: Any, ended: Any, lengths: Any
+) -> tuple[Any, Any]:
+    """Log-probabilities and lengths of each text with each next token, float32 [B, W, V].
+
+    An ended text goes on as it is: with padding, at no cost.
+    """
+    vocabulary = logits.shape[-1]
+    banned = np.zeros(vocabulary, np.float32)
+    banned[list(settings.never)] = _NEVER
+    steps = ops.log_softmax(logits + banned, axis=-1)  # [N, V]
+    steps = ops.reshape(steps, (*logs.shape, vocabulary))
+    nothing = np.where(np.arange(vocabulary) == settings.pad_id, 0.0, _NEVER).astype(np.float32)
+    steps = ops.where(ended[:, :, None], nothing, steps)
+    longer = lengths + ops.cast(ops.logical_not(ended), "float32")
+    return logs[:, :, None] + steps, ops.broadcast_to(longer[:, :, None], steps.shape)
+
+
+def _penalty(lengths: Any, alpha: float) -> Any:
+    return ops.power((5.0 + lengths) / 6.0, alpha)

@@ -1,0 +1,164 @@
+"""Recurrent translation with additive attention, as attention was first published."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from bertcnn.layers.additive_attention import AdditiveAttention
+from bertcnn.layers.dropout import HashDropout
+from bertcnn.layers.forks import check_process
+from bertcnn.models.decoding import Arrays, Source
+from bertcnn.settings import TranslatorSettings
+
+
+@keras.saving.register_keras_serializable(package="bertcnn")
+class RecurrentTranslator(keras.Model):
+    """An LSTM in both directions reads, another one writes and looks back at each step.
+
+    h_j = [forward; backward]; at step t the weights alpha_tj come from s_{t-1} and h_j, the context
+    phi_t is their weighted sum, s_t = f(s_{t-1}, y_{t-1}, phi_t), and the next token's probability
+    is g(y_{t-1}, s_t, phi_t). s_0 is a layer on the backward state of the first token. The paper's
+    gated units and maxout output are an LSTM and a tanh layer here; source, target and output share
+    one table of embeddings.
+
+    Args:
+        settings: its shape.
+        pad_id: id of padding.
+        seed: of the initial weights and of dropout.
+
+    Call arguments, a dict:
+        source_ids: int32 [B, S].
+        target_ids: int32 [B, T], what is written, shifted right behind a start token; T is static.
+
+    Returns:
+        Logits of the next token at each place, float32 [B, T, V].
+
+    Source: Bahdanau et al. 2014, section 3 and appendix A.
+    """
+
+    def __init__(
+        self, settings: TranslatorSettings, *, pad_id: int = 0, seed: int = 0, **kwargs: Any
+    ) -> None:
+        check_process()
+        super().__init__(**kwargs)
+        self.settings, self.pad_id, self.seed = settings, pad_id, seed
+        width = settings.width
+
+        def initializer(place: int) -> keras.initializers.Initializer:
+            return keras.initializers.GlorotUniform(seed=seed + 10 * place)
+
+        self.tokens = keras.layers.Embedding(
+            settings.vocabulary_size,
+            width,
+            embeddings_initializer=keras.initializers.RandomNormal(stddev=width**-0.5, seed=seed),
+            name="tokens",
+        )
+        self.forward, self.backward = (
+            keras.layers.LSTM(
+                width,
+                return_sequences=True,
+                go_backwards=name == "backward",
+                kernel_initializer=initializer(place),
+                recurrent_initializer=keras.initializers.Orthogonal(seed=seed + 10 * place),
+                use_cudnn=False,
+                name=name,
+            )
+            for place, name in enumerate(("forward", "backward"), 1)
+        )
+        self.attention = AdditiveAttention(width, seed=seed + 30, name="attention")
+        self.first_state = keras.layers.Dense(
+            width, "tanh", kernel_initializer=initializer(4), name="first_state"
+        )
+        self.cell = keras.layers.LSTMCell(
+            width,
+            kernel_initializer=initializer(5),
+            recurrent_initializer=keras.initializers.Orthogonal(seed=seed + 50),
+            name="cell",
+        )
+        self.output_layer = keras.layers.Dense(
+            width, "tanh", kernel_initializer=initializer(6), name="output"
+        )
+        self.source_drop, self.target_drop, self.output_drop = (
+            HashDropout(settings.dropout, seed=seed + place) for place in (1, 2, 3)
+        )
+        self.tokens.build()
+        for layer in (self.forward, self.backward):
+            layer.build((None, None, width))
+        self.attention.build((None, None, width), (None, None, 2 * width))
+        self.first_state.build((None, width))
+        self.cell.build((None, 3 * width))  # y and phi
+        self.output_layer.build((None, 4 * width))  # y, s and phi
+        self.built = True
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        """Predict every next token, with the true ones before it given; see the class."""
+        source = self.read(inputs["source_ids"], training=training)
+        given = self.target_drop(self.tokens(inputs["target_ids"]), training=training)
+        state, outputs = self.begin(source), []
+        for place in range(given.shape[1]):
+            output, state, _ = self._write(given[:, place], source, state)
+            outputs.append(output)
+        hidden = self.output_drop(ops.stack(outputs, axis=1), training=training)  # [B, T, D]
+        return self._logits(hidden)
+
+    def read(self, source_ids: Any, *, training: bool = False) -> Source:
+        """The states h_j [B, S, 2D], what attention prepares of them, s_0 [B, D], the mask."""
+        mask = ops.not_equal(source_ids, self.pad_id)
+        hidden = self.source_drop(self.tokens(source_ids), training=training)
+        forward = self.forward(hidden, mask=mask)
+        backward = ops.flip(self.backward(hidden, mask=mask), axis=1)
+        memory = ops.concatenate([forward, backward], axis=-1)  # [B, S, 2D]
+        return (
+            ops.cast(mask, "int32"),
+            memory,
+            self.attention.prepared(memory),
+            self.first_state(backward[:, 0]),
+        )
+
+    def begin(self, source: Source) -> Arrays:
+        """s_0 and an empty cell, float [N, D] each."""
+        return source[3], ops.zeros_like(source[3])
+
+    def step(
+        self,
+        token_ids: Any,
+        position: Any,  # noqa: ARG002 - the state knows how far it is
+        source: Source,
+        written: Arrays,
+    ) -> tuple[Any, Arrays, Any]:
+        """Logits of the token behind `token_ids`; see `bertcnn.models.decoding.Writer`."""
+        hidden, written, weights = self._write(self.tokens(token_ids), source, written)
+        return self._logits(hidden), written, weights
+
+    def _write(self, given: Any, source: Source, state: Arrays) -> tuple[Any, Arrays, Any]:
+        """One step: the output [N, D], s_t with its cell, and alpha_t [N, S]."""
+        mask, memory, prepared, _ = source
+        context, weights = self.attention.look(state[0][:, None], memory, prepared, mask)
+        context = context[:, 0]  # phi_t, [N, 2D]
+        own, (own, cell) = self.cell(ops.concatenate([given, context], axis=-1), list(state))
+        output = self.output_layer(ops.concatenate([given, own, context], axis=-1))
+        return output, (own, cell), weights[:, 0]
+
+    def _logits(self, hidden: Any) -> Any:
+        """Of the next token, float32 [..., V]."""
+        logits = ops.matmul(hidden, ops.transpose(self.tokens.embeddings))
+        return ops.cast(logits, "float32")
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` needs."""
+        return {
+            "settings": self.settings.model_dump(),
+            "pad_id": self.pad_id,
+            "seed": self.seed,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> RecurrentTranslator:
+        """The same architecture, newly initialised."""
+        return cls(TranslatorSettings(**config.pop("settings")), **config)

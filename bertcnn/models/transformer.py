@@ -1,0 +1,151 @@
+"""The Transformer: an encoder reads the source, a decoder writes the target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from bertcnn.layers.decoder import DecoderBlock
+from bertcnn.layers.dropout import HashDropout
+from bertcnn.layers.encoder import TransformerBlock
+from bertcnn.layers.forks import check_process
+from bertcnn.layers.positions import SINUSOIDS
+from bertcnn.models.decoding import Arrays, Source
+from bertcnn.settings import TranslatorSettings
+
+_SEEDS_PER_LAYER = 30
+_EPSILON = 1e-6  # of the normalisations
+
+
+@keras.saving.register_keras_serializable(package="bertcnn")
+class Transformer(keras.Model):
+    """Encoder and decoder of Vaswani et al. 2017, post-norm, with one table of embeddings.
+
+    The table serves source, target and, transposed, the output (section 3.4).
+
+    Args:
+        settings: its shape.
+        pad_id: id of padding.
+        seed: of the initial weights and of dropout.
+
+    Call arguments, a dict:
+        source_ids: int32 [B, S].
+        target_ids: int32 [B, T], what is written, shifted right behind a start token.
+
+    Returns:
+        Logits of the next token at each place, float32 [B, T, V].
+    """
+
+    def __init__(
+        self, settings: TranslatorSettings, *, pad_id: int = 0, seed: int = 0, **kwargs: Any
+    ) -> None:
+        check_process()
+        super().__init__(**kwargs)
+        self.settings, self.pad_id, self.seed = settings, pad_id, seed
+        width = settings.width
+        self.tokens = keras.layers.Embedding(
+            settings.vocabulary_size,
+            width,
+            embeddings_initializer=keras.initializers.RandomNormal(stddev=width**-0.5, seed=seed),
+            name="tokens",
+        )
+        longest = max(settings.source_tokens, settings.target_tokens + 1)
+        self.sinusoids = SINUSOIDS[settings.positions](longest, width)  # [longest, D]
+        self.source_drop, self.target_drop = (
+            HashDropout(settings.dropout, seed=seed + place) for place in (1, 2)
+        )
+        shape: dict[str, Any] = {
+            "heads": settings.heads,
+            "feed_forward_width": settings.feed_forward_width,
+            "activation": "relu",
+            "epsilon": _EPSILON,
+            "dropout": settings.dropout,
+        }
+        self.encoder = [
+            TransformerBlock(
+                seed=seed + _SEEDS_PER_LAYER * (2 * place + 1), name=f"encoder_{place}", **shape
+            )
+            for place in range(settings.layers)
+        ]
+        self.decoder = [
+            DecoderBlock(
+                seed=seed + _SEEDS_PER_LAYER * (2 * place + 2), name=f"decoder_{place}", **shape
+            )
+            for place in range(settings.layers)
+        ]
+        self.tokens.build()
+        for encoding, decoding in zip(self.encoder, self.decoder, strict=True):
+            encoding.build((None, None, width))
+            decoding.build((None, None, width))
+        self.built = True
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        """Predict every next token at once, as in training; see the class."""
+        memory, mask = self._encode(inputs["source_ids"], training=training)
+        hidden = self.target_drop(self._embedded(inputs["target_ids"]), training=training)
+        for block in self.decoder:
+            hidden = block(hidden, memory, mask, training=training)
+        return self._logits(hidden)
+
+    def read(self, source_ids: Any) -> Source:
+        """What the decoder needs of the source, computed once."""
+        memory, mask = self._encode(source_ids)
+        found = [block.source_attention.keys_and_values(memory) for block in self.decoder]
+        return (mask, *(part for both in found for part in both))
+
+    def begin(self, source: Source) -> Arrays:
+        """Room for the keys and values of what will be written, float [N, L, H, K] each."""
+        rows, settings = ops.shape(source[0])[0], self.settings
+        room = (rows, settings.target_tokens, settings.heads, settings.width // settings.heads)
+        return tuple(ops.zeros(room, self.compute_dtype) for _ in range(2 * settings.layers))
+
+    def step(
+        self, token_ids: Any, position: Any, source: Source, written: Arrays
+    ) -> tuple[Any, Arrays, Any]:
+        """Logits of the token behind `token_ids`; see `bertcnn.models.decoding.Writer`."""
+        mask, sources = source[0], source[1:]
+        hidden = self._embedded(token_ids[:, None], position)  # [N, 1, D]
+        kept: Arrays = ()
+        for place, block in enumerate(self.decoder):
+            pair = slice(2 * place, 2 * place + 2)
+            hidden, own, looked = block.step(hidden, position, written[pair], sources[pair], mask)
+            kept += own
+        return self._logits(hidden)[:, 0], kept, looked
+
+    def _encode(self, source_ids: Any, *, training: bool = False) -> tuple[Any, Any]:
+        """The encoder's output, float [B, S, D], and which tokens are not padding, int [B, S]."""
+        mask = ops.cast(ops.not_equal(source_ids, self.pad_id), "int32")
+        hidden = self.source_drop(self._embedded(source_ids), training=training)
+        for block in self.encoder:
+            hidden = block(hidden, mask, training=training)
+        return hidden, mask
+
+    def _embedded(self, token_ids: Any, first: Any = 0) -> Any:
+        """Embeddings of tokens at places from `first` on, float [B, T, D]."""
+        places = ops.arange(ops.shape(token_ids)[1]) + first
+        positions = ops.take(ops.convert_to_tensor(self.sinusoids), places, axis=0)
+        embedded = self.tokens(token_ids) * self.settings.width**0.5
+        return embedded + ops.cast(positions, embedded.dtype)
+
+    def _logits(self, hidden: Any) -> Any:
+        """Of the next token, float32 [B, T, V]."""
+        logits = ops.matmul(hidden, ops.transpose(self.tokens.embeddings))
+        return ops.cast(logits, "float32")
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` needs."""
+        return {
+            "settings": self.settings.model_dump(),
+            "pad_id": self.pad_id,
+            "seed": self.seed,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> Transformer:
+        """The same architecture, newly initialised."""
+        return cls(TranslatorSettings(**config.pop("settings")), **config)

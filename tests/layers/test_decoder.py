@@ -1,0 +1,133 @@
+"""The decoder's block, beside PyTorch's."""
+
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from bertcnn.layers.decoder import DecoderBlock, causal_mask
+
+HEADS, INNER = 4, 32  # as in golden/make_decoder_golden.py
+with np.load(Path(__file__).parent.parent / "golden" / "decoder_golden.npz") as file:
+    GOLDEN = dict(file)
+HIDDEN, MEMORY, MASK = (GOLDEN[name] for name in ("hidden", "memory", "memory_mask"))
+ROWS, TOKENS, WIDTH = HIDDEN.shape
+THEIR_NAMES = {
+    "self_attention": "self_attn",
+    "source_attention": "multihead_attn",
+    "expand": "linear1",
+    "contract": "linear2",
+    "self_norm": "norm1",
+    "source_norm": "norm2",
+    "output_norm": "norm3",
+}
+THEIR_PARTS = {"kernel": "weight", "gamma": "weight", "bias": "bias", "beta": "bias"}
+
+
+def golden_value(path):
+    """PyTorch's value of one of our weights: its matrices are transposed, its projections one."""
+    layer, *projection, part = path.split("/")[-3 if "attention" in path else -2 :]
+    name = f"weights/{THEIR_NAMES[layer]}"
+    if projection == ["output"]:
+        return GOLDEN[f"{name}.out_proj.{THEIR_PARTS[part]}"].T
+    if projection:
+        place = ("query", "key", "value").index(projection[0])
+        joined = GOLDEN[f"{name}.in_proj_{THEIR_PARTS[part]}"]
+        return joined[place * WIDTH : (place + 1) * WIDTH].T
+    return GOLDEN[f"{name}.{THEIR_PARTS[part]}"].T
+
+
+@pytest.fixture(scope="module")
+def block():
+    layer = DecoderBlock(HEADS, INNER)
+    layer.build(HIDDEN.shape)
+    for weight in layer.weights:
+        weight.assign(golden_value(weight.path))
+    return layer
+
+
+def test_it_is_a_sound_layer(check_layer):
+    layer = DecoderBlock(HEADS, INNER, activation="gelu", dropout=0.1, attention_dropout=0.1)
+    check_layer(
+        layer, (HIDDEN, MEMORY, MASK), HIDDEN.shape, trainable_weights=26, untouched=["key/bias"]
+    )
+
+
+@pytest.mark.on_jax
+def test_it_gives_what_pytorch_gives_with_the_same_weights(block):
+    np.testing.assert_allclose(block(HIDDEN, MEMORY, MASK), GOLDEN["output"], rtol=0, atol=1e-5)
+
+
+@pytest.mark.on_jax
+@pytest.mark.parametrize("changed", range(TOKENS))
+def test_a_later_token_never_changes_an_earlier_output(block, changed):
+    other = HIDDEN.copy()
+    other[:, changed] = np.random.default_rng(changed).normal(0, 10, (ROWS, WIDTH))
+    before, after = (np.asarray(block(hidden, MEMORY, MASK)) for hidden in (HIDDEN, other))
+    assert np.array_equal(before[:, :changed], after[:, :changed])
+    assert (before[:, changed:] != after[:, changed:]).any(axis=-1).all()
+
+
+@pytest.mark.on_jax
+def test_step_by_step_it_gives_the_same(block):
+    expected = np.asarray(block(HIDDEN, MEMORY, MASK))
+    longest = TOKENS + 2  # more room than is used
+    written = tuple(keras.ops.zeros((ROWS, longest, HEADS, WIDTH // HEADS)) for _ in range(2))
+    source = block.source_attention.keys_and_values(keras.ops.convert_to_tensor(MEMORY))
+    for place in range(TOKENS):
+        output, written, attention = block.step(
+            keras.ops.convert_to_tensor(HIDDEN[:, place : place + 1]), place, written, source, MASK
+        )
+        np.testing.assert_allclose(output[:, 0], expected[:, place], rtol=0, atol=1e-5)
+        attention = np.asarray(attention)
+        np.testing.assert_allclose(attention.sum(axis=-1), 1.0, rtol=0, atol=1e-6)
+        assert (attention[MASK == 0] == 0).all()
+
+
+def test_steps_do_not_read_the_room_behind_them(block):
+    source = block.source_attention.keys_and_values(keras.ops.convert_to_tensor(MEMORY))
+    first = keras.ops.convert_to_tensor(HIDDEN[:, :1])
+    room = (ROWS, TOKENS, HEADS, WIDTH // HEADS)
+    outputs = [
+        block.step(first, 0, (keras.ops.full(room, value),) * 2, source, MASK)[0]
+        for value in (0.0, 50.0)
+    ]
+    np.testing.assert_array_equal(*outputs)
+
+
+def test_padding_of_the_memory_changes_nothing(block):
+    expected = block(HIDDEN, MEMORY, MASK)
+    noise = np.where(MASK[..., None] == 1, MEMORY, 100.0).astype(np.float32)
+    np.testing.assert_array_equal(block(HIDDEN, noise, MASK), expected)
+    longer = np.concatenate([MEMORY, MEMORY[:, :3]], axis=1)
+    more = np.pad(MASK, ((0, 0), (0, 3)))
+    np.testing.assert_allclose(block(HIDDEN, longer, more), expected, rtol=0, atol=1e-5)
+
+
+def test_its_config_makes_the_same_layer():
+    settings = {
+        "activation": "gelu_tanh",
+        "epsilon": 1e-5,
+        "dropout": 0.2,
+        "attention_dropout": 0.3,
+        "seed": 4,
+    }
+    layer = DecoderBlock(HEADS, INNER, **settings)
+    twin = keras.layers.deserialize(keras.layers.serialize(layer))
+    assert twin.get_config() == layer.get_config()
+    assert settings.items() <= twin.get_config().items()
+
+
+def test_dropout_acts_in_training_only():
+    for name in ("dropout", "attention_dropout"):
+        layer = DecoderBlock(HEADS, INNER, **{name: 0.5})
+        settled = layer(HIDDEN, MEMORY, MASK)
+        np.testing.assert_array_equal(layer(HIDDEN, MEMORY, MASK), settled)
+        assert not np.allclose(layer(HIDDEN, MEMORY, MASK, training=True), settled)
+
+
+def test_each_token_may_look_at_itself_and_those_before_it():
+    mask = np.asarray(causal_mask(4))
+    assert mask.dtype == np.int32
+    np.testing.assert_array_equal(mask, [[[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]])
