@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from bertcnn.cli.console import answer, tell
+from bertcnn.cli.console import answer
 from bertcnn.cli.options import AutoPrecision, Engine, Model
 from bertcnn.cli.startup import prepare_engine
-from bertcnn.tables.lines import undecodable
+from bertcnn.cli.texts import given_texts
 
 
 def classify(
@@ -49,10 +46,7 @@ def classify(
         streams=1,
         auto_precision=auto_precision,
     )
-    if texts is None and sys.stdin.isatty():
-        tell("Type one text per line; end with Ctrl-D.")
-    lines = map(_as_utf8, texts) if texts is not None else _lines()
-    for line in lines:
+    for line in given_texts(texts):
         result = predictor.classify([line])[0]
         confidence = "" if result.confidence is None else f"{result.confidence:.4f}"
         rival = f" ({result.runner_up}?)" if result.decision == "review:ambiguous" else ""
@@ -63,15 +57,3 @@ def classify(
         if probabilities:
             cells += [f"{name}={share:.4f}" for name, share in result.probabilities.items()]
         answer(*(" ".join(cell.split()) for cell in cells))
-
-
-def _as_utf8(text: str) -> str:
-    """A text of the command line read as UTF-8, whatever encoding the locale names."""
-    return os.fsencode(text).decode("utf-8", "replace") if undecodable(text) else text
-
-
-def _lines() -> Iterator[str]:
-    """The lines of standard input, each as soon as it arrives."""
-    sys.stdin.reconfigure(encoding="utf-8-sig", errors="replace")  # type: ignore[union-attr]
-    for line in sys.stdin:
-        yield line.rstrip("\r\n")

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
+from bertcnn.cli.console import tell
+from bertcnn.tables.lines import undecodable
 from bertcnn.wording import visible
+
+
+def given_texts(texts: Sequence[str] | None) -> Iterator[str]:
+    """The texts of a command line, or without any the lines of standard input as they arrive.
+
+    Both are read as UTF-8, whatever encoding the locale names.
+    """
+    if texts is not None:
+        for text in texts:
+            yield os.fsencode(text).decode("utf-8", "replace") if undecodable(text) else text
+        return
+    if sys.stdin.isatty():
+        tell("Type one text per line; end with Ctrl-D.")
+    sys.stdin.reconfigure(encoding="utf-8-sig", errors="replace")  # type: ignore[union-attr]
+    for line in sys.stdin:
+        yield line.rstrip("\r\n")
 
 
 class Commands(TyperGroup):

@@ -415,6 +415,13 @@ def _parse_manifest(form: FolderFormat, data: bytes) -> _Manifest:
     """The manifest, which must be the canonical form of itself and hash to the id it carries."""
     value = parse_json(MANIFEST, data)
     if not isinstance(value, dict) or value.get("format") != form.name:
+        other = value.get("format") if isinstance(value, dict) else None
+        if isinstance(other, str) and other.startswith("bertcnn "):
+            raise BundleError(
+                f"a folder that holds a {one_line(other)}",
+                expected=f"a {form.name}",
+                fix="give the folder of the right kind",
+            )
         refuse(f"{MANIFEST} is not that of a bertcnn model", f"the format {form.name!r}")
     manifest = settings_of(MANIFEST, _Manifest, value, form.schema_version)
     rest = {key: part for key, part in value.items() if key != "bundle_id"}

@@ -1,0 +1,150 @@
+"""`bertcnn translate`."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bertcnn.cli.console import answer, command_line, tell
+from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
+from bertcnn.cli.options import Force, given
+from bertcnn.cli.startup import load_keras
+from bertcnn.cli.texts import Commands, TextsCommand, given_texts
+from bertcnn.wording import duration
+
+
+class TranslateCommands(Commands):
+    """`translate train ...`, and `translate MODEL ...` for everything else."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's Context
+        """Put the name of the command that translates before a model's folder."""
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            args = ["text", *args]
+        return super().parse_args(ctx, args)
+
+
+translate_app = typer.Typer(
+    cls=TranslateCommands,
+    no_args_is_help=True,
+    help="Train a translator on pairs of texts, and translate with it: translate MODEL [TEXT]...",
+)
+
+
+@translate_app.command("train")
+def train(
+    pairs: Annotated[
+        Path,
+        typer.Argument(
+            help="File of pairs: a text, a tab and its translation in each line.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder to save the model in.", show_default=False)],
+    model: Annotated[
+        str,
+        typer.Option(help="transformer, or recurrent: LSTMs with additive attention."),
+    ] = "transformer",
+    epochs: Annotated[
+        int | None, typer.Option(help="Most passes over the pairs.", show_default="60")
+    ] = None,
+    pieces: Annotated[
+        int | None,
+        typer.Option(help="Most WordPieces; about 100 for numbers and codes.", show_default="2000"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
+    force: Force = False,
+) -> None:
+    """Train a translator on a file of pairs.
+
+    A training that was interrupted goes on where it was, with the same command.
+    """
+    from bertcnn.cli.progress import show_progress
+    from bertcnn.storage.folders import held_folder, real_folder
+    from bertcnn.tasks.translation.pairs import read_pairs
+    from bertcnn.tasks.translation.saving import check_translator_target
+
+    check_translator_target(out, force)
+    found = read_pairs(pairs)
+    load_keras()
+    from bertcnn.tasks.translation.translator import Translator
+    from bertcnn.training.savepoints import savepoint_folder
+
+    started = time.perf_counter()
+    place = savepoint_folder(real_folder(out))
+    with show_progress() as progress:
+        translator = Translator(
+            model,  # type: ignore[arg-type]
+            training=given(epochs=epochs, vocabulary_size=pieces),
+            seed=seed,
+            progress=progress,
+        )
+        try:
+            with held_folder(place, does="keeps its training in") as savepoints:
+                translator.fit(found.sources, found.targets, savepoints=savepoints)
+                identity = translator.save(out, overwrite=force)
+                shutil.rmtree(savepoints, ignore_errors=True)
+        except KeyboardInterrupt:
+            if not place.is_dir():
+                raise
+            tell(
+                "\nbertcnn: interrupted; nothing was half-written. The same command resumes from"
+                " the last save, a minute ago at most."
+            )
+            raise AlreadyReported(INTERRUPTED) from None
+    figures = translator.metrics_
+    tell(
+        f"Saved {out} (model {identity[:12]}) after {duration(time.perf_counter() - started)}: on"
+        f" {figures['validation_pairs']:,} validation pairs"
+        f" {figures['validation_token_accuracy']:.1%} of pieces right, given those before them."
+    )
+    tell(f"Next: {command_line('translate', out, found.sources[0])}")
+
+
+@translate_app.command("text", cls=TextsCommand)
+def translate(
+    model: Annotated[Path, typer.Argument(help="Folder of a translator.", show_default=False)],
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TEXT]...", help="Texts; by default the lines of standard input."),
+    ] = None,
+    beam: Annotated[int, typer.Option(help="Translations searched at once; 1: greedy.")] = 4,
+    alternatives: Annotated[
+        bool, typer.Option("--alternatives", help="Also show the other translations found.")
+    ] = False,
+    alignment: Annotated[
+        Path | None,
+        typer.Option(
+            help="HTML file with heat maps: which words each word was written for.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Translate single texts: `translate MODEL`, the word `text` may be left out.
+
+    Output, separated by tabs: translation, score, text. The score is the log-probability by length.
+    """
+    from bertcnn.storage.files import check_file_target, write_whole
+    from bertcnn.tasks.translation.saving import read_translator
+
+    if alignment is not None:
+        check_file_target(alignment, overwrite=force)
+    read_translator(model)
+    load_keras()
+    from bertcnn.tasks.translation.alignment import alignment_page
+    from bertcnn.tasks.translation.translator import Translator
+
+    translator = Translator.load(model)
+    shown = []
+    for line in given_texts(texts):
+        result = translator.translate([line], beam=beam)[0]
+        answer(result.text, f"{result.score:.3f}", " ".join(line.split()))
+        for text, score in result.alternatives if alternatives else ():
+            answer(text, f"{score:.3f}", "")
+        shown.append(result)
+    if alignment is not None:
+        write_whole(alignment, alignment_page(shown).encode(), overwrite=force)

@@ -1,0 +1,1 @@
+"""Other tasks of the same layers."""

@@ -1,0 +1,59 @@
+"""Functions of a model's weights and of arrays, compiled by XLA."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from bertcnn.layers.forks import check_process
+from bertcnn.models.decoding import SearchSettings, Written, search
+
+
+def compiled(
+    model: keras.Model,
+    function: Callable[[Any], Any],
+) -> Callable[[np.ndarray], Any]:
+    """`function` of one array as a program, compiled once for each shape.
+
+    Args:
+        model: whose weights the function uses; their values may change later.
+        function: of a tensor, in `keras.ops`.
+
+    Returns:
+        A function of an int array to what `function` returns.
+    """
+    if keras.backend.backend() == "jax":
+        import jax
+
+        def stateless(values: Any, array: Any) -> Any:  # noqa: ANN401
+            with keras.StatelessScope(zip(model.variables, values, strict=True)):
+                return function(array)
+
+        jitted = jax.jit(stateless)
+
+        def program(array: Any) -> Any:  # noqa: ANN401
+            return jitted([variable.value for variable in model.variables], array)
+
+    else:
+        import tensorflow as tf
+
+        program = tf.function(function, jit_compile=True, autograph=False)
+
+    def run(array: np.ndarray) -> Any:  # noqa: ANN401
+        check_process()
+        return program(ops.convert_to_tensor(array, "int32"))
+
+    return run
+
+
+def compiled_search(
+    model: Any,  # noqa: ANN401 - a Keras model that is a `Writer`
+    settings: SearchSettings,
+) -> Callable[[np.ndarray], Written]:
+    """A function of sources int32 [B, S] to the texts that the model writes for them."""
+    program = compiled(model, lambda source_ids: search(model, settings, source_ids))
+    return lambda source_ids: Written(*map(np.asarray, program(source_ids)))

@@ -1,0 +1,1 @@
+"""Translation: from pairs of texts to a model that writes one for the other."""

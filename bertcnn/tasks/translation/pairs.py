@@ -1,0 +1,115 @@
+"""Pairs of texts from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from bertcnn.errors import TableError, one_line
+from bertcnn.storage.files import read_text
+from bertcnn.text.cleaning import is_blank
+
+FEWEST_PAIRS = 20
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Texts and their translations.
+
+    Attributes:
+        sources: texts.
+        targets: theirs.
+    """
+
+    sources: list[str]
+    targets: list[str]
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    @classmethod
+    def of(cls, sources: Sequence[str], targets: Sequence[str], *, least: int = 1) -> Pairs:
+        """Pairs of two lists.
+
+        Raises:
+            TableError: they are of different lengths, or too few, or a text is blank or none.
+        """
+        if isinstance(sources, str) or isinstance(targets, str) or len(sources) != len(targets):
+            raise TableError(
+                f"{one_line(sources, 40)} and {one_line(targets, 40)}",
+                expected="two lists of equal length",
+                fix="pass a translation for each text",
+            )
+        for row, pair in enumerate(zip(sources, targets, strict=True), 1):
+            _check_pair(row, pair)
+        if len(sources) < least:
+            raise TableError(
+                f"{len(sources)} pairs", expected=f"at least {least}", fix="give more pairs"
+            )
+        return cls(list(sources), list(targets))
+
+    def rows(self, chosen: Sequence[int] | np.ndarray) -> Pairs:
+        """Some of the pairs."""
+        return Pairs([self.sources[row] for row in chosen], [self.targets[row] for row in chosen])
+
+    def split(self, fraction: float, most: int, seed: int) -> tuple[Pairs, Pairs]:
+        """Pairs to learn from and, of other sources and other targets, pairs to validate with."""
+        held_out = max(1, min(round(fraction * len(self)), most))
+        order = np.random.default_rng(seed).permutation(len(self))
+        chosen = order[:held_out]
+        sources, targets = (
+            {texts[row] for row in chosen} for texts in (self.sources, self.targets)
+        )
+        kept = [
+            row
+            for row in np.sort(order[held_out:])
+            if self.sources[row] not in sources and self.targets[row] not in targets
+        ]
+        return self.rows(kept), self.rows(np.sort(chosen))
+
+
+def read_pairs(path: str | PathLike[str]) -> Pairs:
+    """The pairs of a file: in each line a text, a tab and its translation; no header.
+
+    Raises:
+        TableError: the file cannot be read, a line does not have two texts, or there are fewer than
+            20 pairs.
+    """
+    place = Path(path)
+    try:
+        lines = read_text(place).removeprefix("\ufeff").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise TableError(
+            f"{place} cannot be read ({error.strerror if isinstance(error, OSError) else error})",
+            expected="a text file in UTF-8, with a text, a tab and its translation in each line",
+            fix="check its name and its encoding",
+        ) from None
+    sources, targets = [], []
+    for row, line in enumerate(lines, 1):
+        if is_blank(line):
+            continue
+        cells = line.split("\t")
+        if len(cells) != 2:
+            raise TableError(
+                f"line {row} of {place} with {len(cells)} columns ({one_line(line, 40)})",
+                expected="a text, a tab and its translation",
+                fix="keep two columns, for example with: cut -f 1,2",
+            )
+        _check_pair(row, (cells[0], cells[1]))
+        sources.append(cells[0])
+        targets.append(cells[1])
+    return Pairs.of(sources, targets, least=FEWEST_PAIRS)
+
+
+def _check_pair(row: int, pair: tuple[str, str]) -> None:
+    for side, text in zip(("text", "translation"), pair, strict=True):
+        if not isinstance(text, str) or is_blank(text):
+            raise TableError(
+                f"pair {row}, whose {side} is {one_line(text) if text else 'empty'}",
+                expected="a text on both sides",
+                fix="complete the pair or remove it",
+            )
