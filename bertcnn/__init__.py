@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from bertcnn.models.bert import Bert
     from bertcnn.scoring.score import score_csv
     from bertcnn.tables.labelled import LabelledTable, read_labelled
+    from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
+    from bertcnn.tasks.question_answering.extract import extract_csv
+    from bertcnn.tasks.question_answering.questions import read_questions
+    from bertcnn.tasks.translation.translator import Translator
     from bertcnn.workflows.evaluate import evaluate_csv
     from bertcnn.workflows.recalibrate import recalibrate_csv
     from bertcnn.workflows.train import train_csv
@@ -32,14 +36,18 @@ __all__ = [
     "BertCNNError",
     "LabelledTable",
     "Predictor",
+    "QuestionAnswerer",
+    "Translator",
     "check_csv",
     "evaluate_csv",
     "export_model",
+    "extract_csv",
     "fetch_encoder",
     "load",
     "load_encoder",
     "load_keras",
     "read_labelled",
+    "read_questions",
     "recalibrate_csv",
     "score_csv",
     "show_evaluation",
@@ -53,14 +61,18 @@ _HOMES = {
     "BertCNNError": "bertcnn.errors",
     "LabelledTable": "bertcnn.tables.labelled",
     "Predictor": "bertcnn.inference.predictor",
+    "QuestionAnswerer": "bertcnn.tasks.question_answering.answerer",
+    "Translator": "bertcnn.tasks.translation.translator",
     "check_csv": "bertcnn.doctor.check",
     "evaluate_csv": "bertcnn.workflows.evaluate",
+    "extract_csv": "bertcnn.tasks.question_answering.extract",
     "export_model": "bertcnn.export.export",
     "fetch_encoder": "bertcnn.encoders.download",
     "load": "bertcnn.inference.predictor",
     "load_encoder": "bertcnn.encoders.convert",
     "load_keras": "bertcnn.cli.startup",
     "read_labelled": "bertcnn.tables.labelled",
+    "read_questions": "bertcnn.tasks.question_answering.questions",
     "recalibrate_csv": "bertcnn.workflows.recalibrate",
     "score_csv": "bertcnn.scoring.score",
     "show_evaluation": "bertcnn.cli.evaluation",

@@ -20,10 +20,12 @@ from bertcnn.cli.export import export
 from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
 from bertcnn.cli.memory import is_out_of_memory, out_of_memory
 from bertcnn.cli.pretrain import pretrain
+from bertcnn.cli.qa import qa_app
 from bertcnn.cli.recalibrate import recalibrate
 from bertcnn.cli.score import score
 from bertcnn.cli.texts import Commands, TextsCommand
 from bertcnn.cli.train import train
+from bertcnn.cli.translate import translate_app
 from bertcnn.cli.tune import tune
 from bertcnn.errors import BertCNNError, OutputError, explain_missing_packages
 from bertcnn.storage.files import DISK_FULL, MORE_ROOM, output_error
@@ -61,6 +63,8 @@ def bertcnn(
 
 
 app.add_typer(encoder_app, name="encoder")
+app.add_typer(qa_app, name="qa")
+app.add_typer(translate_app, name="translate")
 app.command()(train)
 app.command()(evaluate)
 app.command(cls=TextsCommand)(classify)

@@ -20,10 +20,11 @@ import numpy as np
 from bertcnn.data.packing import NUMBERS, PACKED
 from bertcnn.errors import BundleError, OutputError, one_line
 from bertcnn.inference.runtime import ops, ov
-from bertcnn.models.shapes import classifier_shapes
+from bertcnn.models.shapes import classifier_shapes, question_answering_shapes
 from bertcnn.settings import EncoderSettings, HeadSettings
 from bertcnn.storage.files import MORE_ROOM
 
+SPANS_INPUTS = ("token_ids", "document_ids", "position_ids", "segment_ids")
 # nodes that stay in float32 when the others become int8
 LAST_PRODUCT = "logits_product"  # so that a logit is exactly the sum of its parts
 TOKEN_SCALES = "token_scales"  # of token embeddings that are in int8 already
@@ -108,6 +109,38 @@ def encoder_graph(tensors: Mapping[str, np.ndarray], settings: EncoderSettings) 
     return _model(list(given.values()), {"sequence_output": hidden})
 
 
+def spans_graph(
+    tensors: Mapping[str, np.ndarray], settings: EncoderSettings, *, int8_tokens: bool = False
+) -> ov.Model:
+    """The encoder that answers questions, from token ids to scores of starts and ends.
+
+    Args:
+        tensors: weights by name, as `BertQuestionAnswering` has them, float32.
+        settings: shape of the encoder.
+        int8_tokens: as for `classifier_graph`.
+
+    Returns:
+        A model with the inputs `token_ids`, `document_ids` and `position_ids` of `packed_inputs`
+        and `segment_ids`, likewise, and the output `spans`, float32 [B, T, 2].
+
+    Raises:
+        BundleError: a tensor is missing, unknown or misshapen.
+    """
+    _check_shapes(tensors, question_answering_shapes(settings))
+    given = {name: ops.parameter([-1, -1], np.int32, name=name) for name in SPANS_INPUTS}
+    hidden = _encoder(
+        tensors,
+        given["token_ids"],
+        ops.convert(given["document_ids"], "f32"),
+        given["position_ids"],
+        settings,
+        int8_tokens,
+        given["segment_ids"],
+    )
+    spans = _linear(_below(tensors, "spans"), hidden, LAST_PRODUCT)
+    return _model(list(given.values()), {"spans": spans})
+
+
 def one_text_a_row(graph: ov.Model) -> ov.Model:
     """`graph` with inputs that other programs give; it is changed and of no use afterwards.
 
@@ -154,12 +187,14 @@ def _encoder(
     positions: Node,
     settings: EncoderSettings,
     int8: bool,
+    segments: Node | None = None,
 ) -> Node:
     """Embeddings and all blocks, [B, T, D].
 
-    A token attends to those of its own text, `documents` float32 [B, T].
+    A token attends to those of its own text, `documents` float32 [B, T]. Without `segments`, all
+    are of the first.
     """
-    hidden = _embeddings(tensors, token_ids, positions, settings, int8)
+    hidden = _embeddings(tensors, token_ids, positions, settings, int8, segments)
     # [B, 1, T, T]
     own = ops.equal(ops.unsqueeze(documents, _axes(1, 3)), ops.unsqueeze(documents, _axes(1, 2)))
     bias = _mask_bias(_choice(own))
@@ -185,13 +220,18 @@ def _embeddings(
     positions: Node,
     settings: EncoderSettings,
     int8: bool,
+    segments: Node | None,
 ) -> Node:
-    """Tokens, positions and the first segment, normalised, [B, T, D]."""
-    taken = ops.gather(
-        ops.constant(tensors["embeddings/positions"] + tensors["embeddings/segments"][0]),
-        positions,
-        _scalar(0),
-    )
+    """Tokens, positions and segments, normalised, [B, T, D].
+
+    Each position has a vector for each segment in one table.
+    """
+    kinds = tensors["embeddings/segments"][: 1 if segments is None else None]
+    both = tensors["embeddings/positions"][:, None] + kinds
+    place = positions
+    if segments is not None:
+        place = ops.add(ops.multiply(positions, _scalar(len(kinds))), segments)
+    taken = ops.gather(ops.constant(both.reshape(-1, both.shape[-1])), place, _scalar(0))
     taken.set_friendly_name(POSITIONS)
     table = tensors["embeddings/tokens"]
     # looked up before it is scaled: scaled first, the whole table would become float32 again

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import TypeVar
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from bertcnn.progress import Progress
 from bertcnn.settings import EncoderSettings, HeadSettings
 
 CALIBRATION_ROWS = 128
+Item = TypeVar("Item")
 _AGREEMENT = 0.99
 _MACRO_F1_LOSS = 0.003
 # share of the activations' spread that goes over to the weights (Xiao et al. 2023, section 4)
@@ -82,7 +84,7 @@ class BuiltEngine:
     valid: EngineOutput
 
 
-def spread(rows: Sequence[np.ndarray], most: int) -> list[np.ndarray]:
+def spread(rows: Sequence[Item], most: int) -> list[Item]:
     """At most `most` of the rows, evenly spread over them."""
     return [
         rows[place] for place in np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(int)
@@ -122,6 +124,9 @@ def build_engine(
     """
     progress.stage("compiling for fast scoring", 2, "steps")
     plain = classifier_graph(tensors, encoder, head)
+    rows = quantization_data.calibration
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    batches = list(packed_batches(rows, plan_packed(lengths), quantization_data.pad_id))
 
     def candidates() -> Iterator[tuple[Precision, WeightBits, ov.Model]]:
         tried: tuple[WeightBits, ...] = (7, 8) if has_vnni() else (7,)
@@ -132,9 +137,7 @@ def build_engine(
             yield (
                 "int8",
                 bits,
-                quantize(
-                    graph, quantization_data.calibration, quantization_data.pad_id, weight_bits=bits
-                ),
+                quantize(graph, batches, weight_bits=bits),
             )
         if has_bfloat16() if decided is None else decided.precision == "bfloat16":
             yield "bfloat16", 7, plain
@@ -230,9 +233,15 @@ def _compared(quantization_data: QuantizationData, name: str, logits: np.ndarray
 
 
 def quantize(
-    graph: ov.Model, rows: Sequence[np.ndarray], pad_id: int, *, weight_bits: WeightBits = 7
+    graph: ov.Model, batches: Sequence[Mapping[str, np.ndarray]], *, weight_bits: WeightBits = 7
 ) -> ov.Model:
-    """The graph with its matrix products in int8."""
+    """The graph with its matrix products in int8.
+
+    Args:
+        graph: changed, and of no use afterwards.
+        batches: inputs by name, whose activations set the ranges.
+        weight_bits: of the weights.
+    """
     with without_telemetry():
         import nncf
         from nncf.quantization.advanced_parameters import (
@@ -241,18 +250,17 @@ def quantize(
             OverflowFix,
         )
 
-    batches = list(
-        packed_batches(rows, plan_packed(np.fromiter(map(len, rows), np.int64, len(rows))), pad_id)
-    )
+    named = {node.get_friendly_name() for node in graph.get_ops()}
+    plain = [name for name in (LAST_PRODUCT, POSITIONS, SUMS, TOKEN_SCALES) if name in named]
     with redirect_stdout(io.StringIO()):  # it draws progress bars of its own
         # nncf.set_log_level would change every handler of the program
         logging.getLogger("nncf").setLevel(logging.ERROR)
         quantized = nncf.quantize(
             graph,
-            nncf.Dataset(batches),
+            nncf.Dataset(list(batches)),
             model_type=nncf.ModelType.TRANSFORMER,
             subset_size=len(batches),
-            ignored_scope=nncf.IgnoredScope(names=[LAST_PRODUCT, POSITIONS, SUMS, TOKEN_SCALES]),
+            ignored_scope=nncf.IgnoredScope(names=plain),
             advanced_parameters=AdvancedQuantizationParameters(
                 overflow_fix=OverflowFix.ENABLE if weight_bits == 7 else OverflowFix.DISABLE,
                 smooth_quant_alphas=AdvancedSmoothQuantParameters(matmul=_SMOOTHING),

@@ -17,7 +17,7 @@ import stat
 import struct
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ from hashlib import blake2b
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 import numpy as np
 
@@ -67,6 +67,7 @@ _WORDS = {
     "labels": "the number of labels",
     "chunk_rows": "the rows of a chunk",
     "target": "the output's name",
+    "fields": "the fields",
 }
 
 
@@ -104,19 +105,15 @@ class InputState:
 
 
 @dataclass(frozen=True)
-class JournalHeader(InputState):
+class RunHeader(InputState):
     """What the answers in a journal depend on; a run with any of these different starts over.
 
     Attributes:
-        model: id of the loaded bundle.
+        model: id of the loaded model.
         engine: name of what runs the network.
         software: version of bertcnn.
         text_columns: whose cells make the text.
-        auto_precision: how often automatic answers have to be right.
-        probabilities: whether the probability of every label is asked for.
-        reasons: whether the reason of every decision is asked for.
         raw: whether formulas stay as they are.
-        labels: how many labels the model knows.
         chunk_rows: rows of a chunk, at most.
         target: the output's file name.
     """
@@ -125,11 +122,7 @@ class JournalHeader(InputState):
     engine: str
     software: str
     text_columns: tuple[str, ...]
-    auto_precision: str
-    probabilities: bool
-    reasons: bool
     raw: bool
-    labels: int
     chunk_rows: int
     target: str
 
@@ -140,6 +133,41 @@ class JournalHeader(InputState):
             **asdict(self),
             "text_columns": list(self.text_columns),
         }
+
+
+@dataclass(frozen=True)
+class JournalHeader(RunHeader):
+    """What the answers of a classifier depend on.
+
+    Attributes:
+        auto_precision: how often automatic answers have to be right.
+        probabilities: whether the probability of every label is asked for.
+        reasons: whether the reason of every decision is asked for.
+        labels: how many labels the model knows.
+    """
+
+    auto_precision: str
+    probabilities: bool
+    reasons: bool
+    labels: int
+
+
+class Record(Protocol):
+    """A chunk of rows with its answers, as a journal keeps it."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of the chunk."""
+
+    @property
+    def digest(self) -> bytes:
+        """Of their texts, in their order."""
+
+    def to_bytes(self) -> bytes:
+        """The payload of its record."""
+
+
+Parse = Callable[[bytes, Mapping[str, Any]], Any]  # of a payload and the header to a `Record`
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,6 +229,12 @@ class Frame:
         return cls(rows, digest, answers)
 
 
+def _frame_of(payload: bytes, header: Mapping[str, Any]) -> Frame | None:
+    if "labels" not in header:  # of another kind of run
+        return None
+    return Frame.from_bytes(payload, header["labels"], header["probabilities"])
+
+
 class OtherTextsError(Exception):
     """The answers on record are to other texts than the input has by now.
 
@@ -219,6 +253,7 @@ class Journal:
     Args:
         output: the file that will be written.
         restart: forget what an interrupted run left.
+        parse: reads a record; by default a `Frame`.
 
     Attributes:
         rows: rows whose answers are on record.
@@ -228,8 +263,8 @@ class Journal:
             can be written there.
     """
 
-    def __init__(self, output: Path, *, restart: bool = False) -> None:
-        self._output = output.resolve()
+    def __init__(self, output: Path, *, restart: bool = False, parse: Parse = _frame_of) -> None:
+        self._output, self._parse = output.resolve(), parse
         self._path = companion(self._output.with_name(f".{self._output.name}"), ".journal")
         self.rows = 0
         self._taken = 0  # rows
@@ -265,7 +300,7 @@ class Journal:
 
     # === The run ===
 
-    def begin(self, header: JournalHeader) -> str:
+    def begin(self, header: RunHeader) -> str:
         """Say what this run's answers depend on.
 
         Returns:
@@ -275,9 +310,9 @@ class Journal:
         dropped = self._dropped
         if self.rows:
             changes = [
-                _change(name, self._header.get(name), given[name])
+                _change(name, self._header.get(name), given.get(name))
                 for name in _WORDS
-                if self._header.get(name) != given[name]
+                if self._header.get(name) != given.get(name)
             ]
             if not changes:
                 return ""
@@ -293,7 +328,7 @@ class Journal:
             os.fsync(self._file.fileno())
         return dropped
 
-    def take(self, rows: int, digest: bytes) -> Frame | None:
+    def take(self, rows: int, digest: bytes) -> Any:  # noqa: ANN401 - what `parse` gives
         """The answers on record to the next chunk, or None once all have been taken.
 
         Args:
@@ -314,7 +349,7 @@ class Journal:
         self._taken += rows
         return frame
 
-    def append(self, frame: Frame) -> None:
+    def append(self, frame: Record) -> None:
         """Put the answers to the next chunk on record.
 
         Raises:
@@ -368,8 +403,9 @@ class Journal:
         if not _MAGIC.startswith(magic):
             raise self._stranger()
         header = None if restart else self._read_record()
-        # those of before did not know of reasons
-        self._header = {} if header is None else {"reasons": False, **json.loads(header)}
+        self._header = {} if header is None else json.loads(header)
+        if "labels" in self._header:  # those of before did not know of reasons
+            self._header.setdefault("reasons", False)
         version = self._header.get("schema_version")
         if version != SCHEMA_VERSION:
             if header is not None:
@@ -393,17 +429,13 @@ class Journal:
             fix="move that file away",
         )
 
-    def _frames(self) -> Iterator[Frame]:
+    def _frames(self) -> Iterator[Record]:
         while (frame := self._read_frame()) is not None:
             yield frame
 
-    def _read_frame(self) -> Frame | None:
+    def _read_frame(self) -> Any:  # noqa: ANN401 - what `parse` gives
         payload = self._read_record()
-        return (
-            None
-            if payload is None
-            else Frame.from_bytes(payload, self._header["labels"], self._header["probabilities"])
-        )
+        return None if payload is None else self._parse(payload, self._header)
 
     def _read_record(self) -> bytes | None:
         """The next record's payload, or None if it is not there as a whole."""

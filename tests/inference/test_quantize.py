@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bertcnn.data.packing import packed_batches, plan_packed
 from bertcnn.encoders.convert import load_encoder
 from bertcnn.errors import OutputError
 from bertcnn.inference.compiled import has_bfloat16, has_vnni
@@ -60,6 +61,12 @@ def build(model, asked):
     return build_engine(extract(model.weights), ENCODER, HEAD, asked, progress=Silent()).saved
 
 
+def batches(token_ids):
+    """As `build_engine` makes them."""
+    lengths = np.array([len(row) for row in token_ids])
+    return list(packed_batches(token_ids, plan_packed(lengths), 0))
+
+
 def test_int8_is_taken_when_it_answers_as_float32_does(int8, asked):
     engine = int8
     assert engine.record.precision == "int8"
@@ -108,7 +115,8 @@ def test_the_published_encoder_has_one_range_behind_gelu_and_is_near_to_float32(
 
     def quantized():
         return quantize(
-            classifier_graph(tensors, encoder.settings, head, int8_tokens=True), token_ids[:40], 0
+            classifier_graph(tensors, encoder.settings, head, int8_tokens=True),
+            batches(token_ids[:40]),
         )
 
     def error(graph):
@@ -171,7 +179,7 @@ def test_where_weights_of_7_bits_are_not_near_enough_8_bits_are_taken(model, int
     logits = KerasEngine(model, 0).run(valid).logits
     graph = classifier_graph(extract(model.weights), ENCODER, HEAD, int8_tokens=True)
     wide = (
-        OpenVINOEngine.of_graph(quantize(graph, rows(seed=1), 0, weight_bits=8), 0, "int8")
+        OpenVINOEngine.of_graph(quantize(graph, batches(rows(seed=1)), weight_bits=8), 0, "int8")
         .run(valid)
         .logits
     )

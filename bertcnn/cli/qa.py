@@ -1,0 +1,296 @@
+"""`bertcnn qa`: questions about texts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bertcnn.cli.console import answer, command_line, show, tell
+from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
+from bertcnn.cli.options import Force, Text, given
+from bertcnn.cli.startup import load_keras, skip_converter
+from bertcnn.cli.texts import TextsCommand, given_texts
+from bertcnn.errors import SettingsError
+from bertcnn.wording import count, duration
+
+qa_app = typer.Typer(
+    help="Answer questions about texts, and fill fields from tickets.", no_args_is_help=True
+)
+
+Answerer = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="Folder of a model.", show_default=False)
+]
+_FIELD_HELP = 'A new column and its question: month="Which month is the bill from?"'
+
+
+@qa_app.command("train")
+def train(
+    questions: Annotated[
+        Path,
+        typer.Argument(
+            help="Questions with answers: .jsonl, .csv (question, context, answer, start), or"
+            " SQuAD's .json.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder to save the model in.", show_default=False)],
+    encoder: Annotated[
+        str, typer.Option(help="Published encoder to start from, or a folder.")
+    ] = "minilm-l6",
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the questions.", show_default="10")
+    ] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Peak learning rate.", show_default="2e-4")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Windows per batch.", show_default="8")
+    ] = None,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(help="Tokens of a question and a part of its text.", show_default="256"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
+    force: Force = False,
+) -> None:
+    """Fine-tune an encoder on questions with answers.
+
+    A question without an answer has an empty one: the model learns to say that there is none.
+    A training that was interrupted goes on where it was, with the same command.
+    """
+    from bertcnn.cli.progress import show_progress
+    from bertcnn.storage.folders import held_folder, real_folder
+    from bertcnn.tasks.question_answering.questions import read_questions
+    from bertcnn.tasks.question_answering.saving import check_answerer_target
+
+    check_answerer_target(out, force)
+    found = read_questions(questions)
+    load_keras()
+    from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
+    from bertcnn.training.savepoints import savepoint_folder
+
+    started = time.perf_counter()
+    place = savepoint_folder(real_folder(out))
+    with show_progress() as progress:
+        answerer = QuestionAnswerer(
+            encoder,
+            questions={} if max_tokens is None else _windows_of(max_tokens),
+            training=given(epochs=epochs, learning_rate=learning_rate, batch_size=batch_size),
+            seed=seed,
+            progress=progress,
+        )
+        try:
+            with held_folder(place, does="keeps its training in") as savepoints:
+                answerer.fit(found, savepoints=savepoints)
+                identity = answerer.save(out, overwrite=force)
+                shutil.rmtree(savepoints, ignore_errors=True)
+        except KeyboardInterrupt:
+            if not place.is_dir():
+                raise
+            tell(
+                "\nbertcnn: interrupted; nothing was half-written. The same command resumes from"
+                " the last save, a minute ago at most."
+            )
+            raise AlreadyReported(INTERRUPTED) from None
+    figures = answerer.metrics_
+    tell(
+        f"Saved {out} (model {identity[:12]}) after {duration(time.perf_counter() - started)}: on"
+        f" {figures['questions']:,} validation questions exact match {figures['exact']:.1%},"
+        f" F1 {figures['f1']:.1%}."
+    )
+    tell(f"Next: {command_line('qa', 'ask', out, '--question', found[0].question, 'TEXT')}")
+
+
+@qa_app.command("evaluate")
+def evaluate(
+    model: Answerer,
+    questions: Annotated[
+        Path, typer.Argument(help="Questions with answers, as for train.", show_default=False)
+    ],
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", help="Also write the figures to this file.", show_default=False),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Exact match and F1 on questions with known answers (SQuAD's definitions)."""
+    from bertcnn.storage.files import as_json, check_file_target, write_whole
+    from bertcnn.tasks.question_answering.questions import read_questions
+
+    if json_file is not None:
+        check_file_target(json_file, force, others=(questions,), option="--json")
+    found = read_questions(questions)
+    skip_converter()
+    from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
+
+    figures = QuestionAnswerer.load(model).evaluate(found)
+    show(
+        f"{count(figures.questions, 'question')}: exact match {figures.exact:.4f}, F1"
+        f" {figures.f1:.4f}"
+    )
+    if figures.answerable_f1 is not None:
+        show(
+            f"{figures.answerable:,} with an answer: exact match {figures.answerable_exact:.4f},"
+            f" F1 {figures.answerable_f1:.4f}"
+        )
+    if figures.unanswerable_right is not None:
+        show(
+            f"{figures.unanswerable:,} without an answer: {figures.unanswerable_right:.4f} of them"
+            " left unanswered"
+        )
+    if json_file is not None:
+        write_whole(json_file, as_json(figures.to_json()), overwrite=force)
+
+
+@qa_app.command("ask", cls=TextsCommand)
+def ask(
+    model: Answerer,
+    question: Annotated[
+        str, typer.Option(help="The question about each text.", show_default=False)
+    ],
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TEXT]...", help="Texts; by default the lines of standard input."),
+    ] = None,
+    alternatives: Annotated[
+        bool, typer.Option("--alternatives", help="Also show other answers.")
+    ] = False,
+) -> None:
+    """Ask a question about single texts.
+
+    Output, separated by tabs: answer (empty if there is none), confidence, text.
+    """
+    skip_converter()
+    from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
+
+    answerer = QuestionAnswerer.load(model)
+    for line in given_texts(texts):
+        (found,) = answerer.answer(question, [line])
+        answer(" ".join(found.text.split()), f"{found.confidence:.4f}", " ".join(line.split()))
+        for other, share in found.alternatives if alternatives else ():
+            answer(" ".join(other.split()), f"{share:.4f}", "")
+
+
+@qa_app.command("extract")
+def extract(
+    model: Answerer,
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="IN",
+            help="File of texts: .csv .tsv .jsonl .json (.gz) .parquet .xlsx",
+            show_default=False,
+        ),
+    ],
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUT",
+            help="File to write; its extension gives the format.",
+            show_default=False,
+        ),
+    ],
+    field: Annotated[list[str], typer.Option("--field", help=_FIELD_HELP, show_default=False)],
+    text: Text = None,
+    raw: Annotated[
+        bool,
+        typer.Option(
+            "--raw", help="Do not escape cells that a spreadsheet would run as a formula."
+        ),
+    ] = False,
+    force: Force = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Discard the progress of an interrupted run.")
+    ] = False,
+    allow_rejects: Annotated[
+        bool,
+        typer.Option(
+            "--allow-rejects",
+            help="Write OUT even if most rows are unreadable; these go to OUT.rejects.csv.",
+        ),
+    ] = False,
+) -> None:
+    """Fill fields from every text of a file: a column for each, its confidence, and its place.
+
+    After Ctrl-C, a kill or a full disk, run the same command again to continue.
+    """
+    from bertcnn.cli.progress import show_progress
+    from bertcnn.tables.formats import check_input
+    from bertcnn.tables.writing import check_output
+
+    check_output(target, force)
+    check_input(source)
+    fields = _fields(field)
+    skip_converter()
+    from bertcnn.scoring.score import ScoringInterrupted
+    from bertcnn.tasks.question_answering.extract import extract_csv
+
+    try:
+        with show_progress() as progress:
+            report = extract_csv(
+                model,
+                source,
+                target,
+                fields,
+                text=text,
+                raw=raw,
+                overwrite=force,
+                restart=restart,
+                allow_rejects=allow_rejects,
+                progress=progress,
+            )
+    except ScoringInterrupted as stop:
+        again = "The same command without --restart" if restart else "The same command"
+        tell(
+            f"\nbertcnn: interrupted; the answers for {stop.rows:,} rows are kept. {again}"
+            " continues from there."
+        )
+        raise AlreadyReported(INTERRUPTED) from None
+    answered = ", ".join(f"{name} {rows:,}" for name, rows in report.answered.items())
+    tell(
+        f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)} (with an"
+        f" answer: {answered})."
+    )
+    if report.padded:
+        tell(f"{count(report.padded, 'row')} lacked the last cells; they were read as blank.")
+    if report.repeated_headers:
+        tell(
+            f"{count(report.repeated_headers, 'row')} repeating the header left out: see"
+            f" {report.rejects}."
+        )
+    unread = report.rejected - report.repeated_headers
+    if unread:
+        tell(f"{count(unread, 'row')} could not be read: see the reasons in {report.rejects}.")
+
+
+def _windows_of(max_tokens: int) -> dict[str, int]:
+    """Settings in which a quarter of a window is a question, and a quarter the way to the next."""
+    return {
+        "max_tokens": max_tokens,
+        "question_tokens": max(4, min(64, max_tokens // 4)),
+        "stride": max(1, min(64, max_tokens // 4)),
+    }
+
+
+def _fields(options: list[str]) -> dict[str, str]:
+    """Names and questions of `--field NAME=QUESTION`.
+
+    Raises:
+        SettingsError: an option lacks one of them, or two have the same name.
+    """
+    fields: dict[str, str] = {}
+    for option in options:
+        name, equals, question = option.partition("=")
+        if not equals or not name.strip() or not question.strip() or name.strip() in fields:
+            raise SettingsError(
+                f"--field {json.dumps(option, ensure_ascii=False)}",
+                expected="NAME=QUESTION, each name once",
+                fix='give for example --field month="Which month is the bill from?"',
+            )
+        fields[name.strip()] = question.strip()
+    return fields

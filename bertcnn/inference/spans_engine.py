@@ -1,0 +1,108 @@
+"""The compiled engine of question answering: OpenVINO on the CPU, several windows a row."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+import numpy as np
+
+from bertcnn.data.packing import PackedPlan, packed_batches, places, plan_packed
+from bertcnn.inference.forks import FORKS, never_destroy
+from bertcnn.inference.openvino_graph import SPANS_INPUTS
+from bertcnn.inference.runtime import ov
+
+_BATCHES_OF_A_STREAM = 2
+
+
+class SpansModel(Protocol):
+    """Scores each token of windows as start and as end of the answer."""
+
+    def run(
+        self, token_ids: Sequence[np.ndarray], segment_ids: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        """Scores float32 [T, 2] of each window, in order; ids are int32 [T]."""
+
+
+class SpansEngine:
+    """Runs a compiled `spans_graph`.
+
+    Args:
+        compiled: gives it, or its int8 form.
+        pad_id: the id of [PAD].
+        name: "openvino-" and the precision.
+    """
+
+    def __init__(self, compiled: Callable[[], ov.CompiledModel], pad_id: int, name: str) -> None:
+        self.name, self._pad_id, self._compiled = name, pad_id, compiled
+        self._lock = threading.Lock()  # several threads may share an engine
+        self.gate = threading.Lock()  # held whenever OpenVINO is given work; see `Forkable`
+        self._start()
+        FORKS.add(self)
+
+    def _start(self) -> None:
+        """Compile the model for this process."""
+        with FORKS.compiling:
+            model = self._compiled()
+            streams = model.get_property("NUM_STREAMS")
+            self._queue = ov.AsyncInferQueue(model, _BATCHES_OF_A_STREAM * streams)
+        FORKS.compiled(model)
+        self._process = os.getpid()
+
+    def __del__(self) -> None:
+        """Drop what OpenVINO has, but not in the middle of a fork."""
+        with suppress(AttributeError), FORKS.compiling:  # it could not be compiled
+            del self._queue
+
+    def finish(self) -> None:
+        """Wait for the batches under way; their errors are raised where they were started."""
+        with suppress(RuntimeError, AttributeError):  # or it has just been dropped
+            self._queue.wait_all()
+
+    def leave(self) -> None:
+        """In a forked process: leave alone what is the parent's, and hold none of its locks."""
+        self._lock, self.gate = threading.Lock(), threading.Lock()
+        with suppress(AttributeError):
+            never_destroy(self._queue)
+
+    def run(
+        self, token_ids: Sequence[np.ndarray], segment_ids: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        """Scores float32 [T, 2] of each window, in order; ids are int32 [T]."""
+        lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
+        found: list[np.ndarray] = [np.empty((0, 2), np.float32)] * len(token_ids)
+
+        def taken_apart(request: ov.InferRequest, plan: PackedPlan) -> None:
+            scores = request.get_tensor("spans").data
+            for window, row, _, where in places(plan, lengths):
+                found[window] = scores[row, where].copy()
+
+        with self._lock:
+            if os.getpid() != self._process:  # OpenVINO's threads have stayed behind
+                self._start()
+            self._queue.set_callback(taken_apart)
+            for plan, batch in packed_windows(token_ids, segment_ids, self._pad_id):
+                with self.gate:
+                    self._queue.start_async(batch, plan)
+            self._queue.wait_all()
+        return found
+
+
+def packed_windows(
+    token_ids: Sequence[np.ndarray], segment_ids: Sequence[np.ndarray], pad_id: int
+) -> Iterator[tuple[PackedPlan, dict[str, np.ndarray]]]:
+    """The inputs of `spans_graph` for all windows, the longest first."""
+    lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
+    if not len(lengths):
+        return
+    plans = sorted(plan_packed(lengths), key=lambda plan: -plan.length)
+    tokens, segments = (
+        packed_batches(token_ids, plans, pad_id),
+        packed_batches(segment_ids, plans, 0),
+    )
+    for plan, batch, kinds in zip(plans, tokens, segments, strict=True):
+        batch["segment_ids"] = kinds["token_ids"]
+        yield plan, {name: batch[name] for name in SPANS_INPUTS}

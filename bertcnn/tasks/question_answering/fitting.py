@@ -1,0 +1,157 @@
+"""From questions to a question answerer: fine-tuned, with its threshold, and compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+from bertcnn.errors import EncoderError, SettingsError, TableError
+from bertcnn.inference.spans_engine import SpansModel
+from bertcnn.models.bert import Bert
+from bertcnn.models.question_answering import BertQuestionAnswering
+from bertcnn.models.shapes import question_answering_shapes
+from bertcnn.models.weights import assign, extract
+from bertcnn.progress import Progress
+from bertcnn.settings import QuestionSettings, QuestionTrainingSettings
+from bertcnn.tasks.question_answering.answerer import scored_windows
+from bertcnn.tasks.question_answering.engine import compile_spans
+from bertcnn.tasks.question_answering.metrics import AnswerFigures
+from bertcnn.tasks.question_answering.questions import Question
+from bertcnn.tasks.question_answering.reference import KerasSpans
+from bertcnn.tasks.question_answering.saving import AnswererConfig, SavedAnswerer
+from bertcnn.tasks.question_answering.spans import SpanScores
+from bertcnn.tasks.question_answering.threshold import answer_of, best_temperature, best_threshold
+from bertcnn.tasks.question_answering.training import LabelledWindows, train_answers
+from bertcnn.tasks.question_answering.windows import QuestionReader
+from bertcnn.training.savepoints import Savepoints, digest
+from bertcnn.training.start import load_start
+
+
+def fitted(
+    encoder: str,
+    learned: Sequence[Question],
+    held_out: Sequence[Question],
+    questions: QuestionSettings,
+    training: QuestionTrainingSettings,
+    *,
+    seed: int,
+    progress: Progress,
+    savepoints: Path | None,
+) -> SavedAnswerer:
+    """A question answerer; see `QuestionAnswerer.fit`.
+
+    Args:
+        encoder: name or folder.
+        learned: questions to learn from.
+        held_out: questions that choose epoch, threshold, temperature and precision.
+        questions: how they are read.
+        training: how it is trained.
+        seed: of every random choice.
+        progress: progress callback.
+        savepoints: folder for savepoints.
+    """
+    start = load_start(encoder, questions.max_tokens, seed=seed, progress=progress)
+    encoder_settings = start.encoder.settings.model_copy(
+        update={"dropout": training.dropout, "attention_dropout": training.dropout}
+    )
+    network = Bert(encoder_settings, seed=seed, name="bert")
+    assign(network.weights, extract(start.encoder.weights), error=EncoderError)
+    model = BertQuestionAnswering(network, seed=seed)
+    positions = start.encoder.settings.max_positions
+    if questions.max_tokens > positions:
+        raise SettingsError(
+            f"max_tokens {questions.max_tokens} and an encoder with {positions} positions",
+            expected=f"at most {positions}",
+            fix="give a smaller max_tokens, or another encoder",
+        )
+    lowercase = start.tokenizer.settings.lowercase
+    reader = QuestionReader(start.tokenizer.vocabulary, lowercase, questions)
+    windows, validation = (
+        reader.windows([one.question for one in part], [one.context for one in part])
+        for part in (learned, held_out)
+    )
+    if not windows or not validation:
+        raise TableError(
+            "questions about texts without a word",
+            expected="texts with words, in the training and in the validation questions",
+            fix="give more questions about other texts",
+        )
+    train = LabelledWindows.of(windows, learned, reader.pad_id)
+    progress.note(
+        f"{len(learned):,} questions ({len(windows):,} windows) to learn from, {len(held_out):,}"
+        " about other texts held out"
+    )
+    reference = KerasSpans(model, reader.pad_id)
+
+    def spans_by(running: SpansModel) -> list[SpanScores]:
+        return scored_windows(running, validation, len(held_out), questions.answer_tokens)
+
+    def figures(scores: Sequence[SpanScores], threshold: float) -> AnswerFigures:
+        return AnswerFigures.of(_answers(scores, held_out, threshold), held_out)
+
+    def evaluate() -> tuple[float, float]:
+        scores = spans_by(reference)
+        found = figures(scores, best_threshold(scores, held_out))
+        return found.exact, found.f1
+
+    points = None
+    if savepoints is not None:
+        identity = {
+            "encoder": start.name,
+            "questions": questions.model_dump(),
+            "training": training.model_dump(),
+            "seed": seed,
+            "windows": digest([train.places, *(one.token_ids for one in (*windows, *validation))]),
+            "answers": [list(one.answers) for one in held_out],
+        }
+        points = Savepoints(savepoints, identity, progress)
+    history = train_answers(
+        model, train, training, evaluate, seed=seed, progress=progress, savepoints=points
+    )
+    expected = spans_by(reference)
+    threshold = best_threshold(expected, held_out)
+    wanted = _answers(expected, held_out, threshold)
+
+    def compare(running: SpansModel) -> tuple[float, float]:
+        scores = spans_by(running)
+        given = _answers(scores, held_out, threshold)
+        same = np.mean([one == other for one, other in zip(given, wanted, strict=True)])
+        loss = figures(expected, threshold).f1 - figures(scores, threshold).f1
+        return float(same), loss
+
+    weights = extract(model.weights)
+    tensors = {name: weights[name] for name in question_answering_shapes(encoder_settings)}
+    compiled = compile_spans(tensors, encoder_settings, windows, reader.pad_id, compare, progress)
+    config = AnswererConfig(
+        encoder=encoder_settings,
+        encoder_name=start.name,
+        lowercase=lowercase,
+        questions=questions,
+        training=training,
+        threshold=threshold,
+        temperature=best_temperature(expected, held_out, threshold),
+        precision=compiled.precision,
+        precision_reason=compiled.reason,
+        seed=seed,
+        versions={name: version(name) for name in ("bertcnn", "keras", "openvino", "nncf")},
+    )
+    kept = max(history, key=lambda one: one.f1)
+    metrics = {
+        **figures(expected, threshold).to_json(),
+        "measured_on": "validation questions, which chose the epoch and the threshold",
+        "kept_epoch": kept.epoch,
+        "learned_questions": len(learned),
+    }
+    return SavedAnswerer(config, start.tokenizer.vocabulary, tensors, metrics, compiled)
+
+
+def _answers(
+    scores: Sequence[SpanScores], questions: Sequence[Question], threshold: float
+) -> list[str]:
+    return [
+        answer_of(one, question.context, threshold)
+        for one, question in zip(scores, questions, strict=True)
+    ]

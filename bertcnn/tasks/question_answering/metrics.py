@@ -1,0 +1,146 @@
+"""Exact match and F1 of predicted answers, as SQuAD defines them.
+
+Rajpurkar, Zhang, Lopyrev and Liang, "SQuAD: 100,000+ Questions for Machine Comprehension of Text",
+EMNLP 2016; Rajpurkar, Jia and Liang, "Know What You Don't Know: Unanswerable Questions for SQuAD",
+ACL 2018. The definitions are those of the official evaluation script, version 2.0.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from bertcnn.errors import TableError
+from bertcnn.tasks.question_answering.questions import Question
+
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def normalized(answer: str) -> str:
+    """An answer in the form in which answers are compared.
+
+    Lower case, without ASCII punctuation and English articles, words separated by single spaces.
+
+    Example:
+        >>> normalized("The  router's LED, a red one.")
+        'routers led red one'
+    """
+    text = answer.lower().translate(_WITHOUT_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", text).split())
+
+
+def exact_match(predicted: str, answers: Sequence[str]) -> float:
+    """Whether a prediction equals one of the answers once both are normalized: 1.0 or 0.0.
+
+    Args:
+        predicted: the predicted answer; empty if it is that there is none.
+        answers: the accepted answers; empty if there is none.
+
+    Example:
+        >>> exact_match("the router", ["modem", "Router."]), exact_match("", [])
+        (1.0, 1.0)
+    """
+    return float(normalized(predicted) in _accepted(answers))
+
+
+def f1(predicted: str, answers: Sequence[str]) -> float:
+    """The best F1, 0 to 1, of the words of a prediction and of one of the answers.
+
+    A word counts as often as both have it. Where there is no answer, only an empty prediction is
+    right.
+
+    Args:
+        predicted: the predicted answer; empty if it is that there is none.
+        answers: the accepted answers; empty if there is none.
+
+    Example:
+        >>> f1("red lamp", ["a red light", "lamp"]) == 2 / 3  # precision 1/2, recall 1
+        True
+    """
+    words = normalized(predicted).split()
+    return max(_word_f1(words, answer.split()) for answer in _accepted(answers))
+
+
+def _accepted(answers: Sequence[str]) -> list[str]:
+    """The normalized answers that are not empty, or one empty answer."""
+    return [text for answer in answers if (text := normalized(answer))] or [""]
+
+
+def _word_f1(predicted: list[str], answer: list[str]) -> float:
+    if not predicted or not answer:
+        return float(predicted == answer)
+    shared = (Counter(predicted) & Counter(answer)).total()
+    return 2 * shared / (len(predicted) + len(answer))
+
+
+@dataclass(frozen=True)
+class AnswerFigures:
+    """How good predicted answers are.
+
+    Attributes:
+        questions: number of questions.
+        exact: mean exact match, 0 to 1.
+        f1: mean F1, 0 to 1.
+        answerable: number of questions whose context has an answer.
+        answerable_exact: mean exact match of these; None if there are none.
+        answerable_f1: mean F1 of these; None if there are none.
+        unanswerable: number of questions whose context has no answer.
+        unanswerable_right: share of these, 0 to 1, with an empty prediction; None if there are
+            none.
+    """
+
+    questions: int
+    exact: float
+    f1: float
+    answerable: int
+    answerable_exact: float | None
+    answerable_f1: float | None
+    unanswerable: int
+    unanswerable_right: float | None
+
+    @classmethod
+    def of(cls, predicted: Sequence[str], questions: Sequence[Question]) -> AnswerFigures:
+        """Compare predictions with the accepted answers.
+
+        Args:
+            predicted: the predicted answer to each question; empty if it is that there is none.
+            questions: the questions, in the same order.
+
+        Raises:
+            TableError: there are no questions, or not a prediction for each.
+        """
+        if isinstance(predicted, str) or not questions or len(predicted) != len(questions):
+            raise TableError(
+                f"{len(predicted)} predictions for {len(questions)} questions",
+                expected="a list with a prediction for each question, and at least 1",
+                fix="predict an answer to each question",
+            )
+        pairs = list(zip(predicted, questions, strict=True))
+        exact = [exact_match(text, question.answers) for text, question in pairs]
+        overlap = [f1(text, question.answers) for text, question in pairs]
+        has_answer = [question.answerable for question in questions]
+        return cls(
+            questions=len(questions),
+            exact=sum(exact) / len(questions),
+            f1=sum(overlap) / len(questions),
+            answerable=sum(has_answer),
+            answerable_exact=_mean(exact, has_answer, True),
+            answerable_f1=_mean(overlap, has_answer, True),
+            unanswerable=len(questions) - sum(has_answer),
+            unanswerable_right=_mean(exact, has_answer, False),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures as a JSON object."""
+        return asdict(self)
+
+
+def _mean(values: Sequence[float], has_answer: Sequence[bool], wanted: bool) -> float | None:
+    """The mean of the values whose question has an answer, or has none."""
+    chosen = [value for value, has in zip(values, has_answer, strict=True) if has == wanted]
+    return sum(chosen) / len(chosen) if chosen else None

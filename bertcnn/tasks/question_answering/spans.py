@@ -1,0 +1,96 @@
+"""The best answers of all windows of a context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from bertcnn.tasks.question_answering.windows import Window
+
+
+@dataclass(frozen=True)
+class Span:
+    """A part of the context.
+
+    Attributes:
+        start: its first character.
+        end: the one behind its last.
+        score: of its first token as start plus of its last one as end.
+    """
+
+    start: int
+    end: int
+    score: float
+
+
+@dataclass(frozen=True)
+class SpanScores:
+    """What a model makes of a question and its context.
+
+    Attributes:
+        spans: the best answers, the best first; none for a blank context.
+        none: the score of "no answer": that of [CLS] as start and as end, the lowest of all windows
+            (Devlin et al. 2019, section 4.3).
+    """
+
+    spans: tuple[Span, ...]
+    none: float
+
+    @property
+    def margin(self) -> float:
+        """How far the best answer is above "no answer"."""
+        return self.spans[0].score - self.none if self.spans else -np.inf
+
+    def probabilities(self, threshold: float, temperature: float) -> np.ndarray:
+        """Of each span and, last, of "no answer", which the threshold is added to."""
+        scores = np.array([*(span.score for span in self.spans), self.none + threshold])
+        shares = np.exp((scores - scores.max()) / temperature)
+        probabilities: np.ndarray = shares / shares.sum()
+        return probabilities
+
+
+def best_spans(
+    windows: Sequence[Window],
+    scores: Sequence[np.ndarray],
+    rows: int,
+    *,
+    longest: int,
+    most: int = 20,
+) -> list[SpanScores]:
+    """The best answers to each question.
+
+    An answer starts and ends in the context, is not longer than `longest` tokens, and does not end
+    before it starts. The same characters in two windows are one answer, with the higher score.
+
+    Args:
+        windows: of all questions.
+        scores: float32 [T, 2] of each window.
+        rows: number of questions.
+        longest: tokens of an answer at most.
+        most: answers to each question.
+    """
+    found: list[dict[tuple[int, int], float]] = [{} for _ in range(rows)]
+    none = np.full(rows, np.inf)
+    for window, both in zip(windows, scores, strict=True):
+        none[window.row] = min(none[window.row], float(both[0].sum()))
+        own = both[window.first : window.first + len(window.spans)].astype(np.float64)  # [n, 2]
+        if not len(own):
+            continue
+        ends = np.pad(own[:, 1], (0, longest - 1), constant_values=-np.inf)
+        sums = own[:, :1] + sliding_window_view(ends, longest)  # [n, longest]: by start and length
+        for place in np.argsort(-sums, axis=None, kind="stable")[:most].tolist():
+            start, more = divmod(place, longest)
+            if start + more >= len(own):
+                break
+            key = (int(window.spans[start, 0]), int(window.spans[start + more, 1]))
+            score = float(sums[start, more])
+            found[window.row][key] = max(score, found[window.row].get(key, -np.inf))
+    results = []
+    for row in range(rows):
+        ranked = sorted(found[row].items(), key=lambda item: (-item[1], item[0]))[:most]
+        spans = tuple(Span(*place, score) for place, score in ranked)
+        results.append(SpanScores(spans, float(none[row]) if spans else 0.0))
+    return results

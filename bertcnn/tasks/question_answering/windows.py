@@ -1,0 +1,156 @@
+"""A question and its context as rows of the network, and answers as places in the context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from unicodedata import category
+
+import numpy as np
+
+from bertcnn.errors import SettingsError, TableError, one_line
+from bertcnn.settings import QuestionSettings, TokenizerSettings
+from bertcnn.text.cleaning import is_blank
+from bertcnn.text.wordpiece import EncodedTexts, WordPieceTokenizer
+
+_NO_LIMIT = 1 << 30  # tokens
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """A question and a part of its context: [CLS] question [SEP] part [SEP].
+
+    Attributes:
+        row: which question it is of.
+        token_ids: int32 [T].
+        first: place of the first token of the context; those before it are the question's.
+        spans: int32 [n, 2], first character of each of the context's tokens, and the one behind its
+            last, in the context as it was given.
+        outside: the end of the last token before these, and the start of the first one after them;
+            0 and a number above all where there is none.
+    """
+
+    row: int
+    token_ids: np.ndarray
+    first: int
+    spans: np.ndarray
+    outside: tuple[int, int] = (0, _NO_LIMIT)
+
+    @property
+    def segment_ids(self) -> np.ndarray:
+        """0 at the question and 1 at the context, int32 [T]."""
+        return (np.arange(len(self.token_ids)) >= self.first).astype(np.int32)
+
+    def tokens_of(self, start: int, end: int) -> tuple[int, int] | None:
+        """The first and the last token of these characters; None if they are not all in here."""
+        if start < self.outside[0] or end > self.outside[1]:
+            return None
+        touched = np.flatnonzero((self.spans[:, 1] > start) & (self.spans[:, 0] < end))
+        if not len(touched):
+            return None
+        return self.first + int(touched[0]), self.first + int(touched[-1])
+
+
+class QuestionReader:
+    """Makes windows.
+
+    Args:
+        vocabulary: of the encoder.
+        lowercase: as in `TokenizerSettings`.
+        settings: how long they are.
+    """
+
+    def __init__(
+        self, vocabulary: Sequence[str], lowercase: bool, settings: QuestionSettings
+    ) -> None:
+        self.settings = settings
+        self._tokenizer = WordPieceTokenizer(
+            vocabulary, TokenizerSettings(lowercase=lowercase, max_tokens=_NO_LIMIT, head_tokens=1)
+        )
+        self.pad_id = self._tokenizer.pad_id
+
+    def windows(
+        self, questions: Sequence[str], contexts: Sequence[str], *, cut: bool = False
+    ) -> list[Window]:
+        """All windows of all pairs, in order; a blank context has none.
+
+        Args:
+            questions: one for each context.
+            contexts: texts.
+            cut: read the first windows of a context that needs more than the settings allow.
+
+        Raises:
+            SettingsError: a question is blank or too long.
+            TableError: a context needs more windows than the settings allow.
+        """
+        asked: dict[str, np.ndarray] = {}
+        for question in dict.fromkeys(questions):
+            asked[question] = self._question(question)
+        encoded = self._tokenizer.encode(contexts, spans=True)
+        found: list[Window] = []
+        for row, (question, context, (tokens, spans)) in enumerate(
+            zip(questions, contexts, _texts(encoded), strict=True)
+        ):
+            marked = _with_marks(context, spans)
+            found += self._windows(row, asked[question], tokens, marked, cut)
+        return found
+
+    def _question(self, question: str) -> np.ndarray:
+        """[CLS] question [SEP]."""
+        if not isinstance(question, str) or is_blank(question):
+            raise SettingsError(
+                f"the question {one_line(question)}", expected="some words", fix="ask a question"
+            )
+        tokens = self._tokenizer.encode([question]).token_ids[0]
+        if len(tokens) - 2 > self.settings.question_tokens:
+            raise SettingsError(
+                f"a question of {len(tokens) - 2} tokens ({one_line(question, 40)})",
+                expected=f"at most {self.settings.question_tokens}",
+                fix="ask a shorter one",
+            )
+        return tokens
+
+    def _windows(
+        self, row: int, question: np.ndarray, tokens: np.ndarray, spans: np.ndarray, cut: bool
+    ) -> Iterator[Window]:
+        if not len(tokens):
+            return
+        settings, end = self.settings, question[-1:]
+        room = settings.max_tokens - len(question) - 1
+        starts = [0]
+        while starts[-1] + room < len(tokens):
+            starts.append(starts[-1] + settings.stride)
+        if len(starts) > settings.windows and not cut:
+            raise TableError(
+                f"a context of {len(tokens):,} tokens ({len(starts):,} windows)",
+                expected=f"at most {settings.windows} windows of {room} tokens, each"
+                f" {settings.stride} further on",
+                fix="give a shorter text, or allow more windows",
+            )
+        for start in starts[: settings.windows]:
+            part = slice(start, start + room)
+            ids = np.concatenate([question, tokens[part], end])
+            before = int(spans[start - 1, 1]) if start else 0
+            after = int(spans[part.stop, 0]) if part.stop < len(spans) else _NO_LIMIT
+            yield Window(row, ids, len(question), spans[part], (before, after))
+
+
+def _with_marks(context: str, spans: np.ndarray) -> np.ndarray:
+    """Spans with the marks, such as combining accents, that follow a token's last character."""
+    if context.isascii() or not len(spans):
+        return spans
+    ends = spans[:, 1].copy()
+    for token, end in enumerate(ends.tolist()):
+        while end < len(context) and category(context[end])[0] == "M":
+            end += 1
+        ends[token] = end
+    ends[:-1] = np.minimum(ends[:-1], np.maximum(spans[1:, 0], spans[:-1, 1]))
+    return np.stack([spans[:, 0], ends], axis=1)
+
+
+def _texts(encoded: EncodedTexts) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Tokens and spans of each text, without [CLS] and [SEP]."""
+    end = 0
+    for ids in encoded.token_ids:
+        start, end = end, end + len(ids)
+        yield ids[1:-1], encoded.spans[start + 1 : end - 1]

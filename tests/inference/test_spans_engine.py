@@ -1,0 +1,153 @@
+"""The compiled engine of question answering, beside the Keras model."""
+
+import numpy as np
+import pytest
+
+from bertcnn.errors import BundleError
+from bertcnn.inference.compiled import compiled_model
+from bertcnn.inference.openvino_graph import SPANS_INPUTS, spans_graph
+from bertcnn.inference.quantize import quantize
+from bertcnn.inference.spans_engine import SpansEngine, packed_windows
+from bertcnn.models.bert import Bert
+from bertcnn.models.question_answering import BertQuestionAnswering
+from bertcnn.models.shapes import question_answering_shapes
+from bertcnn.models.weights import extract
+from bertcnn.settings import EncoderSettings
+from bertcnn.tasks.question_answering.reference import KerasSpans
+
+SETTINGS = EncoderSettings(
+    vocabulary_size=50, width=16, layers=2, heads=4, feed_forward_width=24, max_positions=300
+)
+PAD = 0
+
+
+@pytest.fixture(scope="module")
+def model():
+    """One in which no weight is 0 or 1, so that none can be forgotten unnoticed."""
+    made = BertQuestionAnswering(Bert(SETTINGS, seed=1))
+    generator = np.random.default_rng(0)
+    for weight in made.weights:
+        weight.assign(np.asarray(weight) + 0.3 * generator.standard_normal(weight.shape))
+    return made
+
+
+@pytest.fixture(scope="module")
+def tensors(model):
+    weights = extract(model.weights)
+    return {name: weights[name] for name in question_answering_shapes(SETTINGS)}
+
+
+def engine_of(graph, name):
+    return SpansEngine(lambda: compiled_model(lambda: graph), PAD, name)
+
+
+@pytest.fixture(scope="module")
+def engine(tensors):
+    return engine_of(spans_graph(tensors, SETTINGS), "openvino-float32")
+
+
+def windows(lengths, seed=0):
+    """Token ids and segment ids of windows of these lengths; half of each is the question."""
+    generator = np.random.default_rng(seed)
+    return (
+        [generator.integers(1, 50, length).astype(np.int32) for length in lengths],
+        [(np.arange(length) >= length // 2).astype(np.int32) for length in lengths],
+    )
+
+
+MANY = np.random.default_rng(3).permutation([*range(4, 80), *range(80, 301, 11), *[9] * 30])
+
+
+def test_it_gives_what_the_keras_model_gives_for_windows_of_many_lengths_in_order(model, engine):
+    given = windows(MANY)
+    plans = [plan for plan, _ in packed_windows(*given, PAD)]
+    assert max((plan.slots >= 0).sum(axis=1).max() for plan in plans) > 2  # several in a row
+    found, expected = engine.run(*given), KerasSpans(model, PAD).run(*given)
+    assert [scores.shape for scores in found] == [(length, 2) for length in MANY]
+    for ours, reference in zip(found, expected, strict=True):
+        assert ours.dtype == np.float32
+        np.testing.assert_allclose(ours, reference, rtol=0, atol=1e-4)
+    backwards = engine.run(given[0][::-1], given[1][::-1])[::-1]
+    for ours, other in zip(found, backwards, strict=True):
+        np.testing.assert_allclose(other, ours, rtol=0, atol=1e-4)
+
+
+def test_windows_that_share_a_row_do_not_see_each_other(engine):
+    tokens, segments = windows([10, 9, 8, 5])
+    (plan,) = [plan for plan, _ in packed_windows(tokens, segments, PAD)]
+    assert [sorted(row[row >= 0]) for row in plan.slots] == [[0, 1, 2, 3]]
+    before = engine.run(tokens, segments)
+    changed = [*tokens[:1], 50 - tokens[1], *tokens[2:]]
+    after = engine.run(changed, [*segments[:1], 1 - segments[1], *segments[2:]])
+    assert np.abs(after[1] - before[1]).max() > 0.1
+    for place in (0, 2, 3):
+        np.testing.assert_array_equal(after[place], before[place])
+        (alone,) = engine.run([tokens[place]], [segments[place]])
+        np.testing.assert_allclose(alone, before[place], rtol=0, atol=1e-5)
+
+
+def test_segments_are_respected(model, engine):
+    tokens, segments = windows([30, 12, 6])
+    before = engine.run(tokens, segments)
+    for others in (
+        [1 - kinds for kinds in segments],
+        [np.zeros_like(kinds) for kinds in segments],
+        [np.ones_like(kinds) for kinds in segments],
+    ):
+        found, expected = engine.run(tokens, others), KerasSpans(model, PAD).run(tokens, others)
+        for ours, reference, first in zip(found, expected, before, strict=True):
+            np.testing.assert_allclose(ours, reference, rtol=0, atol=1e-4)
+            assert np.abs(ours - first).max() > 0.1
+
+
+def test_the_longest_windows_come_first_with_the_inputs_of_the_graph(engine):
+    given = windows(MANY)
+    made = list(packed_windows(*given, PAD))
+    lengths = [plan.length for plan, _ in made]
+    assert lengths == sorted(lengths, reverse=True)
+    assert all(tuple(batch) == SPANS_INPUTS for _, batch in made)
+    assert sorted(slot for plan, _ in made for slot in plan.slots.ravel() if slot >= 0) == list(
+        range(len(MANY))
+    )
+    assert engine.name == "openvino-float32"
+
+
+def test_no_windows_give_an_empty_list(model, engine):
+    assert engine.run([], []) == KerasSpans(model, PAD).run([], []) == []
+    assert list(packed_windows([], [], PAD)) == []
+
+
+def test_int8_is_near_to_float32(tensors, engine):
+    batches = [batch for _, batch in packed_windows(*windows(MANY, seed=1), PAD)]
+    graph = quantize(spans_graph(tensors, SETTINGS, int8_tokens=True), batches)
+    kinds = [node.get_type_name() for node in graph.get_ops()]
+    assert "FakeQuantize" in kinds
+    given = windows(MANY, seed=2)
+    found, expected = (
+        np.concatenate(running.run(*given)) for running in (engine_of(graph, "int8"), engine)
+    )
+    assert 0 < np.sqrt(np.mean((found - expected) ** 2)) < 0.2 * expected.std()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda tensors: tensors.pop("spans/bias"),
+            r"weight 'spans/bias' has the shape none, it is missing; expected \(2,\)",
+        ),
+        (
+            lambda tensors: tensors.update({"pooler/bias": np.ones(16, np.float32)}),
+            "no weight of that name",
+        ),
+        (
+            lambda tensors: tensors.update({"spans/kernel": np.ones((16, 3), np.float32)}),
+            r"'spans/kernel' has the shape \(16, 3\)",
+        ),
+    ],
+)
+def test_tensors_that_do_not_fit_are_refused(tensors, change, message):
+    changed = dict(tensors)
+    change(changed)
+    with pytest.raises(BundleError, match=message):
+        spans_graph(changed, SETTINGS)

@@ -1,0 +1,446 @@
+"""The question answerer: learned questions are answered, and again from a folder."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bertcnn.bundle.bundle import FORMAT as BUNDLE
+from bertcnn.bundle.bundle import read_bundle
+from bertcnn.encoders.convert import load_encoder
+from bertcnn.errors import (
+    BundleError,
+    EncoderError,
+    OutputError,
+    SettingsError,
+    TableError,
+    TrainingError,
+)
+from bertcnn.inference.openvino_graph import serialized, spans_graph
+from bertcnn.models.question_answering import BertQuestionAnswering
+from bertcnn.models.shapes import question_answering_shapes
+from bertcnn.models.weights import extract
+from bertcnn.storage.manifest import MANIFEST, write_manifest
+from bertcnn.tasks.question_answering.answerer import Answer, QuestionAnswerer
+from bertcnn.tasks.question_answering.engine import CompiledSpans
+from bertcnn.tasks.question_answering.metrics import AnswerFigures
+from bertcnn.tasks.question_answering.questions import Question
+from bertcnn.tasks.question_answering.saving import FORMAT, read_answerer, write_answerer
+from bertcnn.tasks.translation.saving import FORMAT as TRANSLATOR
+from bertcnn.tasks.translation.saving import read_translator
+from bertcnn.training import savepoints as saving
+from tests.test_classifier import Notes
+
+SMALL = {"max_tokens": 24, "stride": 8, "question_tokens": 6, "answer_tokens": 3}
+QUICK = {
+    "epochs": 4,
+    "batch_size": 8,
+    "learning_rate": 1e-2,
+    "dropout": 0.05,  # the encoder's own is 0.1
+    "validation_fraction": 0.3,
+    "compiled_shapes": 1,
+}
+THINGS = ("router", "modem", "cable", "box", "socket", "wifi")
+WORDS = ("the", "is", "not", "and", "it", "has", "no", "still", "slow", "down", "since", "today")
+
+
+def made_up():
+    """160 questions about which of the things a text names, if any; some texts are long."""
+    generator = np.random.default_rng(0)
+    questions = []
+    for number in range(160):
+        words = generator.choice(
+            WORDS, generator.integers(5, 40 if number % 9 == 0 else 9)
+        ).tolist()
+        if number % 3:
+            words[generator.integers(len(words))] = generator.choice(THINGS)
+        answers = tuple(word for word in words if word in THINGS)
+        context = " ".join(words)
+        questions.append(Question("what?", context, answers, tuple(map(context.index, answers))))
+    return questions
+
+
+LEARNED, OTHERS = made_up()[:120], made_up()[120:]
+TEXTS = [one.context for one in OTHERS]
+LONG = "it is slow and still down " * 6 + "and the router is not"
+
+
+def answerer(encoder, progress=None, **changes):
+    return QuestionAnswerer(
+        encoder, questions=SMALL, training={**QUICK, **changes}, progress=progress
+    )
+
+
+@pytest.fixture(scope="module")
+def fitted(shallow_encoder_folder):
+    """Do not change it."""
+    return answerer(shallow_encoder_folder).fit(LEARNED)
+
+
+@pytest.fixture
+def folder(fitted, tmp_path, monkeypatch):
+    """A saved one, to be changed; nothing of it is in the cache."""
+    monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path / "cache"))
+    fitted.save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+# === Answers ===
+
+
+def untrained(fitted, encoder, folder):
+    """One with the weights that a training starts from, and the threshold of a trained one."""
+    kept = fitted.save(folder / "fitted") and read_answerer(folder / "fitted")
+    start = load_encoder(encoder, seed=0)
+    weights = extract(BertQuestionAnswering(start).weights)
+    tensors = {name: weights[name] for name in kept.tensors}
+    graph = serialized(spans_graph(tensors, start.settings))
+    config = kept.config.model_copy(update={"precision": "float32"})
+    engine = CompiledSpans("float32", "", *graph)
+    write_answerer(replace(kept, config=config, tensors=tensors, engine=engine), folder / "new")
+    return QuestionAnswerer.load(folder / "new")
+
+
+def test_it_answers_questions_and_knows_when_there_is_no_answer(
+    fitted, shallow_encoder_folder, tmp_path
+):
+    figures = fitted.evaluate(OTHERS)
+    before = untrained(fitted, shallow_encoder_folder, tmp_path).evaluate(OTHERS)
+    assert figures.f1 > 0.9
+    assert figures.f1 > before.f1 + 0.3
+    assert figures.answerable_f1 > before.answerable_f1 + 0.5
+    assert figures.unanswerable_right > 0.7
+    assert fitted.metrics_["f1"] > 0.9
+    assert fitted.metrics_["learned_questions"] + fitted.metrics_["questions"] == len(LEARNED)
+
+
+def test_an_answer_is_a_part_of_its_text(fitted):
+    answers = fitted.answer("what?", TEXTS)
+    assert {bool(answer.text) for answer in answers} == {True, False}
+    for answer, text in zip(answers, TEXTS, strict=True):
+        if answer.text:
+            assert text[answer.start : answer.end] == answer.text
+        else:
+            assert (answer.start, answer.end) == (-1, -1)
+        assert all(other in text for other, _ in answer.alternatives)
+
+
+def test_confidences_are_probabilities_and_alternatives_come_from_the_best(fitted):
+    for most in (1, 2, 5):
+        for answer in fitted.answer("what?", [*TEXTS, LONG], most=most):
+            shares = [share for _, share in answer.alternatives]
+            assert all(0 <= share <= 1 for share in (answer.confidence, *shares))
+            assert answer.confidence + sum(shares) <= 1 + 1e-6
+            assert shares == sorted(shares, reverse=True)
+            assert len(shares) == most - bool(answer.text)
+            if answer.text and shares:
+                assert answer.confidence >= shares[0]
+
+
+def test_the_confidence_does_not_depend_on_how_many_alternatives_are_asked_for(fitted):
+    few, usual, many = (fitted.answer("what?", TEXTS, most=most) for most in (1, 5, 12))
+    for one, other, third in zip(few, usual, many, strict=True):
+        assert one.text == other.text == third.text
+        assert one.confidence == pytest.approx(other.confidence, abs=1e-6)
+        assert third.confidence == pytest.approx(other.confidence, abs=1e-6)
+
+
+def test_a_text_is_answered_alike_alone_and_among_others(fitted):
+    texts = [*TEXTS, LONG, "", "router", "\ud83d\x00 the router is dead", "☃ 你好"]
+    together = fitted.answer("what?", texts)
+    assert [one.text for one in fitted.answer("what?", texts[::-1])][::-1] == [
+        one.text for one in together
+    ]
+    for row in (0, 1, 20, 21, 22, 23, 24):
+        (alone,) = fitted.answer("what?", [texts[row]])
+        assert (alone.text, alone.start) == (together[row].text, together[row].start)
+        assert alone.confidence == pytest.approx(together[row].confidence, abs=0.05)
+    assert fitted.answer("what?", []) == fitted.answer([], []) == []
+
+
+def test_each_text_may_have_a_question_of_its_own(fitted):
+    questions = ["what?", "is it?", "no?"]
+    together = fitted.answer(questions, TEXTS[:3])
+    for question, text, answer in zip(questions, TEXTS[:3], together, strict=True):
+        (alone,) = fitted.answer(question, [text])
+        assert alone.text == answer.text
+
+
+def test_a_blank_text_has_no_answer(fitted):
+    answers = fitted.answer("what?", ["", " \n", "\u200b", "\x00", "the router is dead"])
+    assert answers[:4] == [Answer("", 1.0, -1, -1)] * 4
+    assert answers[4].alternatives
+
+
+def test_the_figures_are_those_of_its_answers(fitted):
+    answers = fitted.answer([one.question for one in OTHERS], TEXTS)
+    expected = AnswerFigures.of([answer.text for answer in answers], OTHERS)
+    assert fitted.evaluate(OTHERS) == expected
+    assert 0 < expected.unanswerable < expected.questions == len(OTHERS)
+
+
+# === Folders ===
+
+
+def test_a_saved_answerer_answers_alike(fitted, tmp_path):
+    identity = fitted.save(tmp_path / "model")
+    again = QuestionAnswerer.load(tmp_path / "model")
+    assert again.answer("what?", TEXTS) == fitted.answer("what?", TEXTS)
+    assert again.evaluate(OTHERS) == fitted.evaluate(OTHERS)
+    assert again.metrics_ == fitted.metrics_
+    assert again.identity == again.save(tmp_path / "again") == identity
+    with pytest.raises(OutputError, match="holds a saved question answerer"):
+        again.save(tmp_path / "model")
+    again.save(tmp_path / "model", overwrite=True)
+
+
+def test_a_saved_answerer_needs_neither_keras_nor_tensorflow(fitted, folder):
+    script = (
+        "import json, sys\n"
+        "from bertcnn.tasks.question_answering.answerer import QuestionAnswerer\n"
+        "answers = QuestionAnswerer.load(sys.argv[1]).answer('what?', json.loads(sys.argv[2]))\n"
+        "heavy = sorted({'keras', 'tensorflow', 'jax', 'torch', 'nncf'} & set(sys.modules))\n"
+        "print(json.dumps([heavy, [answer.text for answer in answers]]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, folder, json.dumps(TEXTS)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    heavy, texts = json.loads(done.stdout)
+    assert heavy == []
+    assert texts == [answer.text for answer in fitted.answer("what?", TEXTS)]
+
+
+def test_a_changed_file_is_refused(fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    for name in FORMAT.largest:
+        shutil.copytree(tmp_path / "model", tmp_path / name)
+        content = (tmp_path / name / name).read_bytes()
+        (tmp_path / name / name).write_bytes(content[:-2] + b"9\n")
+        with pytest.raises(BundleError, match="was changed after the model was saved") as caught:
+            QuestionAnswerer.load(tmp_path / name)
+        assert "\n" not in str(caught.value)
+        (tmp_path / name / name).unlink()
+        with pytest.raises(BundleError, match=re.escape(name)):
+            QuestionAnswerer.load(tmp_path / name)
+    with pytest.raises(BundleError):
+        QuestionAnswerer.load(tmp_path / "nothing")
+
+
+def test_a_model_of_another_kind_is_refused_with_its_name(fitted, tmp_path):
+    for kind in (BUNDLE, TRANSLATOR):
+        place = tmp_path / kind.name
+        place.mkdir()
+        (place / MANIFEST).write_bytes(write_manifest(kind, {})[1])  # it is read first
+        message = f"holds a '{kind.name}'; expected a bertcnn question answerer"
+        with pytest.raises(BundleError, match=message):
+            QuestionAnswerer.load(place)
+        with pytest.raises(OutputError, match="is not a saved question answerer"):
+            fitted.save(place, overwrite=True)
+    fitted.save(tmp_path / "model")
+    for read, kind in ((read_bundle, "bundle"), (read_translator, "translator")):
+        message = f"holds a 'bertcnn question answerer'; expected a bertcnn {kind}"
+        with pytest.raises(BundleError, match=message):
+            read(tmp_path / "model")
+
+
+def reseal(folder):
+    """Make the manifest fit what lies in the folder."""
+    members = {name: (folder / name).read_bytes() for name in FORMAT.largest}
+    (folder / MANIFEST).write_bytes(write_manifest(FORMAT, members)[1])
+
+
+def refused(folder, message):
+    """The model is refused by loading it, or by its first answer."""
+    with pytest.raises(BundleError, match=message) as caught:
+        QuestionAnswerer.load(folder).answer("what?", TEXTS)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda _: b"", "not the XML that OpenVINO writes"),
+        (
+            lambda graph: graph.replace(
+                b'type="Gelu" version="opset7"', b'type="Loop" version="opset5"'
+            ),
+            "has another graph for 'spans'",
+        ),
+        (lambda graph: graph.replace(b'"spans"', b'"logits"'), "another graph for 'logits, spans'"),
+        (
+            lambda graph: re.sub(rb'offset="\d+"', b'offset="99999999999"', graph, count=1),
+            "a constant that is not in",
+        ),
+        (lambda graph: graph + b" " * 9_000_000, "at most"),
+        (lambda graph: graph.replace(b'levels="256"', b'levels="0"'), "cannot be compiled by"),
+        (lambda graph: graph.replace(b'levels="256"', b'levels="many"'), "cannot be read by"),
+    ],
+)
+def test_an_engine_of_another_graph_is_refused(folder, change, message):
+    before = (folder / "engine.xml").read_bytes()
+    assert b'levels="256"' in before  # it is in int8
+    (folder / "engine.xml").write_bytes(change(before))
+    assert (folder / "engine.xml").read_bytes() != before
+    reseal(folder)
+    refused(folder, message)
+
+
+def test_an_engine_of_other_settings_is_refused(folder):
+    encoder = read_answerer(folder).config.encoder
+    for changes in ({"layers": 2}, {"heads": 1}, {"activation": "relu"}):
+        other = encoder.model_copy(update=changes)
+        shapes = question_answering_shapes(other)
+        zeros = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+        graph, constants = serialized(spans_graph(zeros, other, int8_tokens=True))
+        (folder / "engine.xml").write_bytes(graph)
+        (folder / "engine.bin").write_bytes(constants)
+        reseal(folder)
+        refused(folder, "has another graph for 'spans'")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_an_engine_whose_numbers_are_not_finite_gives_no_answer(folder, value):
+    constants = bytearray((folder / "engine.bin").read_bytes())
+    layers = re.findall(
+        rb'element_type="f32" shape="[^"]+" offset="(\d+)" size="(\d+)"',
+        (folder / "engine.xml").read_bytes(),
+    )
+    for offset, size in ((int(offset), int(size)) for offset, size in layers):
+        constants[offset : offset + size] = np.full(size // 4, value, "<f4").tobytes()
+    (folder / "engine.bin").write_bytes(constants)
+    reseal(folder)
+    refused(folder, "not finite")
+
+
+# === Training ===
+
+
+def same_weights(one, other):
+    """Whether two folders hold the same weights, of the model and of the compiled one."""
+    names = ("model.safetensors", "engine.bin")
+    return [(one / name).read_bytes() == (other / name).read_bytes() for name in names]
+
+
+def test_the_same_seed_gives_the_same_id(folder, shallow_encoder_folder, tmp_path):
+    again = answerer(shallow_encoder_folder).fit(LEARNED)
+    identity = again.save(tmp_path / "again")
+    assert same_weights(folder, tmp_path / "again") == [True, True]
+    assert identity == read_answerer(folder).identity
+
+
+def test_an_interrupted_training_ends_with_the_same_weights(
+    folder, shallow_encoder_folder, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(saving, "_SECONDS_BETWEEN", 0.0)
+
+    class Stop(Notes):
+        batches = 0
+
+        def advance(self, done, **figures):  # noqa: ARG002
+            self.batches += done
+            if self.batches == 30:  # an epoch has 13
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        answerer(shallow_encoder_folder, Stop()).fit(LEARNED, savepoints=tmp_path / "points")
+    monkeypatch.setattr(saving, "_SECONDS_BETWEEN", 60.0)
+    notes = Notes()
+    resumed = answerer(shallow_encoder_folder, notes)
+    resumed.fit(LEARNED, savepoints=tmp_path / "points")
+    assert "resuming an interrupted training at epoch 3" in notes.notes
+    resumed.save(tmp_path / "resumed")
+    assert same_weights(folder, tmp_path / "resumed") == [True, True]
+
+
+def test_the_dropout_is_that_of_the_settings(folder):
+    encoder = read_answerer(folder).config.encoder
+    assert (encoder.dropout, encoder.attention_dropout) == (0.05, 0.05)
+
+
+# === Refusals ===
+
+
+def refused_in_one_line(error, message, make):
+    with pytest.raises(error, match=message) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("question", "texts", "most", "message"),
+    [
+        ("what?", "the router", 5, "one string; expected a list of strings"),
+        ("what?", [5], 5, "'5' of type int as text number 1; expected a string"),
+        ("what?", ["a"], 0, "most 0; expected a whole number, 1 or more"),
+        ("what?", ["a"], 1.5, "most 1.5; expected a whole number"),
+        (["what?"], ["a", "b"], 5, "1 questions about 2 texts; expected one question, or one"),
+        (" \n", ["a"], 5, "the question .*; expected some words"),
+        (["what?", ""], ["a", "b"], 5, "the question ''; expected some words"),
+        ("is " * 7, ["a"], 5, "a question of 7 tokens .*; expected at most 6"),
+        (5, ["a"], 5, "question"),
+        (None, ["a"], 5, "question"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_one_line(fitted, question, texts, most, message):
+    refused_in_one_line(SettingsError, message, lambda: fitted.answer(question, texts, most=most))
+
+
+def test_too_long_a_text_and_no_questions_are_refused_in_one_line(fitted):
+    refused_in_one_line(
+        TableError,
+        "a context of 4,000 tokens .*; expected at most 64 windows",
+        lambda: fitted.answer("what?", ["router\n" * 4000]),
+    )
+    refused_in_one_line(TableError, "0 questions", lambda: fitted.evaluate([]))
+
+
+def test_wrong_settings_are_refused_in_one_line(shallow_encoder_folder):
+    for make, error, message in (
+        (lambda: QuestionAnswerer(training={"epochs": 0}), SettingsError, "epochs was '0'"),
+        (lambda: QuestionAnswerer(training={"epoch": 1}), SettingsError, "unknown key 'epoch'"),
+        (lambda: QuestionAnswerer(questions={"stride": 999}), SettingsError, "max_tokens of at"),
+        (lambda: answerer("no\nencoder").fit(LEARNED), EncoderError, "unknown"),
+        (
+            lambda: QuestionAnswerer(shallow_encoder_folder, training=QUICK).fit(LEARNED),
+            SettingsError,
+            "max_tokens",  # 256, and it has positions for 64
+        ),
+    ):
+        refused_in_one_line(error, message, make)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**31, 1.5, "1"])
+def test_a_wrong_seed_is_refused_in_one_line(shallow_encoder_folder, seed):
+    refused_in_one_line(
+        SettingsError,
+        "seed .*; expected a whole number from 0",
+        lambda: QuestionAnswerer(shallow_encoder_folder, questions=SMALL, seed=seed).fit(LEARNED),
+    )
+
+
+def test_too_few_questions_and_a_single_text_are_refused(shallow_encoder_folder):
+    for questions, message in (
+        (LEARNED[:19], "19 questions; expected at least 20"),
+        ([], "0 questions; expected at least 20"),
+        (LEARNED[:1] * 30, "questions about 1 context; expected questions about at least 2"),
+    ):
+        refused_in_one_line(
+            TableError, message, lambda few=questions: answerer(shallow_encoder_folder).fit(few)
+        )
+
+
+def test_without_a_model_there_are_no_answers(tmp_path):
+    for use in (
+        lambda: QuestionAnswerer().answer("what?", ["a"]),
+        lambda: QuestionAnswerer().evaluate(OTHERS),
+        lambda: QuestionAnswerer().save(tmp_path / "new"),
+    ):
+        refused_in_one_line(TrainingError, "a question answerer without a model", use)

@@ -1,0 +1,304 @@
+"""Questions about texts: what is read, refused and split, and the questions in data/."""
+
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from bertcnn.errors import BertCNNError, ColumnError, TableError
+from bertcnn.tasks.question_answering.questions import (
+    Question,
+    read_questions,
+    split_by_context,
+)
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+CONTEXT = "The red lamp blinks. The router is red."
+WHICH = "Which lamp blinks?"
+
+
+def squad(*entries, context=CONTEXT):
+    return {"data": [{"title": "t", "paragraphs": [{"context": context, "qas": list(entries)}]}]}
+
+
+def answer(text, start):
+    return {"text": text, "answer_start": start}
+
+
+def write_json(tmp_path, value):
+    path = tmp_path / "squad.JSON"
+    path.write_text("\ufeff" + json.dumps(value), encoding="utf-8")
+    return path
+
+
+def write_jsonl(tmp_path, *rows):
+    path = tmp_path / "questions.jsonl"
+    path.write_text("\ufeff" + "\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return path
+
+
+def row(**changes):
+    whole = {"question": WHICH, "context": CONTEXT, "answer": "red", "start": 4}
+    return {name: cell for name, cell in (whole | changes).items() if cell is not None}
+
+
+def test_squad_1_is_read_with_several_answers(tmp_path):
+    entry = {"id": "a1", "question": WHICH, "answers": [answer("red", 4), answer("red lamp", 4)]}
+    other = {"id": 7, "question": "What colour is the router?", "answers": [answer("red", 35)]}
+    assert read_questions(write_json(tmp_path, squad(entry, other))) == [
+        Question(WHICH, CONTEXT, ("red", "red lamp"), (4, 4), "a1"),
+        Question("What colour is the router?", CONTEXT, ("red",), (35,), "7"),
+    ]
+
+
+def test_squad_2_is_read_without_its_plausible_answers(tmp_path):
+    impossible = {"question": "Who?", "is_impossible": True, "plausible_answers": [answer("x", 9)]}
+    known = {"question": WHICH, "answers": [answer("red", 4)], "is_impossible": False, "id": "b"}
+    empty = {"question": "When?", "answers": [], "id": "c"}
+    blank = {"question": "Why?", "answers": [answer("", -1)], "is_impossible": True}
+    value = squad(impossible, known, empty, blank)
+    value["data"] += squad({"question": "A?", "answers": [answer("b", 1)]}, context="ab")["data"]
+    found = read_questions(write_json(tmp_path, value))
+    assert [question.answers for question in found] == [(), ("red",), (), (), ("b",)]
+    assert [question.answerable for question in found] == [False, True, False, False, True]
+    assert [question.identity for question in found] == ["", "b", "c", "", ""]
+    assert found[-1].context == "ab"
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (
+            {"question": WHICH, "answers": [answer("lamp", 4)]},
+            r"not at its start 4; found there: 'red ",
+        ),
+        (
+            {"question": WHICH, "answers": [answer("red", "4")]},
+            r"whose start is '4'; .* whole number",
+        ),
+        ({"question": WHICH, "answers": [answer("red", True)]}, r"whose start is 'True'"),
+        ({"question": WHICH, "answers": [answer("red", 4.0)]}, r"whose start is '4.0'"),
+        ({"question": " ", "answers": []}, r"whose question is ' '"),
+        ({"question": 5, "answers": []}, r"whose question is '5'"),
+        ({"answers": []}, r"cannot be read \(KeyError: 'question'\); .* form of SQuAD"),
+        ({"question": WHICH}, r"cannot be read \(KeyError: 'answers'\)"),
+        (
+            {"question": WHICH, "answers": [{"text": "red"}]},
+            r"cannot be read \(KeyError: 'answer_start'",
+        ),
+        ({"question": WHICH, "answers": [answer(5, 4)]}, r"cannot be read \(TypeError"),
+        ({"question": WHICH, "answers": None}, r"cannot be read \(TypeError"),
+        ("Which?", r"cannot be read \(AttributeError"),
+        (
+            {"question": WHICH, "answers": [], "is_impossible": False},
+            r"with is_impossible False and 0 answers; expected either answers or is_impossible",
+        ),
+        (
+            {"question": WHICH, "answers": [answer("red", 4)], "is_impossible": True},
+            r"with is_impossible True and 1 answers",
+        ),
+    ],
+)
+def test_a_wrong_question_of_squad_is_refused_with_its_number(tmp_path, entry, message):
+    first = {"question": WHICH, "answers": [answer("red", 4)]}
+    with pytest.raises(TableError, match=rf"question 2 of .*squad.JSON.* {message}"):
+        read_questions(write_json(tmp_path, squad(first, entry)))
+
+
+@pytest.mark.parametrize("value", [[], [1], {"data": [{}]}, {"data": "text"}, {"data": 3}, "text"])
+def test_json_of_another_form_is_refused(tmp_path, value):
+    with pytest.raises(TableError, match=r"squad.JSON cannot be read .* in the form of SQuAD"):
+        read_questions(write_json(tmp_path, value))
+
+
+def test_json_that_cannot_be_read_is_refused(tmp_path):
+    (tmp_path / "broken.json").write_text('{"data": ')
+    (tmp_path / "latin.json").write_bytes('{"data": "é"}'.encode("latin-1"))
+    (tmp_path / "deep.json").write_text("[" * 200_000)
+    for name in ("broken.json", "latin.json", "deep.json", "missing.json"):
+        with pytest.raises(TableError, match=rf"{name} cannot be read .* form of SQuAD"):
+            read_questions(tmp_path / name)
+
+
+def test_json_lines_are_read(tmp_path):
+    rows = [
+        row(ticket_id="T-1", label="hardware"),
+        row(question="When?", answer="", start=-1, ticket_id="T-1"),
+        row(question="Who?", answer=None, start=None),
+        row(context="a\r\n ä 😀 red ", start=8, ticket_id="T-2"),
+    ]
+    assert read_questions(str(write_jsonl(tmp_path, *rows))) == [
+        Question(WHICH, CONTEXT, ("red",), (4,), "T-1"),
+        Question("When?", CONTEXT, (), (), "T-1"),
+        Question("Who?", CONTEXT, (), ()),
+        Question(WHICH, "a\r\n ä 😀 red ", ("red",), (8,), "T-2"),
+    ]
+
+
+@pytest.mark.parametrize(("name", "delimiter"), [("a.csv", ","), ("b.csv", ";"), ("c.tsv", "\t")])
+def test_csv_is_read(tmp_path, name, delimiter):
+    path = tmp_path / name
+    context = ' He said: "red,\nred; lamp"\t=1 '
+    with path.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerow(["ID", "Question", "label", "Context", "Answer", "Start"])
+        writer.writerow(["q1", WHICH, "x", context, "red", 16])
+        writer.writerow(["q2", WHICH, "x", context, "lamp", ""])
+        writer.writerow(["q3", WHICH, "x", context, "", ""])
+    assert read_questions(path) == [
+        Question(WHICH, context, ("red",), (16,), "q1"),
+        Question(WHICH, context, ("lamp",), (21,), "q2"),
+        Question(WHICH, context, (), (), "q3"),
+    ]
+
+
+def test_without_a_start_the_answer_must_occur_exactly_once(tmp_path):
+    found = read_questions(write_jsonl(tmp_path, row(answer="lamp", start=None)))
+    assert (found[0].answers, found[0].starts) == (("lamp",), (8,))
+    for wrong, message in (("red", "occurs more than once in"), ("blue", "is not in")):
+        path = write_jsonl(tmp_path, row(), row(answer=wrong, start=None))
+        with pytest.raises(
+            TableError, match=rf"row 2 of .*, whose answer '{wrong}' has no start and {message} its"
+        ):
+            read_questions(path)
+    with pytest.raises(TableError, match="more than once"):  # one occurrence overlaps the other
+        read_questions(write_jsonl(tmp_path, row(context="aaa", answer="aa", start=None)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"answer": "lamp"}, r"whose answer 'lamp' is not at its start 4; found there: 'red '"),
+        ({"start": 5}, r"whose answer 'red' .* 5; found there: 'ed '; expected .* counted from 0"),
+        ({"start": 999}, r"whose answer 'red' is not at its start 999; found there: ''"),
+        ({"start": -1}, r"whose answer 'red' is not at its start -1; found there: ''"),
+        ({"answer": "Red"}, r"whose answer 'Red' is not at its start 4; found there: 'red'"),
+        ({"start": "4th"}, r"whose start is '4th'; expected a whole number"),
+        ({"start": 4.5}, r"whose start is '4.5'"),
+        ({"start": "9" * 5000}, r"whose start is '9999"),
+        ({"start": "x", "answer": ""}, r"whose start is 'x'"),
+        ({"question": ""}, r"whose question is empty; expected a question and the text"),
+        ({"question": "\u200b"}, r"whose question is "),
+        ({"context": ""}, r"whose context is empty"),
+        ({"context": None}, r"whose context is empty"),
+    ],
+)
+def test_a_wrong_row_is_refused_with_its_number(tmp_path, changes, message):
+    path = write_jsonl(tmp_path, row(), row(), row(**changes), row())
+    with pytest.raises(TableError, match=rf"row 3 of .*questions.jsonl, {message}") as caught:
+        read_questions(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_rows_of_csv_are_counted_below_the_header_and_not_by_lines(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('question,context,answer\nq,"a\nb\nc",b\n\nq,a b,c\n')
+    with pytest.raises(TableError, match=r"row 2 of .*a.csv, whose answer 'c' has no start"):
+        read_questions(path)
+
+
+def test_missing_columns_are_named_in_one_error_with_the_columns_found(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("question,text\nq,a\n")
+    message = (
+        r"a.csv without 'context', 'answer'; found: 'question', 'text'; expected the columns"
+        r" 'question', 'context', 'answer' and, optionally, 'start'"
+    )
+    with pytest.raises(ColumnError, match=message):
+        read_questions(path)
+    with pytest.raises(ColumnError, match=r"without 'question'; found: 'context', 'answer'"):
+        read_questions(write_jsonl(tmp_path, row(question=None, start=None)))
+
+
+def test_a_row_that_cannot_be_read_is_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("question,context,answer\nq,a b,b\nq,a b,b,c\n")
+    with pytest.raises(
+        TableError, match=r"a.csv with rows that cannot be read, .* line 3: 4 cells"
+    ):
+        read_questions(path)
+    path = write_jsonl(tmp_path, row())
+    path.write_text(path.read_text(encoding="utf-8") + "\n{broken", encoding="utf-8")
+    with pytest.raises(TableError, match="first at line 2: invalid JSON"):
+        read_questions(path)
+
+
+def test_a_repeated_header_is_skipped(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("question,context,answer\nq,a b,b\nquestion,context,answer\nr,a b,a\n")
+    assert [question.question for question in read_questions(path)] == ["q", "r"]
+
+
+def test_a_file_without_questions_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("question,context,answer,start\n")
+    (tmp_path / "b.jsonl").write_text("")
+    (tmp_path / "c.json").write_text('{"version": "v2.0", "data": []}')
+    (tmp_path / "d.json").write_text(json.dumps(squad()))
+    for name in ("a.csv", "b.jsonl", "c.json", "d.json"):
+        with pytest.raises(TableError, match=rf"{name} has no questions; expected at least 1"):
+            read_questions(tmp_path / name)
+    for name in ("missing.csv", "questions.txt"):
+        with pytest.raises(BertCNNError, match=name):
+            read_questions(tmp_path / name)
+
+
+def test_questions_about_one_context_stay_together():
+    questions = [Question(f"{place}?", f"context {place // 3}", (), ()) for place in range(60)]
+    kept, held_out = split_by_context(questions, 0.2, seed=3)
+    assert (len(kept), len(held_out)) == (48, 12)
+    contexts = [{question.context for question in part} for part in (kept, held_out)]
+    assert not contexts[0] & contexts[1]
+    assert sorted(kept + held_out, key=questions.index) == questions
+    assert kept == sorted(kept, key=questions.index)
+    assert split_by_context(questions, 0.2, seed=3) == (kept, held_out)
+    assert split_by_context(questions, 0.2, seed=4) != (kept, held_out)
+
+
+def test_each_part_of_a_split_has_a_context():
+    questions = [Question("?", context, (), ()) for context in "aab"]
+    for fraction in (0.0, 0.01, 1.0):
+        kept, held_out = split_by_context(questions, fraction, seed=0)
+        assert {len(kept), len(held_out)} == {1, 2}
+    with pytest.raises(TableError, match=r"about 1 context; expected .* at least 2"):
+        split_by_context(questions[:2], 0.5, seed=0)
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    return read_questions(DATA / "ticket_questions.jsonl")
+
+
+def test_a_quarter_of_the_shipped_questions_has_no_answer(shipped):
+    assert len(shipped) == 696
+    assert sum(not question.answerable for question in shipped) == 176
+    assert len({question.identity for question in shipped}) == 232
+
+
+def test_each_shipped_answer_is_short_and_at_its_place(shipped):
+    for question in shipped:
+        for text, start in zip(question.answers, question.starts, strict=True):
+            end = start + len(text)
+            assert question.context[start:end] == text == text.strip()
+            assert len(text.split()) <= 7
+            assert not f" {question.context}"[start : start + 2].isalnum()  # whole words
+            assert not f"{question.context} "[end - 1 : end + 1].isalnum()
+
+
+def test_no_shipped_question_is_asked_twice_about_a_ticket(shipped):
+    asked = Counter((question.identity, question.question.casefold()) for question in shipped)
+    assert max(asked.values()) == 1
+    assert all(question.question.endswith("?") for question in shipped)
+
+
+def test_the_shipped_questions_are_about_the_sample_tickets_in_their_order(shipped):
+    with (DATA / "isp_tickets.csv").open(encoding="utf-8", newline="") as file:
+        texts = {ticket["ticket_id"]: ticket["text"] for ticket in csv.DictReader(file)}
+    assert all(texts[question.identity] == question.context for question in shipped)
+    identities = [question.identity for question in shipped]
+    assert identities == sorted(identities)
+    lines = (DATA / "ticket_questions.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert {tuple(one) for one in rows} == {("ticket_id", "question", "context", "answer", "start")}
+    assert {one["start"] for one in rows if not one["answer"]} == {-1}
