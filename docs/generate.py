@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- written by `make reference`; do not edit -->"
 RECIPES = {"full": settings.FULL, "frozen": settings.FROZEN, "few-shot": settings.FEW_SHOT}
 STARTS = {"from scratch": settings.FROM_NOTHING, "continued": settings.CONTINUED}
-VALUES = {Path: "path", str: "text", int: "integer", float: "number"}
+VALUES = {Path: "path", str: "text", list[str]: "text", int: "integer", float: "number"}
 SIGNS = {
     annotated_types.Ge: {"≥": "ge"},
     annotated_types.Gt: {">": "gt"},
@@ -34,6 +34,10 @@ ONE_DEFAULT = (
     settings.HeadSettings,
     settings.PrecisionTargets,
     settings.TokenizerSettings,
+    settings.QuestionSettings,
+    settings.QuestionTrainingSettings,
+    settings.TranslatorSettings,
+    settings.TranslationTrainingSettings,
     settings.PretrainingDataSettings,
 )
 

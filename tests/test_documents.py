@@ -1,5 +1,6 @@
 """What people read: code runs or parses, references are current, lines are short, links lead."""
 
+import json
 import re
 import shlex
 import shutil
@@ -109,6 +110,19 @@ def workplace(tmp_path, encoder_folder, monkeypatch):
         (tmp_path / name).write_text(
             "\n".join(["id,subject,body,team", *rows]) + "\n", encoding="utf-8"
         )
+    (tmp_path / "pairs.tsv").write_text(
+        "".join(
+            f"{text}\t{label} {row}\n"
+            for row, (text, label) in enumerate(zip(texts, labels, strict=True))
+        )
+    )
+    asked = [
+        {"question": "what is it", "context": text, "answer": text.split()[0] if row % 4 else ""}
+        for row, text in enumerate(texts)
+    ]
+    (tmp_path / "questions.jsonl").write_text(
+        "".join(f"{json.dumps({**one, 'start': 0 if one['answer'] else -1})}\n" for one in asked)
+    )
     shutil.copytree(saved(encoder_folder), tmp_path / "models" / "triage")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -202,6 +216,8 @@ def command_of(words: list[str]):
     """The command that these words call, and its arguments."""
     command, rest = typer.main.get_command(app), words[1:]
     while hasattr(command, "commands"):
+        if rest[0] not in command.commands:  # `translate MODEL` is short for `translate text MODEL`
+            rest = ["text", *rest]
         command, rest = command.commands[rest[0]], rest[1:]
     return command, rest
 
@@ -248,13 +264,31 @@ CHECKS = {
 }
 
 
-def test_the_notebook_runs(monkeypatch):
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs(path, monkeypatch):
     monkeypatch.delenv("XLA_FLAGS")  # as people run it
-    notebook = nbformat.read(ROOT / "notebooks" / "first_steps.ipynb", as_version=4)
+    notebook = nbformat.read(path, as_version=4)
     NotebookClient(
         notebook, timeout=300, resources={"metadata": {"path": str(ROOT / "notebooks")}}
     ).execute()
-    assert "software" in str(notebook.cells[-1].outputs)
+    shown = [cell for cell in notebook.cells if cell.get("outputs")]
+    assert shown
+    if path.stem == "first_steps":
+        assert "software" in str(notebook.cells[-1].outputs)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_short_and_uses_public_names_only(path):
+    notebook = nbformat.read(path, as_version=4)
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    assert len(code) <= 15
+    assert not [line for cell in code for line in cell.splitlines() if re.match(r"\s*def ", line)]
+    assert not re.search(r"(?:import|\.)\s*_[a-z]", "\n".join(code))
+    assert all(cell.outputs for cell in notebook.cells if "plt.show()" in cell.source)
+    assert str(Path.home()) not in path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["commands.md", "settings.md"])
