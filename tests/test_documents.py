@@ -145,10 +145,16 @@ def test_the_python_of_a_page_runs(page, workplace, shallow_encoder_folder):
         exec(with_the_tiny_encoder(block.code), names)
 
 
+SHORT = {"max_tokens": 64, "question_tokens": 16, "stride": 16}  # what the tiny encoder reads
+
+
 def with_the_tiny_encoder(code: str) -> str:
     """`code`, in which nothing asks for the published encoder or trains for long."""
     code = re.sub(r'encoder="minilm-l6"', "encoder=TINY", code)
     code = re.sub(r"BertCNNClassifier\((\s*recipe)", r"BertCNNClassifier(TINY, \1", code)
+    code = code.replace(
+        "QuestionAnswerer(encoder=TINY", f"QuestionAnswerer(TINY, questions={SHORT}"
+    )
     code = re.sub(r'(recipe="[a-z-]+")\)', r"\1, training=QUICK)", code)
     return re.sub(r'(check_csv\("[^"]+")', r"\1, encoder=TINY", code)
 
@@ -209,6 +215,8 @@ def quickly(words: list[str], encoder: str) -> list[str]:
         for part in (name, value)
         if part
     ]
+    if words[1:3] == ["qa", "train"]:
+        more += ["--max-tokens", str(SHORT["max_tokens"])]
     return [*words, *more]
 
 

@@ -418,7 +418,7 @@ def _parse_manifest(form: FolderFormat, data: bytes) -> _Manifest:
         other = value.get("format") if isinstance(value, dict) else None
         if isinstance(other, str) and other.startswith("bertcnn "):
             raise BundleError(
-                f"a folder that holds a {one_line(other)}",
+                f"the {MANIFEST} of a folder that holds a {one_line(other)}",
                 expected=f"a {form.name}",
                 fix="give the folder of the right kind",
             )
