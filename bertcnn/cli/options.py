@@ -30,6 +30,34 @@ AutoPrecision = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing output.")]
+Source = Annotated[
+    Path,
+    typer.Argument(
+        metavar="IN",
+        help="File of texts: .csv .tsv .jsonl .json (.gz) .parquet .xlsx",
+        show_default=False,
+    ),
+]
+Target = Annotated[
+    Path,
+    typer.Argument(
+        metavar="OUT", help="File to write; its extension gives the format.", show_default=False
+    ),
+]
+Raw = Annotated[
+    bool,
+    typer.Option("--raw", help="Do not escape cells that a spreadsheet would run as a formula."),
+]
+Restart = Annotated[
+    bool, typer.Option("--restart", help="Discard the progress of an interrupted run.")
+]
+AllowRejects = Annotated[
+    bool,
+    typer.Option(
+        "--allow-rejects",
+        help="Write OUT even if most rows are unreadable; these go to OUT.rejects.csv.",
+    ),
+]
 MultiLabel = Annotated[
     str,
     typer.Option(

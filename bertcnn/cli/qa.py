@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,8 @@ import typer
 
 from bertcnn.cli.console import answer, command_line, show, tell
 from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
-from bertcnn.cli.options import Force, Text, given
+from bertcnn.cli.options import AllowRejects, Force, Raw, Restart, Source, Target, Text, given
+from bertcnn.cli.resumable import savepoints_beside
 from bertcnn.cli.startup import load_keras, skip_converter
 from bertcnn.cli.texts import TextsCommand, given_texts
 from bertcnn.errors import SettingsError
@@ -64,18 +64,15 @@ def train(
     A training that was interrupted goes on where it was, with the same command.
     """
     from bertcnn.cli.progress import show_progress
-    from bertcnn.storage.folders import held_folder, real_folder
     from bertcnn.tasks.question_answering.questions import read_questions
-    from bertcnn.tasks.question_answering.saving import check_answerer_target
+    from bertcnn.tasks.question_answering.saving import FOLDER
 
-    check_answerer_target(out, force)
+    FOLDER.check_target(out, force)
     found = read_questions(questions)
     load_keras()
     from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
-    from bertcnn.training.savepoints import savepoint_folder
 
     started = time.perf_counter()
-    place = savepoint_folder(real_folder(out))
     with show_progress() as progress:
         answerer = QuestionAnswerer(
             encoder,
@@ -84,19 +81,9 @@ def train(
             seed=seed,
             progress=progress,
         )
-        try:
-            with held_folder(place, does="keeps its training in") as savepoints:
-                answerer.fit(found, savepoints=savepoints)
-                identity = answerer.save(out, overwrite=force)
-                shutil.rmtree(savepoints, ignore_errors=True)
-        except KeyboardInterrupt:
-            if not place.is_dir():
-                raise
-            tell(
-                "\nbertcnn: interrupted; nothing was half-written. The same command resumes from"
-                " the last save, a minute ago at most."
-            )
-            raise AlreadyReported(INTERRUPTED) from None
+        with savepoints_beside(out) as savepoints:
+            answerer.fit(found, savepoints=savepoints)
+            identity = answerer.save(out, overwrite=force)
     figures = answerer.metrics_
     tell(
         f"Saved {out} (model {identity[:12]}) after {duration(time.perf_counter() - started)}: on"
@@ -179,41 +166,14 @@ def ask(
 @qa_app.command("extract")
 def extract(
     model: Answerer,
-    source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="IN",
-            help="File of texts: .csv .tsv .jsonl .json (.gz) .parquet .xlsx",
-            show_default=False,
-        ),
-    ],
-    target: Annotated[
-        Path,
-        typer.Argument(
-            metavar="OUT",
-            help="File to write; its extension gives the format.",
-            show_default=False,
-        ),
-    ],
+    source: Source,
+    target: Target,
     field: Annotated[list[str], typer.Option("--field", help=_FIELD_HELP, show_default=False)],
     text: Text = None,
-    raw: Annotated[
-        bool,
-        typer.Option(
-            "--raw", help="Do not escape cells that a spreadsheet would run as a formula."
-        ),
-    ] = False,
+    raw: Raw = False,
     force: Force = False,
-    restart: Annotated[
-        bool, typer.Option("--restart", help="Discard the progress of an interrupted run.")
-    ] = False,
-    allow_rejects: Annotated[
-        bool,
-        typer.Option(
-            "--allow-rejects",
-            help="Write OUT even if most rows are unreadable; these go to OUT.rejects.csv.",
-        ),
-    ] = False,
+    restart: Restart = False,
+    allow_rejects: AllowRejects = False,
 ) -> None:
     """Fill fields from every text of a file: a column for each, its confidence, and its place.
 

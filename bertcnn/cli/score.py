@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bertcnn.cli.console import tell
 from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
-from bertcnn.cli.options import AutoPrecision, Engine, Force, Model, Text
+from bertcnn.cli.options import (
+    AllowRejects,
+    AutoPrecision,
+    Engine,
+    Force,
+    Model,
+    Raw,
+    Restart,
+    Source,
+    Target,
+    Text,
+)
 from bertcnn.cli.startup import prepare_engine
 from bertcnn.wording import count, duration
 
 
 def score(
     model: Model,
-    source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="IN",
-            help="File of texts: .csv .tsv .jsonl .json (.gz) .parquet .xlsx",
-            show_default=False,
-        ),
-    ],
-    target: Annotated[
-        Path,
-        typer.Argument(
-            metavar="OUT",
-            help="File to write; its extension gives the format.",
-            show_default=False,
-        ),
-    ],
+    source: Source,
+    target: Target,
     text: Text = None,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Also write a p_LABEL column for every label.")
@@ -40,23 +36,10 @@ def score(
         bool, typer.Option("--reasons", help="Also write why each decision is what it is.")
     ] = False,
     auto_precision: AutoPrecision = None,
-    raw: Annotated[
-        bool,
-        typer.Option(
-            "--raw", help="Do not escape cells that a spreadsheet would run as a formula."
-        ),
-    ] = False,
+    raw: Raw = False,
     force: Force = False,
-    restart: Annotated[
-        bool, typer.Option("--restart", help="Discard the progress of an interrupted run.")
-    ] = False,
-    allow_rejects: Annotated[
-        bool,
-        typer.Option(
-            "--allow-rejects",
-            help="Write OUT even if most rows are unreadable; these go to OUT.rejects.csv.",
-        ),
-    ] = False,
+    restart: Restart = False,
+    allow_rejects: AllowRejects = False,
     engine: Engine = "auto",
 ) -> None:
     """Classify every row of a file.

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.console import command_line, tell
-from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
 from bertcnn.cli.options import Force, Label, MultiLabel, Text, given
+from bertcnn.cli.resumable import resumes
 from bertcnn.cli.startup import load_keras
 from bertcnn.cli.tune import training_plan
 from bertcnn.wording import duration
@@ -147,7 +147,6 @@ def train(
     from bertcnn.cli.progress import show_progress
     from bertcnn.data.hierarchy import check_levels
     from bertcnn.settings import PrecisionTargets
-    from bertcnn.storage.folders import real_folder
     from bertcnn.tables.formats import check_input
 
     PrecisionTargets.of(auto_precision)
@@ -159,7 +158,6 @@ def train(
             check_input(path)
     load_keras()
     from bertcnn.classifier import BertCNNClassifier
-    from bertcnn.training.savepoints import savepoint_folder
     from bertcnn.workflows.train import train_csv
 
     changes = {
@@ -185,7 +183,7 @@ def train(
             head=plan.head,
             progress=progress,
         )
-        try:
+        with resumes(out):
             report = train_csv(
                 data,
                 out,
@@ -200,14 +198,6 @@ def train(
                 overwrite=force,
                 command=command_line(*sys.argv[1:]),
             )
-        except KeyboardInterrupt:
-            if not savepoint_folder(real_folder(out)).is_dir():
-                raise
-            tell(
-                "\nbertcnn: interrupted; nothing was half-written. The same command resumes from"
-                " the last save, a minute ago at most."
-            )
-            raise AlreadyReported(INTERRUPTED) from None
     figures = report.metrics
     tell(
         f"Saved {out} (model {report.bundle_id[:12]}) after {duration(report.seconds)}: on"

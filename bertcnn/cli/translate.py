@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from bertcnn.cli.console import answer, command_line, tell
-from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
 from bertcnn.cli.options import Force, given
+from bertcnn.cli.resumable import savepoints_beside
 from bertcnn.cli.startup import load_keras
 from bertcnn.cli.texts import Commands, TextsCommand, given_texts
 from bertcnn.wording import duration
@@ -63,18 +62,15 @@ def train(
     A training that was interrupted goes on where it was, with the same command.
     """
     from bertcnn.cli.progress import show_progress
-    from bertcnn.storage.folders import held_folder, real_folder
     from bertcnn.tasks.translation.pairs import read_pairs
-    from bertcnn.tasks.translation.saving import check_translator_target
+    from bertcnn.tasks.translation.saving import FOLDER
 
-    check_translator_target(out, force)
+    FOLDER.check_target(out, force)
     found = read_pairs(pairs)
     load_keras()
     from bertcnn.tasks.translation.translator import Translator
-    from bertcnn.training.savepoints import savepoint_folder
 
     started = time.perf_counter()
-    place = savepoint_folder(real_folder(out))
     with show_progress() as progress:
         translator = Translator(
             model,  # type: ignore[arg-type]
@@ -82,19 +78,9 @@ def train(
             seed=seed,
             progress=progress,
         )
-        try:
-            with held_folder(place, does="keeps its training in") as savepoints:
-                translator.fit(found.sources, found.targets, savepoints=savepoints)
-                identity = translator.save(out, overwrite=force)
-                shutil.rmtree(savepoints, ignore_errors=True)
-        except KeyboardInterrupt:
-            if not place.is_dir():
-                raise
-            tell(
-                "\nbertcnn: interrupted; nothing was half-written. The same command resumes from"
-                " the last save, a minute ago at most."
-            )
-            raise AlreadyReported(INTERRUPTED) from None
+        with savepoints_beside(out) as savepoints:
+            translator.fit(found.sources, found.targets, savepoints=savepoints)
+            identity = translator.save(out, overwrite=force)
     figures = translator.metrics_
     tell(
         f"Saved {out} (model {identity[:12]}) after {duration(time.perf_counter() - started)}: on"

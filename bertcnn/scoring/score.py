@@ -226,7 +226,7 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
     with open_table(job.source, rejects=job.rejects, known=_known(job.text, trained_on)) as reader:
         first = reader.peek()
         if not first.rows:
-            _check_rejects(reader, job, journal)
+            check_rejects(reader, job.source, job.rejects, journal, allowed=job.allow_rejects)
         choice = guess_text_columns(first, text=job.text, trained_on=trained_on)
         reader.require(choice.text)
         remark = reader.remark
@@ -262,11 +262,11 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
                         for row, place in zip(question.rows, question.places, strict=True)
                     ]
                 )
-            _check_rejects(reader, job, journal)
+            check_rejects(reader, job.source, job.rejects, journal, allowed=job.allow_rejects)
             if reader.remark != remark:  # what the rows have shown
                 progress.note(reader.remark)
             writer.finish()
-            _check_unchanged(job.source, state, journal)
+            check_unchanged(job.source, state, journal)
             # rows that could not be read are in place before the output, and so never missing
             # beside it
             reader.close()
@@ -331,7 +331,9 @@ def _known(text: str | Sequence[str] | None, trained_on: Sequence[str]) -> tuple
     return tuple(name.strip() for name in text.split(",")) if isinstance(text, str) else tuple(text)
 
 
-def _check_rejects(reader: TableReader, job: _Job, journal: Journal) -> None:
+def check_rejects(
+    reader: TableReader, source: Path, rejects: Path, journal: Journal, *, allowed: bool
+) -> None:
     """Refuse to write an output without most of the input's rows.
 
     The list of those that could not be read stays.
@@ -339,18 +341,29 @@ def _check_rejects(reader: TableReader, job: _Job, journal: Journal) -> None:
     Raises:
         TableError: most rows could not be read, and nobody has said that this will do.
     """
-    if job.allow_rejects or not reader.is_mostly_rejected:
+    if allowed or not reader.is_mostly_rejected:
         return
     reader.close()
     # the answers to the few other rows should not stand in the way of a better file under this name
     journal.remove()
     rows = reader.accepted + reader.rejected
     raise TableError(
-        f"{reader.rejected:,} of {count(rows, 'row')} of {str(job.source)!r} could not be read"
-        f" ({reader.first_reason}); they and the reasons are in {job.rejects}",
+        f"{reader.rejected:,} of {count(rows, 'row')} of {str(source)!r} could not be read"
+        f" ({reader.first_reason}); they and the reasons are in {rejects}",
         expected="a file of which most rows can be read",
-        fix="correct the file or export it again, or add --allow-rejects to score the other rows",
+        fix="correct the file or export it again, or add --allow-rejects to use the other rows",
     )
+
+
+def check_unchanged(source: Path, state: InputState, journal: Journal) -> None:
+    """Refuse to put an output in place whose input is another one by now."""
+    if not state.is_that_of(source):
+        journal.remove()  # no file will ever have had this input
+        raise TableError(
+            f"{str(source)!r} was changed while it was being read; nothing was put in place",
+            expected="a file that stays as it is until the end",
+            fix="run it again when nobody writes to the file",
+        )
 
 
 def _trained_on(model: str | Path | Predictor) -> tuple[str, ...]:
@@ -405,17 +418,6 @@ def _digest_of(bundle: Bundle) -> str:
         digest.update(name.encode())
         digest.update(np.ascontiguousarray(tensor).tobytes())
     return digest.hexdigest()
-
-
-def _check_unchanged(source: Path, state: InputState, journal: Journal) -> None:
-    """Refuse to put an output in place whose input is another one by now."""
-    if not state.is_that_of(source):
-        journal.remove()  # no file will ever have had this input
-        raise TableError(
-            f"{str(source)!r} was changed while it was being scored; nothing was put in place",
-            expected="a file that stays as it is until the end",
-            fix="run it again when nobody writes to the file",
-        )
 
 
 def _scored(

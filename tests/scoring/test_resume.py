@@ -273,7 +273,7 @@ def test_an_input_changed_meanwhile_puts_nothing_in_place_and_starts_anew(inbox,
 
     with pytest.raises(
         TableError,
-        match=r"in\.csv' was changed while it was being scored; nothing was put in place",
+        match=r"in\.csv' was changed while it was being read; nothing was put in place",
     ):
         score_csv(stub_predictor(), source, tmp_path / "out.csv", progress=Told(act))
     assert names(tmp_path) == [*(["in.csv"] if change != "gone" else []), "out.csv.rejects.csv"]

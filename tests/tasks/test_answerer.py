@@ -30,8 +30,8 @@ from bertcnn.tasks.question_answering.answerer import Answer, QuestionAnswerer
 from bertcnn.tasks.question_answering.engine import CompiledSpans
 from bertcnn.tasks.question_answering.metrics import AnswerFigures
 from bertcnn.tasks.question_answering.questions import Question
-from bertcnn.tasks.question_answering.saving import FORMAT, read_answerer, write_answerer
-from bertcnn.tasks.translation.saving import FORMAT as TRANSLATOR
+from bertcnn.tasks.question_answering.saving import FOLDER, read_answerer, write_answerer
+from bertcnn.tasks.translation.saving import FOLDER as TRANSLATOR
 from bertcnn.tasks.translation.saving import read_translator
 from bertcnn.training import savepoints as saving
 from tests.test_classifier import Notes
@@ -220,7 +220,7 @@ def test_a_saved_answerer_needs_neither_keras_nor_tensorflow(fitted, folder):
 
 def test_a_changed_file_is_refused(fitted, tmp_path):
     fitted.save(tmp_path / "model")
-    for name in FORMAT.largest:
+    for name in FOLDER.form.largest:
         shutil.copytree(tmp_path / "model", tmp_path / name)
         content = (tmp_path / name / name).read_bytes()
         (tmp_path / name / name).write_bytes(content[:-2] + b"9\n")
@@ -235,7 +235,7 @@ def test_a_changed_file_is_refused(fitted, tmp_path):
 
 
 def test_a_model_of_another_kind_is_refused_with_its_name(fitted, tmp_path):
-    for kind in (BUNDLE, TRANSLATOR):
+    for kind in (BUNDLE, TRANSLATOR.form):
         place = tmp_path / kind.name
         place.mkdir()
         (place / MANIFEST).write_bytes(write_manifest(kind, {})[1])  # it is read first
@@ -253,8 +253,8 @@ def test_a_model_of_another_kind_is_refused_with_its_name(fitted, tmp_path):
 
 def reseal(folder):
     """Make the manifest fit what lies in the folder."""
-    members = {name: (folder / name).read_bytes() for name in FORMAT.largest}
-    (folder / MANIFEST).write_bytes(write_manifest(FORMAT, members)[1])
+    members = {name: (folder / name).read_bytes() for name in FOLDER.form.largest}
+    (folder / MANIFEST).write_bytes(write_manifest(FOLDER.form, members)[1])
 
 
 def refused(folder, message):

@@ -19,8 +19,8 @@ from bertcnn.tasks.question_answering.engine import load_spans
 from bertcnn.tasks.question_answering.metrics import AnswerFigures
 from bertcnn.tasks.question_answering.questions import Question, split_by_context
 from bertcnn.tasks.question_answering.saving import (
+    FOLDER,
     SavedAnswerer,
-    check_answerer_target,
     read_answerer,
     write_answerer,
 )
@@ -200,7 +200,7 @@ class QuestionAnswerer:
             OutputError: the place is taken or cannot be written.
             TrainingError: called before `fit`.
         """
-        check_answerer_target(folder, overwrite)
+        FOLDER.check_target(folder, overwrite)
         identity = write_answerer(self._model, folder, overwrite=overwrite)
         self._saved = replace(self._model, identity=identity)
         return identity

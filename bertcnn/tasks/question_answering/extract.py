@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 
 from bertcnn.data.prefetch import prefetch
-from bertcnn.errors import ColumnError, SettingsError, TableError, one_line
+from bertcnn.errors import ColumnError, SettingsError, one_line
 from bertcnn.progress import Progress, Silent
 from bertcnn.scoring.journal import (
     DIGEST_BYTES,
@@ -28,7 +28,7 @@ from bertcnn.scoring.journal import (
     OtherTextsError,
     RunHeader,
 )
-from bertcnn.scoring.score import ScoringInterrupted
+from bertcnn.scoring.score import ScoringInterrupted, check_rejects, check_unchanged
 from bertcnn.tables.columns import ColumnChoice, guess_text_columns, join_texts
 from bertcnn.tables.formats import check_input, kind_of
 from bertcnn.tables.sinks import FormatLimitError, check_fits_excel
@@ -42,7 +42,6 @@ from bertcnn.tables.tables import (
 from bertcnn.tables.writing import TableWriter, explained
 from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
 from bertcnn.text.cleaning import is_blank
-from bertcnn.wording import count
 
 _CHUNK_ROWS = 1024
 _FRAME = struct.Struct(f"<III{DIGEST_BYTES}s")  # rows, different texts, fields, digest
@@ -226,6 +225,11 @@ class _Job:
     progress: Progress
 
     @property
+    def rejects(self) -> Path:
+        """Where rows go that cannot be read."""
+        return rejects_of(self.target)
+
+    @property
     def columns(self) -> list[str]:
         """The new columns' names."""
         return [f"{name}{part}" for name in self.fields for part in _PARTS]
@@ -235,7 +239,7 @@ def _run(answerer: QuestionAnswerer, job: _Job, journal: Journal) -> ExtractionR
     """Answer the file's texts, with the journal locked."""
     progress, state = job.progress, InputState.of(job.source)
     known = () if job.text is None else _names(job.text)
-    with open_table(job.source, rejects=rejects_of(job.target), known=known) as reader:
+    with open_table(job.source, rejects=job.rejects, known=known) as reader:
         choice = guess_text_columns(reader.peek(), text=job.text, trained_on=())
         reader.require(choice.text)
         remark = reader.remark
@@ -281,24 +285,17 @@ def _run(answerer: QuestionAnswerer, job: _Job, journal: Journal) -> ExtractionR
                 seconds = time.perf_counter() - started
                 progress.advance(chunk.position - read, rows_per_second=rows / seconds)
                 read = chunk.position
-            _check_rejects(reader, job, journal)
+            check_rejects(reader, job.source, job.rejects, journal, allowed=job.allow_rejects)
             if reader.remark != remark:  # what the rows have shown
                 progress.note(reader.remark)
             writer.finish()
-            if not state.is_that_of(job.source):
-                journal.remove()
-                raise TableError(
-                    f"{str(job.source)!r} was changed while it was being read; nothing was put in"
-                    " place",
-                    expected="a file that stays as it is until the end",
-                    fix="run it again when nobody writes to the file",
-                )
+            check_unchanged(job.source, state, journal)
             reader.close()
         journal.remove()
     return ExtractionReport(
         rows=reader.accepted,
         rejected=reader.rejected,
-        rejects=rejects_of(job.target) if reader.rejected else None,
+        rejects=job.rejects if reader.rejected else None,
         answered=dict(zip(job.fields, answered.tolist(), strict=True)),
         text_columns=choice,
         repeated_headers=reader.repeated_headers,
@@ -382,18 +379,3 @@ def _cells(text: str, answers: np.ndarray) -> list[str]:
             f"{start}:{end}" if there else "",
         ]
     return cells
-
-
-def _check_rejects(reader: TableReader, job: _Job, journal: Journal) -> None:
-    """Refuse to write an output without most of the input's rows."""
-    if job.allow_rejects or not reader.is_mostly_rejected:
-        return
-    reader.close()
-    journal.remove()
-    rows = reader.accepted + reader.rejected
-    raise TableError(
-        f"{reader.rejected:,} of {count(rows, 'row')} of {str(job.source)!r} could not be read"
-        f" ({reader.first_reason}); they and the reasons are in {rejects_of(job.target)}",
-        expected="a file of which most rows can be read",
-        fix="correct the file or export it again, or add --allow-rejects for the other rows",
-    )

@@ -24,7 +24,7 @@ from bertcnn.tasks.question_answering.reference import KerasSpans
 from bertcnn.tasks.question_answering.saving import AnswererConfig, SavedAnswerer
 from bertcnn.tasks.question_answering.spans import SpanScores
 from bertcnn.tasks.question_answering.threshold import answer_of, best_temperature, best_threshold
-from bertcnn.tasks.question_answering.training import LabelledWindows, train_answers
+from bertcnn.tasks.question_answering.training import LabelledWindows, chooses, train_answers
 from bertcnn.tasks.question_answering.windows import QuestionReader
 from bertcnn.training.savepoints import Savepoints, digest
 from bertcnn.training.start import load_start
@@ -92,10 +92,10 @@ def fitted(
     def figures(scores: Sequence[SpanScores], threshold: float) -> AnswerFigures:
         return AnswerFigures.of(_answers(scores, held_out, threshold), held_out)
 
-    def evaluate() -> tuple[float, float]:
+    def evaluate() -> dict[str, float]:
         scores = spans_by(reference)
         found = figures(scores, best_threshold(scores, held_out))
-        return found.exact, found.f1
+        return {"exact": found.exact, "f1": found.f1}
 
     points = None
     if savepoints is not None:
@@ -138,7 +138,7 @@ def fitted(
         seed=seed,
         versions={name: version(name) for name in ("bertcnn", "keras", "openvino", "nncf")},
     )
-    kept = max(history, key=lambda one: one.f1)
+    kept = chooses(training).best(history) or history[0]
     metrics = {
         **figures(expected, threshold).to_json(),
         "measured_on": "validation questions, which chose the epoch and the threshold",

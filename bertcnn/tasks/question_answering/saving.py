@@ -1,19 +1,15 @@
-"""A question answerer as a folder: JSON, a vocabulary, safetensors and a compiled graph."""
+"""A question answerer as a folder, with its compiled graph."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
-import safetensors.numpy
 from pydantic import Field
 
-from bertcnn.bundle.tensors import check_tensors, parse_tensors
-from bertcnn.errors import one_line
 from bertcnn.models.shapes import question_answering_shapes
 from bertcnn.settings import (
     EncoderSettings,
@@ -21,48 +17,13 @@ from bertcnn.settings import (
     QuestionTrainingSettings,
     Settings,
 )
-from bertcnn.storage.files import write_new
-from bertcnn.storage.folders import (
-    check_replaceable,
-    check_target,
-    is_debris,
-    new_folder,
-    real_folder,
-)
-from bertcnn.storage.manifest import (
-    MANIFEST,
-    FolderFormat,
-    Member,
-    canonical_json,
-    claims_to_be,
-    parse_json,
-    read_members,
-    refuse,
-    settings_of,
-    write_manifest,
-)
+from bertcnn.storage.manifest import Member
 from bertcnn.tasks.question_answering.engine import CompiledSpans
+from bertcnn.tasks.saving import ModelFiles, ModelFolder
 
-_CONFIG, _VOCABULARY, _METRICS, _GRAPH, _CONSTANTS, _WEIGHTS = (
-    "config.json",
-    "vocab.txt",
-    "metrics.json",
-    "engine.xml",
-    "engine.bin",
-    "model.safetensors",
-)
-FORMAT: Final = FolderFormat(
-    "bertcnn question answerer",
-    1,
-    (
-        Member(_CONFIG, 1 << 20),
-        Member(_VOCABULARY, 32 << 20),
-        Member(_METRICS, 16 << 20),
-        Member(_GRAPH, 64 << 20),
-        Member(_CONSTANTS, 8 << 30),
-        Member(_WEIGHTS, 8 << 30),
-    ),
-    bulk=_WEIGHTS,
+_GRAPH, _CONSTANTS = "engine.xml", "engine.bin"
+FOLDER: Final = ModelFolder(
+    "question answerer", Member(_GRAPH, 64 << 20), Member(_CONSTANTS, 8 << 30)
 )
 
 
@@ -106,87 +67,26 @@ class SavedAnswerer:
     identity: str = ""
 
 
-def check_answerer_target(folder: str | os.PathLike[str], overwrite: bool) -> None:
-    """Refuse a place where no question answerer can be saved, before it is trained.
-
-    Raises:
-        OutputError: something else is there, one is there and `overwrite` is off, or the place is
-            not writable.
-    """
-    check_target(folder, lambda target: _check_replaceable(target, overwrite))
-
-
 def write_answerer(
     saved: SavedAnswerer, folder: str | os.PathLike[str], *, overwrite: bool = False
 ) -> str:
     """Save a question answerer, all of it or nothing, and return its id.
 
-    Raises:
-        OutputError: the place cannot be written, or is taken.
-        BundleError: the weights are not fit to be saved, such as NaN.
+    See `ModelFolder.write`.
     """
-    check_answerer_target(folder, overwrite)
-    check_tensors(_WEIGHTS, saved.tensors)
-    members = {
-        _CONFIG: canonical_json(saved.config.model_dump(mode="json")),
-        _VOCABULARY: "".join(f"{piece}\n" for piece in saved.vocabulary).encode(),
-        _METRICS: canonical_json(dict(saved.metrics)),
-        _GRAPH: saved.engine.graph,
-        _CONSTANTS: saved.engine.constants,
-        _WEIGHTS: safetensors.numpy.save(dict(saved.tensors)),
-    }
-    identity, manifest = write_manifest(FORMAT, members)
-    with new_folder(real_folder(folder), overwrite=overwrite, check=_check_replaceable) as new:
-        for name, data in {**members, MANIFEST: manifest}.items():
-            write_new(new / name, data)
-    return identity
+    graph = {_GRAPH: saved.engine.graph, _CONSTANTS: saved.engine.constants}
+    files = ModelFiles(saved.vocabulary, saved.tensors, saved.metrics, graph)
+    return FOLDER.write(saved.config, files, folder, overwrite=overwrite)
 
 
 def read_answerer(folder: str | os.PathLike[str]) -> SavedAnswerer:
-    """Load a saved question answerer, or say what is wrong with it.
-
-    No code of the folder ever runs.
-
-    Raises:
-        BundleError: no such folder, of another schema version, or not what was saved.
-    """
-    identity, members = read_members(Path(folder), FORMAT)
-    config = settings_of(
-        _CONFIG, AnswererConfig, parse_json(_CONFIG, members[_CONFIG]), FORMAT.schema_version
-    )
-    try:
-        vocabulary = tuple(members[_VOCABULARY].decode("utf-8").split("\n")[:-1])
-    except UnicodeDecodeError as error:
-        refuse(f"{_VOCABULARY} is not UTF-8 ({error})", "the vocabulary that was saved")
-    if len(vocabulary) != config.encoder.vocabulary_size:
-        refuse(
-            f"{_VOCABULARY} with {len(vocabulary):,} pieces",
-            f"the {config.encoder.vocabulary_size:,} of {_CONFIG}",
-        )
-    metrics = parse_json(_METRICS, members[_METRICS])
-    if not isinstance(metrics, dict):
-        refuse(f"{_METRICS} holds a {type(metrics).__name__}", "a JSON object")
-    tensors = parse_tensors(_WEIGHTS, members[_WEIGHTS], question_answering_shapes(config.encoder))
+    """Load a saved question answerer, or say what is wrong with it; see `ModelFolder.read`."""
+    config, members, identity = FOLDER.read(folder, AnswererConfig)
+    shapes = question_answering_shapes(config.encoder)
+    files = FOLDER.files(members, config.encoder.vocabulary_size, shapes, identity)
     engine = CompiledSpans(
-        config.precision, config.precision_reason, members[_GRAPH], members[_CONSTANTS]
+        config.precision, config.precision_reason, files.more[_GRAPH], files.more[_CONSTANTS]
     )
-    return SavedAnswerer(config, vocabulary, tensors, metrics, engine, identity)
-
-
-def _check_replaceable(target: Path, overwrite: bool) -> None:
-    check_replaceable(
-        target,
-        overwrite,
-        holds="a saved question answerer",
-        expected="a question answerer saved by bertcnn",
-        stranger=_stranger,
+    return SavedAnswerer(
+        config, files.vocabulary, files.tensors, files.metrics, engine, files.identity
     )
-
-
-def _stranger(place: Path) -> str | None:
-    """What keeps a folder from being a saved question answerer, damaged or not."""
-    names = {entry.name for entry in os.scandir(place) if not is_debris(entry.name)}
-    foreign = sorted(names - set(FORMAT.largest) - {MANIFEST})
-    if foreign:
-        return f"holds {one_line(foreign[0])}, which is no part of a question answerer"
-    return None if claims_to_be(FORMAT, place) else "is not a saved question answerer"

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import keras
 import numpy as np
 
-from bertcnn.data.batches import BatchPlan, choose_lengths, plan_training
-from bertcnn.data.prefetch import prefetch
-from bertcnn.errors import TrainingError
-from bertcnn.models.weights import assign, extract
+from bertcnn.data.batches import BatchPlan, choose_lengths
 from bertcnn.progress import Progress
 from bertcnn.settings import QuestionTrainingSettings
+from bertcnn.tasks.epochs import Choice, Epoch, EpochTrainer
 from bertcnn.tasks.question_answering.questions import Question
 from bertcnn.tasks.question_answering.windows import Window
 from bertcnn.training.optimizer import (
@@ -26,8 +23,6 @@ from bertcnn.training.optimizer import (
 )
 from bertcnn.training.savepoints import Savepoints
 from bertcnn.training.step import Arrays, make_parts_step
-
-logger = logging.getLogger(__name__)
 
 _NOT_HERE = -1e9  # added to the scores of tokens that no answer has
 _CLASSIFY = 0  # the place of [CLS], which stands for "no answer"
@@ -86,7 +81,7 @@ class LabelledWindows:
         weights = (np.arange(plan.size) < len(plan.rows)).astype(np.float32)
         return (
             {"token_ids": tokens, "segment_ids": segments, "padding_mask": mask},
-            {"places": places, "allowed": allowed, "weights": weights / weights.sum()},
+            {"places": places, "allowed": allowed, "weights": weights},
         )
 
 
@@ -107,59 +102,23 @@ def span_figures(scores: Any, targets: Mapping[str, Any]) -> dict[str, Any]:  # 
     return {"loss": -ops.sum(ops.mean(chosen, axis=-1) * targets["weights"])}
 
 
-@dataclass(frozen=True)
-class QuestionEpoch:
-    """Figures of an epoch.
-
-    Attributes:
-        epoch: from 1.
-        loss: mean in training.
-        exact: share of the validation questions answered exactly, with the best threshold.
-        f1: mean F1 there.
-    """
-
-    epoch: int
-    loss: float
-    exact: float
-    f1: float
-
-
-@dataclass
-class _State:
-    """How far a training is; all of it is in a savepoint."""
-
-    epoch: int = 1
-    losses: list[float] = field(default_factory=list)
-    history: list[QuestionEpoch] = field(default_factory=list)
-    kept: dict[str, np.ndarray] = field(default_factory=dict)
-
-    def parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        history = [asdict(one) for one in self.history]
-        return {"epoch": self.epoch, "losses": self.losses, "history": history}, self.kept
-
-    @classmethod
-    def of_parts(cls, saved: Mapping[str, Any], kept: dict[str, np.ndarray]) -> _State:
-        history = [QuestionEpoch(**one) for one in saved["history"]]
-        return cls(saved["epoch"], list(saved["losses"]), history, kept)
-
-
 def train_answers(
     model: keras.Model,
     train: LabelledWindows,
     settings: QuestionTrainingSettings,
-    evaluate: Callable[[], tuple[float, float]],
+    evaluate: Callable[[], dict[str, float]],
     *,
     seed: int,
     progress: Progress,
     savepoints: Savepoints | None = None,
-) -> Sequence[QuestionEpoch]:
+) -> tuple[Epoch, ...]:
     """Train `model` in place; it ends with the weights of the epoch with the best F1.
 
     Args:
         model: a `BertQuestionAnswering`.
         train: windows to learn from.
         settings: how.
-        evaluate: gives exact match and F1 of the model as it is, on questions held out.
+        evaluate: gives `exact` match and `f1` of the model as it is, on questions held out.
         seed: of the order of the windows.
         progress: called for every batch.
         savepoints: where the training is saved from time to time, and goes on from.
@@ -180,46 +139,21 @@ def train_answers(
         not_decayed=BIASES_AND_NORMALISATION,
     )
     step = make_parts_step(model, optimizer, span_figures)
-    state = _State()
-    saved = None if savepoints is None else savepoints.restore(model, optimizer)
-    progress.stage("training", total, "batches")
-    if saved is not None:
-        state = _State.of_parts(*saved)
-        progress.note(f"resuming an interrupted training at epoch {state.epoch}")
-        progress.advance(steps * (state.epoch - 1) + len(state.losses))
-    while state.epoch <= settings.epochs:
-        chance = np.random.default_rng([seed, state.epoch])
-        plans = plan_training(train.lengths, lengths, batch_size, chance)
-        shown = {"f1": state.history[-1].f1} if state.history else {}
-        for inputs, targets in prefetch(_batches(train, plans[len(state.losses) :])):
-            state.losses.append(_finite(step([(inputs, targets)])["loss"]))
-            if savepoints is not None:
-                done = steps * (state.epoch - 1) + len(state.losses)
-                savepoints.offer(done, model, optimizer, state.parts)
-            progress.advance(1, loss=float(np.mean(state.losses[-50:])), **shown)
-        best = max((one.f1 for one in state.history), default=-1.0)
-        figures = QuestionEpoch(state.epoch, float(np.mean(state.losses)), *evaluate())
-        logger.info("%s", figures)
-        state.history.append(figures)
-        if figures.f1 > best:
-            state.kept = extract(model.trainable_variables)
-        state.epoch, state.losses = state.epoch + 1, []
-    assign(model.trainable_variables, state.kept, error=TrainingError)
-    return tuple(state.history)
+    return EpochTrainer(
+        model,
+        optimizer,
+        step,
+        train,
+        evaluate,
+        chooses(settings),
+        lengths=lengths,
+        batch_size=batch_size,
+        seed=seed,
+        progress=progress,
+        savepoints=savepoints,
+    ).run()
 
 
-def _batches(
-    train: LabelledWindows, plans: Sequence[BatchPlan]
-) -> Generator[tuple[Arrays, Arrays], None, None]:
-    for plan in plans:
-        yield train.batch(plan)
-
-
-def _finite(loss: float) -> float:
-    if not math.isfinite(loss):
-        raise TrainingError(
-            f"the loss became {loss}",
-            expected="a finite loss",
-            fix="lower the learning rate and train again",
-        )
-    return float(loss)
+def chooses(settings: QuestionTrainingSettings) -> Choice:
+    """The epoch with the highest F1 on the validation questions."""
+    return Choice("f1", highest=True, epochs=settings.epochs)

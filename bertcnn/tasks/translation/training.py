@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-import math
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import keras
 import numpy as np
 
-from bertcnn.data.batches import BatchPlan, choose_lengths, plan_scoring, plan_training
-from bertcnn.data.prefetch import prefetch
-from bertcnn.errors import TrainingError
-from bertcnn.models.weights import assign, extract
+from bertcnn.data.batches import BatchPlan, choose_lengths, plan_scoring
 from bertcnn.progress import Progress
 from bertcnn.settings import TranslationTrainingSettings
+from bertcnn.tasks.epochs import Choice, Epoch, EpochTrainer, finite
 from bertcnn.training.optimizer import (
     BIASES_AND_NORMALISATION,
     LayerwiseAdamW,
@@ -25,8 +21,7 @@ from bertcnn.training.optimizer import (
 from bertcnn.training.savepoints import Savepoints
 from bertcnn.training.step import Arrays, make_figures, make_parts_step
 
-logger = logging.getLogger(__name__)
-
+LOSS = "valid_loss"  # mean a token of the validation pairs, without dropout or smoothing
 _BETA_2 = 0.98  # Vaswani et al. 2017, section 5.3
 _TOKEN_BUDGET = 4096  # of a validation batch
 
@@ -94,49 +89,6 @@ def translation_figures(smoothing: float) -> Any:  # noqa: ANN401 - an `Objectiv
     return figures
 
 
-@dataclass(frozen=True)
-class TranslationEpoch:
-    """Figures of an epoch.
-
-    Attributes:
-        epoch: from 1.
-        loss: mean a token in training, smoothed.
-        valid_loss: the same on the validation pairs, without dropout or smoothing.
-        valid_accuracy: share of their tokens predicted right, the true ones before them given.
-    """
-
-    epoch: int
-    loss: float
-    valid_loss: float
-    valid_accuracy: float
-
-
-@dataclass
-class _State:
-    """How far a training is; all of it is in a savepoint."""
-
-    epoch: int = 1
-    losses: list[float] = field(default_factory=list)  # of this epoch's batches
-    history: list[TranslationEpoch] = field(default_factory=list)
-    kept: dict[str, np.ndarray] = field(default_factory=dict)
-
-    def parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """As JSON and tensors."""
-        history = [asdict(one) for one in self.history]
-        return {"epoch": self.epoch, "losses": self.losses, "history": history}, self.kept
-
-    @classmethod
-    def of_parts(cls, saved: Mapping[str, Any], kept: dict[str, np.ndarray]) -> _State:
-        """What `parts` gave."""
-        history = [TranslationEpoch(**one) for one in saved["history"]]
-        return cls(saved["epoch"], list(saved["losses"]), history, kept)
-
-    @property
-    def best(self) -> TranslationEpoch | None:
-        """The epoch with the lowest loss on the validation pairs, the first of several."""
-        return min(self.history, key=lambda one: one.valid_loss, default=None)
-
-
 def train_translator(
     model: keras.Model,
     train: EncodedPairs,
@@ -146,7 +98,7 @@ def train_translator(
     seed: int,
     progress: Progress,
     savepoints: Savepoints | None = None,
-) -> Sequence[TranslationEpoch]:
+) -> tuple[Epoch, ...]:
     """Train `model` in place; it ends with the weights of the epoch that validates best.
 
     Args:
@@ -176,52 +128,29 @@ def train_translator(
     )
     step = make_parts_step(model, optimizer, translation_figures(settings.label_smoothing))
     measure = make_figures(model, translation_figures(0.0))
-    steps = math.ceil(len(train) / batch_size)
-    state = _State()
-    saved = None if savepoints is None else savepoints.restore(model, optimizer)
-    progress.stage("training", steps * settings.epochs, "batches")
-    if saved is not None:
-        state = _State.of_parts(*saved)
-        done = steps * (state.epoch - 1) + len(state.losses)
-        progress.note(f"resuming an interrupted training at epoch {state.epoch}")
-        progress.advance(done)
 
-    def is_over() -> bool:
-        best = state.best
-        waited = 0 if best is None else state.epoch - 1 - best.epoch
-        return state.epoch > settings.epochs or (
-            settings.patience is not None and waited >= settings.patience
-        )
+    def evaluate() -> dict[str, float]:
+        loss, accuracy = _measured(measure, valid, lengths)
+        return {LOSS: loss, "valid_accuracy": accuracy}
 
-    while not is_over():
-        chance = np.random.default_rng([seed, state.epoch])
-        plans = plan_training(train.lengths, lengths, batch_size, chance)
-        shown = {"valid_loss": state.history[-1].valid_loss} if state.history else {}
-        for inputs, targets in prefetch(_batches(train, plans[len(state.losses) :])):
-            total = max(1.0, float(targets["weights"].sum()))
-            targets = {**targets, "weights": targets["weights"] / np.float32(total)}
-            state.losses.append(_finite(step([(inputs, targets)])["loss"]))
-            if savepoints is not None:
-                done = steps * (state.epoch - 1) + len(state.losses)
-                savepoints.offer(done, model, optimizer, state.parts)
-            progress.advance(1, loss=float(np.mean(state.losses[-50:])), **shown)
-        figures = TranslationEpoch(
-            state.epoch, float(np.mean(state.losses)), *_measured(measure, valid, lengths)
-        )
-        logger.info("%s", figures)
-        state.history.append(figures)
-        if state.best is figures:
-            state.kept = extract(model.trainable_variables)
-        state.epoch, state.losses = state.epoch + 1, []
-    assign(model.trainable_variables, state.kept, error=TrainingError)
-    return tuple(state.history)
+    return EpochTrainer(
+        model,
+        optimizer,
+        step,
+        train,
+        evaluate,
+        chooses(settings),
+        lengths=lengths,
+        batch_size=batch_size,
+        seed=seed,
+        progress=progress,
+        savepoints=savepoints,
+    ).run()
 
 
-def _batches(
-    pairs: EncodedPairs, plans: Sequence[BatchPlan]
-) -> Generator[tuple[Arrays, Arrays], None, None]:
-    for plan in plans:
-        yield pairs.batch(plan)
+def chooses(settings: TranslationTrainingSettings) -> Choice:
+    """The epoch with the lowest loss on the validation pairs."""
+    return Choice(LOSS, highest=False, epochs=settings.epochs, patience=settings.patience)
 
 
 def _measured(measure: Any, pairs: EncodedPairs, lengths: Sequence[int]) -> tuple[float, float]:  # noqa: ANN401
@@ -231,14 +160,4 @@ def _measured(measure: Any, pairs: EncodedPairs, lengths: Sequence[int]) -> tupl
         inputs, targets = pairs.batch(plan)
         figures = measure(inputs, targets)
         sums += figures["loss"], figures["tokens_right"], targets["weights"].sum()
-    return _finite(sums[0] / sums[2]), float(sums[1] / sums[2])
-
-
-def _finite(loss: float) -> float:
-    if not math.isfinite(loss):
-        raise TrainingError(
-            f"the loss became {loss}",
-            expected="a finite loss",
-            fix="lower the learning rate and train again",
-        )
-    return float(loss)
+    return finite(sums[0] / sums[2]), float(sums[1] / sums[2])

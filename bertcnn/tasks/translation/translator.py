@@ -23,14 +23,14 @@ from bertcnn.settings import TranslationTrainingSettings, TranslatorSettings
 from bertcnn.tasks.compiled import compiled_search
 from bertcnn.tasks.translation.pairs import FEWEST_PAIRS, Pairs
 from bertcnn.tasks.translation.saving import (
+    FOLDER,
     SavedTranslator,
     TranslatorConfig,
-    check_translator_target,
     read_translator,
     write_translator,
 )
 from bertcnn.tasks.translation.subwords import Subwords
-from bertcnn.tasks.translation.training import EncodedPairs, train_translator
+from bertcnn.tasks.translation.training import LOSS, EncodedPairs, chooses, train_translator
 from bertcnn.text.cleaning import is_blank
 from bertcnn.training.savepoints import Savepoints, digest
 from bertcnn.training.start import check_seed
@@ -161,15 +161,15 @@ class Translator:
             progress=self._progress,
             savepoints=points,
         )
-        kept = min(history, key=lambda one: one.valid_loss)
+        kept = chooses(training).best(history) or history[0]
         self._pairs = len(learned)
         self.metrics_ = {
             "pairs": len(learned),
             "validation_pairs": len(held_out),
             "kept_epoch": kept.epoch,
             "epochs": len(history),
-            "validation_loss": kept.valid_loss,
-            "validation_token_accuracy": kept.valid_accuracy,
+            "validation_loss": kept.figures[LOSS],
+            "validation_token_accuracy": kept.figures["valid_accuracy"],
         }
         return self
 
@@ -234,7 +234,7 @@ class Translator:
             OutputError: the place is taken or cannot be written.
             TrainingError: called before `fit`.
         """
-        check_translator_target(folder, overwrite)
+        FOLDER.check_target(folder, overwrite)
         if self._model is None:
             raise TrainingError(
                 "a translator without a model", expected="one that is trained", fix="call fit first"
