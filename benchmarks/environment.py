@@ -1,4 +1,4 @@
-"""The peers' own environment, so that nothing of theirs becomes a dependency of ours."""
+"""The peers' own environments, so that nothing of theirs becomes a dependency of ours."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 PEERS = HERE / ".envs" / "peers"
+QUESTIONS = "questions"  # the environment with the last transformers that answers questions
 _REQUIREMENTS = HERE / "peers" / "requirements.txt"
 _REASON = 160  # characters of a failure's reason
 
@@ -23,39 +24,42 @@ class CompetitorError(Exception):
     """A competitor could not be run; says why, in a line."""
 
 
-def peers_python() -> Path:
-    """The peers' interpreter.
+def peers_python(environment: str = "") -> Path:
+    """The peers' interpreter, or that of another of their environments.
 
-    The environment is made on the first call (torch is about 1 GB even without CUDA), and completed
+    It is made on the first call (torch is about 1 GB even without CUDA), and completed
     when the requirements have changed since, or when making it was broken off: a copy of them is
     put in it last.
 
     Raises:
         CompetitorError: it cannot be made.
     """
-    python, installed = PEERS / "bin" / "python", PEERS / "requirements.txt"
-    if (
-        python.exists()
-        and installed.exists()
-        and installed.read_bytes() == _REQUIREMENTS.read_bytes()
-    ):
+    folder = PEERS.with_name(f"peers-{environment}") if environment else PEERS
+    wanted = _REQUIREMENTS
+    if environment:
+        wanted = _REQUIREMENTS.with_stem(f"requirements-{environment}")
+    python, installed = folder / "bin" / "python", folder / "requirements.txt"
+    if python.exists() and installed.exists() and installed.read_bytes() == wanted.read_bytes():
         return python
-    print(f"installing {_REQUIREMENTS} in {PEERS}", file=sys.stderr, flush=True)
+    print(f"installing {wanted} in {folder}", file=sys.stderr, flush=True)
     if not python.exists():
-        run_quietly([sys.executable, "-m", "venv", str(PEERS)])
-    run_quietly([str(python), "-m", "pip", "install", "-q", "-r", str(_REQUIREMENTS)])
-    shutil.copyfile(_REQUIREMENTS, installed)
+        run_quietly([sys.executable, "-m", "venv", str(folder)])
+    run_quietly([str(python), "-m", "pip", "install", "-q", "-r", str(wanted)])
+    shutil.copyfile(wanted, installed)
     return python
 
 
-def ask_peer(module: str, *arguments: object, limit: float | None = None) -> dict[str, Any]:
+def ask_peer(
+    module: str, *arguments: object, limit: float | None = None, environment: str = ""
+) -> dict[str, Any]:
     """Run a module of `peers/` in their environment; its answer is the last line it prints.
 
     Raises:
         CompetitorError: it has none.
     """
     return answer_of(
-        [str(peers_python()), "-m", f"benchmarks.peers.{module}", *map(str, arguments)], limit
+        [str(peers_python(environment)), "-m", f"benchmarks.peers.{module}", *map(str, arguments)],
+        limit,
     )
 
 

@@ -1,8 +1,9 @@
-"""Our saved model for the peers: a Hugging Face BertModel, and our head's tensors."""
+"""Our saved models for the peers: a Hugging Face BertModel with our head, or with theirs."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from safetensors.numpy import save_file
 from bertcnn.bundle.bundle import Bundle
 from bertcnn.encoders.checkpoint import published_name
 from bertcnn.encoders.config import published_config
+from bertcnn.tasks.question_answering.saving import SavedAnswerer
 
 _HEAD = ("convolution_", "logits/")
 
@@ -32,26 +34,61 @@ def write_peer_model(bundle: Bundle, folder: Path) -> Path:
         "pooler/kernel": np.eye(width, dtype=np.float32),
         "pooler/bias": np.zeros(width, np.float32),
     }
-    published = {
-        published_name(name): np.ascontiguousarray(value.T if name.endswith("/kernel") else value)
-        for name, value in encoder.items()
-    }
-    save_file(published, folder / "model.safetensors", metadata={"format": "pt"})
+    save_file(
+        {published_name(name): _published(name, value) for name, value in encoder.items()},
+        folder / "model.safetensors",
+        metadata={"format": "pt"},
+    )
     save_file(
         {name: np.ascontiguousarray(value) for name, value in head.items()},
         folder / "head.safetensors",
     )
+    (folder / "labels.json").write_text(json.dumps(list(bundle.labels)), encoding="utf-8")
     tokenizer = bundle.config.tokenizer
-    files = {
-        "config.json": published_config(bundle.config.encoder),
-        "tokenizer_config.json": {
-            "tokenizer_class": "BertTokenizer",
-            "do_lower_case": tokenizer.lowercase,
-            "model_max_length": tokenizer.max_tokens,
-        },
-        "labels.json": list(bundle.labels),
-    }
-    for name, content in files.items():
-        (folder / name).write_text(json.dumps(content), encoding="utf-8")
-    (folder / "vocab.txt").write_text("\n".join(bundle.vocabulary) + "\n", encoding="utf-8")
+    _write_texts(
+        folder,
+        published_config(bundle.config.encoder),
+        bundle.vocabulary,
+        tokenizer.lowercase,
+        tokenizer.max_tokens,
+    )
     return folder
+
+
+def write_peer_answerer(saved: SavedAnswerer, folder: Path) -> Path:
+    """Write a question answerer as a Hugging Face BertForQuestionAnswering."""
+    folder.mkdir()
+    names = {"spans/kernel": "qa_outputs.weight", "spans/bias": "qa_outputs.bias"}
+    published = {
+        names.get(name) or f"bert.{published_name(name)}": _published(name, value)
+        for name, value in saved.tensors.items()
+    }
+    save_file(published, folder / "model.safetensors", metadata={"format": "pt"})
+    config = saved.config
+    _write_texts(
+        folder,
+        published_config(config.encoder),
+        saved.vocabulary,
+        config.lowercase,
+        config.questions.max_tokens,
+    )
+    return folder
+
+
+def _published(name: str, value: np.ndarray) -> np.ndarray:
+    """A weight as PyTorch keeps it."""
+    return np.ascontiguousarray(value.T if name.endswith("/kernel") else value)
+
+
+def _write_texts(
+    folder: Path, config: object, vocabulary: Sequence[str], lowercase: bool, max_tokens: int
+) -> None:
+    """`config.json` and the tokenizer's files."""
+    tokenizer = {
+        "tokenizer_class": "BertTokenizer",
+        "do_lower_case": lowercase,
+        "model_max_length": max_tokens,
+    }
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")

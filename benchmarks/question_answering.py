@@ -1,30 +1,42 @@
 """How well fields are filled from tickets, beside regular expressions, and how fast.
 
-    python -m benchmarks.question_answering data/ticket_questions.jsonl [--seeds 3]
+    python -m benchmarks.question_answering data/ticket_questions.jsonl [--seeds 3] [--peers]
 
 For each seed a fifth of the tickets is held out, and a question answerer trained, saved and loaded
 as users do on the questions about the others. Prints exact match and F1 (SQuAD 2.0's definitions)
 on the held-out questions, the same of one regular expression for each kind of question and of never
-answering, and questions/s of the loaded model.
+answering, and questions/s of the loaded model. With --peers also of Hugging Face's recipe `run_qa`
+on the same questions, with its documented learning rate and with ours, and questions/s of
+transformers' pipeline with our weights.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from benchmarks.environment import QUESTIONS, ask_peer
+from benchmarks.peer_model import write_peer_answerer
 from bertcnn.cli.progress import show_progress
 from bertcnn.cli.startup import load_keras
+from bertcnn.encoders.download import fetch_encoder
+from bertcnn.settings import QuestionTrainingSettings
 from bertcnn.tasks.question_answering.metrics import AnswerFigures
 from bertcnn.tasks.question_answering.questions import Question, read_questions, split_by_context
+from bertcnn.tasks.question_answering.saving import read_answerer
+
+if TYPE_CHECKING:
+    from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
 
 _HELD_OUT = 0.2
+_RUN_QA = 3e-5  # the learning rate of its documentation
+_ROUNDS = 3
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _DAYS = "Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday"
 _UNITS = "minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?"
@@ -69,32 +81,120 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("questions", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--peers", action="store_true")
     options = parser.parse_args()
     load_keras()
-    from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
 
     questions = read_questions(options.questions)
     print("| seed | who | exact match | F1 | with an answer: F1 | without: left unanswered |")
     for seed in range(options.seeds):
         kept, held_out = split_by_context(questions, _HELD_OUT, seed)
-        with tempfile.TemporaryDirectory() as folder, show_progress() as progress:
-            QuestionAnswerer(seed=seed, progress=progress).fit(kept).save(Path(folder) / "model")
-            answerer = QuestionAnswerer.load(Path(folder) / "model")
-        asked, contexts = [one.question for one in held_out], [one.context for one in held_out]
-        answers = [one.text for one in answerer.answer(asked, contexts)]
-        _show(seed, f"ours ({answerer.engine_name})", answers, held_out)
+        with tempfile.TemporaryDirectory() as folder:
+            ours(seed, kept, held_out, Path(folder))
+            if options.peers:
+                recipe(seed, kept, held_out, Path(folder))
+                if seed == 0:
+                    pipeline(held_out, Path(folder))
         rules = [by_rule(one.question, one.context) for one in held_out]
-        _show(seed, "regular expressions", rules, held_out)
-        _show(seed, "never an answer", [""] * len(held_out), held_out)
-        times = []
-        for _ in range(5):
-            started = time.perf_counter()
-            answerer.answer(asked, contexts)
-            times.append(time.perf_counter() - started)
-        print(f"{len(asked) / float(np.median(times)):,.0f} questions/s", flush=True)
+        show(seed, "regular expressions", rules, held_out)
+        show(seed, "never an answer", [""] * len(held_out), held_out)
 
 
-def _show(seed: int, who: str, answers: Sequence[str], questions: Sequence[Question]) -> None:
+def ours(seed: int, kept: Sequence[Question], held_out: Sequence[Question], folder: Path) -> None:
+    """Train, save as `model`, load and ask."""
+    from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
+
+    started = time.perf_counter()
+    with show_progress() as progress:
+        QuestionAnswerer(seed=seed, progress=progress).fit(kept).save(folder / "model")
+    seconds = time.perf_counter() - started
+    answerer = QuestionAnswerer.load(folder / "model")
+    answers = answerer.answer(*asked(held_out))
+    who = f"ours, {answerer.engine_name}, {seconds:.0f} s"
+    show(seed, who, [one.text for one in answers], held_out)
+
+
+def recipe(seed: int, kept: Sequence[Question], held_out: Sequence[Question], folder: Path) -> None:
+    """Hugging Face's, with as many epochs and as large batches, and two learning rates."""
+    encoder = fetch_encoder("minilm-l6").folder
+    files = write_questions(kept, folder / "kept"), write_questions(held_out, folder / "held_out")
+    ours = QuestionTrainingSettings()
+    for rate in (_RUN_QA, ours.learning_rate):
+        done = ask_peer(
+            "finetune_questions",
+            encoder,
+            *files,
+            f"--epochs={ours.epochs}",
+            f"--batch={ours.batch_size}",
+            f"--learning-rate={rate}",
+            f"--seed={seed}",
+            environment=QUESTIONS,
+        )
+        show(seed, f"run_qa, {rate:g}, {done['seconds']:.0f} s", done["answers"], held_out)
+
+
+def pipeline(held_out: Sequence[Question], folder: Path) -> None:
+    """Questions/s of ours, of transformers' pipeline, and again of ours; all answer alike."""
+    from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
+
+    answerer = QuestionAnswerer.load(folder / "model")
+    answers = [one.text for one in answerer.answer(*asked(held_out))]
+    saved = read_answerer(folder / "model")
+    theirs = write_peer_answerer(saved, folder / "for-peers")
+    before = speed(answerer, held_out)
+    done = ask_peer(
+        "answer_transformers",
+        theirs,
+        write_questions(held_out, folder / "asked"),
+        _ROUNDS,
+        saved.config.questions.max_tokens,
+        saved.config.questions.stride,
+        environment=QUESTIONS,
+    )
+    after = speed(answerer, held_out)
+    same = sum(one == other for one, other in zip(answers, done["answers"], strict=True))
+    best = max(done["questions_per_second"].values())
+    print(f"{done['name']}: {done['questions_per_second']} questions/s, by batch size")
+    print(
+        f"ours: {before:,.0f} and {after:,.0f} questions/s, {min(before, after) / best:.1f} times"
+    )
+    print(f"the same answer to {same} of {len(answers)}", flush=True)
+
+
+def speed(answerer: QuestionAnswerer, questions: Sequence[Question]) -> float:
+    """Questions/s, the best of several rounds."""
+    times = []
+    for _ in range(_ROUNDS):
+        started = time.perf_counter()
+        answerer.answer(*asked(questions))
+        times.append(time.perf_counter() - started)
+    return len(questions) / min(times)
+
+
+def asked(questions: Sequence[Question]) -> tuple[list[str], list[str]]:
+    """Questions and contexts."""
+    return [one.question for one in questions], [one.context for one in questions]
+
+
+def write_questions(questions: Sequence[Question], file: Path) -> Path:
+    """A line of JSON for each, with its first answer."""
+    lines = [
+        json.dumps(
+            {
+                "question": one.question,
+                "context": one.context,
+                "answer": one.answers[0] if one.answers else "",
+                "start": one.starts[0] if one.answers else 0,
+            }
+        )
+        for one in questions
+    ]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    return file
+
+
+def show(seed: int, who: str, answers: Sequence[str], questions: Sequence[Question]) -> None:
+    """A row of the table."""
     found = AnswerFigures.of(answers, questions)
     print(
         f"| {seed} | {who} | {found.exact:.1%} | {found.f1:.1%} | {found.answerable_f1:.1%} |"

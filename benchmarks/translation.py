@@ -1,6 +1,6 @@
 """How well both translators learn: dates in ISO form, and everyday phrases in Italian.
 
-    python -m benchmarks.translation dates [--pairs 20000] [--epochs 12]
+    python -m benchmarks.translation dates [--pairs 20000] [--epochs 11]
     python -m benchmarks.translation phrases [--pieces 1000] [--epochs 60] [--seeds 3]
 
 Dates: 1,000 spellings of days that no training pair has; prints the share translated exactly.
@@ -25,14 +25,22 @@ _UNSEEN_DAYS, _TESTED = 2000, 1000
 _PHRASES = Path(__file__).parents[1] / "data" / "phrases_en_it.tsv"
 
 
-def learned(architecture: str, pairs: tuple[list[str], list[str]], **changes: Any) -> Any:
+def learned(
+    architecture: Any,
+    pairs: tuple[list[str], list[str]],
+    options: argparse.Namespace,
+    seed: int = 0,
+    **training: Any,
+) -> Any:
     """A translator of these pairs, and the seconds it took."""
     from bertcnn.tasks.translation.translator import Translator
 
-    seed = changes.pop("seed", 0)
+    model, training = {"dropout": options.dropout}, {"epochs": options.epochs, **training}
     started = time.perf_counter()
     with show_progress() as progress:
-        translator = Translator(architecture, training=changes, seed=seed, progress=progress)  # type: ignore[arg-type]
+        translator = Translator(
+            architecture, model=model, training=training, seed=seed, progress=progress
+        )
         translator.fit(*pairs)
     return translator, time.perf_counter() - started
 
@@ -43,9 +51,9 @@ def dates(options: argparse.Namespace) -> None:
     pairs = date_pairs(chosen[_UNSEEN_DAYS:], options.pairs, seed=1)
     sources, targets = date_pairs(chosen[:_UNSEEN_DAYS], _TESTED, seed=2)
     print("| model | training | greedy | beam 4 |")
-    for architecture in _ARCHITECTURES:
+    for architecture in options.models:
         translator, seconds = learned(
-            architecture, pairs, epochs=options.epochs, vocabulary_size=100, compiled_shapes=1
+            architecture, pairs, options, vocabulary_size=100, compiled_shapes=1
         )
         exact = []
         for beam in (1, 4):
@@ -63,14 +71,14 @@ def phrases(options: argparse.Namespace) -> None:
 
     pairs = read_pairs(_PHRASES)
     print("| model | seed | training | chrF greedy | chrF beam 4 |")
-    for architecture in _ARCHITECTURES:
+    for architecture in options.models:
         for seed in range(options.seeds):
             kept, held_out = pairs.split(0.1, len(pairs), seed)
             translator, seconds = learned(
                 architecture,
                 (kept.sources, kept.targets),
-                seed=seed,
-                epochs=options.epochs,
+                options,
+                seed,
                 vocabulary_size=options.pieces,
             )
             scores = [
@@ -92,8 +100,12 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=None)
     parser.add_argument("--pieces", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--models", nargs="+", choices=_ARCHITECTURES, default=_ARCHITECTURES)
+    parser.add_argument("--dropout", type=float, default=None)
     options = parser.parse_args()
-    options.epochs = options.epochs or (12 if options.what == "dates" else 60)
+    options.epochs = options.epochs or (11 if options.what == "dates" else 60)
+    if options.dropout is None:
+        options.dropout = 0.05 if options.what == "dates" else 0.1
     load_keras()
     dates(options) if options.what == "dates" else phrases(options)
 

@@ -92,7 +92,7 @@ def tune_by_contrast(
     steps = [next(chosen) for _ in range(settings.contrast_steps)]
     plans = _plans(steps, lengths)
 
-    small, used = on_used_pieces(encoder, shortened, settings, packed=True)
+    small, used = on_used_pieces(encoder, shortened, settings.attention_dropout, packed=True)
     token_ids = renumbered(shortened, used)
     means = DocumentMean(plans[0].slots.shape[1], name="mean")(
         small.sequence_output, small.input["document_ids"]

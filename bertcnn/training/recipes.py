@@ -89,7 +89,10 @@ def fit_everything(
     """
     train, valid = data.train, data.valid
     small, used = on_used_pieces(
-        encoder, [*train.token_ids, *valid.token_ids], settings, packed=settings.packed
+        encoder,
+        [*train.token_ids, *valid.token_ids],
+        settings.attention_dropout,
+        packed=settings.packed,
     )
     packing, learning = packed_head(head, train.lengths, valid.lengths, settings)
 

@@ -9,7 +9,6 @@ import numpy as np
 from bertcnn.errors import TrainingError
 from bertcnn.models.bert import Bert
 from bertcnn.models.weights import assign, extract
-from bertcnn.settings import TrainingSettings
 
 _TOKENS = "embeddings/tokens"
 
@@ -17,8 +16,9 @@ _TOKENS = "embeddings/tokens"
 def on_used_pieces(
     encoder: Bert,
     token_ids: Sequence[np.ndarray],
-    settings: TrainingSettings,
+    attention_dropout: float,
     *,
+    dropout: float | None = None,
     packed: bool = False,
 ) -> tuple[Bert, np.ndarray]:
     """The same encoder as it is trained: with token embeddings only for the pieces that occur.
@@ -27,12 +27,24 @@ def on_used_pieces(
     network changes nothing but the time: of a table of 30,522 rows some thousands occur, and AdamW
     would read and write all the others in every step.
 
+    Args:
+        encoder: to be trained.
+        token_ids: of all texts that it will read, each int [T].
+        attention_dropout: share of attention probabilities dropped in training.
+        dropout: share of hidden values dropped; the encoder's own by default.
+        packed: whether a row holds several texts.
+
     Returns:
         The smaller encoder, and the ids of its pieces in the large one, ascending, int [pieces].
     """
     used = np.unique(np.concatenate([*token_ids, [0]]))
-    changes = {"vocabulary_size": len(used), "attention_dropout": settings.attention_dropout}
-    shape, policy = encoder.settings.model_copy(update=changes), encoder.compute_policy
+    own = encoder.settings
+    changes = {
+        "vocabulary_size": len(used),
+        "attention_dropout": attention_dropout,
+        "dropout": own.dropout if dropout is None else dropout,
+    }
+    shape, policy = own.model_copy(update=changes), encoder.compute_policy
     small = Bert(shape, packed=packed, seed=encoder.seed, name="bert", dtype=policy)
     values = extract(encoder.weights)
     assign(small.weights, {**values, _TOKENS: values[_TOKENS][used]}, error=TrainingError)

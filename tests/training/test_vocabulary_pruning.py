@@ -12,7 +12,7 @@ def test_the_smaller_encoder_answers_alike_and_gives_back_what_it_has(
     make_rows, tiny_encoder, token_examples
 ):
     rows, encoder = make_rows(6, 0), tiny_encoder()
-    small, used = on_used_pieces(encoder, rows.token_ids, FULL)
+    small, used = on_used_pieces(encoder, rows.token_ids, FULL.attention_dropout)
     assert small.settings.vocabulary_size == len(used) < encoder.settings.vocabulary_size
     ids = renumbered(rows.token_ids, used)
     for row, (mine, theirs) in enumerate(zip(ids, rows.token_ids, strict=True)):
@@ -43,5 +43,5 @@ def test_the_smaller_encoder_answers_alike_and_gives_back_what_it_has(
 
 def test_the_smaller_encoder_computes_in_the_others_precision(make_rows, tiny_encoder):
     encoder = Bert(tiny_encoder().settings, dtype="mixed_bfloat16")
-    small, _ = on_used_pieces(encoder, make_rows(6, 0).token_ids, FULL)
+    small, _ = on_used_pieces(encoder, make_rows(6, 0).token_ids, FULL.attention_dropout)
     assert small.get_layer("layer_0").compute_dtype == "bfloat16"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 
-from bertcnn.errors import EncoderError, SettingsError, TableError
+from bertcnn.errors import SettingsError, TableError
 from bertcnn.inference.spans_engine import SpansModel
-from bertcnn.models.bert import Bert
 from bertcnn.models.question_answering import BertQuestionAnswering
 from bertcnn.models.shapes import question_answering_shapes
-from bertcnn.models.weights import assign, extract
+from bertcnn.models.weights import extract
 from bertcnn.progress import Progress
 from bertcnn.settings import QuestionSettings, QuestionTrainingSettings
 from bertcnn.tasks.question_answering.answerer import scored_windows
@@ -25,13 +25,14 @@ from bertcnn.tasks.question_answering.saving import AnswererConfig, SavedAnswere
 from bertcnn.tasks.question_answering.spans import SpanScores
 from bertcnn.tasks.question_answering.threshold import answer_of, best_temperature, best_threshold
 from bertcnn.tasks.question_answering.training import LabelledWindows, chooses, train_answers
-from bertcnn.tasks.question_answering.windows import QuestionReader
+from bertcnn.tasks.question_answering.windows import QuestionReader, Window
 from bertcnn.training.savepoints import Savepoints, digest
 from bertcnn.training.start import load_start
+from bertcnn.training.vocabulary_pruning import on_used_pieces, put_back, renumbered
 
 
 def fitted(
-    encoder: str,
+    encoder_name: str,
     learned: Sequence[Question],
     held_out: Sequence[Question],
     questions: QuestionSettings,
@@ -44,7 +45,7 @@ def fitted(
     """A question answerer; see `QuestionAnswerer.fit`.
 
     Args:
-        encoder: name or folder.
+        encoder_name: name or folder.
         learned: questions to learn from.
         held_out: questions that choose epoch, threshold, temperature and precision.
         questions: how they are read.
@@ -53,13 +54,7 @@ def fitted(
         progress: progress callback.
         savepoints: folder for savepoints.
     """
-    start = load_start(encoder, questions.max_tokens, seed=seed, progress=progress)
-    encoder_settings = start.encoder.settings.model_copy(
-        update={"dropout": training.dropout, "attention_dropout": training.dropout}
-    )
-    network = Bert(encoder_settings, seed=seed, name="bert")
-    assign(network.weights, extract(start.encoder.weights), error=EncoderError)
-    model = BertQuestionAnswering(network, seed=seed)
+    start = load_start(encoder_name, questions.max_tokens, seed=seed, progress=progress)
     positions = start.encoder.settings.max_positions
     if questions.max_tokens > positions:
         raise SettingsError(
@@ -79,21 +74,31 @@ def fitted(
             expected="texts with words, in the training and in the validation questions",
             fix="give more questions about other texts",
         )
-    train = LabelledWindows.of(windows, learned, reader.pad_id)
+    encoder, pad = start.encoder, np.array([reader.pad_id])
+    small, used = on_used_pieces(
+        encoder,
+        [pad, *(one.token_ids for one in (*windows, *validation))],
+        training.dropout,
+        dropout=training.dropout,
+    )
+    model = BertQuestionAnswering(small, seed=seed)
+    small_pad = int(renumbered([pad], used)[0][0])
+    train = LabelledWindows.of(_renumbered(windows, used), learned, small_pad)
+    small_validation = _renumbered(validation, used)
     progress.note(
         f"{len(learned):,} questions ({len(windows):,} windows) to learn from, {len(held_out):,}"
         " about other texts held out"
     )
-    reference = KerasSpans(model, reader.pad_id)
+    reference = KerasSpans(model, small_pad)
 
-    def spans_by(running: SpansModel) -> list[SpanScores]:
-        return scored_windows(running, validation, len(held_out), questions.answer_tokens)
+    def spans_by(running: SpansModel, read: Sequence[Window]) -> list[SpanScores]:
+        return scored_windows(running, read, len(held_out), questions.answer_tokens)
 
     def figures(scores: Sequence[SpanScores], threshold: float) -> AnswerFigures:
         return AnswerFigures.of(_answers(scores, held_out, threshold), held_out)
 
     def evaluate() -> dict[str, float]:
-        scores = spans_by(reference)
+        scores = spans_by(reference, small_validation)
         found = figures(scores, best_threshold(scores, held_out))
         return {"exact": found.exact, "f1": found.f1}
 
@@ -111,22 +116,24 @@ def fitted(
     history = train_answers(
         model, train, training, evaluate, seed=seed, progress=progress, savepoints=points
     )
-    expected = spans_by(reference)
+    expected = spans_by(reference, small_validation)
     threshold = best_threshold(expected, held_out)
     wanted = _answers(expected, held_out, threshold)
 
     def compare(running: SpansModel) -> tuple[float, float]:
-        scores = spans_by(running)
+        scores = spans_by(running, validation)
         given = _answers(scores, held_out, threshold)
         same = np.mean([one == other for one, other in zip(given, wanted, strict=True)])
         loss = figures(expected, threshold).f1 - figures(scores, threshold).f1
         return float(same), loss
 
-    weights = extract(model.weights)
-    tensors = {name: weights[name] for name in question_answering_shapes(encoder_settings)}
-    compiled = compile_spans(tensors, encoder_settings, windows, reader.pad_id, compare, progress)
+    put_back(encoder, small, used)
+    weights = {**extract(model.weights), **extract(encoder.weights)}
+    whole = small.settings.model_copy(update={"vocabulary_size": encoder.settings.vocabulary_size})
+    tensors = {name: weights[name] for name in question_answering_shapes(whole)}
+    compiled = compile_spans(tensors, whole, windows, reader.pad_id, compare, progress)
     config = AnswererConfig(
-        encoder=encoder_settings,
+        encoder=whole,
         encoder_name=start.name,
         lowercase=lowercase,
         questions=questions,
@@ -146,6 +153,12 @@ def fitted(
         "learned_questions": len(learned),
     }
     return SavedAnswerer(config, start.tokenizer.vocabulary, tensors, metrics, compiled)
+
+
+def _renumbered(windows: Sequence[Window], used: np.ndarray) -> list[Window]:
+    """The windows as the smaller encoder counts its pieces."""
+    ids = renumbered([one.token_ids for one in windows], used)
+    return [replace(one, token_ids=own) for one, own in zip(windows, ids, strict=True)]
 
 
 def _answers(
