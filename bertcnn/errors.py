@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from bertcnn.wording import visible
 
 _LONGEST_MESSAGE = 600
-_EXTRAS = {"jax": "jax", "onnx": "export", "optuna": "tune", "sqlalchemy": "tune"}
+_EXTRAS = {"jax": "jax", "onnx": "export", "optuna": "tune", "psycopg": "sql"}
 # what is expected of an install, and the command for it; the plain install has all other packages
 _INSTALLS = {
     package: (f'bertcnn with its extra "{extra}"', f"pip install 'bertcnn[{extra}]'")
@@ -86,6 +86,14 @@ class TrainingError(BertCNNError):
 
 class ExportError(BertCNNError):
     """An export that failed: it cannot be written, or its answers differ from the model's."""
+
+
+class StoreError(BertCNNError):
+    """A review store that cannot be used, or a ticket, label or model that it does not have."""
+
+
+class RoleError(BertCNNError):
+    """An action that a person's role does not allow."""
 
 
 class MissingPackageError(BertCNNError, ImportError):

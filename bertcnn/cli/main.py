@@ -18,10 +18,14 @@ from bertcnn.cli.encoder import encoder_app, fill_mask
 from bertcnn.cli.evaluate import evaluate
 from bertcnn.cli.export import export
 from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
+from bertcnn.cli.jobs import jobs_app
 from bertcnn.cli.memory import is_out_of_memory, out_of_memory
+from bertcnn.cli.models import models_app
 from bertcnn.cli.pretrain import pretrain
 from bertcnn.cli.qa import qa_app
 from bertcnn.cli.recalibrate import recalibrate
+from bertcnn.cli.retrain import retrain
+from bertcnn.cli.review import review_app
 from bertcnn.cli.score import score
 from bertcnn.cli.texts import Commands, TextsCommand
 from bertcnn.cli.train import train
@@ -63,13 +67,17 @@ def bertcnn(
 
 
 app.add_typer(encoder_app, name="encoder")
+app.add_typer(jobs_app, name="jobs")
 app.add_typer(qa_app, name="qa")
 app.add_typer(translate_app, name="translate")
+app.add_typer(review_app, name="review")
+app.add_typer(models_app, name="models")
 app.command()(train)
 app.command()(evaluate)
 app.command(cls=TextsCommand)(classify)
 app.command()(score)
 app.command()(recalibrate)
+app.command()(retrain)
 app.command()(check)
 app.command()(export)
 app.command()(pretrain)

@@ -209,7 +209,10 @@ class Predictor:
         A blank text gets no label.
         """
         checked = check_texts(texts)
-        answers = self.answer(checked)
+        return self.predictions(checked, self.answer(checked))
+
+    def predictions(self, texts: Sequence[str], answers: Answers) -> list[Prediction]:
+        """The answers to these texts, one by one."""
         named = (
             self.names_given(answers.probabilities)
             if self.multi_label
@@ -240,7 +243,7 @@ class Predictor:
             )
             for names, text, label, confidence, probabilities, spans, decision, reasons in zip(
                 named,
-                checked,
+                texts,
                 answers.labels,
                 answers.confidence,
                 answers.probabilities,

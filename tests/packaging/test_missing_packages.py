@@ -63,6 +63,10 @@ def test_a_command_without_its_package_ends_in_one_line(
         ("keras", "from bertcnn import BertCNNClassifier"),
         ("keras", "import bertcnn; bertcnn.load(sys.argv[1], engine='keras')"),
         ("onnx", "import bertcnn; bertcnn.export_model(sys.argv[1], 'onnx', 'new')"),
+        (
+            "psycopg",
+            "from bertcnn.review.store import open_review; open_review('postgresql://h/d')",
+        ),
     ],
 )
 def test_so_does_a_call_in_python(run_without, place, package, code):

@@ -1,0 +1,135 @@
+"""`bertcnn jobs`: long work in processes of its own."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bertcnn.cli.console import command_line, show, tell
+from bertcnn.cli.review import Store, opened
+from bertcnn.wording import count
+
+if TYPE_CHECKING:
+    from bertcnn.jobs.job import Job
+
+jobs_app = typer.Typer(
+    help="List, show, cancel and restart work that the dashboard has started.",
+    no_args_is_help=True,
+)
+
+Id = Annotated[
+    str, typer.Argument(metavar="ID", help="Name from `bertcnn jobs list`.", show_default=False)
+]
+
+
+@jobs_app.command("list")
+def list_(
+    store: Store, most: Annotated[int, typer.Option(min=1, help="Jobs at most.")] = 20
+) -> None:
+    """List the latest jobs, the last one first."""
+    from rich import box
+    from rich.table import Table
+
+    from bertcnn.cli.screen import Screen
+    from bertcnn.jobs.jobs import list_jobs
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("id", "state", "started", "command"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("progress", overflow="fold")
+    for job in list_jobs(opened(store), most=most):
+        table.add_row(job.id, _state(job), _time(job.created_at), job.command, _news(job))
+    Screen().print(table)
+
+
+@jobs_app.command("show")
+def show_(id: Id, store: Store) -> None:
+    """Show a job: its command, how far it is, why it failed, and where its log is."""
+    from bertcnn.jobs.jobs import job_status
+
+    job = job_status(opened(store), id)
+    rows = {
+        "id": job.id,
+        "state": _state(job),
+        "progress": "" if job.ended_at else _news(job),
+        "message": job.message,
+        "command": command_line(*job.arguments),
+        "folder": job.folder,
+        "by": job.actor,
+        "created": _time(job.created_at),
+        "started": _time(job.started_at),
+        "ended": _time(job.ended_at),
+        "starts": str(job.starts),
+        "exit code": "" if job.exit_code is None else str(job.exit_code),
+        "process": "" if job.pid is None or job.ended_at else f"{job.pid} on {job.host}",
+        "log": str(job.log),
+    }
+    for name, value in rows.items():
+        if value:
+            show(f"{name:<13} {value}")
+
+
+@jobs_app.command()
+def cancel(id: Id, store: Store) -> None:
+    """End a job as Ctrl-C does.
+
+    What it has done is kept, and `restart` goes on from there.
+    """
+    from bertcnn.jobs.jobs import cancel_job
+
+    job = cancel_job(opened(store), id)
+    if job.ended_at is None:
+        tell(f"{job.id} ends at the next step of its command.")
+    else:
+        tell(f"{job.id} has ended already: {job.state}.")
+
+
+@jobs_app.command()
+def restart(
+    store: Store,
+    id: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ID",
+            help="A job that failed or was cancelled.",
+            show_default="all whose process is gone",
+        ),
+    ] = None,
+) -> None:
+    """Run a job again, or all whose process is gone, as after a reboot.
+
+    Commands go on where they were.
+    """
+    from bertcnn.jobs.jobs import restart_dead_jobs, restart_job
+
+    opened_store = opened(store)
+    started = restart_dead_jobs(opened_store) if id is None else [restart_job(opened_store, id)]
+    for job in started:
+        tell(f"Started {job.id} again: {job.command}")
+    if id is None:
+        tell(f"{count(len(started), 'job')} had no process.")
+
+
+def _state(job: Job) -> str:
+    if job.dead:
+        return "process gone"
+    return "being cancelled" if job.cancelled and job.ended_at is None else job.state
+
+
+def _news(job: Job) -> str:
+    """How far a job is, or why it has failed."""
+    if job.ended_at is not None:
+        return job.message.partition(";")[0]
+    progress = job.progress
+    share = "" if progress.share is None else f" {progress.share:.0%}"
+    left = progress.left and f", about {progress.left} left"
+    return f"{progress.stage}{share}{left}"
+
+
+def _time(seconds: float | None) -> str:
+    """A time in UTC."""
+    if seconds is None:
+        return ""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(" ", "minutes").removesuffix("+00:00")

@@ -1,0 +1,90 @@
+"""`bertcnn models`: which model serves, and who decided that."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bertcnn.cli.console import show, tell
+from bertcnn.cli.review import Name, Store, opened, person
+
+models_app = typer.Typer(
+    help="Compare models, promote one, or go back to the one before.", no_args_is_help=True
+)
+
+Identity = Annotated[
+    str, typer.Argument(metavar="MODEL", help="Id, or its beginning.", show_default=False)
+]
+Reason = Annotated[str, typer.Option(help="Why, in words.")]
+
+
+@models_app.command("add")
+def add(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A trained model.", show_default=False)
+    ],
+    store: Store,
+    name: Name = None,
+) -> None:
+    """Add a model to a store, which is made if need be; the first one serves at once."""
+    from bertcnn.review.models import add_model, serving_model
+    from bertcnn.review.store import open_review
+
+    opened_store = open_review(store)
+    added = add_model(opened_store, folder, person(name))
+    serving = serving_model(opened_store)
+    serves = serving is not None and serving.id == added.id
+    tell(f"Model {added.id[:12]} is in {opened_store.name}{' and serves' if serves else ''}.")
+
+
+@models_app.command("list")
+def listed(store: Store) -> None:
+    """All models, and what happened to each."""
+    from bertcnn.review.models import list_models, model_history, serving_model
+
+    opened_store = opened(store)
+    serving = serving_model(opened_store)
+    for one in list_models(opened_store):
+        serves = "serves" if serving is not None and one.id == serving.id else ""
+        show(f"{one.id[:12]} {serves:6} {len(one.labels)} labels {one.folder}")
+        for what in model_history(opened_store, one.id):
+            moment = datetime.fromtimestamp(what.at, UTC).isoformat(" ", "seconds")
+            said = what.reason or what.figures.get("verdict", "")
+            show(f"  {moment} {what.kind} by {what.actor}{': ' if said else ''}{said}")
+
+
+@models_app.command("compare")
+def compare(store: Store, model: Identity, name: Name = None) -> None:
+    """Compare a model with the serving one on rows that neither has learned."""
+    from bertcnn.cli.progress import show_progress
+    from bertcnn.review.comparing import compare_models
+    from bertcnn.review.models import find_model
+
+    opened_store = opened(store)
+    with show_progress() as progress:
+        found = compare_models(
+            opened_store, find_model(opened_store, model).id, person(name), progress=progress
+        )
+    for line in found.lines():
+        show(line)
+
+
+@models_app.command("promote")
+def promoted(store: Store, model: Identity, reason: Reason = "", name: Name = None) -> None:
+    """Let a model serve that was compared with the serving one."""
+    from bertcnn.review.models import promote
+
+    chosen = promote(opened(store), model, person(name), reason=reason)
+    tell(f"Model {chosen.id[:12]} serves now.")
+
+
+@models_app.command("rollback")
+def rollback(store: Store, reason: Reason = "", name: Name = None) -> None:
+    """Let the model serve again that served before."""
+    from bertcnn.review.models import roll_back
+
+    chosen = roll_back(opened(store), person(name), reason=reason)
+    tell(f"Model {chosen.id[:12]} serves again.")

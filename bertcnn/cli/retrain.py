@@ -1,0 +1,73 @@
+"""`bertcnn retrain`: the next model, from the old rows and what people decided."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bertcnn.cli.console import command_line, show, tell
+from bertcnn.cli.options import Label, Text
+from bertcnn.cli.resumable import resumes
+from bertcnn.cli.review import Name, Store, opened, person
+from bertcnn.cli.startup import load_keras
+
+
+def retrain(
+    store: Store,
+    out: Annotated[Path, typer.Option(help="Folder to save the new model in.", show_default=False)],
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="DATA",
+            help="Labelled file that the serving model was trained on.",
+            show_default="decisions only",
+        ),
+    ] = None,
+    text: Text = None,
+    label: Label = None,
+    recipe: Annotated[
+        str, typer.Option(help="auto, few-shot, frozen or full, as for train.")
+    ] = "auto",
+    encoder: Annotated[
+        str, typer.Option(help="Published encoder to start from, or a folder.")
+    ] = "minilm-l6",
+    seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Say first what is wrong with the rows.")
+    ] = True,
+    name: Name = None,
+) -> None:
+    """Train on the old rows and on what people decided, and compare with the serving model.
+
+    A fifth of the decided texts and all audits are never learned: both models are compared on them.
+    The new model does not serve before somebody promotes it.
+    """
+    from bertcnn.bundle.bundle import check_bundle_target
+    from bertcnn.cli.progress import show_progress
+
+    check_bundle_target(out, overwrite=False)
+    opened_store = opened(store)
+    load_keras()
+    from bertcnn.classifier import BertCNNClassifier
+    from bertcnn.review.retraining import retrain as run
+
+    with show_progress() as progress, resumes(out):
+        classifier = BertCNNClassifier(encoder, recipe=recipe, seed=seed, progress=progress)  # type: ignore[arg-type]
+        done = run(
+            opened_store,
+            data,
+            out,
+            person(name),
+            classifier,
+            text=text,
+            label=label,
+            check=check,
+            progress=progress,
+        )
+    tell(f"Model {done.model[:12]} is in {out} and in the store.")
+    if done.comparison is None:
+        return
+    show(f"{done.comparison['verdict']}: {done.comparison['sentences']}")
+    tell(f"Next: {command_line('models', 'promote', done.model[:12], '--store', store)}")

@@ -1,0 +1,1 @@
+"""Long work as processes of their own, which survive a restart."""

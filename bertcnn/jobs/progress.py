@@ -1,0 +1,58 @@
+"""Reads the plain progress lines of our commands."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+_STAGE = re.compile(r"(\S.*?)(?: \.\.\.|: [\d,.]+ [A-Za-z]+(?: [A-Za-z]+)*)")
+_FIGURE = r"(?:[A-Za-z][\w -]* (?:-?[\d.]+|nan|-?inf)|[\d,]+ \w+/s)"
+_SHARE = re.compile(rf"  (\d{{1,3}})%(?:, {_FIGURE})*?(?:, about (.+) left)?")
+_DONE = re.compile(rf"  done in \d+ (?:s|min|h)(?: \d+ (?:s|min))?(?:, {_FIGURE})*")
+_MESSAGE = re.compile(r"(?:bertcnn|Error): (.*)")
+
+
+@dataclass(frozen=True)
+class JobProgress:
+    """How far a command is.
+
+    Attributes:
+        stage: what it does, such as "scoring"; empty before the first stage.
+        share: of this stage, 0 to 1; None while it is not known.
+        left: time left of this stage, such as "1 min 15 s"; empty while it is not known.
+    """
+
+    stage: str = ""
+    share: float | None = None
+    left: str = ""
+
+
+def read_progress(line: str, before: JobProgress) -> JobProgress:
+    """The progress after one more line; unchanged by lines that do not tell of it.
+
+    Example:
+        >>> read_progress("scoring: 12.3 MB", JobProgress())
+        JobProgress(stage='scoring', share=None, left='')
+        >>> read_progress("  41%, 812 rows/s, about 1 min 15 s left", JobProgress("scoring"))
+        JobProgress(stage='scoring', share=0.41, left='1 min 15 s')
+        >>> read_progress("  done in 4 s", JobProgress("scoring", 0.98))
+        JobProgress(stage='scoring', share=1.0, left='')
+    """
+    if stage := _STAGE.fullmatch(line):
+        return JobProgress(stage[1])
+    if share := _SHARE.fullmatch(line):
+        return replace(before, share=int(share[1]) / 100, left=share[2] or "")
+    if _DONE.fullmatch(line):
+        return replace(before, share=1.0, left="")
+    return before
+
+
+def last_message(text: str) -> str:
+    r"""The last line in which a command says why it ended; empty if it says nothing.
+
+    Example:
+        >>> last_message("reading: 4 rows\nbertcnn: in.csv is empty\n")
+        'in.csv is empty'
+    """
+    found = (_MESSAGE.fullmatch(line) for line in reversed(text.splitlines()))
+    return next((message[1] for message in found if message), "")

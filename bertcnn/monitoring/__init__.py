@@ -1,0 +1,1 @@
+"""Figures on a model in use: audits, comparisons, drift, topics."""

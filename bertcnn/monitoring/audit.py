@@ -1,0 +1,401 @@
+"""Audits: which automatic answers people check, and what their checks say about all of them."""
+
+from __future__ import annotations
+
+import hmac
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from bertcnn.errors import SettingsError, one_line
+from bertcnn.wording import count, percent
+
+_CONFIDENCE = 0.95
+_Z = float(norm.ppf((1 + _CONFIDENCE) / 2))
+_SURPRISING = 0.01  # the chance of no audit in a stratum, below which it counts as never audited
+_RAREST = 0.001  # error or right answer that Neyman's allocation allows for
+_LIKE_ALL = 2  # further audits of each stratum, with the error rate of all
+_BITS = 53  # of a float's fraction
+
+
+class Stratum(NamedTuple):
+    """Automatic answers that are audited at the same rate.
+
+    Attributes:
+        label: the answer.
+        tercile: of the confidence among answers with this label, 0 (lowest) to 2.
+    """
+
+    label: str
+    tercile: int
+
+
+def uniform_number(secret: bytes, ticket: str) -> float:
+    """A number in [0, 1) that looks random to whoever does not know the secret.
+
+    The same ticket always gets the same number, so that an audit can be checked later and cannot
+    be drawn twice. From HMAC-SHA256 (RFC 2104).
+
+    Raises:
+        SettingsError: the secret is empty.
+
+    Example:
+        >>> round(uniform_number(b"secret", "ticket 1"), 4)
+        0.9972
+    """
+    if not secret:
+        raise SettingsError(
+            "an empty secret",
+            expected="bytes that nobody can guess",
+            fix="make one with secrets.token_bytes(32) and keep it",
+        )
+    digest = hmac.digest(secret, ticket.encode("utf-8", "surrogatepass"), "sha256")
+    return (int.from_bytes(digest[:8], "big") >> (64 - _BITS)) / (1 << _BITS)
+
+
+def is_audited(secret: bytes, ticket: str, pi: float) -> bool:
+    """Whether a ticket is audited, if tickets like it are with probability `pi`."""
+    return uniform_number(secret, ticket) < pi
+
+
+def confidence_terciles(
+    labels: Sequence[str], confidence: np.ndarray
+) -> dict[str, tuple[float, float]]:
+    """Where the confidence of each label's answers is cut into three equal parts.
+
+    Args:
+        labels: of automatic answers.
+        confidence: float [rows], theirs.
+
+    Example:
+        >>> confidence_terciles(["billing"] * 4, np.array([0.7, 0.8, 0.9, 1.0]))
+        {'billing': (0.8, 0.9)}
+    """
+    names = np.asarray(labels, str)
+    return {
+        str(name): tuple(np.quantile(confidence[names == name], [1 / 3, 2 / 3]).tolist())
+        for name in np.unique(names)
+    }
+
+
+def stratum_of(
+    label: str, confidence: float, terciles: Mapping[str, tuple[float, float]]
+) -> Stratum:
+    """The stratum of an answer; a label without terciles has one stratum only.
+
+    Example:
+        >>> stratum_of("billing", 0.85, {"billing": (0.8, 0.9)})
+        Stratum(label='billing', tercile=1)
+    """
+    return Stratum(label, sum(confidence > cut for cut in terciles.get(label, ())))
+
+
+def guess_error_rates(
+    right: Sequence[bool] | np.ndarray, strata: Sequence[Stratum]
+) -> dict[Stratum, float]:
+    """The error rate of each stratum that was audited, few audits drawn towards that of all.
+
+    Args:
+        right: bool [audits], whether each audited answer was right.
+        strata: theirs.
+
+    Example:
+        >>> low, high = Stratum("billing", 0), Stratum("billing", 2)
+        >>> guess_error_rates([False, True, True, True], [low, low, high, high])
+        {Stratum(label='billing', tercile=0): 0.375, Stratum(label='billing', tercile=2): 0.125}
+    """
+    right = flags(right, "audits")
+    _same_length(right=right, strata=strata)
+    audits = Counter(strata)
+    wrong: Counter[Stratum] = Counter()
+    for stratum, one in zip(strata, right.tolist(), strict=True):
+        wrong[stratum] += not one
+    overall = wrong.total() / max(1, len(right))
+    return {
+        stratum: (wrong[stratum] + _LIKE_ALL * overall) / (number + _LIKE_ALL)
+        for stratum, number in audits.items()
+    }
+
+
+def allocate(
+    sizes: Mapping[Stratum, int],
+    error_rates: Mapping[Stratum, float],
+    *,
+    audits: float,
+    floor: float = 0.25,
+) -> dict[Stratum, float]:
+    """The probability with which an answer of each stratum is audited.
+
+    Most where errors vary most, in proportion to the standard deviation sqrt(p (1 - p)) (Neyman
+    1934, section IV), and nowhere less than the floor: an error rate is a guess, and a stratum that
+    is never audited says nothing.
+
+    Args:
+        sizes: expected automatic answers, for example those of yesterday.
+        error_rates: guesses; a stratum without one gets the mean of the others.
+        audits: expected number among so many answers, for example 3 % of them.
+        floor: the lowest probability, as a share of that which all would have if they had the same.
+
+    Raises:
+        SettingsError: there are no answers, or an argument is out of range.
+
+    Example:
+        >>> sizes = {Stratum("billing", 0): 100, Stratum("billing", 2): 100}
+        >>> guesses = {Stratum("billing", 0): 0.2, Stratum("billing", 2): 0.01}
+        >>> [round(pi, 3) for pi in allocate(sizes, guesses, audits=20).values()]
+        [0.16, 0.04]
+    """
+    total = sum(sizes.values())
+    if total <= 0 or audits <= 0 or not 0 <= floor <= 1:
+        raise SettingsError(
+            f"{audits} audits of {count(total, 'answer')} with a floor of {floor}",
+            expected="numbers above 0, and a floor between 0 and 1",
+            fix="take the answers of a whole day",
+        )
+    if audits >= total:
+        return dict.fromkeys(sizes, 1.0)
+    usual = float(np.mean(list(error_rates.values()))) if error_rates else _RAREST
+    guesses = np.array([error_rates.get(stratum, usual) for stratum in sizes])
+    guesses = np.clip(guesses, _RAREST, 1 - _RAREST)
+    deviations, numbers = np.sqrt(guesses * (1 - guesses)), np.array(list(sizes.values()))
+    lowest = floor * audits / total
+
+    def rates(factor: float) -> np.ndarray:
+        return np.clip(factor * deviations, lowest, 1)
+
+    factor = brentq(
+        lambda tried: float(numbers @ rates(tried)) - audits, 0, 1 / float(deviations.min())
+    )
+    return dict(zip(sizes, rates(factor).tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class AuditedAccuracy:
+    """The accuracy of all automatic answers, as far as audits tell.
+
+    Attributes:
+        accuracy: the estimate, 0 to 1; None without an audit.
+        low: lower end of the 95 % confidence interval.
+        high: upper end.
+        audits: how many there were.
+        effective: how many audits of a simple random sample would tell as much.
+        population: automatic answers that the figures are about.
+        unaudited: share of them in strata without an audit that should have had some. They may be
+            all right or all wrong, and the interval allows for both.
+        reason: why there is no estimate, or why the interval is wider; "" otherwise.
+    """
+
+    accuracy: float | None
+    low: float
+    high: float
+    audits: int
+    effective: float
+    population: int
+    unaudited: float
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures as a JSON object."""
+        return asdict(self)
+
+
+def audit_accuracy(
+    right: Sequence[bool] | np.ndarray,
+    pi: Sequence[float] | np.ndarray,
+    strata: Sequence[Stratum],
+    population: Mapping[Stratum, int],
+) -> AuditedAccuracy:
+    """The accuracy of all automatic answers, with a 95 % confidence interval.
+
+    Each audit counts for the 1 / pi answers that it stands for (Hajek 1971). The interval is
+    Wilson's (1927) with the effective number of audits (Korn and Graubard 1998), which is never
+    above that of a simple random sample: where the few errors are in strata that are audited most,
+    the estimated variance is too low.
+
+    Args:
+        right: bool [audits], whether each audited answer was right.
+        pi: float [audits], the probability with which each was drawn.
+        strata: of each audit.
+        population: automatic answers of each stratum in the same time, those without an audit too.
+
+    Raises:
+        SettingsError: arguments of different lengths, a probability out of range, or more audits of
+            a stratum than answers.
+
+    Example:
+        >>> right, strata = [True] * 190 + [False] * 10, [Stratum("billing", 0)] * 200
+        >>> found = audit_accuracy(right, [0.05] * 200, strata, {strata[0]: 4000})
+        >>> found.accuracy, round(found.low, 3), round(found.high, 3)
+        (0.95, 0.912, 0.972)
+    """
+    right, pi = flags(right, "audits"), probabilities(pi)
+    _same_length(right=right, pi=pi, strata=strata)
+    counts = Counter(strata)
+    for stratum, audits in counts.items():
+        if audits > population.get(stratum, 0):
+            raise SettingsError(
+                f"{count(audits, 'audit')} and {count(population.get(stratum, 0), 'answer')} of"
+                f" {one_line(stratum.label)}, tercile {stratum.tercile}",
+                expected="no more audits than answers",
+                fix="count the automatic answers of the same time as the audits",
+            )
+    return _estimate(right, pi, {stratum: counts[stratum] for stratum in population}, population)
+
+
+def accuracy_by_label(
+    right: Sequence[bool] | np.ndarray,
+    pi: Sequence[float] | np.ndarray,
+    strata: Sequence[Stratum],
+    population: Mapping[Stratum, int],
+) -> dict[str, AuditedAccuracy]:
+    """The accuracy of the automatic answers with each label; arguments as of `audit_accuracy`."""
+    right, pi = np.asarray(right), np.asarray(pi)
+    _same_length(right=right, pi=pi, strata=strata)
+    labels = np.array([stratum.label for stratum in strata], object)
+    return {
+        label: audit_accuracy(
+            right[labels == label],
+            pi[labels == label],
+            [stratum for stratum in strata if stratum.label == label],
+            {stratum: size for stratum, size in population.items() if stratum.label == label},
+        )
+        for label in dict.fromkeys(stratum.label for stratum in population)
+    }
+
+
+def audits_needed(estimate: AuditedAccuracy, half_width: float) -> int:
+    """How many more audits, drawn as before, make the interval so narrow.
+
+    By Wilson's interval, at the accuracy in the middle of the present one; at one half, where the
+    interval is widest, if nothing was audited.
+
+    Args:
+        estimate: so far.
+        half_width: of the interval, 0.02 for 2 points to either side.
+
+    Raises:
+        SettingsError: the width is not between 0 and 0.5.
+
+    Example:
+        >>> audits_needed(AuditedAccuracy(0.95, 0.912, 0.972, 200, 200.0, 4000, 0.0, ""), 0.02)
+        339
+    """
+    if not 0 < half_width < 0.5:
+        raise SettingsError(
+            f"a half-width of {half_width}",
+            expected="a number between 0 and 0.5",
+            fix="give 0.02 for 2 points to either side",
+        )
+    middle = 0.5
+    if estimate.accuracy is not None:
+        middle = _wilson(estimate.accuracy, estimate.effective)[0]
+    # the half-width of `_wilson` as a quadratic equation for the number of audits
+    wanted, square = half_width**2, _Z**2
+    linear = 2 * wanted * square - square * middle * (1 - middle)
+    constant = wanted * square**2 - square**2 / 4
+    needed = (-linear + math.sqrt(linear**2 - 4 * wanted * constant)) / (2 * wanted)
+    each = estimate.audits / estimate.effective if estimate.effective else 1.0
+    return max(0, math.ceil((needed - estimate.effective) * each))
+
+
+def flags(values: Sequence[bool] | np.ndarray, noun: str) -> np.ndarray:
+    """Yes or no for each row, bool [rows].
+
+    Raises:
+        SettingsError: there is anything else among them.
+    """
+    given = np.asarray(values)
+    if given.ndim != 1 or not np.isin(given, (False, True)).all():
+        raise SettingsError(
+            f"{noun} that are not one True or False each",
+            expected="a one-dimensional array of booleans",
+            fix="leave out rows about which nothing is known",
+        )
+    return given.astype(bool)
+
+
+def probabilities(values: Sequence[float] | np.ndarray) -> np.ndarray:
+    """The probabilities of audits, float64 [audits].
+
+    Raises:
+        SettingsError: one is not above 0 and at most 1.
+    """
+    given = np.asarray(values, float)
+    if given.ndim != 1 or not ((given > 0) & (given <= 1)).all():
+        raise SettingsError(
+            "audit probabilities out of range",
+            expected="numbers above 0 and at most 1",
+            fix="give the probability that was stored when the audit was drawn",
+        )
+    return given
+
+
+def _same_length(**columns: Sequence[Any] | np.ndarray) -> None:
+    if len({len(column) for column in columns.values()}) > 1:
+        raise SettingsError(
+            ", ".join(f"{len(column):,} values of {name}" for name, column in columns.items()),
+            expected="one of each for every audit",
+            fix="give columns of the same audits",
+        )
+
+
+def _estimate(
+    right: np.ndarray, pi: np.ndarray, counts: Mapping[Stratum, int], sizes: Mapping[Stratum, int]
+) -> AuditedAccuracy:
+    audits, total = len(right), sum(sizes.values())
+    if not audits:
+        reason = f"none of {count(total, 'automatic answer')} was audited"
+        return AuditedAccuracy(None, 0.0, 1.0, 0, 0.0, total, float(total > 0), reason)
+    weights = 1 / pi
+    accuracy = float(weights @ right / weights.sum())
+    effective = _effective_audits(right, pi, accuracy)
+    middle, half = _wilson(accuracy, effective)
+    unaudited = _never_audited(counts, sizes, float(pi.min())) / total
+    reason = ""
+    if unaudited:
+        reason = (
+            f"{percent(unaudited)} of the automatic answers are in strata without an audit, and may"
+            " be all right or all wrong"
+        )
+    low = max(0.0, middle - half) * (1 - unaudited)
+    high = min(1.0, middle + half) * (1 - unaudited) + unaudited
+    return AuditedAccuracy(accuracy, low, high, audits, effective, total, unaudited, reason)
+
+
+def _effective_audits(right: np.ndarray, pi: np.ndarray, accuracy: float) -> float:
+    """How many audits of a simple random sample would tell as much; infinite if all are audited."""
+    weights = 1 / pi
+    answers, audits = float(weights.sum()), len(right)
+    if audits >= answers:
+        return math.inf
+    alike = audits / (1 - audits / answers)
+    # the variance of a ratio under Poisson sampling (Sarndal et al. 1992, section 5.7)
+    scale = (1 - pi) * weights**2
+    variance = float(scale @ (right - accuracy) ** 2) / answers**2
+    if variance > 0:
+        return min(alike, accuracy * (1 - accuracy) / variance)
+    return min(alike, answers**2 / float(scale.sum()))
+
+
+def _wilson(accuracy: float, audits: float) -> tuple[float, float]:
+    """The middle of Wilson's interval, and half its width."""
+    shrink = 1 + _Z**2 / audits
+    half = _Z * math.sqrt(accuracy * (1 - accuracy) / audits + (_Z / audits) ** 2 / 4)
+    return (accuracy + _Z**2 / (2 * audits)) / shrink, half / shrink
+
+
+def _never_audited(
+    counts: Mapping[Stratum, int], sizes: Mapping[Stratum, int], lowest: float
+) -> int:
+    """Answers in strata whose lack of audits is no accident, even at the lowest rate of all."""
+    return sum(
+        size
+        for stratum, size in sizes.items()
+        if not counts[stratum] and (1 - lowest) ** size < _SURPRISING
+    )

@@ -1,0 +1,132 @@
+"""New frequent words: what many texts of the last days say and hardly any did before."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import numpy as np
+from scipy.special import xlogy
+from scipy.stats import chi2
+
+from bertcnn.data.splits import duplicate_key
+
+_CHANCE_OF_WORD = 0.01  # for all words together (Bonferroni)
+_TIMES = 3.0  # as frequent as before
+_LONGEST = 5000  # characters of a text that are looked at
+_LOOKED_INTO = 30  # texts of a word, for whether it is a name
+_ADDRESS = re.compile(r"\S+@\S+|https?://\S+|www\.\S+")
+_WORD = re.compile(r"(?!\d)\w\w+(?:['’-]\w+)*")
+_GREETING = re.compile(
+    r"\b(?:dear|hi|hello|hey|mr|mrs|ms|dr|regards|thanks|thank you|sincerely|cheers|yours|name is"
+    r"|hallo|liebe|lieber|herr|frau|gruß|grüße|bonjour|monsieur|madame|cordialement"
+    r"|ciao|gentile|signor|signora|saluti|hola|señor|señora|saludos)\W+(?:\w+\W+)?$",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class NewWord:
+    """A word that has become frequent.
+
+    Attributes:
+        word: in lower case.
+        texts: how many different recent texts it is in.
+        days: on how many days these came.
+        share: of the recent texts, 0 to 1.
+        before: share of the earlier texts.
+        g2: the log-likelihood ratio.
+    """
+
+    word: str
+    texts: int
+    days: int
+    share: float
+    before: float
+    g2: float
+
+
+def new_words(
+    recent: Sequence[str],
+    days: Sequence[date],
+    before: Sequence[str],
+    *,
+    fewest_texts: int = 10,
+    fewest_days: int = 3,
+) -> list[NewWord]:
+    """Words of recent texts that are much more frequent than before, the clearest first.
+
+    By the log-likelihood ratio G2 of the texts with and without the word (Dunning 1993, "Accurate
+    Methods for the Statistics of Surprise and Coincidence", section 4), where the share is at least
+    three times as high. Texts that differ only in case, punctuation and digits count once. Left out
+    are addresses, what begins with a digit, single characters, and names: words that mostly follow
+    a greeting or a sign-off. Texts in scripts without spaces have no words here.
+
+    Args:
+        recent: the texts of the last days.
+        days: of each of these.
+        before: earlier texts.
+        fewest_texts: in which a word must be.
+        fewest_days: on which these must have come.
+
+    Example:
+        >>> recent = [f"the new decoder {word} fails" for word in "box lamp menu screen".split()]
+        >>> days = [date(2026, 4, place + 1) for place in range(4)]
+        >>> before = [f"the line {place * 'x'} fails" for place in range(99)]
+        >>> [one.word for one in new_words(recent, days, before, fewest_texts=4)]
+        ['decoder', 'new']
+    """
+    words_before, number_before = _texts_with(before, before)
+    now, number = _texts_with(recent, days)
+    frequent = {word: on for word, on in now.items() if len(on) >= fewest_texts}
+    found = []
+    for word, on in frequent.items():
+        earlier = len(words_before.get(word, ()))
+        share, share_before = len(on) / number, earlier / max(1, number_before)
+        g2 = log_likelihood(len(on), number, earlier, number_before)
+        if (
+            len(set(on)) >= fewest_days
+            and share >= _TIMES * (earlier + 0.5) / (number_before + 1)
+            and chi2.sf(g2, 1) * len(frequent) < _CHANCE_OF_WORD
+            and not _is_name(word, recent)
+        ):
+            found.append(NewWord(word, len(on), len(set(on)), share, share_before, g2))
+    return sorted(found, key=lambda one: (-one.g2, one.word))
+
+
+def log_likelihood(texts: int, of: int, texts_before: int, of_before: int) -> float:
+    """G2 of a word in so many texts of so many, beside so many before.
+
+    Example:
+        >>> round(log_likelihood(10, 100, 10, 1000), 2)
+        21.65
+    """
+    table = np.array([[texts, of - texts], [texts_before, of_before - texts_before]], float)
+    expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / max(1.0, table.sum())
+    return float(2 * (xlogy(table, table) - xlogy(table, np.where(table, expected, 1))).sum())
+
+
+def _texts_with(texts: Sequence[str], days: Sequence[Any]) -> tuple[dict[str, list[Any]], int]:
+    """The day of each different text that a word is in, for each word; and how many texts."""
+    first = {duplicate_key(text[:_LONGEST]): place for place, text in reversed([*enumerate(texts)])}
+    found: dict[str, list[Any]] = defaultdict(list)
+    for place in first.values():
+        shown = _ADDRESS.sub(" ", texts[place][:_LONGEST]).lower()
+        for word in set(_WORD.findall(shown)):
+            found[word].append(days[place])
+    return found, len(first)
+
+
+def _is_name(word: str, texts: Sequence[str]) -> bool:
+    """Whether most of its uses are capitalised and follow a greeting or a sign-off."""
+    uses = [
+        (match.group()[0].isupper(), bool(_GREETING.search(text[: match.start()][-60:])))
+        for text in [text[:_LONGEST] for text in texts if word in text.lower()][:_LOOKED_INTO]
+        for match in _WORD.finditer(text)
+        if match.group().lower() == word
+    ]
+    return 2 * sum(capital and greeted for capital, greeted in uses) > len(uses)

@@ -1,0 +1,137 @@
+"""A new model beside the serving one, on rows that neither has learned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bertcnn.errors import StoreError
+from bertcnn.inference.predictor import Predictor, load
+from bertcnn.monitoring.comparison import Answers, Comparison, compare
+from bertcnn.progress import Progress, Silent
+from bertcnn.review.audits import is_right
+from bertcnn.review.corrected_rows import HELD_OUT, Correction, corrections, hold_out_rows
+from bertcnn.review.models import KnownModel, find_model, note_comparison, serving_model
+from bertcnn.review.people import Person
+from bertcnn.review.store import ReviewStore
+from bertcnn.review.tickets import near_duplicates
+from bertcnn.settings import DECISIONS
+
+_AT_ONCE = 512  # rows
+
+
+@dataclass(frozen=True)
+class ModelComparison:
+    """A new model beside the serving one.
+
+    Attributes:
+        champion: the model that serves.
+        challenger: the new one.
+        result: the figures and the verdict.
+    """
+
+    champion: KnownModel
+    challenger: KnownModel
+    result: Comparison
+
+    def lines(self) -> list[str]:
+        """In words."""
+        found = self.result
+        said = [
+            f"{found.verdict}: {found.sentences}",
+            f"macro-F1: {found.macro_f1.champion:.4f} now, {found.macro_f1.challenger:.4f} then"
+            f" (difference {found.macro_f1.low:+.4f} to {found.macro_f1.high:+.4f})",
+        ]
+        if found.automated is not None:
+            said.append(
+                f"automatic: {found.automated.champion:.1%} now,"
+                f" {found.automated.challenger:.1%} then"
+            )
+        return said
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures as a JSON object."""
+        return {
+            "champion": self.champion.id,
+            "challenger": self.challenger.id,
+            "verdict": self.result.verdict,
+            "sentences": self.result.sentences,
+            "result": self.result.to_json(),
+        }
+
+
+def compare_models(
+    store: ReviewStore,
+    challenger: str,
+    person: Person,
+    *,
+    progress: Progress | None = None,
+) -> ModelComparison:
+    """Compare a model with the serving one, and keep the result.
+
+    On the decided tickets that `hold_out_rows` keeps from every training, each weighted by the
+    inverse of its chance to be among them, so that the figures are about all tickets and not about
+    those that the serving model doubted. Tickets that belong to no label do not count.
+
+    Args:
+        store: an open store.
+        challenger: id of the new model.
+        person: who asks.
+        progress: progress callback.
+
+    Raises:
+        RoleError: the person may only look.
+        StoreError: no such model, nothing serves, it is the serving one, or no rows are held out.
+        BundleError: a model is not where it was.
+    """
+    person.needs("reviewer", "compare models")
+    progress = progress or Silent()
+    new, serving = find_model(store, challenger), serving_model(store)
+    if serving is None or serving.id == new.id:
+        raise StoreError(
+            f"the model {new.id[:12]} beside itself",
+            expected="a model other than the serving one",
+            fix="train another one: bertcnn retrain",
+        )
+    hold_out_rows(store)
+    rows = [one for one in corrections(store, held_out=True) if one.label]
+    if not rows:
+        raise StoreError(
+            "no decided tickets to compare models on",
+            expected="tickets that neither model has learned: audits, and a fifth of the reviews",
+            fix="decide some first: a few hundred tell little, a thousand a point",
+        )
+    progress.stage("comparing", 2 * len(rows), "answers")
+    answers = [
+        _answers(load(model.folder), rows, model.separator, progress) for model in (serving, new)
+    ]
+    gained = sorted(set(new.labels) - set(serving.labels))
+    result = compare(
+        [one.label for one in rows],
+        *answers,
+        groups=[near_duplicates(store, one.text) for one in rows],
+        weights=[1 / (one.probability if one.drawn else HELD_OUT) for one in rows],
+        gains=[f"the label {name}" for name in gained],
+        promised=new.precision,
+    )
+    found = ModelComparison(serving, new, result)
+    note_comparison(store, new.id, person, found.to_json())
+    return found
+
+
+def _answers(
+    predictor: Predictor, rows: Sequence[Correction], separator: str | None, progress: Progress
+) -> Answers:
+    """A model's answers; what is right in other words, such as a parent, as people said it."""
+    labels, automatic = [], []
+    for first in range(0, len(rows), _AT_ONCE):
+        part = rows[first : first + _AT_ONCE]
+        for row, answer in zip(part, predictor.classify([one.text for one in part]), strict=True):
+            right = is_right(row.label, answer.label, separator)
+            labels.append(row.label if right else answer.label or "")
+            automatic.append(answer.decision == DECISIONS[0])
+        progress.advance(len(part))
+    return Answers(labels, np.array(automatic))

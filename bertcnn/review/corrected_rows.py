@@ -1,0 +1,162 @@
+"""What people have decided, as rows to learn from and rows to compare models on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy import Integer, func, select
+
+from bertcnn.monitoring.audit import uniform_number
+from bertcnn.review.rows import insert_new
+from bertcnn.review.schema import decision, draw, test_row, ticket
+from bertcnn.review.store import ReviewStore, now
+from bertcnn.tables.writing import TableWriter
+
+HELD_OUT = 0.2  # share of the groups of equal texts that no model learns
+_PAGE = 1000
+_COLUMNS = ("ticket", "text", "label", "decided_by", "decided_at", "blind", "audit")
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A ticket that people have decided, all of them alike.
+
+    Attributes:
+        ticket: which one.
+        text: its text.
+        text_hash: the same for texts that differ in case and spaces only.
+        label: decided; "" for none of the labels.
+        actor: who decided it last.
+        decided_at: seconds since 1970, UTC.
+        blind: whether each decision was made without the model's answer.
+        drawn: whether it was drawn in the audit lottery.
+        probability: of that draw; 1 for a ticket that every one of its kind was reviewed.
+    """
+
+    ticket: int
+    text: str
+    text_hash: str
+    label: str
+    actor: str
+    decided_at: float
+    blind: bool
+    drawn: bool
+    probability: float
+
+
+def corrections(store: ReviewStore, *, held_out: bool | None = None) -> Iterator[Correction]:
+    """Decided tickets in the order of their numbers, in constant memory.
+
+    Tickets on which people disagree, that were erased or only skipped, are left out.
+
+    Args:
+        store: an open store.
+        held_out: only those that no model learns, or only the others; both by default. See
+            `hold_out_rows`.
+    """
+    answer = func.coalesce(decision.c.label, "")
+    standing = (
+        select(
+            decision.c.ticket,
+            func.min(answer).label("label"),
+            func.max(decision.c.actor).label("actor"),
+            func.max(decision.c.decided_at).label("decided_at"),
+            func.count().label("people"),
+            func.sum(decision.c.blind.cast(Integer)).label("blind"),
+        )
+        .where(decision.c.kind != "skip")
+        .group_by(decision.c.ticket)
+        .having(func.count(func.distinct(answer)) == 1)
+        .subquery()
+    )
+    lottery = (
+        select(draw.c.ticket, func.min(draw.c.probability).label("probability"))
+        .where(draw.c.drawn)
+        .group_by(draw.c.ticket)
+        .subquery()
+    )
+    statement = (
+        select(ticket, standing, lottery.c.probability, test_row.c.text_hash.label("test"))
+        .join(standing, standing.c.ticket == ticket.c.id)
+        .outerjoin(lottery, lottery.c.ticket == ticket.c.id)
+        .outerjoin(test_row, test_row.c.text_hash == ticket.c.text_hash)
+        .where(ticket.c.erased_at.is_(None))
+        .order_by(ticket.c.id)
+        .limit(_PAGE)
+    )
+    if held_out is not None:
+        wanted = test_row.c.text_hash.is_not(None) if held_out else test_row.c.text_hash.is_(None)
+        statement = statement.where(wanted)
+    last = 0
+    while True:
+        with store.reading() as connection:
+            rows = connection.execute(statement.where(ticket.c.id > last)).all()
+        for row in rows:
+            drawn = row.probability is not None
+            yield Correction(
+                row.id,
+                row.text,
+                row.text_hash,
+                row.label,
+                row.actor,
+                row.decided_at,
+                row.blind == row.people,
+                drawn,
+                float(row.probability) if drawn else 1.0,
+            )
+        if len(rows) < _PAGE:
+            return
+        last = rows[-1].id
+
+
+def hold_out_rows(store: ReviewStore) -> int:
+    """Keep a fifth of the decided texts and all audits from being learned, now and later.
+
+    The fifth is chosen by a keyed hash of the text, so equal texts are on the same side, and a text
+    stays where it is. Returns how many texts are held out.
+    """
+    moment, fresh = now(), []
+    for one in corrections(store, held_out=False):
+        if one.drawn or uniform_number(store.secret, f"test/{one.text_hash}") < HELD_OUT:
+            fresh.append({"text_hash": one.text_hash, "label": one.label, "added_at": moment})
+    with store.writing() as connection:
+        for first in range(0, len(fresh), _PAGE):
+            connection.execute(insert_new(connection, test_row), fresh[first : first + _PAGE])
+        return int(connection.scalar(select(func.count()).select_from(test_row)) or 0)
+
+
+def held_out_hashes(store: ReviewStore) -> frozenset[str]:
+    """Hashes of the texts that no model learns."""
+    with store.reading() as connection:
+        return frozenset(connection.scalars(select(test_row.c.text_hash)))
+
+
+def export_corrections(
+    store: ReviewStore,
+    target: str | os.PathLike[str],
+    *,
+    raw: bool = False,
+    overwrite: bool = False,
+) -> int:
+    """Write all decided tickets to a file, and return how many.
+
+    Args:
+        store: an open store.
+        target: its format by its extension; see `score_csv`.
+        raw: do not escape cells that a spreadsheet would run as a formula.
+        overwrite: replace an existing file.
+
+    Raises:
+        OutputError: the file exists or cannot be written.
+    """
+    with TableWriter(Path(target), _COLUMNS, raw=raw, overwrite=overwrite) as writer:
+        for one in corrections(store):
+            moment = datetime.fromtimestamp(one.decided_at, UTC).isoformat(timespec="seconds")
+            flags = ["yes" if flag else "no" for flag in (one.blind, one.drawn)]
+            row = [str(one.ticket), one.text, one.label, one.actor, moment, *flags]
+            writer.write([row])
+        return writer.rows_written

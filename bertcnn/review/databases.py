@@ -1,0 +1,239 @@
+"""The two databases that a review store may be in: connections, and errors in plain words."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, create_engine, event, make_url
+from sqlalchemy.engine import Engine
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    OperationalError,
+    ProgrammingError,
+    TimeoutError,
+)
+from sqlalchemy.pool import NullPool
+
+from bertcnn.errors import BertCNNError, OutputError, StoreError, missing_package, one_line
+from bertcnn.storage.files import check_file_target, expanded
+
+PATIENCE = 10.0  # seconds that a transaction waits for another
+_IDLE = 60.0  # seconds after which PostgreSQL ends a transaction whose program has stopped
+_WAL_FROM = (3, 51, 3)  # earlier versions can corrupt a file under several writers
+_LOCK = 0x6265_7274  # of PostgreSQL, held by the one who writes
+
+# primary codes of SQLite, sqlite.org/rescode.html
+_SQL_ERROR, _NOT_WRITABLE, _BUSY, _NO_STORE = {1}, {3, 8, 10, 13, 14}, {5, 6}, {11, 26}
+# of PostgreSQL, its manual's appendix A; the latter beside all that concern its operation
+_LOCK_TIMEOUT, _NOT_ALLOWED = "55P03", {"42501", "25006", "25P03"}
+
+
+def connect(place: str | os.PathLike[str], create: bool) -> tuple[Engine, str, Path | None]:
+    """An engine, its name without a password, and the file if there is one.
+
+    Nothing is opened yet.
+
+    Args:
+        place: a file, or a URL such as `postgresql://user@host/database`.
+        create: whether the file may be made.
+
+    Raises:
+        StoreError: there is no such file, or the URL is none of PostgreSQL.
+        OutputError: the file cannot be made.
+        MissingPackageError: PostgreSQL is wanted and its driver not installed.
+    """
+    if isinstance(place, str) and "://" in place:
+        return *_postgresql(place), None
+    file = expanded(place).absolute()  # also, "file:a" and ":memory:" mean something to SQLite
+    if not os.path.isfile(file):  # noqa: PTH113 - Path.is_file raises for some names
+        if not create:
+            raise no_store(f"no review store at {file}")
+        check_file_target(file, overwrite=True)
+    return _sqlite(file), str(file), file
+
+
+def reading(engine: Engine) -> Engine:
+    """The same for transactions that see one state and change nothing."""
+    if engine.dialect.name == "sqlite":
+        return engine.execution_options(reading=True)
+    return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+
+def writing(engine: Engine) -> Engine:
+    """The same for transactions of which there is one at a time."""
+    return engine.execution_options(writing=True)
+
+
+def no_store(given: str) -> StoreError:
+    """The error for a place where no store is."""
+    return StoreError(
+        given,
+        expected="a store that `bertcnn review add` has made",
+        fix="check the path, or add tickets first",
+    )
+
+
+@contextmanager
+def clear_errors(name: str, *, opening: bool = False) -> Iterator[None]:
+    """A block whose errors become one clear line each where a user can act on them.
+
+    Others, such as a broken constraint, are defects of the caller and stay what they are.
+
+    Args:
+        name: of the store.
+        opening: whether unknown tables may be somebody else's.
+
+    Raises:
+        StoreError: the store cannot be used, or is busy.
+        OutputError: it is on a disk that cannot be read or written.
+    """
+    try:
+        yield
+    except TimeoutError as error:  # of the pool
+        raise _busy(name, "all connections are in use") from error
+    except (DBAPIError, sqlite3.Error) as error:
+        cause = getattr(error, "orig", None) or error
+        if isinstance(cause, sqlite3.Error):
+            clear = _of_sqlite(name, cause, opening)
+        else:
+            clear = _of_postgresql(name, error, cause, opening)
+        if clear is None:
+            raise
+        raise clear from error
+
+
+# === SQLite ===
+
+
+def _sqlite(file: Path) -> Engine:
+    """Short connections, each transaction begun by us: the driver would begin it too late."""
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            file, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+        )
+        try:
+            for pragma in (
+                "synchronous = FULL",
+                "foreign_keys = ON",
+                "recursive_triggers = ON",  # else INSERT OR REPLACE deletes without any
+                "secure_delete = ON",
+            ):
+                connection.execute(f"PRAGMA {pragma}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        options = connection.get_execution_options()
+        if options.get("reading"):
+            connection.exec_driver_sql("PRAGMA query_only = ON")
+        if options.get("writing"):  # here, since it changes the file, which may be a stranger's
+            wal = sqlite3.sqlite_version_info >= _WAL_FROM
+            connection.exec_driver_sql(f"PRAGMA journal_mode = {'WAL' if wal else 'TRUNCATE'}")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writing") else "BEGIN")
+
+    return engine
+
+
+def _of_sqlite(name: str, cause: sqlite3.Error, opening: bool) -> BertCNNError | None:
+    code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+    if code in _BUSY:
+        return _busy(name, str(cause))
+    if code in _NOT_WRITABLE:
+        return OutputError(
+            f"the review store {name} cannot be read or written ({cause})",
+            expected="a file and a folder that you may write to, with room on the disk",
+            fix="check the rights and the disk",
+        )
+    if code in _NO_STORE or (opening and code in _SQL_ERROR):
+        return StoreError(
+            f"{name} is not a review store, or is damaged ({cause})",
+            expected="a file that `bertcnn review add` has made",
+            fix="check the path, or put a copy of the store there",
+        )
+    return None
+
+
+# === PostgreSQL ===
+
+
+def _postgresql(place: str) -> tuple[Engine, str]:
+    """A few connections, kept open; one writes at a time, as in SQLite."""
+    try:
+        url = make_url(place)
+    except (ArgumentError, ValueError):
+        url = None
+    known = url is not None and url.get_backend_name() == "postgresql" and url.database
+    if not known or "@" in (url.host or ""):  # the end of a password
+        kind = place.partition("://")[0]
+        raise StoreError(
+            f"a review store at an address that begins with {one_line(f'{kind}://')}",
+            expected="a file, or postgresql://USER@HOST/DATABASE, with %40 for @ in a password",
+            fix="correct the address",
+        )
+    try:
+        import psycopg
+    except ImportError:
+        raise missing_package("psycopg") from None
+    name = url.difference_update_query(["password", "sslpassword"]).render_as_string()
+    query = {"connect_timeout": f"{PATIENCE:.0f}", **url.query}
+    engine = create_engine(
+        url.set(drivername="postgresql+psycopg", query=query),
+        module=psycopg,
+        client_encoding="utf8",
+        isolation_level="READ COMMITTED",
+        hide_parameters=True,
+        pool_pre_ping=True,
+        pool_timeout=PATIENCE,
+    )
+
+    @event.listens_for(engine, "connect")
+    def limit(connection: Any, _: object) -> None:  # noqa: ANN401 - the driver's
+        connection.execute(
+            f"SET lock_timeout = '{PATIENCE:g}s';"
+            f" SET idle_in_transaction_session_timeout = '{_IDLE:g}s'"
+        )
+        connection.commit()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        if connection.get_execution_options().get("writing"):
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+
+    return engine, name
+
+
+def _of_postgresql(
+    name: str, error: Exception, cause: BaseException, opening: bool
+) -> BertCNNError | None:
+    state = getattr(cause, "sqlstate", None)
+    reason = next(iter(str(cause).strip().splitlines()), type(cause).__name__)
+    if state == _LOCK_TIMEOUT:
+        return _busy(name, reason)
+    expected_here = (OperationalError, ProgrammingError) if opening else OperationalError
+    if isinstance(error, expected_here) or state in _NOT_ALLOWED:
+        return StoreError(
+            f"the review store {name} cannot be used ({reason})",
+            expected="a PostgreSQL database that runs and that its user may change",
+            fix="check the address, the password and the server, then try again",
+        )
+    return None
+
+
+def _busy(name: str, reason: str) -> StoreError:
+    return StoreError(
+        f"the review store {name} was busy for {PATIENCE:g} s ({reason})",
+        expected="a store that no other program uses for so long",
+        fix="try again, or end the program that uses it",
+    )

@@ -1,0 +1,231 @@
+"""What people decide on tickets: events that are never changed, and what stands of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Row, delete, func, insert, select
+
+from bertcnn.errors import BertCNNError, StoreError, one_line
+from bertcnn.review.labels import LabelsInUse, read_labels
+from bertcnn.review.people import Person
+from bertcnn.review.rows import upsert
+from bertcnn.review.schema import decision, event, lease, prediction, queue
+from bertcnn.review.store import ReviewStore, now
+from bertcnn.review.tickets import enqueue, row_of
+
+Kind = Literal["label", "none", "skip", "undo"]
+_KINDS = ("label", "none", "skip", "undo")
+_LONGEST_KEY = 64
+
+
+@dataclass(frozen=True)
+class NewDecision:
+    """What somebody has decided.
+
+    Attributes:
+        key: chosen by the sender, at random; the same decision sent twice counts once.
+        ticket: which one.
+        kind: label; none, for a ticket that belongs to no label; skip; or undo.
+        label: where the kind is label; several in one string where a ticket may have several.
+        undoes: key of the decision that is taken back, where the kind is undo.
+        model: id of the model whose answer was shown, or held back.
+        blind: whether the model's answer was held back.
+        shown_at: when the ticket was seen first, seconds since 1970, UTC.
+        decided_at: when it was decided, by the sender's clock.
+    """
+
+    key: str
+    ticket: int
+    kind: Kind
+    label: str | None = None
+    undoes: str | None = None
+    model: str | None = None
+    blind: bool = False
+    shown_at: float | None = None
+    decided_at: float | None = None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What `record` did.
+
+    Attributes:
+        stored: keys that are in the store now, also those that were there before.
+        refused: why others can never be, by key.
+    """
+
+    stored: tuple[str, ...]
+    refused: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A ticket on which people decided differently.
+
+    Attributes:
+        ticket: which one.
+        labels: what each person decided; "" for none of the labels.
+    """
+
+    ticket: int
+    labels: dict[str, str]
+
+
+def record(store: ReviewStore, person: Person, decisions: Sequence[NewDecision]) -> Recorded:
+    """Store decisions, all in one transaction; those that cannot be are refused one by one.
+
+    Raises:
+        RoleError: the person may only look.
+    """
+    person.needs("reviewer", "decide on tickets")
+    stored, refused = [], {}
+    with store.writing() as connection:
+        labels = read_labels(connection)
+        for one in decisions:
+            try:
+                _record(store, connection, person.name, one, labels)
+                stored.append(one.key)
+            except BertCNNError as error:
+                refused[str(one.key)[:_LONGEST_KEY]] = str(error)
+    return Recorded(tuple(stored), refused)
+
+
+def history(store: ReviewStore, identity: int) -> list[Row[Any]]:
+    """All events of a ticket, in order."""
+    with store.reading() as connection:
+        row_of(connection, identity)
+        return list(
+            connection.execute(select(event).where(event.c.ticket == identity).order_by(event.c.id))
+        )
+
+
+def disagreements(store: ReviewStore, *, most: int = 100) -> list[Disagreement]:
+    """Tickets on which people decided differently, the latest first."""
+    answer = func.coalesce(decision.c.label, "")
+    with store.reading() as connection:
+        tickets = list(
+            connection.scalars(
+                select(decision.c.ticket)
+                .where(decision.c.kind != "skip")
+                .group_by(decision.c.ticket)
+                .having(func.count(func.distinct(answer)) > 1)
+                .order_by(func.max(decision.c.decided_at).desc())
+                .limit(most)
+            )
+        )
+        found: dict[int, dict[str, str]] = {identity: {} for identity in tickets}
+        for row in connection.execute(
+            select(decision.c.ticket, decision.c.actor, answer.label("answer")).where(
+                decision.c.ticket.in_(tickets), decision.c.kind != "skip"
+            )
+        ):
+            found[row.ticket][row.actor] = row.answer
+    return [Disagreement(identity, labels) for identity, labels in found.items()]
+
+
+def _record(
+    store: ReviewStore,
+    connection: Connection,
+    actor: str,
+    one: NewDecision,
+    labels: LabelsInUse,
+) -> None:
+    """One decision, unless it is there already."""
+    _check(one)
+    if connection.scalar(select(event.c.id).where(event.c.key == one.key)) is not None:
+        return
+    row_of(connection, one.ticket)
+    label = labels.checked(one.label) if one.kind == "label" else None
+    if one.kind == "undo":
+        _check_undo(connection, actor, one)
+    moment = now()
+    connection.execute(
+        insert(event).values(
+            key=one.key,
+            ticket=one.ticket,
+            actor=actor,
+            kind=one.kind,
+            label=label,
+            undoes=one.undoes if one.kind == "undo" else None,
+            model=one.model,
+            blind=one.blind,
+            shown_at=one.shown_at,
+            decided_at=moment if one.decided_at is None else one.decided_at,
+            stored_at=moment,
+        )
+    )
+    _apply(store, connection, actor, one.ticket)
+
+
+def _check(one: NewDecision) -> None:
+    if not one.key or len(one.key) > _LONGEST_KEY or one.kind not in _KINDS:
+        raise StoreError(
+            f"a decision of the kind {one_line(one.kind)} with the key {one_line(one.key)}",
+            expected=f"{', '.join(_KINDS)}, and a key of 1 to {_LONGEST_KEY} characters",
+            fix="send it as the desk does",
+        )
+
+
+def _check_undo(connection: Connection, actor: str, one: NewDecision) -> None:
+    found = connection.execute(
+        select(event.c.actor, event.c.ticket, event.c.kind).where(event.c.key == one.undoes)
+    ).first()
+    if found is None or (found.actor, found.ticket) != (actor, one.ticket) or found.kind == "undo":
+        raise StoreError(
+            f"nothing of {one_line(actor)} to undo with the key {one_line(one.undoes)}",
+            expected="the key of a decision of the same person on the same ticket",
+            fix="undo your own decisions only",
+        )
+
+
+def _apply(store: ReviewStore, connection: Connection, actor: str, identity: int) -> None:
+    """Work out what stands of a person's decisions on a ticket, and whether it still waits."""
+    mine = select(event).where(event.c.ticket == identity, event.c.actor == actor)
+    events = connection.execute(mine.order_by(event.c.id)).all()
+    undone = {row.undoes for row in events if row.kind == "undo"}
+    standing = [row for row in events if row.kind != "undo" and row.key not in undone]
+    connection.execute(
+        delete(decision).where(decision.c.ticket == identity, decision.c.actor == actor)
+    )
+    if standing:
+        last = standing[-1]
+        upsert(
+            connection,
+            decision,
+            {
+                "ticket": identity,
+                "actor": actor,
+                "key": last.key,
+                "kind": last.kind,
+                "label": last.label,
+                "blind": last.blind,
+                "decided_at": last.decided_at,
+            },
+        )
+    decided = connection.scalar(
+        select(decision.c.actor)
+        .where(decision.c.ticket == identity, decision.c.kind != "skip")
+        .limit(1)
+    )
+    if decided is not None:
+        connection.execute(delete(queue).where(queue.c.ticket == identity))
+    else:
+        _wait_again(store, connection, identity)
+    if standing:
+        connection.execute(delete(lease).where(lease.c.ticket == identity, lease.c.actor == actor))
+
+
+def _wait_again(store: ReviewStore, connection: Connection, identity: int) -> None:
+    """Put a ticket back into the queue that nobody has decided any more."""
+    if connection.scalar(select(queue.c.ticket).where(queue.c.ticket == identity)) is None:
+        model_id = connection.scalar(
+            select(prediction.c.model)
+            .where(prediction.c.ticket == identity)
+            .order_by(prediction.c.predicted_at.desc())
+            .limit(1)
+        )
+        if model_id is not None:
+            enqueue(store, connection, identity, model_id)

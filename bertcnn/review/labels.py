@@ -1,0 +1,146 @@
+"""The labels that people may give, and the guide that says when."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, select
+
+from bertcnn.data.label_sets import LabelSet, join_labels, names_in
+from bertcnn.errors import StoreError, one_line
+from bertcnn.review.people import Person
+from bertcnn.review.rows import upsert
+from bertcnn.review.schema import setting
+from bertcnn.review.store import ReviewStore
+
+_LABELS, _GUIDE = "labels", "guide"
+_LONGEST = 200
+_LONGEST_GUIDE = 1 << 20
+
+
+@dataclass(frozen=True)
+class LabelsInUse:
+    """What people may decide.
+
+    Attributes:
+        names: labels, in order.
+        separator: between labels in one string, where a ticket may have several; else None.
+    """
+
+    names: tuple[str, ...]
+    separator: str | None = None
+
+    def checked(self, label: str | None) -> str:
+        """A label, or several, as they are stored.
+
+        Raises:
+            StoreError: one of them is not in use.
+        """
+        given = self._split(label or "")
+        unknown = [name for name in given if name not in self.names]
+        if unknown or not given:
+            raise StoreError(
+                f"the label {one_line(unknown[0] if unknown else label)}",
+                expected="a label in use; it may have been removed meanwhile",
+                fix="decide again with another label",
+            )
+        return join_labels(given, self.separator) if self.separator else given[0]
+
+    def has(self, label: str) -> bool:
+        """Whether a label, or each of several, is in use."""
+        given = self._split(label)
+        return bool(given) and all(name in self.names for name in given)
+
+    def _split(self, label: str) -> LabelSet:
+        return names_in(label, self.separator) if self.separator else (label,)
+
+
+def labels_in_use(store: ReviewStore) -> LabelsInUse:
+    """The labels that people may give."""
+    with store.reading() as connection:
+        return read_labels(connection)
+
+
+def add_labels(store: ReviewStore, person: Person, names: Iterable[str]) -> LabelsInUse:
+    """Offer further labels; the next training learns them.
+
+    Raises:
+        RoleError: the person is no admin.
+        StoreError: a name is blank or too long.
+    """
+    person.needs("admin", "add a label")
+    with store.writing() as connection:
+        return merge_labels(connection, names)
+
+
+def remove_label(store: ReviewStore, person: Person, name: str) -> LabelsInUse:
+    """Offer a label no more; what was decided with it stays.
+
+    Raises:
+        RoleError: the person is no admin.
+        StoreError: there is no such label.
+    """
+    person.needs("admin", "remove a label")
+    with store.writing() as connection:
+        used = read_labels(connection)
+        used.checked(name)
+        left = LabelsInUse(tuple(one for one in used.names if one != name), used.separator)
+        _write(connection, left)
+        return left
+
+
+def guide(store: ReviewStore) -> str:
+    """The label guide, Markdown; empty if nobody has written one."""
+    with store.reading() as connection:
+        return str(connection.scalar(select(setting.c.value).where(setting.c.name == _GUIDE)) or "")
+
+
+def write_guide(store: ReviewStore, person: Person, text: str) -> None:
+    """Replace the label guide.
+
+    Raises:
+        RoleError: the person is no admin.
+        StoreError: it is too long.
+    """
+    person.needs("admin", "write the label guide")
+    if len(text) > _LONGEST_GUIDE:
+        raise StoreError(
+            f"a label guide of {len(text):,} characters",
+            expected=f"at most {_LONGEST_GUIDE:,}",
+            fix="keep to what people need while they decide",
+        )
+    with store.writing() as connection:
+        upsert(connection, setting, {"name": _GUIDE, "value": text})
+
+
+def read_labels(connection: Connection) -> LabelsInUse:
+    """The labels in use; none before a model was added."""
+    value = connection.scalar(select(setting.c.value).where(setting.c.name == _LABELS))
+    if value is None:
+        return LabelsInUse(())
+    found = json.loads(value)
+    return LabelsInUse(tuple(found["names"]), found["separator"])
+
+
+def merge_labels(
+    connection: Connection, names: Iterable[str], separator: str | None = None
+) -> LabelsInUse:
+    """Add names to the labels in use."""
+    used = read_labels(connection)
+    merged = LabelsInUse(tuple(dict.fromkeys([*used.names, *names])), used.separator or separator)
+    for name in merged.names:
+        if not name.strip() or len(name) > _LONGEST:
+            raise StoreError(
+                f"the label {one_line(name)}",
+                expected=f"1 to {_LONGEST} characters",
+                fix="give it a short name",
+            )
+    _write(connection, merged)
+    return merged
+
+
+def _write(connection: Connection, labels: LabelsInUse) -> None:
+    value = json.dumps({"names": labels.names, "separator": labels.separator})
+    upsert(connection, setting, {"name": _LABELS, "value": value})

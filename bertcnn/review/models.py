@@ -1,0 +1,307 @@
+"""Which models there are, which one serves, and who decided that."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Row, insert, select
+
+from bertcnn.bundle.bundle import Bundle, read_bundle
+from bertcnn.errors import BundleError, StoreError, one_line
+from bertcnn.review.labels import merge_labels
+from bertcnn.review.people import Person
+from bertcnn.review.rows import insert_new
+from bertcnn.review.schema import model, model_event
+from bertcnn.review.store import ReviewStore, now
+
+EventKind = Literal["added", "compared", "promoted", "rolled_back"]
+WORSE = "worse"  # the verdict that needs a written reason
+_SERVES = ("promoted", "rolled_back")
+_SHORTEST_REASON = 10  # characters
+
+
+@dataclass(frozen=True)
+class KnownModel:
+    """A model in the store.
+
+    Attributes:
+        id: of the bundle.
+        folder: where it is saved.
+        labels: in its order.
+        separator: between labels in one string, where a ticket may have several; else None.
+        precision: promised for automatic answers.
+        added_at: seconds since 1970, UTC.
+    """
+
+    id: str
+    folder: str
+    labels: tuple[str, ...]
+    separator: str | None
+    precision: float
+    added_at: float
+
+
+@dataclass(frozen=True)
+class ModelEvent:
+    """Something that happened to a model.
+
+    Attributes:
+        model: id of the bundle.
+        kind: added, compared, promoted or rolled_back.
+        actor: who did it.
+        at: seconds since 1970, UTC.
+        reason: why, in words.
+        figures: what it rests on, such as the comparison's.
+    """
+
+    model: str
+    kind: EventKind
+    actor: str
+    at: float
+    reason: str = ""
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+def add_model(store: ReviewStore, folder: str | os.PathLike[str], person: Person) -> KnownModel:
+    """Add a saved model; the first one serves at once.
+
+    Raises:
+        RoleError: the person is no admin.
+        BundleError: the folder is not a model.
+    """
+    person.needs("admin", "add a model")
+    bundle = read_bundle(folder)
+    with store.writing() as connection:
+        added = insert_new(connection, model).returning(model.c.id)
+        fresh = connection.execute(added, _row(bundle, folder)).first() is not None
+        if fresh:
+            separator = bundle.config.label_separator if bundle.multi_label else None
+            merge_labels(connection, bundle.labels, separator)
+            _write(connection, ModelEvent(bundle.bundle_id, "added", person.name, now()))
+            if _serving(connection) is None:
+                first = ModelEvent(
+                    bundle.bundle_id, "promoted", person.name, now(), "the first model"
+                )
+                _write(connection, first)
+        return _model(connection, bundle.bundle_id)
+
+
+def list_models(store: ReviewStore) -> list[KnownModel]:
+    """All models, the latest first."""
+    with store.reading() as connection:
+        rows = connection.execute(select(model).order_by(model.c.added_at.desc(), model.c.id))
+        return [_known(row) for row in rows]
+
+
+def find_model(store: ReviewStore, identity: str) -> KnownModel:
+    """A model by its id, or by the beginning of it.
+
+    Raises:
+        StoreError: there is none, or several begin like that.
+    """
+    with store.reading() as connection:
+        return _model(connection, identity)
+
+
+def serving_model(store: ReviewStore) -> KnownModel | None:
+    """The model that answers; None before the first one was added."""
+    with store.reading() as connection:
+        identity = _serving(connection)
+        return None if identity is None else _model(connection, identity)
+
+
+def model_history(store: ReviewStore, identity: str | None = None) -> list[ModelEvent]:
+    """What happened, in order; to one model if given."""
+    statement = select(model_event).order_by(model_event.c.id)
+    if identity is not None:
+        statement = statement.where(model_event.c.model == identity)
+    with store.reading() as connection:
+        return [_event(row) for row in connection.execute(statement)]
+
+
+def note_comparison(
+    store: ReviewStore, challenger: str, person: Person, figures: Mapping[str, Any]
+) -> None:
+    """Keep a comparison of a model with the serving one."""
+    with store.writing() as connection:
+        _write(connection, ModelEvent(challenger, "compared", person.name, now(), figures=figures))
+
+
+def promote(store: ReviewStore, identity: str, person: Person, *, reason: str = "") -> KnownModel:
+    """Let a model serve.
+
+    It must have been compared with the serving one. Where that said "worse", a reason is needed.
+
+    Args:
+        store: an open store.
+        identity: of the model, or its beginning.
+        person: an admin.
+        reason: why, in words.
+
+    Raises:
+        RoleError: the person is no admin.
+        StoreError: no such model, not compared with the serving one, or worse without a reason.
+    """
+    person.needs("admin", "promote a model")
+    _check_folder(find_model(store, identity))
+    with store.writing() as connection:
+        chosen, serving = _model(connection, identity), _serving(connection)
+        if chosen.id == serving:
+            raise StoreError(
+                f"the model {chosen.id[:12]} serves already",
+                expected="another model",
+                fix="see `bertcnn models list`",
+            )
+        figures = _comparison(connection, chosen.id, serving)
+        if figures is None:
+            raise StoreError(
+                f"the model {chosen.id[:12]} was not compared with the serving one",
+                expected="a comparison on rows that neither has learned",
+                fix="run `bertcnn models compare` first",
+            )
+        if figures.get("verdict") == WORSE and len(reason.strip()) < _SHORTEST_REASON:
+            raise StoreError(
+                f"the model {chosen.id[:12]} is worse, and the reason {one_line(reason)}",
+                expected="a written reason why it shall serve in spite of that",
+                fix="give one with --reason, or do not promote it",
+            )
+        _write(
+            connection,
+            ModelEvent(chosen.id, "promoted", person.name, now(), reason.strip(), figures),
+        )
+        merge_labels(connection, chosen.labels, chosen.separator)
+        return chosen
+
+
+def roll_back(store: ReviewStore, person: Person, *, reason: str = "") -> KnownModel:
+    """Let the model serve again that served before this one.
+
+    Raises:
+        RoleError: the person is no admin.
+        StoreError: there is no earlier one.
+    """
+    person.needs("admin", "roll back a model")
+    with store.reading() as connection:
+        wanted = _earlier(connection)
+    if wanted is not None:
+        _check_folder(find_model(store, wanted))
+    with store.writing() as connection:
+        earlier = _earlier(connection)
+        if earlier is None or earlier != wanted:
+            raise StoreError(
+                "no model served before this one",
+                expected="an earlier promotion",
+                fix="see `bertcnn models list`",
+            )
+        _write(connection, ModelEvent(earlier, "rolled_back", person.name, now(), reason.strip()))
+        return _model(connection, earlier)
+
+
+def _check_folder(one: KnownModel) -> None:
+    """Refuse a model that is not where it was."""
+    try:
+        found = read_bundle(one.folder).bundle_id
+    except BundleError as error:
+        found = str(error)
+    if found != one.id:
+        raise StoreError(
+            f"the model {one.id[:12]} is not in {one.folder} any more",
+            expected="the folder as it was when the model was added",
+            fix="restore the folder, or add the model again from another place",
+        )
+
+
+def _serving(connection: Connection) -> str | None:
+    """Id of the model that answers."""
+    return connection.scalar(
+        select(model_event.c.model)
+        .where(model_event.c.kind.in_(_SERVES))
+        .order_by(model_event.c.id.desc())
+        .limit(1)
+    )
+
+
+def _earlier(connection: Connection) -> str | None:
+    """The model that a rollback leads to: each takes back the last promotion that stands."""
+    stack: list[str] = []
+    for row in connection.execute(
+        select(model_event.c.model, model_event.c.kind)
+        .where(model_event.c.kind.in_(_SERVES))
+        .order_by(model_event.c.id)
+    ):
+        if row.kind == "promoted":
+            stack.append(row.model)
+        else:
+            stack.pop()
+    return stack[-2] if len(stack) > 1 else None
+
+
+def _comparison(
+    connection: Connection, challenger: str, champion: str | None
+) -> dict[str, Any] | None:
+    """The figures of the last comparison of these two; empty if nothing serves."""
+    if champion is None:
+        return {}
+    statement = (
+        select(model_event.c.figures)
+        .where(model_event.c.model == challenger, model_event.c.kind == "compared")
+        .order_by(model_event.c.id.desc())
+    )
+    return next(
+        (dict(one) for one in connection.scalars(statement) if one.get("champion") == champion),
+        None,
+    )
+
+
+def _row(bundle: Bundle, folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """A model's row."""
+    return {
+        "id": bundle.bundle_id,
+        "folder": str(Path(folder).resolve()),
+        "labels": list(bundle.labels),
+        "separator": bundle.config.label_separator if bundle.multi_label else None,
+        "precision": bundle.decisions.auto_precision.overall,
+        "added_at": now(),
+    }
+
+
+def _model(connection: Connection, identity: str) -> KnownModel:
+    found = list(
+        connection.execute(
+            select(model).where(model.c.id.startswith(identity, autoescape=True)).limit(2)
+        )
+    )
+    if len(found) != 1 or not identity:
+        raise StoreError(
+            f"{'several models begin with' if found else 'no model'} {one_line(identity)}",
+            expected="the id of a model in the store, or its beginning",
+            fix="see `bertcnn models list`",
+        )
+    return _known(found[0])
+
+
+def _known(row: Row[Any]) -> KnownModel:
+    return KnownModel(
+        row.id, row.folder, tuple(row.labels), row.separator, row.precision, row.added_at
+    )
+
+
+def _event(row: Row[Any]) -> ModelEvent:
+    return ModelEvent(row.model, row.kind, row.actor, row.at, row.reason, dict(row.figures))
+
+
+def _write(connection: Connection, one: ModelEvent) -> None:
+    connection.execute(
+        insert(model_event).values(
+            model=one.model,
+            kind=one.kind,
+            actor=one.actor,
+            at=one.at,
+            reason=one.reason,
+            figures=dict(one.figures),
+        )
+    )

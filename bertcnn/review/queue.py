@@ -1,0 +1,201 @@
+"""Who looks at which ticket next: leases, so that two people never get the same one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, func, or_, select, update
+from sqlalchemy.orm import aliased
+
+from bertcnn.review.people import Person
+from bertcnn.review.rows import upsert
+from bertcnn.review.schema import decision, lease, prediction, queue, ticket
+from bertcnn.review.store import ReviewStore, now
+
+BATCH = 20  # tickets leased at a time
+LEASE = 300.0  # seconds
+_LOOKED_AT = 10  # waiting tickets that a batch is chosen from, for each of its places
+_MOST_OF_A_LABEL = 1 / 3  # of a batch
+
+
+@dataclass(frozen=True)
+class LeasedTicket:
+    """A ticket in somebody's hands, and what the model makes of it.
+
+    Attributes:
+        id: in the store.
+        text: what the customer wrote.
+        columns: what else is known.
+        received_at: seconds since 1970, UTC.
+        model: id of the model that waits for the answer to be checked.
+        blind: whether the model's answer is held back; the fields below are empty then.
+        label: the model's answer.
+        confidence: its calibrated probability.
+        decision: such as "review:ambiguous".
+        probable: the most probable labels with their probabilities.
+        because: characters [start, end) of the phrases that moved the answer.
+        reason: of the decision, in words.
+    """
+
+    id: int
+    text: str
+    columns: dict[str, str]
+    received_at: float
+    model: str
+    blind: bool
+    label: str | None = None
+    confidence: float | None = None
+    decision: str = ""
+    probable: tuple[tuple[str, float], ...] = ()
+    because: tuple[tuple[int, int], ...] = ()
+    reason: str = ""
+
+
+def claim(
+    store: ReviewStore, person: Person, *, most: int = BATCH, seconds: float = LEASE
+) -> list[LeasedTicket]:
+    """Lease the next tickets to somebody, those first that they hold already.
+
+    Audits come first, then tickets by the hour in which they came, and within an hour those that
+    the model is least certain of; of near duplicates one, and of no label more than a third, while
+    there are others. Nobody gets a ticket that they have skipped or decided.
+
+    Raises:
+        RoleError: the person may only look.
+    """
+    person.needs("reviewer", "decide on tickets")
+    moment = now()
+    with store.writing() as connection:
+        held = _held(connection, person.name, moment, most)
+        missing = most - len(held)
+        chosen = _choose(_waiting(connection, person.name, moment, missing), missing)
+        tickets, until = [*held, *chosen], moment + seconds
+        rows = [{"ticket": one, "actor": person.name, "until": until} for one in tickets]
+        upsert(connection, lease, *rows)
+        return _read(connection, tickets)
+
+
+def renew(
+    store: ReviewStore, person: Person, tickets: Sequence[int], *, seconds: float = LEASE
+) -> list[int]:
+    """Keep leases; returns the tickets that are still this person's."""
+    moment = now()
+    with store.writing() as connection:
+        mine = (lease.c.actor == person.name) & lease.c.ticket.in_(tickets)
+        connection.execute(
+            update(lease).where(mine & (lease.c.until > moment)).values(until=moment + seconds)
+        )
+        held = select(lease.c.ticket).where(mine & (lease.c.until > moment))
+        return list(connection.scalars(held.order_by(lease.c.ticket)))
+
+
+def release(store: ReviewStore, person: Person, tickets: Sequence[int] | None = None) -> None:
+    """Give leases back: of these tickets, or all of this person's."""
+    with store.writing() as connection:
+        mine = lease.c.actor == person.name
+        if tickets is not None:
+            mine &= lease.c.ticket.in_(tickets)
+        connection.execute(delete(lease).where(mine))
+
+
+def waiting_tickets(store: ReviewStore) -> dict[str, int]:
+    """How many tickets wait, as `audits` and `reviews`."""
+    with store.reading() as connection:
+        audits = connection.scalar(
+            select(func.count()).select_from(queue).where(queue.c.place == 0)
+        )
+        every = connection.scalar(select(func.count()).select_from(queue))
+    return {"audits": int(audits or 0), "reviews": int(every or 0) - int(audits or 0)}
+
+
+def _held(connection: Connection, name: str, moment: float, most: int) -> list[int]:
+    """Tickets in this person's hands that still wait."""
+    statement = (
+        select(lease.c.ticket)
+        .join(queue, queue.c.ticket == lease.c.ticket)
+        .where(lease.c.actor == name, lease.c.until > moment)
+        .order_by(queue.c.place, queue.c.certainty, queue.c.ticket)
+        .limit(most)
+    )
+    return list(connection.scalars(statement))
+
+
+def _waiting(connection: Connection, name: str, moment: float, places: int) -> list[Row[Any]]:
+    """The next free tickets, in order."""
+    mine = aliased(decision)
+    statement = (
+        select(queue.c.ticket, queue.c.place, queue.c.label, queue.c.similar)
+        .outerjoin(lease, lease.c.ticket == queue.c.ticket)
+        .outerjoin(mine, (mine.c.ticket == queue.c.ticket) & (mine.c.actor == name))
+        .where(or_(lease.c.until.is_(None), lease.c.until <= moment), mine.c.actor.is_(None))
+        .order_by(queue.c.place, queue.c.certainty, queue.c.ticket)
+        .limit(_LOOKED_AT * places)
+        .with_for_update(skip_locked=True, of=queue)  # PostgreSQL; SQLite has one writer
+    )
+    return list(connection.execute(statement))
+
+
+def _choose(waiting: Sequence[Row[Any]], places: int) -> list[int]:
+    """The first ones, of near duplicates one, of no label too many, while there are others."""
+    most = max(1, int(places * _MOST_OF_A_LABEL))
+    similar: set[str] = set()
+    labels: Counter[str | None] = Counter()
+    chosen: set[int] = set()
+    for one_of_each, capped in ((True, True), (True, False), (False, False)):
+        for row in waiting:
+            audit = row.place == 0
+            repeated = one_of_each and row.similar in similar
+            crowded = capped and labels[row.label] >= most
+            if len(chosen) < places and row.ticket not in chosen:
+                if not audit and (repeated or crowded):
+                    continue
+                chosen.add(row.ticket)
+                similar.add(row.similar)
+                labels[row.label] += not audit
+    return [row.ticket for row in waiting if row.ticket in chosen]
+
+
+def _read(connection: Connection, tickets: Sequence[int]) -> list[LeasedTicket]:
+    """The tickets, with what may be seen of the answers."""
+    statement = (
+        select(
+            ticket.c.id,
+            ticket.c.text,
+            ticket.c.columns,
+            ticket.c.received_at,
+            queue.c.model,
+            queue.c.blind,
+            prediction.c.label,
+            prediction.c.confidence,
+            prediction.c.decision,
+            prediction.c.probable,
+            prediction.c.because,
+            prediction.c.reason,
+        )
+        .join(queue, queue.c.ticket == ticket.c.id)
+        .join(
+            prediction,
+            (prediction.c.ticket == ticket.c.id) & (prediction.c.model == queue.c.model),
+        )
+        .where(ticket.c.id.in_(tickets))
+    )
+    found = {row.id: row for row in connection.execute(statement)}
+    return [_leased(found[identity]) for identity in tickets if identity in found]
+
+
+def _leased(row: Row[Any]) -> LeasedTicket:
+    known = (row.id, row.text, dict(row.columns), row.received_at, row.model, bool(row.blind))
+    if row.blind:
+        return LeasedTicket(*known)
+    return LeasedTicket(
+        *known,
+        row.label,
+        row.confidence,
+        row.decision,
+        tuple((str(name), float(share)) for name, share in row.probable),
+        tuple((int(start), int(end)) for start, end in row.because),
+        row.reason,
+    )

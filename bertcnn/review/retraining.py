@@ -1,0 +1,210 @@
+"""Trains the next model from the old rows and what people have decided since."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bertcnn.data.label_sets import join_labels
+from bertcnn.doctor.check import check_csv
+from bertcnn.errors import LabelError
+from bertcnn.progress import Progress, Silent
+from bertcnn.review.comparing import compare_models
+from bertcnn.review.corrected_rows import Correction, corrections, held_out_hashes, hold_out_rows
+from bertcnn.review.models import add_model, serving_model
+from bertcnn.review.people import Person
+from bertcnn.review.store import ReviewStore
+from bertcnn.review.tickets import text_hash
+from bertcnn.tables.labelled import read_labelled
+from bertcnn.tables.writing import TableWriter
+from bertcnn.text.cleaning import is_blank
+from bertcnn.wording import count
+from bertcnn.workflows.train import train_csv
+
+if TYPE_CHECKING:
+    from bertcnn.classifier import BertCNNClassifier
+
+MOST_OF_A_PERSON = 0.5  # of all corrections, where several people decide
+_FINDINGS = 3  # said before the training
+_FEW = 20  # corrections that anybody may give
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """What the next model learns.
+
+    Attributes:
+        texts: of the rows.
+        labels: of the rows; several in one string where a ticket may have several.
+        strange: texts that people said belong to no label.
+        corrected: rows that come from people.
+        held_out: texts that no model learns.
+        capped: corrections left out, by person.
+    """
+
+    texts: list[str]
+    labels: list[str]
+    strange: list[str]
+    corrected: int
+    held_out: int
+    capped: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Retraining:
+    """What `retrain` did.
+
+    Attributes:
+        model: id of the new model.
+        rows: what it has learned.
+        comparison: with the serving model, a JSON object; None if there was none.
+    """
+
+    model: str
+    rows: TrainingRows
+    comparison: dict[str, Any] | None
+
+
+def retrain(  # noqa: PLR0913 - options that callers name
+    store: ReviewStore,
+    data: str | os.PathLike[str] | None,
+    out: str | os.PathLike[str],
+    person: Person,
+    classifier: BertCNNClassifier | None = None,
+    *,
+    text: str | Sequence[str] | None = None,
+    label: str | None = None,
+    check: bool = True,
+    progress: Progress | None = None,
+) -> Retraining:
+    """Train a model on the old rows and the corrections, add it, and compare it.
+
+    A fifth of the decided texts and all audits are held out from every training. Where several
+    people decide, at most half of the corrections are one person's. A correction replaces an old
+    row with the same text. What `check_csv` finds in the rows is said before the training.
+
+    Args:
+        store: an open store.
+        data: the labelled file that the serving model was trained on; None for corrections only.
+        out: the folder of the new model.
+        person: an admin.
+        classifier: how to train; by default `BertCNNClassifier()`.
+        text: text column or columns of `data`; guessed by default.
+        label: its label column; guessed by default.
+        check: say first what is wrong with the rows.
+        progress: progress callback.
+
+    Raises:
+        RoleError: the person is no admin.
+        LabelError: fewer than two labels, or no rows.
+        TableError: `data` cannot be read.
+        OutputError: `out` exists or cannot be written.
+    """
+    person.needs("admin", "train a model")
+    progress = progress or Silent()
+    rows = training_rows(store, data, text=text, label=label, progress=progress)
+    progress.note(
+        f"{count(len(rows.texts), 'row')} to learn from, {rows.corrected:,} of them from people;"
+        f" {count(rows.held_out, 'text')} held out to compare models on"
+    )
+    for name, left in rows.capped.items():
+        progress.note(f"{count(left, 'correction')} of {name} left out: more than half of all")
+    with tempfile.TemporaryDirectory(prefix="bertcnn-") as scratch:
+        file = _written(Path(scratch) / "rows.csv", ("text", "label"), rows.texts, rows.labels)
+        strange = None
+        if rows.strange:
+            strange = _written(Path(scratch) / "out-of-scope.csv", ("text",), rows.strange)
+        if check:
+            encoder = "minilm-l6" if classifier is None else classifier.encoder
+            report = check_csv(file, text="text", label="label", encoder=encoder)
+            for finding in report.findings[:_FINDINGS]:
+                progress.note(f"the doctor: {finding.title}")
+        train_csv(file, Path(out), classifier, text="text", label="label", out_of_scope=strange)
+    champion = serving_model(store)
+    added = add_model(store, out, person)
+    found = None
+    if champion is not None and champion.id != added.id:
+        found = compare_models(store, added.id, person, progress=progress).to_json()
+    return Retraining(added.id, rows, found)
+
+
+def training_rows(
+    store: ReviewStore,
+    data: str | os.PathLike[str] | None,
+    *,
+    text: str | Sequence[str] | None = None,
+    label: str | None = None,
+    progress: Progress | None = None,
+) -> TrainingRows:
+    """What the next model learns; see `retrain`."""
+    held_out_count = hold_out_rows(store)
+    held_out = held_out_hashes(store)
+    rows: dict[str, tuple[str, str]] = {}
+    repeated: list[tuple[str, str]] = []  # equal texts of the file stay as often as they are
+    if data is not None:
+        table = read_labelled(Path(data), text=text, label=label, progress=progress)
+        for words, names in zip(table.texts, table.sets, strict=True):
+            key = text_hash(store, words)
+            if is_blank(words) or not names or key in held_out:
+                continue
+            row = (words, join_labels(names, table.separator) if table.separator else names[0])
+            if key in rows:
+                repeated.append((key, words))
+            rows.setdefault(key, row)
+    chosen, capped = _capped(list(corrections(store, held_out=False)), store)
+    corrected = {one.text_hash: one for one in chosen}
+    strange = [one.text for one in corrected.values() if not one.label]
+    for key, one in corrected.items():
+        rows.pop(key, None)
+        if one.label:
+            rows[key] = (one.text, one.label)
+    again = [(words, rows[key][1]) for key, words in repeated if key in rows]
+    every = [*rows.values(), *again]
+    if len({name for _, name in every}) < 2:
+        raise LabelError(
+            f"{count(len(every), 'row')} with {len({name for _, name in every})} label",
+            expected="rows of at least two labels",
+            fix="give the file that the first model was trained on, or decide more tickets",
+        )
+    return TrainingRows(
+        [words for words, _ in every],
+        [name for _, name in every],
+        strange,
+        sum(bool(one.label) for one in corrected.values()),
+        held_out_count,
+        capped,
+    )
+
+
+def _capped(
+    found: Sequence[Correction], store: ReviewStore
+) -> tuple[list[Correction], dict[str, int]]:
+    """At most half of the corrections from one person, chosen by a hash of the ticket."""
+    by_person = Counter(one.actor for one in found)
+    if len(by_person) < 2:
+        return list(found), {}
+    (name, most), *_ = by_person.most_common(1)
+    others = len(found) - most
+    allowed = max(_FEW, int(others * MOST_OF_A_PERSON / (1 - MOST_OF_A_PERSON)))
+    if most <= allowed:
+        return list(found), {}
+    theirs = sorted(
+        (one for one in found if one.actor == name),
+        key=lambda one: store.hashed(f"cap/{one.ticket}"),
+    )
+    kept = {one.ticket for one in theirs[:allowed]}
+    return (
+        [one for one in found if one.actor != name or one.ticket in kept],
+        {name: most - allowed},
+    )
+
+
+def _written(file: Path, columns: Sequence[str], *cells: Sequence[str]) -> Path:
+    with TableWriter(file, columns) as writer:
+        writer.write(zip(*cells, strict=True))
+    return file

@@ -1,0 +1,197 @@
+"""The tables of a review store.
+
+Times are seconds since 1970, UTC. Only `ticket` has text; other tables hold places in it and keyed
+hashes, so that a ticket's text can be erased and its decisions stay.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+VERSION = 1
+
+tables = MetaData()
+
+_ID = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up INTEGER only
+
+
+def _ticket(*, primary: bool = True) -> Column[int]:
+    return Column("ticket", _ID, ForeignKey("ticket.id"), primary_key=primary, nullable=False)
+
+
+def _model(*, primary: bool = False) -> Column[str]:
+    return Column("model", String(64), ForeignKey("model.id"), primary_key=primary, nullable=False)
+
+
+setting = Table(  # `version` of the tables, and the `secret` of keyed hashes
+    "setting",
+    tables,
+    Column("name", String(32), primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+ticket = Table(
+    "ticket",
+    tables,
+    Column("id", _ID, primary_key=True, autoincrement=True),
+    Column("source", String(200), nullable=False),
+    Column("external_id", String(200), nullable=False),
+    Column("text", Text, nullable=False),
+    Column("text_hash", String(32), nullable=False),  # keyed; of the words, without case
+    Column("columns", JSON, nullable=False),  # the other cells of its row, by column
+    Column("received_at", Double, nullable=False),
+    Column("erased_at", Double),
+    UniqueConstraint("source", "external_id"),
+    Index("ticket_by_hash", "text_hash"),
+)
+
+model = Table(
+    "model",
+    tables,
+    Column("id", String(64), primary_key=True),  # of the bundle
+    Column("folder", Text, nullable=False),
+    Column("labels", JSON, nullable=False),
+    Column("separator", String(8)),  # of several labels; null where a text has one
+    Column("precision", Double, nullable=False),  # promised for automatic answers
+    Column("added_at", Double, nullable=False),
+)
+
+prediction = Table(
+    "prediction",
+    tables,
+    _ticket(),
+    _model(primary=True),
+    Column("label", Text),
+    Column("confidence", Double),
+    Column("decision", String(32), nullable=False),
+    Column("probable", JSON, nullable=False),  # [[label, probability], ...], the best five
+    Column("because", JSON, nullable=False),  # [[start, end], ...], characters
+    Column("reason", Text, nullable=False),
+    Column("embedding", LargeBinary),  # float16 [D], length 1; of tickets for people only
+    Column("predicted_at", Double, nullable=False),
+)
+
+draw = Table(  # the audit lottery, for every automatic answer
+    "draw",
+    tables,
+    _ticket(),
+    _model(primary=True),
+    Column("stratum", String(200), nullable=False),
+    Column("probability", Double, nullable=False),
+    Column("drawn", Boolean, nullable=False),
+    Index("draw_by_stratum", "model", "stratum", "drawn"),
+)
+
+event = Table(  # append-only; the key is from the sender, so that no decision counts twice
+    "event",
+    tables,
+    Column("id", _ID, primary_key=True, autoincrement=True),
+    Column("key", String(64), nullable=False, unique=True),  # the sender's
+    _ticket(primary=False),
+    Column("actor", String(200), nullable=False),
+    Column("kind", String(16), nullable=False),  # label, none, skip or undo
+    Column("label", Text),
+    Column("undoes", String(64)),  # the key of another event
+    Column("model", String(64)),  # whose answer was shown, or would have been
+    Column("blind", Boolean, nullable=False),
+    Column("shown_at", Double),
+    Column("decided_at", Double, nullable=False),
+    Column("stored_at", Double, nullable=False),
+    Index("event_by_ticket", "ticket"),
+    Index("event_by_actor", "actor", "id"),
+)
+
+decision = Table(  # what stands of the events, one row for each person and ticket; derived
+    "decision",
+    tables,
+    _ticket(),
+    Column("actor", String(200), primary_key=True),
+    Column("key", String(64), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("label", Text),
+    Column("blind", Boolean, nullable=False),
+    Column("decided_at", Double, nullable=False),
+    Index("decision_by_time", "decided_at"),
+)
+
+queue = Table(  # tickets that wait for a person; derived
+    "queue",
+    tables,
+    _ticket(),
+    _model(),
+    Column("place", Integer, nullable=False),  # hour of arrival; 0 for audits, which come first
+    Column("certainty", Double, nullable=False),  # within an hour the lowest first
+    Column("label", Text),  # predicted
+    Column("similar", String(32), nullable=False),  # of near duplicates, the same
+    Column("blind", Boolean, nullable=False),  # shown without the model's answer
+    Index("queue_in_order", "place", "certainty", "ticket"),
+)
+
+lease = Table(
+    "lease",
+    tables,
+    _ticket(),
+    Column("actor", String(200), nullable=False),
+    Column("until", Double, nullable=False),
+    Index("lease_by_actor", "actor"),
+)
+
+test_row = Table(  # rows that no model ever learns
+    "test_row",
+    tables,
+    Column("text_hash", String(32), primary_key=True),
+    Column("label", Text, nullable=False),
+    Column("added_at", Double, nullable=False),
+)
+
+model_event = Table(  # append-only; the last promotion or rollback says which model serves
+    "model_event",
+    tables,
+    Column("id", _ID, primary_key=True, autoincrement=True),
+    _model(),
+    Column("kind", String(16), nullable=False),  # added, compared, promoted or rolled_back
+    Column("actor", String(200), nullable=False),
+    Column("at", Double, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("figures", JSON, nullable=False),
+)
+
+job = Table(
+    "job",
+    tables,
+    Column("id", String(32), primary_key=True),
+    Column("arguments", JSON, nullable=False),  # of the command `bertcnn`
+    Column("folder", Text, nullable=False),  # where it runs
+    Column("actor", String(200), nullable=False),
+    Column("state", String(16), nullable=False),  # waiting, running, done, failed or cancelled
+    Column("created_at", Double, nullable=False),
+    Column("started_at", Double),
+    Column("ended_at", Double),
+    Column("host", String(300)),  # of the process that runs it
+    Column("pid", Integer),
+    Column("pid_started", Double),  # tells it from a later process with the same number
+    Column("heartbeat", Double),
+    Column("starts", Integer, nullable=False),
+    Column("exit_code", Integer),
+    Column("progress", JSON, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("cancelled", Boolean, nullable=False),
+    Index("job_by_time", "created_at"),
+)
+
+APPEND_ONLY = ("event", "model_event")

@@ -1,0 +1,243 @@
+"""A review store: one SQLite file, or a PostgreSQL database for teams with several servers."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from sqlalchemy import Connection, insert, inspect, select, update
+from sqlalchemy.engine import Engine
+
+from bertcnn.errors import StoreError
+from bertcnn.review.databases import (
+    PATIENCE,
+    clear_errors,
+    connect,
+    no_store,
+    reading,
+    writing,
+)
+from bertcnn.review.schema import APPEND_ONLY, VERSION, setting, tables
+from bertcnn.storage.files import companion, output_error, sync_folder
+
+_HASH_BYTES = 16
+
+Migration = Callable[[Connection], None]
+_MIGRATIONS: Mapping[int, Migration] = {}  # from a version to the next one
+
+
+class ReviewStore:
+    """Tickets, the model's answers, people's decisions, and which model serves; see `open_review`.
+
+    Threads may share it.
+
+    Attributes:
+        name: of the file or database, without a password.
+        secret: key of the store's hashes.
+    """
+
+    def __init__(self, engine: Engine, name: str, secret: bytes, version: int) -> None:
+        self._engine, self.name, self.secret, self._version = engine, name, secret, version
+        self._reading, self._writing = reading(engine), writing(engine)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection that sees one state of the store, and changes nothing.
+
+        Nothing slow belongs into it: no writer of SQLite can commit meanwhile.
+
+        Raises:
+            StoreError: the store cannot be used, or was busy for 10 seconds.
+            OutputError: it is on a disk that cannot be read.
+        """
+        with clear_errors(self.name), self._reading.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction, kept as a whole or not at all.
+
+        One at a time, so nothing slow belongs into it; nobody else changes what it has read.
+
+        Raises:
+            StoreError: the store cannot be used, was busy for 10 seconds, or has another version
+                since it was opened.
+            OutputError: it is on a disk that cannot be written.
+        """
+        with clear_errors(self.name), self._writing.begin() as connection:
+            if _version(connection) != self._version:
+                raise StoreError(
+                    f"{self.name} has been brought to another version by another program",
+                    expected=f"tables of version {self._version}, which this program has opened",
+                    fix="start this program again, with that version of bertcnn",
+                )
+            yield connection
+
+    def hashed(self, text: str) -> str:
+        """A keyed hash, 32 hexadecimal digits, that says nothing to somebody without the store."""
+        digest = hmac.new(self.secret, text.encode("utf-8", "replace"), hashlib.sha256)
+        return digest.hexdigest()[: 2 * _HASH_BYTES]
+
+    def close(self) -> None:
+        """Close connections that are kept open."""
+        self._engine.dispose()
+
+
+def open_review(
+    place: str | os.PathLike[str],
+    *,
+    create: bool = True,
+    migrations: Mapping[int, Migration] = _MIGRATIONS,
+    version: int = VERSION,
+) -> ReviewStore:
+    """Open a review store, made or brought to this version if need be.
+
+    Before each version a copy of an SQLite file is put beside it. It keeps what is erased later.
+
+    Args:
+        place: a file, or a URL such as `postgresql://user@host/database`.
+        create: make a store where there is none; else that is an error.
+        migrations: steps from each version to the next; for tests.
+        version: of the tables that is wanted; for tests.
+
+    Raises:
+        StoreError: there is none, it is from a newer version of this program, or no such database.
+        OutputError: it is on a disk that cannot be written.
+        MissingPackageError: PostgreSQL is wanted and its driver not installed.
+    """
+    engine, name, file = connect(place, create)
+    try:
+        with clear_errors(name, opening=True):
+            settings = _settings(engine, name)
+            if settings is None:
+                if not create:
+                    raise no_store(f"{name} is not a review store")
+                _create(engine, name, version)
+                settings = _settings(engine, name) or {}
+            found = int(settings["version"])
+            if found > version:
+                raise StoreError(
+                    f"{name} has tables of version {found}",
+                    expected=f"at most version {version}, which this program knows",
+                    fix="install a newer bertcnn",
+                )
+            for step in range(found, version):
+                _migrate(engine, file, step, migrations[step])
+    except BaseException:
+        engine.dispose()
+        raise
+    return ReviewStore(engine, name, bytes.fromhex(settings["secret"]), version)
+
+
+def now() -> float:
+    """Seconds since 1970, UTC."""
+    return time.time()
+
+
+# === Versions ===
+
+
+def _settings(engine: Engine, name: str) -> dict[str, str] | None:
+    """The table `setting`; None for an empty database."""
+    with engine.begin() as connection:
+        names = inspect(connection).get_table_names()
+        if not names:
+            return None
+        if setting.name in names:
+            rows = connection.execute(select(setting.c.name, setting.c.value)).all()
+            found = {row.name: row.value for row in rows}
+            if found.keys() >= {"version", "secret"} and found["version"].isdecimal():
+                return found
+    raise StoreError(
+        f"{name} is a database with tables of something else",
+        expected="an empty one, or a review store",
+        fix="give another file or database",
+    )
+
+
+def _version(connection: Connection) -> int:
+    value = connection.scalar(select(setting.c.value).where(setting.c.name == "version"))
+    return int(value or 0)
+
+
+def _create(engine: Engine, name: str, version: int) -> None:
+    """All tables, in one transaction."""
+    with writing(engine).begin() as connection:
+        if inspect(connection).has_table(setting.name):
+            return  # another process was faster
+        if connection.dialect.name == "postgresql":
+            encoding = connection.exec_driver_sql("SHOW server_encoding").scalar()
+            if encoding != "UTF8":
+                raise StoreError(
+                    f"{name} is a database in {encoding}, which cannot hold every text",
+                    expected="one in UTF8",
+                    fix="create it with CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0",
+                )
+        tables.create_all(connection, checkfirst=False)
+        for table in APPEND_ONLY:
+            _forbid_changes(connection, table)
+        values = {"version": str(version), "secret": secrets.token_hex(32)}
+        connection.execute(
+            insert(setting), [{"name": key, "value": value} for key, value in values.items()]
+        )
+
+
+def _forbid_changes(connection: Connection, table: str) -> None:
+    """A trigger that refuses updates and deletions."""
+    message = f"rows of {table} are never changed"
+    if connection.dialect.name == "sqlite":
+        for action in ("UPDATE", "DELETE"):
+            connection.exec_driver_sql(
+                f"CREATE TRIGGER {table}_no_{action.lower()} BEFORE {action} ON {table}"
+                f" BEGIN SELECT RAISE(ABORT, '{message}'); END"
+            )
+        return
+    connection.exec_driver_sql(
+        f"CREATE OR REPLACE FUNCTION {table}_is_append_only() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$ BEGIN RAISE EXCEPTION '{message}'; END $$"
+    )
+    connection.exec_driver_sql(
+        f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}"
+        f" FOR EACH STATEMENT EXECUTE FUNCTION {table}_is_append_only()"
+    )
+
+
+def _migrate(engine: Engine, file: Path | None, step: int, migration: Migration) -> None:
+    """One version further, in one transaction, with a copy of the file as it was beside it."""
+    with writing(engine).begin() as connection:
+        if _version(connection) != step:
+            return  # another process was faster
+        if file is not None:  # within the transaction, so that nobody else writes in between
+            _back_up(file, companion(file, f".version-{step}"))
+        migration(connection)
+        connection.execute(
+            update(setting).where(setting.c.name == "version").values(value=str(step + 1))
+        )
+
+
+def _back_up(file: Path, target: Path) -> None:
+    """A consistent copy, which appears whole or not at all, for the same readers."""
+    unfinished = companion(target, ".unfinished")
+    try:
+        unfinished.unlink(missing_ok=True)  # of a killed process
+        unfinished.touch(mode=0o600)
+        try:
+            with closing(sqlite3.connect(file, timeout=PATIENCE)) as connection:
+                connection.execute("VACUUM INTO ?", (str(unfinished),))
+            unfinished.chmod(file.stat().st_mode & 0o777)
+            with unfinished.open("rb+") as copy:
+                os.fsync(copy.fileno())
+            unfinished.replace(target)
+        finally:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+        sync_folder(target.parent)
+    except OSError as error:
+        raise output_error(target, error) from None

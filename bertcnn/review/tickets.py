@@ -1,0 +1,397 @@
+"""Tickets come in with the model's answers, wait for people where they have to, and are erased."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, Row, delete, select, update
+
+from bertcnn.errors import StoreError, one_line
+from bertcnn.inference.predictor import Predictor
+from bertcnn.monitoring.audit import is_audited
+from bertcnn.review.people import Person
+from bertcnn.review.rows import insert_new
+from bertcnn.review.schema import draw, lease, model, prediction, queue, ticket
+from bertcnn.review.store import ReviewStore, now
+from bertcnn.settings import DECISIONS
+
+AUDITED = 0.03  # share of automatic answers
+_UNAIDED = 0.1  # share of reviewed tickets shown without a suggestion
+_SURE = (0.95, 0.99)  # confidence, between the strata of the audit lottery
+_PROBABLE = 5  # labels kept of each answer
+_AUDIT_PLACE = 0  # in the queue, before all hours
+_HOUR = 3600.0
+_RUN = 512  # tickets that the model answers at a time
+_DIGITS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True)
+class NewTicket:
+    """A ticket as it comes in.
+
+    Attributes:
+        external_id: its id where it comes from, which keeps it from being added twice.
+        text: what the customer wrote.
+        columns: other things that are known about it, by name.
+        received_at: seconds since 1970, UTC; None for now.
+    """
+
+    external_id: str
+    text: str
+    columns: Mapping[str, str] = field(default_factory=dict)
+    received_at: float | None = None
+
+
+@dataclass(frozen=True)
+class Added:
+    """What `add_tickets` did.
+
+    Attributes:
+        added: new tickets.
+        known: tickets that were there already.
+        for_people: of the new ones, those that wait for a person.
+        audits: of these, automatic answers drawn to be checked.
+    """
+
+    added: int = 0
+    known: int = 0
+    for_people: int = 0
+    audits: int = 0
+
+    def __add__(self, other: Added) -> Added:
+        return Added(
+            self.added + other.added,
+            self.known + other.known,
+            self.for_people + other.for_people,
+            self.audits + other.audits,
+        )
+
+
+def add_tickets(
+    store: ReviewStore,
+    predictor: Predictor,
+    tickets: Sequence[NewTicket],
+    *,
+    source: str,
+    audited: float = AUDITED,
+) -> Added:
+    """Add tickets with the model's answers; those for people go into the queue.
+
+    An automatic answer is drawn for an audit with the probability `audited`, by a keyed hash of the
+    ticket, so that nobody can foresee or repeat the draw.
+
+    Args:
+        store: an open store, to which the model was added.
+        predictor: the model.
+        tickets: new or known ones; known ones are left as they are.
+        source: where they come from.
+        audited: share of automatic answers that people check, above 0 and up to 1.
+
+    Raises:
+        StoreError: the share is 0, or the model was not added.
+    """
+    if not 0 < audited <= 1:
+        raise StoreError(
+            f"an audit share of {audited:g}",
+            expected="above 0 and at most 1; without audits nobody knows how right the model is",
+            fix=f"give for example {AUDITED:g}",
+        )
+    identity = predictor.bundle.bundle_id
+    with store.reading() as connection:
+        if connection.scalar(select(model.c.id).where(model.c.id == identity)) is None:
+            raise StoreError(
+                f"the model {identity[:12]} is not in the store {store.name}",
+                expected="a model added before its answers",
+                fix="add it with add_model, or `bertcnn models add`",
+            )
+        known = {
+            row.external_id
+            for row in connection.execute(
+                select(ticket.c.external_id).where(
+                    ticket.c.source == source,
+                    ticket.c.external_id.in_([one.external_id for one in tickets]),
+                )
+            )
+        }
+    fresh = list({one.external_id: one for one in tickets if one.external_id not in known}.values())
+    total = Added(known=len(tickets) - len(fresh))
+    for first in range(0, len(fresh), _RUN):
+        part = fresh[first : first + _RUN]
+        answers = _answers(predictor, [one.text for one in part])
+        with store.writing() as connection:
+            total += _insert(store, connection, part, answers, identity, source, audited)
+    return total
+
+
+def answer_again(store: ReviewStore, predictor: Predictor, tickets: Sequence[int]) -> None:
+    """Add a model's answers to tickets that have another one's, without a draw or a queue."""
+    identity = predictor.bundle.bundle_id
+    for first in range(0, len(tickets), _RUN):
+        with store.reading() as connection:
+            rows = connection.execute(
+                select(ticket.c.id, ticket.c.text)
+                .where(ticket.c.id.in_(tickets[first : first + _RUN]), ticket.c.erased_at.is_(None))
+                .order_by(ticket.c.id)
+            ).all()
+        if not rows:
+            continue
+        answers = _answers(predictor, [row.text for row in rows])
+        with store.writing() as connection:
+            connection.execute(
+                insert_new(connection, prediction),
+                [
+                    {"ticket": row.id, "model": identity, "predicted_at": now(), **answer.stored()}
+                    for row, answer in zip(rows, answers, strict=True)
+                ],
+            )
+
+
+def erase_ticket(store: ReviewStore, identity: int, person: Person) -> None:
+    """Remove a ticket's text and columns for ever; its decisions stay.
+
+    Copies of the file, such as those made before an upgrade, are not touched.
+
+    Raises:
+        RoleError: the person is no admin.
+        StoreError: there is no such ticket.
+    """
+    person.needs("admin", "erase a ticket")
+    with store.writing() as connection:
+        changed = connection.execute(
+            update(ticket)
+            .where(ticket.c.id == identity)
+            .values(text="", columns={}, erased_at=now())
+        ).rowcount
+        if not changed:
+            raise no_ticket(identity)
+        for table in (queue, lease):
+            connection.execute(delete(table).where(table.c.ticket == identity))
+        connection.execute(
+            update(prediction)
+            .where(prediction.c.ticket == identity)
+            .values(embedding=None, because=[])
+        )
+
+
+def no_ticket(identity: int) -> StoreError:
+    """The error for an unknown ticket."""
+    return StoreError(
+        f"no ticket {identity}", expected="the number of a ticket in the store", fix="check it"
+    )
+
+
+def enqueue(store: ReviewStore, connection: Connection, identity: int, model_id: str) -> None:
+    """Put a ticket into the queue, as when it came in."""
+    found = connection.execute(
+        select(
+            ticket.c.text,
+            ticket.c.received_at,
+            ticket.c.erased_at,
+            prediction.c.label,
+            prediction.c.decision,
+            prediction.c.probable,
+        )
+        .join(prediction, prediction.c.ticket == ticket.c.id)
+        .where(ticket.c.id == identity, prediction.c.model == model_id)
+    ).first()
+    if found is None or found.erased_at is not None:
+        return
+    connection.execute(
+        insert_new(connection, queue), _waiting(store, identity, model_id, _Waiting(*found))
+    )
+
+
+# === Answers ===
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """A model's answer, as it is stored."""
+
+    label: str | None
+    confidence: float | None
+    decision: str
+    probable: list[tuple[str, float]]
+    because: list[tuple[int, int]]
+    reason: str
+    embedding: bytes | None
+
+    def stored(self) -> dict[str, Any]:
+        """By column."""
+        return dict(self.__dict__)
+
+
+def _answers(predictor: Predictor, texts: Sequence[str]) -> list[_Answer]:
+    """Answers, with an embedding where a person will look."""
+    encoded = predictor.encode(texts)
+    output = predictor.run(encoded)
+    shown = predictor.predictions(texts, predictor.answer_from(texts, encoded, output))
+    means = output.found.means  # [rows, D]
+    norms = np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
+    vectors = (means / norms).astype(np.float16)
+    leaves = set(predictor.labels)
+    found = []
+    for one, vector in zip(shown, vectors, strict=True):
+        ranked = sorted(
+            ((name, share) for name, share in one.probabilities.items() if name in leaves),
+            key=lambda item: -item[1],
+        )
+        found.append(
+            _Answer(
+                one.label,
+                one.confidence,
+                one.decision,
+                ranked[:_PROBABLE],
+                [(phrase.start, phrase.end) for phrase in one.because],
+                one.reason,
+                vector.tobytes(),
+            )
+        )
+    return found
+
+
+def _insert(
+    store: ReviewStore,
+    connection: Connection,
+    tickets: Sequence[NewTicket],
+    answers: Sequence[_Answer],
+    model_id: str,
+    source: str,
+    audited: float,
+) -> Added:
+    """One transaction of `add_tickets`."""
+    moment = now()
+    rows: list[dict[str, Any]] = [
+        {
+            "source": source,
+            "external_id": one.external_id,
+            "text": one.text,
+            "text_hash": text_hash(store, one.text),
+            "columns": dict(one.columns),
+            "received_at": moment if one.received_at is None else one.received_at,
+        }
+        for one in tickets
+    ]
+    statement = insert_new(connection, ticket).returning(ticket.c.id, ticket.c.external_id)
+    places = {row.external_id: row.id for row in connection.execute(statement, rows)}
+    predictions, draws, waiting = [], [], []
+    for one, row, answer in zip(tickets, rows, answers, strict=True):
+        identity = places.get(one.external_id)
+        if identity is None:
+            continue  # another process added it meanwhile
+        drawn = False
+        if answer.decision == DECISIONS[0]:
+            drawn = is_audited(store.secret, f"audit/{identity}/{model_id}", audited)
+            draws.append(
+                {
+                    "ticket": identity,
+                    "model": model_id,
+                    "stratum": stratum(str(answer.label), float(answer.confidence or 0)),
+                    "probability": audited,
+                    "drawn": drawn,
+                }
+            )
+        stored = {
+            "ticket": identity,
+            "model": model_id,
+            "predicted_at": moment,
+            **answer.stored(),
+        }
+        if drawn or answer.decision != DECISIONS[0]:
+            item = _Waiting(
+                one.text, row["received_at"], None, answer.label, answer.decision, answer.probable
+            )
+            waiting.append(_waiting(store, identity, model_id, item))
+        else:
+            stored["embedding"] = None
+        predictions.append(stored)
+    for table, values in ((prediction, predictions), (draw, draws), (queue, waiting)):
+        if values:
+            connection.execute(insert_new(connection, table), values)
+    audits = sum(one["drawn"] for one in draws)
+    return Added(len(predictions), len(tickets) - len(predictions), len(waiting), audits)
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """What the place in the queue depends on."""
+
+    text: str
+    received_at: float
+    erased_at: float | None
+    label: str | None
+    decision: str
+    probable: Sequence[Sequence[Any]]
+
+
+def _waiting(store: ReviewStore, identity: int, model_id: str, one: _Waiting) -> dict[str, Any]:
+    """A row of the queue."""
+    audit = one.decision == DECISIONS[0]
+    blind = audit or is_audited(store.secret, f"unaided/{identity}/{model_id}", _UNAIDED)
+    shares = [float(share) for _, share in one.probable[:2]]
+    margin = shares[0] - shares[1] if len(shares) == 2 else 1.0
+    return {
+        "ticket": identity,
+        "model": model_id,
+        "place": _AUDIT_PLACE if audit else max(1, int(one.received_at // _HOUR)),
+        "certainty": margin,
+        "label": one.label,
+        "similar": near_duplicates(store, one.text),
+        "blind": blind,
+    }
+
+
+def stratum(label: str, confidence: float) -> str:
+    """The stratum of the audit lottery that an automatic answer belongs to."""
+    return f"{label[:180]}/{sum(confidence >= edge for edge in _SURE)}"
+
+
+def text_hash(store: ReviewStore, text: str) -> str:
+    """The same for texts that differ in case and spaces only."""
+    return store.hashed(_same_words(text))
+
+
+def near_duplicates(store: ReviewStore, text: str) -> str:
+    """The same for texts that differ in case, spaces and numbers only."""
+    return store.hashed(_DIGITS.sub("0", _same_words(text)))
+
+
+def _same_words(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def find_ticket(store: ReviewStore, given: str) -> int:
+    """A ticket by its external id, or by its number in the store.
+
+    Raises:
+        StoreError: there is none, or several sources use the id.
+    """
+    with store.reading() as connection:
+        found = list(
+            connection.scalars(select(ticket.c.id).where(ticket.c.external_id == given).limit(2))
+        )
+        if not found and given.isdecimal():
+            found = list(connection.scalars(select(ticket.c.id).where(ticket.c.id == int(given))))
+    if len(found) != 1:
+        raise StoreError(
+            f"{'several tickets' if found else 'no ticket'} {one_line(given)}",
+            expected="the id of a ticket, or its number in the store",
+            fix="check it",
+        )
+    return found[0]
+
+
+def row_of(connection: Connection, identity: int) -> Row[Any]:
+    """A ticket's row.
+
+    Raises:
+        StoreError: there is none.
+    """
+    found = connection.execute(select(ticket).where(ticket.c.id == identity)).first()
+    if found is None:
+        raise no_ticket(identity)
+    return found

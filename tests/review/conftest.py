@@ -1,0 +1,237 @@
+"""Shared by the tests of reviews: a store in SQLite and in PostgreSQL, whose server is our own."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+from contextlib import closing, contextmanager
+from itertools import count
+from pathlib import Path
+from time import monotonic, sleep
+from urllib.parse import quote
+
+import pytest
+from sqlalchemy import func, insert, select
+
+from bertcnn.review.schema import test_row
+from bertcnn.review.store import open_review
+
+USER, PASSWORD = "bertcnn", "a/b c@d%"
+_INSTALLED = (  # newest last; not on PATH under Debian, Red Hat and Homebrew
+    *Path("/usr/lib/postgresql").glob("*/bin"),
+    *Path("/usr").glob("pgsql-*/bin"),
+    *Path("/opt/homebrew/opt").glob("postgresql@*/bin"),
+)
+_NONE = "no PostgreSQL: install its server (Debian: apt install postgresql)"
+# the server ends with its parent, which holds the other end of its input, and so do its files
+_WITH_PARENT = 'folder=$1; shift; "$@" & read -r _; kill -INT $!; wait $!; rm -rf "$folder"'
+_QUICK = {  # what a crash would lose, nobody misses
+    "fsync": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "shared_buffers": "16MB",
+    "max_connections": "60",
+    "listen_addresses": "",
+}
+_STARTS_WITHIN = 60.0  # seconds
+
+
+class Server:
+    """A running PostgreSQL, reached by a socket in its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._number = count()
+
+    def url(self, database: str, *, user: str = USER, password: str = PASSWORD) -> str:
+        """The address of a database."""
+        host = quote(str(self.folder), safe="")
+        return f"postgresql://{user}:{quote(password, safe='')}@/{database}?host={host}"
+
+    def execute(self, statement: str, database: str = "postgres") -> None:
+        """Run a statement outside a transaction."""
+        import psycopg
+
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            connection.execute(statement)
+
+    def new_database(self, options: str = "") -> str:
+        """The address of a new, empty database."""
+        name = f"review{next(self._number)}"
+        self.execute(f"CREATE DATABASE {name} {options}")
+        return self.url(name)
+
+    def drop(self, url: str) -> None:
+        """Remove a database, whoever is connected to it."""
+        name = url.partition("@/")[2].partition("?")[0]
+        self.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A PostgreSQL server for these tests alone."""
+    psycopg = pytest.importorskip("psycopg", reason="no psycopg: pip install 'bertcnn[sql]'")
+    programs = _programs()
+    if programs is None or os.name == "nt":
+        pytest.skip(_NONE)
+    owner = _owner()
+    folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
+    secret = folder / "password"
+    secret.write_text(PASSWORD, encoding="utf-8")
+    if owner:
+        for path in (folder, secret):
+            shutil.chown(path, *owner.values())
+    made = subprocess.run(
+        [
+            *(programs / "initdb", "-D", folder / "data", "-U", USER, "--pwfile", secret),
+            *("-A", "scram-sha-256", "-E", "UTF8", "--locale=C", "--no-sync"),
+        ],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        **owner,
+    )
+    assert made.returncode == 0, made.stderr
+    options = [f"--{name}={value}" for name, value in _QUICK.items()]
+    command = [programs / "postgres", "-D", folder / "data", "-k", folder, *options]
+    log = (folder / "log").open("w")
+    server = subprocess.Popen(
+        ["sh", "-c", _WITH_PARENT, "sh", folder, *command],
+        cwd="/",
+        stdin=subprocess.PIPE,
+        stdout=log,
+        stderr=log,
+        **owner,
+    )
+    log.close()
+    try:
+        _await_answer(Server(folder), server, psycopg.OperationalError)
+        yield Server(folder)
+    finally:
+        server.stdin.close()
+        server.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _programs() -> Path | None:
+    """The folder of `initdb` and `postgres`."""
+    found = shutil.which("initdb")
+    folders = sorted(_INSTALLED, key=lambda path: [int(x) for x in _digits(str(path))])
+    if found:
+        folders.append(Path(found).parent)
+    return next((path for path in reversed(folders) if (path / "postgres").exists()), None)
+
+
+def _digits(text: str) -> list[str]:
+    return "".join(letter if letter.isdecimal() else " " for letter in text).split()
+
+
+def _owner() -> dict[str, str]:
+    """Whom the server runs as: it refuses root."""
+    if os.geteuid() != 0:
+        return {}
+    import grp
+    import pwd
+
+    known = {entry.pw_name: entry for entry in pwd.getpwall()}
+    user = known.get("postgres") or known["nobody"]
+    return {"user": user.pw_name, "group": grp.getgrgid(user.pw_gid).gr_name}
+
+
+def _await_answer(server: Server, process: subprocess.Popen, refused: type[Exception]) -> None:
+    until = monotonic() + _STARTS_WITHIN
+    while True:
+        try:
+            server.execute("SELECT 1")
+        except refused:
+            if process.poll() is not None or monotonic() > until:
+                raise AssertionError((server.folder / "log").read_text()) from None
+            sleep(0.05)
+        else:
+            return
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request, tmp_path):
+    """Where a new store may be: a file, or the address of an empty database."""
+    if request.param == "sqlite":
+        yield tmp_path / "review.db"
+        return
+    yield request.getfixturevalue("database")
+
+
+@pytest.fixture
+def open_again(place):
+    """Opens the store at `place`, each time as another process would."""
+    opened = []
+
+    def open_one(**options):
+        opened.append(open_review(place, **options))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def store(open_again):
+    """A new, empty store, in SQLite and in PostgreSQL."""
+    return open_again()
+
+
+@pytest.fixture
+def database(postgres):
+    """The address of an empty database."""
+    url = postgres.new_database()
+    yield url
+    postgres.drop(url)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Nobody waits longer than a moment."""
+    monkeypatch.setattr("bertcnn.review.databases.PATIENCE", 0.2)
+
+
+# === For tests of the store itself ===
+
+
+def new_row(name="a", at=1.0):
+    return insert(test_row).values(text_hash=name, label="billing", added_at=at)
+
+
+def rows(store, table=test_row):
+    with store.reading() as connection:
+        return connection.scalar(select(func.count()).select_from(table))
+
+
+def lift(connection):
+    """A step to version 2."""
+    connection.exec_driver_sql("ALTER TABLE test_row ADD COLUMN lifted TEXT")
+
+
+def execute(place, statement):
+    """Run a statement without our library."""
+    if isinstance(place, Path):
+        with closing(sqlite3.connect(place)) as connection, connection:
+            return connection.execute(statement).fetchall()
+    import psycopg
+
+    with psycopg.connect(place) as connection:
+        done = connection.execute(statement)
+        return done.fetchall() if done.description else []
+
+
+@contextmanager
+def refused(kind, *words):
+    """A block that ends in an error of one line, which has these words."""
+    with pytest.raises(kind) as caught:
+        yield
+    message = str(caught.value)
+    assert type(caught.value) is kind
+    assert [word for word in words if word not in message] == [], message
+    assert "\n" not in message
+    assert "What to do: " in message

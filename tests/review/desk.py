@@ -1,0 +1,51 @@
+"""A store with a tiny model and tickets that wait, for the tests of what people do."""
+
+from collections.abc import Sequence
+
+from bertcnn import load
+from bertcnn.review.decisions import NewDecision, record
+from bertcnn.review.models import add_model
+from bertcnn.review.people import Person
+from bertcnn.review.tickets import NewTicket, add_tickets
+from tests.tiny import saved
+
+ADMIN, ANN, BOB = Person("root"), Person("ann", "reviewer"), Person("bob", "reviewer")
+WORDS = ("invoice", "router", "password", "cable", "refund", "login", "socket", "price")
+HOUR = 3600.0
+
+
+def texts(count: int) -> list[str]:
+    """Texts that are all different, also without their numbers."""
+    return [
+        f"{WORDS[place % 8]} {WORDS[place // 8 % 8]} {'x' * (place % 7 + 1)} {'y' * (place // 56)}"
+        for place in range(count)
+    ]
+
+
+def filled(store, encoder_folder, count: int = 40, *, audited: float = 0.5, hour: float = HOUR):
+    """The tiny model's predictor, and tickets in the store, one an hour."""
+    predictor = load(saved(encoder_folder))
+    add_model(store, saved(encoder_folder), ADMIN)
+    new = [
+        NewTicket(f"T-{place}", text, {"channel": "mail"}, 1e9 + place * hour)
+        for place, text in enumerate(texts(count))
+    ]
+    add_tickets(store, predictor, new, source="inbox", audited=audited)
+    return predictor
+
+
+def decide(store, person: Person, ticket: int, label: str | None, key: str = "", **more):
+    """One decision; None for none of the labels."""
+    one = NewDecision(
+        key or f"{person.name}-{ticket}-{label}",
+        ticket,
+        "none" if label is None else "label",
+        label,
+        **more,
+    )
+    return record(store, person, [one])
+
+
+def ids(leased: Sequence) -> list[int]:
+    """Of leased tickets."""
+    return [one.id for one in leased]

@@ -1,0 +1,115 @@
+"""How right the automatic answers are."""
+
+import numpy as np
+import pytest
+from sqlalchemy import insert
+
+from bertcnn.errors import StoreError
+from bertcnn.monitoring.audit import Stratum, audit_accuracy
+from bertcnn.review.audits import audit_report, is_right
+from bertcnn.review.decisions import NewDecision, record
+from bertcnn.review.models import add_model
+from bertcnn.review.schema import draw, prediction, ticket
+from tests.review.desk import ADMIN, ANN, BOB, decide
+from tests.tiny import saved
+
+
+def answered(store, encoder_folder, answers: int, drawn: int, *, right=0.9):
+    """Automatic answers "billing" of which every so many are drawn, and which are right."""
+    model = add_model(store, saved(encoder_folder), ADMIN)
+    chance = np.random.default_rng(0)
+    truth = chance.random(answers) < right
+    with store.writing() as connection:
+        common = {"source": "s", "text": "t", "columns": {}, "received_at": 1.0}
+        rows = [
+            {**common, "id": n + 1, "external_id": str(n), "text_hash": str(n)}
+            for n in range(answers)
+        ]
+        connection.execute(insert(ticket), rows)
+        shown = {"label": "billing", "confidence": 0.97, "decision": "auto", "probable": []}
+        more = {"because": [], "reason": "", "predicted_at": 100.0, "model": model.id}
+        connection.execute(
+            insert(prediction), [{"ticket": n + 1, **shown, **more} for n in range(answers)]
+        )
+        connection.execute(
+            insert(draw),
+            [
+                {
+                    "ticket": n + 1,
+                    "model": model.id,
+                    "stratum": "billing/1",
+                    "probability": drawn / answers,
+                    "drawn": n < drawn,
+                }
+                for n in range(answers)
+            ],
+        )
+    return model, truth
+
+
+def test_the_figures_are_those_of_the_estimator(store, encoder_folder):
+    _, truth = answered(store, encoder_folder, 400, 60)
+    for number in range(60):
+        decide(store, ANN, number + 1, "billing" if truth[number] else "hardware")
+    found = audit_report(store)
+    stratum = Stratum("billing", 1)
+    expected = audit_accuracy(truth[:60], [0.15] * 60, [stratum] * 60, {stratum: 400})
+    assert found.all == expected
+    assert found.labels == {"billing": expected}
+    assert (found.waiting, found.disputed) == (0, 0)
+    assert list(found.needed) == [0.03, 0.02, 0.015]
+    assert found.lines()[0].startswith(f"{truth[:60].mean():.1%} of 400 automatic")
+
+
+def test_waiting_skipped_and_disputed_audits_do_not_count(store, encoder_folder):
+    answered(store, encoder_folder, 200, 40)
+    for number in range(20):
+        decide(store, ANN, number + 1, "billing")
+    decide(store, BOB, 1, "hardware")
+    decide(store, BOB, 2, "billing")
+    record(store, ANN, [NewDecision("s", 30, "skip")])
+    found = audit_report(store)
+    assert (found.all.audits, found.disputed, found.waiting) == (19, 1, 20)
+    said = " ".join(found.lines())
+    assert "20 audits wait" in said
+    assert "People disagree on 1 audit" in said
+
+
+def test_a_broken_promise_is_noticed(store, encoder_folder):
+    _, truth = answered(store, encoder_folder, 400, 300, right=0.7)
+    assert not audit_report(store).broken
+    for number in range(300):
+        decide(store, ANN, number + 1, "billing" if truth[number] else None)
+    found = audit_report(store)
+    assert found.broken
+    assert "does not hold any more" in " ".join(found.lines())
+    assert found.to_json()["broken"] is True
+
+
+def test_without_audits_nothing_is_claimed(store, encoder_folder):
+    with pytest.raises(StoreError, match="has no model"):
+        audit_report(store)
+    answered(store, encoder_folder, 10, 2)
+    found = audit_report(store)
+    assert found.all.accuracy is None
+    assert "their accuracy is not known" in found.lines()[0]
+    assert audit_report(store, since=200.0).all.population == 0
+
+
+@pytest.mark.parametrize(
+    ("decided", "answer", "separator", "expected"),
+    [
+        ("a", "a", None, True),
+        ("a", "b", None, False),
+        ("", "a", None, False),
+        ("", None, None, False),
+        ("a > b", "a", None, True),
+        ("a", "a > b", None, False),
+        ("ab", "a", None, False),
+        ("a; b", "b; a", ";", True),
+        ("a; b", "a", ";", False),
+        ("", "", ";", True),
+    ],
+)
+def test_what_is_right(decided, answer, separator, expected):
+    assert is_right(decided, answer, separator) is expected

@@ -1,0 +1,78 @@
+"""Two models on the same tickets, and the whole loop."""
+
+import csv
+
+import pytest
+
+from bertcnn.errors import RoleError, StoreError
+from bertcnn.review.comparing import compare_models
+from bertcnn.review.corrected_rows import corrections
+from bertcnn.review.models import add_model, model_history, promote, serving_model
+from bertcnn.review.people import Person
+from bertcnn.review.queue import claim
+from bertcnn.review.retraining import retrain
+from tests.review.desk import ADMIN, ANN, decide, filled, texts
+from tests.test_classifier import quick
+from tests.tickets import tickets
+from tests.tiny import saved_with_scope
+
+
+@pytest.fixture
+def decided(store, encoder_folder):
+    """A store with a model and decided tickets."""
+    predictor = filled(store, encoder_folder, 60, audited=0.5)
+    found = predictor.classify(texts(60))
+    answers = {text: one.label for text, one in zip(texts(60), found, strict=True)}
+    for number, one in enumerate(claim(store, ANN, most=60)):
+        wrong = number % 5 == 0
+        other = "software" if answers[one.text] == "billing" else "billing"
+        decide(store, ANN, one.id, other if wrong else answers[one.text])
+    return predictor
+
+
+def test_both_answer_the_held_out_rows_and_the_result_is_kept(store, decided, encoder_folder):
+    serving = serving_model(store)
+    new = add_model(store, saved_with_scope(encoder_folder), ADMIN)
+    found = compare_models(store, new.id, ANN)
+    rows = [one for one in corrections(store, held_out=True) if one.label]
+    weights = [1 / (one.probability if one.drawn else 0.2) for one in rows]
+    right = [
+        answer.label == one.label
+        for one, answer in zip(rows, decided.classify([one.text for one in rows]), strict=True)
+    ]
+    expected = sum(w for w, ok in zip(weights, right, strict=True) if ok) / sum(weights)
+    assert found.result.champion == pytest.approx(expected)
+    assert found.result.difference.rows == len(rows)
+    assert found.result.verdict == "cannot tell"
+    kept = model_history(store, new.id)[-1]
+    assert (kept.kind, kept.figures["champion"]) == ("compared", serving.id)
+    promote(store, new.id, ADMIN)
+    assert serving_model(store).id == new.id
+    assert found.lines()[0].startswith("cannot tell: Too few tickets")
+
+
+def test_refusals_in_one_line(store, encoder_folder):
+    filled(store, encoder_folder, 5)
+    serving = serving_model(store)
+    with pytest.raises(StoreError, match="beside itself"):
+        compare_models(store, serving.id, ANN)
+    new = add_model(store, saved_with_scope(encoder_folder), ADMIN)
+    with pytest.raises(StoreError, match="no decided tickets to compare models on"):
+        compare_models(store, new.id, ANN)
+    with pytest.raises(RoleError):
+        compare_models(store, new.id, Person("eve", "viewer"))
+
+
+def test_the_loop_from_corrections_to_a_compared_model(store, decided, encoder_folder, tmp_path):
+    data, out = tmp_path / "old.csv", tmp_path / "next"
+    with data.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "label"])
+        writer.writerows(zip(*tickets(), strict=True))
+    done = retrain(store, data, out, ADMIN, quick(encoder_folder), check=False)
+    assert serving_model(store).id != done.model
+    assert [one.kind for one in model_history(store, done.model)] == ["added", "compared"]
+    assert done.comparison["verdict"] == "cannot tell"
+    assert done.rows.corrected == len(list(corrections(store, held_out=False)))
+    with pytest.raises(RoleError):
+        retrain(store, data, tmp_path / "other", ANN)

@@ -1,0 +1,202 @@
+"""What people decide."""
+
+import pytest
+from sqlalchemy import func, select
+
+from bertcnn.errors import RoleError, StoreError
+from bertcnn.review.decisions import NewDecision, disagreements, history, record
+from bertcnn.review.labels import (
+    LabelsInUse,
+    add_labels,
+    guide,
+    labels_in_use,
+    merge_labels,
+    remove_label,
+    write_guide,
+)
+from bertcnn.review.people import Person
+from bertcnn.review.queue import claim, waiting_tickets
+from bertcnn.review.schema import decision, event
+from bertcnn.review.similarity import label_group, similar
+from bertcnn.review.statistics import decided
+from tests.review.desk import ADMIN, ANN, BOB, decide, filled, ids
+
+
+def standing(store):
+    with store.reading() as connection:
+        return {
+            (row.ticket, row.actor): (row.kind, row.label)
+            for row in connection.execute(select(decision))
+        }
+
+
+def waits(store):
+    return sum(waiting_tickets(store).values())
+
+
+def test_a_decision_counts_once_and_takes_the_ticket_out(store, encoder_folder):
+    filled(store, encoder_folder)
+    before = waits(store)
+    [one] = claim(store, ANN, most=1)
+    for _ in range(3):
+        done = decide(store, ANN, one.id, "billing", "k", shown_at=5.0, decided_at=7.0)
+        assert (done.stored, done.refused) == (("k",), {})
+    [row] = history(store, one.id)
+    assert (row.actor, row.kind, row.label, row.shown_at, row.decided_at) == (
+        "ann",
+        "label",
+        "billing",
+        5.0,
+        7.0,
+    )
+    assert waits(store) == before - 1
+    assert one.id not in ids(claim(store, BOB, most=100))
+
+
+def test_undo_goes_back_as_far_as_one_likes(store, encoder_folder):
+    filled(store, encoder_folder)
+    before = waits(store)
+    [one] = claim(store, ANN, most=1)
+    decide(store, ANN, one.id, "billing", "1")
+    decide(store, ANN, one.id, "hardware", "2")
+    decide(store, ANN, one.id, None, "3")
+    assert standing(store) == {(one.id, "ann"): ("none", None)}
+    for key, expected in (("3", ("label", "hardware")), ("2", ("label", "billing"))):
+        record(store, ANN, [NewDecision(f"u{key}", one.id, "undo", undoes=key)])
+        assert standing(store) == {(one.id, "ann"): expected}
+    record(store, ANN, [NewDecision("u1", one.id, "undo", undoes="1")])
+    assert standing(store) == {}
+    assert waits(store) == before
+    assert one.id in ids(claim(store, BOB, most=100)) + ids(claim(store, ANN, most=100))
+
+
+def test_undo_is_for_ones_own_decisions_on_the_same_ticket(store, encoder_folder):
+    filled(store, encoder_folder)
+    first, second = ids(claim(store, ANN, most=2))
+    decide(store, ANN, first, "billing", "mine")
+    wrong = [
+        (BOB, NewDecision("a", first, "undo", undoes="mine")),
+        (ANN, NewDecision("b", second, "undo", undoes="mine")),
+        (ANN, NewDecision("c", first, "undo", undoes="nothing")),
+        (ANN, NewDecision("d", first, "undo")),
+    ]
+    for person, one in wrong:
+        done = record(store, person, [one])
+        assert not done.stored
+        assert "to undo with the key" in done.refused[one.key]
+    assert standing(store) == {(first, "ann"): ("label", "billing")}
+
+
+def test_what_cannot_be_is_refused_and_the_rest_is_stored(store, encoder_folder):
+    filled(store, encoder_folder)
+    first, second = ids(claim(store, ANN, most=2))
+    done = record(
+        store,
+        ANN,
+        [
+            NewDecision("1", first, "label", "billing"),
+            NewDecision("2", second, "label", "no such label"),
+            NewDecision("3", 99999, "label", "billing"),
+            NewDecision("4", second, "label"),
+            NewDecision("", second, "label", "billing"),
+            NewDecision("k" * 65, second, "label", "billing"),
+            NewDecision("7", second, "shout", "billing"),  # type: ignore[arg-type]
+            NewDecision("8", second, "label", "hardware"),
+        ],
+    )
+    assert done.stored == ("1", "8")
+    assert set(done.refused) == {"2", "3", "4", "", "k" * 64, "7"}
+    assert "the label 'no such label'; expected a label in use" in done.refused["2"]
+    assert "no ticket 99999" in done.refused["3"]
+    with pytest.raises(RoleError):
+        record(store, Person("eve", "viewer"), [])
+
+
+def test_a_skipped_ticket_goes_to_others_and_never_back(store, encoder_folder):
+    filled(store, encoder_folder)
+    [one] = claim(store, ANN, most=1)
+    before = waits(store)
+    record(store, ANN, [NewDecision("s", one.id, "skip")])
+    assert waits(store) == before
+    assert one.id not in ids(claim(store, ANN, most=100))
+    assert decided(store).skipped == 1
+    record(store, ANN, [NewDecision("u", one.id, "undo", undoes="s")])
+    assert one.id in ids(claim(store, ANN, most=100))
+
+
+def test_a_second_decision_becomes_a_visible_disagreement(store, encoder_folder):
+    filled(store, encoder_folder)
+    first, second = ids(claim(store, ANN, most=2))
+    decide(store, ANN, first, "billing")
+    decide(store, BOB, first, None)
+    decide(store, ANN, second, "billing")
+    decide(store, BOB, second, "billing")
+    [found] = disagreements(store)
+    assert (found.ticket, found.labels) == (first, {"ann": "billing", "bob": ""})
+    decide(store, BOB, first, "billing", "again")
+    assert disagreements(store) == []
+    assert decided(store).people == {"ann": 2, "bob": 2}
+
+
+def test_a_label_removed_meanwhile_is_refused_in_one_line(store, encoder_folder):
+    filled(store, encoder_folder)
+    [one] = claim(store, ANN, most=1)
+    assert labels_in_use(store).names == ("billing", "hardware", "software")
+    remove_label(store, ADMIN, "billing")
+    done = decide(store, ANN, one.id, "billing")
+    [reason] = done.refused.values()
+    assert "it may have been removed meanwhile" in reason
+    assert "\n" not in reason
+    assert add_labels(store, ADMIN, ["fibre"]).names == ("hardware", "software", "fibre")
+    assert not decide(store, ANN, one.id, "fibre").refused
+    for person, change in ((ANN, add_labels), (ANN, remove_label)):
+        with pytest.raises(RoleError):
+            change(store, person, "fibre")
+    with pytest.raises(StoreError, match="the label ' '"):
+        add_labels(store, ADMIN, [" "])
+    with pytest.raises(StoreError, match="the label 'nothing'"):
+        remove_label(store, ADMIN, "nothing")
+
+
+def test_several_labels_are_checked_one_by_one(store):
+    with store.writing() as connection:
+        merge_labels(connection, ["a", "b", "c"], ";")
+    used = labels_in_use(store)
+    assert used == LabelsInUse(("a", "b", "c"), ";")
+    assert used.checked("b;a") == used.checked("b; a")
+    assert used.has("a;c")
+    assert not used.has("a;x")
+    with pytest.raises(StoreError, match="the label 'x'"):
+        used.checked("a;x")
+
+
+def test_the_guide_is_kept(store):
+    assert guide(store) == ""
+    write_guide(store, ADMIN, "# Billing\nmoney")
+    write_guide(store, ADMIN, "# Billing\nall about money")
+    assert guide(store) == "# Billing\nall about money"
+    with pytest.raises(RoleError):
+        write_guide(store, ANN, "")
+    with pytest.raises(StoreError, match="a label guide of"):
+        write_guide(store, ADMIN, "x" * (1 << 20) + "y")
+
+
+def test_similar_tickets_are_found_and_decided_together(store, encoder_folder):
+    filled(store, encoder_folder, 40, audited=1e-9)
+    known = claim(store, ANN, most=1)
+    if not known:
+        pytest.skip("nothing waits")
+    found = similar(store, known[0].id, ANN, at_least=-1.0, most=10)
+    assert [one.similarity for one in found] == sorted(
+        (one.similarity for one in found), reverse=True
+    )
+    assert known[0].id not in [one.id for one in found]
+    assert len(found) == 10
+    held = ids(claim(store, BOB, most=3))
+    assert not set(held) & {one.id for one in similar(store, known[0].id, ANN, at_least=-1.0)}
+    done = label_group(store, ANN, [known[0].id, found[0].id], "hardware")
+    assert len(done.stored) == 2
+    with store.reading() as connection:
+        assert connection.scalar(select(func.count()).select_from(event)) == 2
+    with pytest.raises(StoreError, match="no tickets to decide together"):
+        label_group(store, ANN, [], "hardware")

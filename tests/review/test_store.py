@@ -1,0 +1,306 @@
+"""The store of reviews: transactions, one writer at a time, versions."""
+
+import os
+import sqlite3
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from sqlalchemy import delete, func, insert, select, text, update
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from bertcnn.errors import OutputError, StoreError
+from bertcnn.review import store as store_module
+from bertcnn.review.databases import _WAL_FROM
+from bertcnn.review.schema import event, model, model_event, prediction, test_row, ticket
+from bertcnn.review.store import open_review
+from tests.review.conftest import execute, lift, new_row, refused, rows
+
+
+def add_ticket(connection, external_id="1"):
+    columns = {"columns": {}, "received_at": 1.0, "text_hash": "0"}
+    connection.execute(
+        insert(ticket).values(source="s", external_id=external_id, text="a secret", **columns)
+    )
+
+
+def add_decision(connection, key="k"):
+    times = {"decided_at": 1.0, "stored_at": 1.0}
+    connection.execute(
+        insert(event).values(key=key, ticket=1, actor="Ada", kind="skip", blind=False, **times)
+    )
+
+
+def add_model(connection):
+    others = {"precision": 0.9, "added_at": 1.0}
+    connection.execute(insert(model).values(id="m", folder="f", labels=[], **others))
+    values = {"kind": "added", "actor": "Ada", "at": 1.0, "reason": "", "figures": {}}
+    connection.execute(insert(model_event).values(model="m", **values))
+
+
+def value_of(store, statement):
+    with store.reading() as connection:
+        return connection.scalar(text(statement))
+
+
+def is_sqlite(store):
+    with store.reading() as connection:
+        return connection.dialect.name == "sqlite"
+
+
+# === Transactions ===
+
+
+def test_a_transaction_is_seen_by_others_once_it_is_over(store, open_again):
+    other = open_again(create=False)
+    with store.writing() as connection:
+        connection.execute(new_row())
+    assert rows(other) == 1
+
+
+def test_a_transaction_that_raises_leaves_nothing(store):
+    with pytest.raises(ZeroDivisionError), store.writing() as connection:  # noqa: PT012
+        connection.execute(new_row())
+        raise ZeroDivisionError
+    assert rows(store) == 0
+
+
+def test_who_reads_sees_one_state(store, open_again):
+    other = open_again()
+
+    def write():
+        with other.writing() as connection:
+            connection.execute(new_row())
+
+    count = select(func.count()).select_from(test_row)
+    with store.reading() as connection:
+        before = connection.scalar(count)
+        writer = Thread(target=write)
+        writer.start()
+        writer.join(0.2)  # in SQLite it ends after this block
+        assert connection.scalar(count) == before == 0
+    writer.join()
+    assert rows(store) == 1
+
+
+def test_who_reads_changes_nothing(store):
+    words = "readonly" if is_sqlite(store) else "read-only"
+    kind = OutputError if is_sqlite(store) else StoreError
+    with refused(kind, words), store.reading() as connection:
+        connection.execute(new_row())
+    with store.writing() as connection:
+        connection.execute(new_row())
+    assert rows(store) == 1
+
+
+@pytest.mark.parametrize("table", [event, model_event])
+def test_rows_of_events_are_never_changed(store, table):
+    with store.writing() as connection:
+        add_ticket(connection)
+        add_decision(connection)
+        add_model(connection)
+    statements = [update(table).values(actor="Eve"), delete(table)]
+    if is_sqlite(store):
+        statements.append(text(f"INSERT OR REPLACE INTO {table.name} SELECT * FROM {table.name}"))
+        statements.append(text(f"UPDATE OR REPLACE {table.name} SET actor = 'Eve'"))
+    else:
+        above = "ticket" if table is event else "model"
+        statements += [text(f"TRUNCATE {name}") for name in (table.name, f"{above} CASCADE")]
+    for statement in statements:
+        with (
+            pytest.raises(DBAPIError, match=f"rows of {table.name} are never changed"),
+            store.writing() as connection,
+        ):
+            connection.execute(statement)
+    with store.reading() as connection:
+        assert connection.scalars(select(table.c.actor)).all() == ["Ada"]
+
+
+def test_a_decision_sent_twice_counts_once(store, open_again):
+    with store.writing() as connection:
+        add_ticket(connection)
+        add_decision(connection, "key")
+    with pytest.raises(IntegrityError), open_again().writing() as connection:
+        add_decision(connection, "key")
+    assert rows(store, event) == 1
+
+
+def test_an_answer_to_an_unknown_ticket_is_refused(store):
+    with store.writing() as connection:
+        add_model(connection)
+    values = {"decision": "auto", "probable": [], "because": [], "reason": "", "predicted_at": 1.0}
+    with pytest.raises(IntegrityError), store.writing() as connection:
+        connection.execute(insert(prediction).values(ticket=99, model="m", **values))
+
+
+def test_an_error_that_is_ours_shows_no_text_of_a_ticket(store):
+    with store.writing() as connection:
+        add_ticket(connection)
+    with pytest.raises(IntegrityError) as caught, store.writing() as connection:
+        add_ticket(connection)
+    assert "secret" not in str(caught.value)
+
+
+def test_threads_share_a_store_and_change_it_one_after_the_other(store):
+    """Each reads a number and writes it back, one higher: none is lost."""
+
+    def count_up(number):
+        with store.writing() as connection:
+            before = connection.scalar(select(test_row.c.added_at))
+            connection.execute(update(test_row).values(added_at=before + 1))
+            connection.execute(new_row(str(number)).values(added_at=before + 1))
+        return rows(store)
+
+    with store.writing() as connection:
+        connection.execute(new_row("counted", at=0.0))
+    with ThreadPoolExecutor(16) as pool:
+        seen = list(pool.map(count_up, range(48)))
+    assert max(seen) == rows(store) == 49
+    assert value_of(store, "SELECT added_at FROM test_row WHERE text_hash = 'counted'") == 48
+
+
+def test_hashes_are_hmac_sha256(store):
+    store.secret = b"Jefe"  # RFC 4231, test case 2
+    assert store.hashed("what do ya want for nothing?") == "5bdcc146bf60754e6a042426089575c7"
+
+
+def test_a_store_keeps_its_secret_and_no_other_has_it(store, open_again, tmp_path):
+    assert store.hashed("\ud800 a") == open_again().hashed("\ud800 a")
+    assert store.hashed("a") != open_review(tmp_path / "other.db").hashed("a")
+    assert len(store.secret) == 32
+
+
+# === Busy ===
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_store_in_which_somebody_writes_for_too_long_is_busy(open_again):
+    store, other = open_again(), open_again()
+    with store.writing() as connection:
+        connection.execute(new_row("a"))
+        with refused(StoreError, store.name, "busy for 0.2 s"), other.writing():
+            pass
+    with other.writing() as connection:
+        connection.execute(new_row("b"))
+    assert rows(store) == 2
+
+
+@pytest.mark.skipif(sqlite3.sqlite_version_info >= _WAL_FROM, reason="readers hold up nobody")
+@pytest.mark.usefixtures("impatient")
+def test_a_writer_that_cannot_commit_for_a_reader_leaves_nothing(tmp_path):
+    store = open_review(tmp_path / "review.db")
+    with store.reading() as reader:
+        reader.scalar(select(func.count()).select_from(test_row))
+        with refused(StoreError, "busy", "database is locked"), store.writing() as connection:
+            connection.execute(new_row())
+    assert rows(store) == 0
+    with store.writing() as connection:
+        connection.execute(new_row())
+    assert rows(store) == 1
+
+
+@pytest.mark.usefixtures("impatient")
+def test_more_readers_than_connections_wait_and_are_told_so(database):
+    store, held = open_review(database), []
+    with refused(StoreError, "busy", "all connections are in use"):
+        for _ in range(30):
+            held.append(store.reading())
+            held[-1].__enter__()
+    for one in held[:-1]:
+        one.__exit__(None, None, None)
+    assert rows(store) == 0
+    store.close()
+
+
+# === Versions ===
+
+
+def settle(connection):
+    connection.exec_driver_sql("UPDATE test_row SET lifted = 'settled'")
+
+
+def test_a_newer_version_is_refused(store, open_again):
+    with refused(StoreError, store.name, "version 1;", "at most version 0", "newer bertcnn"):
+        open_again(version=0)
+
+
+def test_steps_come_in_order_each_with_a_copy_of_what_was_before(open_again, place):
+    with open_again().writing() as connection:
+        connection.execute(new_row())
+    store = open_again(version=3, migrations={1: lift, 2: settle})
+    assert value_of(store, "SELECT lifted FROM test_row") == "settled"
+    assert value_of(store, "SELECT value FROM setting WHERE name = 'version'") == "3"
+    if isinstance(place, Path):
+        assert execute(copy(place, 1), "SELECT * FROM test_row") == [("a", "billing", 1.0)]
+        assert execute(copy(place, 2), "SELECT * FROM test_row") == [("a", "billing", 1.0, None)]
+        assert rows(open_review(copy(place, 1), create=False)) == 1
+    with refused(StoreError, "version 3"):
+        open_again()
+    again = open_again(version=3, migrations={})
+    assert again.secret == store.secret
+
+
+def copy(place, version):
+    return place.with_name(f"{place.name}.version-{version}")
+
+
+def test_a_step_that_fails_changes_nothing(open_again, place):
+    def fail(connection):
+        settle(connection)
+        connection.execute(delete(test_row))
+        raise ZeroDivisionError
+
+    with open_again().writing() as connection:
+        connection.execute(new_row())
+    with pytest.raises(ZeroDivisionError):
+        open_again(version=3, migrations={1: lift, 2: fail})
+    store = open_again(version=2)
+    assert rows(store) == 1
+    assert value_of(store, "SELECT lifted FROM test_row") is None
+    store = open_again(version=3, migrations={2: settle})
+    assert value_of(store, "SELECT lifted FROM test_row") == "settled"
+
+
+def test_a_program_of_before_writes_no_more(store, open_again):
+    open_again(version=2, migrations={1: lift})
+    with refused(StoreError, "brought to another version", "version 1"), store.writing():
+        pass
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
+def test_a_copy_is_for_the_same_readers(tmp_path):
+    place = tmp_path / "review.db"
+    open_review(place)
+    place.chmod(0o640)
+    open_review(place, version=2, migrations={1: lift})
+    assert stat.S_IMODE(copy(place, 1).stat().st_mode) == 0o640
+
+
+def test_a_copy_that_finds_no_room_stops_the_step_before_it(tmp_path, largest_file):
+    place = tmp_path / "review.db"
+    open_review(place)
+    with refused(OutputError, "room on the disk"), largest_file(8192):
+        open_review(place, version=2, migrations={1: lift})
+    assert execute(place, "SELECT value FROM setting WHERE name = 'version'") == [("1",)]
+    assert not copy(place, 1).exists()
+    assert not [path for path in tmp_path.iterdir() if "unfinished" in path.name]
+    open_review(place, version=2, migrations={1: lift})
+
+
+@pytest.mark.usefixtures("impatient")
+def test_nobody_writes_between_a_copy_and_its_step(tmp_path, monkeypatch):
+    place = tmp_path / "review.db"
+    store = open_review(place)
+
+    def copy_and_write(file, target):
+        back_up(file, target)
+        with refused(StoreError, "busy"), store.writing() as connection:
+            connection.execute(new_row())
+
+    back_up = store_module._back_up
+    monkeypatch.setattr(store_module, "_back_up", copy_and_write)
+    open_review(place, version=2, migrations={1: lift})
+    assert execute(copy(place, 1), "SELECT count(*) FROM test_row") == [(0,)]
+    assert execute(place, "SELECT count(*) FROM test_row") == [(0,)]

@@ -1,0 +1,143 @@
+"""Tickets with a model's answers."""
+
+import numpy as np
+import pytest
+from sqlalchemy import func, select
+
+from bertcnn.errors import RoleError, StoreError
+from bertcnn.review.decisions import history
+from bertcnn.review.people import Person
+from bertcnn.review.queue import claim, waiting_tickets
+from bertcnn.review.schema import draw, prediction, queue, ticket
+from bertcnn.review.tickets import NewTicket, add_tickets, erase_ticket, find_ticket, text_hash
+from tests.review.desk import ADMIN, ANN, BOB, decide, filled, texts
+
+
+def rows_of(store, table):
+    with store.reading() as connection:
+        return connection.execute(select(table).order_by(*table.primary_key)).all()
+
+
+def test_the_answers_are_those_of_the_model_and_people_get_what_is_not_automatic(
+    store, encoder_folder
+):
+    predictor = filled(store, encoder_folder)
+    expected = predictor.classify(texts(40))
+    found = rows_of(store, prediction)
+    assert [row.label for row in found] == [one.label for one in expected]
+    assert [row.decision for row in found] == [one.decision for one in expected]
+    np.testing.assert_allclose([row.confidence for row in found], [o.confidence for o in expected])
+    for row, one in zip(found, expected, strict=True):
+        assert row.probable[0][1] == pytest.approx(max(one.probabilities.values()))
+        assert [tuple(span) for span in row.because] == [(p.start, p.end) for p in one.because]
+    waiting = {row.ticket for row in rows_of(store, queue)}
+    drawn = {row.ticket for row in rows_of(store, draw) if row.drawn}
+    people = {row.ticket for row in found if row.decision != "auto"}
+    assert waiting == people | drawn
+    assert {row.ticket for row in rows_of(store, draw)} == {
+        row.ticket for row in found if row.decision == "auto"
+    }
+    assert {row.ticket for row in found if row.embedding is not None} == waiting
+
+
+def test_adding_again_adds_what_is_missing_only(store, encoder_folder):
+    predictor = filled(store, encoder_folder, 10)
+    new = [NewTicket(f"T-{place}", text) for place, text in enumerate(texts(12))]
+    added = add_tickets(store, predictor, new, source="inbox")
+    assert (added.added, added.known) == (2, 10)
+    assert add_tickets(store, predictor, new[:1], source="elsewhere").added == 1
+    twice = add_tickets(
+        store, predictor, [NewTicket("n", "a"), NewTicket("n", "b")], source="inbox"
+    )
+    assert (twice.added, twice.known) == (1, 1)
+
+
+def test_the_share_of_audits_is_about_what_was_asked_for_and_is_stored(store, encoder_folder):
+    predictor = filled(store, encoder_folder, 0)
+    automatic = [
+        NewTicket(str(place), f"invoice refund charged twice {place}") for place in range(400)
+    ]
+    added = add_tickets(store, predictor, automatic, source="s", audited=0.25)
+    drawn = rows_of(store, draw)
+    if not drawn:
+        pytest.skip("the tiny model answers nothing automatically")
+    share = np.mean([row.drawn for row in drawn])
+    assert abs(share - 0.25) < 4 * np.sqrt(0.25 * 0.75 / len(drawn))
+    assert {row.probability for row in drawn} == {0.25}
+    assert added.audits == sum(row.drawn for row in drawn)
+
+
+@pytest.mark.parametrize("share", [0, -0.1, 1.5, float("nan")])
+def test_an_audit_share_that_is_none_is_refused(store, encoder_folder, share):
+    predictor = filled(store, encoder_folder, 1)
+    with pytest.raises(StoreError, match=r"an audit share of .*; expected above 0"):
+        add_tickets(store, predictor, [NewTicket("a", "b")], source="s", audited=share)
+
+
+def test_a_model_that_was_not_added_cannot_answer(store, encoder_folder):
+    from bertcnn import load
+    from tests.tiny import saved
+
+    with pytest.raises(StoreError, match="is not in the store"):
+        add_tickets(store, load(saved(encoder_folder)), [NewTicket("a", "b")], source="s")
+
+
+def test_erasing_removes_the_text_everywhere_and_nothing_breaks(
+    store, encoder_folder, open_again, place
+):
+    filled(store, encoder_folder, 10)
+    [one, other] = claim(store, ANN, most=2)
+    secret = f"{one.text}"
+    assert not decide(store, ANN, one.id, "billing").refused
+    erase_ticket(store, one.id, ADMIN)
+    erase_ticket(store, other.id, ADMIN)
+    with store.reading() as connection:
+        found = connection.execute(select(ticket).where(ticket.c.id == one.id)).one()
+        assert (found.text, found.columns) == ("", {})
+        held = connection.execute(
+            select(prediction.c.embedding, prediction.c.because).where(
+                prediction.c.ticket == one.id
+            )
+        ).one()
+        assert (held.embedding, held.because) == (None, [])
+    assert len(history(store, one.id)) == 1
+    assert not decide(store, BOB, one.id, "hardware").refused
+    assert one.id not in {each.id for each in claim(store, BOB)}
+    assert other.id not in {each.id for each in claim(store, BOB)}
+    if not isinstance(place, str):
+        store.close()
+        assert secret.encode() not in place.read_bytes()
+    with pytest.raises(StoreError, match="no ticket 999"):
+        erase_ticket(store, 999, ADMIN)
+    with pytest.raises(RoleError, match="'ann' has the role reviewer and wants to erase a ticket"):
+        erase_ticket(store, other.id, ANN)
+
+
+def test_a_ticket_is_found_by_its_id_or_number(store, encoder_folder):
+    filled(store, encoder_folder, 3)
+    assert find_ticket(store, "T-2") == find_ticket(store, str(find_ticket(store, "T-2")))
+    with pytest.raises(StoreError, match="no ticket 'T-9'; expected the id of a ticket"):
+        find_ticket(store, "T-9")
+
+
+def test_equal_texts_have_one_hash_that_depends_on_the_store(store, tmp_path):
+    from bertcnn.review.store import open_review
+
+    assert text_hash(store, "No  Signal\n") == text_hash(store, "no signal")
+    assert text_hash(store, "no signal") != text_hash(open_review(tmp_path / "b.db"), "no signal")
+
+
+def test_counts_of_what_waits(store, encoder_folder):
+    filled(store, encoder_folder, 20, audited=1.0)
+    with store.reading() as connection:
+        every = connection.scalar(select(func.count()).select_from(queue))
+    waiting = waiting_tickets(store)
+    assert waiting["audits"] + waiting["reviews"] == every == 20
+
+
+def test_a_person_needs_a_name_and_a_role():
+    from bertcnn.errors import SettingsError
+
+    for name, role in ((" ", "admin"), ("x" * 201, "admin"), ("ann", "boss")):
+        with pytest.raises(SettingsError):
+            Person(name, role)
