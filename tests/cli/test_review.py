@@ -1,0 +1,136 @@
+"""`bertcnn review`, `models` and `retrain`."""
+
+import json
+import re
+
+import pytest
+
+from tests.tickets import as_csv, tickets
+
+
+@pytest.fixture
+def inbox(tmp_path):
+    """A file of tickets with ids and times."""
+    texts, _ = tickets(6)
+    path = tmp_path / "inbox.csv"
+    path.write_text(
+        "ticket_id,created_at,text\n"
+        + "".join(
+            f'T-{row},2026-05-{row + 1:02}T10:00:00,"{text}"\n' for row, text in enumerate(texts)
+        )
+    )
+    return path
+
+
+@pytest.fixture
+def store(run, model, inbox, tmp_path):
+    """A store with a model and the file's tickets, half of the automatic ones audited."""
+    place = tmp_path / "review.db"
+    code, _, told = run("models", "add", model, "--store", place)
+    assert (code, "and serves." in told) == (0, True)
+    code, _, told = run("review", "add", inbox, "--store", place, "--audit", "0.5")
+    assert (code, "18 tickets added, 0 known already" in told) == (0, True)
+    return place
+
+
+def test_from_a_file_to_a_figure(run, store, inbox):
+    code, _, told = run("review", "add", inbox, "--store", store)
+    assert (code, "0 tickets added, 18 known already" in told) == (0, True)
+    code, out, _ = run("review", "next", "--store", store, "--most", "50", "--person", "ann")
+    leased = [json.loads(line) for line in out.splitlines()]
+    assert leased
+    assert leased[0]["columns"] == {"created_at": leased[0]["columns"]["created_at"]}
+    first = leased[0]["id"]
+    assert run("review", "label", first, "billing", "--store", store, "--person", "ann")[0] == 0
+    assert run("review", "label", "T-0", "none", "--store", store, "--person", "bob")[0] == 0
+    code, out, _ = run("review", "history", first, "--store", store)
+    assert (code, "ann: billing" in out) == (0, True)
+    code, out, _ = run("review", "stats", "--store", store)
+    assert code == 0
+    assert "ann: 1" in out
+    code, out, _ = run("review", "audit", "--store", store)
+    assert code == 0
+    assert "automatic answer" in out
+
+
+def test_the_audit_ends_with_1_where_the_promise_is_broken(run, store, tmp_path):
+    from bertcnn.review import audit_report, open_review
+
+    code, out, _ = run("review", "next", "--store", store, "--most", "50")
+    audits = [one["id"] for one in map(json.loads, out.splitlines()) if one["blind"]]
+    file = tmp_path / "decided.csv"
+    file.write_text("ticket,label\n" + "".join(f"{one},none\n" for one in audits))
+    code, _, told = run("review", "label", "--file", file, "--store", store)
+    assert (code, f"{len(audits)} decision" in told) == (0, True)
+    target = tmp_path / "audit.json"
+    code, out, _ = run("review", "audit", "--store", store, "--json", target)
+    figures = json.loads(target.read_text())
+    assert figures["broken"] == audit_report(open_review(store)).broken == (code == 1)
+    assert run("review", "audit", "--store", store, "--json", target)[0] == 2
+
+
+def test_labels_are_added_and_removed(run, store):
+    _, out, _ = run("review", "labels", "--store", store, "--add", "fibre")
+    assert out.split() == ["billing", "hardware", "software", "fibre"]
+    _, out, _ = run("review", "labels", "--store", store, "--remove", "billing")
+    assert out.split() == ["hardware", "software", "fibre"]
+
+
+def test_the_export_and_erasing(run, store, tmp_path):
+    assert run("review", "label", "T-1", "hardware", "--store", store)[0] == 0
+    assert run("review", "export", tmp_path / "out.csv", "--store", store)[0] == 0
+    assert "hardware" in (tmp_path / "out.csv").read_text()
+    assert run("review", "erase", "T-1", "--store", store)[0] == 0
+    assert run("review", "export", tmp_path / "out.csv", "--store", store, "--force")[0] == 0
+    assert "hardware" not in (tmp_path / "out.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("review", "stats", "--store", "nothing.db"), r"no review store at \S*nothing.db"),
+        (("review", "label", "--store", "STORE"), "no ticket and label"),
+        (("review", "label", "T-99", "billing", "--store", "STORE"), "no ticket 'T-99'"),
+        (("review", "label", "T-1", "bills", "--store", "STORE"), "the label 'bills'"),
+        (("review", "label", "--file", "FILE", "--store", "STORE"), "3 rows of .* with labels"),
+        (("review", "add", "INBOX", "--store", "STORE", "--audit", "0"), "an audit share of 0"),
+        (("review", "add", "INBOX", "--store", "STORE", "--id", "no"), "no"),
+        (("models", "promote", "zzz", "--store", "STORE"), "no model 'zzz'"),
+        (("models", "rollback", "--store", "STORE"), "no model served before"),
+        (("models", "add", "nowhere", "--store", "STORE"), "nowhere"),
+    ],
+)
+def test_wrong_input_is_one_clear_line(run, store, inbox, tmp_path, arguments, message):
+    wrong = tmp_path / "wrong.csv"
+    wrong.write_text("ticket,label\nT-1,bills\nT-2,bills\nT-3,bill\nT-4,billing\n")
+    names = {"STORE": store, "FILE": wrong, "INBOX": inbox}
+    code, out, told = run(*[names.get(word, word) for word in arguments])
+    assert (code, out) == (2, "")
+    [line] = [line for line in told.splitlines() if line.startswith("bertcnn: ")]
+    assert re.search(message, line)
+
+
+def test_a_new_model_is_trained_compared_and_promoted(
+    run, store, encoder_folder, tmp_path, monkeypatch
+):
+    data = tmp_path / "old.csv"
+    data.write_text(as_csv(*tickets()))
+    code, out, _ = run("review", "next", "--store", store, "--most", "50")
+    for one in map(json.loads, out.splitlines()):
+        assert run("review", "label", one["id"], "billing", "--store", store)[0] == 0
+    new = tmp_path / "next"
+    asked = ("retrain", data, "--store", store, "--out", new, "--encoder", encoder_folder)
+    code, out, told = run(*asked, "--recipe", "frozen", "--no-check")
+    assert code == 0
+    assert "cannot tell: Too few tickets" in out
+    assert "models promote" in told
+    assert run(*asked)[0] == 2
+    code, out, _ = run("models", "list", "--store", store)
+    assert (code, out.count("labels")) == (0, 2)
+    identity = out.split()[0]
+    assert run("models", "compare", identity, "--store", store)[0] == 0
+    assert run("models", "promote", identity, "--store", store)[0] == 0
+    assert run("models", "rollback", "--store", store, "--reason", "complaints")[0] == 0
+    code, out, _ = run("models", "list", "--store", store)
+    assert "rolled_back by" in out
+    assert "complaints" in out
