@@ -19,6 +19,7 @@ from scipy.stats import beta, binom
 from bertcnn.monitoring.audit import Stratum, allocate, audit_accuracy, guess_error_rates
 from bertcnn.monitoring.comparison import (
     HALF_POINT,
+    LostLabel,
     PairedDifference,
     judge,
     lost_labels,
@@ -50,8 +51,8 @@ def main() -> None:
 
 def _audit_table(repeats: int, generator: np.random.Generator) -> None:
     print(
-        f"Accuracy of a week's automatic answers, {_WEEK:,} tickets, {_AUDITED:.0%} of the automatic"
-        " ones audited, at rates from the audits of the week before. Covered: by the 95% interval;"
+        f"Accuracy of automatic answers, among {_WEEK:,} tickets a week, {_AUDITED:.0%} of them"
+        " audited at rates from the audits of the week before. Covered: by the 95% interval;"
         " exact: Clopper and Pearson's, without the rates; reviewed: the share right among all"
         " tickets that people saw.\n"
     )
@@ -124,7 +125,8 @@ def _watch_table(repeats: int, generator: np.random.Generator) -> None:
         " until it is noticed.\n"
     )
     print(
-        "| accuracy | alarms: ours, exact test, from the start | audits: ours, exact, from the start |"
+        "| accuracy | alarms: ours, exact test, from the start"
+        " | audits: ours, exact test, from the start |"
     )
     print("|---|---|---|")
     audits = _DAY * _YEAR
@@ -230,7 +232,8 @@ def _verdict_table(repeats: int, generator: np.random.Generator) -> None:
     print("|---|---|---|---|---|---|---|")
     for rows in (300, 1000, 3000, 7500):
         for points in (-1, -0.5, 0, 0.5, 1, 2):
-            counts, naive = Counter(), 0
+            counts: Counter[str] = Counter()
+            naive = 0
             for _ in range(repeats):
                 difference, lost = _challenge(rows, points / 100, generator)
                 counts[judge(difference, lost, ["fewer reviews"])] += 1
@@ -241,7 +244,7 @@ def _verdict_table(repeats: int, generator: np.random.Generator) -> None:
 
 def _challenge(
     rows: int, difference: float, generator: np.random.Generator
-) -> tuple[PairedDifference, Sequence[object]]:
+) -> tuple[PairedDifference, Sequence[LostLabel]]:
     """A comparison on random rows."""
     labels = generator.choice(20, rows, p=1 / np.arange(1, 21) / (1 / np.arange(1, 21)).sum())
     differing = max(_DIFFERING, abs(difference) + 0.01)

@@ -96,7 +96,7 @@ def add(
 def next_tickets(
     store: Store,
     name: Name = None,
-    most: Annotated[int, typer.Option("--most", min=1, max=1000, help="Tickets.")] = 1,
+    most: Annotated[int, typer.Option("--most", help="Tickets.")] = 1,
 ) -> None:
     """Lease the next tickets to you, one JSON line each.
 

@@ -265,7 +265,7 @@ def accuracy_by_label(
             [stratum for stratum in strata if stratum.label == label],
             {stratum: size for stratum, size in population.items() if stratum.label == label},
         )
-        for label in dict.fromkeys(stratum.label for stratum in population)
+        for label in dict.fromkeys(stratum.label for stratum in (*population, *strata))
     }
 
 
@@ -292,6 +292,8 @@ def audits_needed(estimate: AuditedAccuracy, half_width: float) -> int:
             expected="a number between 0 and 0.5",
             fix="give 0.02 for 2 points to either side",
         )
+    if math.isinf(estimate.effective):
+        return 0
     middle = 0.5
     if estimate.accuracy is not None:
         middle = _wilson(estimate.accuracy, estimate.effective)[0]

@@ -479,7 +479,7 @@ def _more_automatic(
     needed = (accuracy[0] or 0.0) - MARGIN if promised is None else promised
     if accuracy[1] < needed:
         return ()
-    return (f"{100 * automated.difference:.1f} points more of the rows need no person",)
+    return (f"{100 * automated.difference:.1f} points more of the tickets need no person",)
 
 
 def _net_change(

@@ -10,12 +10,14 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, func, or_, select, update
 from sqlalchemy.orm import aliased
 
+from bertcnn.errors import SettingsError
 from bertcnn.review.people import Person
 from bertcnn.review.rows import upsert
 from bertcnn.review.schema import decision, lease, prediction, queue, ticket
 from bertcnn.review.store import ReviewStore, now
 
 BATCH = 20  # tickets leased at a time
+MOST = 1000  # of them
 LEASE = 300.0  # seconds
 _LOOKED_AT = 10  # waiting tickets that a batch is chosen from, for each of its places
 _MOST_OF_A_LABEL = 1 / 3  # of a batch
@@ -65,8 +67,13 @@ def claim(
 
     Raises:
         RoleError: the person may only look.
+        SettingsError: `most` is not from 1 to 1,000.
     """
     person.needs("reviewer", "decide on tickets")
+    if not 1 <= most <= MOST:
+        raise SettingsError(
+            f"{most} tickets at a time", expected=f"1 to {MOST}", fix=f"take for example {BATCH}"
+        )
     moment = now()
     with store.writing() as connection:
         held = _held(connection, person.name, moment, most)

@@ -62,7 +62,8 @@ class Retraining:
     Attributes:
         model: id of the new model.
         rows: what it has learned.
-        comparison: with the serving model, a JSON object; None if there was none.
+        comparison: with the serving model, a JSON object; None if there was none, or no row to
+            compare them on.
     """
 
     model: str
@@ -128,8 +129,12 @@ def retrain(  # noqa: PLR0913 - options that callers name
     champion = serving_model(store)
     added = add_model(store, out, person)
     found = None
-    if champion is not None and champion.id != added.id:
+    if champion is None or champion.id == added.id:
+        return Retraining(added.id, rows, None)
+    if rows.held_out:
         found = compare_models(store, added.id, person, progress=progress).to_json()
+    else:
+        progress.note("no decided tickets are held out yet, so the models were not compared")
     return Retraining(added.id, rows, found)
 
 

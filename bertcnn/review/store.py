@@ -8,6 +8,7 @@ import os
 import secrets
 import sqlite3
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -46,6 +47,7 @@ class ReviewStore:
     def __init__(self, engine: Engine, name: str, secret: bytes, version: int) -> None:
         self._engine, self.name, self.secret, self._version = engine, name, secret, version
         self._reading, self._writing = reading(engine), writing(engine)
+        weakref.finalize(self, engine.dispose)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -86,7 +88,7 @@ class ReviewStore:
         return digest.hexdigest()[: 2 * _HASH_BYTES]
 
     def close(self) -> None:
-        """Close connections that are kept open."""
+        """Close connections that are kept open, as the end of the program does."""
         self._engine.dispose()
 
 
@@ -97,7 +99,7 @@ def open_review(
     migrations: Mapping[int, Migration] = _MIGRATIONS,
     version: int = VERSION,
 ) -> ReviewStore:
-    """Open a review store, made or brought to this version if need be.
+    """Open a review store; it is made, or brought to this version, where needed.
 
     Before each version a copy of an SQLite file is put beside it. It keeps what is erased later.
 

@@ -19,9 +19,8 @@ _PATIENCE = 60.0  # seconds; other tests may keep the machine busy
 class Desk:
     """A store in a folder of its own, and what a test wants to see of its jobs."""
 
-    def __init__(self, folder, store=None):
-        self.folder, self.place = folder, folder / "review.db"
-        self.store = store or open_review(self.place)
+    def __init__(self, folder, place):
+        self.folder, self.place, self.store = folder, place, open_review(place)
 
     def start(self, how="well", rows=3000):
         """Start the tiny command."""
@@ -68,4 +67,4 @@ def desk(tmp_path, monkeypatch):
     """A store whose jobs are tiny commands, run in its folder."""
     monkeypatch.setattr(jobs, "_RUNNER", TINY)
     monkeypatch.chdir(tmp_path)
-    return Desk(tmp_path)
+    return Desk(tmp_path, tmp_path / "review.db")

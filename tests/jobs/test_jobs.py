@@ -133,12 +133,12 @@ def test_an_unexpected_error_is_in_the_log_only(desk):
     assert "Traceback" in job.log.read_text(encoding="utf-8")
 
 
-def test_nobody_sees_the_password_of_a_database(postgres, tmp_path, monkeypatch):
+def test_a_job_is_kept_in_a_database_whose_password_nobody_sees(postgres, tmp_path, monkeypatch):
     monkeypatch.setattr(jobs, "_RUNNER", TINY)
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     url = postgres.new_database()
-    desk = Desk(tmp_path, open_review(url))
+    desk = Desk(tmp_path, url)
     id = desk.start()
     command = desk.at_work(id)
     for pid in (desk.job(id).pid, command):
@@ -146,13 +146,13 @@ def test_nobody_sees_the_password_of_a_database(postgres, tmp_path, monkeypatch)
         assert b"tiny.py" in shown.stdout
         assert quote(PASSWORD, safe="").encode() not in shown.stdout
         assert PASSWORD.encode() not in shown.stdout
-    kill_runner(desk, id)
-    assert [job.id for job in restart_dead_jobs(open_review(url))] == [id]
-    gone(command)
     desk.hurry()
     job = desk.ended(id)
-    assert (job.state, job.starts, job.log.parent) == ("done", 2, tmp_path / "jobs")
-    assert rows_of(desk) == list(range(3000))
+    assert (job.state, job.starts, job.log.parent) == ("done", 1, tmp_path / "jobs")
+    monkeypatch.setattr(jobs, "_RUNNER", DIES)
+    id = desk.start()
+    desk.change(id, heartbeat=now() - 61)
+    assert asked_by_two_servers(desk, monkeypatch) == [[], [id]]
     desk.store.close()
     postgres.drop(url)
 

@@ -1,9 +1,11 @@
 """SQLite and PostgreSQL: which places are refused, in which words; connections."""
 
+import gc
 import os
 import sqlite3
 import sys
 import tempfile
+import warnings
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
@@ -320,13 +322,19 @@ def test_no_handle_of_a_file_stays_open(tmp_path):
     assert open_files("kept.db") == 0
 
 
-def test_a_closed_store_has_no_connection_left_and_nor_has_one_that_was_refused(postgres, database):
+def test_no_connection_stays_open(postgres, database):
     store = open_review(database)
     rows(store)
     assert has_connections(postgres, database, 1)
     store.close()
+    assert has_connections(postgres, database, 0)
     with pytest.raises(StoreError):
         open_review(database, version=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rows(open_review(database))  # nobody holds it any more
+        gc.collect()
+    assert [str(one.message) for one in caught] == []  # psycopg warns of what is not closed
     assert has_connections(postgres, database, 0)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from sqlalchemy import select, update
 
-from bertcnn.errors import RoleError
+from bertcnn.errors import RoleError, SettingsError
 from bertcnn.review import queue as queue_module
 from bertcnn.review.people import Person
 from bertcnn.review.queue import claim, release, renew
@@ -113,6 +113,9 @@ def test_the_answer_is_held_back_from_a_blind_ticket(store, encoder_folder):
             assert one.probable[0][0] == one.label
 
 
-def test_a_viewer_may_not_decide(store):
+def test_who_may_claim_and_how_many(store):
+    for most in (0, -1, 1001):
+        with pytest.raises(SettingsError, match="tickets at a time; expected 1 to 1000"):
+            claim(store, ANN, most=most)
     with pytest.raises(RoleError, match="expected the role reviewer"):
         claim(store, Person("eve", "viewer"))
