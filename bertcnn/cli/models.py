@@ -29,7 +29,7 @@ def add(
     store: Store,
     name: Name = None,
 ) -> None:
-    """Add a model to a store, which is made if need be; the first one serves at once."""
+    """Add a model to a store, creating the store if needed; the first model serves."""
     from bertcnn.review.models import add_model, serving_model
     from bertcnn.review.store import open_review
 

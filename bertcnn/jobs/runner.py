@@ -1,4 +1,4 @@
-"""The process of a job: runs its command, tells how far it is, and starts it again where it must.
+"""The process of a job: runs its command, records its progress, and restarts it if needed.
 
 The command writes to the log by itself. If this process is killed the command goes on, until the
 next process of the job ends it and goes on where it was.

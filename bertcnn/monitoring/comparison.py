@@ -453,7 +453,8 @@ def _macro_f1(actual: np.ndarray, predicted: np.ndarray, right: np.ndarray) -> n
 
 
 def _pair(real: np.ndarray, drawn: np.ndarray) -> Pair:
-    low, high = np.quantile(drawn[1] - drawn[0], [_LEVEL / 2, 1 - _LEVEL / 2])
+    changes = (drawn[1] - drawn[0]).round(6)  # float32 knows no more
+    low, high = np.quantile(changes, [_LEVEL / 2, 1 - _LEVEL / 2])
     champion, challenger = (float(one) for one in real)
     return Pair(champion, challenger, challenger - champion, float(low), float(high))
 
@@ -515,12 +516,6 @@ def _sentences(
         )
     if verdict == "worse":
         return " ".join(_why_worse(shares, estimate, interval, difference, lost))
-    if difference.groups < FEWEST_ROWS:
-        return (
-            f"Too few tickets to compare the models: {difference.groups:,} different ones, and at"
-            f" least {FEWEST_ROWS} are needed. Check about {missing:,} more that neither has"
-            " learned."
-        )
     more = (
         f"About {missing:,} more checked tickets would probably tell."
         if missing
@@ -529,6 +524,11 @@ def _sentences(
             " the new one has another advantage."
         )
     )
+    if difference.groups < FEWEST_ROWS:
+        return (
+            f"Too few tickets to compare the models: {difference.groups:,} different ones, and at"
+            f" least {FEWEST_ROWS} are needed. {more}"
+        )
     return (
         "These tickets cannot tell whether the new model is better: it is right"
         f" {shares} ({interval}). {more}"

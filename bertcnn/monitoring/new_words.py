@@ -103,7 +103,7 @@ def log_likelihood(texts: int, of: int, texts_before: int, of_before: int) -> fl
 
     Example:
         >>> round(log_likelihood(10, 100, 10, 1000), 2)
-        21.65
+        22.91
     """
     table = np.array([[texts, of - texts], [texts_before, of_before - texts_before]], float)
     expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / max(1.0, table.sum())

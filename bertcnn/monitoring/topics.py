@@ -202,10 +202,10 @@ def name_groups(texts: Sequence[str], groups: np.ndarray) -> dict[int, str]:
         {0: 'bill, wrong'}
     """
     words: dict[str, int] = {}
-    own = [
-        [words.setdefault(word, len(words)) for word in set(_WORD.findall(text[:_LONGEST].lower()))]
-        for text in texts
-    ]
+    own = []
+    for text in texts:
+        different = sorted(set(_WORD.findall(text[:_LONGEST].lower())))
+        own.append([words.setdefault(word, len(words)) for word in different])
     classes, places = np.unique(groups, return_inverse=True)
     counts = np.zeros((len(classes), len(words)))
     for place, found in zip(places, own, strict=True):

@@ -23,7 +23,6 @@ from bertcnn.tables.tables import Chunk, open_table, read_table, rejects_of
 from bertcnn.wording import count
 
 _AT_ONCE = 512  # rows
-_LONGEST_ID = 200
 _NONE = "none"  # the cell of a ticket that belongs to no label
 
 
@@ -64,7 +63,7 @@ def add_file(
         path: .csv, .tsv, .jsonl, .json (each also .gz), .parquet or .xlsx.
         text: the text column or columns; by default those of the model's training file.
         identity: the column of the tickets' ids; guessed by default. Without one, equal texts are
-            told apart by their order in the file.
+            numbered in the order of the file.
         source: where the tickets come from; by default the file's name.
         audited: share of automatic answers drawn to be checked.
         predictor: the serving model, if it is loaded already.
@@ -175,8 +174,6 @@ def _tickets(
             seen[key] += 1
         else:
             external = columns[identity][row]
-            if len(external) > _LONGEST_ID:
-                external = store.hashed(external)
         yield NewTicket(
             external,
             text,

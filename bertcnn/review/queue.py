@@ -140,7 +140,6 @@ def _waiting(connection: Connection, name: str, moment: float, places: int) -> l
         .where(or_(lease.c.until.is_(None), lease.c.until <= moment), mine.c.actor.is_(None))
         .order_by(queue.c.place, queue.c.certainty, queue.c.ticket)
         .limit(_LOOKED_AT * places)
-        .with_for_update(skip_locked=True, of=queue)  # PostgreSQL; SQLite has one writer
     )
     return list(connection.execute(statement))
 

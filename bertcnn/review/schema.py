@@ -184,7 +184,7 @@ job = Table(
     Column("ended_at", Double),
     Column("host", String(300)),  # of the process that runs it
     Column("pid", Integer),
-    Column("pid_started", Double),  # tells it from a later process with the same number
+    Column("pid_started", Double),  # since a later process may have the same number
     Column("heartbeat", Double),
     Column("starts", Integer, nullable=False),
     Column("exit_code", Integer),

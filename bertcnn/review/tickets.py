@@ -18,6 +18,7 @@ from bertcnn.review.rows import insert_new
 from bertcnn.review.schema import draw, lease, model, prediction, queue, ticket
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.settings import DECISIONS
+from bertcnn.text.cleaning import clean_text
 
 AUDITED = 0.03  # share of automatic answers
 _UNAIDED = 0.1  # share of reviewed tickets shown without a suggestion
@@ -25,6 +26,7 @@ _SURE = (0.95, 0.99)  # confidence, between the strata of the audit lottery
 _PROBABLE = 5  # labels kept of each answer
 _AUDIT_PLACE = 0  # in the queue, before all hours
 _HOUR = 3600.0
+_LONGEST = 200  # characters of an id or a source
 _RUN = 512  # tickets that the model answers at a time
 _DIGITS = re.compile(r"\d+")
 
@@ -100,6 +102,7 @@ def add_tickets(
             expected="above 0 and at most 1; without audits nobody knows how right the model is",
             fix=f"give for example {AUDITED:g}",
         )
+    source, tickets = clean_text(source)[:_LONGEST], [_storable(store, one) for one in tickets]
     identity = predictor.bundle.bundle_id
     with store.reading() as connection:
         if connection.scalar(select(model.c.id).where(model.c.id == identity)) is None:
@@ -353,6 +356,15 @@ def stratum(label: str, confidence: float) -> str:
 def text_hash(store: ReviewStore, text: str) -> str:
     """The same for texts that differ in case and spaces only."""
     return store.hashed(_same_words(text))
+
+
+def _storable(store: ReviewStore, one: NewTicket) -> NewTicket:
+    """A ticket without what databases refuse: NUL, lone surrogates, long ids."""
+    identity = clean_text(one.external_id)
+    if len(identity) > _LONGEST:
+        identity = store.hashed(identity)
+    columns = {clean_text(name): clean_text(cell) for name, cell in one.columns.items()}
+    return NewTicket(identity, clean_text(one.text), columns, one.received_at)
 
 
 def near_duplicates(store: ReviewStore, text: str) -> str:

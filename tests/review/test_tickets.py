@@ -52,6 +52,17 @@ def test_adding_again_adds_what_is_missing_only(store, encoder_folder):
     assert (twice.added, twice.known) == (1, 1)
 
 
+def test_what_databases_refuse_is_replaced(store, encoder_folder):
+    predictor = filled(store, encoder_folder, 0)
+    odd = NewTicket("i" * 300, "no\0 signal \ud83d here", {"a\0": "b\ud83d"}, 5.0)
+    assert add_tickets(store, predictor, [odd], source="s" * 300).added == 1
+    assert add_tickets(store, predictor, [odd], source="s" * 300).known == 1
+    [row] = rows_of(store, ticket)
+    assert row.text == "no\ufffd signal \ufffd here"
+    assert dict(row.columns) == {"a\ufffd": "b\ufffd"}
+    assert len(row.external_id) <= 200
+
+
 def test_the_share_of_audits_is_about_what_was_asked_for_and_is_stored(store, encoder_folder):
     predictor = filled(store, encoder_folder, 0)
     automatic = [

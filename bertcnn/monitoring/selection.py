@@ -1,0 +1,165 @@
+"""Selection: which texts a person should label next.
+
+Both orders choose texts that stand for many others: by facility location, the next text is the one
+that brings the most texts nearer to a chosen one (Wei, Iyer and Bilmes 2015, "Submodularity in Data
+Subset Selection and Active Learning", section 3). So typical texts come first, as in TypiClust
+(Hacohen, Dekel and Weinshall 2022), and a text like a chosen one late.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bertcnn.bundle.scope import unit
+from bertcnn.errors import SettingsError
+
+_CANDIDATES = 20  # for each text that is to be chosen
+_MOST_OF_GROUP = 2000  # texts
+_SHARE_OF_LABEL = 3  # at most one in so many of a batch
+
+
+def cold_start_order(
+    embeddings: np.ndarray, groups: np.ndarray, *, per_group: int = 10
+) -> np.ndarray:
+    """Texts to label first, where there is no model yet.
+
+    Args:
+        embeddings: float32 [N, D], mean token embeddings.
+        groups: int [N], the group of each text, as a candidate label; -1 for none.
+        per_group: texts of each group.
+
+    Returns:
+        int64, positions of texts: the first of each group, then the second of each, the largest
+        group first.
+
+    Raises:
+        SettingsError: the two differ in length.
+
+    Example:
+        >>> embeddings = np.array([[1, 0], [0.9, 0.1], [0.8, 0.2], [0, 1]], np.float32)
+        >>> cold_start_order(embeddings, np.array([0, 0, 0, 1]), per_group=2).tolist()
+        [1, 3, 2]
+    """
+    _check_lengths(embeddings, groups)
+    directions, chosen = unit(embeddings), []
+    names, sizes = np.unique(groups[groups >= 0], return_counts=True)
+    for name in names[np.argsort(-sizes, kind="stable")]:
+        rows = np.flatnonzero(groups == name)
+        rows = rows[:: -(-len(rows) // _MOST_OF_GROUP)]
+        order = _represent(directions[rows], np.ones(len(rows)), min(per_group, len(rows)))
+        chosen.append(rows[order])
+    by_turn = [own[turn] for turn in range(per_group) for own in chosen if turn < len(own)]
+    return np.array(by_turn, np.int64)
+
+
+def review_order(
+    uncertainty: np.ndarray,
+    embeddings: np.ndarray,
+    *,
+    size: int,
+    predicted: np.ndarray | None = None,
+    duplicates: np.ndarray | None = None,
+    labelled: np.ndarray | None = None,
+    batch: int = 20,
+) -> np.ndarray:
+    """Texts to label next, where there is a model: the most useful first.
+
+    Among the most uncertain texts those are chosen that many other uncertain ones are like, and
+    that no labelled one is like yet. Uncertainty times typicality alone chooses the same thing over
+    and over: on Banking77 it was worse than a random order.
+
+    Args:
+        uncertainty: float [N], 0 for certain, as 1 - margin of the two most probable labels.
+        embeddings: float32 [N, D], mean token embeddings.
+        size: how many to choose.
+        predicted: int [N], the model's labels; no label has more than a third of each `batch`, as
+            long as there are others.
+        duplicates: int [N], equal for near duplicates; one of each comes first, others last.
+        labelled: float32 [L, D], the embeddings of texts that have been labelled.
+        batch: texts that a person gets at a time.
+
+    Returns:
+        int64 [min(size, N)], positions of texts.
+
+    Raises:
+        SettingsError: two arrays differ in length.
+
+    Example:
+        >>> embeddings = np.array([[1, 0], [0.9, 0.1], [0.8, 0.2], [0, 1]], np.float32)
+        >>> review_order(np.array([0.9, 0.9, 0.9, 0.5]), embeddings, size=2).tolist()
+        [1, 3]
+    """
+    _check_lengths(uncertainty, embeddings, predicted, duplicates)
+    by_doubt = np.argsort(-np.asarray(uncertainty, float), kind="stable")
+    keys = np.arange(len(by_doubt)) if duplicates is None else duplicates
+    firsts = np.sort(np.unique(keys[by_doubt], return_index=True)[1])
+    candidates = by_doubt[firsts][: _CANDIDATES * size]
+    directions = unit(embeddings[candidates])
+    covered = None if labelled is None or not len(labelled) else _nearest(directions, labelled)
+    order = _represent(
+        directions,
+        np.asarray(uncertainty, float)[candidates],
+        min(size, len(candidates)),
+        covered,
+        None if predicted is None else predicted[candidates],
+        batch,
+    )
+    again = np.delete(by_doubt, firsts)[: max(0, size - len(candidates))]
+    return np.concatenate([candidates[order], again]).astype(np.int64)
+
+
+def _check_lengths(first: np.ndarray, *others: np.ndarray | None) -> None:
+    """Refuse arrays that do not belong together.
+
+    Raises:
+        SettingsError: they differ in length.
+    """
+    lengths = [len(first), *(len(one) for one in others if one is not None)]
+    if len(set(lengths)) > 1:
+        raise SettingsError(
+            f"arrays of {', '.join(map(str, lengths))} rows",
+            expected="a row for each text",
+            fix="pass all of the same texts",
+        )
+
+
+def _nearest(directions: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The cosine of each to the nearest of the others, at least 0: float32 [M]."""
+    return np.maximum((directions @ unit(others).T).max(axis=1), 0)
+
+
+def _represent(
+    directions: np.ndarray,
+    weights: np.ndarray,
+    size: int,
+    covered: np.ndarray | None = None,
+    labels: np.ndarray | None = None,
+    batch: int = 1,
+) -> np.ndarray:
+    """The texts that stand for all best, chosen one after the other: int64 [size].
+
+    Args:
+        directions: float32 [M, D], of length 1.
+        weights: float [M], how much each text counts.
+        size: how many to choose.
+        covered: float [M], how near each is to what has been chosen before; by default not at all.
+        labels: int [M], of which none may have more than a third of a batch.
+        batch: texts.
+    """
+    similarity = np.maximum(directions @ directions.T, 0)  # [M, M]
+    covered = np.zeros(len(directions), np.float32) if covered is None else covered
+    free = np.ones(len(directions), bool)
+    order: list[int] = []
+    for turn in range(size):
+        gains = weights @ np.maximum(similarity - covered[:, np.newaxis], 0)  # [M]
+        allowed = free
+        if labels is not None:
+            given = labels[order[turn - turn % batch :]]
+            names, counts = np.unique(given, return_counts=True)
+            full = names[counts >= max(1, batch // _SHARE_OF_LABEL)]
+            allowed = free & ~np.isin(labels, full)
+        best = int(np.where(allowed if allowed.any() else free, gains, -1).argmax())
+        free[best] = False
+        order.append(best)
+        covered = np.maximum(covered, similarity[:, best])
+    return np.array(order, np.int64)
