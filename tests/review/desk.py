@@ -7,7 +7,7 @@ from bertcnn.review.decisions import NewDecision, record
 from bertcnn.review.models import add_model
 from bertcnn.review.people import Person
 from bertcnn.review.tickets import NewTicket, add_tickets
-from tests.tiny import saved
+from tests.tiny import saved_with_scope
 
 ADMIN, ANN, BOB = Person("root"), Person("ann", "reviewer"), Person("bob", "reviewer")
 WORDS = ("invoice", "router", "password", "cable", "refund", "login", "socket", "price")
@@ -24,8 +24,8 @@ def texts(count: int) -> list[str]:
 
 def filled(store, encoder_folder, count: int = 40, *, audited: float = 0.5, hour: float = HOUR):
     """The tiny model's predictor, and tickets in the store, one an hour."""
-    predictor = load(saved(encoder_folder))
-    add_model(store, saved(encoder_folder), ADMIN)
+    predictor = load(saved_with_scope(encoder_folder))
+    add_model(store, saved_with_scope(encoder_folder), ADMIN)
     new = [
         NewTicket(f"T-{place}", text, {"channel": "mail"}, 1e9 + place * hour)
         for place, text in enumerate(texts(count))

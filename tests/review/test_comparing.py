@@ -14,7 +14,7 @@ from bertcnn.review.retraining import retrain
 from tests.review.desk import ADMIN, ANN, decide, filled, texts
 from tests.test_classifier import quick
 from tests.tickets import tickets
-from tests.tiny import saved_with_scope
+from tests.tiny import saved
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def decided(store, encoder_folder):
 
 def test_both_answer_the_held_out_rows_and_the_result_is_kept(store, decided, encoder_folder):
     serving = serving_model(store)
-    new = add_model(store, saved_with_scope(encoder_folder), ADMIN)
+    new = add_model(store, saved(encoder_folder), ADMIN)
     found = compare_models(store, new.id, ANN)
     rows = [one for one in corrections(store, held_out=True) if one.label]
     weights = [1 / (one.probability if one.drawn else 0.2) for one in rows]
@@ -56,7 +56,7 @@ def test_refusals_in_one_line(store, encoder_folder):
     serving = serving_model(store)
     with pytest.raises(StoreError, match="beside itself"):
         compare_models(store, serving.id, ANN)
-    new = add_model(store, saved_with_scope(encoder_folder), ADMIN)
+    new = add_model(store, saved(encoder_folder), ADMIN)
     with pytest.raises(StoreError, match="no decided tickets to compare models on"):
         compare_models(store, new.id, ANN)
     with pytest.raises(RoleError):
