@@ -177,7 +177,7 @@ def check_share(
     kept = [pair for pair in zip(counts_before, texts_before, strict=True) if pair[1]]
     points = len(kept)
     if not texts or points < _FEWEST_WEEKS:
-        reason = "there are no texts" if not texts else _too_few(points, "day of this weekday")
+        reason = "there are no texts" if not texts else _too_few(points, "day", " of this weekday")
         return ShareCheck(counted, texts, points, reason=reason)
     numbers, totals = (list(column) for column in zip(*kept, strict=True))
     centre, spread = overdispersion(numbers, totals)
@@ -192,8 +192,9 @@ def check_share(
     return ShareCheck(counted, texts, points, changed, centre, (low, high), spread)
 
 
-def _too_few(number: int, noun: str) -> str:
-    return f"only {count(number, f'earlier {noun}')} to compare with, {_FEWEST_WEEKS} are needed"
+def _too_few(number: int, noun: str, kind: str) -> str:
+    found = f"{count(number, f'earlier {noun}')}{kind}"
+    return f"only {found} to compare with, {_FEWEST_WEEKS} are needed"
 
 
 @dataclass(frozen=True)
@@ -245,7 +246,7 @@ def check_week(
     before = np.array([one for one in weeks_before if sum(one)], float)
     texts, weeks = int(now.sum()), len(before)
     if not texts or weeks < _FEWEST_WEEKS:
-        reason = "there are no texts" if not texts else _too_few(weeks, "week")
+        reason = "there are no texts" if not texts else _too_few(weeks, "week", "")
         return WeekCheck(texts, weeks, reason=reason)
     together = before.sum(axis=0)
     gaps = _gaps(now, together, ordered)
@@ -412,7 +413,7 @@ def _bin_finding(
     now, *before = (one.tolist() for one in bins)
     check = check_week(now, before, ordered=True)
     if check.place is None:
-        sentence = f"Whether {name} changed cannot be told: {check.reason}."
+        sentence = f"Whether {name} are as before cannot be told: {check.reason}."
         return DriftFinding(name, None, sentence, asdict(check))
     below, usual = (
         one[: check.place + 1].sum() / one.sum() for one in (bins[0], np.sum(bins[1:], axis=0))

@@ -20,7 +20,7 @@ _TIMES = 3.0  # as frequent as before
 _LONGEST = 5000  # characters of a text that are looked at
 _LOOKED_INTO = 30  # texts of a word, for whether it is a name
 _ADDRESS = re.compile(r"\S+@\S+|https?://\S+|www\.\S+")
-_WORD = re.compile(r"(?!\d)\w\w+(?:['’-]\w+)*")
+_WORD = re.compile(r"(?<!\w)(?!\d)\w\w+(?:['’-]\w+)*")
 _GREETING = re.compile(
     r"\b(?:dear|hi|hello|hey|mr|mrs|ms|dr|regards|thanks|thank you|sincerely|cheers|yours|name is"
     r"|hallo|liebe|lieber|herr|frau|gruß|grüße|bonjour|monsieur|madame|cordialement"

@@ -13,7 +13,7 @@ import numpy as np
 from bertcnn.bundle.scope import unit
 from bertcnn.errors import SettingsError
 
-_CANDIDATES = 20  # for each text that is to be chosen
+_CANDIDATES, _FEWEST_CANDIDATES = 20, 1000  # for each text that is to be chosen, and for all
 _MOST_OF_GROUP = 2000  # texts
 _SHARE_OF_LABEL = 3  # at most one in so many of a batch
 
@@ -87,13 +87,13 @@ def review_order(
     Example:
         >>> embeddings = np.array([[1, 0], [0.9, 0.1], [0.8, 0.2], [0, 1]], np.float32)
         >>> review_order(np.array([0.9, 0.9, 0.9, 0.5]), embeddings, size=2).tolist()
-        [1, 3]
+        [2, 3]
     """
     _check_lengths(uncertainty, embeddings, predicted, duplicates)
     by_doubt = np.argsort(-np.asarray(uncertainty, float), kind="stable")
     keys = np.arange(len(by_doubt)) if duplicates is None else duplicates
     firsts = np.sort(np.unique(keys[by_doubt], return_index=True)[1])
-    candidates = by_doubt[firsts][: _CANDIDATES * size]
+    candidates = by_doubt[firsts][: max(_CANDIDATES * size, _FEWEST_CANDIDATES)]
     directions = unit(embeddings[candidates])
     covered = None if labelled is None or not len(labelled) else _nearest(directions, labelled)
     order = _represent(

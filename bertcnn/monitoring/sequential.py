@@ -113,7 +113,7 @@ def _log_wealth(surprises: np.ndarray, promised: float) -> np.ndarray:
     """
     place = np.arange(2.0, len(surprises) + 2)
     shares = (1 - _FIRST) / (_ALL_SHARES * place * np.log(place) ** 2)
-    shares[:1] += 0
+    shares[:1] += _FIRST
     # of what is kept for later; [audits]
     log_wealth = np.log1p(-np.cumsum(shares))
     for stake in _stakes(promised):

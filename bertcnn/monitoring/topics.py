@@ -15,15 +15,17 @@ from bertcnn.wording import count
 
 _FEWEST_TEXTS, _FEWEST_DAYS = 10, 3
 _NEIGHBOURS = 5  # a text with so many near ones is inside a group
+_WIDEST = 0.65  # of all texts' spread
+_DENSE = 0.75  # as dense as a group's densest text, for a text to be in it
 _MOST_TEXTS = 5000  # whose distances fit into memory
-_DIMENSIONS = 50
+_DIMENSIONS, _SAME = 50, 1e-4
 _NUMBERS_OF_GROUPS = (5, 7, 10, 14, 20, 30)
 _JUDGED = 1000  # texts that the number of groups is chosen by
 _TIMES = 2.0  # as frequent in a group as in all texts
 _NAMES, _FEWEST_WITH_WORD = 3, 3
 _SAME_WORD = 6  # first letters
 _LONGEST = 2000  # characters of a text that are looked at
-_WORD = re.compile(r"(?!\d)\w\w+(?:['’-]\w+)*")
+_WORD = re.compile(r"(?<!\w)(?!\d)\w\w+(?:['’-]\w+)*")
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,13 @@ def find_topics(
     """Topics among texts most of which have nothing in common, the largest first.
 
     By HDBSCAN (Campello, Moulavi and Sander 2013, section 4) on the embeddings' directions, with
-    the smallest groups it finds. Measured on texts of three labels of Banking77, 15 or 30 of each,
-    among 300 or 800 about anything: 8.7 to 10 of 10 labels are found, and 0.0 to 1.4 groups that
-    are none. With the largest groups, or after a principal component analysis, it finds fewer or
-    more that are none.
+    the smallest groups it finds, and of each of them the texts that are dense enough. HDBSCAN finds
+    at least two groups or none, so it is given a second one, far from all texts; a group that is
+    nearly as wide as all texts together is none. Measured on texts of labels of Banking77 among 40
+    to 800 texts about anything: one label alone is found in 90 to 100 % of the draws with 20 or 30
+    texts (without the second group in 0 to 40) and in 30 to 70 with 15, of three labels 83 to 97 %,
+    with up to 0.5 groups that are none. With larger groups, or after a principal component
+    analysis, it finds fewer, or more that are none.
 
     Args:
         embeddings: float32 [N, D], mean token embeddings; of more than 5,000 texts the last ones
@@ -75,19 +80,32 @@ def find_topics(
     from sklearn.cluster import HDBSCAN
 
     directions = unit(embeddings[first:])
-    groups = HDBSCAN(
+    beside = np.zeros((len(directions) + fewest_texts, directions.shape[1] + 1), np.float32)
+    beside[: len(directions), :-1] = directions
+    beside[len(directions) :, -1] = 1  # orthogonal to all texts
+    found = HDBSCAN(
         min_cluster_size=fewest_texts,
         min_samples=_NEIGHBOURS,
         cluster_selection_method="leaf",
         algorithm="brute",
         copy=True,
-    ).fit_predict(directions)
+    ).fit(beside)
+    dense = found.probabilities_ >= _DENSE
+    groups = np.where(dense, found.labels_, -1)[: len(directions)]
     topics = _describe(directions, texts[first:], groups, None if days is None else days[first:])
+    widest = _WIDEST * _spread(directions)
     return [
         Topic(one.name, tuple(first + row for row in one.rows), one.days)
         for one in topics
-        if one.days is None or one.days >= fewest_days
+        if len(one.rows) >= fewest_texts
+        and (one.days is None or one.days >= fewest_days)
+        and _spread(directions[list(one.rows)]) <= widest
     ]
+
+
+def _spread(directions: np.ndarray) -> float:
+    """The mean squared distance to the mean."""
+    return 1 - float((directions.mean(axis=0) ** 2).sum())
 
 
 def suggest_labels(
@@ -119,7 +137,8 @@ def suggest_labels(
     directions = unit(embeddings)
     components = min(_DIMENSIONS, *directions.shape)
     points = unit(PCA(components, random_state=0).fit_transform(directions))
-    highest = max(1, min(most, len(texts) // _FEWEST_TEXTS))
+    all_equal = np.ptp(directions, axis=0).max() < _SAME
+    highest = 1 if all_equal else max(1, min(most, len(texts) // _FEWEST_TEXTS))
     judged = min(_JUDGED, len(texts))
     best, groups = -np.inf, np.zeros(len(texts), int)
     for number in [one for one in _NUMBERS_OF_GROUPS if one <= highest] or [highest]:
