@@ -155,7 +155,9 @@ def our_step(
     from bertcnn.training.vocabulary_pruning import on_used_pieces
 
     encoder = load_encoder(folder)
-    small, used = on_used_pieces(encoder, token_ids, FULL.attention_dropout, packed=documents is not None)
+    small, used = on_used_pieces(
+        encoder, token_ids, FULL.attention_dropout, packed=documents is not None
+    )
     classes = int(labels.max()) + 1
     head = CnnHead(
         encoder.settings.width, classes, HeadSettings(), documents=documents, name="head"
