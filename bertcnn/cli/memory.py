@@ -26,6 +26,7 @@ _TINY = 1_000_000_000
 _NO_SYMBOL = 127  # exit code of the dynamic loader when it has no memory for a symbol
 _WORDS = (
     "bad_alloc",
+    "can't alloc",
     "allocat",
     "failed to map segment",
     "can't start new thread",

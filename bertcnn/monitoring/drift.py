@@ -103,11 +103,11 @@ class ShareCheck:
         counted: of the day.
         texts: of the day.
         days: how many days it is compared with.
-        changed: whether it is outside the limits by more than chance; None if that cannot be told.
+        changed: whether it is outside the limits by more than chance; None if that is not known.
         usual: the share of these days together.
         limits: lower and upper bound for the day's share.
         overdispersion: how many times more these days differ than by chance.
-        reason: why it cannot be told; "" if it can.
+        reason: why it is not known; "" if it is.
     """
 
     counted: int
@@ -205,12 +205,12 @@ class WeekCheck:
         texts: of the week.
         weeks: how many weeks it is compared with.
         changed: whether it differs by more than chance, by more than the weeks before differ from
-            each other, and by at least 0.05; None if that cannot be told.
+            each other, and by at least 0.05; None if that is not known.
         distance: the effect size, 0 to 1: the share of the texts that are elsewhere than before.
         place: where that shows most: the position of the bin or label.
         chance: how often the distance would be as large by chance.
         limit: up to which distance a week is usual.
-        reason: why it cannot be told; "" if it can.
+        reason: why it is not known; "" if it is.
     """
 
     texts: int
@@ -287,7 +287,7 @@ class DriftFinding:
     Attributes:
         about: "out_of_scope", the name of another count, "labels", "label_shift", "confidence",
             "lengths" or "words".
-        changed: whether it has changed; None if that cannot be told.
+        changed: whether it has changed; None if that is not known.
         sentence: for a person.
         figures: a JSON object.
     """
@@ -370,7 +370,7 @@ def _share_finding(
     )
     weekday = f"{last.day:%A}"
     if check.usual is None or check.limits is None:
-        sentence = f"Whether more or fewer texts are {words} cannot be told: {check.reason}."
+        sentence = f"Whether more or fewer texts are {words} is not known: {check.reason}."
     else:
         limits = f"{check.limits[0]:.1%} to {check.limits[1]:.1%}"
         sentence = (
@@ -386,7 +386,7 @@ def _label_finding(weeks: Sequence[Sequence[DailyFigures]]) -> DriftFinding:
     now, *before = ([total[name] for name in names] for total in totals)
     check = check_week(now, before, ordered=False)
     if check.distance is None:
-        sentence = f"Whether the labels are given as before cannot be told: {check.reason}."
+        sentence = f"Whether the labels are given as before is not known: {check.reason}."
         return DriftFinding("labels", None, sentence, asdict(check))
     shares, earlier = np.array(now) / sum(now), np.sum(before, axis=0) / np.sum(before)
     order = np.argsort(-np.abs(shares - earlier), kind="stable")[:_NAMED]
@@ -413,7 +413,7 @@ def _bin_finding(
     now, *before = (one.tolist() for one in bins)
     check = check_week(now, before, ordered=True)
     if check.place is None:
-        sentence = f"Whether {name} are as before cannot be told: {check.reason}."
+        sentence = f"Whether {name} changed is not known: {check.reason}."
         return DriftFinding(name, None, sentence, asdict(check))
     below, usual = (
         one[: check.place + 1].sum() / one.sum() for one in (bins[0], np.sum(bins[1:], axis=0))

@@ -69,6 +69,14 @@ def test_a_label_without_validation_rows_keeps_a_finite_bias():
     assert 0 < found.shares[2] < 0.05
 
 
+def test_the_bias_is_where_rows_and_prior_balance():
+    logits, truth = texts(300, [0.7, 0.2, 0.1], seed=12)
+    found = fit_shift_calibration(logits, truth, bias_deviation=0.5)
+    surplus = found.probabilities(logits).sum(axis=0) - np.bincount(truth, minlength=3)
+    assert surplus == pytest.approx(-found.bias / 0.5**2, abs=0.05)
+    assert np.abs(found.bias).max() > 0.1
+
+
 def test_the_intervals_hold_the_true_shares(calibration):
     shares, held = [0.6, 0.3, 0.08, 0.02], []
     for seed in range(12):
@@ -135,7 +143,8 @@ def test_audits_that_disagree_are_to_be_trusted(calibration):
 
 
 def test_there_is_no_estimate_where_more_is_out_of_scope(calibration):
-    found = label_shift(texts(50, [1.0, 0, 0, 0], 0)[0], calibration, LABELS, out_of_scope_rose=True)
+    logits, _ = texts(50, [1.0, 0, 0, 0], seed=10)
+    found = label_shift(logits, calibration, LABELS, out_of_scope_rose=True)
     assert (found.labels, found.chance) == ((), None)
     assert found.in_words() == (
         "The shares of the labels cannot be estimated: more texts than usual belong to none of the"
