@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bertcnn.errors import BundleError, SettingsError, one_line
+from options import option
+
+from bertcnn.errors import BundleError, one_line
 from bertcnn.storage.files import expanded
 
 
 def models_roots() -> list[Path]:
     """The folders for models: --models, $BERTCNN_MODELS, or `demo` and `models`."""
-    parser = argparse.ArgumentParser(exit_on_error=False, add_help=False, allow_abbrev=False)
-    parser.add_argument("--models", default=os.environ.get("BERTCNN_MODELS"))
-    try:
-        given = parser.parse_known_args(sys.argv[1:])[0].models
-    except argparse.ArgumentError:
-        raise SettingsError(
-            "--models without a value",
-            expected="a folder",
-            fix="start again with -- --models FOLDER",
-        ) from None
+    given = option("models")
     return [expanded(given)] if given else [Path("demo"), Path("models")]
 
 

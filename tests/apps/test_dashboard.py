@@ -5,14 +5,8 @@ Through Streamlit's own test harness, and once in a real browser where there is 
 
 import csv
 import gzip
-import importlib.util
 import json
-import os
 import shutil
-import socket
-import subprocess
-import sys
-import time
 import tomllib
 import urllib.request
 import warnings
@@ -24,74 +18,25 @@ import xlsxwriter
 from streamlit.runtime.scriptrunner import StopException
 from streamlit.testing.v1 import AppTest
 
-from bertcnn.bundle.bundle import Bundle, read_bundle, write_bundle
-from bertcnn.bundle.schemas import BundleConfig, Calibration, Decisions, HeldOut
-from bertcnn.models.classifier import build_classifier
-from bertcnn.models.weights import extract
-from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
+from bertcnn.bundle.bundle import read_bundle
+from bertcnn.bundle.schemas import Calibration, Decisions, HeldOut
 from bertcnn.tables.tables import open_table, read_table
 from bertcnn.tables.writing import TableWriter
-
-ROOT = Path(__file__).parents[2]
-APP = ROOT / "apps" / "dashboard" / "app.py"
-WORDS = (
-    "router",
-    "led",
-    "bill",
-    "app",
-    "not",
-    "working",
-    "the",
-    "my",
-    "is",
-    "twice",
-    "charged",
-    "crashes",
-    ".",
-    ",",
-    "'",
-    "s",
+from tests.apps.dashboards import (
+    APP,
+    CHROMIUM,
+    LABELS,
+    browsing,
+    on_page,
+    open_app,
+    part,
+    said,
+    save_model,
+    serving,
 )
-LABELS = ("billing", "hardware", "soft*ware*")
+
 ROWS = [("1", "my router is not working"), ("2", "charged twice"), ("3", "=1+1")]
 CSV = "id,text\n" + "".join(f"{number},{text}\n" for number, text in ROWS)
-
-
-def save_model(folder, **changes):
-    """A saved model with random weights, of 2 layers and width 16."""
-    vocabulary = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS)
-    encoder = EncoderSettings(
-        vocabulary_size=len(vocabulary),
-        width=16,
-        layers=2,
-        heads=2,
-        feed_forward_width=32,
-        max_positions=64,
-    )
-    head = HeadSettings(filters=8)
-    config = BundleConfig(
-        encoder=encoder,
-        encoder_name="tiny",
-        head=head,
-        tokenizer=TokenizerSettings(max_tokens=64, head_tokens=16),
-        text_columns=("text",),
-        label_column="label",
-        recipe="frozen",
-        seed=0,
-        versions={"bertcnn": "0"},
-        created_at="2026-01-02T00:00:00+00:00",
-    )
-    parts = {
-        "config": config,
-        "labels": LABELS,
-        "vocabulary": vocabulary,
-        "tensors": extract(build_classifier(encoder, head, 3).weights),
-        "calibration": Calibration(temperature=1.0, fitted_on_rows=10),
-        "metrics": {"macro_f1": 0.912, "rows": 1234},
-        "model_card": "# tiny\n",
-    }
-    write_bundle(Bundle(**{**parts, **changes}), folder, overwrite=True)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -100,22 +45,16 @@ def models(tmp_path_factory):
     return save_model(tmp_path_factory.mktemp("models") / "tiny").parent
 
 
-def open_app(models, monkeypatch):
-    monkeypatch.setenv("BERTCNN_MODELS", str(models))
-    return AppTest.from_file(str(APP), default_timeout=120).run()
-
-
 @pytest.fixture
 def app(models, monkeypatch):
+    """The page Classify."""
     return open_app(models, monkeypatch)
 
 
-def part(name):
-    """A module that lies beside the app."""
-    spec = importlib.util.spec_from_file_location(name, APP.with_name(f"{name}.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def inbox(models, monkeypatch):
+    """The page Inbox."""
+    return open_app(models, monkeypatch, "inbox")
 
 
 def press(app, label):
@@ -128,14 +67,6 @@ def upload(app, name, content):
         (name, content if isinstance(content, bytes) else content.encode(), "")
     ).run()
     return app
-
-
-def said(elements):
-    """What is shown, as a person reads it.
-
-    Without the backslashes that keep Markdown from acting on it.
-    """
-    return "\n".join(element.value.replace("\\", "") for element in elements)
 
 
 def scored_file(app):
@@ -339,11 +270,14 @@ def test_the_words_that_moved_the_answer_are_marked_in_the_text(app):
     assert any("largest effect on the answer" in caption.value for caption in app.caption)
 
 
-def test_an_answer_stays_when_something_else_on_the_page_changes(app):
+def test_an_answer_and_its_text_stay_while_another_page_is_open(app):
+    app.text_area[0].set_value("my bill")
     press(app, "Classify")
     answer = said(app.metric)
-    upload(app, "inbox.csv", CSV)
-    assert said(app.metric) == answer
+    on_page(app, "inbox")
+    assert not app.metric
+    on_page(app, "classify")
+    assert (said(app.metric), app.text_area[0].value) == (answer, "my bill")
 
 
 @pytest.mark.parametrize("text", ["", "  \n\t ", "\u200b"])
@@ -381,7 +315,7 @@ def test_the_decision_is_shown_for_one_text_and_counted_for_a_file(tmp_path, mon
         save_model(tmp_path / "tiny", decisions=Decisions(thresholds=(threshold,) * len(LABELS)))
         app = press(open_app(tmp_path, monkeypatch), "Classify")
         assert badge in said(app.markdown)
-        upload(app, "in.csv", CSV)
+        upload(on_page(app, "inbox"), "in.csv", CSV)
         press(app, "Score the file")
         assert f"{counted} can be handled automatically" in said(app.info)
 
@@ -419,7 +353,7 @@ def test_a_text_may_have_several_labels_or_none_and_rows_are_filtered_by_each(
             temperature=1.0, fitted_on_rows=10, label_thresholds=(0.0, 0.0, 1.0)
         ),
     )
-    app = upload(open_app(tmp_path, monkeypatch), "in.csv", CSV)
+    app = upload(open_app(tmp_path, monkeypatch, "inbox"), "in.csv", CSV)
     press(app, "Score the file")
     app.multiselect[1].set_value(["hardware"]).run()
     assert len(app.dataframe[-1].value) == len(ROWS)
@@ -463,13 +397,13 @@ def in_format(name, folder):
 @pytest.mark.parametrize(
     "name", ["in.csv", "in.tsv", "in.jsonl", "in.parquet", "in.xlsx", "in.csv.gz", "in.jsonl.gz"]
 )
-def test_a_file_is_scored_shown_and_written_in_its_own_format(app, tmp_path, name):
-    upload(app, name, in_format(name, tmp_path))
-    assert app.multiselect[0].value == ["text"]
-    press(app, "Score the file")
-    assert not app.exception
-    assert "3 rows scored" in said(app.success)
-    shown = app.dataframe[-1].value
+def test_a_file_is_scored_shown_and_written_in_its_own_format(inbox, tmp_path, name):
+    upload(inbox, name, in_format(name, tmp_path))
+    assert inbox.multiselect[0].value == ["text"]
+    press(inbox, "Score the file")
+    assert not inbox.exception
+    assert "3 rows scored" in said(inbox.success)
+    shown = inbox.dataframe[-1].value
     assert list(shown.columns) == [
         "predicted_label",
         "confidence",
@@ -480,83 +414,103 @@ def test_a_file_is_scored_shown_and_written_in_its_own_format(app, tmp_path, nam
     ]
     assert list(shown["id"]) == ["1", "2", "3"]
     assert shown["confidence"].between(0, 1).all()
-    assert scored_file(app).name == f"scored-{name}"
-    written = read_table(scored_file(app))
+    assert scored_file(inbox).name == f"scored-{name}"
+    written = read_table(scored_file(inbox))
     assert written.columns == ("id", "text", "predicted_label", "confidence", "decision", "because")
     assert written.rows[2][1] == "=1+1"
     is_text = name.startswith(("in.csv", "in.tsv"))  # where a spreadsheet would run it
-    with open_table(scored_file(app), as_written=True) as reader:
+    with open_table(scored_file(inbox), as_written=True) as reader:
         assert next(reader.chunks()).rows[2][1] == ("'=1+1" if is_text else "=1+1")
 
 
-def test_probabilities_are_written_on_request(app):
-    upload(app, "in.csv", CSV)
-    app.checkbox[0].check()
-    press(app, "Score the file")
-    assert read_table(scored_file(app)).columns[-3:] == ("p_billing", "p_hardware", "p_soft*ware*")
+def test_probabilities_are_written_on_request(inbox):
+    upload(inbox, "in.csv", CSV)
+    inbox.checkbox[0].check()
+    press(inbox, "Score the file")
+    assert read_table(scored_file(inbox)).columns[-3:] == (
+        "p_billing",
+        "p_hardware",
+        "p_soft*ware*",
+    )
 
 
-def test_a_file_without_an_obvious_text_asks_for_the_column(app):
-    upload(app, "in.csv", "a,b\n1,2\n3,4\n")
-    assert app.multiselect[0].value == []
-    assert next(button for button in app.button if button.label == "Score the file").disabled
-    app.multiselect[0].set_value(["b"]).run()
-    press(app, "Score the file")
-    assert "2 rows scored" in said(app.success)
+def test_a_file_without_an_obvious_text_asks_for_the_column(inbox):
+    upload(inbox, "in.csv", "a,b\n1,2\n3,4\n")
+    assert inbox.multiselect[0].value == []
+    assert next(button for button in inbox.button if button.label == "Score the file").disabled
+    inbox.multiselect[0].set_value(["b"]).run()
+    press(inbox, "Score the file")
+    assert "2 rows scored" in said(inbox.success)
 
 
-def test_other_columns_than_those_scored_take_the_result_away(app):
-    upload(app, "in.csv", CSV)
-    press(app, "Score the file")
-    app.multiselect[0].set_value(["id", "text"]).run()
-    assert not app.success
+def test_other_columns_than_those_scored_take_the_result_away(inbox):
+    upload(inbox, "in.csv", CSV)
+    press(inbox, "Score the file")
+    inbox.multiselect[0].set_value(["id", "text"]).run()
+    assert not inbox.success
 
 
-def test_rows_are_filtered_by_label_in_the_whole_file(app):
-    upload(app, "in.csv", "id,text\n" + "1,my bill\n" * 1200 + "2,\n" * 12)
-    press(app, "Score the file")
-    assert len(app.dataframe[-1].value) == 1000
-    assert "The first 1,000 of 1,212 rows" in said(app.caption)
-    app.multiselect[1].set_value(
+def test_rows_are_filtered_by_label_in_the_whole_file(inbox):
+    upload(inbox, "in.csv", "id,text\n" + "1,my bill\n" * 1200 + "2,\n" * 12)
+    press(inbox, "Score the file")
+    assert len(inbox.dataframe[-1].value) == 1000
+    assert "The first 1,000 of 1,212 rows" in said(inbox.caption)
+    inbox.multiselect[1].set_value(
         [""]
     ).run()  # the rows without a label come after those shown at first
-    assert list(app.dataframe[-1].value["id"]) == ["2"] * 12
-    assert "The first 1,000" not in said(app.caption)
+    assert list(inbox.dataframe[-1].value["id"]) == ["2"] * 12
+    assert "The first 1,000" not in said(inbox.caption)
 
 
-def test_rows_are_filtered_by_what_was_decided_in_words_for_people(app):
-    upload(app, "in.csv", "id,text\n" + "1,my bill\n" * 3 + "2,\n" * 2)
-    press(app, "Score the file")
-    assert "5 need a review: 3 not certain enough, 2 no text" in said(app.info)
-    app.multiselect[2].set_value(["review:empty"]).run()
-    assert list(app.dataframe[-1].value["decision"]) == ["review: no text"] * 2
+def test_rows_are_filtered_by_what_was_decided_in_words_for_people(inbox):
+    upload(inbox, "in.csv", "id,text\n" + "1,my bill\n" * 3 + "2,\n" * 2)
+    press(inbox, "Score the file")
+    assert "5 need a review: 3 not certain enough, 2 no text" in said(inbox.info)
+    inbox.multiselect[2].set_value(["review:empty"]).run()
+    assert list(inbox.dataframe[-1].value["decision"]) == ["review: no text"] * 2
 
 
-def test_sheets_that_are_not_read_are_told_of_at_once(app, tmp_path):
+def test_sheets_that_are_not_read_are_told_of_at_once(inbox, tmp_path):
     book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
     for name in ("2025", "2024"):
         book.add_worksheet(name).write_column(0, 0, ["text", "my bill", "the router"])
     book.close()
-    upload(app, "in.xlsx", (tmp_path / "in.xlsx").read_bytes())
+    upload(inbox, "in.xlsx", (tmp_path / "in.xlsx").read_bytes())
     assert "only the sheet '2025' of 'in.xlsx' is read; other sheets: '2024' (3 rows)" in said(
-        app.warning
+        inbox.warning
     )
 
 
-def test_a_run_that_was_broken_off_by_another_press_goes_on(app, monkeypatch):
-    upload(app, "in.csv", CSV)
+def test_a_run_that_was_broken_off_by_another_press_goes_on(inbox, monkeypatch):
+    upload(inbox, "in.csv", CSV)
 
     def broken(*_, **__):
         raise StopException
 
     with monkeypatch.context() as patch:
         patch.setattr("bertcnn.score_csv", broken)
-        press(app, "Score the file")
-    assert "scored" not in app.session_state
-    assert next(button for button in app.button if button.label == "Score the file").disabled
-    press(app, "Classify")
-    assert "3 rows scored" in said(app.success)
-    assert not next(button for button in app.button if button.label == "Score the file").disabled
+        press(inbox, "Score the file")
+    assert "scored" not in inbox.session_state
+    assert next(button for button in inbox.button if button.label == "Score the file").disabled
+    inbox.run()
+    assert "3 rows scored" in said(inbox.success)
+    assert not next(button for button in inbox.button if button.label == "Score the file").disabled
+
+
+def test_a_file_and_its_result_stay_while_another_page_is_open(inbox):
+    upload(inbox, "in.csv", CSV)
+    inbox.multiselect[0].set_value(["id", "text"])
+    inbox.checkbox[0].check()
+    press(inbox, "Score the file")
+    on_page(inbox, "classify")
+    assert scored_file(inbox).exists()
+    on_page(inbox, "inbox")
+    assert inbox.file_uploader[0].value is None
+    assert "in.csv was uploaded before" in said(inbox.caption)
+    assert "3 rows scored" in said(inbox.success)
+    press(inbox, "Remove")
+    assert not inbox.success
+    assert not scored_file(inbox).exists()
 
 
 def test_a_model_that_answers_nothing_says_why(tmp_path, monkeypatch):
@@ -573,19 +527,19 @@ def test_a_model_that_answers_nothing_says_why(tmp_path, monkeypatch):
     assert "like all texts with this model" in said(app.markdown)
 
 
-def test_blank_refused_and_renamed_are_told(app):
-    upload(app, "in.csv", "text,confidence\nmy bill\n ,low\none,cell,too many\n")
-    press(app, "Score the file")
-    assert "2 rows scored" in said(app.success)
-    assert "1 row without a text" in said(app.info)
+def test_blank_refused_and_renamed_are_told(inbox):
+    upload(inbox, "in.csv", "text,confidence\nmy bill\n ,low\none,cell,too many\n")
+    press(inbox, "Score the file")
+    assert "2 rows scored" in said(inbox.success)
+    assert "1 row without a text" in said(inbox.info)
     assert "already has a column confidence; the new one is called bertcnn_confidence" in said(
-        app.info
+        inbox.info
     )
-    assert "1 row could not be read" in said(app.warning)
-    assert list(app.dataframe[1].value["content_start"]) == ["one,cell,too many"]
-    assert "1 row lacked the last cells" in said(app.info)
-    app.multiselect[1].set_value([""]).run()
-    assert list(app.dataframe[-1].value["confidence"]) == ["low"]
+    assert "1 row could not be read" in said(inbox.warning)
+    assert list(inbox.dataframe[1].value["content_start"]) == ["one,cell,too many"]
+    assert "1 row lacked the last cells" in said(inbox.info)
+    inbox.multiselect[1].set_value([""]).run()
+    assert list(inbox.dataframe[-1].value["confidence"]) == ["low"]
 
 
 @pytest.mark.parametrize(
@@ -599,41 +553,41 @@ def test_blank_refused_and_renamed_are_told(app):
     ],
 )
 def test_a_file_that_cannot_be_read_is_told_in_one_line_without_our_folder(
-    app, name, content, expected
+    inbox, name, content, expected
 ):
-    upload(app, name, content)
-    if app.button[-1].label == "Score the file":  # its first rows can be read
-        press(app, "Score the file")
-    assert not app.exception
-    assert expected in said(app.error)
-    assert "bertcnn-dashboard" not in said(app.error)
+    upload(inbox, name, content)
+    if inbox.button:  # its first rows can be read
+        press(inbox, "Score the file")
+    assert not inbox.exception
+    assert expected in said(inbox.error)
+    assert "bertcnn-dashboard" not in said(inbox.error)
 
 
-def test_a_header_without_rows_is_scored_to_nothing_without_an_error(app):
-    upload(app, "in.csv", "text\n")
-    press(app, "Score the file")
-    assert not app.exception
-    assert "0 rows scored" in said(app.success)
+def test_a_header_without_rows_is_scored_to_nothing_without_an_error(inbox):
+    upload(inbox, "in.csv", "text\n")
+    press(inbox, "Score the file")
+    assert not inbox.exception
+    assert "0 rows scored" in said(inbox.success)
 
 
-def test_long_cells_are_cut_and_half_characters_replaced_on_the_page(app):
+def test_long_cells_are_cut_and_half_characters_replaced_on_the_page(inbox):
     rows = [{"text": "a" * 10_000}, {"text": "half \ud83d a character"}]
-    upload(app, "in.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    press(app, "Score the file")
-    assert not app.exception
-    shown = list(app.dataframe[-1].value["text"])
+    upload(inbox, "in.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    press(inbox, "Score the file")
+    assert not inbox.exception
+    shown = list(inbox.dataframe[-1].value["text"])
     assert shown[0] == "a" * 497 + "..."
     assert "\ud83d" not in shown[1]
 
 
-def test_a_new_upload_replaces_the_old_files_and_taking_it_away_removes_them(app):
-    upload(app, "first.csv", CSV)
-    press(app, "Score the file")
-    folder = scored_file(app).parent
+def test_a_new_upload_replaces_the_old_files_and_taking_it_away_removes_them(inbox):
+    upload(inbox, "first.csv", CSV)
+    press(inbox, "Score the file")
+    folder = scored_file(inbox).parent
     assert {file.name for file in folder.iterdir()} == {"first.csv", "scored-first.csv"}
-    upload(app, "second.csv", CSV)
+    upload(inbox, "second.csv", CSV)
     assert {file.name for file in folder.iterdir()} == {"second.csv"}
-    app.file_uploader[0].set_value(None).run()
+    inbox.file_uploader[0].set_value(None).run()
     assert list(folder.iterdir()) == []
 
 
@@ -667,88 +621,36 @@ def test_the_server_listens_here_only_and_keeps_its_protections():
 
 
 def test_nothing_is_ever_drawn_as_html():
-    for file in APP.parent.glob("*.py"):
-        source = file.read_text()
-        assert not any(
-            door in source
-            for door in ("unsafe_allow_html", "st.html", "components.v1", "st.iframe")
-        ), file
+    doors = {
+        ".py": ("unsafe_allow_html", "st.html", "components.v1", "st.iframe"),
+        ".js": ("innerHTML", "outerHTML", "insertAdjacentHTML", "ContextualFragment", "eval("),
+    }
+    for suffix, names in doors.items():
+        files = [*APP.parent.rglob(f"*{suffix}")]
+        assert files
+        for file in files:
+            assert not any(door in file.read_text() for door in names), file
 
 
 @pytest.fixture
 def served(models, tmp_path):
     """The app's address on this machine; its temporary files go to `tmp_path / "temporary"`."""
-    (tmp_path / "temporary").mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [
-        sys.executable,
-        "-m",
-        "streamlit",
-        "run",
-        str(APP),
-        "--server.headless",
-        "true",
-        "--server.port",
-        str(port),
-    ]
-    environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
-    with subprocess.Popen(
-        [*command, "--", "--models", str(models)],
-        cwd=ROOT,
-        env=environment,
-        stderr=subprocess.DEVNULL,
-    ) as server:
-        try:
-            yield wait_until_healthy(f"http://127.0.0.1:{port}", server)
-        finally:
-            server.terminate()
-            server.wait(timeout=30)
-    assert not list((tmp_path / "temporary").glob("bertcnn-dashboard-*"))
-
-
-def wait_until_healthy(address, server):
-    for _ in range(240):
-        try:
-            urllib.request.urlopen(f"{address}/_stcore/health", timeout=2)
-        except OSError:
-            assert server.poll() is None, "the server ended"
-            time.sleep(0.25)
-        else:
-            return address
-    raise AssertionError("the server did not answer within a minute")
+    with serving(tmp_path / "temporary", ["--models", models]) as server:
+        yield server.address
 
 
 def test_in_a_browser_a_complaint_is_classified_and_a_file_downloaded(served, tmp_path):
     """In headless Chromium; on a machine without one the page is only asked for over HTTP."""
-    chromium = (
-        shutil.which("chromium")
-        or shutil.which("chromium-browser")
-        or shutil.which("google-chrome")
-    )
-    if chromium is None:
+    if CHROMIUM is None:
         warnings.warn(
             "no chromium on PATH: the dashboard was only asked for over HTTP", stacklevel=1
         )
         assert b"streamlit" in urllib.request.urlopen(served, timeout=10).read().lower()
         return
-    from playwright.sync_api import sync_playwright
-
     (tmp_path / "inbox.csv").write_text(
         "id,text\n7,my bill <img src=x onerror=alert(1)>\n8,the app crashes\n"
     )
-    flags = [
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        "--no-first-run",
-        "--disable-background-networking",
-    ]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium, args=[*flags, "--disable-component-update", "--disable-sync"]
-        )
+    with browsing() as browser:
         page = browser.new_page(viewport={"width": 400, "height": 900})
         page.set_default_timeout(60_000)
         dialogs = []
@@ -760,14 +662,18 @@ def test_in_a_browser_a_complaint_is_classified_and_a_file_downloaded(served, tm
         page.get_by_test_id("stVegaLiteChart").locator("canvas, svg").first.wait_for()
         # nothing hangs over the edge of a telephone
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
-        page.get_by_role("tab", name="A file").click()
+        page.set_viewport_size({"width": 1000, "height": 900})
+        page.get_by_role("link", name="Inbox").click()
         page.locator("input[type=file]").set_input_files(tmp_path / "inbox.csv")
         page.get_by_role("button", name="Score the file").click()
+        page.get_by_text("2 rows scored").wait_for()
+        for name in ("Classify", "Inbox"):
+            page.get_by_role("link", name=name).click()
+            page.get_by_role("heading", level=1).get_by_text(name.lower()[:5]).wait_for()
         with page.expect_download() as download:
             page.get_by_role("button", name="Download", exact=True).click()
         download.value.save_as(tmp_path / "scored.csv")
         assert list((tmp_path / "temporary").glob("bertcnn-dashboard-*/scored-inbox.csv"))
-        browser.close()
     rows = list(csv.DictReader((tmp_path / "scored.csv").open()))
     assert [row["id"] for row in rows] == ["7", "8"]
     assert all(0 < float(row["confidence"]) <= 1 for row in rows)

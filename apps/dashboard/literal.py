@@ -1,0 +1,50 @@
+"""Texts of strangers, shown letter by letter, and errors in one line."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import streamlit as st
+from uploads import session_folder
+
+from bertcnn.errors import BertCNNError
+from bertcnn.wording import visible
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Show an error that the user can act on in one line, without the path of our upload folder."""
+    try:
+        yield
+    except BertCNNError as error:
+        st.error(
+            plain(str(error).replace(f"{session_folder()}{os.sep}", "")), icon=":material/error:"
+        )
+    except MemoryError:
+        st.error(
+            "Out of memory. Upload a smaller file, or score it on the command line with: bertcnn"
+            " score",
+            icon=":material/error:",
+        )
+
+
+def plain(text: str) -> str:
+    """`text` on one line, escaped for Markdown and Streamlit.
+
+    An invisible joiner breaks what they replace in spite of the escapes: addresses, names of icons
+    and emoji, arrows.
+    """
+    text = visible(" ".join(text.split()))
+    text = re.sub(
+        r"(?i)(?<=[a-z]:)(?=//)|(?<=www)(?=\.)|(?<=\w)(?=@)|(?<=:)(?=[\w/+-]+:)", "\u2060", text
+    )
+    text = re.sub(r"(?<!\S)(?=(?:<->|->|<-|--|>=|<=|~=)(?:\s|$))", "\u2060", text)
+    return re.sub(r"([\\`*_{}\[\]()<>#+\-.!|~$:&])", r"\\\1", text)
+
+
+def badge(text: str) -> str:
+    """`text` as `plain` returns it, for `st.badge`, which escapes brackets itself."""
+    return plain(text).replace(r"\[", "[").replace(r"\]", "]")

@@ -1,0 +1,146 @@
+"""Which saved model answers, for the pages that need one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit as st
+from literal import badge, plain
+from model_folders import model_folder, models_roots, saved_models
+
+from bertcnn import Predictor, load
+from bertcnn.evaluation.decisions import automation, in_words
+
+_ANOTHER = "Another folder ..."
+_MOST_NAMES = 12  # labels named in the description of a model
+
+
+def chosen_predictor() -> Predictor | None:
+    """The model chosen on the page, described there; None while nothing is chosen.
+
+    Raises:
+        BundleError: the chosen folder is not, or no longer, a model below the folders for models.
+    """
+    folder = choose_model()
+    if folder is None:
+        return None
+    with st.spinner("Loading the model ..."):
+        predictor = cached_predictor(*folder)
+    describe(predictor)
+    return predictor
+
+
+def choose_model() -> tuple[str, int] | None:
+    """The chosen model folder and when it was saved; None while nothing is chosen.
+
+    The choice is kept when other folders appear or disappear and when the page is reloaded, so
+    every answer comes from the model on the screen. If the chosen folder is gone, the page says so
+    and answers nothing.
+
+    Raises:
+        BundleError: the chosen folder is not, or no longer, a model below the folders for models.
+    """
+    roots = models_roots()
+    found = [str(folder) for folder in saved_models(roots)]
+    if not found:
+        looked = " or ".join(str(root) for root in roots)
+        st.info(
+            plain(
+                f"There is no saved model in {looked} yet. Run: make demo. Or: bertcnn train"
+                " tickets.csv --out models/triage"
+            )
+        )
+    offered = [*found, _ANOTHER]
+    state = st.session_state
+    state["model"] = state.get("chosen model") or st.query_params.get("model") or offered[0]
+    if state["model"] not in offered:
+        offered.insert(0, state["model"])
+    chosen = st.selectbox(
+        "Model",
+        offered,
+        key="model",
+        on_change=remember_model,
+        help="Folders written by bertcnn train.",
+    )
+    if chosen != _ANOTHER:
+        remember_model()
+    else:
+        below = " or ".join(str(root) for root in roots)
+        chosen = st.text_input(
+            "Model folder", placeholder=f"a folder in {below}, written by bertcnn train --out"
+        ).strip()
+    if not chosen:
+        return None
+    folder, saved_at = model_folder(chosen, roots)
+    return str(folder), saved_at
+
+
+def remember_model() -> None:
+    """Keep the choice in the session and the page's address; the box loses it with a new list."""
+    st.session_state["chosen model"] = st.query_params["model"] = st.session_state["model"]
+
+
+@st.cache_resource(show_spinner=False, max_entries=3)
+def cached_predictor(folder: str, saved_at: int) -> Predictor:  # noqa: ARG001 - part of the key
+    """The loaded model, shared by all sessions; a model that was saved again is loaded again."""
+    return load(folder)
+
+
+def describe(predictor: Predictor) -> None:
+    """Describe the model: its origin and figures in a row, its labels below."""
+    config, metrics = predictor.bundle.config, predictor.bundle.metrics
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        if isinstance(metrics.get("macro_f1"), float):
+            rows = (
+                f" on {metrics['rows']:,} validation rows"
+                if isinstance(metrics.get("rows"), int)
+                else ""
+            )
+            st.badge(
+                badge(f"macro-F1 {metrics['macro_f1']:.3f}{rows}"),
+                icon=":material/target:",
+                color="green",
+            )
+        st.badge(
+            badge(f"encoder {Path(config.encoder_name).name}"),
+            icon=":material/neurology:",
+            color="gray",
+        )
+        st.badge(
+            badge(f"trained {config.created_at[:10]}"),
+            icon=":material/calendar_today:",
+            color="gray",
+        )
+        if report := predictor.bundle.report:
+            st.download_button(
+                "Report",
+                report,
+                "report.html",
+                "text/html",
+                type="tertiary",
+                icon=":material/monitoring:",
+                on_click="ignore",
+                help="Download the training report, a page to open in a browser.",
+            )
+    names = ", ".join(predictor.labels[:_MOST_NAMES])
+    more = (
+        f" and {len(predictor.labels) - _MOST_NAMES} more"
+        if len(predictor.labels) > _MOST_NAMES
+        else ""
+    )
+    st.caption(plain(f"{len(predictor.labels)} labels: {names}{more}"))
+    if answers_nothing(predictor):
+        st.info(
+            plain(
+                "This model gives no automatic answers yet:"
+                f" {in_words(predictor.decisions, predictor.labels)}."
+            )
+            + " Train it with more labelled rows or with a lower precision.",
+            icon=":material/person_search:",
+        )
+
+
+def answers_nothing(predictor: Predictor) -> bool:
+    """Whether all tickets go to review, since held-out rows cannot show the wanted precision."""
+    decisions = predictor.decisions
+    return bool(decisions.held_out.right) and not automation(decisions).automatic

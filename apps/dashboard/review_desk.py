@@ -1,0 +1,207 @@
+"""The desk: leased tickets lie in the browser, and decisions arrive however slow the way is.
+
+`desk/desk.js` sends a message: everything that is not acknowledged yet, and the tickets that it
+has. The answer acknowledges what is stored, and brings new tickets where few are left. A message
+that gets no answer is sent again; the same decision sent twice counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+from pydantic import BaseModel, Field, FiniteFloat, ValidationError
+
+from bertcnn.data.label_sets import join_labels, names_in
+from bertcnn.errors import BertCNNError
+from bertcnn.review.decisions import Kind, NewDecision, Recorded, record
+from bertcnn.review.labels import LabelsInUse, guide, labels_in_use
+from bertcnn.review.people import Person
+from bertcnn.review.queue import BATCH, LeasedTicket, claim, waiting_tickets
+from bertcnn.review.statistics import decided
+from bertcnn.review.store import ReviewStore, now
+
+FEW = 10  # tickets left in the browser, at which it gets new ones
+_KEY = r"^[0-9a-f-]{1,64}$"
+_MOST = 10_000  # decisions or tickets in a message
+_DAY = 86_400
+
+_FILES = Path(__file__).with_name("desk")
+_component = st.components.v2.component(
+    "review_desk",
+    html=(_FILES / "desk.html").read_text(encoding="utf-8"),
+    css=(_FILES / "desk.css").read_text(encoding="utf-8"),
+    js="\n".join((_FILES / name).read_text(encoding="utf-8") for name in ("desk.js", "small.js")),
+)
+
+
+class Sent(BaseModel):
+    """A decision as the browser sends it; see `NewDecision`."""
+
+    key: str = Field(pattern=_KEY)
+    ticket: int = Field(ge=0, lt=2**63)
+    kind: Kind
+    labels: list[str] = Field(max_length=_MOST)
+    undoes: str | None = Field(pattern=_KEY)
+    model: str | None = Field(pattern=r"^[\w-]{1,64}$")
+    blind: bool
+    shown_at: FiniteFloat | None
+    decided_at: FiniteFloat
+
+
+class Message(BaseModel):
+    """What the browser sends.
+
+    Attributes:
+        number: grows with each message; the answer repeats it.
+        decisions: all that are not acknowledged, in order.
+        held: tickets in the browser.
+        full: whether all tickets and the guide are sent again and the leases renewed.
+    """
+
+    number: int
+    decisions: list[Sent] = Field(max_length=_MOST)
+    held: list[int] = Field(max_length=_MOST)
+    full: bool
+
+
+def desk(store: ReviewStore, person: Person) -> None:
+    """Draw the desk.
+
+    Not as a fragment: a session that has ended meanwhile does not know it, and would never answer.
+    """
+    state = st.session_state
+
+    def answered(message: Mapping[str, Any] | None) -> dict[str, Any]:
+        return answer(store, person, message, midnight(now(), st.context.timezone_offset or 0))
+
+    def received() -> None:
+        state["desk answer"] = answered(state["desk"].get("message"))
+
+    found = state.pop("desk answer", None) or answered(None)
+    _component(key="desk", data=found, on_message_change=received)
+
+
+def answer(
+    store: ReviewStore, person: Person, message: Mapping[str, Any] | None, since: float
+) -> dict[str, Any]:
+    """Store what the browser sends, and say what it may forget and show.
+
+    Args:
+        store: an open store.
+        person: who decides.
+        message: see `Message`; None when the page is opened.
+        since: start of the day, seconds since 1970, UTC.
+
+    Returns:
+        For `receive` in `desk/desk.js`. `held`, `labels` and `guide` are None where nothing new
+        is said.
+    """
+    found: dict[str, Any] = {
+        "owner": store.hashed(f"desk/{person.name}"),
+        "number": None,
+        "acknowledged": [],
+        "refused": {},
+        "held": None,
+        "tickets": [],
+        "guide": None,
+        "error": None,
+    }
+    try:
+        sent = Message.model_validate(message) if message is not None else None
+        found["number"] = sent.number if sent else None
+        return {**found, **_answer(store, person, sent, since)}
+    except ValidationError as error:
+        return {**found, "error": f"The browser has sent something else ({error.error_count()})."}
+    except BertCNNError as error:
+        return {**found, "error": str(error)}
+
+
+def _answer(
+    store: ReviewStore, person: Person, sent: Message | None, since: float
+) -> dict[str, Any]:
+    used = labels_in_use(store)
+    recorded = Recorded((), {})
+    if sent and sent.decisions:
+        recorded = record(store, person, [_decision(one, used) for one in sent.decisions])
+    said: dict[str, Any] = {"acknowledged": recorded.stored, "refused": recorded.refused}
+    held = sent.held if sent else []
+    full = sent is None or sent.full
+    undone = sum(one.kind == "undo" for one in sent.decisions) if sent else 0
+    if full or undone or recorded.refused or len(held) <= FEW:
+        leased = claim(store, person, most=max(BATCH, len(held) + undone))
+        known = set() if full else set(held)
+        said["held"] = [one.id for one in leased]
+        said["tickets"] = [_shown(one, used) for one in leased if one.id not in known]
+    if full:
+        said["guide"] = guide(store)
+    return said | {
+        "labels": used.names,
+        "several": used.separator is not None,
+        "waiting": waiting_tickets(store),
+        "today": decided(store, since=since).people.get(person.name, 0),
+    }
+
+
+def _decision(one: Sent, used: LabelsInUse) -> NewDecision:
+    if used.separator is not None:
+        label = join_labels(one.labels, used.separator)
+    else:
+        label = one.labels[0] if len(one.labels) == 1 else ""
+    return NewDecision(
+        one.key,
+        one.ticket,
+        one.kind,
+        label if one.kind == "label" else None,
+        one.undoes,
+        one.model,
+        one.blind,
+        one.shown_at,
+        one.decided_at,
+    )
+
+
+def _shown(one: LeasedTicket, used: LabelsInUse) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "parts": parts(one.text, one.because),
+        "facts": list(one.columns.items()),
+        "received": one.received_at,
+        "model": one.model,
+        "blind": one.blind,
+        "suggested": names_in(one.label or "", used.separator),
+        "confidence": one.confidence,
+        "probable": one.probable,
+        "reason": one.reason,
+    }
+
+
+def parts(text: str, because: tuple[tuple[int, int], ...]) -> list[tuple[str, bool]]:
+    """A text in parts, and which of them are marked.
+
+    Cut here, since the browser would count characters outside the first 65,536 twice.
+
+    Example:
+        >>> parts("my router", ((3, 9),))
+        [('my ', False), ('router', True)]
+    """
+    found, behind = [], 0
+    for start, end in sorted(because):
+        start = max(start, behind)
+        found += [(text[behind:start], False), (text[start:end], True)]
+        behind = max(behind, end)
+    found.append((text[behind:], False))
+    return [(part, marked) for part, marked in found if part]
+
+
+def midnight(moment: float, minutes: int) -> float:
+    """When a day began, seconds since 1970, UTC.
+
+    Args:
+        moment: a time of that day.
+        minutes: what is added to local time to get UTC.
+    """
+    offset = 60 * minutes
+    return (moment - offset) // _DAY * _DAY + offset

@@ -1,0 +1,180 @@
+"""Shared by the tests of the dashboard: tiny models, running servers, a browser."""
+
+import importlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+from streamlit.testing.v1 import AppTest
+
+from bertcnn.bundle.bundle import Bundle, write_bundle
+from bertcnn.bundle.schemas import BundleConfig, Calibration
+from bertcnn.models.classifier import build_classifier
+from bertcnn.models.weights import extract
+from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
+
+ROOT = Path(__file__).parents[2]
+APP = ROOT / "apps" / "dashboard" / "app.py"
+WORDS = (
+    "router",
+    "led",
+    "bill",
+    "app",
+    "not",
+    "working",
+    "the",
+    "my",
+    "is",
+    "twice",
+    "charged",
+    "crashes",
+    ".",
+    ",",
+    "'",
+    "s",
+)
+LABELS = ("billing", "hardware", "soft*ware*")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def save_model(folder, **changes):
+    """A saved model with random weights, of 2 layers and width 16."""
+    vocabulary = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS)
+    encoder = EncoderSettings(
+        vocabulary_size=len(vocabulary),
+        width=16,
+        layers=2,
+        heads=2,
+        feed_forward_width=32,
+        max_positions=64,
+    )
+    head = HeadSettings(filters=8)
+    config = BundleConfig(
+        encoder=encoder,
+        encoder_name="tiny",
+        head=head,
+        tokenizer=TokenizerSettings(max_tokens=64, head_tokens=16),
+        text_columns=("text",),
+        label_column="label",
+        recipe="frozen",
+        seed=0,
+        versions={"bertcnn": "0"},
+        created_at="2026-01-02T00:00:00+00:00",
+    )
+    labels = changes.get("labels", LABELS)
+    parts = {
+        "config": config,
+        "labels": labels,
+        "vocabulary": vocabulary,
+        "tensors": extract(build_classifier(encoder, head, len(labels)).weights),
+        "calibration": Calibration(temperature=1.0, fitted_on_rows=10),
+        "metrics": {"macro_f1": 0.912, "rows": 1234},
+        "model_card": "# tiny\n",
+    }
+    write_bundle(Bundle(**{**parts, **changes}), folder, overwrite=True)
+    return folder
+
+
+def open_app(models, monkeypatch, page="classify"):
+    """The app on a page, in Streamlit's test harness."""
+    monkeypatch.setenv("BERTCNN_MODELS", str(models))
+    app = AppTest.from_file(str(APP), default_timeout=120).run()
+    return app if page == "classify" else on_page(app, page)
+
+
+def on_page(app, page):
+    """The app after somebody has pressed the name of a page."""
+    return app.switch_page(f"pages_/{page}.py").run()
+
+
+def part(name):
+    """A module that lies beside the app."""
+    if str(APP.parent) not in sys.path:
+        sys.path.append(str(APP.parent))  # as in the app
+    return importlib.import_module(name)
+
+
+def said(elements):
+    """What is shown, as a person reads it.
+
+    Without the backslashes that keep Markdown from acting on it.
+    """
+    return "\n".join(element.value.replace("\\", "") for element in elements)
+
+
+class Server:
+    """The dashboard on a port of its own; its temporary files are gone when it has ended."""
+
+    def __init__(self, temporary, options, environment):
+        temporary.mkdir(exist_ok=True)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address = f"http://127.0.0.1:{self.port}"
+        self.temporary, self.options = temporary, [str(option) for option in options]
+        self.environment = {**os.environ, "TMPDIR": str(temporary), **environment}
+
+    def start(self):
+        command = [sys.executable, "-m", "streamlit", "run", str(APP), "--server.headless", "true"]
+        self.process = subprocess.Popen(
+            [*command, "--server.port", str(self.port), "--", *self.options],
+            cwd=ROOT,
+            env=self.environment,
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+        for _ in range(240):
+            try:
+                urllib.request.urlopen(f"{self.address}/_stcore/health", timeout=2)
+            except OSError:
+                assert self.process.poll() is None, "the server ended"
+                time.sleep(0.25)
+            else:
+                return
+        raise AssertionError("the server did not answer within a minute")
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(timeout=30)
+        assert not list(self.temporary.glob("bertcnn-dashboard-*"))
+
+
+@contextmanager
+def serving(temporary, options, **environment):
+    """A running server."""
+    server = Server(temporary, options, environment)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@contextmanager
+def browsing():
+    """A headless Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(_FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()

@@ -1,0 +1,838 @@
+"""The page Review: what the server answers, and the desk in a real browser where there is one."""
+
+import json
+import time
+from contextlib import contextmanager
+from itertools import count
+from types import SimpleNamespace
+
+import pytest
+import streamlit.config
+from sqlalchemy import delete, select, update
+from streamlit.testing.v1 import AppTest
+
+from bertcnn import load
+from bertcnn.bundle.schemas import Decisions
+from bertcnn.review.decisions import history
+from bertcnn.review.labels import write_guide
+from bertcnn.review.models import add_model
+from bertcnn.review.people import Person
+from bertcnn.review.queue import BATCH, claim
+from bertcnn.review.schema import (
+    decision,
+    lease,
+    prediction,
+    queue,
+    setting,
+    ticket,
+)
+from bertcnn.review.store import open_review
+from bertcnn.review.tickets import NewTicket, add_tickets
+from tests.apps.dashboards import (
+    APP,
+    CHROMIUM,
+    ROOT,
+    browsing,
+    on_page,
+    part,
+    said,
+    save_model,
+    serving,
+)
+
+LABELS = ("billing", "hardware", "login", "mail", "moving", "tv")
+MORE = tuple(f"label {letter}" for letter in "abcdef")
+ROOT_PERSON, ANN, BOB = Person("root"), Person("ann", "reviewer"), Person("bob", "reviewer")
+NAUGHTY = json.loads((ROOT / "tests" / "golden" / "blns.json").read_text(encoding="utf-8"))
+SCRIPT = "<img src=https://example.org/x onerror=alert(1)><script>alert(2)</script>"
+_numbers = count()
+
+in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
+
+
+# --- a store -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A store with a model, and the model."""
+    folder = tmp_path_factory.mktemp("review")
+    model = save_model(
+        folder / "models" / "tiny",
+        labels=LABELS,
+        decisions=Decisions(thresholds=(1.0,) * len(LABELS)),
+    )
+    store = open_review(folder / "review.db")
+    add_model(store, model, ROOT_PERSON)
+    return SimpleNamespace(folder=folder, store=store, predictor=load(model))
+
+
+@pytest.fixture
+def store(made):
+    """The store, with nothing that waits and the model's labels."""
+    with made.store.writing() as connection:
+        for table in (queue, lease):
+            connection.execute(delete(table))
+    use_labels(made.store, LABELS)
+    return made.store
+
+
+@pytest.fixture
+def stock(made, store):
+    """Add tickets with these texts, which wait in this order; gives their ids."""
+
+    def add(texts, *, blind=False, because=(), columns=None):
+        number = next(_numbers)
+        names = [f"{number}-{place}" for place in range(len(texts))]
+        new = [
+            NewTicket(name, text, columns or {}, 3600.0 * place)
+            for place, (name, text) in enumerate(zip(names, texts, strict=True), start=1)
+        ]
+        add_tickets(store, made.predictor, new, source="tests")
+        with store.writing() as connection:
+            found = select(ticket.c.id).where(ticket.c.external_id.in_(names))
+            ids = list(connection.scalars(found.order_by(ticket.c.id)))
+            connection.execute(update(queue).where(queue.c.ticket.in_(ids)).values(blind=blind))
+            connection.execute(
+                update(prediction)
+                .where(prediction.c.ticket.in_(ids))
+                .values(because=[list(place) for place in because])
+            )
+        return ids
+
+    return add
+
+
+def use_labels(store, names, separator=None):
+    value = json.dumps({"names": names, "separator": separator})
+    with store.writing() as connection:
+        connection.execute(update(setting).where(setting.c.name == "labels").values(value=value))
+
+
+def stands(store, ids, person=ANN):
+    """What stands of somebody's decisions, by ticket: a label, or the kind in brackets."""
+    with store.reading() as connection:
+        rows = connection.execute(
+            select(decision.c.ticket, decision.c.kind, decision.c.label).where(
+                decision.c.ticket.in_(ids), decision.c.actor == person.name
+            )
+        )
+        return {row.ticket: row.label or f"({row.kind})" for row in rows}
+
+
+def suggested(store, ids):
+    with store.reading() as connection:
+        rows = connection.execute(
+            select(prediction.c.ticket, prediction.c.label).where(prediction.c.ticket.in_(ids))
+        )
+        return {row.ticket: row.label for row in rows}
+
+
+# --- what the server answers --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def answer():
+    """`answer` as the page calls it."""
+    return part("review_desk").answer
+
+
+def message(*decisions, held=(), full=False, number=1):
+    return {"number": number, "decisions": list(decisions), "held": list(held), "full": full}
+
+
+def sent(key, ticket, kind="label", labels=(LABELS[0],), **others):
+    known = {"undoes": None, "model": "abc", "blind": False, "shown_at": 1.0, "decided_at": 2.0}
+    return {"key": key, "ticket": ticket, "kind": kind, "labels": [*labels], **known, **others}
+
+
+def test_what_is_stored_is_acknowledged_and_sent_twice_counts_once(answer, store, stock):
+    ids = stock(["my router"] * 3)
+    answer(store, ANN, None, 0.0)
+    wanted = message(sent("a1", ids[0]), sent("a2", ids[1], "skip"), held=ids)
+    for _ in range(2):
+        found = answer(store, ANN, wanted, 0.0)
+        assert (found["number"], [*found["acknowledged"]]) == (1, ["a1", "a2"])
+        assert found["error"] is None
+        assert not found["refused"]
+    assert stands(store, ids) == {ids[0]: LABELS[0], ids[1]: "(skip)"}
+    assert len(history(store, ids[0])) == 1
+
+
+def test_one_that_is_refused_keeps_its_reason_and_its_ticket(answer, store, stock):
+    ids = stock(["my router"] * 2)
+    answer(store, ANN, None, 0.0)
+    found = answer(
+        store, ANN, message(sent("b1", ids[0], labels=["gone"]), sent("b2", ids[1])), 0.0
+    )
+    assert [*found["acknowledged"]] == ["b2"]
+    assert "the label gone" in found["refused"]["b1"].replace("'", "")
+    assert found["held"] == [ids[0]]
+
+
+def test_new_tickets_come_when_few_are_left_and_only_those(answer, store, stock):
+    ids = stock(["my router"] * 30)
+    first = answer(store, ANN, None, 0.0)
+    assert first["held"] == ids[:BATCH]
+    assert [one["id"] for one in first["tickets"]] == ids[:BATCH]
+    assert answer(store, ANN, message(held=ids[9:BATCH]), 0.0)["held"] is None
+    decided = [sent(f"c{place}", one) for place, one in enumerate(ids[:10])]
+    found = answer(store, ANN, message(*decided, held=ids[10:BATCH]), 0.0)
+    assert found["held"] == ids[10:]
+    assert [one["id"] for one in found["tickets"]] == ids[BATCH:]
+
+
+def test_a_full_message_keeps_the_leases_and_brings_everything_again(answer, store, stock):
+    ids = stock(["my router"] * 3)
+    write_guide(store, ROOT_PERSON, "# Labels")
+    claim(store, ANN, seconds=60.0)
+    found = answer(store, ANN, message(held=ids, full=True), 0.0)
+    assert [one["id"] for one in found["tickets"]] == ids
+    assert found["guide"] == "# Labels"
+    with store.reading() as connection:
+        assert min(connection.scalars(select(lease.c.until))) > time.time() + 200
+
+
+def test_a_ticket_that_is_given_back_by_undo_stays_at_this_desk(answer, store, stock):
+    ids = stock(["my router"] * 30)
+    answer(store, ANN, None, 0.0)
+    answer(store, ANN, message(sent("d1", ids[0]), held=ids[1:BATCH]), 0.0)
+    held = answer(store, ANN, None, 0.0)["held"]
+    assert len(held) == BATCH
+    undo = sent("d2", ids[0], "undo", undoes="d1", shown_at=None)
+    found = answer(store, ANN, message(undo, held=held), 0.0)
+    assert ids[0] in found["held"]
+    assert not set(claimed(store, BOB)) & set(found["held"])
+
+
+def claimed(store, person):
+    return [one.id for one in claim(store, person)]
+
+
+def test_a_blind_ticket_comes_without_anything_of_the_models_answer(answer, store, stock):
+    stock(["my router"], blind=True, because=[(3, 9)])
+    (one,) = answer(store, ANN, None, 0.0)["tickets"]
+    assert (one["blind"], one["suggested"], one["probable"], one["reason"]) == (True, (), (), "")
+    assert one["confidence"] is None
+    assert one["parts"] == [("my router", False)]
+
+
+def test_counts_are_of_the_store_and_of_today(answer, store, stock):
+    ids = stock(["my router"] * 4)
+    answer(store, ANN, None, 0.0)
+    decided = [
+        sent("e1", ids[0], decided_at=50.0),
+        sent("e2", ids[1], decided_at=150.0),
+        sent("e3", ids[2], "skip", decided_at=150.0),
+    ]
+    before = answer(store, ANN, None, 100.0)["today"]
+    found = answer(store, ANN, message(*decided), 100.0)
+    assert found["waiting"] == {"audits": 0, "reviews": 2}
+    assert found["today"] - before == 1
+
+
+@pytest.mark.parametrize(
+    ("moment", "minutes", "wanted"),
+    [(100_000.0, 0, 86_400), (86_400.0, 0, 86_400), (9e4, 120, 7_200), (9e4, -120, 79_200)],
+)
+def test_the_day_begins_at_midnight_where_the_browser_is(moment, minutes, wanted):
+    assert part("review_desk").midnight(moment, minutes) == wanted
+
+
+def test_several_labels_are_stored_as_one(answer, store, stock):
+    ids = stock(["my router"])
+    for separator, stored in ((";", "billing; tv"), ("[]", '["billing", "tv"]')):
+        use_labels(store, LABELS, separator)
+        decided = sent(f"f{separator == ';':d}", ids[0], labels=["billing", "tv"])
+        found = answer(store, ANN, message(decided), 0.0)
+        assert not found["refused"]
+        assert stands(store, ids) == {ids[0]: stored}
+        assert found["several"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"number": 1},
+        message(sent("no key", 1)),
+        message(sent("a", 2**70)),
+        message(sent("a", 1, "other")),
+        message(sent("a", 1, decided_at=float("nan"))),
+        message(sent("a", 1, model="\0")),
+        "text",
+    ],
+)
+def test_a_message_of_something_else_stores_nothing_and_says_so(answer, store, wrong):
+    found = answer(store, ANN, wrong, 0.0)
+    assert "something else" in found["error"]
+    assert not found["acknowledged"]
+
+
+def test_a_store_that_fails_is_told_and_acknowledges_nothing(answer, store, stock, monkeypatch):
+    ids = stock(["my router"])
+    with monkeypatch.context() as patch:
+        patch.setattr(f"{answer.__module__}.record", None, raising=False)
+        patch.setitem(answer.__globals__, "record", broken)
+        found = answer(store, ANN, message(sent("a9", ids[0]), number=7), 0.0)
+    assert (found["number"], found["acknowledged"]) == (7, [])
+    assert "given; expected something" in found["error"]
+
+
+def broken(*_):
+    from bertcnn.errors import StoreError
+
+    raise StoreError("given", expected="something", fix="do it")
+
+
+def test_a_text_is_cut_by_characters_and_overlapping_marks_are_joined():
+    parts = part("review_desk").parts
+    assert parts("a 😀 router", ((4, 10),)) == [("a 😀 ", False), ("router", True)]
+    assert parts("abcdef", ((3, 5), (1, 4))) == [
+        ("a", False),
+        ("bcd", True),
+        ("e", True),
+        ("f", False),
+    ]
+    assert parts("", ()) == []
+
+
+# --- who sees the page --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def opened(made, store, monkeypatch):
+    """The app as it was started: with the store and for whom, on which address."""
+
+    def open_with(address="127.0.0.1", **environment):
+        monkeypatch.setattr(
+            "streamlit.get_option",
+            lambda name: address if name == "server.address" else streamlit.config.get_option(name),
+        )
+        monkeypatch.setenv("BERTCNN_MODELS", str(made.folder / "none"))
+        for name, value in environment.items():
+            monkeypatch.setenv(f"BERTCNN_{name.upper()}", str(value))
+        return AppTest.from_file(str(APP), default_timeout=120).run()
+
+    return open_with
+
+
+def pages(app):
+    found = []
+    for name in ("classify", "inbox", "review"):
+        try:
+            app.switch_page(f"pages_/{name}.py")
+        except ValueError:
+            continue
+        found.append(name)
+    return found
+
+
+def test_the_page_needs_a_store_and_somebody_on_this_machine(opened, made):
+    assert pages(opened()) == ["classify", "inbox"]
+    place = made.folder / "review.db"
+    assert pages(opened(store=place, person="ann")) == ["classify", "inbox", "review"]
+    assert pages(opened("0.0.0.0", store=place, person="ann")) == ["classify", "inbox"]
+
+
+def test_a_store_that_is_not_there_is_told_on_its_page_in_one_line(opened, tmp_path):
+    app = opened(store=tmp_path / "none.db")
+    assert not app.error
+    on_page(app, "review")
+    assert not app.exception
+    assert "no review store" in said(app.error)
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_the_page_brings_tickets_to_the_person_named(opened, made, stock):
+    ids = stock(["my router"] * 2)
+    app = on_page(opened(store=made.folder / "review.db", person="ann"), "review")
+    assert not app.exception
+    (desk,) = app.get("bidi_component")
+    assert json.loads(desk.proto.json)["held"] == ids
+    assert set(claimed(made.store, BOB)).isdisjoint(ids)
+
+
+# --- in a browser -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def servers(made):
+    """Two dashboards on one store, of two people."""
+    options = ["--models", made.folder / "models", "--store", made.folder / "review.db"]
+    with (
+        serving(made.folder / "ann", options, BERTCNN_PERSON="ann") as ann,
+        serving(made.folder / "bob", options, BERTCNN_PERSON="bob") as bob,
+    ):
+        yield {"ann": ann, "bob": bob}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A browser's window; its tabs share the files of the pages and nothing else that matters."""
+    with browsing() as started:
+        yield started.new_context(viewport={"width": 1200, "height": 900})
+
+
+class Desk:
+    """A page with the desk, as a person uses it."""
+
+    def __init__(self, page, server):
+        self.page, self.dialogs, self.requests = page, [], []
+        page.set_default_timeout(30_000)
+        page.on("dialog", lambda dialog: (self.dialogs.append(dialog.type), dialog.accept()))
+        page.on("request", lambda request: self.requests.append(request.url))
+        self.address = f"{server.address}/review"
+
+    def open(self, wait="text"):
+        self.page.goto(self.address)
+        self.find(f".{wait}").wait_for()
+        return self
+
+    def find(self, selector):
+        return self.page.locator(f".desk {selector}")
+
+    def text(self):
+        return self.find(".work:not([hidden]) .text").evaluate("element => element.textContent")
+
+    def said(self):
+        return self.find(".said").inner_text()
+
+    def press(self, *keys):
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def send_key(self, key, code, **others):
+        """A key as another layout sends it."""
+        event = {"key": key, "code": code, "bubbles": True, "composed": True, **others}
+        self.page.evaluate(
+            "event => document.body.dispatchEvent(new KeyboardEvent('keydown', event))", event
+        )
+
+    def saved(self):
+        self.find(".unsent").get_by_text("All saved", exact=True).wait_for()
+        return self
+
+
+@pytest.fixture
+def desk(servers, browser):
+    """Ann's desk; opened by the test."""
+    page = browser.new_page()
+    yield Desk(page, servers["ann"])
+    page.close()
+
+
+@in_browser
+def test_enter_accepts_what_the_model_suggests(desk, store, stock):
+    ids = stock(["my router", "my bill"])
+    wanted = suggested(store, ids)
+    desk.open()
+    assert desk.find(".accept bdi").inner_text() == wanted[ids[0]]
+    desk.press("Enter")
+    assert desk.text() == "my bill"
+    assert desk.said() == f"{wanted[ids[0]]}. U undoes."
+    desk.saved()
+    assert stands(store, ids) == {ids[0]: wanted[ids[0]]}
+    (row,) = history(store, ids[0])
+    assert (row.actor, row.kind, row.blind) == ("ann", "label", False)
+    assert row.model == load_id(store, ids[0])
+    assert row.shown_at <= row.decided_at <= time.time()
+
+
+def load_id(store, ticket_id):
+    with store.reading() as connection:
+        return connection.scalar(select(prediction.c.model).where(prediction.c.ticket == ticket_id))
+
+
+@in_browser
+def test_digits_give_labels_on_every_layout_and_nothing_else_does(desk, store, stock):
+    ids = stock([f"my router {place}" for place in range(9)])
+    desk.open()
+    desk.press("2")  # US
+    desk.send_key("é", "Digit2")  # AZERTY
+    desk.send_key("2", "Digit2", shiftKey=True)
+    desk.send_key("2", "Numpad2")
+    desk.send_key("à", "Digit0")
+    desk.send_key("n", "KeyN")
+    for ignored in (
+        {"key": "2", "code": "Digit2", "ctrlKey": True},
+        {"key": "2", "code": "Digit2", "altKey": True},
+        {"key": "2", "code": "Digit2", "metaKey": True},
+        {"key": "2", "code": "Digit2", "repeat": True},
+        {"key": "2", "code": "Digit2", "isComposing": True},
+        {"key": "End", "code": "Numpad1"},  # without NumLock
+        {"key": "z", "code": "KeyW"},  # AZERTY
+        {"key": "x", "code": "KeyX"},
+    ):
+        desk.send_key(**ignored)
+    assert desk.text() == "my router 6"
+    desk.send_key("8", "Digit8")
+    assert desk.said() == "No label has the key 8."
+    desk.page.evaluate("document.body.append(document.createElement('textarea'))")
+    desk.page.locator("body > textarea").focus()
+    desk.press("2", "s", "Enter")
+    assert desk.text() == "my router 6"
+    desk.saved()
+    wanted = [LABELS[1]] * 4 + ["(none)"] * 2
+    assert stands(store, ids) == dict(zip(ids, wanted, strict=False))
+
+
+@in_browser
+def test_a_skipped_ticket_goes_and_undo_brings_back_one_after_the_other(desk, store, stock):
+    ids = stock(["first", "second", "third", "fourth"])
+    desk.open()
+    desk.press("1", "s", "2")
+    assert desk.text() == "fourth"
+    desk.saved()
+    desk.press("u")
+    assert desk.text() == "third"
+    assert desk.said() == f"Undone: {LABELS[1]}."
+    desk.press("u", "u")
+    assert desk.text() == "first"
+    desk.press("u")
+    assert desk.said() == "There is nothing to undo."
+    desk.press("3", "n", "Enter")
+    desk.saved()
+    third = suggested(store, ids)[ids[2]]
+    assert stands(store, ids) == {ids[0]: LABELS[2], ids[1]: "(none)", ids[2]: third}
+    assert [row.kind for row in history(store, ids[1])] == ["skip", "undo", "none"]
+
+
+@in_browser
+def test_undo_of_what_is_not_sent_yet_sends_both(desk, store, stock):
+    ids = stock(["first", "second"])
+    desk.open()
+    desk.page.evaluate(
+        """() => { for (const [key, code] of [["1", "Digit1"], ["u", "KeyU"]])
+        document.body.dispatchEvent(new KeyboardEvent("keydown", { key, code, bubbles: true })) }"""
+    )
+    assert desk.text() == "first"
+    desk.saved()
+    assert [row.kind for row in history(store, ids[0])] == ["label", "undo"]
+    assert stands(store, ids) == {}
+
+
+@in_browser
+def test_a_blind_ticket_shows_no_suggestion_and_enter_says_so(desk, store, stock):
+    ids = stock(["my router", "my bill"], blind=True)
+    desk.open()
+    desk.press("Enter", "w")
+    assert desk.text() == "my router"
+    assert desk.said() == "There is no suggestion to accept. Choose a label."
+    assert "held back" in desk.find(".why").inner_text()
+    assert desk.find(".labels .suggested").count() == 0
+    desk.press("4")
+    desk.saved()
+    assert stands(store, ids) == {ids[0]: LABELS[3]}
+    assert history(store, ids[0])[0].blind
+
+
+@in_browser
+def test_of_many_labels_the_probable_ones_have_keys_and_all_are_found(desk, store, stock):
+    ids = stock(["my router", "my bill", "the app"])
+    use_labels(store, (*LABELS, *MORE))
+    desk.open()
+    desk.press("1")  # the most probable one is the suggestion
+    assert desk.find(".labels button").count() == 5
+    desk.send_key("/", "Digit7", shiftKey=True)  # QWERTZ
+    desk.page.keyboard.insert_text("LÀB")
+    desk.press("ArrowDown", "ArrowDown", "ArrowUp", "Enter")
+    assert desk.text() == "the app"
+    desk.press("/", "Escape", "7")
+    assert desk.said() == "No label has the key 7."
+    desk.saved()
+    assert stands(store, ids) == {ids[0]: suggested(store, ids)[ids[0]], ids[1]: MORE[1]}
+
+
+@in_browser
+def test_several_labels_are_chosen_and_confirmed(desk, store, stock):
+    ids = stock(["my router", "my bill"])
+    use_labels(store, LABELS, ";")
+    first = suggested(store, ids)[ids[0]]
+    others = [name for name in LABELS if name != first][:2]
+    keys = {name: str(place) for place, name in enumerate(LABELS, start=1)}
+    desk.open()
+    assert desk.find("[aria-pressed=true] bdi").all_inner_texts() == [first]
+    desk.press(keys[others[0]])
+    desk.find(".labels button").filter(has_text=others[1]).click()
+    desk.press(keys[first], "Enter")
+    assert desk.text() == "my bill"
+    for name in desk.find("[aria-pressed=true] bdi").all_inner_texts():
+        desk.press(keys[name])
+    desk.press("Enter")
+    assert desk.said() == "Choose labels first, or press N for none of them."
+    desk.saved()
+    assert stands(store, ids) == {ids[0]: "; ".join(others)}
+
+
+@in_browser
+def test_buttons_do_what_keys_do_and_a_double_click_counts_once(desk, store, stock):
+    ids = stock([f"my router {place}" for place in range(5)])
+    desk.open()
+    desk.find(".labels button").nth(1).dblclick()
+    assert desk.text() == "my router 1"
+    desk.press("Enter")  # the button that was clicked no longer has the focus
+    assert desk.text() == "my router 2"
+    desk.find("[data-do=skip]").click()
+    desk.find("[data-do=undo]").click()
+    wanted = suggested(store, ids)
+    other = next(name for name in LABELS if name != wanted[ids[2]])
+    desk.find(".labels button").filter(has_text=other).focus()
+    desk.press("Enter")  # presses the button, and does not accept the suggestion
+    assert desk.text() == "my router 3"
+    desk.saved()
+    assert stands(store, ids) == {ids[0]: LABELS[1], ids[1]: wanted[ids[1]], ids[2]: other}
+
+
+@in_browser
+def test_why_marks_the_phrases_and_the_guide_opens(desk, store, stock):
+    write_guide(store, ROOT_PERSON, f"# When\n- **billing**: `bills`\n\n{SCRIPT}")
+    stock(["a 😀 router 𝒳 led"], because=[(4, 10), (13, 16)])
+    desk.open()
+    desk.press("w", "g", "?")
+    assert desk.find(".text mark").all_inner_texts() == ["router", "led"]
+    assert desk.find(".probable bdi").count() == 5
+    assert desk.find(".guide h3").inner_text() == "When"
+    assert desk.find(".guide li strong").inner_text() == "billing"
+    assert SCRIPT in desk.find(".guide").inner_text()
+    assert desk.find(".keys").is_visible()
+    desk.press("w", "g", "?")
+    assert not any(desk.find(f".{panel}").is_visible() for panel in ("why", "guide", "keys"))
+
+
+@contextmanager
+def cut(page):
+    """A way to the server that can be cut: what the browser sends is lost while it is."""
+    way = SimpleNamespace(cut=False)
+
+    def route(socket):
+        server = socket.connect_to_server()
+        socket.on_message(lambda text: None if way.cut else server.send(text))
+
+    page.route_web_socket("**/_stcore/stream", route)
+    yield way
+
+
+@in_browser
+def test_decisions_wait_in_the_tab_while_the_server_does_not_answer(desk, store, stock):
+    ids = stock([f"my router {place}" for place in range(6)])
+    with cut(desk.page) as way:
+        desk.open()
+        way.cut = True
+        desk.press("1", "2", "3")
+        assert desk.find(".unsent").inner_text() == "3 unsent"
+        desk.find(".unsent.late").wait_for()  # it has been sent again
+        desk.press("u", "s")
+        assert desk.text() == "my router 3"
+        assert not stands(store, ids)
+        way.cut = False
+        desk.saved()
+    assert stands(store, ids) == {ids[0]: LABELS[0], ids[1]: LABELS[1], ids[2]: "(skip)"}
+
+
+@in_browser
+def test_decisions_arrive_at_a_server_that_was_restarted(servers, browser, store, stock):
+    ids = stock(["first", "second", "third"])
+    page = browser.new_page()
+    one = Desk(page, servers["bob"]).open()
+    servers["bob"].stop()
+    one.press("1")
+    page.get_by_role("dialog").get_by_text("Connection error").wait_for()
+    one.press("2", "3")  # what is in a dialog is not for the desk
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="detached")
+    one.press("2")
+    assert one.text() == "third"
+    servers["bob"].start()
+    one.saved()
+    assert stands(store, ids, BOB) == {ids[0]: LABELS[0], ids[1]: LABELS[1]}
+    page.close()
+
+
+@in_browser
+def test_after_a_reload_what_was_not_sent_is_sent_first(desk, store, stock):
+    ids = stock([f"my router {place}" for place in range(4)])
+    with cut(desk.page) as way:
+        desk.open()
+        way.cut = True
+        desk.press("1", "2")
+        way.cut = False
+        desk.open()
+        assert desk.dialogs == ["beforeunload"]
+        assert desk.text() == "my router 2"
+        desk.saved()
+        desk.open()  # the decision is undone in a page that does not know its ticket
+        desk.press("u")
+        assert desk.said() == f"Undone: {LABELS[1]}. The ticket comes back next."
+        desk.saved()
+        desk.press("3")
+        assert desk.text() == "my router 1"
+        desk.saved()
+    assert stands(store, ids) == {ids[0]: LABELS[0], ids[2]: LABELS[2]}
+
+
+@in_browser
+def test_what_is_refused_is_shown_with_its_reason_and_comes_back(desk, store, stock):
+    ids = stock(["first", "second", "third"])
+    desk.open()
+    use_labels(store, LABELS[1:])
+    desk.press("1")
+    desk.find(".alerts").get_by_text("it may have been removed meanwhile").wait_for()
+    assert desk.text() == "second"
+    desk.press("1")
+    assert desk.text() == "first"
+    desk.find(".alerts button").click()
+    desk.press("2")
+    desk.saved()
+    assert stands(store, ids) == {ids[1]: LABELS[1], ids[0]: LABELS[2]}
+
+
+@in_browser
+def test_two_people_never_see_the_same_ticket(servers, browser, store, stock):
+    ids = stock([f"my router {place}" for place in range(90)])
+    seen = {}
+    desks = {name: Desk(browser.new_page(), one).open() for name, one in servers.items()}
+    for name, one in desks.items():
+        seen[name] = []
+        one.page.keyboard.press("?")
+    for _ in range(12):
+        for name, one in desks.items():
+            seen[name].append(one.text())
+            one.press("1")
+    desks["ann"].press("u", "u")
+    assert desks["ann"].text() == seen["ann"][-2]
+    for one in desks.values():
+        one.saved()
+    for _ in range(11):
+        for name, one in desks.items():
+            seen[name].append(one.text())
+            one.press("2")
+    for one in desks.values():
+        one.saved().page.close()
+    assert set(seen["ann"]).isdisjoint(seen["bob"])
+    decided = [set(stands(store, ids, person)) for person in (ANN, BOB)]
+    assert [len(one) for one in decided] == [21, 23]
+    assert decided[0].isdisjoint(decided[1])
+
+
+@in_browser
+def test_new_tickets_join_behind_the_one_that_is_shown(desk, store, stock):
+    ids = stock([f"my router {place}" for place in range(13)])
+    desk.open()
+    later = stock(["later"])
+    desk.press(*["1"] * 4)
+    desk.saved()
+    assert desk.text() == "my router 4"
+    desk.press(*["1"] * 9)
+    assert desk.text() == "later"
+    desk.press("1")
+    desk.saved()
+    assert "No ticket waits." in desk.find(".empty").inner_text()
+    assert "0 audits and 0 reviews wait" in desk.find(".counts").inner_text()
+    assert len(stands(store, [*ids, *later])) == 14
+
+
+@in_browser
+def test_leases_are_renewed_while_somebody_is_there(desk, store, stock):
+    stock(["my router"])
+    desk.page.clock.install()
+    renewals = []
+    desk.page.on(
+        "websocket",
+        lambda socket: socket.on(
+            "framesent", lambda frame: b'"full":true' in frame and renewals.append(frame)
+        ),
+    )
+    desk.open()
+    with store.writing() as connection:
+        connection.execute(update(lease).values(until=time.time() + 10))
+    desk.page.clock.fast_forward(125_000)
+
+    def until():
+        with store.reading() as connection:
+            return connection.scalar(select(lease.c.until))
+
+    while until() < time.time() + 200:
+        desk.page.wait_for_timeout(50)
+    for _ in range(20):  # nobody touches anything
+        before = len(renewals)
+        desk.page.clock.fast_forward(180_000)
+        desk.page.wait_for_timeout(400)
+        if len(renewals) == before:
+            break
+    else:
+        raise AssertionError("renewed for ever")
+    with store.writing() as connection:  # as after a night
+        connection.execute(update(lease).values(actor="bob", until=time.time() + 100))
+    desk.press("?")
+    desk.find(".said").get_by_text("no longer yours").wait_for()
+    assert "Others have those that wait" in desk.find(".empty").inner_text()
+
+
+@in_browser
+def test_texts_of_strangers_are_texts(desk, store, stock):
+    texts = [SCRIPT, *(one for one in NAUGHTY if set(one) & set("<>&`\"'{$%\\"))][:80]
+    names = [SCRIPT, *(one for one in texts if one.strip() and len(one) < 200)][:40]
+    use_labels(store, tuple(dict.fromkeys(names)))
+    stock(texts, columns={SCRIPT: SCRIPT, "<b>": "<script>alert(3)</script>"})
+    desk.open()
+    elements = "() => [...document.querySelector('.stBidiComponent [data-testid]').shadowRoot"
+    elements += ".querySelectorAll('*')].map(one => one.localName)"
+    before = set(desk.page.evaluate(elements))
+    desk.press("w", "g", "?", "/", "Escape")
+    shown = []
+    for _ in texts:
+        shown.append(desk.text())
+        desk.press("/", "Enter")
+    desk.saved()
+    assert sorted(shown) == sorted(text or "No text" for text in texts)
+    assert desk.said() == f"{SCRIPT}. U undoes."
+    assert not desk.dialogs
+    assert not {"img", "script", "iframe", "svg", "a", "form", "object"} & set(
+        desk.page.evaluate(elements)
+    )
+    assert before
+    assert all(
+        url.startswith((desk.address.removesuffix("review"), "blob:", "data:"))
+        for url in desk.requests
+    )
+
+
+def contrast(page, selector):
+    """Of a text on what is behind it, by WCAG 2."""
+    return page.locator(f".desk {selector}").first.evaluate(
+        """element => {
+      const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+      const layers = [];
+      for (let one = element; one; one = one.parentElement ?? one.getRootNode().host)
+        layers.unshift(getComputedStyle(one).backgroundColor);
+      const paint = (colours) => {
+        canvas.fillStyle = "white"; canvas.fillRect(0, 0, 1, 1);
+        for (const one of colours) { canvas.fillStyle = one; canvas.fillRect(0, 0, 1, 1); }
+        const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((byte) => {
+          const part = byte / 255;
+          return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4; });
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+      const two = [paint(layers), paint([...layers, getComputedStyle(element).color])];
+      return (Math.max(...two) + 0.05) / (Math.min(...two) + 0.05); }"""
+    )
+
+
+@in_browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_telephone_and_reads_well_in_light_and_dark(desk, stock, scheme):
+    stock([f"my router {'very ' * 90}long", "w" * 500])
+    desk.page.emulate_media(color_scheme=scheme)
+    desk.page.set_viewport_size({"width": 390, "height": 844})
+    desk.open().press("w")
+    for selector in (".text", ".accept bdi", ".labels bdi", ".counts", ".facts dd", ".unsent"):
+        assert contrast(desk.page, selector) >= 4.5, selector
+    colour = desk.find(".text").evaluate("element => getComputedStyle(element).color")
+    assert (sum(map(int, colour[4:-1].split(",")[:3])) > 384) == (scheme == "dark")
+    for _ in range(2):
+        for one in desk.page.locator(".desk button:visible, .desk .ticket").all():
+            box = one.bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 390
+            assert box["height"] >= 36
+        assert desk.page.evaluate("document.documentElement.scrollWidth") <= 390
+        desk.press("s")
