@@ -39,9 +39,10 @@ def retrain(
     ] = True,
     name: Name = None,
 ) -> None:
-    """Train on the old rows and on what people decided, and compare with the serving model.
+    """Train on the old rows and people's decisions; compare with the serving model.
 
-    A fifth of the decided texts and all audits are never learned: both models are compared on them.
+    A fifth of the decided texts and all audits are never learned.
+    Both models are compared on them.
     The new model does not serve before somebody promotes it.
     """
     from bertcnn.bundle.bundle import check_bundle_target
