@@ -76,6 +76,7 @@ _LONGEST = (
     "test_classifier.py",
     "workflows/test_labelled.py",
     "test_dashboard.py",
+    "test_review_desk.py",
     "test_several_labels.py",
     "workflows/test_search.py",
     "test_documents.py",

@@ -30,9 +30,11 @@ def add(
     name: Name = None,
 ) -> None:
     """Add a model to a store, creating the store if needed; the first model serves."""
+    from bertcnn.bundle.bundle import read_bundle
     from bertcnn.review.models import add_model, serving_model
     from bertcnn.review.store import open_review
 
+    read_bundle(folder)  # before a store is made
     opened_store = open_review(store)
     added = add_model(opened_store, folder, person(name))
     serving = serving_model(opened_store)
@@ -57,16 +59,32 @@ def listed(store: Store) -> None:
 
 
 @models_app.command("compare")
-def compare(store: Store, model: Identity, name: Name = None) -> None:
+def compare(
+    store: Store,
+    model: Identity,
+    learned: Annotated[
+        Path | None,
+        typer.Option(
+            help="Training file of the serving model; its texts do not count.",
+            show_default=False,
+        ),
+    ] = None,
+    name: Name = None,
+) -> None:
     """Compare a model with the serving one on rows that neither has learned."""
     from bertcnn.cli.progress import show_progress
-    from bertcnn.review.comparing import compare_models
+    from bertcnn.review.comparing import compare_models, hashes_of
     from bertcnn.review.models import find_model
 
     opened_store = opened(store)
     with show_progress() as progress:
+        known = hashes_of(opened_store, learned, progress=progress) if learned else ()
         found = compare_models(
-            opened_store, find_model(opened_store, model).id, person(name), progress=progress
+            opened_store,
+            find_model(opened_store, model).id,
+            person(name),
+            learned=known,
+            progress=progress,
         )
     for line in found.lines():
         show(line)

@@ -60,6 +60,8 @@ class AuditReport:
     def lines(self) -> list[str]:
         """In words."""
         found, promised = self.all, percent(self.model.precision)
+        if not found.population:
+            return ["There are no automatic answers yet."]
         if found.accuracy is None:
             first = (
                 f"Nobody has checked any of {count(found.population, 'automatic answer')} yet, so"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,9 @@ from bertcnn.review.corrected_rows import HELD_OUT, Correction, corrections, hol
 from bertcnn.review.models import KnownModel, find_model, note_comparison, serving_model
 from bertcnn.review.people import Person
 from bertcnn.review.store import ReviewStore
-from bertcnn.review.tickets import near_duplicates
+from bertcnn.review.tickets import near_duplicates, text_hash
 from bertcnn.settings import DECISIONS
+from bertcnn.tables.labelled import read_labelled
 
 _AT_ONCE = 512  # rows
 
@@ -68,6 +71,7 @@ def compare_models(
     challenger: str,
     person: Person,
     *,
+    learned: Collection[str] = (),
     progress: Progress | None = None,
 ) -> ModelComparison:
     """Compare a model with the serving one, and keep the result.
@@ -80,6 +84,7 @@ def compare_models(
         store: an open store.
         challenger: id of the new model.
         person: who asks.
+        learned: hashes of texts that do not count, since a model has learned them; see `hashes_of`.
         progress: progress callback.
 
     Raises:
@@ -96,8 +101,7 @@ def compare_models(
             expected="a model other than the serving one",
             fix="train another one: bertcnn retrain",
         )
-    hold_out_rows(store)
-    rows = [one for one in corrections(store, held_out=True) if one.label]
+    rows = rows_to_compare_on(store, learned)
     if not rows:
         raise StoreError(
             "no decided tickets to compare models on",
@@ -120,6 +124,32 @@ def compare_models(
     found = ModelComparison(serving, new, result)
     note_comparison(store, new.id, person, found.to_json())
     return found
+
+
+def rows_to_compare_on(store: ReviewStore, learned: Collection[str] = ()) -> list[Correction]:
+    """The decided tickets that `compare_models` takes."""
+    hold_out_rows(store)
+    return [
+        one
+        for one in corrections(store, held_out=True)
+        if one.label and one.text_hash not in learned
+    ]
+
+
+def hashes_of(
+    store: ReviewStore,
+    data: str | os.PathLike[str],
+    *,
+    text: str | Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> frozenset[str]:
+    """Hashes of a training file's texts, as `compare_models` takes them.
+
+    Raises:
+        TableError: the file cannot be read.
+    """
+    table = read_labelled(Path(data), text=text, progress=progress)
+    return frozenset(text_hash(store, words) for words in table.texts)
 
 
 def _answers(

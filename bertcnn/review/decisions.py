@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, delete, func, insert, select
 from bertcnn.errors import BertCNNError, StoreError, one_line
 from bertcnn.review.labels import LabelsInUse, read_labels
 from bertcnn.review.people import Person
+from bertcnn.review.queue import LEASE
 from bertcnn.review.rows import upsert
 from bertcnn.review.schema import decision, event, lease, prediction, queue
 from bertcnn.review.store import ReviewStore, now
@@ -214,8 +215,19 @@ def _apply(store: ReviewStore, connection: Connection, actor: str, identity: int
         connection.execute(delete(queue).where(queue.c.ticket == identity))
     else:
         _wait_again(store, connection, identity)
-    if standing:
+    if not standing:
+        _lease(connection, actor, identity)
+    else:
         connection.execute(delete(lease).where(lease.c.ticket == identity, lease.c.actor == actor))
+
+
+def _lease(connection: Connection, actor: str, identity: int) -> None:
+    """Give a ticket back to whoever has undone a decision, unless somebody else has it."""
+    holder = select(lease.c.actor).where(lease.c.ticket == identity, lease.c.until > now())
+    waits = select(queue.c.ticket).where(queue.c.ticket == identity)
+    if connection.scalar(waits) is not None and connection.scalar(holder) in (None, actor):
+        row = {"ticket": identity, "actor": actor, "until": now() + LEASE}
+        upsert(connection, lease, row)
 
 
 def _wait_again(store: ReviewStore, connection: Connection, identity: int) -> None:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bertcnn.data.label_sets import join_labels
+from bertcnn.data.label_sets import AUTO, NO, join_labels
 from bertcnn.doctor.check import check_csv
 from bertcnn.errors import LabelError
 from bertcnn.progress import Progress, Silent
-from bertcnn.review.comparing import compare_models
+from bertcnn.review.comparing import compare_models, rows_to_compare_on
 from bertcnn.review.corrected_rows import Correction, corrections, held_out_hashes, hold_out_rows
+from bertcnn.review.labels import labels_in_use
 from bertcnn.review.models import add_model, serving_model
 from bertcnn.review.people import Person
 from bertcnn.review.store import ReviewStore
@@ -41,6 +42,8 @@ class TrainingRows:
     Attributes:
         texts: of the rows.
         labels: of the rows; several in one string where a ticket may have several.
+        separator: between several labels; None where each ticket has one.
+        learned: hashes of the file's texts, which the serving model has learned.
         strange: texts that people said belong to no label.
         corrected: rows that come from people.
         held_out: texts that no model learns.
@@ -49,6 +52,8 @@ class TrainingRows:
 
     texts: list[str]
     labels: list[str]
+    separator: str | None
+    learned: frozenset[str]
     strange: list[str]
     corrected: int
     held_out: int
@@ -120,21 +125,34 @@ def retrain(  # noqa: PLR0913 - options that callers name
         strange = None
         if rows.strange:
             strange = _written(Path(scratch) / "out-of-scope.csv", ("text",), rows.strange)
+        several = rows.separator or NO  # not guessed: a label may hold what elsewhere separates
         if check:
             encoder = "minilm-l6" if classifier is None else classifier.encoder
-            report = check_csv(file, text="text", label="label", encoder=encoder)
+            report = check_csv(
+                file, text="text", label="label", multi_label=several, encoder=encoder
+            )
             for finding in report.findings[:_FINDINGS]:
                 progress.note(f"the doctor: {finding.title}")
-        train_csv(file, Path(out), classifier, text="text", label="label", out_of_scope=strange)
+        train_csv(
+            file,
+            Path(out),
+            classifier,
+            text="text",
+            label="label",
+            multi_label=several,
+            out_of_scope=strange,
+        )
     champion = serving_model(store)
     added = add_model(store, out, person)
     found = None
     if champion is None or champion.id == added.id:
         return Retraining(added.id, rows, None)
-    if rows.held_out:
-        found = compare_models(store, added.id, person, progress=progress).to_json()
+    if rows_to_compare_on(store, rows.learned):
+        found = compare_models(
+            store, added.id, person, learned=rows.learned, progress=progress
+        ).to_json()
     else:
-        progress.note("no decided tickets are held out yet, so the models were not compared")
+        progress.note("not compared: no decided ticket that neither model has learned")
     return Retraining(added.id, rows, found)
 
 
@@ -149,15 +167,24 @@ def training_rows(
     """What the next model learns; see `retrain`."""
     held_out_count = hold_out_rows(store)
     held_out = held_out_hashes(store)
+    used = labels_in_use(store)
+    separator = used.separator
+    learned: set[str] = set()
     rows: dict[str, tuple[str, str]] = {}
     repeated: list[tuple[str, str]] = []  # equal texts of the file stay as often as they are
     if data is not None:
-        table = read_labelled(Path(data), text=text, label=label, progress=progress)
+        # the serving model has learned this file, so its labels are separated as there
+        several = separator or (NO if used.names else AUTO)
+        table = read_labelled(
+            Path(data), text=text, label=label, multi_label=several, progress=progress
+        )
+        separator = table.separator
         for words, names in zip(table.texts, table.sets, strict=True):
             key = text_hash(store, words)
+            learned.add(key)
             if is_blank(words) or not names or key in held_out:
                 continue
-            row = (words, join_labels(names, table.separator) if table.separator else names[0])
+            row = (words, join_labels(names, separator) if separator else names[0])
             if key in rows:
                 repeated.append((key, words))
             rows.setdefault(key, row)
@@ -179,6 +206,8 @@ def training_rows(
     return TrainingRows(
         [words for words, _ in every],
         [name for _, name in every],
+        separator,
+        frozenset(learned),
         strange,
         sum(bool(one.label) for one in corrected.values()),
         held_out_count,

@@ -69,6 +69,23 @@ def test_the_audit_ends_with_1_where_the_promise_is_broken(run, store, tmp_path)
     assert run("review", "audit", "--store", store, "--json", target)[0] == 2
 
 
+def test_a_folder_that_is_no_model_leaves_no_store(run, tmp_path):
+    code, _, told = run("models", "add", tmp_path, "--store", tmp_path / "review.db")
+    assert code == 2
+    assert told.startswith("bertcnn: ")
+    assert not (tmp_path / "review.db").exists()
+
+
+def test_a_store_with_nothing_in_it(run, model, tmp_path):
+    place = tmp_path / "review.db"
+    assert run("models", "add", model, "--store", place)[0] == 0
+    assert run("review", "audit", "--store", place)[:2] == (
+        0,
+        "There are no automatic answers yet.\n",
+    )
+    assert run("jobs", "list", "--store", place)[:2] == (0, "no jobs\n")
+
+
 def test_labels_are_added_and_removed(run, store):
     _, out, _ = run("review", "labels", "--store", store, "--add", "fibre")
     assert out.split() == ["billing", "hardware", "software", "fibre"]
@@ -114,7 +131,8 @@ def test_a_new_model_is_trained_compared_and_promoted(
     run, store, encoder_folder, tmp_path, monkeypatch
 ):
     data = tmp_path / "old.csv"
-    data.write_text(as_csv(*tickets()))
+    texts, labels = tickets()
+    data.write_text(as_csv([f"{text} please" for text in texts], labels))
     code, out, _ = run("review", "next", "--store", store, "--most", "50")
     for one in map(json.loads, out.splitlines()):
         assert run("review", "label", one["id"], "billing", "--store", store)[0] == 0

@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from bertcnn.errors import RoleError, StoreError
-from bertcnn.review.comparing import compare_models
+from bertcnn.review.comparing import compare_models, hashes_of
 from bertcnn.review.corrected_rows import corrections
 from bertcnn.review.models import add_model, model_history, promote, serving_model
 from bertcnn.review.people import Person
@@ -49,6 +49,18 @@ def test_both_answer_the_held_out_rows_and_the_result_is_kept(store, decided, en
     promote(store, new.id, ADMIN)
     assert serving_model(store).id == new.id
     assert found.lines()[0].startswith("cannot tell: Too few tickets")
+
+
+def test_texts_that_a_model_has_learned_do_not_count(store, decided, encoder_folder, tmp_path):
+    new = add_model(store, saved(encoder_folder), ADMIN)
+    before = compare_models(store, new.id, ANN).result.difference.rows
+    rows = [one for one in corrections(store, held_out=True) if one.label]
+    data = tmp_path / "old.csv"
+    data.write_text(f"text,label\n{rows[0].text.upper()},billing\nanother,hardware\n")
+    learned = hashes_of(store, data, text="text")
+    assert compare_models(store, new.id, ANN, learned=learned).result.difference.rows == before - 1
+    with pytest.raises(StoreError, match="no decided tickets to compare models on"):
+        compare_models(store, new.id, ANN, learned=[one.text_hash for one in rows])
 
 
 def test_refusals_in_one_line(store, encoder_folder):

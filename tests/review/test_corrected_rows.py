@@ -4,6 +4,7 @@ import csv
 
 import pytest
 
+from bertcnn.data.label_sets import names_in
 from bertcnn.errors import LabelError, OutputError
 from bertcnn.review.corrected_rows import (
     corrections,
@@ -11,6 +12,7 @@ from bertcnn.review.corrected_rows import (
     held_out_hashes,
     hold_out_rows,
 )
+from bertcnn.review.labels import merge_labels
 from bertcnn.review.queue import claim
 from bertcnn.review.retraining import training_rows
 from bertcnn.review.tickets import erase_ticket, text_hash
@@ -85,6 +87,23 @@ def test_corrections_replace_old_rows_and_held_out_texts_are_not_learned(store, 
     hashes = {text_hash(store, text) for text in (*rows.texts, *rows.strange)}
     assert not hashes & held_out_hashes(store)
     assert rows.corrected == sum(bool(one.label) for one in corrections(store, held_out=False))
+    assert rows.learned >= {held.text_hash, corrected.text_hash, strange.text_hash}
+    assert rows.separator is None
+
+
+def test_several_labels_are_separated_as_in_the_store(store, decided, tmp_path):
+    with store.writing() as connection:
+        merge_labels(connection, (), ",")  # which no file is guessed to have
+    data = tmp_path / "old.csv"
+    data.write_text("text,label\n" + 'a row,"billing, hardware"\n' * 9 + "another,software\n")
+    hold_out_rows(store)
+    corrected = next(corrections(store, held_out=False))
+    assert not decide(store, ANN, corrected.ticket, "billing,hardware").refused
+    rows = training_rows(store, data, text="text", label="label")
+    learned = dict(zip(rows.texts, rows.labels, strict=True))
+    assert rows.separator == ","
+    assert names_in(learned["a row"], ",") == names_in(learned[corrected.text], ",")
+    assert len(names_in(learned[corrected.text], ",")) == 2
 
 
 def test_one_person_is_at_most_half_of_many(store, encoder_folder):
