@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 
 from bertcnn.errors import StoreError
 from bertcnn.monitoring.audit import Stratum, audit_accuracy
@@ -73,6 +73,23 @@ def test_waiting_skipped_and_disputed_audits_do_not_count(store, encoder_folder)
     said = " ".join(found.lines())
     assert "20 audits wait" in said
     assert "People disagree on 1 audit" in said
+
+
+def test_a_stratum_whose_audits_wait_counts_as_much_as_before(store, encoder_folder):
+    answered(store, encoder_folder, 400, 0)
+    other = draw.c.ticket > 200
+    with store.writing() as connection:
+        connection.execute(update(draw).where(other).values(stratum="billing/2"))
+        drawn = (draw.c.ticket % 5) == 0  # 40 of each stratum
+        connection.execute(update(draw).where(drawn).values(drawn=True))
+        connection.execute(update(draw).values(probability=0.2))
+    for number in range(5, 201, 5):
+        decide(store, ANN, number, "billing")
+    for number in range(205, 255, 5):  # 10 of the other 40
+        decide(store, ANN, number, "hardware")
+    found = audit_report(store)
+    assert (found.all.audits, found.waiting) == (50, 30)
+    assert found.all.accuracy == pytest.approx(0.5)
 
 
 def test_a_broken_promise_is_noticed(store, encoder_folder):
