@@ -7,10 +7,12 @@ import pytest
 from bertcnn.errors import RoleError, StoreError
 from bertcnn.review.comparing import compare_models, hashes_of
 from bertcnn.review.corrected_rows import corrections
-from bertcnn.review.models import add_model, model_history, promote, serving_model
+from bertcnn.review.labels import merge_labels
+from bertcnn.review.models import add_model, find_model, model_history, promote, serving_model
 from bertcnn.review.people import Person
 from bertcnn.review.queue import claim
 from bertcnn.review.retraining import retrain
+from bertcnn.review.tickets import NewTicket, add_tickets
 from tests.review.desk import ADMIN, ANN, decide, filled, texts
 from tests.test_classifier import quick
 from tests.tickets import tickets
@@ -63,6 +65,19 @@ def test_texts_that_a_model_has_learned_do_not_count(store, decided, encoder_fol
         compare_models(store, new.id, ANN, learned=[one.text_hash for one in rows])
 
 
+def test_near_duplicates_count_as_one(store, decided, encoder_folder):
+    new = add_model(store, saved(encoder_folder), ADMIN)
+    text = tickets()[0][0]
+    alike = [NewTicket(f"D-{number}", f"{text} {number}") for number in range(60)]
+    add_tickets(store, decided, alike, source="more", audited=1.0)
+    for one in claim(store, ANN, most=100):
+        decide(store, ANN, one.id, "billing")
+    found = compare_models(store, new.id, ANN).result.difference
+    rows = [one for one in corrections(store, held_out=True) if one.label]
+    assert found.rows == len(rows)
+    assert found.groups == len({one.text.rstrip("0123456789") for one in rows}) < found.rows
+
+
 def test_refusals_in_one_line(store, encoder_folder):
     filled(store, encoder_folder, 5)
     serving = serving_model(store)
@@ -73,6 +88,26 @@ def test_refusals_in_one_line(store, encoder_folder):
         compare_models(store, new.id, ANN)
     with pytest.raises(RoleError):
         compare_models(store, new.id, Person("eve", "viewer"))
+
+
+def test_several_labels_are_learned_one_by_one(store, encoder_folder, tmp_path):
+    add_model(store, saved(encoder_folder), ADMIN)
+    with store.writing() as connection:
+        merge_labels(connection, (), ",")  # which no file is guessed to have
+    data = tmp_path / "old.csv"
+    with data.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "label"])
+        for number, (text, label) in enumerate(zip(*tickets(), strict=True)):
+            writer.writerow([text, f"{label},urgent" if number % 3 == 0 else label])
+    done = retrain(store, data, tmp_path / "next", ADMIN, quick(encoder_folder), check=False)
+    assert set(find_model(store, done.model).labels) == {
+        "billing",
+        "hardware",
+        "software",
+        "urgent",
+    }
+    assert done.comparison is None
 
 
 def test_the_loop_from_corrections_to_a_compared_model(store, decided, encoder_folder, tmp_path):

@@ -22,10 +22,10 @@ from tests.review.desk import ADMIN, ANN, BOB, decide, filled
 @pytest.fixture
 def decided(store, encoder_folder):
     """A store in which Ann has decided nearly everything, and what she decided."""
-    filled(store, encoder_folder, 60, audited=0.3)
+    filled(store, encoder_folder, 120, audited=0.3)
     labels = ("billing", "hardware", None)
     done = {}
-    for number, one in enumerate(claim(store, ANN, most=60)):
+    for number, one in enumerate(claim(store, ANN, most=120)):
         done[one.id] = labels[number % 3]
         assert not decide(store, ANN, one.id, done[one.id]).refused
     return done

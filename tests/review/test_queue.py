@@ -29,7 +29,7 @@ def test_audits_come_first_then_hours_then_the_least_certain(store, encoder_fold
 
 
 def test_two_people_never_get_the_same_ticket(store, encoder_folder, open_again):
-    filled(store, encoder_folder, 60)
+    filled(store, encoder_folder, 60, audited=1.0)
     found = Counter()
     failures = []
 
