@@ -144,6 +144,19 @@ def test_counts_of_what_waits(store, encoder_folder):
         every = connection.scalar(select(func.count()).select_from(queue))
     waiting = waiting_tickets(store)
     assert waiting["audits"] + waiting["reviews"] == every == 20
+    assert waiting["audits"] == sum(row.drawn for row in rows_of(store, draw)) > 0
+
+
+def test_audits_and_one_review_in_ten_are_shown_without_the_answer(store, encoder_folder):
+    predictor = filled(store, encoder_folder, 0)
+    strange = [NewTicket(str(place), f"zz {place} qq") for place in range(300)]
+    add_tickets(store, predictor, strange, source="s", audited=1.0)
+    waiting = rows_of(store, queue)
+    reviews = [row for row in waiting if row.place > 0]
+    assert all(row.blind for row in waiting if row.place == 0)
+    assert len(reviews) > 200
+    share = np.mean([row.blind for row in reviews])
+    assert 0.02 < share < 0.2  # more than four standard errors to either side
 
 
 def test_a_person_needs_a_name_and_a_role():
