@@ -139,16 +139,21 @@ def test_blank_cells_alone_are_no_remark(tmp_path):
     assert read_table(tmp_path / "in.xlsx").remark == ""
 
 
+def _children() -> set[str]:
+    """The processes that this thread has started, of other tests too."""
+    listed = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text()
+    return set(listed.split())
+
+
 def test_a_worker_that_sleeps_for_good_is_ended(tmp_path, monkeypatch):
     monkeypatch.setattr("bertcnn.tables.worker._ASLEEP", 1)
     pyarrow.parquet.write_table(
         pyarrow.table({"text": [f"no signal {row}" for row in range(200_000)]}),
         tmp_path / "in.parquet",
     )
+    before = _children()
     with open_table(tmp_path / "in.parquet") as table:
-        (worker,) = (
-            Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
-        )
+        (worker,) = _children() - before
         # as native code does that waits for a lock which nobody gives back
         os.kill(int(worker), signal.SIGSTOP)
         with pytest.raises(
