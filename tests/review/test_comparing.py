@@ -18,6 +18,9 @@ from tests.test_classifier import quick
 from tests.tickets import tickets
 from tests.tiny import saved
 
+# training is the same whatever the database
+ONE_DATABASE = pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+
 
 @pytest.fixture
 def decided(store, encoder_folder):
@@ -90,6 +93,7 @@ def test_refusals_in_one_line(store, encoder_folder):
         compare_models(store, new.id, Person("eve", "viewer"))
 
 
+@ONE_DATABASE
 def test_several_labels_are_learned_one_by_one(store, encoder_folder, tmp_path):
     add_model(store, saved(encoder_folder), ADMIN)
     with store.writing() as connection:
@@ -110,6 +114,7 @@ def test_several_labels_are_learned_one_by_one(store, encoder_folder, tmp_path):
     assert done.comparison is None
 
 
+@ONE_DATABASE
 def test_the_loop_from_corrections_to_a_compared_model(store, decided, encoder_folder, tmp_path):
     data, out = tmp_path / "old.csv", tmp_path / "next"
     with data.open("w", newline="") as file:

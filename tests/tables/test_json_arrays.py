@@ -73,13 +73,13 @@ def test_rows_are_the_same_wherever_blocks_end(tmp_path, monkeypatch, cut):
 def test_a_list_on_one_line_of_any_length_is_read_in_constant_memory(tmp_path):
     path = save(
         tmp_path,
-        "[" + ",".join(json.dumps({"text": "x" * 400}) for _ in range(60_000)) + "]",
+        "[" + ",".join(json.dumps({"text": "x" * 4000}) for _ in range(6000)) + "]",
         "in.json",
     )
     assert path.stat().st_size > 5 * LONGEST_LINE
     tracemalloc.start()
     with open_table(path) as reader:
-        assert sum(len(chunk) for chunk in reader.chunks(100)) == 60_000
+        assert sum(len(chunk) for chunk in reader.chunks(100)) == 6000
     assert tracemalloc.get_traced_memory()[1] < path.stat().st_size
     tracemalloc.stop()
 

@@ -15,9 +15,9 @@ def small_pairs() -> tuple[list[str], list[str]]:
 TINY = {"width": 32, "layers": 1, "heads": 2, "feed_forward_width": 64, "dropout": 0.0}
 SHORT = {**TINY, "source_tokens": 16, "target_tokens": 8}
 QUICK = {
-    "epochs": 150,
+    "epochs": 90,
     "batch_size": 8,
-    "warmup_steps": 100,
+    "warmup_steps": 60,
     "learning_rate": 4e-3,
     "compiled_shapes": 1,
     "patience": None,

@@ -329,14 +329,7 @@ def same_weights(one, other):
     return [(one / name).read_bytes() == (other / name).read_bytes() for name in names]
 
 
-def test_the_same_seed_gives_the_same_id(folder, shallow_encoder_folder, tmp_path):
-    again = answerer(shallow_encoder_folder).fit(LEARNED)
-    identity = again.save(tmp_path / "again")
-    assert same_weights(folder, tmp_path / "again") == [True, True]
-    assert identity == read_answerer(folder).identity
-
-
-def test_an_interrupted_training_ends_with_the_same_weights(
+def test_an_interrupted_training_ends_with_the_same_id_and_weights_as_another(
     folder, shallow_encoder_folder, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(saving, "_SECONDS_BETWEEN", 0.0)
@@ -356,7 +349,7 @@ def test_an_interrupted_training_ends_with_the_same_weights(
     resumed = answerer(shallow_encoder_folder, notes)
     resumed.fit(LEARNED, savepoints=tmp_path / "points")
     assert "resuming an interrupted training at epoch 3" in notes.notes
-    resumed.save(tmp_path / "resumed")
+    assert resumed.save(tmp_path / "resumed") == read_answerer(folder).identity
     assert same_weights(folder, tmp_path / "resumed") == [True, True]
 
 
