@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bertcnn.cli.console import command_line, show, tell
-from bertcnn.cli.review import Store, opened
+from bertcnn.cli.review import Name, Store, opened, person
 from bertcnn.wording import count
 
 if TYPE_CHECKING:
     from bertcnn.jobs.job import Job
 
 jobs_app = typer.Typer(
-    help="List, show, cancel and restart work that the dashboard has started.",
+    help="List, show, cancel, restart and remove work of the dashboard.",
     no_args_is_help=True,
 )
 
@@ -76,14 +76,14 @@ def show_(id: Id, store: Store) -> None:
 
 
 @jobs_app.command()
-def cancel(id: Id, store: Store) -> None:
+def cancel(id: Id, store: Store, name: Name = None) -> None:
     """End a job as Ctrl-C does.
 
     What it has done is kept, and `restart` goes on from there.
     """
     from bertcnn.jobs.jobs import cancel_job
 
-    job = cancel_job(opened(store), id)
+    job = cancel_job(opened(store), id, person(name))
     if job.ended_at is None:
         tell(f"{job.id} ends at the next step of its command.")
     else:
@@ -101,6 +101,7 @@ def restart(
             show_default="all whose process is gone",
         ),
     ] = None,
+    name: Name = None,
 ) -> None:
     """Run a job again, or all whose process is gone, as after a reboot.
 
@@ -109,11 +110,23 @@ def restart(
     from bertcnn.jobs.jobs import restart_dead_jobs, restart_job
 
     opened_store = opened(store)
-    started = restart_dead_jobs(opened_store) if id is None else [restart_job(opened_store, id)]
+    if id is None:
+        started = restart_dead_jobs(opened_store)
+    else:
+        started = [restart_job(opened_store, id, person(name))]
     for job in started:
         tell(f"Started {job.id} again: {job.command}")
     if id is None:
         tell(f"{count(len(started), 'job')} had no process.")
+
+
+@jobs_app.command()
+def remove(id: Id, store: Store, name: Name = None) -> None:
+    """Forget a job that has ended, with its log and its files."""
+    from bertcnn.jobs.jobs import remove_job
+
+    remove_job(opened(store), id, person(name))
+    tell(f"{id} is removed.")
 
 
 def _state(job: Job) -> str:

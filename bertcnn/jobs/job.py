@@ -9,23 +9,26 @@ from typing import Literal
 
 from bertcnn.errors import SettingsError, one_line
 from bertcnn.jobs.progress import JobProgress
+from bertcnn.review.people import Role
 
-# none whose arguments are texts, and none that a kill can leave half done
-COMMANDS = (
-    "check",
-    "evaluate",
-    "pretrain",
-    "qa extract",
-    "qa train",
-    "recalibrate",
-    "retrain",
-    "review add",
-    "review export",
-    "score",
-    "train",
-    "translate train",
-    "tune",
-)
+# and who may start them; none whose arguments are texts, or that a kill can leave half done
+COMMANDS: dict[str, Role] = {
+    "check": "reviewer",
+    "evaluate": "reviewer",
+    "pretrain": "admin",
+    "qa extract": "reviewer",
+    "qa train": "admin",
+    "recalibrate": "admin",
+    "retrain": "admin",
+    "review add": "reviewer",
+    "review answer": "reviewer",
+    "review export": "reviewer",
+    "review start": "admin",
+    "score": "reviewer",
+    "train": "admin",
+    "translate train": "admin",
+    "tune": "admin",
+}
 
 JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 import threading
@@ -15,12 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, insert, select, update
+from sqlalchemy import URL, delete, insert, select, update
 
 from bertcnn.errors import OutputError, StoreError, one_line
-from bertcnn.jobs.job import Job, JobState, checked_arguments
+from bertcnn.jobs.job import COMMANDS, Job, JobState, checked_arguments, command_of
 from bertcnn.jobs.processes import process_start, this_host
 from bertcnn.jobs.progress import JobProgress
+from bertcnn.review.people import Person
 from bertcnn.review.schema import job as job_table
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.storage.cache import cache_folder
@@ -32,26 +34,52 @@ _SILENCE = 60.0  # seconds without a heartbeat; asked where a process cannot be 
 _OPEN = ("waiting", "running")
 
 
-def start_job(store: ReviewStore, arguments: Sequence[str], *, actor: str) -> Job:
-    """Run a command of ours in a process of its own, in the present folder.
+def new_folder(store: ReviewStore) -> Path:
+    """A folder of its own for a job's files, which `remove_job` removes with the job.
+
+    Raises:
+        OutputError: it cannot be made.
+    """
+    folder = jobs_folder(store) / secrets.token_hex(6)
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except OSError as error:
+        raise output_error(folder, error) from None
+    return folder
+
+
+def start_job(
+    store: ReviewStore,
+    arguments: Sequence[str],
+    person: Person,
+    *,
+    folder: str | os.PathLike[str] | None = None,
+) -> Job:
+    """Run a command of ours in a process of its own.
 
     Args:
         store: where the job is kept.
         arguments: of the command `bertcnn`, such as `["score", "model", "in.csv", "out.csv"]`;
             see `bertcnn.jobs.job.COMMANDS`. The command finds the store, which is its default, and
             a password in its environment: neither belongs here.
-        actor: who starts it.
+        person: who starts it; training takes an admin, and other commands a reviewer.
+        folder: where it runs; by default the present folder.
 
     Raises:
+        RoleError: the person may not start it.
         SettingsError: they are not texts, or of a command that may not be a job.
         OutputError: there is no room for its log.
     """
-    id, folder, at = secrets.token_hex(6), str(Path.cwd()), now()
+    checked = checked_arguments(arguments)
+    command = command_of(checked) or ""
+    person.needs(COMMANDS[command], f"start {command}")
+    id, at = secrets.token_hex(6), now()
+    place = str(Path.cwd() if folder is None else Path(folder).resolve())
     row = {
         "id": id,
-        "arguments": checked_arguments(arguments),
-        "folder": folder,
-        "actor": actor,
+        "arguments": checked,
+        "folder": place,
+        "actor": person.name,
         "state": "waiting",
         "created_at": at,
         "heartbeat": at,
@@ -63,7 +91,7 @@ def start_job(store: ReviewStore, arguments: Sequence[str], *, actor: str) -> Jo
     os.close(_opened_log(store, id))
     with store.writing() as connection:
         connection.execute(insert(job_table).values(**row))
-    _run(store, id, folder)
+    _run(store, id, place)
     return job_status(store, id)
 
 
@@ -94,15 +122,17 @@ def job_status(store: ReviewStore, id: str) -> Job:
     return _job(store, _row(store, id))
 
 
-def cancel_job(store: ReviewStore, id: str) -> Job:
+def cancel_job(store: ReviewStore, id: str, person: Person) -> Job:
     """End a job as Ctrl-C does, or one that waits before it starts; one that has ended stays so.
 
     The command ends at its next step, and by a signal a minute later if it has not. What it has
     done is kept, and `restart_job` goes on from there.
 
     Raises:
+        RoleError: it is somebody else's, and the person is no admin.
         StoreError: there is none of this name.
     """
+    _needs(person, _row(store, id), "cancel")
     with store.writing() as connection:
         connection.execute(
             update(job_table)
@@ -115,13 +145,15 @@ def cancel_job(store: ReviewStore, id: str) -> Job:
     return job_status(store, id)
 
 
-def restart_job(store: ReviewStore, id: str) -> Job:
+def restart_job(store: ReviewStore, id: str, person: Person) -> Job:
     """Run the command of a job again that has failed, was cancelled, or whose process is gone.
 
     Raises:
+        RoleError: it is somebody else's, and the person is no admin.
         StoreError: there is none of this name, or it runs or is done.
     """
     row = _row(store, id)
+    _needs(person, row, "restart")
     if row.state not in ("failed", "cancelled") and not _is_dead(row):
         raise StoreError(
             f"the job {id} is {row.state}",
@@ -132,6 +164,28 @@ def restart_job(store: ReviewStore, id: str) -> Job:
         exit_record(store, id).unlink(missing_ok=True)
     _restart(store, row, cancelled=False, ended_at=None, exit_code=None, message="", progress={})
     return job_status(store, id)
+
+
+def remove_job(store: ReviewStore, id: str, person: Person) -> None:
+    """Forget a job that has ended, with its log and the folder that `new_folder` made for it.
+
+    Raises:
+        RoleError: it is somebody else's, and the person is no admin.
+        StoreError: there is none of this name, or it has not ended.
+    """
+    row = _row(store, id)
+    _needs(person, row, "remove")
+    with store.writing() as connection:
+        ended = (job_table.c.id == id) & job_table.c.state.not_in(_OPEN)
+        removed = connection.execute(delete(job_table).where(ended)).rowcount
+    if not removed:
+        raise StoreError(
+            f"the job {id} is {row.state}", expected="one that has ended", fix="cancel it first"
+        )
+    for file in (log_file(store, id), exit_record(store, id)):
+        file.unlink(missing_ok=True)
+    if Path(row.folder).parent == jobs_folder(store).resolve():
+        shutil.rmtree(row.folder, ignore_errors=True)
 
 
 def restart_dead_jobs(store: ReviewStore) -> list[Job]:
@@ -153,10 +207,14 @@ def restart_dead_jobs(store: ReviewStore) -> list[Job]:
     ]
 
 
+def jobs_folder(store: ReviewStore) -> Path:
+    """The folder of the jobs' logs and files: beside a store that is a file, else in the cache."""
+    return cache_folder() / "jobs" if "://" in store.name else Path(f"{store.name}.jobs")
+
+
 def log_file(store: ReviewStore, id: str) -> Path:
-    """The log of a job: beside a store that is a file, else in the cache."""
-    folder = cache_folder() / "jobs" if "://" in store.name else Path(f"{store.name}.jobs")
-    return folder / f"{id}.log"
+    """The log of a job."""
+    return jobs_folder(store) / f"{id}.log"
 
 
 def exit_record(store: ReviewStore, id: str) -> Path:
@@ -165,6 +223,11 @@ def exit_record(store: ReviewStore, id: str) -> Path:
 
 
 # === Rows ===
+
+
+def _needs(person: Person, row: Any, action: str) -> None:  # noqa: ANN401 - a row of SQLAlchemy's
+    """Refuse what somebody may not do with a job."""
+    person.needs("reviewer" if row.actor == person.name else "admin", f"{action} this job")
 
 
 def _row(store: ReviewStore, id: str) -> Any:  # noqa: ANN401 - a row of SQLAlchemy's

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from bertcnn.jobs import jobs
+from bertcnn.review.people import Person
 from bertcnn.review.schema import job as job_table
 from bertcnn.review.store import open_review
 from tests.cli.conftest import run  # noqa: F401 - a fixture
 from tests.review.conftest import postgres  # noqa: F401
 
 TINY = (sys.executable, str(Path(__file__).with_name("tiny.py")), "run")
+ADA = Person("ada", "reviewer")
 _PATIENCE = 60.0  # seconds; other tests may keep the machine busy
 
 
@@ -24,7 +26,7 @@ class Desk:
 
     def start(self, how="well", rows=3000):
         """Start the tiny command."""
-        return jobs.start_job(self.store, ["score", str(rows), how], actor="ada").id
+        return jobs.start_job(self.store, ["score", str(rows), how], ADA).id
 
     def hurry(self):
         """Let commands take no more time than they need."""

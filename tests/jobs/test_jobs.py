@@ -11,19 +11,21 @@ from urllib.parse import quote
 
 import pytest
 
-from bertcnn.errors import OutputError, SettingsError, StoreError
+from bertcnn.errors import OutputError, RoleError, SettingsError, StoreError
 from bertcnn.jobs import jobs
 from bertcnn.jobs.jobs import (
     cancel_job,
     job_status,
     list_jobs,
+    remove_job,
     restart_dead_jobs,
     restart_job,
     start_job,
 )
 from bertcnn.jobs.processes import process_start, this_host
+from bertcnn.review.people import Person
 from bertcnn.review.store import now, open_review
-from tests.jobs.conftest import TINY, Desk
+from tests.jobs.conftest import ADA, TINY, Desk
 from tests.review.conftest import PASSWORD
 
 DIES = (sys.executable, "-S", "-c", "")  # before it takes the job
@@ -98,7 +100,7 @@ def test_progress_is_seen_while_a_job_runs_and_it_ends_done(desk):
     assert rows_of(desk) == list(range(200))
     desk.until(id, lambda job: not exists(job.pid))
     with pytest.raises(StoreError, match=f"{id} is done; expected .*start another one"):
-        restart_job(desk.store, id)
+        restart_job(desk.store, id, ADA)
 
 
 def test_commands_of_ours_run_in_the_folder_of_their_start(tmp_path, monkeypatch):
@@ -106,8 +108,8 @@ def test_commands_of_ours_run_in_the_folder_of_their_start(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     store = open_review("review.db")
     Path("in.csv").write_text("text\n" + "my router is dead\n" * 3, encoding="utf-8")
-    good = start_job(store, ["check", "in.csv", "--json", "out.json"], actor="ada")
-    typo = start_job(store, ["score", "--nonsense"], actor="ada")
+    good = start_job(store, ["check", "in.csv", "--json", "out.json"], ADA)
+    typo = start_job(store, ["score", "--nonsense"], ADA)
     end = time.monotonic() + 120
     while list_jobs(store, states=["waiting", "running"]):
         assert time.monotonic() < end
@@ -167,15 +169,15 @@ def test_a_cancelled_job_ends_as_by_ctrl_c_and_goes_on_when_it_is_restarted(desk
     finally:
         signal.signal(signal.SIGINT, before)
     command = desk.at_work(id)
-    assert cancel_job(desk.store, id).cancelled
+    assert cancel_job(desk.store, id, ADA).cancelled
     job = desk.ended(id)
     assert (job.state, job.exit_code, job.starts) == ("cancelled", 130, 1)
     assert job.message == "interrupted; the same command continues from there."
     gone(command)
     assert len(desk.done()) < 3000
-    assert cancel_job(desk.store, id) == job  # too late, and no harm
+    assert cancel_job(desk.store, id, ADA) == job  # too late, and no harm
     desk.hurry()
-    restarted = restart_job(desk.store, id)
+    restarted = restart_job(desk.store, id, ADA)
     assert (restarted.cancelled, restarted.message, restarted.exit_code) == (False, "", None)
     job = desk.ended(id)
     assert (job.state, job.starts) == ("done", 2)
@@ -185,7 +187,7 @@ def test_a_cancelled_job_ends_as_by_ctrl_c_and_goes_on_when_it_is_restarted(desk
 def test_a_command_that_does_not_listen_is_ended_by_a_signal(desk):
     id = desk.start("deaf")
     desk.at_work(id)
-    cancel_job(desk.store, id)
+    cancel_job(desk.store, id, ADA)
     job = desk.ended(id)
     assert (job.state, job.exit_code, job.starts) == ("cancelled", -signal.SIGTERM, 1)
     assert job.message == "the command was ended by signal 15 (Terminated)"
@@ -199,7 +201,7 @@ def test_a_job_that_is_cancelled_while_it_waits_is_never_started(desk, monkeypat
     monkeypatch.setattr(jobs, "_RUNNER", TINY)
     desk.change(id, heartbeat=now() - 61)
     assert desk.job(id).dead
-    cancel_job(desk.store, id)
+    cancel_job(desk.store, id, ADA)
     job = desk.ended(id)
     assert (job.state, job.exit_code, job.starts) == ("cancelled", None, 0)
     assert job.message == "it was cancelled while no command ran"
@@ -268,7 +270,7 @@ def test_a_dead_job_that_is_cancelled_ends_with_its_command(desk):
     id = desk.start()
     command = desk.at_work(id)
     kill_runner(desk, id)
-    cancel_job(desk.store, id)
+    cancel_job(desk.store, id, ADA)
     job = desk.ended(id)
     assert (job.state, job.starts) == ("cancelled", 1)
     gone(command)
@@ -278,9 +280,10 @@ def test_a_job_outlives_the_server_that_started_it(desk):
     """Its whole group is killed, as by closing a terminal."""
     program = (
         "import sys, time\nfrom bertcnn.jobs import jobs\n"
+        "from bertcnn.review.people import Person\n"
         "from bertcnn.review.store import open_review\n"
         f"jobs._RUNNER = {jobs._RUNNER!r}\n"
-        "job = jobs.start_job(open_review('review.db'), ['score', '3000', 'well'], actor='ada')\n"
+        "job = jobs.start_job(open_review('review.db'), ['score', '3000', 'well'], Person('ada'))\n"
         "print(job.id, flush=True)\ntime.sleep(60)\n"
     )
     with subprocess.Popen(
@@ -293,6 +296,15 @@ def test_a_job_outlives_the_server_that_started_it(desk):
     job = desk.ended(id)
     assert (job.state, job.starts) == ("done", 1)
     assert rows_of(desk) == list(range(3000))
+
+
+def test_a_job_that_runs_is_not_removed(desk):
+    id = desk.start()
+    desk.at_work(id)
+    with pytest.raises(StoreError, match="is running; expected one that has ended"):
+        remove_job(desk.store, id, ADA)
+    desk.hurry()
+    desk.ended(id)
 
 
 def test_a_process_whose_job_another_one_has_taken_ends_its_command(desk):
@@ -338,7 +350,7 @@ def test_a_process_that_cannot_be_looked_at_is_judged_by_its_heartbeat(desk, mon
     assert desk.job(id).dead
     assert restart_dead_jobs(desk.store) == []
     with pytest.raises(OutputError, match="on the other host, which is not there; expected"):
-        restart_job(desk.store, id)
+        restart_job(desk.store, id, ADA)
     desk.change(id, heartbeat=now() - 70, state="running", folder=str(desk.folder))
     assert [job.id for job in restart_dead_jobs(desk.store)] == [id]
 
@@ -364,14 +376,48 @@ def test_a_process_that_cannot_be_looked_at_is_judged_by_its_heartbeat(desk, mon
 )
 def test_only_commands_of_ours_that_take_no_tickets_may_be_jobs(desk, arguments):
     with pytest.raises(SettingsError, match=r"as a job; expected one of|not a list of texts"):
-        start_job(desk.store, arguments, actor="ada")
+        start_job(desk.store, arguments, ADA)
     assert list_jobs(desk.store) == []
 
 
 def test_unknown_jobs_are_refused(desk):
-    for function in (job_status, cancel_job, restart_job):
+    for function in (job_status, cancel_job, restart_job, remove_job):
+        given = () if function is job_status else (ADA,)
         with pytest.raises(StoreError, match=r"'nothing'; expected the name of a job in .*review"):
-            function(desk.store, "nothing")
+            function(desk.store, "nothing", *given)
+
+
+def test_who_may_start_and_touch_which_job(desk, monkeypatch):
+    monkeypatch.setattr(jobs, "_RUNNER", DIES)
+    with pytest.raises(RoleError, match=r"has the role reviewer and wants to start retrain"):
+        start_job(desk.store, ["retrain", "--out", "next"], ADA)
+    with pytest.raises(RoleError, match="expected the role reviewer"):
+        start_job(desk.store, ["score", "a", "b", "c"], Person("eve", "viewer"))
+    id = desk.start()
+    desk.change(id, state="failed", ended_at=now())
+    for function in (cancel_job, restart_job, remove_job):
+        with pytest.raises(RoleError, match=r"bob has the role reviewer .*; expected the role adm"):
+            function(desk.store, id, Person("bob", "reviewer"))
+    remove_job(desk.store, id, Person("root"))
+    assert list_jobs(desk.store) == []
+
+
+def test_a_job_is_removed_with_its_files_once_it_has_ended(desk):
+    folder, beside = jobs.new_folder(desk.store), desk.folder / "kept.csv"
+    beside.touch()
+    desk.hurry()
+    (folder / "hurry").touch()
+    id = start_job(desk.store, ["score", "3", "well"], ADA, folder=folder).id
+    job = desk.ended(id)
+    assert job.folder == str(folder)
+    assert (folder / "done").exists()
+    remove_job(desk.store, id, ADA)
+    assert not folder.exists()
+    assert not job.log.exists()
+    mine = desk.start(rows=3)
+    desk.ended(mine)
+    remove_job(desk.store, mine, ADA)  # it ran in a folder that is not the job's own
+    assert beside.exists()
 
 
 def test_without_room_for_a_log_no_job_is_kept(desk):
