@@ -1,0 +1,237 @@
+"""A scored file in pages: counted and filtered without ever holding its rows in memory."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pyarrow.compute
+import pyarrow.parquet
+
+from bertcnn.data.label_sets import split_cell
+from bertcnn.errors import TableError
+from bertcnn.progress import Progress, Silent
+from bertcnn.storage.files import output_error
+from bertcnn.tables.columns import guess_text_columns
+from bertcnn.tables.tables import Chunk, open_table
+
+OURS = ("predicted_label", "confidence", "decision", "because")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d(?!\d)")
+_DAY_CHARACTERS = 10
+_ROWS_OF_GROUP = 8192
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which rows to show; what is empty does not restrict.
+
+    Attributes:
+        labels: predicted labels, "" for none; a row with one of them matches.
+        decisions: such as "review:ambiguous".
+        first_day: ISO date of the row's time.
+        last_day: the same.
+    """
+
+    labels: Collection[str] = ()
+    decisions: Collection[str] = ()
+    first_day: str = ""
+    last_day: str = ""
+
+
+class ScoredRows:
+    """The rows of a scored file; see `index_scored`.
+
+    Attributes:
+        columns: names, in the order of the file.
+        ours: the columns with label, confidence, decision and phrases.
+        time: the column with the time of each row, in ISO form; None if there is none.
+        separator: between labels where a row may have several; else None.
+    """
+
+    def __init__(self, index: Path, separator: str | None) -> None:
+        self._file = pyarrow.parquet.ParquetFile(index)
+        self.columns = tuple(self._file.schema_arrow.names)
+        stored = self._file.schema_arrow.metadata or {}
+        self.time = stored.get(b"time", b"").decode() or None
+        self.ours = answer_columns(self.columns)
+        self.separator = separator
+        metadata = self._file.metadata
+        sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        self._starts = np.cumsum([0, *sizes])  # the first row of each group
+
+    def __len__(self) -> int:
+        return int(self._file.metadata.num_rows)
+
+    def counts(self) -> Counter[tuple[str, str]]:
+        """How many rows have each label, or several in one cell, with each decision."""
+        label, _, decision, _ = self.ours
+        found: Counter[tuple[str, str]] = Counter()
+        for batch in self._batches([label, decision]):
+            pairs = pyarrow.Table.from_arrays(
+                [batch.column(label), batch.column(decision)], names=["label", "decision"]
+            )
+            sizes = pairs.group_by(["label", "decision"], use_threads=False)
+            for one in sizes.aggregate([([], "count_all")]).to_pylist():
+                found[one["label"], one["decision"]] += one["count_all"]
+        return found
+
+    def days(self) -> tuple[str, str] | None:
+        """The first and the last day of the rows; None without a time."""
+        if self.time is None:
+            return None
+        ends = [
+            pyarrow.compute.min_max(known)
+            for batch in self._batches([self.time])
+            if len(known := _with_a_day(_days(batch.column(self.time))))
+        ]
+        if not ends:
+            return None
+        return min(one["min"].as_py() for one in ends), max(one["max"].as_py() for one in ends)
+
+    def matching(self, wanted: Wanted) -> np.ndarray:
+        """Places of the rows that match, in order: int64 [matches]."""
+        label, _, decision, _ = self.ours
+        columns = [label, decision, *([self.time] if self.time else [])]
+        found, first = [], 0
+        for batch in self._batches(columns):
+            mask = np.ones(len(batch), bool)
+            if wanted.labels:
+                mask &= self._has_label(batch.column(label), wanted.labels)
+            if wanted.decisions:
+                mask &= _is_in(batch.column(decision), wanted.decisions)
+            if self.time and (wanted.first_day or wanted.last_day):
+                days = _days(batch.column(self.time))
+                inside = pyarrow.compute.and_(
+                    pyarrow.compute.greater_equal(days, wanted.first_day),
+                    pyarrow.compute.less_equal(days, wanted.last_day or "9999"),
+                )
+                mask &= inside.to_numpy(zero_copy_only=False)
+            found.append(first + np.flatnonzero(mask))
+            first += len(batch)
+        return np.concatenate([np.zeros(0, np.int64), *found])
+
+    def rows(self, places: np.ndarray) -> list[tuple[str, ...]]:
+        """Rows by their places, which grow."""
+        found: list[tuple[str, ...]] = []
+        groups = np.searchsorted(self._starts, places, side="right") - 1
+        for group in np.unique(groups).tolist():
+            inside = places[groups == group] - self._starts[group]
+            table = self._file.read_row_group(group, use_threads=False).take(inside)
+            found += zip(*(column.to_pylist() for column in table.columns), strict=True)
+        return found
+
+    def _batches(self, columns: Sequence[str]) -> Iterator[pyarrow.RecordBatch]:
+        return self._file.iter_batches(
+            _ROWS_OF_GROUP, columns=list(dict.fromkeys(columns)), use_threads=False
+        )
+
+    def _has_label(self, cells: pyarrow.Array, labels: Collection[str]) -> np.ndarray:
+        if self.separator is None:
+            return _is_in(cells, labels)
+        several = [
+            cell
+            for cell in cells.unique().to_pylist()
+            if not set(split_cell(cell, self.separator) if cell else [""]).isdisjoint(labels)
+        ]
+        return _is_in(cells, several)
+
+
+def index_scored(
+    scored: Path, index: Path, *, separator: str | None = None, progress: Progress | None = None
+) -> ScoredRows:
+    """Read a scored file once and keep its rows in Parquet, from which pages are read.
+
+    Args:
+        scored: written by `score_csv`.
+        index: the file to write; one that is there is used, and nothing is read.
+        separator: between labels where a row may have several.
+        progress: progress callback.
+
+    Raises:
+        TableError: the file cannot be read, or is none that was scored.
+        OutputError: the index cannot be written.
+    """
+    if not index.exists():
+        unfinished = index.with_suffix(".part")
+        try:
+            _write(scored, unfinished, progress or Silent())
+            unfinished.replace(index)
+        except OSError as error:
+            raise output_error(index, error) from None
+        finally:
+            unfinished.unlink(missing_ok=True)
+    return ScoredRows(index, separator)
+
+
+def answer_columns(columns: Sequence[str]) -> tuple[str, str, str, str]:
+    """Our columns of a scored file: label, confidence, decision and phrases.
+
+    They stand behind the input's, which may have used their names.
+
+    Raises:
+        TableError: they are not there.
+
+    Example:
+        >>> answer_columns(["decision", "predicted_label", "confidence", "bertcnn_decision",
+        ...                 "because"])
+        ('predicted_label', 'confidence', 'bertcnn_decision', 'because')
+    """
+    found = []
+    for wanted in OURS:
+        names = [name for name in columns if re.fullmatch(f"(bertcnn_)*{wanted}", name)]
+        if not names:
+            raise TableError(
+                f"no column {wanted}",
+                expected="a file that was scored",
+                fix="score it first: bertcnn score",
+            )
+        found.append(names[-1])
+    label, confidence, decision, phrases = found
+    return label, confidence, decision, phrases
+
+
+def _write(scored: Path, index: Path, progress: Progress) -> None:
+    """The rows in groups, all cells as texts."""
+    progress.stage("reading the scored rows", 0, "rows")
+    with open_table(scored) as reader:
+        answer_columns(reader.columns)
+        time = _time_column(reader.peek())
+        schema = pyarrow.schema([(name, pyarrow.string()) for name in reader.columns])
+        schema = schema.with_metadata({"time": time or ""})
+        with pyarrow.parquet.ParquetWriter(index, schema, compression="zstd") as writer:
+            for chunk in reader.chunks(_ROWS_OF_GROUP):
+                cells = zip(*chunk.rows, strict=True)
+                arrays = [pyarrow.array(map(_sound, column), pyarrow.string()) for column in cells]
+                batch = pyarrow.Table.from_arrays(arrays, schema=schema)
+                writer.write_table(batch, row_group_size=_ROWS_OF_GROUP)
+                progress.advance(len(chunk))
+
+
+def _time_column(sample: Chunk) -> str | None:
+    """The column with the rows' times, if they begin with an ISO date."""
+    name = guess_text_columns(sample, text=sample.columns[:1]).time  # any text column will do
+    cells = [] if name is None else [cell for cell in sample.column(name) if cell.strip()]
+    return name if cells and all(_DAY.match(cell) for cell in cells) else None
+
+
+def _sound(cell: str) -> str:
+    """A cell without lone surrogates, which Parquet cannot hold."""
+    return cell.encode("utf-8", "replace").decode("utf-8")
+
+
+def _days(cells: pyarrow.Array) -> pyarrow.Array:
+    return pyarrow.compute.utf8_slice_codeunits(cells, 0, _DAY_CHARACTERS)
+
+
+def _with_a_day(days: pyarrow.Array) -> pyarrow.Array:
+    return days.filter(pyarrow.compute.match_substring_regex(days, r"^\d{4}-\d\d-\d\d$"))
+
+
+def _is_in(cells: pyarrow.Array, values: Collection[str]) -> np.ndarray:
+    wanted = pyarrow.array(list(values), pyarrow.string())
+    return pyarrow.compute.is_in(cells, wanted).to_numpy(zero_copy_only=False)
