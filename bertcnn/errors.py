@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from bertcnn.wording import visible
 
 _LONGEST_MESSAGE = 600
-_EXTRAS = {"jax": "jax", "onnx": "export", "optuna": "tune", "psycopg": "sql"}
+_EXTRAS = {"jax": "jax", "onnx": "export", "optuna": "tune", "psycopg": "sql", "authlib": "login"}
 # what is expected of an install, and the command for it; the plain install has all other packages
 _INSTALLS = {
     package: (f'bertcnn with its extra "{extra}"', f"pip install 'bertcnn[{extra}]'")

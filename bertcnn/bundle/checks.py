@@ -66,12 +66,19 @@ def checked_labels(value: Any, config: BundleConfig) -> tuple[str, ...]:  # noqa
 def checked_calibration(
     calibration: Calibration, config: BundleConfig, labels: tuple[str, ...]
 ) -> Calibration:
-    """The calibration, if it has a threshold for each label that needs one."""
+    """The calibration, if it has figures for each label that needs them."""
     wanted = 0 if config.label_separator is None else len(labels)
     if len(calibration.label_thresholds) != wanted:
         refuse(
             f"calibration.json holds {len(calibration.label_thresholds)} label_thresholds",
             f"{wanted}, by config.json",
+        )
+    shift = calibration.label_shift
+    if shift is not None and not len(shift.bias) == len(shift.shares) == len(labels):
+        refuse(
+            f"calibration.json holds a label_shift of {len(shift.bias)} and {len(shift.shares)}"
+            " labels",
+            f"one bias and one share for each of the {len(labels)} labels",
         )
     return calibration
 

@@ -112,6 +112,26 @@ class BundleConfig(Settings):
         return self
 
 
+class LabelShiftCalibration(Settings):
+    """What the shares of labels in unlabelled texts are estimated by.
+
+    See `bertcnn.monitoring.label_shift.ShiftCalibration`, whose fields these are.
+    """
+
+    temperature: float = Field(gt=0, le=100, description="the logits are divided by it")
+    bias: tuple[float, ...] = Field(
+        min_length=1,
+        max_length=MOST_LABELS,
+        description="of each label, in the model's order; added to the logits after that",
+    )
+    shares: tuple[Share, ...] = Field(
+        min_length=1,
+        max_length=MOST_LABELS,
+        description="the mean probability of each label on the held-out rows",
+    )
+    rows: Annotated[int, Field(ge=1)] = Field(description="held-out rows it was fitted on")
+
+
 class Calibration(Settings):
     """`calibration.json`: from logits to probabilities (Guo et al. 2017, section 4.2)."""
 
@@ -129,6 +149,13 @@ class Calibration(Settings):
         description=(
             "where a row may have several labels: from which probability on each is given, in the"
             " model's order"
+        ),
+    )
+    label_shift: LabelShiftCalibration | None = Field(
+        None,
+        description=(
+            "for estimates of how frequent each label is in new texts; null where a row may have"
+            " several labels, and in older models"
         ),
     )
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bertcnn.cli.console import show, tell
+from bertcnn.cli.console import command_line, show, tell
 from bertcnn.cli.review import Name, Store, opened, person
 
 models_app = typer.Typer(
@@ -97,6 +97,7 @@ def promoted(store: Store, model: Identity, reason: Reason = "", name: Name = No
 
     chosen = promote(opened(store), model, person(name), reason=reason)
     tell(f"Model {chosen.id[:12]} serves now.")
+    tell(f"Next: {command_line('review', 'answer', '--store', store)}")
 
 
 @models_app.command("rollback")

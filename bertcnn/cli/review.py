@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import getpass
 import json
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +18,8 @@ from bertcnn.wording import count
 if TYPE_CHECKING:
     from bertcnn.review.people import Person
     from bertcnn.review.store import ReviewStore
+
+_WIDTH = 76  # characters of an example
 
 review_app = typer.Typer(
     help="Let people decide what the model may not, and measure how right it is.",
@@ -42,6 +45,16 @@ Name = Annotated[
     ),
 ]
 
+Identity = Annotated[
+    str | None,
+    typer.Option("--id", help="Column of the tickets' ids.", show_default="guessed"),
+]
+
+JsonFile = Annotated[
+    Path | None,
+    typer.Option("--json", help="Also write the figures to this file.", show_default=False),
+]
+
 
 def person(name: str | None) -> Person:
     """Whoever types the command may do everything: they can read the store's file anyway."""
@@ -64,10 +77,7 @@ def add(
     ],
     store: Store,
     text: Text = None,
-    identity: Annotated[
-        str | None,
-        typer.Option("--id", help="Column of the tickets' ids.", show_default="guessed"),
-    ] = None,
+    identity: Identity = None,
     audit: Annotated[
         float, typer.Option(help="Share of automatic answers that people check.")
     ] = 0.03,
@@ -90,6 +100,113 @@ def add(
         f" {added.for_people:,} wait for people, {added.audits:,} of them as audits."
     )
     tell(f"Next: {command_line('review', 'stats', '--store', store)}")
+
+
+@review_app.command("answer")
+def answer_again(store: Store) -> None:
+    """Let the serving model answer the tickets that wait with another one's answer.
+
+    Do so after a promotion: desks then show what the new model says, and
+    tickets that it may answer on its own wait no more.
+    """
+    from bertcnn.cli.progress import show_progress
+    from bertcnn.review.files import serving_predictor
+    from bertcnn.review.tickets import answer_waiting
+
+    opened_store = opened(store)
+    with show_progress() as progress:
+        found = answer_waiting(opened_store, serving_predictor(opened_store), progress=progress)
+    tell(
+        f"{count(found.added, 'ticket')} answered again; {found.for_people:,} wait for people,"
+        f" {found.audits:,} of them as audits."
+    )
+
+
+@review_app.command("start")
+def start(
+    source: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File of tickets.", show_default=False)
+    ],
+    store: Store,
+    text: Text = None,
+    identity: Identity = None,
+    encoder: Annotated[
+        str, typer.Option(help="Published encoder that reads the tickets, or a folder.")
+    ] = "minilm-l6",
+    name: Name = None,
+) -> None:
+    """Start without labels and without a model.
+
+    Groups the file's tickets by what they are about, and offers each group
+    as a first label. The store is created if needed.
+    """
+    from bertcnn.cli.progress import show_progress
+    from bertcnn.review.starting import start_review
+    from bertcnn.review.store import open_review
+    from bertcnn.tables.formats import check_input
+
+    check_input(source)  # before a store is made
+    opened_store = open_review(store)
+    with show_progress() as progress:
+        start_review(
+            opened_store,
+            source,
+            person(name),
+            text=text,
+            identity=identity,
+            encoder=encoder,
+            progress=progress,
+        )
+    _show_groups(opened_store)
+    tell(f"Next: {command_line('review', 'groups', '--store', store, '--help')}")
+
+
+@review_app.command("groups")
+def groups(
+    store: Store,
+    names: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--name",
+            help='GROUP=LABEL, as often as needed; "GROUP=" for no label.',
+            show_default=False,
+        ),
+    ] = None,
+    name: Name = None,
+) -> None:
+    """Show the groups of `review start`, or give them their labels.
+
+    Groups with the same label are one.
+    """
+    from bertcnn.errors import SettingsError
+    from bertcnn.review.starting import name_groups
+
+    opened_store, given = opened(store), {}
+    for one in names or ():
+        group, separator, label = one.partition("=")
+        if not separator:
+            raise SettingsError(
+                f"--name {one}", expected="GROUP=LABEL", fix="such as --name 'bill, twice=billing'"
+            )
+        given[group] = label
+    if given:
+        name_groups(opened_store, person(name), given)
+    _show_groups(opened_store)
+
+
+def _show_groups(store: ReviewStore) -> None:
+    from bertcnn.review.starting import ticket_groups
+
+    for group in ticket_groups(store):
+        show(f"{group.name}: {count(group.tickets, 'ticket')}")
+        for example in group.examples:
+            show(f"  {_shortened(example)}")
+
+
+def _shortened(text: str) -> str:
+    """A text in one line of a terminal."""
+    words = " ".join(text.split())
+    return words if len(words) <= _WIDTH else f"{words[: _WIDTH - 3]}..."
 
 
 @review_app.command("next")
@@ -208,6 +325,18 @@ def stats(store: Store) -> None:
         show(f"  ticket {one.ticket}: {answers}")
 
 
+def _report(
+    lines: Iterable[str], figures: Mapping[str, Any], json_file: Path | None, force: bool
+) -> None:
+    """Print a report, and write its figures to a file if one was asked for."""
+    from bertcnn.storage.files import as_json, write_whole
+
+    for line in lines:
+        show(line)
+    if json_file is not None:
+        write_whole(json_file, as_json(figures), overwrite=force)
+
+
 @review_app.command("audit")
 def audit(
     store: Store,
@@ -219,10 +348,7 @@ def audit(
         float | None,
         typer.Option(min=0, help="Answers of the last days only.", show_default="all"),
     ] = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="Also write the figures to this file.", show_default=False),
-    ] = None,
+    json_file: JsonFile = None,
     force: Force = False,
 ) -> None:
     """How right the automatic answers are, by audits, and whether the promise holds.
@@ -230,19 +356,80 @@ def audit(
     Ends with 1 where it does not hold any more.
     """
     from bertcnn.review.audits import audit_report
+    from bertcnn.review.shadow import shadow_report
     from bertcnn.review.store import now
-    from bertcnn.storage.files import as_json, check_file_target, write_whole
+    from bertcnn.storage.files import check_file_target
 
     if json_file is not None:
         check_file_target(json_file, force, option="--json")
     since = 0.0 if days is None else now() - 86400 * days
-    found = audit_report(opened(store), model=model, since=since)
-    for line in found.lines():
-        show(line)
-    if json_file is not None:
-        write_whole(json_file, as_json(found.to_json()), overwrite=force)
+    opened_store = opened(store)
+    found = audit_report(opened_store, model=model, since=since)
+    beside = shadow_report(opened_store) if model is None and days is None else None
+    said, figures = found.lines(), found.to_json()
+    if beside is not None:
+        said, figures = said + beside.lines(), figures | {"beside": beside.to_json()}
+    _report(said, figures, json_file, force)
     if found.broken:
         raise typer.Exit(1)
+
+
+@review_app.command("drift")
+def drift(
+    store: Store,
+    days: Annotated[
+        int,
+        typer.Option(
+            min=1, max=90, help="Days of new words and of the estimated shares of labels."
+        ),
+    ] = 7,
+    json_file: JsonFile = None,
+    force: Force = False,
+) -> None:
+    """What has changed in the tickets and in the model's answers.
+
+    The last day is compared with the same weekday of eight weeks, and its
+    week with these weeks. Ends with 1 where something has changed.
+    """
+    from bertcnn.cli.startup import prepare_engine
+    from bertcnn.errors import BundleError
+    from bertcnn.review.files import serving_predictor
+    from bertcnn.review.health import drift_report
+    from bertcnn.storage.files import check_file_target
+
+    if json_file is not None:
+        check_file_target(json_file, force, option="--json")
+    opened_store = opened(store)
+    prepare_engine("auto")
+    try:
+        predictor = serving_predictor(opened_store)
+    except BundleError as error:
+        tell(f"No shares of labels are estimated: {error}")
+        predictor = None
+    found = drift_report(opened_store, recent=days, predictor=predictor)
+    _report(found.lines(), found.to_json(), json_file, force)
+    if found.changed:
+        raise typer.Exit(1)
+
+
+@review_app.command("topics")
+def topics(
+    store: Store,
+    days: Annotated[float, typer.Option(min=1, help="Tickets of so many last days.")] = 30,
+    json_file: JsonFile = None,
+    force: Force = False,
+) -> None:
+    """Topics among the tickets that the model has no label for, or is not sure of.
+
+    Each is a candidate for a label: add it with `bertcnn review labels --add`.
+    """
+    from bertcnn.review.new_topics import store_topics
+    from bertcnn.storage.files import check_file_target
+
+    if json_file is not None:
+        check_file_target(json_file, force, option="--json")
+    found = store_topics(opened(store), days=days)
+    _report(found.lines(), found.to_json(), json_file, force)
 
 
 @review_app.command("history")

@@ -9,7 +9,7 @@ from itertools import compress
 
 import numpy as np
 
-from bertcnn.bundle.schemas import Calibration, HeldOut
+from bertcnn.bundle.schemas import Calibration, HeldOut, LabelShiftCalibration
 from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.evaluation import multi_label
 from bertcnn.evaluation.calibration import (
@@ -26,6 +26,9 @@ from bertcnn.evaluation.probabilities import (
     exact_match_probability,
     sigmoid,
 )
+from bertcnn.monitoring.label_shift import fit_shift_calibration
+
+_MOST_CELLS = 4_000_000  # logits that the label shift's calibration is fitted on: some seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +54,9 @@ class GroundTruth:
         """
         if self.multi_hot is None:
             return Calibration(
-                temperature=fit_temperature(logits, self.labels), fitted_on_rows=len(self.labels)
+                temperature=fit_temperature(logits, self.labels),
+                fitted_on_rows=len(self.labels),
+                label_shift=_label_shift(logits, self.labels),
             )
         found = Calibration(
             temperature=multi_label.fit_temperature(logits, self.multi_hot),
@@ -192,3 +197,17 @@ class ScoredPredictions:
         if self.truth.multi_hot is None:
             return held_out_answers(self.probabilities, self.truth.labels, held_back, hierarchy)
         return held_out_sets(self.probabilities, self.given, self.truth.multi_hot, held_back)
+
+
+def _label_shift(logits: np.ndarray, labels: np.ndarray) -> LabelShiftCalibration | None:
+    """What the labels' shares in new texts are estimated by; None without rows."""
+    if not len(labels):
+        return None
+    every = slice(None, None, 1 + logits.size // _MOST_CELLS)
+    found = fit_shift_calibration(logits[every], labels[every])
+    return LabelShiftCalibration(
+        temperature=found.temperature,
+        bias=tuple(found.bias.tolist()),
+        shares=tuple(np.clip(found.shares, 0, 1).tolist()),
+        rows=found.rows,
+    )

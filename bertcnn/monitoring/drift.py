@@ -395,8 +395,8 @@ def _label_finding(weeks: Sequence[Sequence[DailyFigures]]) -> DriftFinding:
         for place in order
     )
     sentence = (
-        f"{check.distance:.1%} of the last seven days' texts got other labels than usual"
-        f" (up to {check.limit:.1%} are usual); most: {moved}."
+        f"{check.distance:.1%} of the last seven days' {count(check.texts, 'text')} got other"
+        f" labels than usual (up to {check.limit:.1%} are usual); most: {moved}."
     )
     shown = {"shares": dict(zip(names, shares.tolist(), strict=True))}
     return DriftFinding("labels", check.changed, sentence, {**asdict(check), **shown})
@@ -419,8 +419,9 @@ def _bin_finding(
         one[: check.place + 1].sum() / one.sum() for one in (bins[0], np.sum(bins[1:], axis=0))
     )
     sentence = (
-        f"{below:.1%} of the last seven days' texts have {have.format(edges[check.place + 1])},"
-        f" {usual:.1%} had before ({check.limit:.1%} apart are usual)."
+        f"{below:.1%} of the last seven days' {count(check.texts, 'text')} have"
+        f" {have.format(edges[check.place + 1])}, {usual:.1%} had before ({check.limit:.1%}"
+        " apart are usual)."
     )
     return DriftFinding(name, check.changed, sentence, asdict(check))
 

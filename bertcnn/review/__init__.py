@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bertcnn.review.corrected_rows import corrections, export_corrections, hold_out_rows
     from bertcnn.review.decisions import NewDecision, disagreements, history, record
     from bertcnn.review.files import add_file, label_file, serving_predictor
+    from bertcnn.review.health import drift_report
     from bertcnn.review.labels import (
         add_labels,
         guide,
@@ -23,20 +24,31 @@ if TYPE_CHECKING:
     )
     from bertcnn.review.models import (
         add_model,
+        earlier_model,
         find_model,
+        last_comparison,
         list_models,
         model_history,
         promote,
         roll_back,
         serving_model,
     )
-    from bertcnn.review.people import Person
+    from bertcnn.review.new_topics import store_topics
+    from bertcnn.review.people import Person, find_person, read_people
     from bertcnn.review.queue import claim, release, renew, waiting_tickets
     from bertcnn.review.retraining import retrain
+    from bertcnn.review.shadow import answer_in_shadow, shadow_report
     from bertcnn.review.similarity import label_group, similar
+    from bertcnn.review.starting import name_groups, start_review, ticket_groups
     from bertcnn.review.statistics import decided
     from bertcnn.review.store import ReviewStore, open_review
-    from bertcnn.review.tickets import NewTicket, add_tickets, erase_ticket, find_ticket
+    from bertcnn.review.tickets import (
+        NewTicket,
+        add_tickets,
+        answer_waiting,
+        erase_ticket,
+        find_ticket,
+    )
 
 _HOMES = {
     "audits": ("audit_report",),
@@ -44,23 +56,29 @@ _HOMES = {
     "corrected_rows": ("corrections", "export_corrections", "hold_out_rows"),
     "decisions": ("NewDecision", "disagreements", "history", "record"),
     "files": ("add_file", "label_file", "serving_predictor"),
+    "health": ("drift_report",),
     "labels": ("add_labels", "guide", "labels_in_use", "remove_label", "write_guide"),
     "models": (
         "add_model",
+        "earlier_model",
         "find_model",
+        "last_comparison",
         "list_models",
         "model_history",
         "promote",
         "roll_back",
         "serving_model",
     ),
-    "people": ("Person",),
+    "new_topics": ("store_topics",),
+    "people": ("Person", "find_person", "read_people"),
     "queue": ("claim", "release", "renew", "waiting_tickets"),
     "retraining": ("retrain",),
+    "shadow": ("answer_in_shadow", "shadow_report"),
     "similarity": ("label_group", "similar"),
+    "starting": ("name_groups", "start_review", "ticket_groups"),
     "statistics": ("decided",),
     "store": ("ReviewStore", "open_review"),
-    "tickets": ("NewTicket", "add_tickets", "erase_ticket", "find_ticket"),
+    "tickets": ("NewTicket", "add_tickets", "answer_waiting", "erase_ticket", "find_ticket"),
 }
 _MODULE_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -73,15 +91,20 @@ __all__ = [
     "add_labels",
     "add_model",
     "add_tickets",
+    "answer_in_shadow",
+    "answer_waiting",
     "audit_report",
     "claim",
     "compare_models",
     "corrections",
     "decided",
     "disagreements",
+    "drift_report",
+    "earlier_model",
     "erase_ticket",
     "export_corrections",
     "find_model",
+    "find_person",
     "find_ticket",
     "guide",
     "history",
@@ -89,10 +112,13 @@ __all__ = [
     "label_file",
     "label_group",
     "labels_in_use",
+    "last_comparison",
     "list_models",
     "model_history",
+    "name_groups",
     "open_review",
     "promote",
+    "read_people",
     "record",
     "release",
     "remove_label",
@@ -101,7 +127,11 @@ __all__ = [
     "roll_back",
     "serving_model",
     "serving_predictor",
+    "shadow_report",
     "similar",
+    "start_review",
+    "store_topics",
+    "ticket_groups",
     "waiting_tickets",
     "write_guide",
 ]

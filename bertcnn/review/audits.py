@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from bertcnn.data.hierarchy import LEVELS
 from bertcnn.data.label_sets import names_in
@@ -21,13 +22,37 @@ from bertcnn.monitoring.audit import (
     audits_needed,
 )
 from bertcnn.monitoring.sequential import AccuracyWatch, watch_accuracy
-from bertcnn.review.models import KnownModel, find_model, serving_model
+from bertcnn.review.daily_figures import DAY, day_of
+from bertcnn.review.models import (
+    KnownModel,
+    ModelEvent,
+    find_alarm,
+    find_model,
+    note_alarm,
+    serving_model,
+)
+from bertcnn.review.rows import whole_number
 from bertcnn.review.schema import decision, draw, prediction
 from bertcnn.review.store import ReviewStore
 from bertcnn.wording import count, percent
 
 _WIDTHS = (0.03, 0.02, 0.015)  # half-widths of narrower intervals
 _WATCHED_FROM = 2  # audits
+_WEEK = 7 * DAY
+_MONDAY = 3 * DAY  # 1970 began on a Thursday: so long after a Monday
+
+
+@dataclass(frozen=True)
+class AuditedWeek:
+    """The accuracy of a week's automatic answers.
+
+    Attributes:
+        start: its Monday, by UTC.
+        accuracy: of the answers given in this week.
+    """
+
+    start: date
+    accuracy: AuditedAccuracy
 
 
 @dataclass(frozen=True)
@@ -42,6 +67,8 @@ class AuditReport:
         waiting: audits drawn that nobody has decided yet.
         disputed: audits on which people disagree, which do not count.
         needed: how many more audits an interval of this half-width takes.
+        weeks: the figures of each week with automatic answers, in order.
+        alarm: when it was first found that the promise does not hold; None if it never was.
     """
 
     model: KnownModel
@@ -51,11 +78,13 @@ class AuditReport:
     waiting: int
     disputed: int
     needed: Mapping[float, int]
+    weeks: tuple[AuditedWeek, ...]
+    alarm: ModelEvent | None
 
     @property
     def broken(self) -> bool:
         """Whether the promise does not hold any more; wrong in at most 5 % of models, for ever."""
-        return self.watch is not None and self.watch.alarm is not None
+        return self.alarm is not None or _alarmed(self.watch)
 
     def lines(self) -> list[str]:
         """In words."""
@@ -74,8 +103,10 @@ class AuditReport:
             f" {count(found.audits, 'audit')}; {promised} was promised."
         ]
         if self.broken:
+            noticed = "" if self.alarm is None else f" (noticed on {day_of(self.alarm.at)})"
             said.append(
-                f"What was promised, {promised}, does not hold any more. Retrain, or roll back."
+                f"What was promised, {promised}, does not hold any more{noticed}. Retrain, or roll"
+                " back."
             )
         elif found.low >= self.model.precision:
             said.append("The promise holds.")
@@ -115,6 +146,10 @@ class AuditReport:
             "waiting": self.waiting,
             "disputed": self.disputed,
             "needed": {str(width): more for width, more in self.needed.items()},
+            "weeks": [
+                {"start": one.start.isoformat(), **one.accuracy.to_json()} for one in self.weeks
+            ],
+            "alarm_at": None if self.alarm is None else self.alarm.at,
         }
 
 
@@ -122,16 +157,69 @@ class AuditReport:
 class _Audit:
     """A decided audit."""
 
+    week: int
     stratum: Stratum
     probability: float
     right: bool
     decided_at: float
 
 
+@dataclass
+class _Answers:
+    """Automatic answers, and audits drawn, of each stratum."""
+
+    population: Counter[Stratum] = field(default_factory=Counter)
+    drawn: Counter[Stratum] = field(default_factory=Counter)
+
+    def add(self, other: _Answers) -> None:
+        """Count further ones."""
+        self.population += other.population
+        self.drawn += other.drawn
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """The arguments of the estimators."""
+
+    right: np.ndarray
+    pi: np.ndarray
+    strata: list[Stratum]
+    population: Mapping[Stratum, int]
+
+    @classmethod
+    def of(cls, audits: Sequence[_Audit], answers: _Answers) -> _Sample:
+        """Decided audits; those that wait are later ones, not others.
+
+        So what is decided is a sample at a lower rate.
+        """
+        decided = Counter(one.stratum for one in audits)
+        rates = [
+            one.probability * decided[one.stratum] / answers.drawn[one.stratum] for one in audits
+        ]
+        return cls(
+            np.array([one.right for one in audits], bool),
+            np.array(rates, float),
+            [one.stratum for one in audits],
+            dict(sorted(answers.population.items())),
+        )
+
+    def accuracy(self) -> AuditedAccuracy:
+        """Of all automatic answers."""
+        return audit_accuracy(self.right, self.pi, self.strata, self.population)
+
+    def by_label(self) -> dict[str, AuditedAccuracy]:
+        """Of those with each label."""
+        return accuracy_by_label(self.right, self.pi, self.strata, self.population)
+
+
 def audit_report(
     store: ReviewStore, *, model: str | None = None, since: float = 0.0
 ) -> AuditReport:
     """Accuracy of automatic answers, by a random sample that people read blind.
+
+    The first time that all audits of a model show that the promise does not hold, an event of the
+    model keeps that: later audits may be read as if it held again, but the alarm was right to be
+    raised.
 
     Args:
         store: an open store.
@@ -147,52 +235,70 @@ def audit_report(
             f"{store.name} has no model", expected="one that answers", fix="add a trained model"
         )
     with store.reading() as connection:
-        population, drawn = _sizes(connection, chosen.id, since)
+        weeks = _answers(connection, chosen.id, since)
         audits, disputed = _audits(connection, chosen, since)
-    decided = Counter(one.stratum for one in audits)
-    right = np.array([one.right for one in audits], bool)
-    # audits that wait are later ones, not others: what is decided is a sample at a lower rate
-    pi = np.array(
-        [one.probability * decided[one.stratum] / drawn[one.stratum] for one in audits], float
-    )
-    strata = [one.stratum for one in audits]
-    every = audit_accuracy(right, pi, strata, population)
-    watch = None
-    if len(audits) >= _WATCHED_FROM:
-        order = np.argsort([one.decided_at for one in audits], kind="stable")
-        stored = np.array([one.probability for one in audits], float)
-        watch = watch_accuracy(right[order], chosen.precision, pi=stored[order])
+    answers = _Answers()
+    for one in weeks.values():
+        answers.add(one)
+    sample = _Sample.of(audits, answers)
+    every, watch = sample.accuracy(), _watch(audits, chosen.precision)
+    alarm = find_alarm(store, chosen.id)
+    if alarm is None and _alarmed(watch) and not since:
+        wrong = int((~sample.right).sum())
+        said = f"{wrong:,} of {count(len(audits), 'audit')} wrong, {percent(chosen.precision)}"
+        alarm = note_alarm(store, chosen.id, f"{said} promised", every.to_json())
     return AuditReport(
         chosen,
         every,
-        accuracy_by_label(right, pi, strata, population),
+        sample.by_label(),
         watch,
-        sum(drawn.values()) - len(audits) - disputed,
+        answers.drawn.total() - len(audits) - disputed,
         disputed,
         {width: audits_needed(every, width) for width in _WIDTHS},
+        tuple(
+            AuditedWeek(
+                day_of(week * _WEEK - _MONDAY),
+                _Sample.of([one for one in audits if one.week == week], answered).accuracy(),
+            )
+            for week, answered in sorted(weeks.items())
+        ),
+        alarm,
     )
 
 
-def _sizes(
-    connection: Connection, model: str, since: float
-) -> tuple[dict[Stratum, int], dict[Stratum, int]]:
-    """Automatic answers, and audits drawn, of each stratum."""
+def _alarmed(watch: AccuracyWatch | None) -> bool:
+    return watch is not None and watch.alarm is not None
+
+
+def _watch(audits: Sequence[_Audit], promised: float) -> AccuracyWatch | None:
+    """Whether the promise still holds, by the audits in the order of their decisions."""
+    if len(audits) < _WATCHED_FROM:
+        return None
+    ordered = sorted(audits, key=lambda one: one.decided_at)
+    return watch_accuracy(
+        [one.right for one in ordered], promised, pi=[one.probability for one in ordered]
+    )
+
+
+def _answers(connection: Connection, model: str, since: float) -> dict[int, _Answers]:
+    """Automatic answers of each week, and audits drawn of them."""
+    week = _week(connection)
     rows = connection.execute(
-        select(draw.c.stratum, draw.c.drawn, func.count().label("number"))
+        select(week, draw.c.stratum, draw.c.drawn, func.count().label("number"))
         .join(
             prediction,
             (prediction.c.ticket == draw.c.ticket) & (prediction.c.model == draw.c.model),
         )
         .where(draw.c.model == model, prediction.c.predicted_at >= since)
-        .group_by(draw.c.stratum, draw.c.drawn)
-        .order_by(draw.c.stratum)
+        .group_by(week, draw.c.stratum, draw.c.drawn)
+        .order_by(week, draw.c.stratum)
     )
-    population, drawn = Counter[Stratum](), Counter[Stratum]()
+    found: dict[int, _Answers] = defaultdict(_Answers)
     for row in rows:
         stratum = _stratum(row.stratum)
-        population[stratum] += row.number
-        drawn[stratum] += row.number if row.drawn else 0
-    return dict(population), dict(drawn)
+        found[row.week].population[stratum] += row.number
+        found[row.week].drawn[stratum] += row.number if row.drawn else 0
+    return found
 
 
 def _audits(connection: Connection, model: KnownModel, since: float) -> tuple[list[_Audit], int]:
@@ -202,6 +308,7 @@ def _audits(connection: Connection, model: KnownModel, since: float) -> tuple[li
             draw.c.ticket,
             draw.c.stratum,
             draw.c.probability,
+            _week(connection),
             prediction.c.label.label("answer"),
             decision.c.label,
             decision.c.decided_at,
@@ -230,8 +337,15 @@ def _audits(connection: Connection, model: KnownModel, since: float) -> tuple[li
             continue
         row = decided[-1]
         moment = max(one.decided_at for one in decided)
-        audits.append(_Audit(_stratum(row.stratum), row.probability, verdicts.pop(), moment))
+        audits.append(
+            _Audit(row.week, _stratum(row.stratum), row.probability, verdicts.pop(), moment)
+        )
     return audits, disputed
+
+
+def _week(connection: Connection) -> ColumnElement[int]:
+    """The number of the week in which an answer was given, from one Monday to the next."""
+    return whole_number(connection, (prediction.c.predicted_at + _MONDAY) / _WEEK).label("week")
 
 
 def is_right(decided: str, answer: str | None, separator: str | None) -> bool:

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bertcnn.errors import LabelError, StoreError, TableError, one_line
+from bertcnn.errors import LabelError, TableError, one_line
 from bertcnn.inference.predictor import Predictor, load
 from bertcnn.progress import Progress, Silent
 from bertcnn.review.decisions import NewDecision, Recorded, record
 from bertcnn.review.labels import labels_in_use
-from bertcnn.review.models import serving_model
+from bertcnn.review.models import require_serving_model
 from bertcnn.review.people import Person
+from bertcnn.review.shadow import answer_in_shadow
 from bertcnn.review.store import ReviewStore
 from bertcnn.review.tickets import AUDITED, Added, NewTicket, add_tickets, find_ticket, text_hash
 from bertcnn.tables.columns import ColumnChoice, guess_text_columns, join_texts
@@ -33,14 +34,7 @@ def serving_predictor(store: ReviewStore) -> Predictor:
         StoreError: no model was added yet.
         BundleError: it is not where it was.
     """
-    serving = serving_model(store)
-    if serving is None:
-        raise StoreError(
-            f"{store.name} has no model",
-            expected="one that answers",
-            fix="add a trained model: bertcnn models add MODEL --store STORE",
-        )
-    return load(serving.folder)
+    return load(require_serving_model(store).folder)
 
 
 def add_file(
@@ -56,7 +50,9 @@ def add_file(
 ) -> Added:
     """Add a file's tickets with the serving model's answers, in constant memory.
 
-    Adding the same file again, for example after an interruption, adds what is missing.
+    For two weeks after a promotion, the model that served before answers them too; see
+    `answer_in_shadow`. Adding the same file again, for example after an interruption, adds what is
+    missing.
 
     Args:
         store: an open store.
@@ -76,8 +72,27 @@ def add_file(
     """
     progress, path = progress or Silent(), Path(path)
     predictor = predictor or serving_predictor(store)
-    total, seen = Added(), Counter[str]()
-    trained_on = predictor.bundle.config.text_columns
+    trained_on, total = predictor.bundle.config.text_columns, Added()
+    for tickets in ticket_chunks(
+        store, path, text=text, identity=identity, trained_on=trained_on, progress=progress
+    ):
+        total += add_tickets(store, predictor, tickets, source=source or path.name, audited=audited)
+        progress.advance(len(tickets))
+    answer_in_shadow(store, progress=progress)
+    return total
+
+
+def ticket_chunks(
+    store: ReviewStore,
+    path: Path,
+    *,
+    text: str | Sequence[str] | None = None,
+    identity: str | None = None,
+    trained_on: tuple[str, ...] = (),
+    progress: Progress,
+) -> Iterator[list[NewTicket]]:
+    """A file's tickets, some hundreds at a time; see `add_file`."""
+    seen = Counter[str]()
     with open_table(path, rejects=rejects_of(path)) as reader:
         first = reader.peek()
         choice = guess_text_columns(first, text=text, trained_on=trained_on)
@@ -91,14 +106,9 @@ def add_file(
             if chosen is None
             else f"ids: {choice.reasons.get('id', repr(chosen))}"
         )
-        progress.stage("adding", 0, "tickets")
+        progress.stage("reading", 0, "tickets")
         for chunk in reader.chunks(_AT_ONCE):
-            tickets = list(_tickets(store, chunk, choice, chosen, seen))
-            total += add_tickets(
-                store, predictor, tickets, source=source or path.name, audited=audited
-            )
-            progress.advance(len(chunk))
-    return total
+            yield list(_tickets(store, chunk, choice, chosen, seen))
 
 
 def label_file(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
@@ -68,11 +68,25 @@ def add_labels(store: ReviewStore, person: Person, names: Iterable[str]) -> Labe
 
     Raises:
         RoleError: the person is no admin.
-        StoreError: a name is blank or too long.
+        StoreError: a name is blank or too long, or would be read as several.
     """
     person.needs("admin", "add a label")
+    names = list(names)
     with store.writing() as connection:
+        separator = read_labels(connection).separator
+        for name in names:
+            if separator and _torn(name, separator):
+                raise StoreError(
+                    f"the label {one_line(name)}, though {separator!r} stands between labels",
+                    expected="a name without that",
+                    fix="give it another name",
+                )
         return merge_labels(connection, names)
+
+
+def _torn(name: str, separator: str) -> bool:
+    """Whether a name would be read as several, or as another one."""
+    return bool(name.strip()) and names_in(join_labels([name], separator), separator) != (name,)
 
 
 def remove_label(store: ReviewStore, person: Person, name: str) -> LabelsInUse:
@@ -130,17 +144,25 @@ def merge_labels(
     """Add names to the labels in use."""
     used = read_labels(connection)
     merged = LabelsInUse(tuple(dict.fromkeys([*used.names, *names])), used.separator or separator)
-    for name in merged.names:
+    _write(connection, merged)
+    return merged
+
+
+def replace_labels(connection: Connection, names: Mapping[str, str]) -> None:
+    """Give labels in use other names; "" for those that shall be offered no more."""
+    used = read_labels(connection)
+    renamed = [names.get(name, name) for name in used.names]
+    given = dict.fromkeys(name for name in renamed if name)
+    _write(connection, LabelsInUse(tuple(given), used.separator))
+
+
+def _write(connection: Connection, labels: LabelsInUse) -> None:
+    for name in labels.names:
         if not name.strip() or len(name) > _LONGEST:
             raise StoreError(
                 f"the label {one_line(name)}",
                 expected=f"1 to {_LONGEST} characters",
                 fix="give it a short name",
             )
-    _write(connection, merged)
-    return merged
-
-
-def _write(connection: Connection, labels: LabelsInUse) -> None:
     value = json.dumps({"names": labels.names, "separator": labels.separator})
     upsert(connection, setting, {"name": _LABELS, "value": value})

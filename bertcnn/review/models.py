@@ -18,9 +18,11 @@ from bertcnn.review.rows import insert_new
 from bertcnn.review.schema import model, model_event
 from bertcnn.review.store import ReviewStore, now
 
-EventKind = Literal["added", "compared", "promoted", "rolled_back"]
+EventKind = Literal["added", "compared", "promoted", "rolled_back", "alarm"]
+NO_MODEL = "none"  # stands in for one where tickets came before the first model
 WORSE = "worse"  # the verdict that needs a written reason
 _SERVES = ("promoted", "rolled_back")
+_WATCH = "audits"  # the actor of an alarm
 _SHORTEST_REASON = 10  # characters
 
 
@@ -51,7 +53,7 @@ class ModelEvent:
 
     Attributes:
         model: id of the bundle.
-        kind: added, compared, promoted or rolled_back.
+        kind: added, compared, promoted, rolled_back, or alarm: what was promised does not hold.
         actor: who did it.
         at: seconds since 1970, UTC.
         reason: why, in words.
@@ -93,7 +95,11 @@ def add_model(store: ReviewStore, folder: str | os.PathLike[str], person: Person
 def list_models(store: ReviewStore) -> list[KnownModel]:
     """All models, the latest first."""
     with store.reading() as connection:
-        rows = connection.execute(select(model).order_by(model.c.added_at.desc(), model.c.id))
+        rows = connection.execute(
+            select(model)
+            .where(model.c.id != NO_MODEL)
+            .order_by(model.c.added_at.desc(), model.c.id)
+        )
         return [_known(row) for row in rows]
 
 
@@ -114,6 +120,39 @@ def serving_model(store: ReviewStore) -> KnownModel | None:
         return None if identity is None else _model(connection, identity)
 
 
+def require_serving_model(store: ReviewStore) -> KnownModel:
+    """The model that answers.
+
+    Raises:
+        StoreError: no model was added yet.
+    """
+    serving = serving_model(store)
+    if serving is None:
+        raise StoreError(
+            f"{store.name} has no model",
+            expected="one that answers",
+            fix="add a trained model: bertcnn models add MODEL --store STORE",
+        )
+    return serving
+
+
+def earlier_model(store: ReviewStore) -> KnownModel | None:
+    """The model that `roll_back` leads to; None if none served before this one."""
+    with store.reading() as connection:
+        identity = _earlier(connection)
+        return None if identity is None else _model(connection, identity)
+
+
+def last_comparison(store: ReviewStore, identity: str) -> dict[str, Any] | None:
+    """The last comparison of a model with the serving one; None if there is none.
+
+    Returns:
+        As `ModelComparison.to_json` returns it.
+    """
+    with store.reading() as connection:
+        return _comparison(connection, identity, _serving(connection)) or None
+
+
 def model_history(store: ReviewStore, identity: str | None = None) -> list[ModelEvent]:
     """What happened, in order; to one model if given."""
     statement = select(model_event).order_by(model_event.c.id)
@@ -129,6 +168,24 @@ def note_comparison(
     """Keep a comparison of a model with the serving one."""
     with store.writing() as connection:
         _write(connection, ModelEvent(challenger, "compared", person.name, now(), figures=figures))
+
+
+def find_alarm(store: ReviewStore, identity: str) -> ModelEvent | None:
+    """When audits showed that a model does not keep its promise; None if they never did."""
+    with store.reading() as connection:
+        return _alarm(connection, identity)
+
+
+def note_alarm(
+    store: ReviewStore, identity: str, reason: str, figures: Mapping[str, Any]
+) -> ModelEvent:
+    """Keep that audits show that a model does not keep its promise; the first time counts."""
+    with store.writing() as connection:
+        found = _alarm(connection, identity)
+        if found is None:
+            found = ModelEvent(identity, "alarm", _WATCH, now(), reason, figures)
+            _write(connection, found)
+        return found
 
 
 def promote(store: ReviewStore, identity: str, person: Person, *, reason: str = "") -> KnownModel:
@@ -240,6 +297,16 @@ def _earlier(connection: Connection) -> str | None:
     return stack[-2] if len(stack) > 1 else None
 
 
+def _alarm(connection: Connection, identity: str) -> ModelEvent | None:
+    row = connection.execute(
+        select(model_event)
+        .where(model_event.c.model == identity, model_event.c.kind == "alarm")
+        .order_by(model_event.c.id)
+        .limit(1)
+    ).first()
+    return None if row is None else _event(row)
+
+
 def _comparison(
     connection: Connection, challenger: str, champion: str | None
 ) -> dict[str, Any] | None:
@@ -272,7 +339,9 @@ def _row(bundle: Bundle, folder: str | os.PathLike[str]) -> dict[str, Any]:
 def _model(connection: Connection, identity: str) -> KnownModel:
     found = list(
         connection.execute(
-            select(model).where(model.c.id.startswith(identity, autoescape=True)).limit(2)
+            select(model)
+            .where(model.c.id.startswith(identity, autoescape=True), model.c.id != NO_MODEL)
+            .limit(2)
         )
     )
     if len(found) != 1 or not identity:

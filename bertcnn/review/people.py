@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from bertcnn.errors import RoleError, SettingsError, one_line
+from bertcnn.errors import RoleError, SettingsError, TableError, one_line
+from bertcnn.tables.tables import list_columns, read_table
+from bertcnn.wording import count
 
 Role = Literal["viewer", "reviewer", "admin"]
-_ROLES: tuple[Role, ...] = ("viewer", "reviewer", "admin")  # each may do what those before it may
+ROLES: tuple[Role, ...] = ("viewer", "reviewer", "admin")  # each may do what those before it may
 _LONGEST_NAME = 200
+_COLUMNS = ("person", "role")  # of a list of people
 
 
 @dataclass(frozen=True)
@@ -31,10 +36,10 @@ class Person:
                 expected=f"1 to {_LONGEST_NAME} characters",
                 fix="give a name or an e-mail address",
             )
-        if self.role not in _ROLES:
+        if self.role not in ROLES:
             raise SettingsError(
                 f"the role {one_line(self.role)}",
-                expected=f"one of {', '.join(_ROLES)}",
+                expected=f"one of {', '.join(ROLES)}",
                 fix="give one of these",
             )
 
@@ -44,9 +49,88 @@ class Person:
         Raises:
             RoleError: the person's role is below `role`.
         """
-        if _ROLES.index(self.role) < _ROLES.index(role):
+        if ROLES.index(self.role) < ROLES.index(role):
             raise RoleError(
                 f"{one_line(self.name)} has the role {self.role} and wants to {action}",
                 expected=f"the role {role}",
                 fix="ask an admin to do it, or for the role",
             )
+
+
+def read_people(path: str | Path) -> dict[str, Person]:
+    """A list of people with their roles, by `name_key`.
+
+    Args:
+        path: a table with the columns person (an e-mail address, or a name by which a proxy calls
+            somebody) and role. Other columns are ignored.
+
+    Raises:
+        SettingsError: somebody has no role, an unknown one, or two lines.
+        TableError: the file cannot be read, or lacks a column.
+    """
+    table = read_table(path, known=_COLUMNS)
+    if not set(_COLUMNS) <= set(table.columns):
+        raise TableError(
+            f"{str(path)!r} has the columns {list_columns(table.columns)}",
+            expected="the columns person and role",
+            fix="make its first line: person,role",
+        )
+    if table.rejected:
+        raise TableError(
+            f"{count(table.rejected, 'line')} of {str(path)!r} cannot be read",
+            expected="a person and a role on each line",
+            fix="correct these lines",
+        )
+    people: dict[str, Person] = {}
+    rows = zip(table.line_numbers, table.column("person"), table.column("role"), strict=True)
+    for line, name, role in rows:
+        person = _listed(path, line, name.strip(), role.strip().lower())
+        if name_key(person.name) in people:
+            raise SettingsError(
+                f"line {line:,} of {str(path)!r} names {one_line(person.name)} a second time",
+                expected="one line for each person; upper and lower case are the same",
+                fix="remove one of the lines",
+            )
+        people[name_key(person.name)] = person
+    return people
+
+
+def _listed(path: str | Path, line: int, name: str, role: str) -> Person:
+    for known in ROLES:
+        if role == known and name:
+            return Person(name, known)
+    raise SettingsError(
+        f"line {line:,} of {str(path)!r} gives {one_line(name)} the role {one_line(role)}",
+        expected=f"a name, and one of the roles {', '.join(ROLES)}",
+        fix="correct this line",
+    )
+
+
+def name_key(name: str) -> str:
+    r"""A name for comparing: in lower case if it is ASCII, otherwise as it is.
+
+    Some letters outside ASCII become ASCII letters in lower case, such as the Kelvin sign. An
+    address with one of these would otherwise pass for somebody else's.
+
+    Example:
+        >>> name_key(" Ann@Example.org"), name_key("\N{KELVIN SIGN}ate") == "kate"
+        ('ann@example.org', False)
+    """
+    name = name.strip()
+    return name.lower() if name.isascii() else name
+
+
+def find_person(people: Mapping[str, Person], name: str) -> Person:
+    """Somebody on a list that `read_people` has read.
+
+    Raises:
+        RoleError: nobody there has this name.
+    """
+    found = people.get(name_key(name))
+    if found is None:
+        raise RoleError(
+            f"{one_line(name)} is not on the list of people",
+            expected="a name or an address with a role",
+            fix="ask an admin for a line in the list",
+        )
+    return found

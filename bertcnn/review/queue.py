@@ -62,8 +62,8 @@ def claim(
     """Lease the next tickets to somebody, those first that they hold already.
 
     Audits come first, then tickets by the hour in which they came, and within an hour those that
-    the model is least certain of; of near duplicates one, and of no label more than a third, while
-    there are others. Nobody gets a ticket that they have skipped or decided.
+    the model doubts and that many others are like; of near duplicates one, and of no label more
+    than a third, while there are others. Nobody gets a ticket that they have skipped or decided.
 
     Raises:
         RoleError: the person may only look.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bertcnn.data.label_sets import AUTO, NO, join_labels
 from bertcnn.doctor.check import check_csv
 from bertcnn.errors import LabelError
+from bertcnn.inference.predictor import load
 from bertcnn.progress import Progress, Silent
 from bertcnn.review.comparing import compare_models, rows_to_compare_on
 from bertcnn.review.corrected_rows import Correction, corrections, held_out_hashes, hold_out_rows
@@ -20,7 +21,7 @@ from bertcnn.review.labels import labels_in_use
 from bertcnn.review.models import add_model, serving_model
 from bertcnn.review.people import Person
 from bertcnn.review.store import ReviewStore
-from bertcnn.review.tickets import text_hash
+from bertcnn.review.tickets import answer_waiting, text_hash
 from bertcnn.tables.labelled import read_labelled
 from bertcnn.tables.writing import TableWriter
 from bertcnn.text.cleaning import is_blank
@@ -92,7 +93,8 @@ def retrain(  # noqa: PLR0913 - options that callers name
 
     A fifth of the decided texts and all audits are held out from every training. Where several
     people decide, at most half of the corrections are one person's. A correction replaces an old
-    row with the same text. What `check_csv` finds in the rows is said before the training.
+    row with the same text. What `check_csv` finds in the rows is said before the training. A first
+    model answers the tickets that wait.
 
     Args:
         store: an open store.
@@ -145,6 +147,8 @@ def retrain(  # noqa: PLR0913 - options that callers name
     champion = serving_model(store)
     added = add_model(store, out, person)
     found = None
+    if champion is None:  # tickets came before the first model
+        answer_waiting(store, load(Path(out)), progress=progress)
     if champion is None or champion.id == added.id:
         return Retraining(added.id, rows, None)
     if rows_to_compare_on(store, rows.learned):

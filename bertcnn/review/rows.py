@@ -1,11 +1,11 @@
-"""Insertions that both databases know."""
+"""Insertions and expressions that both databases know."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Insert, Table
+from sqlalchemy import ColumnElement, Connection, Insert, Integer, Table, cast, func
 from sqlalchemy.dialects import postgresql, sqlite
 
 
@@ -26,3 +26,10 @@ def upsert(connection: Connection, table: Table, *rows: Mapping[str, Any]) -> No
     connection.execute(
         statement.on_conflict_do_update(index_elements=keys, set_=others), [*map(dict, rows)]
     )
+
+
+def whole_number(connection: Connection, value: ColumnElement[Any]) -> ColumnElement[int]:
+    """A number that is not below 0, rounded down."""
+    if connection.dialect.name == "sqlite":
+        return cast(value, Integer)  # cuts; it need not have `floor`
+    return cast(func.floor(value), Integer)

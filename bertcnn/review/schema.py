@@ -83,7 +83,7 @@ prediction = Table(
     Column("because", JSON, nullable=False),  # [[start, end], ...], characters
     Column("reason", Text, nullable=False),
     Column("embedding", LargeBinary),  # float16 [D], length 1; of tickets for people only
-    Column("predicted_at", Double, nullable=False),
+    Column("predicted_at", Double, nullable=False),  # 0: only to compare the model, see `shadow`
 )
 
 draw = Table(  # the audit lottery, for every automatic answer
@@ -164,7 +164,7 @@ model_event = Table(  # append-only; the last promotion or rollback says which m
     tables,
     Column("id", _ID, primary_key=True, autoincrement=True),
     _model(),
-    Column("kind", String(16), nullable=False),  # added, compared, promoted or rolled_back
+    Column("kind", String(16), nullable=False),  # added, compared, promoted, rolled_back or alarm
     Column("actor", String(200), nullable=False),
     Column("at", Double, nullable=False),
     Column("reason", Text, nullable=False),

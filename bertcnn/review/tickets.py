@@ -8,19 +8,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Row, delete, select, update
+from sqlalchemy import Connection, Row, delete, func, select, update
 
 from bertcnn.errors import StoreError, one_line
 from bertcnn.inference.predictor import Predictor
 from bertcnn.monitoring.audit import is_audited
+from bertcnn.monitoring.selection import review_order
+from bertcnn.progress import Progress, Silent
 from bertcnn.review.people import Person
-from bertcnn.review.rows import insert_new
+from bertcnn.review.rows import insert_new, upsert
 from bertcnn.review.schema import draw, lease, model, prediction, queue, ticket
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.settings import DECISIONS
 from bertcnn.text.cleaning import clean_text
 
 AUDITED = 0.03  # share of automatic answers
+BESIDE = 0.0  # the time of an answer that is only kept to compare models
 _UNAIDED = 0.1  # share of reviewed tickets shown without a suggestion
 _SURE = (0.95, 0.99)  # confidence, between the strata of the audit lottery
 _PROBABLE = 5  # labels kept of each answer
@@ -102,7 +105,7 @@ def add_tickets(
             expected="above 0 and at most 1; without audits nobody knows how right the model is",
             fix=f"give for example {AUDITED:g}",
         )
-    source, tickets = clean_text(source)[:_LONGEST], [_storable(store, one) for one in tickets]
+    source, tickets = source_name(source), [storable(store, one) for one in tickets]
     identity = predictor.bundle.bundle_id
     with store.reading() as connection:
         if connection.scalar(select(model.c.id).where(model.c.id == identity)) is None:
@@ -130,8 +133,11 @@ def add_tickets(
     return total
 
 
-def answer_again(store: ReviewStore, predictor: Predictor, tickets: Sequence[int]) -> None:
-    """Add a model's answers to tickets that have another one's, without a draw or a queue."""
+def answer_beside(store: ReviewStore, predictor: Predictor, tickets: Sequence[int]) -> None:
+    """Add the answers of a model that does not serve, without a draw, a queue or an embedding.
+
+    Their time is `BESIDE`, which marks them: people never see them.
+    """
     identity = predictor.bundle.bundle_id
     for first in range(0, len(tickets), _RUN):
         with store.reading() as connection:
@@ -143,14 +149,68 @@ def answer_again(store: ReviewStore, predictor: Predictor, tickets: Sequence[int
         if not rows:
             continue
         answers = _answers(predictor, [row.text for row in rows])
+        common = {"model": identity, "predicted_at": BESIDE, "because": [], "embedding": None}
         with store.writing() as connection:
             connection.execute(
                 insert_new(connection, prediction),
                 [
-                    {"ticket": row.id, "model": identity, "predicted_at": now(), **answer.stored()}
+                    {"ticket": row.id, **answer.stored(), **common}
                     for row, answer in zip(rows, answers, strict=True)
                 ],
             )
+
+
+def answer_waiting(
+    store: ReviewStore,
+    predictor: Predictor,
+    *,
+    audited: float = AUDITED,
+    progress: Progress | None = None,
+) -> Added:
+    """Let a model answer the tickets that wait with another one's answer, as when they came in.
+
+    Audits stay as they are: they are about the other model. A ticket that the model may answer on
+    its own waits no more.
+
+    Args:
+        store: an open store, to which the model was added.
+        predictor: the model, as a rule the one that serves.
+        audited: share of automatic answers that people check.
+        progress: progress callback.
+
+    Returns:
+        How many were answered (`added`), and how many of them wait.
+    """
+    progress, identity = progress or Silent(), predictor.bundle.bundle_id
+    others = (queue.c.model != identity) & (queue.c.place > _AUDIT_PLACE)
+    with store.reading() as connection:
+        number = connection.scalar(select(func.count()).select_from(queue).where(others))
+    progress.stage("answering", int(number or 0), "tickets")
+    total, last = Added(), 0
+    while True:
+        with store.reading() as connection:
+            rows = connection.execute(
+                select(ticket.c.id, ticket.c.text, ticket.c.received_at)
+                .join(queue, queue.c.ticket == ticket.c.id)
+                .where(others, ticket.c.id > last)
+                .order_by(ticket.c.id)
+                .limit(_RUN)
+            ).all()
+        if not rows:
+            return total
+        last = rows[-1].id
+        answers = _answers(predictor, [row.text for row in rows])
+        with store.writing() as connection:
+            taken = delete(queue).where(others, queue.c.ticket.in_([row.id for row in rows]))
+            waited = set(connection.scalars(taken.returning(queue.c.ticket)))
+            again = [
+                (row.id, row.text, row.received_at, answer)
+                for row, answer in zip(rows, answers, strict=True)
+                if row.id in waited  # else somebody has decided it meanwhile
+            ]
+            waiting, audits = _keep_answers(store, connection, again, identity, audited)
+        total += Added(len(again), 0, waiting, audits)
+        progress.advance(len(rows))
 
 
 def erase_ticket(store: ReviewStore, identity: int, person: Person) -> None:
@@ -203,6 +263,9 @@ def enqueue(store: ReviewStore, connection: Connection, identity: int, model_id:
     ).first()
     if found is None or found.erased_at is not None:
         return
+    drawn = select(draw.c.drawn).where(draw.c.ticket == identity, draw.c.model == model_id)
+    if found.decision == DECISIONS[0] and not connection.scalar(drawn):
+        return  # an automatic answer that nobody has to check
     connection.execute(
         insert_new(connection, queue), _waiting(store, identity, model_id, _Waiting(*found))
     )
@@ -267,6 +330,21 @@ def _insert(
     audited: float,
 ) -> Added:
     """One transaction of `add_tickets`."""
+    places = insert_tickets(store, connection, tickets, source)
+    moment = now()
+    fresh = [
+        (places[one.external_id], one.text, one.received_at or moment, answer)
+        for one, answer in zip(tickets, answers, strict=True)
+        if one.external_id in places  # else another process added it meanwhile
+    ]
+    waiting, audits = _keep_answers(store, connection, fresh, model_id, audited)
+    return Added(len(fresh), len(tickets) - len(fresh), waiting, audits)
+
+
+def insert_tickets(
+    store: ReviewStore, connection: Connection, tickets: Sequence[NewTicket], source: str
+) -> dict[str, int]:
+    """Store tickets as `storable` returns them; gives the numbers of new ones by external id."""
     moment = now()
     rows: list[dict[str, Any]] = [
         {
@@ -280,12 +358,30 @@ def _insert(
         for one in tickets
     ]
     statement = insert_new(connection, ticket).returning(ticket.c.id, ticket.c.external_id)
-    places = {row.external_id: row.id for row in connection.execute(statement, rows)}
-    predictions, draws, waiting = [], [], []
-    for one, row, answer in zip(tickets, rows, answers, strict=True):
-        identity = places.get(one.external_id)
-        if identity is None:
-            continue  # another process added it meanwhile
+    return {row.external_id: row.id for row in connection.execute(statement, rows)}
+
+
+def _keep_answers(
+    store: ReviewStore,
+    connection: Connection,
+    answered: Sequence[tuple[int, str, float, _Answer]],
+    model_id: str,
+    audited: float,
+) -> tuple[int, int]:
+    """Store answers, draw audits, and let tickets wait that people have to see.
+
+    Args:
+        store: an open store.
+        connection: of a transaction.
+        answered: number, text and time of each ticket, with the model's answer.
+        model_id: whose answers they are.
+        audited: share of automatic answers that people check.
+
+    Returns:
+        How many tickets wait, and how many of them are audits.
+    """
+    predictions, draws, waiting, vectors, moment = [], [], [], [], now()
+    for identity, text, received_at, answer in answered:
         drawn = False
         if answer.decision == DECISIONS[0]:
             drawn = is_audited(store.secret, f"audit/{identity}/{model_id}", audited)
@@ -298,25 +394,20 @@ def _insert(
                     "drawn": drawn,
                 }
             )
-        stored = {
-            "ticket": identity,
-            "model": model_id,
-            "predicted_at": moment,
-            **answer.stored(),
-        }
+        stored = {"ticket": identity, "model": model_id, "predicted_at": moment, **answer.stored()}
         if drawn or answer.decision != DECISIONS[0]:
-            item = _Waiting(
-                one.text, row["received_at"], None, answer.label, answer.decision, answer.probable
-            )
+            item = _Waiting(text, received_at, None, answer.label, answer.decision, answer.probable)
             waiting.append(_waiting(store, identity, model_id, item))
+            vectors.append(answer.embedding)
         else:
             stored["embedding"] = None
         predictions.append(stored)
-    for table, values in ((prediction, predictions), (draw, draws), (queue, waiting)):
+    _most_useful_first(waiting, vectors)
+    upsert(connection, prediction, *predictions)  # the model may have answered beside another one
+    for table, values in ((draw, draws), (queue, waiting)):
         if values:
             connection.execute(insert_new(connection, table), values)
-    audits = sum(one["drawn"] for one in draws)
-    return Added(len(predictions), len(tickets) - len(predictions), len(waiting), audits)
+    return len(waiting), sum(bool(one["drawn"]) for one in draws)
 
 
 @dataclass(frozen=True)
@@ -348,6 +439,31 @@ def _waiting(store: ReviewStore, identity: int, model_id: str, one: _Waiting) ->
     }
 
 
+def _most_useful_first(waiting: Sequence[dict[str, Any]], vectors: Sequence[bytes | None]) -> None:
+    """Exchange the certainties of these rows, so that the most useful ticket has the lowest.
+
+    Useful is what the model doubts and what many other tickets are like; see `review_order`.
+    """
+    known = [
+        (row, vector)
+        for row, vector in zip(waiting, vectors, strict=True)
+        if row["place"] != _AUDIT_PLACE and vector is not None
+    ]
+    if len(known) < 2:
+        return
+    rows = [row for row, _ in known]
+    certainties = np.array([row["certainty"] for row in rows])
+    order = review_order(
+        1 - certainties,
+        np.frombuffer(b"".join(vector for _, vector in known), np.float16)
+        .reshape(len(rows), -1)
+        .astype(np.float32),
+        size=len(rows),
+    )
+    for place, certainty in zip(order, np.sort(certainties), strict=True):
+        rows[place]["certainty"] = float(certainty)
+
+
 def stratum(label: str, confidence: float) -> str:
     """The stratum of the audit lottery that an automatic answer belongs to."""
     return f"{label[:180]}/{sum(confidence >= edge for edge in _SURE)}"
@@ -358,13 +474,18 @@ def text_hash(store: ReviewStore, text: str) -> str:
     return store.hashed(_same_words(text))
 
 
-def _storable(store: ReviewStore, one: NewTicket) -> NewTicket:
-    """A ticket without what databases refuse: NUL, lone surrogates, long ids."""
+def storable(store: ReviewStore, one: NewTicket) -> NewTicket:
+    """A ticket without what databases refuse: NUL characters, lone surrogates, long ids."""
     identity = clean_text(one.external_id)
     if len(identity) > _LONGEST:
         identity = store.hashed(identity)
     columns = {clean_text(name): clean_text(cell) for name, cell in one.columns.items()}
     return NewTicket(identity, clean_text(one.text), columns, one.received_at)
+
+
+def source_name(given: str) -> str:
+    """Where tickets come from, as it is stored."""
+    return clean_text(given)[:_LONGEST]
 
 
 def near_duplicates(store: ReviewStore, text: str) -> str:

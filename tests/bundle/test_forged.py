@@ -165,6 +165,20 @@ def test_the_forger_of_these_tests_can_make_a_model_that_answers(folder):
             "Calibration.label_thresholds was",
         ),
         (
+            "calibration.json",
+            lambda value: value.update(
+                label_shift={"temperature": 1.0, "bias": [0.0], "shares": [1.0] * 9, "rows": 5}
+            ),
+            "holds a label_shift of 1 and 9 labels",
+        ),
+        (
+            "calibration.json",
+            lambda value: value.update(
+                label_shift={"temperature": 0.0, "bias": [0.0], "shares": [1.0], "rows": 5}
+            ),
+            "LabelShiftCalibration.temperature was '0.0'",
+        ),
+        (
             "decisions.json",
             lambda value: value.update(thresholds=[0.5] * 500_000),
             "Decisions.thresholds was",

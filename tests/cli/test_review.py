@@ -152,3 +152,31 @@ def test_a_new_model_is_trained_compared_and_promoted(
     code, out, _ = run("models", "list", "--store", store)
     assert "rolled_back by" in out
     assert "complaints" in out
+
+
+def test_from_a_file_without_labels_to_named_groups(run, encoder_folder, tmp_path):
+    source, place = tmp_path / "old.csv", tmp_path / "new.db"
+    source.write_text(as_csv(*tickets()))
+    given = ("--store", place, "--text", "text", "--encoder", encoder_folder)
+    code, _, err = run("review", "start", tmp_path / "none.csv", *given)
+    assert (code, place.exists()) == (2, False)
+    code, out, _ = run("review", "start", source, *given)
+    assert code == 0
+    groups = [line.rpartition(": ")[0] for line in out.splitlines() if not line.startswith("  ")]
+    assert len(groups) == 5
+    assert sum(line.startswith("  ") for line in out.splitlines()) > 5  # examples
+    named = [f"--name={groups[0]}=billing", f"--name={groups[1]}=billing", f"--name={groups[2]}="]
+    code, out, _ = run("review", "groups", "--store", place, *named)
+    assert (code, out.splitlines()[0].startswith("billing: ")) == (0, True)
+    assert groups[2] not in out
+    code, _, err = run("review", "groups", "--store", place, "--name", "billing")
+    assert (code, "expected GROUP=LABEL" in err) == (2, True)
+    code, out, _ = run("review", "next", "--store", place)
+    assert json.loads(out)["label"] in ("billing", *groups[3:])
+    code, _, err = run("review", "answer", "--store", place)
+    assert (code, "has no model" in err) == (2, True)
+
+
+def test_after_a_promotion_waiting_tickets_are_answered_again(run, store):
+    code, _, told = run("review", "answer", "--store", store)
+    assert (code, told.splitlines()[-1][:9]) == (0, "0 tickets")

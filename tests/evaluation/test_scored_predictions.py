@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from bertcnn.bundle.bundle import Calibration
+from bertcnn.evaluation import scored_predictions
 from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
+from bertcnn.monitoring.label_shift import fit_shift_calibration
 
 NAMES = ("billing", "hardware", "software")
 LOGITS = np.array([[2, 0, -1], [-1, 3, 1], [1, 0, 0.5], [-1, 0, 2]], np.float32)
@@ -64,3 +66,22 @@ def test_thresholds_are_chosen_for_several_labels_only():
     assert known.calibrate(LOGITS).label_thresholds == ()
     calibration = several.calibrate(LOGITS)
     assert (len(calibration.label_thresholds), calibration.fitted_on_rows) == (3, 4)
+
+
+def test_what_label_shift_takes_is_kept_where_a_row_has_one_label():
+    known = GroundTruth(NAMES, np.array([0, 1, 2, 2]))
+    kept = known.calibrate(LOGITS).label_shift
+    fitted = fit_shift_calibration(LOGITS, known.labels)
+    assert (kept.temperature, kept.rows) == (fitted.temperature, 4)
+    assert kept.bias == tuple(fitted.bias)
+    assert kept.shares == tuple(fitted.shares)
+    several = GroundTruth(NAMES, np.array([0, 2, 0, 2]), SEVERAL.multi_hot[:, :3])
+    assert several.calibrate(LOGITS).label_shift is None
+    assert GroundTruth(NAMES, np.empty(0, int)).calibrate(LOGITS[:0]).label_shift is None
+
+
+def test_many_labels_are_fitted_on_some_of_the_rows(monkeypatch):
+    monkeypatch.setattr(scored_predictions, "_MOST_CELLS", 6)
+    known = GroundTruth(NAMES, np.array([0, 1, 2, 2]))
+    assert known.calibrate(LOGITS).label_shift.rows == 2
+    assert known.calibrate(LOGITS).fitted_on_rows == 4

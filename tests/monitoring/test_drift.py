@@ -261,12 +261,12 @@ def test_sentences_say_what_changed():
         " 7.8%)."
     )
     assert found["labels"].sentence == (
-        "21.7% of the last seven days' texts got other labels than usual (up to 5.4% are usual);"
-        " most: 'billing' from 49.4% to 71.2%, 'network' from 50.6% to 28.8%."
+        "21.7% of the last seven days' 885 texts got other labels than usual (up to 5.4% are"
+        " usual); most: 'billing' from 49.4% to 71.2%, 'network' from 50.6% to 28.8%."
     )
     assert found["confidence"].sentence == (
-        "51.5% of the last seven days' texts have a confidence below 0.65, 29.9% had before (5.5%"
-        " apart are usual)."
+        "51.5% of the last seven days' 885 texts have a confidence below 0.65, 29.9% had before"
+        " (5.5% apart are usual)."
     )
 
 

@@ -1,5 +1,7 @@
 """How right the automatic answers are."""
 
+from datetime import UTC, datetime
+
 import numpy as np
 import pytest
 from sqlalchemy import insert, update
@@ -8,7 +10,7 @@ from bertcnn.errors import StoreError
 from bertcnn.monitoring.audit import Stratum, audit_accuracy
 from bertcnn.review.audits import audit_report, is_right
 from bertcnn.review.decisions import NewDecision, record
-from bertcnn.review.models import add_model
+from bertcnn.review.models import add_model, model_history, note_alarm
 from bertcnn.review.schema import draw, prediction, ticket
 from tests.review.desk import ADMIN, ANN, BOB, decide
 from tests.tiny import saved
@@ -101,6 +103,53 @@ def test_a_broken_promise_is_noticed(store, encoder_folder):
     assert found.broken
     assert "does not hold any more" in " ".join(found.lines())
     assert found.to_json()["broken"] is True
+
+
+def test_the_first_alarm_is_kept_whatever_is_decided_later(store, encoder_folder):
+    model, _ = answered(store, encoder_folder, 200, 60)
+    for number in range(60):
+        decide(store, ANN, number + 1, None)
+    assert audit_report(store, since=50.0).alarm is None  # some of the answers only
+    assert [one.kind for one in model_history(store, model.id)] == ["added", "promoted"]
+    first = audit_report(store).alarm
+    assert (first.kind, first.actor, first.model) == ("alarm", "audits", model.id)
+    assert first.reason.startswith("60 of 60 audits wrong, ")
+    for number in range(60):
+        decide(store, ANN, number + 1, "billing")  # instead
+    found = audit_report(store)
+    assert found.alarm == first
+    assert found.watch.alarm is None
+    assert found.broken
+    noticed = datetime.fromtimestamp(first.at, UTC).date().isoformat()
+    assert f"does not hold any more (noticed on {noticed})" in " ".join(found.lines())
+    assert found.to_json()["alarm_at"] == first.at
+    kinds = [one.kind for one in model_history(store, model.id)]
+    assert kinds == ["added", "promoted", "alarm"]
+    assert note_alarm(store, model.id, "again", {}) == first
+
+
+def test_each_week_has_figures_of_its_own(store, encoder_folder):
+    _, truth = answered(store, encoder_folder, 400, 60)
+    monday = datetime(2026, 4, 27, tzinfo=UTC).timestamp()
+    with store.writing() as connection:
+        for first, moment in ((0, monday - 1), (30, monday), (60, monday + 7 * 86_400)):
+            later = prediction.c.ticket > first
+            connection.execute(update(prediction).where(later).values(predicted_at=moment))
+    for number in range(60):
+        decide(store, ANN, number + 1, "billing" if truth[number] else "hardware")
+    found = audit_report(store)
+    assert [one.start.isoformat() for one in found.weeks] == [
+        "2026-04-20",
+        "2026-04-27",
+        "2026-05-04",
+    ]
+    for week, right in zip(found.weeks, (truth[:30], truth[30:60]), strict=False):
+        assert week.accuracy.accuracy == pytest.approx(right.mean())
+        assert (week.accuracy.audits, week.accuracy.population) == (30, 30)
+    assert found.weeks[2].accuracy.accuracy is None
+    assert found.all.accuracy == pytest.approx(truth[:60].mean())
+    assert found.to_json()["weeks"][0]["start"] == "2026-04-20"
+    assert len(audit_report(store, since=monday).weeks) == 2
 
 
 def test_without_audits_nothing_is_claimed(store, encoder_folder):

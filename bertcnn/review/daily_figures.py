@@ -1,0 +1,182 @@
+"""What came in on each day and what a model made of it, counted by the database.
+
+Days are those of UTC, by the time at which tickets were received.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, select
+
+from bertcnn.monitoring.drift import CONFIDENCE_EDGES, LENGTH_EDGES, DailyFigures
+from bertcnn.review.rows import whole_number
+from bertcnn.review.schema import prediction, ticket
+from bertcnn.review.store import ReviewStore, now
+from bertcnn.settings import DECISIONS
+
+DAY = 86_400.0  # seconds
+COUNTED = ("automatic", "in another language")  # of a day's tickets, beside those out of scope
+_AUTO, _AMBIGUOUS, _OUT_OF_SCOPE, _EMPTY, _LANGUAGE = DECISIONS
+_RUN = 50_000  # tickets that are counted in one transaction
+_LONGEST = 5000  # characters of a text that are looked at
+_TEXTS_AT_ONCE = 500
+
+
+def start_of(day: date) -> float:
+    """When a day begins, seconds since 1970, UTC."""
+    return datetime.combine(day, time(), UTC).timestamp()
+
+
+def day_of(moment: float) -> date:
+    """The day of a time in seconds since 1970, UTC."""
+    return datetime.fromtimestamp(moment, UTC).date()
+
+
+def newest_day(store: ReviewStore) -> date | None:
+    """The last day with tickets that is over; today if there is none, None without tickets."""
+    today = day_of(now())
+    with store.reading() as connection:
+        for before in (today, today + timedelta(days=1)):
+            found = connection.scalar(
+                select(func.max(ticket.c.received_at)).where(
+                    ticket.c.received_at < start_of(before)
+                )
+            )
+            if found is not None:
+                return day_of(found)
+    return None
+
+
+def read_days(store: ReviewStore, model: str, first: date, last: date) -> list[DailyFigures]:
+    """The figures of each day with tickets, in order, in constant memory.
+
+    Args:
+        store: an open store.
+        model: id of the model whose answers are counted. Lengths are those of all tickets.
+        first: the first day.
+        last: the last day.
+    """
+    counted: dict[date, _Day] = defaultdict(_Day)
+    within = (ticket.c.received_at >= start_of(first)) & (
+        ticket.c.received_at < start_of(last) + DAY
+    )
+    for connection, run in _runs(store):
+        for row in connection.execute(_decisions(connection, model).where(within, run)):
+            counted[_day(row)].add_decision(row.decision, row.label, row.number)
+        for row in connection.execute(_confidence(connection, model).where(within, run)):
+            counted[_day(row)].confidence[min(row.place, len(CONFIDENCE_EDGES) - 2)] += row.number
+        for row in connection.execute(_lengths(connection).where(within, run)):
+            counted[_day(row)].lengths[row.place] += row.number
+    return [one.figures(day) for day, one in sorted(counted.items())]
+
+
+def sample_texts(store: ReviewStore, first: date, last: date, most: int) -> list[tuple[date, str]]:
+    """Texts received on these days, with their days; a random sample if there are more.
+
+    The sample is the same at each call, since the keyed hashes of the texts choose it. Texts are
+    cut after 5,000 characters; erased ones are left out.
+    """
+    within = and_(
+        ticket.c.received_at >= start_of(first),
+        ticket.c.received_at < start_of(last) + DAY,
+        ticket.c.erased_at.is_(None),
+    )
+    with store.reading() as connection:
+        chosen = connection.scalars(
+            select(ticket.c.id).where(within).order_by(ticket.c.text_hash, ticket.c.id).limit(most)
+        ).all()
+    ids, found = sorted(chosen), []
+    for place in range(0, len(ids), _TEXTS_AT_ONCE):
+        with store.reading() as connection:
+            rows = connection.execute(
+                select(ticket.c.received_at, func.substr(ticket.c.text, 1, _LONGEST).label("text"))
+                .where(ticket.c.id.in_(ids[place : place + _TEXTS_AT_ONCE]))
+                .order_by(ticket.c.id)
+            )
+            found += [(day_of(row.received_at), row.text) for row in rows]
+    return found
+
+
+@dataclass
+class _Day:
+    """A day while it is counted."""
+
+    decisions: Counter[str] = field(default_factory=Counter)
+    labels: Counter[str] = field(default_factory=Counter)
+    confidence: Counter[int] = field(default_factory=Counter)
+    lengths: Counter[int] = field(default_factory=Counter)
+
+    def add_decision(self, decision: str, label: str | None, number: int) -> None:
+        """Count so many answers."""
+        self.decisions[decision] += number
+        if decision in (_AUTO, _AMBIGUOUS):
+            self.labels[label or ""] += number
+
+    def figures(self, day: date) -> DailyFigures:
+        """What was counted."""
+        return DailyFigures(
+            day,
+            self.decisions.total(),
+            self.decisions[_OUT_OF_SCOPE],
+            dict(self.labels),
+            tuple(self.confidence[place] for place in range(len(CONFIDENCE_EDGES) - 1)),
+            tuple(self.lengths[place] for place in range(len(LENGTH_EDGES) - 1)),
+            dict(zip(COUNTED, (self.decisions[_AUTO], self.decisions[_LANGUAGE]), strict=True)),
+        )
+
+
+def _runs(store: ReviewStore) -> Iterator[tuple[Connection, ColumnElement[bool]]]:
+    """Short transactions, each with a condition on the tickets that it is about."""
+    with store.reading() as connection:
+        last = connection.scalar(select(func.max(ticket.c.id))) or 0
+    for start in range(0, last + 1, _RUN):
+        with store.reading() as connection:
+            yield connection, (ticket.c.id >= start) & (ticket.c.id < start + _RUN)
+
+
+def _decisions(connection: Connection, model: str) -> Select[Any]:
+    """Answers of each day, decision and label."""
+    keys = (_day_number(connection), prediction.c.decision, prediction.c.label)
+    return _answered(select(*keys, func.count().label("number")), model).group_by(*keys)
+
+
+def _confidence(connection: Connection, model: str) -> Select[Any]:
+    """Answers in scope of each day and bin of `CONFIDENCE_EDGES`."""
+    bins = len(CONFIDENCE_EDGES) - 1
+    place = whole_number(connection, prediction.c.confidence * bins).label("place")
+    day = _day_number(connection)
+    counted = _answered(select(day, place, func.count().label("number")), model)
+    return counted.where(prediction.c.decision.in_((_AUTO, _AMBIGUOUS))).group_by(day, place)
+
+
+def _lengths(connection: Connection) -> Select[Any]:
+    """Tickets of each day and bin of `LENGTH_EDGES`."""
+    length = func.length(ticket.c.text)
+    bins = [(length < edge, place) for place, edge in enumerate(LENGTH_EDGES[1:-1])]
+    place = case(*bins, else_=len(bins)).label("place")
+    day = _day_number(connection)
+    return (
+        select(day, place, func.count().label("number"))
+        .where(ticket.c.erased_at.is_(None))
+        .group_by(day, place)
+    )
+
+
+def _answered(statement: Select[Any], model: str) -> Select[Any]:
+    return statement.select_from(ticket).join(
+        prediction, (prediction.c.ticket == ticket.c.id) & (prediction.c.model == model)
+    )
+
+
+def _day_number(connection: Connection) -> ColumnElement[int]:
+    """Days since 1970."""
+    return whole_number(connection, ticket.c.received_at / DAY).label("day")
+
+
+def _day(row: Any) -> date:  # noqa: ANN401 - a row with this column
+    return day_of(row.day * DAY)

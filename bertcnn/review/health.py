@@ -1,0 +1,234 @@
+"""What can be said of the serving model without a label: has what comes in changed?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+from sqlalchemy import func, select
+
+from bertcnn.errors import StoreError
+from bertcnn.inference.predictor import Predictor
+from bertcnn.monitoring.drift import DailyFigures, DriftFinding, DriftReport
+from bertcnn.monitoring.drift import drift_report as what_changed
+from bertcnn.monitoring.label_shift import LabelShift, ShiftCalibration, label_shares, label_shift
+from bertcnn.monitoring.new_words import NewWord, new_words
+from bertcnn.review.daily_figures import newest_day, read_days, sample_texts
+from bertcnn.review.models import KnownModel, require_serving_model
+from bertcnn.review.schema import event, model_event, ticket
+from bertcnn.review.store import ReviewStore
+from bertcnn.settings import DECISIONS
+from bertcnn.wording import count
+
+RECENT = 7  # days in which new words are looked for
+MOST_ANSWERED = 2000  # texts that the shares of labels are estimated from
+_WEEK, _WEEKS_BEFORE = 7, 8
+_MOST_TEXTS = 10_000  # of the recent ones, and of those before
+_FEWEST_ESTIMATED = 300  # earlier texts, for shares of labels to be compared with theirs
+_SMALLEST = 1e-6  # share of a label
+_AT_ONCE = 512  # texts that the model answers
+_IN_SCOPE = DECISIONS.index("review:out_of_scope")  # decisions before this one
+_FEWEST_BEFORE = 100  # texts, to tell new words from rare ones
+
+
+@dataclass(frozen=True)
+class StoreDrift:
+    """How a day and the week before it compare with the eight weeks before.
+
+    Attributes:
+        model: whose answers they are.
+        days: the figures of each day, in order.
+        words: new frequent words, the clearest first.
+        report: what has changed.
+    """
+
+    model: KnownModel
+    days: tuple[DailyFigures, ...]
+    words: tuple[NewWord, ...]
+    report: DriftReport
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything has."""
+        return bool(self.report.changed)
+
+    @property
+    def week(self) -> tuple[DailyFigures, ...]:
+        """The last seven days."""
+        return tuple(one for one in self.days if one.day > self.report.day - _days(_WEEK))
+
+    @property
+    def before(self) -> tuple[DailyFigures, ...]:
+        """The days before the last seven."""
+        return self.days[: len(self.days) - len(self.week)]
+
+    def lines(self) -> list[str]:
+        """In words, what has changed first."""
+        day, week = self.report.day, sum(one.texts for one in self.week)
+        today = sum(one.texts for one in self.week if one.day == day)
+        first = (
+            f"{day:%A}, {day}: {count(today, 'ticket')}, and {week:,} in the seven days up to it,"
+            f" answered by the model {self.model.id[:12]}."
+        )
+        kinds = {True: "changed", False: "as before", None: "not known"}
+        return [
+            first,
+            *(
+                f"{words}: {one.sentence}"
+                for kind, words in kinds.items()
+                for one in self.report.findings
+                if one.changed is kind
+            ),
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures as a JSON object."""
+        return {"model": self.model.id, **self.report.to_json()}
+
+
+def last_changes(store: ReviewStore) -> tuple[int, ...]:
+    """Numbers that change with each new ticket, decision, and event of a model: for caches."""
+    with store.reading() as connection:
+        return tuple(
+            int(connection.scalar(select(func.max(table.c.id))) or 0)
+            for table in (ticket, event, model_event)
+        )
+
+
+def drift_report(
+    store: ReviewStore,
+    *,
+    day: date | None = None,
+    recent: int = RECENT,
+    predictor: Predictor | None = None,
+) -> StoreDrift:
+    """What has changed in the tickets that come in, and in the serving model's answers to them.
+
+    A day is compared with the same weekday of eight weeks, its week with these weeks. Answers are
+    those of the serving model; what another one answered before it does not count, so after a
+    promotion most of this is not known for five weeks. Memory does not grow with the store.
+
+    Args:
+        store: an open store.
+        day: the day that is looked at, by UTC; by default the last one with tickets that is over.
+        recent: days up to it in which new words are looked for, and from which the shares of the
+            labels are estimated.
+        predictor: the serving model, to estimate how frequent each label really is, beside how
+            often it is answered; it answers at most 2,000 tickets of these days and 2,000 of the
+            eight weeks before for that. None for no estimate.
+
+    Raises:
+        StoreError: no model serves, `predictor` is another one, or there are no tickets.
+    """
+    model = require_serving_model(store)
+    if predictor is not None and predictor.bundle.bundle_id != model.id:
+        raise StoreError(
+            f"the model {predictor.bundle.bundle_id[:12]} for an estimate",
+            expected=f"the one that serves, {model.id[:12]}",
+            fix="load it with serving_predictor",
+        )
+    day = day or newest_day(store)
+    first = None if day is None else day - _days(_WEEK * (1 + _WEEKS_BEFORE) - 1)
+    figures = [] if day is None or first is None else read_days(store, model.id, first, day)
+    if day is None or not figures:
+        raise StoreError(
+            f"no tickets in {store.name}" + (f" up to {day}" if day else ""),
+            expected="tickets of some weeks",
+            fix="add some: bertcnn review add FILE --store STORE",
+        )
+    if figures[-1].day < day:
+        figures.append(DailyFigures(day, 0))
+    words, finding = _new_words(store, day, recent)
+    found = what_changed(figures, words=words)
+    if predictor is not None:
+        shift = _label_shift(store, predictor, found, recent)
+        found = what_changed(figures, words=words, label_shift=shift)
+    if finding is not None:
+        found = replace(found, findings=(*found.findings, finding))
+    return StoreDrift(model, tuple(figures), tuple(words or ()), found)
+
+
+def _new_words(
+    store: ReviewStore, day: date, recent: int
+) -> tuple[list[NewWord] | None, DriftFinding | None]:
+    """New frequent words; or None, and why they are not known."""
+    first = day - _days(recent - 1)
+    before = sample_texts(
+        store, first - _days(_WEEK * _WEEKS_BEFORE), first - _days(1), _MOST_TEXTS
+    )
+    if len(before) < _FEWEST_BEFORE:
+        sentence = (
+            f"Whether there are new frequent words is not known: only"
+            f" {count(len(before), 'earlier ticket')} to compare with, {_FEWEST_BEFORE} are needed."
+        )
+        return None, DriftFinding("words", None, sentence, {"before": len(before)})
+    now = sample_texts(store, first, day, _MOST_TEXTS)
+    texts = [text for _, text in now]
+    return new_words(texts, [on for on, _ in now], [text for _, text in before]), None
+
+
+def _label_shift(
+    store: ReviewStore, predictor: Predictor, found: DriftReport, recent: int
+) -> LabelShift:
+    """How frequent each label is in the tickets of the last days."""
+    kept = predictor.bundle.calibration.label_shift
+    if kept is None:
+        reason = "the model was saved without what that takes; train it again"
+        if predictor.multi_label:
+            reason = "a ticket may have several labels"
+        return LabelShift(0, reason=reason)
+    first = found.day - _days(recent - 1)
+    before, now = (
+        _logits_in_scope(predictor, sample_texts(store, start, end, MOST_ANSWERED))
+        for start, end in (
+            (first - _days(_WEEK * _WEEKS_BEFORE), first - _days(1)),
+            (first, found.day),
+        )
+    )
+    if len(before) < _FEWEST_ESTIMATED:
+        earlier = count(len(before), "earlier ticket")
+        reason = f"only {earlier} to compare with, {_FEWEST_ESTIMATED} are needed"
+        return LabelShift(len(now), reason=reason)
+    fitted = ShiftCalibration(
+        kept.temperature, np.array(kept.bias), np.array(kept.shares), kept.rows
+    )
+    return label_shift(
+        now, _moved(fitted, before), predictor.labels, out_of_scope_rose=_rose(found)
+    )
+
+
+def _moved(fitted: ShiftCalibration, logits: np.ndarray) -> ShiftCalibration:
+    """A calibration for texts among which labels are as frequent as among these.
+
+    So that the last days are compared with the weeks before, not with the validation rows.
+    """
+    shares = label_shares(fitted.probabilities(logits), fitted.shares)
+    ratios = np.maximum(shares, _SMALLEST) / np.maximum(fitted.shares, _SMALLEST)
+    return ShiftCalibration(fitted.temperature, fitted.bias + np.log(ratios), shares, len(logits))
+
+
+def _rose(found: DriftReport) -> bool:
+    """Whether more tickets than usual are out of scope."""
+    [check] = [one for one in found.findings if one.about == "out_of_scope"]
+    figures = check.figures
+    return bool(check.changed) and figures["counted"] > figures["usual"] * figures["texts"]
+
+
+def _logits_in_scope(predictor: Predictor, sample: Sequence[tuple[date, str]]) -> np.ndarray:
+    """The logits of the texts that belong to one of the labels, float32 [N, C]."""
+    texts = [text for _, text in sample]
+    logits = [np.empty((0, len(predictor.labels)), np.float32)]
+    for first in range(0, len(texts), _AT_ONCE):
+        part = texts[first : first + _AT_ONCE]
+        encoded = predictor.encode(part)
+        output = predictor.run(encoded)
+        answers = predictor.answer_from(part, encoded, output)
+        logits.append(output.logits[np.asarray(answers.decisions) < _IN_SCOPE])
+    return np.concatenate(logits)
+
+
+def _days(number: int) -> timedelta:
+    return timedelta(days=number)

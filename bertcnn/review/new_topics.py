@@ -1,0 +1,154 @@
+"""Topics among the tickets that the model has no label for: each is a candidate for a label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Row, func, select
+
+from bertcnn.monitoring.topics import find_topics
+from bertcnn.review.daily_figures import DAY, day_of
+from bertcnn.review.models import require_serving_model
+from bertcnn.review.schema import decision, prediction, ticket
+from bertcnn.review.store import ReviewStore, now
+from bertcnn.settings import DECISIONS
+from bertcnn.wording import count
+
+LOOKED_BACK = 30.0  # days
+_AMBIGUOUS, _OUT_OF_SCOPE = DECISIONS[1:3]
+_MOST = 5000  # tickets, the newest
+_AT_ONCE = 500
+_LONGEST = 2000  # characters of a text that are looked at
+_EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class StoreTopic:
+    """Tickets about the same thing that no label fits.
+
+    Attributes:
+        name: its most typical words.
+        tickets: their numbers, the most typical one first.
+        days: on how many days they came.
+        examples: the texts of the first three.
+    """
+
+    name: str
+    tickets: tuple[int, ...]
+    days: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StoreTopics:
+    """The topics that were found.
+
+    Attributes:
+        looked_at: how many tickets.
+        days: of how many days.
+        topics: the largest first.
+    """
+
+    looked_at: int
+    days: float
+    topics: tuple[StoreTopic, ...]
+
+    def lines(self) -> list[str]:
+        """In words."""
+        where = (
+            f"{count(self.looked_at, 'ticket')} of the last {self.days:g} days that the model has"
+            " no label for or is not sure of"
+        )
+        if not self.topics:
+            return [f"No topics among {where}."]
+        said = [f"{count(len(self.topics), 'topic')} among {where}:"]
+        for one in self.topics:
+            on = count(one.days, "day")
+            said.append(f"{one.name}: {count(len(one.tickets), 'ticket')} on {on}")
+            said += [f"  {' '.join(text.split())[:100]}" for text in one.examples]
+        return said
+
+    def to_json(self) -> dict[str, Any]:
+        """The topics as a JSON object."""
+        return asdict(self)
+
+
+def store_topics(
+    store: ReviewStore, *, days: float = LOOKED_BACK, until: float | None = None
+) -> StoreTopics:
+    """Topics among the tickets that the serving model calls out of scope or is not sure of.
+
+    A topic has at least ten tickets on three days. Tickets that somebody has given a label are left
+    out, so a topic is gone when its tickets have got theirs. Of more than 5,000 tickets the newest
+    are looked at.
+
+    Args:
+        store: an open store.
+        days: received in so many last days.
+        until: the end of these days, seconds since 1970, UTC; by default now.
+
+    Raises:
+        StoreError: no model serves.
+    """
+    model = require_serving_model(store)
+    until = now() if until is None else until
+    rows = _unlabelled(store, model.id, until - days * DAY, until)
+    texts = _texts(store, [row.ticket for row in rows])
+    rows = [row for row in rows if row.ticket in texts]
+    if not rows:
+        return StoreTopics(0, days, ())
+    vectors = np.frombuffer(b"".join(row.embedding for row in rows), np.float16)  # [N * D]
+    found = find_topics(
+        vectors.reshape(len(rows), -1).astype(np.float32),
+        [texts[row.ticket] for row in rows],
+        [day_of(row.received_at) for row in rows],
+    )
+    topics = []
+    for one in found:
+        tickets = tuple(rows[place].ticket for place in one.rows)
+        examples = tuple(texts[number] for number in tickets[:_EXAMPLES])
+        topics.append(StoreTopic(one.name, tickets, one.days or 0, examples))
+    return StoreTopics(len(rows), days, tuple(topics))
+
+
+def _unlabelled(store: ReviewStore, model: str, since: float, until: float) -> list[Row[Any]]:
+    """The newest tickets that nobody has a label for, in the order of their arrival."""
+    labelled = (
+        select(decision.c.ticket)
+        .where(decision.c.ticket == ticket.c.id, decision.c.kind == "label")
+        .exists()
+    )
+    statement = (
+        select(prediction.c.ticket, prediction.c.embedding, ticket.c.received_at)
+        .join(ticket, ticket.c.id == prediction.c.ticket)
+        .where(
+            prediction.c.model == model,
+            prediction.c.decision.in_((_AMBIGUOUS, _OUT_OF_SCOPE)),
+            prediction.c.embedding.is_not(None),
+            ticket.c.received_at > since,
+            ticket.c.received_at <= until,
+            ~labelled,
+        )
+        .order_by(ticket.c.received_at.desc(), ticket.c.id.desc())
+        .limit(_MOST)
+    )
+    with store.reading() as connection:
+        return list(connection.execute(statement))[::-1]
+
+
+def _texts(store: ReviewStore, tickets: Sequence[int]) -> dict[int, str]:
+    """Texts by ticket; without those erased meanwhile."""
+    found: dict[int, str] = {}
+    for first in range(0, len(tickets), _AT_ONCE):
+        with store.reading() as connection:
+            rows = connection.execute(
+                select(ticket.c.id, func.substr(ticket.c.text, 1, _LONGEST).label("text")).where(
+                    ticket.c.id.in_(tickets[first : first + _AT_ONCE]),
+                    ticket.c.erased_at.is_(None),
+                )
+            )
+            found |= {row.id: row.text for row in rows}
+    return found

@@ -1,0 +1,325 @@
+"""The model that served before answers new tickets too, so that audits compare the two."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Alias, ColumnElement, func, select
+
+from bertcnn.errors import BundleError
+from bertcnn.inference.predictor import Predictor, load
+from bertcnn.monitoring.comparison import PairedDifference, paired_difference
+from bertcnn.progress import Progress, Silent
+from bertcnn.review.audits import is_right
+from bertcnn.review.daily_figures import DAY, day_of
+from bertcnn.review.models import KnownModel, find_model, model_history
+from bertcnn.review.schema import decision, draw, prediction, ticket
+from bertcnn.review.store import ReviewStore, now
+from bertcnn.review.tickets import BESIDE, answer_beside
+from bertcnn.settings import DECISIONS
+from bertcnn.wording import count
+
+SHADOWED = 14.0  # days after a promotion
+_AT_ONCE = 512  # tickets
+_OUT_OF_SCOPE = DECISIONS[2]
+
+
+@dataclass(frozen=True)
+class Handover:
+    """The last change of the serving model.
+
+    Attributes:
+        before: the model that served until then.
+        serving: the one that serves since.
+        at: when, seconds since 1970, UTC.
+    """
+
+    before: KnownModel
+    serving: KnownModel
+    at: float
+
+    @property
+    def watched(self) -> bool:
+        """Whether the earlier model still answers new tickets."""
+        return now() < self.at + SHADOWED * DAY
+
+
+def last_handover(store: ReviewStore) -> Handover | None:
+    """The last promotion or rollback by which another model began to serve; None if none did."""
+    served = [one for one in model_history(store) if one.kind in ("promoted", "rolled_back")]
+    if len(served) < 2:
+        return None
+    before, serving = served[-2:]
+    return Handover(find_model(store, before.model), find_model(store, serving.model), serving.at)
+
+
+def answer_in_shadow(store: ReviewStore, *, progress: Progress | None = None) -> int:
+    """Let the model that served before answer the tickets that came since, unseen by people.
+
+    Only for 14 days after a promotion or rollback. Tickets that it has answered are left alone, so
+    this may be called as often as one likes; `add_file` does. If the model cannot be loaded any
+    more, a note says so, and nothing is answered.
+
+    Args:
+        store: an open store.
+        progress: progress callback.
+
+    Returns:
+        How many tickets were answered.
+    """
+    progress, change = progress or Silent(), last_handover(store)
+    if change is None or not change.watched:
+        return 0
+    tickets = _unanswered(store, change, 0)
+    predictor = _load(change.before, progress) if tickets else None
+    if predictor is None:
+        return 0
+    progress.stage("answering with the earlier model", 0, "tickets")
+    answered = 0
+    while tickets:
+        answer_beside(store, predictor, tickets)
+        progress.advance(len(tickets))
+        answered += len(tickets)
+        tickets = _unanswered(store, change, tickets[-1])
+    return answered
+
+
+def _load(model: KnownModel, progress: Progress) -> Predictor | None:
+    """The earlier model, if it is where it was."""
+    try:
+        predictor = load(model.folder)
+    except BundleError:
+        predictor = None
+    if predictor is not None and predictor.bundle.bundle_id == model.id:
+        return predictor
+    progress.note(
+        f"the model {model.id[:12]}, which served before, is not in {model.folder} any more; how it"
+        " would have answered is not kept"
+    )
+    return None
+
+
+def _unanswered(store: ReviewStore, change: Handover, behind: int) -> list[int]:
+    """The next tickets that came since the change and that the earlier model has not answered."""
+    theirs = prediction.alias()
+    answered = (
+        select(theirs.c.ticket)
+        .where(theirs.c.ticket == prediction.c.ticket, theirs.c.model == change.before.id)
+        .exists()
+    )
+    with store.reading() as connection:
+        return list(
+            connection.scalars(
+                select(prediction.c.ticket)
+                .join(ticket, ticket.c.id == prediction.c.ticket)
+                .where(
+                    prediction.c.model == change.serving.id,
+                    prediction.c.predicted_at >= change.at,
+                    prediction.c.ticket > behind,
+                    ticket.c.erased_at.is_(None),
+                    ~answered,
+                )
+                .order_by(prediction.c.ticket)
+                .limit(_AT_ONCE)
+            )
+        )
+
+
+@dataclass(frozen=True)
+class ShadowReport:
+    """The serving model beside the one before it, on the tickets that came since.
+
+    Attributes:
+        change: which models, and since when.
+        answered: tickets that both have answered.
+        decided: of these, those that people have decided and that tell of all: audits, and tickets
+            that went to people anyway.
+        serving: accuracy of the serving model on all tickets, by these; None without any.
+        before: the same of the earlier model.
+        difference: the serving model's accuracy less the earlier one's; None without any.
+    """
+
+    change: Handover
+    answered: int
+    decided: int = 0
+    serving: float | None = None
+    before: float | None = None
+    difference: PairedDifference | None = None
+
+    def lines(self) -> list[str]:
+        """In words."""
+        change, gap = self.change, self.difference
+        first = (
+            f"The model {change.serving.id[:12]} serves since {day_of(change.at)}. The one before"
+            f" it, {change.before.id[:12]}, has answered {count(self.answered, 'ticket')} too."
+        )
+        if gap is None:
+            return [first, "Nobody has decided any of them yet."]
+        if gap.low > 0:
+            verdict = "The serving model is better."
+        elif gap.high < 0:
+            verdict = "The one before it is better: think of rolling back."
+        else:
+            verdict = "Which one is better cannot be said yet."
+        figures = (
+            f"By {count(self.decided, 'decided ticket')}, {self.serving:.1%} of the serving model's"
+            f" answers are right, and {self.before:.1%} of the earlier one's: a difference of"
+            f" {100 * gap.estimate:+.1f} points (95% confidence: {100 * gap.low:+.1f} to"
+            f" {100 * gap.high:+.1f})."
+        )
+        return [first, figures, verdict]
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures as a JSON object."""
+        return {
+            "model": self.change.serving.id,
+            "before": self.change.before.id,
+            "since": self.change.at,
+            "answered": self.answered,
+            "decided": self.decided,
+            "accuracy": self.serving,
+            "accuracy_before": self.before,
+            "difference": None if self.difference is None else asdict(self.difference),
+        }
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """A decided ticket that both models have answered.
+
+    Attributes:
+        serving: whether the serving model is right.
+        before: whether the earlier one is.
+        group: the same for equal texts.
+        pi: probability of its audit; None for a ticket that went to people anyway.
+    """
+
+    serving: bool
+    before: bool
+    group: str
+    pi: float | None
+
+
+def shadow_report(store: ReviewStore) -> ShadowReport | None:
+    """How the serving model and the one before it answer the tickets that came since.
+
+    By what people decide: audits, each of which counts for the automatic answers that it stands
+    for, and the tickets that the serving model sends to people. Tickets on which people disagree do
+    not count. An answer "out of scope" is right for a ticket that belongs to no label.
+
+    Returns:
+        None if no other model served before, or if it has answered nothing beside this one.
+    """
+    change = last_handover(store)
+    if change is None:
+        return None
+    sizes = _sizes(store, change)
+    answered = sum(sizes.values())
+    if not answered:
+        return None
+    decided = _decided(store, change)
+    if not decided:
+        return ShadowReport(change, answered)
+    before, serving = (
+        np.array([getattr(one, name) for one in decided]) for name in ("before", "serving")
+    )
+    weights = _weights(decided, sizes)
+    return ShadowReport(
+        change,
+        answered,
+        len(decided),
+        float(np.average(serving, weights=weights)),
+        float(np.average(before, weights=weights)),
+        paired_difference(
+            before, serving, groups=np.array([one.group for one in decided]), weights=weights
+        ),
+    )
+
+
+def _weights(decided: Sequence[_Decided], sizes: dict[bool | None, int]) -> np.ndarray:
+    """How many tickets each decided one stands for, float64 [decided].
+
+    Those that wait are later ones, not others.
+    """
+    audits = sum(one.pi is not None for one in decided)
+    reviews = len(decided) - audits
+    return np.array(
+        [
+            sizes[None] / reviews if one.pi is None else sizes[True] / audits / one.pi
+            for one in decided
+        ]
+    )
+
+
+def _sizes(store: ReviewStore, change: Handover) -> dict[bool | None, int]:
+    """Tickets that both models have answered: for people (None), drawn as audits, and others."""
+    mine, theirs = prediction.alias(), prediction.alias()
+    statement = (
+        select(draw.c.drawn, func.count().label("number"))
+        .select_from(mine)
+        .join(theirs, _both(mine, theirs, change))
+        .outerjoin(draw, (draw.c.ticket == mine.c.ticket) & (draw.c.model == mine.c.model))
+        .group_by(draw.c.drawn)
+    )
+    with store.reading() as connection:
+        return {row.drawn: row.number for row in connection.execute(statement)}
+
+
+def _decided(store: ReviewStore, change: Handover) -> list[_Decided]:
+    """The tickets that people have decided, all of them alike."""
+    mine, theirs = prediction.alias(), prediction.alias()
+    statement = (
+        select(
+            mine.c.ticket,
+            mine.c.label.label("serving"),
+            mine.c.decision.label("serving_decision"),
+            theirs.c.label.label("before"),
+            theirs.c.decision.label("before_decision"),
+            ticket.c.text_hash,
+            draw.c.drawn,
+            draw.c.probability,
+            func.coalesce(decision.c.label, "").label("decided"),
+        )
+        .select_from(mine)
+        .join(theirs, _both(mine, theirs, change))
+        .join(ticket, ticket.c.id == mine.c.ticket)
+        .join(decision, decision.c.ticket == mine.c.ticket)
+        .outerjoin(draw, (draw.c.ticket == mine.c.ticket) & (draw.c.model == mine.c.model))
+        .where(decision.c.kind != "skip", draw.c.drawn.is_not(False))
+        .order_by(mine.c.ticket)
+    )
+    by_ticket: dict[int, list[Any]] = defaultdict(list)
+    with store.reading() as connection:
+        for row in connection.execute(statement):
+            by_ticket[row.ticket].append(row)
+    return [
+        _Decided(
+            _right(first.decided, first.serving, first.serving_decision, change.serving),
+            _right(first.decided, first.before, first.before_decision, change.before),
+            first.text_hash,
+            float(first.probability) if first.drawn else None,
+        )
+        for first, *others in by_ticket.values()
+        if all(one.decided == first.decided for one in others)
+    ]
+
+
+def _right(decided: str, answer: str | None, given: str, model: KnownModel) -> bool:
+    if not decided and given == _OUT_OF_SCOPE:
+        return True
+    return is_right(decided, answer, model.separator)
+
+
+def _both(mine: Alias, theirs: Alias, change: Handover) -> ColumnElement[bool]:
+    """The same ticket, answered by the serving model and beside it by the earlier one."""
+    return (
+        (theirs.c.ticket == mine.c.ticket)
+        & (mine.c.model == change.serving.id)
+        & (mine.c.predicted_at >= change.at)
+        & (theirs.c.model == change.before.id)
+        & (theirs.c.predicted_at == BESIDE)
+    )

@@ -1,0 +1,286 @@
+"""Start without labels: tickets in groups that are about the same, each offered as a first label.
+
+There is no model yet. What stands in for its answers is the group of each ticket.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sqlalchemy import func, select, update
+
+from bertcnn.doctor.out_of_fold import unit_embeddings
+from bertcnn.encoders.download import fetch_encoder
+from bertcnn.errors import StoreError, one_line
+from bertcnn.monitoring.audit import uniform_number
+from bertcnn.monitoring.selection import cold_start_order
+from bertcnn.monitoring.topics import Topic, suggest_labels
+from bertcnn.progress import Progress, Silent
+from bertcnn.review.files import ticket_chunks
+from bertcnn.review.labels import merge_labels, replace_labels
+from bertcnn.review.models import NO_MODEL, serving_model
+from bertcnn.review.people import Person
+from bertcnn.review.rows import insert_new
+from bertcnn.review.schema import model, prediction, queue, ticket
+from bertcnn.review.store import ReviewStore, now
+from bertcnn.review.tickets import (
+    NewTicket,
+    insert_tickets,
+    near_duplicates,
+    source_name,
+    storable,
+)
+from bertcnn.settings import DECISIONS
+from bertcnn.wording import count
+
+FIRST_OF_GROUP = 10  # tickets that come first
+MOST_TICKETS = 20_000  # whose embeddings and texts fit into memory
+_FEWEST_TICKETS = 20
+_EXAMPLES = 3
+_EARLY, _LATE = 1, 2  # places in the queue
+_REASON = "there is no model yet; this is the label of similar tickets"
+
+
+@dataclass(frozen=True)
+class TicketGroup:
+    """Tickets that are about the same.
+
+    Attributes:
+        name: its label; its most typical words as long as nobody has named it.
+        tickets: how many there are.
+        examples: texts of the most typical ones.
+    """
+
+    name: str
+    tickets: int
+    examples: tuple[str, ...]
+
+
+def start_review(
+    store: ReviewStore,
+    path: str | os.PathLike[str],
+    person: Person,
+    *,
+    text: str | Sequence[str] | None = None,
+    identity: str | None = None,
+    encoder: str | Path = "minilm-l6",
+    progress: Progress | None = None,
+) -> list[TicketGroup]:
+    """Add a file of tickets to a store without a model, in groups; see `ticket_groups`.
+
+    All tickets wait for people: first ten of each group, the most typical ones, in turns. Of a file
+    with more than 20,000 tickets a random sample is taken. Nothing is added if this is interrupted.
+
+    Args:
+        store: an open store.
+        path: .csv, .tsv, .jsonl, .json (each also .gz), .parquet or .xlsx.
+        person: an admin.
+        text: the text column or columns; guessed by default.
+        identity: the column of the tickets' ids; guessed by default.
+        encoder: a published encoder or a folder, whose mean token embeddings are grouped.
+        progress: progress callback.
+
+    Raises:
+        RoleError: the person is no admin.
+        StoreError: a model serves already, tickets were added already, or there are too few.
+        TableError: the file cannot be read.
+        ColumnError: it has no such columns.
+        EncoderError: the encoder cannot be had.
+    """
+    person.needs("admin", "start a review")
+    progress, path = progress or Silent(), Path(path)
+    _check_empty(store)
+    tickets, seen = _sample(store, path, text, identity, progress)
+    if seen > len(tickets):
+        progress.note(f"{len(tickets):,} of {count(seen, 'ticket')}, chosen at random")
+    if len(tickets) < _FEWEST_TICKETS:
+        raise StoreError(
+            f"{count(len(tickets), 'ticket')} in {path}",
+            expected=f"at least {_FEWEST_TICKETS}, to find out what they are about",
+            fix="give a file with more tickets",
+        )
+    texts = [one.text for one in tickets]
+    embeddings = unit_embeddings(fetch_encoder(encoder, progress=progress), texts, progress)
+    progress.stage("grouping", len(tickets), "tickets")
+    topics = suggest_labels(embeddings, texts)
+    progress.advance(len(tickets))
+    _insert(store, tickets, embeddings, topics, source_name(path.name))
+    return ticket_groups(store)
+
+
+def ticket_groups(store: ReviewStore) -> list[TicketGroup]:
+    """The groups of `start_review`, the largest first; none if the store was not started so."""
+    mine = prediction.c.model == NO_MODEL
+    with store.reading() as connection:
+        sizes = connection.execute(
+            select(prediction.c.label, func.count().label("number"))
+            .where(mine, prediction.c.label.is_not(None))
+            .group_by(prediction.c.label)
+            .order_by(func.count().desc(), prediction.c.label)
+        ).all()
+        return [
+            TicketGroup(
+                row.label,
+                row.number,
+                tuple(
+                    connection.scalars(
+                        select(ticket.c.text)
+                        .join(prediction, prediction.c.ticket == ticket.c.id)
+                        .where(mine, prediction.c.label == row.label, ticket.c.erased_at.is_(None))
+                        .order_by(ticket.c.id)
+                        .limit(_EXAMPLES)
+                    )
+                ),
+            )
+            for row in sizes
+        ]
+
+
+def name_groups(store: ReviewStore, person: Person, names: Mapping[str, str]) -> None:
+    """Give groups of `start_review` their labels, which replace the names they had.
+
+    Args:
+        store: an open store.
+        person: an admin.
+        names: the label of each group by its name; the same for groups that belong together, ""
+            for one whose tickets shall get no suggestion.
+
+    Raises:
+        RoleError: the person is no admin.
+        StoreError: there is no such group, or a label is too long.
+    """
+    person.needs("admin", "name groups of tickets")
+    known = {one.name for one in ticket_groups(store)}
+    for name in names:
+        if name not in known:
+            raise StoreError(
+                f"no group {one_line(name)}",
+                expected=f"one of {', '.join(sorted(known)) or 'no groups'}",
+                fix="see `bertcnn review groups`",
+            )
+    labels = {name: label.strip() for name, label in names.items()}
+    with store.writing() as connection:
+        replace_labels(connection, labels)
+        for table in (prediction, queue):
+            rows = connection.execute(
+                select(table.c.ticket, table.c.label).where(
+                    table.c.model == NO_MODEL, table.c.label.in_(labels)
+                )
+            ).all()
+            # all at once: a group may get the name that another one had
+            by_label: dict[str, list[int]] = {}
+            for row in rows:
+                by_label.setdefault(labels[row.label], []).append(row.ticket)
+            for label, numbers in by_label.items():
+                connection.execute(
+                    update(table)
+                    .where(table.c.model == NO_MODEL, table.c.ticket.in_(numbers))
+                    .values(label=label or None)
+                )
+
+
+def _check_empty(store: ReviewStore) -> None:
+    """Refuse a store that was started already."""
+    with store.reading() as connection:
+        tickets = connection.scalar(select(func.count()).select_from(ticket))
+    if serving_model(store) is not None or tickets:
+        raise StoreError(
+            f"{store.name} has a model or tickets already",
+            expected="a new store",
+            fix="add tickets with `bertcnn review add`, or start in another store",
+        )
+
+
+def _sample(
+    store: ReviewStore,
+    path: Path,
+    text: str | Sequence[str] | None,
+    identity: str | None,
+    progress: Progress,
+) -> tuple[list[NewTicket], int]:
+    """The file's tickets with a text, at most 20,000 of them by a keyed hash; and how many."""
+    seen = Counter[str]()
+
+    def with_a_text() -> Iterator[NewTicket]:
+        for tickets in ticket_chunks(store, path, text=text, identity=identity, progress=progress):
+            found = [one for one in tickets if one.text.strip()]
+            seen["tickets"] += len(found)
+            progress.advance(len(tickets))
+            yield from found
+
+    chosen = heapq.nsmallest(
+        MOST_TICKETS, with_a_text(), key=lambda one: store.hashed(f"start/{one.external_id}")
+    )
+    by_id = {one.external_id: storable(store, one) for one in chosen}
+    return list(by_id.values()), seen["tickets"]
+
+
+def _insert(
+    store: ReviewStore,
+    tickets: Sequence[NewTicket],
+    embeddings: np.ndarray,
+    topics: Sequence[Topic],
+    source: str,
+) -> None:
+    """One transaction: all tickets, the most typical of each group first, and their places."""
+    groups = np.full(len(tickets), -1)
+    for number, topic in enumerate(topics):
+        groups[list(topic.rows)] = number
+    early = cold_start_order(embeddings, groups, per_group=FIRST_OF_GROUP)
+    turns = {int(row): turn / len(early) for turn, row in enumerate(early)}
+    order = [row for topic in topics for row in topic.rows]
+    vectors, moment = embeddings.astype(np.float16), now()
+    with store.writing() as connection:
+        connection.execute(insert_new(connection, model), _stand_in(moment))
+        merge_labels(connection, [topic.name for topic in topics])
+        numbers = insert_tickets(store, connection, [tickets[row] for row in order], source)
+        predictions, waiting = [], []
+        for row in order:
+            one = tickets[row]
+            of_ticket = {
+                "ticket": numbers[one.external_id],
+                "model": NO_MODEL,
+                "label": topics[groups[row]].name,
+            }
+            predictions.append(
+                {
+                    **of_ticket,
+                    "confidence": None,
+                    "decision": DECISIONS[1],
+                    "probable": [],
+                    "because": [],
+                    "reason": _REASON,
+                    "embedding": vectors[row].tobytes(),
+                    "predicted_at": moment,
+                }
+            )
+            waiting.append(
+                {
+                    **of_ticket,
+                    "place": _EARLY if row in turns else _LATE,
+                    "certainty": turns.get(row, uniform_number(store.secret, one.external_id)),
+                    "similar": near_duplicates(store, one.text),
+                    "blind": False,
+                }
+            )
+        connection.execute(insert_new(connection, prediction), predictions)
+        connection.execute(insert_new(connection, queue), waiting)
+
+
+def _stand_in(moment: float) -> dict[str, Any]:
+    """The row of what stands in for a model."""
+    return {
+        "id": NO_MODEL,
+        "folder": "",
+        "labels": [],
+        "separator": None,
+        "precision": 1.0,
+        "added_at": moment,
+    }
