@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from below import absolute, places_below
 from options import option
 
 from bertcnn.errors import BundleError, one_line
@@ -54,15 +54,11 @@ def model_folder(given: str, roots: Sequence[Path]) -> tuple[Path, int]:
         BundleError: it is not such a model.
     """
     try:
-        listed = {_absolute(folder) for folder in saved_models(roots)}
-        for place in _places(given, roots):
-            if place in listed or any(
-                Path(os.path.realpath(place)).is_relative_to(os.path.realpath(root))
-                for root in roots
-            ):
-                manifest = Path(place, "manifest.json")
-                if manifest.is_file():
-                    return Path(place), manifest.stat().st_mtime_ns
+        listed = {absolute(folder) for folder in saved_models(roots)}
+        for place in places_below(given, roots, listed):
+            manifest = place / "manifest.json"
+            if manifest.is_file():
+                return place, manifest.stat().st_mtime_ns
     except (OSError, ValueError):  # a name that is too long, or with a NUL
         pass
     raise BundleError(
@@ -70,17 +66,3 @@ def model_folder(given: str, roots: Sequence[Path]) -> tuple[Path, int]:
         expected=f"a folder with manifest.json below {' or '.join(map(str, roots))}",
         fix="choose one from the list, or start the dashboard with -- --models FOLDER",
     )
-
-
-def _places(given: str, roots: Sequence[Path]) -> Iterator[str]:
-    """The absolute paths that `given` can mean and that are, with `..` resolved, below `roots`."""
-    tops = [top for root in roots for top in (_absolute(root), os.path.realpath(root))]
-    for start in (Path(), *roots):
-        place = _absolute(start / expanded(given))
-        if any(Path(place).is_relative_to(top) for top in tops):
-            yield place
-
-
-def _absolute(path: Path) -> str:
-    """The absolute path by its text alone: `..` removes a name, and no link is followed."""
-    return os.path.abspath(path)  # noqa: PTH100 - Path has no such method

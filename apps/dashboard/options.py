@@ -5,23 +5,25 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import Literal
+from typing import Literal, get_args
 
 from bertcnn.errors import SettingsError
 
-Option = Literal["models", "store", "person"]
-_OPTIONS: tuple[Option, ...] = ("models", "store", "person")
+Option = Literal["models", "files", "store", "person", "people", "behind-proxy"]
 
 
 def option(name: Option) -> str | None:
     """The value of `--NAME` or of $BERTCNN_NAME; None if neither is there.
 
+    The variable of `--behind-proxy` is $BERTCNN_BEHIND_PROXY.
+
     Raises:
         SettingsError: an option has no value.
     """
     parser = argparse.ArgumentParser(exit_on_error=False, add_help=False, allow_abbrev=False)
-    for one in _OPTIONS:
-        parser.add_argument(f"--{one}", default=os.environ.get(f"BERTCNN_{one.upper()}"))
+    for one in get_args(Option):
+        variable = f"BERTCNN_{one.upper().replace('-', '_')}"
+        parser.add_argument(f"--{one}", dest=one, default=os.environ.get(variable))
     try:
         given = vars(parser.parse_known_args(sys.argv[1:])[0])[name]
     except argparse.ArgumentError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+import weakref
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,16 +15,20 @@ import pandas as pd
 import streamlit as st
 
 from bertcnn.data.label_sets import split_cell
-from bertcnn.errors import ColumnError
+from bertcnn.errors import ColumnError, TableError
 from bertcnn.storage.files import output_error
 from bertcnn.tables.columns import guess_text_columns
-from bertcnn.tables.tables import open_table
+from bertcnn.tables.tables import MAX_CELL_CHARACTERS, TableReader, open_table
 
+FORMATS = ["csv", "tsv", "jsonl", "ndjson", "json", "parquet", "xlsx", "gz"]
 ROWS_SHOWN = 1000
+MOST_ROWS, MOST_COLUMNS = 1_000_000, 1000  # of an upload; more would keep the browser busy too long
 _PREVIEW_ROWS = 5
 _LONGEST_CELL = 500  # characters shown; a cell of 40 MB would block the browser
 _LONGEST_NAME, _LONGEST_BYTES = 80, 160  # of a name without its extensions
 _LONGEST_EXTENSIONS = 40
+
+_folders = weakref.WeakSet[tempfile.TemporaryDirectory[str]]()  # of all sessions
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,9 @@ class Upload:
 )
 def _session_folder() -> tempfile.TemporaryDirectory[str]:
     """A folder that only this user can read, which is removed when the session ends."""
-    return tempfile.TemporaryDirectory(prefix="bertcnn-dashboard-")
+    folder = tempfile.TemporaryDirectory(prefix="bertcnn-dashboard-")
+    _folders.add(folder)
+    return folder
 
 
 def session_folder() -> Path:
@@ -59,10 +66,17 @@ def session_folder() -> Path:
     return Path(_session_folder().name)
 
 
+def remove_folders() -> None:
+    """Remove the folders of all sessions, when the server ends."""
+    for folder in list(_folders):
+        folder.cleanup()
+
+
 def discard() -> None:
     """Remove this session's files."""
     for entry in session_folder().iterdir():
-        entry.unlink(missing_ok=True)
+        if entry.is_file():
+            entry.unlink(missing_ok=True)
 
 
 def save(name: str, content: IO[bytes]) -> Path:
@@ -76,7 +90,12 @@ def save(name: str, content: IO[bytes]) -> Path:
         OutputError: the disk is full.
     """
     discard()
-    path = session_folder() / safe_name(name)
+    return save_in(session_folder(), name, content)
+
+
+def save_in(folder: Path, name: str, content: IO[bytes]) -> Path:
+    """Write an upload to a folder; see `save`."""
+    path = folder / safe_name(name)
     try:
         with path.open("wb") as file:
             shutil.copyfileobj(content, file)
@@ -115,10 +134,12 @@ def look_into(path: Path, trained_on: Sequence[str]) -> Upload:
         trained_on: the text columns of the model's training file.
 
     Raises:
-        TableError: it cannot be read.
+        TableError: it cannot be read, or has too many rows or columns for a page.
     """
     with open_table(path, known=trained_on) as reader:
+        _check_columns(path, reader.columns)
         sample, remark = reader.peek(), reader.remark
+        _check_rows(path, reader)
     try:
         guessed = guess_text_columns(sample, trained_on=trained_on).text
     except ColumnError:  # no column looks like text: the user decides
@@ -126,6 +147,36 @@ def look_into(path: Path, trained_on: Sequence[str]) -> Upload:
     return Upload(
         path, sample.columns, guessed, _frame(sample.rows[:_PREVIEW_ROWS], sample.columns), remark
     )
+
+
+def limits() -> str:
+    """How large an upload may be, in one sentence."""
+    size = st.get_option("server.maxUploadSize")
+    return (
+        f"At most {size} MB, {MOST_ROWS:,} rows, {MOST_COLUMNS:,} columns, and"
+        f" {MAX_CELL_CHARACTERS:,} characters in a cell. Score larger files with: bertcnn score"
+    )
+
+
+def _check_columns(path: Path, columns: Sequence[str]) -> None:
+    if len(columns) > MOST_COLUMNS:
+        raise TableError(
+            f"{str(path)!r} has {len(columns):,} columns",
+            expected=f"at most {MOST_COLUMNS:,} on this page",
+            fix="remove some, or score the file on the command line with: bertcnn score",
+        )
+
+
+def _check_rows(path: Path, reader: TableReader) -> None:
+    rows = 0
+    for chunk in reader.chunks():
+        rows += len(chunk)
+        if rows > MOST_ROWS:
+            raise TableError(
+                f"{str(path)!r} has more than {MOST_ROWS:,} rows",
+                expected="at most as many on this page",
+                fix="split the file, or score it on the command line with: bertcnn score",
+            )
 
 
 @st.cache_data(scope="session", max_entries=8, show_spinner="Reading the scored rows ...")

@@ -11,6 +11,7 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
+import streamlit.config
 from streamlit.testing.v1 import AppTest
 
 from bertcnn.bundle.bundle import Bundle, write_bundle
@@ -52,6 +53,9 @@ _FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+
+# the harness does not read the settings beside the app
+streamlit.config.set_option("server.address", "127.0.0.1")
 
 
 def save_model(folder, **changes):
@@ -122,24 +126,34 @@ def said(elements):
 class Server:
     """The dashboard on a port of its own; its temporary files are gone when it has ended."""
 
-    def __init__(self, temporary, options, environment):
+    def __init__(self, temporary, options, environment, app=APP):
         temporary.mkdir(exist_ok=True)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.address = f"http://127.0.0.1:{self.port}"
         self.temporary, self.options = temporary, [str(option) for option in options]
+        self.app, self.log = app, temporary / "server.log"
         self.environment = {**os.environ, "TMPDIR": str(temporary), **environment}
 
     def start(self):
-        command = [sys.executable, "-m", "streamlit", "run", str(APP), "--server.headless", "true"]
-        self.process = subprocess.Popen(
-            [*command, "--server.port", str(self.port), "--", *self.options],
-            cwd=ROOT,
-            env=self.environment,
-            stderr=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-        )
+        command = [
+            sys.executable,
+            "-m",
+            "streamlit",
+            "run",
+            str(self.app),
+            "--server.headless",
+            "true",
+        ]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*command, "--server.port", str(self.port), "--", *self.options],
+                cwd=ROOT,
+                env=self.environment,
+                stderr=subprocess.STDOUT,
+                stdout=log,
+            )
         for _ in range(240):
             try:
                 urllib.request.urlopen(f"{self.address}/_stcore/health", timeout=2)
@@ -157,9 +171,9 @@ class Server:
 
 
 @contextmanager
-def serving(temporary, options, **environment):
+def serving(temporary, options, app=APP, **environment):
     """A running server."""
-    server = Server(temporary, options, environment)
+    server = Server(temporary, options, environment, app)
     server.start()
     try:
         yield server
@@ -168,12 +182,12 @@ def serving(temporary, options, **environment):
 
 
 @contextmanager
-def browsing():
+def browsing(*flags):
     """A headless Chromium."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(_FLAGS))
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*_FLAGS, *flags])
         try:
             yield browser
         finally:

@@ -1,0 +1,41 @@
+"""Paths that visitors give: nothing outside the folders that the dashboard may read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from bertcnn.storage.files import expanded
+
+
+def absolute(path: Path) -> str:
+    """The absolute path by its text alone: `..` removes a name, and no link is followed."""
+    return os.path.abspath(path)  # noqa: PTH100 - Path has no such method
+
+
+def places_below(given: str, roots: Sequence[Path], listed: Collection[str] = ()) -> Iterator[Path]:
+    """The places below `roots` that a visitor's path can mean, whether there is something or not.
+
+    Nothing outside `roots` is read, so a refusal does not tell what exists there.
+
+    Args:
+        given: a path relative to the working folder or to one of `roots`, or an absolute one.
+        roots: folders.
+        listed: absolute paths that may be links to the outside, since whoever runs the dashboard
+            has put them there. All others are below `roots` after their links are resolved.
+
+    Raises:
+        OSError, ValueError: the path is too long, or has a NUL.
+    """
+    tops = [top for root in roots for top in (absolute(root), os.path.realpath(root))]
+    for start in (Path(), *roots):
+        place = absolute(start / expanded(given))
+        if any(Path(place).is_relative_to(top) for top in tops) and (
+            place in listed
+            or any(
+                Path(os.path.realpath(place)).is_relative_to(os.path.realpath(root))
+                for root in roots
+            )
+        ):
+            yield Path(place)

@@ -1,0 +1,139 @@
+"""What the server does around the pages: it refuses requests, and says what a page may load."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import logging
+import re
+import sys
+import traceback
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import streamlit
+from access import access, check_request
+from starlette.datastructures import MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.websockets import WebSocketClose
+from uploads import remove_folders
+
+from bertcnn.errors import BertCNNError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_HEALTH = "/_stcore/health"  # for whatever watches the server; it says "ok" and nothing else
+_INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+
+
+class Protection:
+    """Around Streamlit's server: refuses what `access` does not allow, and adds headers.
+
+    A refused visitor gets one line and nothing else, whatever they ask for.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._headers = security_headers()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(self._headers)
+            await send(message)
+
+        refused = None if scope["type"] == "lifespan" else _refusal(scope)
+        if refused is None:
+            await self._app(scope, receive, send_with_headers)
+        elif scope["type"] == "websocket":
+            await WebSocketClose(code=1008)(scope, receive, send)
+        else:
+            await PlainTextResponse(f"{refused}\n", 403)(scope, receive, send_with_headers)
+
+
+def _refusal(scope: Scope) -> str | None:
+    """Why a request is refused; None if it is not."""
+    if scope["path"] == _HEALTH:
+        return None
+    headers = defaultdict[str, list[str]](list)
+    for name, value in scope["headers"]:
+        headers[name.decode("latin-1").lower()].append(value.decode("latin-1"))
+    try:
+        check_request(access(), headers)
+    except BertCNNError as error:
+        return str(error)
+    return None
+
+
+def security_headers() -> dict[str, str]:
+    """The headers of every answer.
+
+    A page may load scripts, pictures and data from its own server only. `blob:` is for scripts of
+    components such as the desk: only a script that already runs can make such an address. Streamlit
+    needs inline styles, and one inline script, which is named by its hash.
+    """
+    page = Path(streamlit.__file__).with_name("static") / "index.html"
+    inline = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+        for script in _INLINE_SCRIPT.findall(page.read_text(encoding="utf-8"))
+    )
+    policy = {
+        "default-src": "'self'",
+        "script-src": f"'self' blob: {inline}",
+        "style-src": "'self' 'unsafe-inline'",
+        "img-src": "'self' data: blob:",
+        "font-src": "'self' data:",
+        "worker-src": "'self' blob:",
+        "object-src": "'none'",
+        "frame-src": "'none'",
+        "frame-ancestors": "'none'",
+        "base-uri": "'none'",
+        "form-action": "'self'",
+    }
+    return {
+        "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in policy.items()),
+        "X-Content-Type-Options": "nosniff",
+        "X-Frame-Options": "DENY",
+        "Referrer-Policy": "same-origin",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    }
+
+
+@asynccontextmanager
+async def prepared(_app: object) -> AsyncIterator[None]:
+    """While the server runs, no text of an error of a page reaches its log.
+
+    If every visitor will be refused, the terminal says why. At the end the uploads are removed; the
+    process then ends by a signal, so nothing that waits for its end would run.
+    """
+    logging.getLogger("streamlit.error_util").addFilter(without_message)
+    try:
+        access()
+    except BertCNNError as error:
+        sys.stderr.write(f"Error: {error}\n")
+    yield
+    sessions = streamlit.runtime.get_instance()
+    sessions.stop()
+    await sessions.stopped
+    remove_folders()
+
+
+def without_message(record: logging.LogRecord) -> bool:
+    """A log entry about an error of a page, with its type and place.
+
+    Its message could quote a ticket.
+    """
+    if record.exc_info and record.exc_info[0]:
+        kind, _, trace = record.exc_info
+        places = "".join(traceback.format_tb(trace))
+        record.msg, record.args = f"An error of a page: {kind.__name__}\n{places}", ()
+        record.exc_info = record.exc_text = None
+    return True

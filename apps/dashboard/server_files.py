@@ -1,0 +1,88 @@
+"""The files on the server that the dashboard may read: tables below the folder for files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from below import places_below
+from options import option
+
+from bertcnn.errors import TableError, one_line
+from bertcnn.storage.files import expanded
+from bertcnn.tables.formats import KNOWN_EXTENSIONS, kind_of
+
+MOST_FILES = 1000
+_DEEPEST = 2  # levels below a folder for files
+
+
+def files_roots() -> list[Path]:
+    """The folders for files: --files or $BERTCNN_FILES; by default there are none."""
+    given = option("files")
+    return [expanded(given)] if given else []
+
+
+def server_files(roots: Sequence[Path]) -> list[Path]:
+    """The tables in `roots` and up to two levels below, at most `MOST_FILES` of them.
+
+    Left out are hidden files and folders, and links that lead outside.
+    """
+    found: list[Path] = []
+    for root in roots:
+        for path in _tables(root, _DEEPEST):
+            if any(places_below(str(path), [root])):
+                found.append(path)
+            if len(found) == MOST_FILES:
+                return found
+    return found
+
+
+def _tables(folder: Path, deeper: int) -> Iterator[Path]:
+    """The tables in a folder in the order of their names, then those of its folders."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:  # it is not there, or may not be read
+        return
+    shown = [entry for entry in entries if not entry.name.startswith(".")]
+    yield from (
+        Path(entry.path) for entry in shown if entry.is_file() and kind_of(Path(entry.path))
+    )
+    for entry in shown:
+        if deeper and entry.is_dir(follow_symlinks=False):
+            yield from _tables(Path(entry.path), deeper - 1)
+
+
+def server_file(given: str, roots: Sequence[Path]) -> Path:
+    """A table that a visitor has chosen, typed or put into the address.
+
+    It must be below `roots` after all links are resolved. Everything else is refused in the same
+    way, whether it exists or not, and nothing outside `roots` is read.
+
+    Args:
+        given: a path relative to the working folder or to one of `roots`, or an absolute one.
+        roots: the folders for files.
+
+    Returns:
+        Its path, with all links resolved.
+
+    Raises:
+        TableError: it is not such a file.
+    """
+    try:
+        for place in places_below(given, roots):
+            if kind_of(place) and place.is_file():
+                return place.resolve()
+    except (OSError, ValueError):  # a name that is too long, or with a NUL
+        pass
+    if not roots:
+        raise TableError(
+            f"{one_line(given, 200)} on the server",
+            expected="an upload, since this dashboard reads no files on the server",
+            fix="upload it, or start the dashboard with -- --files FOLDER",
+        )
+    raise TableError(
+        f"{one_line(given, 200)} is not a table of the server",
+        expected=f"a file {KNOWN_EXTENSIONS} below {' or '.join(map(str, roots))}",
+        fix="choose one from the list, or start the dashboard with -- --files FOLDER",
+    )
