@@ -15,17 +15,19 @@ import streamlit as st
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
 from bertcnn.data.label_sets import join_labels, names_in
-from bertcnn.errors import BertCNNError
+from bertcnn.errors import BertCNNError, StoreError
 from bertcnn.review.decisions import Kind, NewDecision, Recorded, record
 from bertcnn.review.labels import LabelsInUse, guide, labels_in_use
 from bertcnn.review.people import Person
 from bertcnn.review.queue import BATCH, LeasedTicket, claim, waiting_tickets
+from bertcnn.review.similarity import similar
 from bertcnn.review.statistics import decided
 from bertcnn.review.store import ReviewStore, now
 
 FEW = 10  # tickets left in the browser, at which it gets new ones
 _KEY = r"^[0-9a-f-]{1,64}$"
 _MOST = 10_000  # decisions or tickets in a message
+_LONGEST_SHOWN = 300  # characters of a similar ticket
 _DAY = 86_400
 
 _FILES = Path(__file__).with_name("desk")
@@ -59,12 +61,14 @@ class Message(BaseModel):
         decisions: all that are not acknowledged, in order.
         held: tickets in the browser.
         full: whether all tickets and the guide are sent again and the leases renewed.
+        similar: the ticket whose like are to be found.
     """
 
     number: int
     decisions: list[Sent] = Field(max_length=_MOST)
     held: list[int] = Field(max_length=_MOST)
     full: bool
+    similar: int | None = Field(default=None, ge=0, lt=2**63)
 
 
 def desk(store: ReviewStore, person: Person) -> None:
@@ -96,8 +100,8 @@ def answer(
         since: start of the day, seconds since 1970, UTC.
 
     Returns:
-        For `receive` in `desk/desk.js`. `held`, `labels` and `guide` are None where nothing new
-        is said.
+        For `receive` in `desk/desk.js`. `held`, `labels`, `guide` and `similar` are None where
+        nothing new is said.
     """
     found: dict[str, Any] = {
         "owner": store.hashed(f"desk/{person.name}"),
@@ -107,6 +111,7 @@ def answer(
         "held": None,
         "tickets": [],
         "guide": None,
+        "similar": None,
         "error": None,
     }
     try:
@@ -137,11 +142,25 @@ def _answer(
         said["tickets"] = [_shown(one, used) for one in leased if one.id not in known]
     if full:
         said["guide"] = guide(store)
+    if sent and sent.similar is not None:
+        said["similar"] = _similar(store, person, sent.similar)
     return said | {
         "labels": used.names,
         "several": used.separator is not None,
         "waiting": waiting_tickets(store),
         "today": decided(store, since=since).people.get(person.name, 0),
+    }
+
+
+def _similar(store: ReviewStore, person: Person, identity: int) -> dict[str, Any]:
+    """Waiting tickets like one; none where it has no embedding."""
+    try:
+        found = similar(store, identity, person)
+    except StoreError:
+        found = []
+    return {
+        "ticket": identity,
+        "tickets": [{"id": one.id, "text": one.text[:_LONGEST_SHOWN]} for one in found],
     }
 
 

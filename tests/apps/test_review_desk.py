@@ -331,7 +331,9 @@ def test_the_page_needs_a_store_and_somebody_on_this_machine(opened, made):
     assert pages(opened()) == ["classify", "inbox"]
     place = made.folder / "review.db"
     assert pages(opened(store=place, person="ann")) == ["classify", "inbox", "review"]
-    assert pages(opened("0.0.0.0", store=place, person="ann")) == ["classify", "inbox"]
+    app = opened("0.0.0.0", store=place, person="ann")
+    assert "listens on 0.0.0.0 without a login" in said(app.error)
+    assert not app.title
 
 
 def test_a_store_that_is_not_there_is_told_on_its_page_in_one_line(opened, tmp_path):
@@ -474,6 +476,50 @@ def test_digits_give_labels_on_every_layout_and_nothing_else_does(desk, store, s
     desk.saved()
     wanted = [LABELS[1]] * 4 + ["(none)"] * 2
     assert stands(store, ids) == dict(zip(ids, wanted, strict=False))
+
+
+def test_similar_tickets_that_wait_are_found(answer, store, stock):
+    ids = stock(["my router is not working", "my router is not working .", "bill twice"])
+    answer(store, ANN, None, 0.0)
+    found = answer(store, ANN, {**message(held=ids), "similar": ids[0]}, 0.0)["similar"]
+    assert found["ticket"] == ids[0]
+    assert found["tickets"][0] == {"id": ids[1], "text": "my router is not working ."}
+    assert answer(store, ANN, {**message(held=ids), "similar": 10**9}, 0.0)["similar"] == {
+        "ticket": 10**9,
+        "tickets": [],
+    }
+
+
+@in_browser
+def test_similar_tickets_are_decided_and_undone_together(desk, store, stock):
+    ids = stock(["my router", "my router .", "my router ,", "my router , .", "my bill"])
+    desk.open()
+    desk.press("s", "u", "f")  # while a message is on its way
+    boxes = desk.find(".similar input")
+    boxes.first.wait_for()
+    texts = desk.find(".similar bdi").all_inner_texts()
+    other = ids[["my router", "my router .", "my router ,", "my router , ."].index(texts[0])]
+    boxes.first.uncheck()
+    desk.press("2")
+    desk.saved()
+    wanted = {one: LABELS[1] for one in ids[:4] if one != other and len(texts) > 2}
+    found = stands(store, ids)
+    assert found.items() >= wanted.items()
+    assert other not in found
+    assert desk.text() in (texts[0], "my bill")
+    desk.press("u")
+    desk.saved()
+    assert stands(store, ids) == {}
+    assert desk.text() == "my router"
+
+
+@in_browser
+def test_a_check_is_decided_by_itself(desk, store, stock):
+    stock(["my router"] * 2, blind=True)
+    desk.open()
+    desk.press("f")
+    assert desk.said() == "This ticket is a check, which is decided by itself."
+    assert not desk.find(".similar").is_visible()
 
 
 @in_browser

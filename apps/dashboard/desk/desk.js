@@ -13,7 +13,7 @@ const PATIENCE = [2, 5]; // seconds until a message is sent again, the first tim
 const KEPT = 1000; // decisions that can be undone after a reload
 const LISTED = 100; // labels found that are listed
 const UNANSWERED = "The server does not answer. Decisions are kept in this tab and sent again.";
-const TYPING = "input, textarea, select, [contenteditable]:not([contenteditable='false'])";
+const TYPING = "input:not([type='checkbox']), textarea, select, [contenteditable]:not([contenteditable='false'])";
 const ELSEWHERE = "[role='dialog'], [role='menu'], [role='listbox']";
 const PRESSED_BY_ENTER = "button, a, summary, [role='button'], [role='tab'], [role='option']";
 
@@ -23,6 +23,7 @@ const KEY_OF = {
   none: "n",
   skip: "s",
   undo: "u",
+  similar: "f",
   search: "/",
   why: "w",
   guide: "g",
@@ -53,6 +54,8 @@ class Desk {
     this.several = false;
     this.chosen = new Set(); // labels, where a ticket may have several
     this.panels = new Set(); // that are open
+    this.group = null; // tickets like the one shown: { ticket, tickets, chosen }
+    this.asked = null; // the ticket whose like the server is to find
     this.waiting = { audits: 0, reviews: 0 };
     this.today = 0;
     this.guideText = "";
@@ -99,7 +102,8 @@ class Desk {
     this.number += 1;
     this.sent = { number: this.number, at: now(), full };
     const held = this.queue.map((ticket) => ticket.id);
-    this.post({ number: this.number, decisions: this.unsent, held, full });
+    const message = { number: this.number, decisions: this.unsent, held, full };
+    this.post({ ...message, similar: this.asked });
   }
 
   receive(data) {
@@ -123,10 +127,12 @@ class Desk {
       this.today = data.today;
       this.setGuide(data.guide ?? this.guideText);
       if (!late) this.merge(data);
+      if (data.similar) this.showSimilar(data.similar);
     }
     if (before !== this.unsent.length) this.keep();
     this.draw();
-    if (!this.sent && !data.error && this.unsent.length) this.flush();
+    const more = this.unsent.length || this.asked !== null;
+    if (!this.sent && !data.error && more) this.flush();
   }
 
   // Take in what the server says is in this person's hands; the ticket shown stays where it is.
@@ -195,15 +201,27 @@ class Desk {
     if (!ticket) return;
     this.pinned.delete(ticket.id);
     const key = this.add(ticket.id, kind, { labels, model: ticket.model, blind: ticket.blind });
-    this.done.push([key, ticket.id, kind === "label" ? labels.join(", ") : kind]);
+    const others = kind === "skip" ? [] : this.decideGroup(kind, labels, ticket.model);
+    this.done.push([key, ticket.id, kind === "label" ? labels.join(", ") : kind, others]);
     const what = { none: "None of the labels", skip: "Skipped", label: labels.join(", ") }[kind];
-    this.after(`${what}. U undoes.`);
+    const more = others.length ? `, for ${many(others.length + 1, "ticket")}` : "";
+    this.after(`${what}${more}. U undoes.`);
+  }
+
+  // The same for the tickets chosen beside the one shown; gives key and ticket of each.
+  decideGroup(kind, labels, model) {
+    const chosen = this.group ? [...this.group.chosen] : [];
+    const others = chosen.map((id) => [this.add(id, kind, { labels, model }), id]);
+    this.queue = this.queue.filter((one) => !chosen.includes(one.id));
+    for (const id of chosen) this.pinned.delete(id);
+    return others;
   }
 
   undo() {
     const last = this.done.pop();
     if (!last) return this.say("There is nothing to undo.");
-    const [undoes, id, what] = last;
+    const [undoes, id, what, others = []] = last;
+    for (const [key, other] of others) this.add(other, "undo", { undoes: key });
     this.add(id, "undo", { undoes });
     const ticket = this.seen.get(id);
     this.pinned.add(id);
@@ -225,6 +243,38 @@ class Desk {
     this.say(message);
     this.focusTicket();
     setTimeout(() => this.flush());
+  }
+
+  // --- tickets like this one ---
+
+  findSimilar() {
+    const ticket = this.queue[0];
+    if (this.group || this.asked !== null) return this.closeSimilar();
+    if (ticket.blind) return this.say("This ticket is a check, which is decided by itself.");
+    this.asked = ticket.id;
+    this.drawSimilar();
+    return this.flush();
+  }
+
+  showSimilar({ ticket, tickets }) {
+    if (ticket !== this.asked) return;
+    this.asked = null;
+    this.group = { ticket, tickets, chosen: new Set(tickets.map((one) => one.id)) };
+    this.drawSimilar();
+  }
+
+  closeSimilar() {
+    this.group = this.asked = null;
+    this.drawSimilar();
+  }
+
+  drawSimilar() {
+    const panel = this.find(".similar");
+    const open = Boolean(this.group) || this.asked !== null;
+    panel.hidden = !open;
+    this.find("[data-do='similar']").setAttribute("aria-expanded", String(open));
+    if (!this.group) panel.replaceChildren(make("p", "Looking for similar tickets ..."));
+    else panel.replaceChildren(...similarTickets(this.group));
   }
 
   // What Enter gives.
@@ -306,6 +356,7 @@ class Desk {
     else if (/^\d$/.test(name)) this.digit(Number(name));
     else if (name === "n") this.decide("none");
     else if (name === "s") this.decide("skip");
+    else if (name === "f") this.findSimilar();
     else if (name === "/") this.openSearch();
     else return false;
     return true;
@@ -432,6 +483,7 @@ class Desk {
     this.shownAt = now();
     this.chosen = new Set(this.several ? ticket.suggested : []);
     this.closeSearch();
+    this.closeSimilar();
     const received = new Date(ticket.received * 1000).toLocaleString();
     const facts = [["received", received], ...ticket.facts];
     this.find(".facts").replaceChildren(

@@ -87,3 +87,27 @@ function inline(text) {
     return part;
   });
 }
+
+// Checkboxes for the tickets like the one shown; the group's `chosen` follows them.
+function similarTickets({ tickets, chosen }) {
+  if (!tickets.length) return [make("p", "No other ticket that waits is like this one.")];
+  const count = make("p");
+  const tell = () => {
+    count.textContent = chosen.size
+      ? `Your decision is also for ${chosen.size} of these ${tickets.length}:`
+      : "Your decision is for the ticket above only.";
+  };
+  const list = make("ul");
+  for (const { id, text } of tickets) {
+    const box = make("input");
+    box.type = "checkbox";
+    box.checked = true;
+    box.addEventListener("change", () => {
+      if (!chosen.delete(id)) chosen.add(id);
+      tell();
+    });
+    list.append(make("li", make("label", box, make("bdi", text))));
+  }
+  tell();
+  return [count, list];
+}
