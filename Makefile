@@ -31,12 +31,15 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 demo: $(READY)
+	@test ! -f $(DEMO)/review.db || mv $(DEMO)/review.db $(DEMO)/review-before.db # it is about the old model
 	@$(BIN)/python apps/train_new_labels.py data/isp_tickets.csv --out $(DEMO) --score data/isp_inbox.csv \
 		--max-tokens 160 --time-budget 3 --force
 
 dashboard: $(READY)
 	@test -d $(DEMO)/model || $(MAKE) --no-print-directory demo
-	@$(BIN)/streamlit run apps/dashboard/app.py -- --models $(DEMO)
+	@test -f $(DEMO)/review.db || { $(BIN)/bertcnn models add $(DEMO)/model --store $(DEMO)/review.db \
+		&& $(BIN)/bertcnn review add data/isp_inbox.csv --store $(DEMO)/review.db; }
+	@$(BIN)/streamlit run apps/dashboard/app.py -- --models $(DEMO) --store $(DEMO)/review.db
 
 test: $(READY) lint types contracts docs-check unit
 

@@ -1,13 +1,17 @@
-"""The dashboard's bar charts: one horizontal bar per label, readable in light and dark mode."""
+"""The dashboard's charts, readable in light and dark mode."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date, timedelta
 
 import altair as alt
 import pandas as pd
 
+from bertcnn.monitoring.audit import AuditedAccuracy
+
 MOST_BARS = 10
+NOW, BEFORE = "last 7 days", "weeks before"
 _LEAF = (  # of a label with levels the end is shown, which names its lowest level
     "indexof(datum.label, ' > ') > 0 && length(datum.label) > 30 ? '…' + slice(datum.label, -29) :"
     " datum.label"
@@ -79,4 +83,201 @@ def _bars(values: Mapping[str, float], figures: Mapping[str, str], x: alt.X) -> 
     )
     return bars + base.mark_text(align="left", dx=5, fontSize=13).encode(
         text="figure:N", color=alt.value(_FIGURES)
+    )
+
+
+def accuracy_intervals(
+    figures: Mapping[str, tuple[float, float, float]], counts: Mapping[str, str], promised: float
+) -> alt.LayerChart:
+    """An accuracy with its interval for each name, beside what was promised.
+
+    Args:
+        figures: accuracy, and the lower and upper end of its interval, 0 to 1.
+        counts: what each rests on, in words, such as "12 audits".
+        promised: drawn as a line, 0 to 1.
+    """
+    rows = pd.DataFrame(
+        [
+            {
+                "label": f"{name} ({counts[name]})",
+                "accuracy": accuracy,
+                "low": low,
+                "high": high,
+                "figure": f"{accuracy:.1%} ({low:.1%} to {high:.1%})",
+            }
+            for name, (accuracy, low, high) in figures.items()
+        ]
+    )
+    lowest = min([promised, *(low for _, low, _ in figures.values())])
+    scale = alt.Scale(domain=[max(0.0, lowest - 0.05), 1], nice=False)
+    names = alt.Axis(labelLimit=320, labelFontSize=13, ticks=False, domain=False)
+    base = alt.Chart(rows, height=32 * len(rows) + 70).encode(
+        y=alt.Y("label:N", sort=None, title=None, axis=names),
+        tooltip=[alt.Tooltip("label:N"), alt.Tooltip("figure:N", title="accuracy")],
+    )
+    intervals = base.mark_rule(strokeWidth=3, color=_OTHERS).encode(
+        x=alt.X("low:Q", title="accuracy", axis=_axis("%"), scale=scale), x2="high:Q"
+    )
+    points = base.mark_point(filled=True, size=110, opacity=1, color=_FIRST).encode(
+        x=alt.X("accuracy:Q", scale=scale)
+    )
+    line = (
+        alt.Chart(pd.DataFrame({"promised": [promised]}))
+        .mark_rule(strokeDash=[5, 4], color=_FIGURES, strokeWidth=1.5)
+        .encode(x=alt.X("promised:Q", scale=scale))
+    )
+    return line + intervals + points
+
+
+# === How things change ===
+
+_DAYS = alt.Axis(labelAngle=0, labelOverlap="greedy", labelBound=True, ticks=False)
+
+
+def accuracy_over_time(
+    weeks: Sequence[tuple[date, AuditedAccuracy]], promised: float
+) -> alt.LayerChart:
+    """The accuracy of each week's answers with its interval, beside what was promised.
+
+    Args:
+        weeks: Monday and figures; weeks without an audit are left out.
+        promised: drawn as a line, 0 to 1.
+    """
+    rows = pd.DataFrame(
+        [
+            {
+                "week": _short(monday),
+                "from": monday.isoformat(),
+                "accuracy": one.accuracy,
+                "low": one.low,
+                "high": one.high,
+                "figure": f"{one.accuracy:.1%} ({one.low:.1%} to {one.high:.1%})",
+                "audits": one.audits,
+                "answers": one.population,
+            }
+            for monday, one in weeks
+            if one.accuracy is not None
+        ]
+    )
+    lowest = min(promised, *rows["low"]) if len(rows) else promised
+    scale = alt.Scale(domain=[max(0.0, lowest - 0.05), 1], nice=False)
+    base = alt.Chart(rows, height=240).encode(
+        x=alt.X("week:O", sort=None, title="week from", axis=_DAYS),
+        tooltip=[
+            alt.Tooltip("from:N", title="week from"),
+            alt.Tooltip("figure:N", title="right"),
+            alt.Tooltip("audits:Q", format=","),
+            alt.Tooltip("answers:Q", title="automatic answers", format=","),
+        ],
+    )
+    intervals = base.mark_rule(strokeWidth=3, color=_OTHERS).encode(
+        y=alt.Y("low:Q", title="accuracy", axis=_axis("%"), scale=scale), y2="high:Q"
+    )
+    points = base.mark_point(filled=True, size=110, opacity=1, color=_FIRST).encode(
+        y=alt.Y("accuracy:Q", scale=scale)
+    )
+    line = (
+        alt.Chart(pd.DataFrame({"promised": [promised]}))
+        .mark_rule(strokeDash=[5, 4], color=_FIGURES, strokeWidth=1.5)
+        .encode(y=alt.Y("promised:Q", scale=scale))
+    )
+    return line + intervals + points
+
+
+def share_by_day(
+    days: Sequence[tuple[date, int, int]], title: str, recent: Collection[date]
+) -> alt.Chart:
+    """A share of each day's tickets, one bar a day.
+
+    Args:
+        days: the day, how many tickets are counted, and how many there are.
+        title: of the axis.
+        recent: days in the stronger colour.
+    """
+    rows = pd.DataFrame(
+        [
+            {
+                "day": _short(day),
+                "date": day.isoformat(),
+                "share": counted / every if every else None,
+                "figure": f"{counted:,} of {every:,}"
+                + (f" ({counted / every:.1%})" if every else ""),
+                "recent": day in recent,
+            }
+            for day, counted, every in _without_gaps(days)
+        ]
+    )
+    return (
+        alt.Chart(rows, height=240)
+        .mark_bar(cornerRadiusEnd=2)
+        .encode(
+            x=alt.X("day:O", sort=None, title=None, axis=_DAYS),
+            y=alt.Y("share:Q", title=title, axis=_axis("%")),
+            color=alt.condition(alt.datum.recent, alt.value(_FIRST), alt.value(_OTHERS)),
+            tooltip=[alt.Tooltip("date:N"), alt.Tooltip("figure:N", title=title)],
+        )
+    )
+
+
+def _short(day: date) -> str:
+    return f"{day:%d %b}"
+
+
+def _without_gaps(days: Sequence[tuple[date, int, int]]) -> list[tuple[date, int, int]]:
+    """Also the days without tickets between these."""
+    known = {day: (counted, every) for day, counted, every in days}
+    first, last = min(known), max(known)
+    every_day = [first + timedelta(days=number) for number in range((last - first).days + 1)]
+    return [(day, *known.get(day, (0, 0))) for day in every_day]
+
+
+def mix_now_and_before(
+    now: Mapping[str, int], before: Mapping[str, int], *, ordered: bool = False
+) -> alt.Chart:
+    """The share of each label or bin in the last days, beside that before.
+
+    Args:
+        now: counts of the last days.
+        before: counts of the days before.
+        ordered: keep the order; else the ten most frequent ones are shown, the first on top.
+    """
+    totals = {name: sum(counts.values()) for name, counts in (("now", now), ("before", before))}
+    names = list(dict.fromkeys([*now, *before]))
+    if not ordered:
+        names = sorted(names, key=lambda name: -(now.get(name, 0) + before.get(name, 0)))
+        names = names[:MOST_BARS]
+    rows = pd.DataFrame(
+        [
+            {
+                "label": name,
+                "when": when,
+                "share": counts.get(name, 0) / max(1, totals[key]),
+                "figure": f"{counts.get(name, 0):,} of {totals[key]:,}"
+                f" ({counts.get(name, 0) / max(1, totals[key]):.1%})",
+            }
+            for name in names
+            for key, when, counts in (("now", NOW, now), ("before", BEFORE, before))
+        ]
+    )
+    axis = alt.Axis(labelExpr=_LEAF, labelLimit=220, labelFontSize=13, ticks=False, domain=False)
+    return (
+        alt.Chart(rows, height=alt.Step(13))
+        .mark_bar(cornerRadiusEnd=2)
+        .encode(
+            x=alt.X("share:Q", title="share", axis=_axis("%")),
+            y=alt.Y("label:N", sort=None, title=None, axis=axis),
+            yOffset=alt.YOffset("when:N", sort=[NOW, BEFORE]),
+            color=alt.Color(
+                "when:N",
+                title=None,
+                sort=[NOW, BEFORE],
+                scale=alt.Scale(domain=[NOW, BEFORE], range=[_FIRST, _OTHERS]),
+                legend=alt.Legend(orient="top"),
+            ),
+            tooltip=[
+                alt.Tooltip("label:N"),
+                alt.Tooltip("when:N"),
+                alt.Tooltip("figure:N", title="tickets"),
+            ],
+        )
     )

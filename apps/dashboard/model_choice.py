@@ -7,6 +7,7 @@ from pathlib import Path
 import streamlit as st
 from literal import badge, plain
 from model_folders import model_folder, models_roots, saved_models
+from review_store import may_see
 
 from bertcnn import Predictor, load
 from bertcnn.evaluation.decisions import automation, in_words
@@ -21,13 +22,19 @@ def chosen_predictor() -> Predictor | None:
     Raises:
         BundleError: the chosen folder is not, or no longer, a model below the folders for models.
     """
+    chosen = chosen_model()
+    return None if chosen is None else chosen[1]
+
+
+def chosen_model() -> tuple[Path, Predictor] | None:
+    """The folder and the model chosen on the page; see `chosen_predictor`."""
     folder = choose_model()
     if folder is None:
         return None
     with st.spinner("Loading the model ..."):
         predictor = cached_predictor(*folder)
     describe(predictor)
-    return predictor
+    return Path(folder[0]), predictor
 
 
 def choose_model() -> tuple[str, int] | None:
@@ -44,9 +51,10 @@ def choose_model() -> tuple[str, int] | None:
     found = [str(folder) for folder in saved_models(roots)]
     if not found:
         looked = " or ".join(str(root) for root in roots)
+        here = "Train one on the page Train. Or run" if may_see("admin") else "Run"
         st.info(
             plain(
-                f"There is no saved model in {looked} yet. Run: make demo. Or: bertcnn train"
+                f"There is no saved model in {looked} yet. {here}: make demo. Or: bertcnn train"
                 " tickets.csv --out models/triage"
             )
         )

@@ -65,7 +65,7 @@ def answer_one(predictor: Predictor, text: str) -> None:
     )
     if len(answer.label) > LONG_LABEL:
         st.caption(title)
-        st.subheader(plain(answer.label), anchor=False)
+        st.header(plain(answer.label), anchor=False)
         st.badge(sure, color="gray")
     else:
         st.metric(title, plain(answer.label) or "none", sure, delta_color="off", delta_arrow="off")

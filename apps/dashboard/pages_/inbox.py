@@ -8,24 +8,31 @@ from pathlib import Path
 
 import pandas as pd
 import streamlit as st
+from actions import tell_done
 from charts import MOST_BARS, count_bars
+from file_choice import chosen_file
+from job_list import show_jobs
 from literal import plain
-from model_choice import chosen_predictor
-from uploads import ROWS_SHOWN, Upload, discard, first_rows, look_into, save, session_folder
+from model_choice import chosen_model, chosen_predictor
+from review_store import may_see, review_store
+from scored_jobs import DECIDED, offer_result, show_result, start_scoring
+from uploads import (
+    FORMATS,
+    ROWS_SHOWN,
+    Upload,
+    discard,
+    first_rows,
+    limits,
+    look_into,
+    save,
+    session_folder,
+)
 
 from bertcnn import Predictor, score_csv
 from bertcnn.errors import BertCNNError
+from bertcnn.jobs.jobs import job_status
 from bertcnn.scoring.score import ScoringReport
 from bertcnn.wording import count
-
-FORMATS = ["csv", "tsv", "jsonl", "ndjson", "json", "parquet", "xlsx", "gz"]
-DECIDED = {
-    "auto": "automatic",
-    "review:ambiguous": "review: not certain enough",
-    "review:out_of_scope": "review: unlike known texts",
-    "review:empty": "review: no text",
-    "review:language": "review: another language",
-}
 
 
 class BarProgress:
@@ -62,9 +69,37 @@ class BarProgress:
 def page() -> None:
     """Draw the page."""
     st.title("Score an inbox", anchor=False)
+    chosen = st.query_params.get("job")
+    if may_see("reviewer") and chosen:
+        show_result(job_status(review_store(), chosen))
+        return
     st.markdown("Upload a file of complaints: each row gets a label, a confidence and a decision.")
-    if predictor := chosen_predictor():
+    if may_see("reviewer"):
+        tell_done()
+        if model := chosen_model():
+            score_as_job(*model)
+        show_jobs(("score",), results=offer_result, empty="No file was scored yet.")
+    elif predictor := chosen_predictor():
         score_file(predictor)
+
+
+def score_as_job(folder: Path, predictor: Predictor) -> None:
+    """Choose a file, check its text column, and start the job that scores it."""
+    file = chosen_file("File of complaints", "inbox")
+    if file is None:
+        return
+    trained_on = predictor.bundle.config.text_columns
+    upload = cached_look(file, file.stat().st_mtime_ns, trained_on)
+    text = chosen_text(upload, str(file))
+    probabilities = offered_probabilities()
+    if st.button("Score the file", type="primary", icon=":material/play_arrow:", disabled=not text):
+        start_scoring(folder, file, text, probabilities=probabilities)
+
+
+@st.cache_data(scope="session", max_entries=4, show_spinner="Reading the file ...")
+def cached_look(path: Path, written_at: int, trained_on: tuple[str, ...]) -> Upload:  # noqa: ARG001
+    """The header and the first rows of a file, read once."""
+    return look_into(path, trained_on)
 
 
 def score_file(predictor: Predictor) -> None:
@@ -73,27 +108,8 @@ def score_file(predictor: Predictor) -> None:
     if found is None:
         return
     file_id, upload = found
-    if upload.remark:
-        st.warning(
-            plain(upload.remark.replace(f"{session_folder()}{os.sep}", "")),
-            icon=":material/warning:",
-        )
-    chosen = st.multiselect(
-        "Text column",
-        upload.columns,
-        default=list(upload.guessed),
-        key=f"text-{file_id}",
-        persist_state="session",
-        placeholder="choose the column with the complaints",
-        help="Guessed from the names and the contents. Several columns are joined.",
-    )
-    with st.expander("First rows of the file"):
-        st.dataframe(upload.preview, hide_index=True)
-    probabilities = st.checkbox(
-        "Add a column with the probability of each label",
-        key="probabilities",
-        persist_state="session",
-    )
+    chosen = chosen_text(upload, file_id)
+    probabilities = offered_probabilities()
     run = (file_id, predictor.bundle.bundle_id, tuple(chosen), probabilities)
     name = re.sub(r"(?i)\.json(\.gz)?\Z", r".jsonl\1", upload.path.name)
     state, target = st.session_state, upload.path.with_name(f"scored-{name}")
@@ -135,12 +151,43 @@ def score_file(predictor: Predictor) -> None:
         show_scored(target, report)
 
 
+def chosen_text(upload: Upload, key: str) -> list[str]:
+    """The text columns, guessed and then chosen, above the first rows."""
+    if upload.remark:
+        st.warning(
+            plain(upload.remark.replace(f"{session_folder()}{os.sep}", "")),
+            icon=":material/warning:",
+        )
+    chosen = st.multiselect(
+        "Text column",
+        upload.columns,
+        default=list(upload.guessed),
+        key=f"text-{key}",
+        persist_state="session",
+        placeholder="choose the column with the complaints",
+        help="Guessed from the names and the contents. Several columns are joined.",
+    )
+    with st.expander("First rows of the file"):
+        st.dataframe(upload.preview, hide_index=True)
+    return chosen
+
+
+def offered_probabilities() -> bool:
+    """Whether the visitor wants all probabilities."""
+    return st.checkbox(
+        "Add a column with the probability of each label",
+        key="probabilities",
+        persist_state="session",
+    )
+
+
 def current_upload(trained_on: tuple[str, ...]) -> tuple[str, Upload] | None:
     """The upload with its id; it stays while other pages are open, where the widget loses it."""
     uploaded = st.file_uploader(
         "File of complaints: CSV, TSV, JSONL or JSON (each also .gz), Parquet or Excel",
         type=FORMATS,
         on_change=forget_upload,
+        help=limits(),
     )
     file_id, known, upload = st.session_state.get("upload", (None, None, None))
     if uploaded is None and upload is None:

@@ -1,0 +1,49 @@
+"""What buttons do: the role that they take, and what is said afterwards."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import NoReturn
+
+import streamlit as st
+from literal import plain
+from review_store import person
+
+from bertcnn.errors import RoleError
+from bertcnn.review.people import Role
+
+_DONE = "what was done"
+
+
+def may(role: Role) -> bool:
+    """Whether a button is shown that takes this role; the functions check it themselves."""
+    try:
+        person().needs(role, "press a button")
+    except RoleError:
+        return False
+    return True
+
+
+def done(message: str) -> NoReturn:
+    """Draw the page again, and say what was done."""
+    st.session_state[_DONE] = message
+    st.rerun()
+
+
+def tell_done() -> None:
+    """Say what the last button did; call it once on each page with buttons."""
+    message = st.session_state.pop(_DONE, None)
+    if message is not None:
+        st.success(plain(message), icon=":material/check:")
+
+
+def day(seconds: float) -> str:
+    """A day of the visitor's calendar, such as 2026-11-27."""
+    offset = 60 * (st.context.timezone_offset or 0)
+    return datetime.fromtimestamp(seconds - offset, UTC).date().isoformat()
+
+
+def moment(seconds: float) -> str:
+    """A time of the visitor's clock, such as 2026-11-27 09:30."""
+    offset = 60 * (st.context.timezone_offset or 0)
+    return datetime.fromtimestamp(seconds - offset, UTC).strftime("%Y-%m-%d %H:%M")

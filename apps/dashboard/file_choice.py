@@ -1,0 +1,73 @@
+"""A file for a job: an upload, or one that lies on the server."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import streamlit as st
+from literal import plain
+from server_files import files_roots, server_file, server_files
+from uploads import FORMATS, limits, save_in, session_folder
+
+from bertcnn.jobs.jobs import new_folder
+from bertcnn.review.store import ReviewStore
+from bertcnn.storage.files import output_error
+
+_UPLOAD, _SERVER = "Upload", "On the server"
+
+
+def chosen_file(label: str, key: str) -> Path | None:
+    """The file that the visitor has chosen; None while there is none.
+
+    An upload lies in the session's folder until `for_job` takes it.
+
+    Args:
+        label: what the file is for.
+        key: of the widgets.
+
+    Raises:
+        TableError: it is not one of the server's files.
+        OutputError: the disk is full.
+    """
+    roots = files_roots()
+    place = _UPLOAD
+    if roots:
+        place = st.radio(label, [_UPLOAD, _SERVER], horizontal=True, key=f"{key}-place")
+    if place == _SERVER:
+        listed = [str(path) for path in server_files(roots)]
+        if not listed:
+            st.info(plain(f"There is no table in {' or '.join(map(str, roots))} yet."))
+        chosen = st.selectbox(
+            "File on the server", listed, index=None, key=f"{key}-file", filter_mode="contains"
+        )
+        return None if chosen is None else server_file(chosen, roots)
+    uploaded = st.file_uploader(label, type=FORMATS, key=f"{key}-upload", help=limits())
+    if uploaded is None:
+        return None
+    folder = session_folder() / key
+    known, path = st.session_state.get(f"{key}-saved", (None, None))
+    if known != uploaded.file_id or not path.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        path = save_in(folder, uploaded.name, uploaded)
+        st.session_state[f"{key}-saved"] = (uploaded.file_id, path)
+    return Path(path)
+
+
+def for_job(store: ReviewStore, file: Path | None) -> tuple[Path, str]:
+    """A folder for a job, and how its command names the file: an upload is moved there.
+
+    Raises:
+        OutputError: the disk is full.
+    """
+    folder = new_folder(store)
+    if file is None:
+        return folder, ""
+    if not file.is_relative_to(session_folder()):
+        return folder, str(file)
+    try:
+        shutil.copyfile(file, folder / file.name)
+    except OSError as error:
+        raise output_error(folder / file.name, error) from None
+    return folder, file.name

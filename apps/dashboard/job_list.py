@@ -1,0 +1,130 @@
+"""Jobs on a page: how far each is, and what can be done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import streamlit as st
+from actions import done, may, moment
+from literal import plain
+from review_store import person, review_store
+
+from bertcnn.jobs.job import Job
+from bertcnn.jobs.jobs import cancel_job, list_jobs, remove_job, restart_dead_jobs, restart_job
+from bertcnn.review.store import ReviewStore
+
+Color = Literal["blue", "green", "gray", "orange", "red"]
+
+EVERY = 1.0  # seconds between two looks at jobs that run
+_MOST = 50
+_COLORS: dict[str, Color] = {
+    "waiting": "gray",
+    "running": "blue",
+    "done": "green",
+    "failed": "red",
+    "cancelled": "orange",
+}
+NAMES = {
+    "check": "Check a file",
+    "evaluate": "Evaluate a model",
+    "pretrain": "Pretrain an encoder",
+    "qa extract": "Extract fields",
+    "qa train": "Train question answering",
+    "recalibrate": "Recalibrate a model",
+    "retrain": "Retrain",
+    "review add": "Add tickets",
+    "review answer": "Answer waiting tickets again",
+    "review export": "Export decisions",
+    "review start": "Group tickets",
+    "score": "Score a file",
+    "train": "Train a model",
+    "translate train": "Train a translator",
+    "tune": "Search settings",
+}
+
+Results = Callable[[Job], None]  # draws what a job that is done has made
+
+
+@st.cache_resource(show_spinner=False)
+def restart_dead_jobs_once(name: str) -> None:  # noqa: ARG001 - once for each store
+    """Let jobs go on whose processes ended with the machine or the server."""
+    restart_dead_jobs(review_store())
+
+
+def show_jobs(
+    commands: Sequence[str] | None = None, *, results: Results | None = None, empty: str
+) -> None:
+    """Draw the latest jobs; they are drawn again every second as long as one of them runs.
+
+    Args:
+        commands: only jobs of these.
+        results: draws what a job that is done has made.
+        empty: said where there are no jobs.
+    """
+    store = review_store()
+    restart_dead_jobs_once(store.name)
+    running = any(job.ended_at is None for job in _of(store, commands))
+
+    @st.fragment(run_every=EVERY if running else None)
+    def drawn() -> None:
+        jobs = _of(store, commands)
+        if not jobs:
+            st.info(empty)
+        for job in jobs:
+            _show(store, job, results)
+        if running and not any(job.ended_at is None for job in jobs):
+            st.rerun()  # the last one has ended: draw results, and look no more
+
+    drawn()
+
+
+def _of(store: ReviewStore, commands: Sequence[str] | None) -> list[Job]:
+    return [job for job in list_jobs(store, most=_MOST) if not commands or job.command in commands]
+
+
+def _show(store: ReviewStore, job: Job, results: Results | None) -> None:
+    with st.container(border=True, key=f"job-{job.id}"):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(f"**{plain(NAMES.get(job.command, job.command))}**", width="content")
+            st.badge(_state(job), color=_COLORS[job.state])
+            st.caption(plain(f"{moment(job.created_at)}, {job.actor}"), width="content")
+            st.space("stretch")
+            _buttons(store, job)
+        st.caption(plain(" ".join(job.arguments)))
+        if job.ended_at is None:
+            progress = job.progress
+            left = f", about {progress.left} left" if progress.left else ""
+            st.progress(progress.share or 0.0, plain(f"{progress.stage or 'starting'}{left}"))
+        elif job.state != "done" and job.message:
+            show = st.error if job.state == "failed" else st.info
+            show(plain(job.message))
+        elif job.state == "done" and results is not None:
+            results(job)
+
+
+def _buttons(store: ReviewStore, job: Job) -> None:
+    """What this visitor may do with a job."""
+    if not (may("admin") or (may("reviewer") and job.actor == person().name)):
+        return
+    if job.ended_at is None and not job.dead:
+        if st.button(
+            "Cancel", key=f"cancel-{job.id}", icon=":material/close:", disabled=job.cancelled
+        ):
+            cancel_job(store, job.id, person())
+            st.rerun(scope="fragment")
+        return
+    if job.state != "done" and st.button(
+        "Start again", key=f"again-{job.id}", icon=":material/refresh:"
+    ):
+        restart_job(store, job.id, person())
+        st.rerun()
+    if not job.dead and st.button("Remove", key=f"remove-{job.id}", icon=":material/delete:"):
+        remove_job(store, job.id, person())
+        done(f"{NAMES.get(job.command, job.command)}: removed, with its files.")
+
+
+def _state(job: Job) -> str:
+    if job.dead:
+        return "process gone"
+    return "is being cancelled" if job.cancelled and job.ended_at is None else job.state

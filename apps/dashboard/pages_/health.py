@@ -1,0 +1,328 @@
+"""Page: how the serving model is, with audits and without labels, and what it does not know yet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+from actions import done, may, moment, tell_done
+from charts import accuracy_over_time, mix_now_and_before, share_by_day
+from literal import badge, plain
+from review_store import person, review_store
+
+from bertcnn.monitoring.drift import CONFIDENCE_EDGES, DailyFigures, DriftFinding
+from bertcnn.review import (
+    add_labels,
+    audit_report,
+    drift_report,
+    earlier_model,
+    labels_in_use,
+    model_history,
+    roll_back,
+    serving_model,
+    serving_predictor,
+    shadow_report,
+    store_topics,
+)
+from bertcnn.review.audits import AuditReport
+from bertcnn.review.daily_figures import newest_day
+from bertcnn.review.health import StoreDrift, last_changes
+from bertcnn.review.models import KnownModel
+from bertcnn.review.new_topics import StoreTopic, StoreTopics
+from bertcnn.review.shadow import ShadowReport
+from bertcnn.review.store import ReviewStore
+from bertcnn.wording import count, percent
+
+_KEPT = 600.0  # seconds that figures are kept while nothing changes
+_PAGES = 8  # stores and states of them that figures are kept of
+_MOST_WEEKS = 26
+
+
+def page() -> None:
+    """Draw the page; what takes longest comes last."""
+    st.title("Health", anchor=False)
+    tell_done()
+    store = review_store()
+    serving = serving_model(store)
+    if serving is None:
+        st.info("No model serves yet. Train one on the page Train, or add one on the page Models.")
+        return
+    show_serving(store, serving)
+    changes = last_changes(store)
+    audits = cached_audits(store.name, changes, store)
+    if audits.broken:
+        show_alarm(store, audits)
+    show_accuracy(audits, cached_shadow(store.name, changes, store))
+    st.header("What comes in", anchor=False)
+    if newest_day(store) is None:
+        st.info("No tickets yet. Add some: bertcnn review add tickets.csv --store STORE")
+        return
+    with st.spinner("Counting the last nine weeks ..."):
+        drift = cached_drift(store.name, changes, store)
+    show_changes(drift)
+    show_charts(drift)
+    show_shares(store, changes)
+    show_topics(store, changes)
+
+
+# === Figures, kept while nothing changes ===
+
+
+@st.cache_data(show_spinner=False, max_entries=_PAGES, ttl=_KEPT)
+def cached_audits(name: str, changes: tuple[int, ...], _store: ReviewStore) -> AuditReport:  # noqa: ARG001 - keys
+    """What audits say of the serving model."""
+    return audit_report(_store)
+
+
+@st.cache_data(show_spinner=False, max_entries=_PAGES, ttl=_KEPT)
+def cached_shadow(name: str, changes: tuple[int, ...], _store: ReviewStore) -> ShadowReport | None:  # noqa: ARG001 - keys
+    """The serving model beside the one before it."""
+    return shadow_report(_store)
+
+
+@st.cache_data(show_spinner=False, max_entries=_PAGES, ttl=_KEPT)
+def cached_drift(name: str, changes: tuple[int, ...], _store: ReviewStore) -> StoreDrift:  # noqa: ARG001 - keys
+    """What has changed, without an estimate."""
+    return drift_report(_store)
+
+
+@st.cache_data(show_spinner=False, max_entries=_PAGES, ttl=_KEPT)
+def cached_shares(name: str, changes: tuple[int, ...], _store: ReviewStore) -> DriftFinding:  # noqa: ARG001 - keys
+    """How frequent each label is."""
+    found = drift_report(_store, predictor=serving_predictor(_store)).report.findings
+    return next(one for one in found if one.about == "label_shift")
+
+
+@st.cache_data(show_spinner=False, max_entries=_PAGES, ttl=_KEPT)
+def cached_topics(name: str, changes: tuple[int, ...], _store: ReviewStore) -> StoreTopics:  # noqa: ARG001 - keys
+    """Topics that no label fits."""
+    return store_topics(_store)
+
+
+# === The model ===
+
+
+def show_serving(store: ReviewStore, serving: KnownModel) -> None:
+    """Which model answers, since when, and by whose decision."""
+    since = [one for one in model_history(store) if one.kind in ("promoted", "rolled_back")][-1]
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f"**{plain(name_of(serving))}**", width="content")
+        st.badge("serves", color="green")
+        st.caption(plain(f"since {moment(since.at)}, by {since.actor}"), width="content")
+
+
+def show_alarm(store: ReviewStore, audits: AuditReport) -> None:
+    """The promise does not hold any more: what that rests on, and the way back."""
+    promised, alarm = percent(audits.model.precision), audits.alarm
+    when = "" if alarm is None else f" Noticed on {moment(alarm.at)}: {alarm.reason}."
+    st.error(
+        plain(
+            f"What was promised does not hold any more: fewer than {promised} of the automatic"
+            f" answers are right.{when}"
+        ),
+        icon=":material/warning:",
+    )
+    earlier = earlier_model(store)
+    if earlier is None:
+        st.markdown("No other model served before this one. Train the next one on the page Train.")
+        return
+    if not may("admin"):
+        st.markdown("An admin can go back to the earlier model.")
+        return
+    with st.popover("Roll back", icon=":material/undo:", type="primary"):
+        reason = st.text_input("Why?", "what was promised does not hold any more")
+        if st.button(badge(f"Let {name_of(earlier)} serve again"), type="primary"):
+            roll_back(store, person(), reason=reason)
+            done(f"{name_of(earlier)} serves again.")
+
+
+def name_of(one: KnownModel) -> str:
+    """A model's folder, and the beginning of its id."""
+    return f"{Path(one.folder).name} ({one.id[:8]})"
+
+
+# === Accuracy ===
+
+
+def show_accuracy(audits: AuditReport, beside: ShadowReport | None) -> None:
+    """The audit figure over time, and how the model before this one would have done."""
+    st.header("Automatic answers", anchor=False)
+    st.markdown(plain(audits.lines()[0]))
+    weeks = [(one.start, one.accuracy) for one in audits.weeks][-_MOST_WEEKS:]
+    if any(one.accuracy is not None for _, one in weeks):
+        st.altair_chart(accuracy_over_time(weeks, audits.model.precision), width="stretch")
+        st.caption(
+            f"Points: accuracy of the answers of each week. Bars: 95% confidence. Dashed line:"
+            f" {percent(audits.model.precision)}, as promised."
+        )
+    elif audits.waiting:
+        st.info(f"{count(audits.waiting, 'audit')} wait on the page Review.")
+    if beside is not None:
+        st.markdown(plain(" ".join(beside.lines())))
+
+
+# === What has changed ===
+
+
+def show_changes(drift: StoreDrift) -> None:
+    """The alarms, then what has not changed and what is not known."""
+    first, *_ = drift.lines()
+    st.markdown(plain(first))
+    findings = drift.report.findings
+    for one in drift.report.changed:
+        st.warning(plain(one.sentence), icon=":material/change_circle:")
+    same = [one for one in findings if one.changed is False]
+    unknown = [one for one in findings if one.changed is None]
+    if not drift.changed and same:
+        st.success("Nothing has changed.", icon=":material/check:")
+    listed("As before", same)
+    listed("Not known yet", unknown)
+
+
+def listed(title: str, findings: Sequence[DriftFinding]) -> None:
+    """Findings that are no alarm."""
+    if findings:
+        with st.expander(f"{title} ({len(findings)})"):
+            for one in findings:
+                st.markdown(plain(one.sentence))
+
+
+def show_charts(drift: StoreDrift) -> None:
+    """The figures behind the sentences."""
+    week, before = drift.week, drift.before
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.markdown("**Out of scope**")
+        shares = [(one.day, one.out_of_scope, one.texts) for one in drift.days]
+        if any(texts for _, _, texts in shares):
+            recent = {one.day for one in week}
+            st.altair_chart(share_by_day(shares, "out of scope", recent), width="stretch")
+            st.caption("Share of each day's tickets; the last seven days in blue.")
+    with right:
+        st.markdown("**Confidence**")
+        now, earlier = bins(week), bins(before)
+        if any(now.values()):
+            st.altair_chart(mix_now_and_before(now, earlier, ordered=True), width="stretch")
+    with left:
+        st.markdown("**Labels**")
+        answered, answered_before = labels(week), labels(before)
+        if answered:
+            st.altair_chart(mix_now_and_before(answered, answered_before), width="stretch")
+    with right:
+        st.markdown("**New words**")
+        show_words(drift)
+
+
+def bins(days: Sequence[DailyFigures]) -> dict[str, int]:
+    """Answers in ten bins of confidence, the highest first, without empty ones."""
+    totals = [0] * ((len(CONFIDENCE_EDGES) - 1) // 2)
+    for one in days:
+        for place, number in enumerate(one.confidence):
+            totals[place // 2] += number
+    return {
+        f"{10 * place}% to {10 * place + 10}%": number
+        for place, number in reversed([*enumerate(totals)])
+        if number
+    }
+
+
+def labels(days: Sequence[DailyFigures]) -> dict[str, int]:
+    """How often each label was answered."""
+    return dict(sum((Counter(one.labels) for one in days), Counter[str]()))
+
+
+def show_words(drift: StoreDrift) -> None:
+    """Words that have become frequent."""
+    if not drift.words:
+        [found] = [one for one in drift.report.findings if one.about == "words"]
+        st.markdown(plain(found.sentence))
+        return
+    st.dataframe(
+        pd.DataFrame(
+            [
+                (one.word, f"{one.texts:,} ({one.share:.1%})", f"{one.before:.1%}", one.days)
+                for one in drift.words[:20]
+            ],
+            columns=["word", "tickets", "before", "days"],
+        ),
+        hide_index=True,
+    )
+
+
+# === What takes longer, when asked for ===
+
+
+def show_shares(store: ReviewStore, changes: tuple[int, ...]) -> None:
+    """How frequent each label really is, beside how often it is answered."""
+    st.header("Estimated shares of the labels", anchor=False)
+    st.markdown(
+        "How often a label is answered says little of how frequent it is where the model errs."
+        " This estimate allows for its errors."
+    )
+    asked = st.button("Estimate", icon=":material/query_stats:", key="estimate")
+    if not (asked or st.session_state.get("estimated")):
+        return
+    st.session_state["estimated"] = True
+    with st.spinner("The model answers up to 4,000 tickets again ..."):
+        found = cached_shares(store.name, changes, store)
+    st.markdown(plain(found.sentence))
+    if found.figures["labels"]:
+        st.dataframe(shares_table(found), hide_index=True, width="content")
+
+
+def shares_table(found: DriftFinding) -> pd.DataFrame:
+    """The estimate of each label, the most frequent first."""
+    return pd.DataFrame(
+        [
+            (
+                one["label"],
+                f"{one['share']:.1%}",
+                "{:.1%} to {:.1%}".format(*one["interval"]),
+                f"{one['before']:.1%}",
+                "changed" if one["changed"] else "",
+            )
+            for one in sorted(found.figures["labels"], key=lambda one: -one["share"])
+        ],
+        columns=["label", "share", "95% confidence", "before", ""],
+    )
+
+
+def show_topics(store: ReviewStore, changes: tuple[int, ...]) -> None:
+    """Topics among tickets that no label fits; each may become a label."""
+    st.header("New topics", anchor=False)
+    st.markdown(
+        "Groups among the tickets that the model has no label for or is not sure of, in the last 30"
+        " days. Each may become a label, which the desk then offers and the next training learns."
+    )
+    asked = st.button("Look for topics", icon=":material/search:", key="look for topics")
+    if not (asked or st.session_state.get("topics looked for")):
+        return
+    st.session_state["topics looked for"] = True
+    with st.spinner("Comparing tickets ..."):
+        found = cached_topics(store.name, changes, store)
+    st.markdown(plain(found.lines()[0]))
+    for place, one in enumerate(found.topics):
+        show_topic(store, one, place)
+
+
+def show_topic(store: ReviewStore, topic: StoreTopic, place: int) -> None:
+    """A topic, its examples, and the button that makes a label of it."""
+    with st.container(border=True):
+        size, on = count(len(topic.tickets), "ticket"), count(topic.days, "day")
+        st.markdown(f"**{plain(topic.name)}** · {size} on {on}")
+        for text in topic.examples:
+            st.caption(plain(text if len(text) <= 200 else f"{text[:199]}…"))
+        if not may("admin"):
+            return
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            name = st.text_input("Name of the label", topic.name, key=f"topic-{place}-{topic.name}")
+            if st.button("Add as a label", key=f"add-{place}-{topic.name}"):
+                used = name.strip() in labels_in_use(store).names
+                add_labels(store, person(), [name.strip()])
+                done(f"The label {name.strip()} {'was there already' if used else 'was added'}.")
+
+
+page()

@@ -1,0 +1,208 @@
+"""Scoring as a job: start it, and look at what it has made, a page at a time."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from actions import done
+from charts import MOST_BARS, count_bars
+from file_choice import for_job
+from literal import plain
+from review_store import person, review_store
+
+from bertcnn.bundle.bundle import read_config
+from bertcnn.data.label_sets import split_cell
+from bertcnn.errors import BundleError, StoreError
+from bertcnn.jobs.job import Job
+from bertcnn.jobs.jobs import start_job
+from bertcnn.scoring.results import ScoredRows, Wanted, index_scored
+from bertcnn.wording import count, percent
+
+DECIDED = {
+    "auto": "automatic",
+    "review:ambiguous": "review: not certain enough",
+    "review:out_of_scope": "review: unlike known texts",
+    "review:empty": "review: no text",
+    "review:language": "review: another language",
+}
+PAGE = 100  # rows
+_TARGET = 3  # score MODEL SOURCE TARGET
+_LONGEST_CELL = 500
+
+
+def start_scoring(model: Path, file: Path, text: list[str], *, probabilities: bool) -> None:
+    """Start a job that scores a file."""
+    store = review_store()
+    folder, name = for_job(store, file)
+    target = re.sub(r"(?i)\.json(\.gz)?\Z", r".jsonl\1", f"scored-{Path(name).name}")
+    columns = [part for column in text for part in ("--text", column)]
+    options = [*columns, "--reasons", *(["--probabilities"] if probabilities else [])]
+    arguments = ["score", str(model.resolve()), name, target, *options]
+    start_job(store, arguments, person(), folder=folder)
+    done(f"{file.name} is being scored.")
+
+
+def offer_result(job: Job) -> None:
+    """What a finished job has made: a download, and a button that opens it below."""
+    target = result_of(job)
+    if not target.is_file():
+        st.caption("The scored file is not there any more.")
+        return
+    with st.container(horizontal=True):
+        if st.button("Show rows", key=f"show-{job.id}", icon=":material/table_view:"):
+            st.query_params["job"] = job.id
+            st.rerun()
+        st.download_button(
+            "Download",
+            target.read_bytes,  # read when the button is pressed
+            target.name,
+            "application/octet-stream",
+            on_click="ignore",
+            icon=":material/download:",
+            key=f"download-{job.id}",
+        )
+
+
+def result_of(job: Job) -> Path:
+    """The file that a scoring job writes.
+
+    Raises:
+        StoreError: it is a job of another kind.
+    """
+    if job.command != "score" or len(job.arguments) <= _TARGET:
+        raise StoreError(
+            f"the job {job.id} scores no file", expected="a scoring job", fix="choose one below"
+        )
+    return Path(job.folder, job.arguments[_TARGET])
+
+
+def show_result(job: Job) -> None:
+    """Counts, a chart, filters, and the rows a page at a time."""
+    if st.button("All files", icon=":material/arrow_back:", type="tertiary"):
+        del st.query_params["job"]
+        st.rerun()
+    target = result_of(job)
+    st.header(plain(target.name), anchor=False)
+    rows = index_scored(
+        target, target.with_name(f"{job.id}.parquet"), separator=separator_of(job.arguments[1])
+    )
+    counts = counted(str(target), job.id, rows)
+    show_counts(rows, counts)
+    wanted = chosen_rows(rows, counts)
+    places = matching(job.id, wanted, rows)
+    st.caption(f"{count(len(places), 'row')} of {len(rows):,}")
+    pages = max(1, -(-len(places) // PAGE))
+    number = st.pagination(pages, key=f"page-{job.id}-{wanted}") if pages > 1 else 1
+    show_rows(rows, places[(number - 1) * PAGE : number * PAGE])
+
+
+@st.cache_data(show_spinner="Counting ...", max_entries=8)
+def counted(target: str, job: str, _rows: ScoredRows) -> Counter[tuple[str, str]]:  # noqa: ARG001
+    """How many rows have each label and decision; once for each job."""
+    return _rows.counts()
+
+
+@st.cache_data(show_spinner="Looking ...", max_entries=16)
+def matching(job: str, wanted: Wanted, _rows: ScoredRows) -> np.ndarray:  # noqa: ARG001
+    """Places of the rows that are wanted."""
+    return _rows.matching(wanted)
+
+
+def separator_of(model: str) -> str | None:
+    """What stands between several labels; None where a text has one, or the model is gone."""
+    try:
+        return read_config(model).label_separator
+    except BundleError:
+        return None
+
+
+def labels_of(rows: ScoredRows, counts: Counter[tuple[str, str]]) -> Counter[str]:
+    """Rows of each label; a row may have several, or none."""
+    found: Counter[str] = Counter()
+    for (cell, _), number in counts.items():
+        names = split_cell(cell, rows.separator) if rows.separator and cell else (cell,)
+        for name in names:
+            found[name] += number
+    return found
+
+
+def show_counts(rows: ScoredRows, counts: Counter[tuple[str, str]]) -> None:
+    """How many rows were decided how, and which labels they got."""
+    decisions: Counter[str] = Counter()
+    for (_, decision), number in counts.items():
+        decisions[decision] += number
+    if not rows:
+        st.info("The file has no rows.")
+        return
+    automatic = decisions.pop("auto", 0)
+    others = [
+        f"{number:,} {DECIDED.get(name, name).removeprefix('review: ')}"
+        for name, number in decisions.most_common()
+    ]
+    st.info(
+        plain(
+            f"{count(automatic, 'row')} ({percent(automatic / len(rows))}) can be handled"
+            f" automatically; {len(rows) - automatic:,} need a review"
+            f"{': ' * bool(others)}{', '.join(others)}."
+        ),
+        icon=":material/bolt:",
+    )
+    labels = {name: number for name, number in labels_of(rows, counts).items() if name}
+    if labels:
+        st.altair_chart(count_bars(labels, len(rows)), width="stretch")
+        if len(labels) > MOST_BARS:
+            st.caption(f"The {MOST_BARS} most frequent of {len(labels)} labels.")
+
+
+def chosen_rows(rows: ScoredRows, counts: Counter[tuple[str, str]]) -> Wanted:
+    """The filters."""
+    labels = [name for name, _ in labels_of(rows, counts).most_common()]
+    days = rows.days()
+    columns = st.columns(3 if days else 2)
+    with columns[0]:
+        wanted = st.multiselect(
+            "Label", labels, format_func=lambda name: name or "no label", placeholder="all labels"
+        )
+    with columns[1]:
+        decided = st.multiselect(
+            "Decision",
+            list(dict.fromkeys(decision for _, decision in counts)),
+            format_func=lambda name: DECIDED.get(name, name),
+            placeholder="all decisions",
+        )
+    first_day = last_day = ""
+    if days:
+        with columns[2]:
+            first, last = (date.fromisoformat(one) for one in days)
+            chosen = st.date_input("Day", (first, last), first, last)
+            if isinstance(chosen, tuple) and len(chosen) == 2 and chosen != (first, last):
+                first_day, last_day = (one.isoformat() for one in chosen)
+    return Wanted(tuple(wanted), tuple(decided), first_day, last_day)
+
+
+def show_rows(rows: ScoredRows, places: np.ndarray) -> None:
+    """Some rows, with our columns first."""
+    label, confidence, decision, phrases = rows.ours
+    table = pd.DataFrame(
+        [[cell[:_LONGEST_CELL] for cell in row] for row in rows.rows(places)],
+        columns=list(rows.columns),
+        dtype=object,
+    )
+    table[decision] = table[decision].map(lambda name: DECIDED.get(name, name))
+    table[confidence] = pd.to_numeric(table[confidence], errors="coerce")
+    front = [label, confidence, decision, phrases]
+    st.dataframe(
+        table[list(dict.fromkeys([*front, *table.columns]))],
+        hide_index=True,
+        column_config={
+            confidence: st.column_config.ProgressColumn(
+                confidence, format="percent", min_value=0.0, max_value=1.0, width="medium"
+            )
+        },
+    )

@@ -1,0 +1,288 @@
+"""The page Health, in Streamlit's test harness and in a real browser where there is one."""
+
+from datetime import date, timedelta
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import streamlit.config
+from sqlalchemy import update
+from streamlit.testing.v1 import AppTest
+
+from bertcnn.bundle.schemas import Calibration, LabelShiftCalibration
+from bertcnn.review.daily_figures import day_of
+from bertcnn.review.decisions import NewDecision, record
+from bertcnn.review.labels import labels_in_use
+from bertcnn.review.models import add_model, note_comparison, promote, serving_model
+from bertcnn.review.schema import prediction, ticket
+from bertcnn.review.store import now, open_review
+from tests.apps.dashboards import (
+    APP,
+    CHROMIUM,
+    LABELS,
+    browsing,
+    on_page,
+    part,
+    said,
+    save_model,
+    serving,
+)
+from tests.review.desk import ADMIN, ANN
+from tests.review.history import draw_audits, with_history
+
+SCRIPT = "<script>1</script> ![x](https://example.org/x) solar panel"
+LOGIN = {
+    "redirect_uri": "https://tickets.example.org/oauth2callback",
+    "cookie_secret": "0123456789abcdef0123456789abcdef",
+    "client_id": "dashboard",
+    "client_secret": "secret",
+    "server_metadata_url": "https://login.example.org/.well-known/openid-configuration",
+}
+in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Two saved models, the first of which can estimate shares of labels."""
+    folder = tmp_path_factory.mktemp("models")
+    shift = LabelShiftCalibration(
+        temperature=1.0, bias=(0.0,) * len(LABELS), shares=(1 / len(LABELS),) * len(LABELS), rows=90
+    )
+    calibration = Calibration(temperature=1.0, fitted_on_rows=90, label_shift=shift)
+    return SimpleNamespace(
+        folder=folder,
+        first=save_model(folder / "first", calibration=calibration),
+        second=save_model(folder / "second"),
+    )
+
+
+@pytest.fixture
+def store(tmp_path):
+    """An empty store."""
+    return open_review(tmp_path / "review.db")
+
+
+@pytest.fixture
+def health(store, models, monkeypatch, tmp_path):
+    """Open the page, as an admin on this machine or as a viewer who has logged in."""
+
+    def visit(role="admin"):
+        here = role == "admin"
+        address = {"server.address": "127.0.0.1" if here else "0.0.0.0"}
+        monkeypatch.setattr(
+            "streamlit.get_option",
+            lambda name: address.get(name) or streamlit.config.get_option(name),
+        )
+        monkeypatch.setenv("BERTCNN_MODELS", str(models.folder / "none"))
+        monkeypatch.setenv("BERTCNN_STORE", store.name)
+        monkeypatch.setenv("BERTCNN_PERSON", "root")
+        app = AppTest.from_file(str(APP), default_timeout=60)
+        if not here:
+            people = tmp_path / "people.csv"
+            people.write_text(f"person,role\nvic@example.org,{role}\n")
+            monkeypatch.delenv("BERTCNN_PERSON")
+            monkeypatch.setenv("BERTCNN_PEOPLE", str(people))
+            app.secrets["auth"] = LOGIN
+            app.user = {
+                "is_logged_in": True,
+                "email": "vic@example.org",
+                "email_verified": True,
+            }
+        return on_page(app, "health")
+
+    return visit
+
+
+def yesterday():
+    return day_of(now()) - timedelta(days=1)
+
+
+def filled(store, models, **recent):
+    """Nine weeks of tickets up to yesterday."""
+    return with_history(store, None, folder=models.first, last=yesterday(), **recent)
+
+
+def broken(store, models):
+    """Audits of the second model that are all wrong; the first one served before."""
+    first = add_model(store, models.first, ADMIN)
+    second = add_model(store, models.second, ADMIN)
+    note_comparison(store, second.id, ADMIN, {"champion": first.id, "verdict": "better"})
+    promote(store, second.id, ADMIN)
+    with_history(store, None, folder=models.second, last=yesterday(), outside=0.0)
+    tickets = range(1201, 1241)
+    draw_audits(store, second, tickets)
+    record(store, ANN, [NewDecision(f"audit-{number}", number, "none") for number in tickets])
+    return first, second
+
+
+def press(app, label):
+    """The app after a button."""
+    [button] = [one for one in app.button if one.label.replace("\\", "") == label]
+    return button.click().run()
+
+
+def test_a_store_without_a_model_says_what_to_do(health):
+    app = health()
+    assert not app.exception
+    assert "No model serves yet." in said(app.info)
+
+
+def test_a_store_without_tickets_says_what_to_do(store, models, health):
+    add_model(store, models.first, ADMIN)
+    app = health()
+    assert not app.exception
+    assert "There are no automatic answers yet." in said(app.markdown)
+    assert "No tickets yet. Add some: bertcnn review add" in said(app.info)
+
+
+def test_what_has_changed_is_said_and_drawn(store, models, health):
+    filled(store, models, outside=0.7, words="fritzbox")
+    app = health()
+    assert not app.exception
+    assert "texts are out of scope; usual on a" in said(app.warning)
+    assert "New frequent words: 'fritzbox'" in said(app.warning)
+    assert "first (" in said(app.markdown)
+    assert "by root" in said(app.caption)
+    assert len(app.get("vega_lite_chart")) == 3
+    assert app.dataframe[0].value["word"].tolist() == ["fritzbox"]
+    assert not app.error
+
+
+def test_a_usual_week_is_one_line(store, models, health):
+    filled(store, models)
+    app = health()
+    assert said(app.success) == "Nothing has changed."
+    assert not app.warning
+    assert any(one.label.startswith("As before (") for one in app.expander)
+
+
+def test_first_days_are_not_known_yet(store, models, health):
+    with_history(store, None, 3, folder=models.first, last=yesterday())
+    app = health()
+    assert not app.exception
+    assert not app.warning
+    assert not app.success
+    assert any(one.label.startswith("Not known yet (") for one in app.expander)
+    assert "earlier tickets to compare with" in said(app.markdown)
+
+
+def test_a_broken_promise_is_on_top_and_leads_back_to_the_earlier_model(store, models, health):
+    first, second = broken(store, models)
+    app = health()
+    assert not app.exception
+    assert "What was promised does not hold any more" in said(app.error)
+    assert "40 of 40 audits wrong" in said(app.error)
+    assert len(app.get("vega_lite_chart")) == 4  # accuracy too
+    app = press(app, f"Let first ({first.id[:8]}) serve again")
+    assert not app.exception
+    assert serving_model(store).id == first.id
+    assert "serves again." in said(app.success)
+    assert not app.error
+    assert second.id != first.id
+
+
+def test_the_estimate_is_made_when_asked_for(store, models, health):
+    filled(store, models)
+    app = health()
+    assert not any("label" in one.value.columns for one in app.dataframe)
+    app = press(app, "Estimate")
+    assert not app.exception
+    [table] = [one.value for one in app.dataframe if "label" in one.value.columns]
+    assert sorted(table["label"]) == sorted(LABELS)
+
+
+def with_topic(store, models):
+    """Twenty tickets out of scope about the same thing, a stranger's text among them."""
+    filled(store, models, outside=1.0)
+    chance = np.random.default_rng(0)
+    centre = chance.normal(size=32)
+    with store.writing() as connection:
+        for number in range(1121, 1261):
+            about = number % 7 == 0
+            vector = chance.normal(size=32) * (0.2 if about else 1.0) + (centre if about else 0.0)
+            packed = (vector / np.linalg.norm(vector)).astype(np.float16).tobytes()
+            connection.execute(
+                update(prediction).where(prediction.c.ticket == number).values(embedding=packed)
+            )
+            if about:
+                changed = update(ticket).where(ticket.c.id == number)
+                connection.execute(changed.values(text=f"{SCRIPT} {number}"))
+
+
+def test_a_topic_becomes_a_label_under_the_name_that_was_typed(store, models, health):
+    with_topic(store, models)
+    app = press(health(), "Look for topics")
+    assert not app.exception
+    assert "1 topic among 140 tickets" in said(app.markdown)
+    assert "<script>" in said(app.caption)  # as text, see below
+    assert all("<script>" not in one.value for one in app.caption)
+    [name] = [one for one in app.text_input if one.label == "Name of the label"]
+    assert name.value
+    name.set_value(" ")
+    app = press(app, "Add as a label")
+    assert "the label ''; expected 1 to 200 characters" in said(app.error)
+    [name] = [one for one in app.text_input if one.label == "Name of the label"]
+    name.set_value(" solar panels ")
+    app = press(app, "Add as a label")
+    assert not app.exception
+    assert "The label solar panels was added." in said(app.success)
+    assert labels_in_use(store).names == (*LABELS, "solar panels")
+    [name] = [one for one in app.text_input if one.label == "Name of the label"]
+    app = press(app, "Add as a label")
+    assert "was there already" in said(app.success)
+
+
+def test_a_viewer_sees_the_figures_and_no_button_that_changes_anything(store, models, health):
+    broken(store, models)
+    app = health("viewer")
+    assert not app.exception
+    assert "What was promised does not hold any more" in said(app.error)
+    assert "An admin can go back to the earlier model." in said(app.markdown)
+    assert {one.label for one in app.button} == {"Log out", "Estimate", "Look for topics"}
+
+
+def drawn(chart):
+    """The rows of a chart."""
+    [rows] = chart.to_dict()["datasets"].values()
+    return rows
+
+
+def test_days_without_tickets_are_gaps_and_counts_stand_beside_shares():
+    days = [(date(2026, 4, 28), 3, 60), (date(2026, 4, 30), 1, 4)]
+    rows = drawn(part("charts").share_by_day(days, "out of scope", {date(2026, 4, 30)}))
+    assert [(one["day"], one["share"], one["recent"]) for one in rows] == [
+        ("28 Apr", 0.05, False),
+        ("29 Apr", None, False),
+        ("30 Apr", 0.25, True),
+    ]
+    assert rows[0]["figure"] == "3 of 60 (5.0%)"
+
+
+def test_the_ten_most_frequent_labels_are_compared_with_the_weeks_before():
+    now = {f"label {number}": number for number in range(1, 13)}
+    rows = drawn(part("charts").mix_now_and_before(now, {"label 3": 100, "gone": 50}))
+    labels = list(dict.fromkeys(one["label"] for one in rows))
+    assert (len(labels), labels[:2]) == (10, ["label 3", "gone"])
+    assert [one["figure"] for one in rows[:4]] == [
+        "3 of 78 (3.8%)",
+        "100 of 150 (66.7%)",
+        "0 of 78 (0.0%)",
+        "50 of 150 (33.3%)",
+    ]
+
+
+@in_browser
+def test_it_is_drawn_within_seconds_and_fits_a_telephone(store, models, tmp_path):
+    first, _ = broken(store, models)
+    given = ("--models", models.folder, "--store", store.name, "--person", "root")
+    with serving(tmp_path / "temporary", given) as server, browsing() as browser:
+        page = browser.new_page(viewport={"width": 390, "height": 844})
+        page.goto(f"{server.address}/health")
+        page.get_by_text("What was promised does not hold any more").first.wait_for()
+        page.get_by_role("button", name="Look for topics").wait_for()
+        page.locator("canvas, svg.marks").first.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.get_by_role("button", name="Roll back").click()
+        page.get_by_role("button", name="serve again").click()
+        page.get_by_text("serves again.").wait_for()
+    assert serving_model(store).id == first.id

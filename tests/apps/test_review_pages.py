@@ -1,0 +1,288 @@
+"""The pages Models, Audit, Train, Jobs, and scoring as a job on Inbox."""
+
+import csv
+import sys
+from types import SimpleNamespace
+
+import pytest
+import streamlit.config
+
+from bertcnn import load
+from bertcnn.bundle.schemas import Decisions
+from bertcnn.jobs import jobs
+from bertcnn.jobs.jobs import list_jobs, start_job
+from bertcnn.review.decisions import NewDecision, record
+from bertcnn.review.models import add_model, note_comparison, serving_model
+from bertcnn.review.people import Person
+from bertcnn.review.queue import claim
+from bertcnn.review.schema import job as job_table
+from bertcnn.review.starting import start_review
+from bertcnn.review.store import now, open_review
+from bertcnn.review.tickets import NewTicket, add_tickets
+from tests.apps.dashboards import CHROMIUM, browsing, open_app, said, save_model, serving
+from tests.tickets import as_csv, tickets
+
+LABELS = ("billing", "hardware", "tv*")
+ROOT, BOB, EVE = Person("root"), Person("bob", "reviewer"), Person("eve", "reviewer")
+IDLE = (sys.executable, "-S", "-c", "")  # a job's process that ends before it takes the job
+in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A folder with two models."""
+    folder = tmp_path_factory.mktemp("models")
+    automatic = Decisions(thresholds=(0.0,) * len(LABELS))
+    for rows, name in enumerate(("first", "second"), start=100):
+        save_model(folder / name, labels=LABELS, decisions=automatic, metrics={"rows": rows})
+    return folder
+
+
+@pytest.fixture
+def made(models, tmp_path, monkeypatch):
+    """An empty store for the dashboard."""
+    for name, value in (("STORE", tmp_path / "review.db"), ("FILES", tmp_path / "files")):
+        monkeypatch.setenv(f"BERTCNN_{name}", str(value))
+    monkeypatch.setenv("BERTCNN_PERSON", "root")
+    monkeypatch.setattr(
+        "streamlit.get_option",
+        lambda name: "127.0.0.1" if name == "server.address" else streamlit.config.get_option(name),
+    )
+    (tmp_path / "files").mkdir()
+    store = open_review(tmp_path / "review.db")
+
+    def page(name):
+        return open_app(models, monkeypatch, name)
+
+    return SimpleNamespace(folder=tmp_path, models=models, store=store, page=page)
+
+
+@pytest.fixture
+def idle(monkeypatch):
+    """Jobs whose processes do nothing."""
+    monkeypatch.setattr(jobs, "_RUNNER", IDLE)
+
+
+def press(app, label):
+    """Press the only button with this label."""
+    (button,) = [button for button in app.button if label in button.label.replace("\\", "")]
+    return button.click().run()
+
+
+def labels_of(buttons):
+    return [button.label.replace("\\", "") for button in buttons]
+
+
+# --- Models ------------------------------------------------------------------------------------
+
+
+def test_a_model_is_added_promoted_with_a_reason_and_rolled_back(made, idle):
+    app = made.page("models")
+    assert "No model serves yet" in said(app.info)
+    app.selectbox[0].set_value(str(made.models / "first"))
+    app = press(app, "Add")
+    assert "was added" in said(app.success)
+    first = serving_model(made.store)
+    second = add_model(made.store, made.models / "second", ROOT)
+    app = app.run()
+    assert "not compared yet" in said(app.markdown)
+    assert "Promote" not in " ".join(labels_of(app.button))
+    app = press(app, "Compare with the serving model")
+    assert "no decided tickets to compare models on" in said(app.error)
+    figures = {"champion": 0.9, "challenger": 0.8, "macro_f1": None, "automated": None}
+    note_comparison(
+        made.store,
+        second.id,
+        ROOT,
+        {
+            "champion": first.id,
+            "verdict": "worse",
+            "sentences": "Worse by 10 points.",
+            "result": {**figures, "difference": {"low": -0.15, "high": -0.05}},
+        },
+    )
+    app = app.run()
+    assert "Worse by 10 points." in said(app.markdown)
+    assert app.dataframe[0].value.iloc[0].tolist() == [
+        "accuracy",
+        "90.0%",
+        "80.0%",
+        "-15.0 to -5.0",
+    ]
+    app = press(app, "Let second")
+    assert "expected a written reason" in said(app.error)
+    app.text_input(key=f"reason-{second.id}").set_value("it knows the new tariffs")
+    app = press(app, "Let second")
+    assert serving_model(made.store).id == second.id
+    app.text_input[0].set_value("complaints")
+    app = press(app, f"Let first ({first.id[:8]}) serve again")
+    assert serving_model(made.store).id == first.id
+    history = app.dataframe[-1].value
+    assert history["what"].tolist()[0] == "rolled back"
+    assert history["why"].tolist()[0] == "complaints"
+    assert [job.arguments for job in list_jobs(made.store)] == 2 * [("review", "answer")]
+
+
+# --- Audit -------------------------------------------------------------------------------------
+
+
+def answered(made, number):
+    """Automatic answers, all of them drawn for audits."""
+    predictor = load(made.models / "first")
+    add_model(made.store, made.models / "first", ROOT)
+    new = [NewTicket(f"T-{row}", f"router {'led ' * row}") for row in range(number)]
+    add_tickets(made.store, predictor, new, source="tests", audited=1.0)
+    found = predictor.classify([one.text for one in new])
+    answers = {one.text: answer.label for one, answer in zip(new, found, strict=True)}
+    return {one.id: answers[one.text] for one in claim(made.store, BOB, most=number)}
+
+
+def decide(made, person, decisions):
+    record(
+        made.store,
+        person,
+        [
+            NewDecision(f"{person.name}-{ticket}", ticket, "label", label)
+            for ticket, label in decisions.items()
+        ],
+    )
+
+
+def test_the_audit_page_shows_figures_the_alarm_and_disagreements(made):
+    assert "No model serves yet" in said(made.page("audit").info)
+    answers = answered(made, 40)
+    app = made.page("audit")
+    assert "Nobody has checked any of 40 automatic answers yet" in said(app.info)
+    assert "Read 40 audits" in labels_of(app.button)
+    wrong = {ticket: LABELS[label == LABELS[0]] for ticket, label in answers.items()}
+    half = list(answers)[:20]
+    decide(made, BOB, {ticket: answers[ticket] for ticket in half})
+    app = made.page("audit")
+    figures = {metric.label: metric.value for metric in app.metric}
+    assert (figures["Right"], figures["Audits read"]) == ("100.0%", "20 of 40 answers")
+    assert not app.error
+    decide(made, BOB, {ticket: wrong[ticket] for ticket in answers if ticket not in half})
+    decide(made, EVE, {half[0]: wrong[half[0]]})
+    app = made.page("audit")
+    assert "does not hold any more" in said(app.error)
+    assert app.dataframe[0].value["decisions"][0].count(": ") == 2
+    assert "On 1 ticket" in said(app.markdown)
+
+
+# --- Train -------------------------------------------------------------------------------------
+
+
+def test_a_labelled_file_of_the_server_trains_a_first_model(made, idle):
+    file = made.folder / "files" / "old.csv"
+    file.write_text(as_csv(*tickets()))
+    app = made.page("train")
+    app.radio(key="labelled-place").set_value("On the server").run()
+    app = app.selectbox(key="labelled-file").set_value(str(file)).run()
+    chosen = {box.label: box.value for box in app.selectbox}
+    assert (chosen["Text"], chosen["Label"]) == ("text", "label")
+    app.text_input[0].set_value("../my model").run()
+    app = press(app, "Train")
+    assert "The training of my-model has begun" in said(app.success)
+    (job,) = list_jobs(made.store)
+    options = dict(zip(job.arguments[2::2], job.arguments[3::2], strict=True))
+    assert job.arguments[:2] == ("retrain", str(file))
+    assert options == {
+        "--out": str(made.models / "my-model"),
+        "--recipe": "auto",
+        "--text": "text",
+        "--label": "label",
+        "--person": "root",
+    }
+    assert job.folder.startswith(f"{made.store.name}.jobs")
+
+
+def test_unlabelled_tickets_become_groups_then_decisions_then_a_model(made, idle, encoder_folder):
+    file = made.folder / "files" / "new.csv"
+    file.write_text(as_csv(*tickets()))
+    app = made.page("train")
+    app.radio[0].set_value("Tickets without labels").run()
+    app.radio(key="unlabelled-place").set_value("On the server").run()
+    app.selectbox(key="unlabelled-file").set_value(str(file)).run()
+    app = press(app, "Find groups")
+    (job,) = list_jobs(made.store)
+    assert job.arguments == ("review", "start", str(file), "--person", "root")
+    start_review(made.store, file, ROOT, text="text", encoder=encoder_folder)
+    app = app.run()
+    assert "60 tickets wait in 5 groups" in said(app.markdown)
+    assert "Train" not in labels_of(app.button)
+    batch = claim(made.store, BOB, most=20)
+    decide(made, BOB, {one.id: one.label for one in batch})
+    app = press(app.run(), "Train")
+    job = list_jobs(made.store)[0]
+    assert job.arguments[:2] == ("retrain", "--out")
+    assert job.arguments[3:5] == ("--recipe", "few-shot")
+
+
+def test_a_name_that_is_taken_and_one_column_for_both_are_refused(made):
+    add_model(made.store, made.models / "first", ROOT)
+    app = made.page("train")
+    app.text_input[0].set_value("second").run()
+    assert "There is a model second already" in said(app.warning)
+    assert "Train" not in labels_of(app.button)
+
+
+# --- Jobs --------------------------------------------------------------------------------------
+
+
+def test_jobs_are_shown_cancelled_started_again_and_removed(made, idle):
+    assert "No jobs yet" in said(made.page("jobs").info)
+    id = start_job(made.store, ["score", "m", "in.csv", "out.csv"], BOB).id
+
+    def change(**values):
+        with made.store.writing() as connection:
+            connection.execute(job_table.update().where(job_table.c.id == id).values(**values))
+
+    app = made.page("jobs")
+    assert "Score a file" in said(app.markdown)
+    assert "score m in.csv out.csv" in said(app.caption)
+    press(app, "Cancel")
+    assert list_jobs(made.store)[0].cancelled
+    change(state="failed", ended_at=now(), message="there is *no* file 'in.csv'")
+    app = made.page("jobs")
+    assert "there is *no* file 'in.csv'" in said(app.error)
+    app = press(app, "Start again")
+    assert list_jobs(made.store)[0].state == "waiting"
+    change(state="done", ended_at=now())
+    app = press(made.page("jobs"), "Remove")
+    assert list_jobs(made.store) == []
+    assert "No jobs yet" in said(app.info)
+
+
+# --- Inbox -------------------------------------------------------------------------------------
+
+
+@in_browser
+def test_a_file_is_scored_by_a_job_that_outlives_the_page_and_read_in_pages(made, tmp_path):
+    inbox = tmp_path / "my inbox.csv"
+    with inbox.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["created_at", "text"])
+        for row in range(250):
+            writer.writerow([f"2026-05-{1 + row % 28:02}T10:00:00", f"my router led {row}"])
+    options = ["--models", made.models, "--store", made.store.name, "--person", "root"]
+    with serving(tmp_path / "temporary", options) as server, browsing() as browser:
+        page = browser.new_page(viewport={"width": 1280, "height": 1600})
+        page.goto(f"{server.address}/inbox")
+        page.locator("input[type=file]").set_input_files(inbox)
+        page.get_by_role("button", name="Score the file").click()
+        page.get_by_text("my inbox.csv is being scored.").wait_for(timeout=30_000)
+        page.reload()  # as if the tab had been closed
+        page.get_by_role("button", name="Show rows").click(timeout=60_000)
+        page.get_by_text("250 rows of 250").wait_for(timeout=30_000)
+        page.locator("[data-testid=stPagination]").get_by_text("3", exact=True).click()
+        page.reload()  # the address names the job
+        page.get_by_text("250 rows of 250").wait_for(timeout=30_000)
+        page.get_by_label("Decision").click()
+        page.get_by_role("option", name="automatic").click()
+        page.keyboard.press("Escape")  # the list of decisions hides the rest of the page
+        page.get_by_text("250 rows of 250").wait_for(timeout=30_000)
+        page.get_by_role("button", name="All files").click()
+        page.get_by_role("button", name="Remove").click(timeout=30_000)
+        page.get_by_text("No file was scored yet").wait_for(timeout=30_000)
+    assert list_jobs(made.store) == []
+    assert [path.name for path in jobs.jobs_folder(made.store).iterdir()] == []
