@@ -199,8 +199,8 @@ def _write(scored: Path, index: Path, progress: Progress) -> None:
     """The rows in groups, all cells as texts."""
     progress.stage("reading the scored rows", 0, "rows")
     with open_table(scored) as reader:
-        answer_columns(reader.columns)
-        time = _time_column(reader.peek())
+        label, *_ = answer_columns(reader.columns)
+        time = _time_column(reader.peek(), label)
         schema = pyarrow.schema([(name, pyarrow.string()) for name in reader.columns])
         schema = schema.with_metadata({"time": time or ""})
         with pyarrow.parquet.ParquetWriter(index, schema, compression="zstd") as writer:
@@ -212,9 +212,9 @@ def _write(scored: Path, index: Path, progress: Progress) -> None:
                 progress.advance(len(chunk))
 
 
-def _time_column(sample: Chunk) -> str | None:
-    """The column with the rows' times, if they begin with an ISO date."""
-    name = guess_text_columns(sample, text=sample.columns[:1]).time  # any text column will do
+def _time_column(sample: Chunk, label: str) -> str | None:
+    """The column with the rows' times, if they begin with an ISO date; `label` is none."""
+    name = guess_text_columns(sample, text=[label]).time
     cells = [] if name is None else [cell for cell in sample.column(name) if cell.strip()]
     return name if cells and all(_DAY.match(cell) for cell in cells) else None
 

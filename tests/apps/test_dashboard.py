@@ -333,7 +333,7 @@ def test_a_text_may_have_several_labels_or_none_and_rows_are_filtered_by_each(
         save_model(folder, config=config, calibration=calibration)
         app = press(open_app(tmp_path, monkeypatch), "Classify")
         assert "may have several labels, or none" in said(app.caption)
-        shown[threshold] = (app.metric or app.subheader)[0].value
+        shown[threshold] = (app.metric or app.header)[0].value
     assert shown[1.0] == "billing"
     assert sorted(shown[0.0].replace("\\", "").split("; ")) == sorted(LABELS)
     save_model(

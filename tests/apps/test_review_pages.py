@@ -277,12 +277,13 @@ def test_a_file_is_scored_by_a_job_that_outlives_the_page_and_read_in_pages(made
         page.locator("[data-testid=stPagination]").get_by_text("3", exact=True).click()
         page.reload()  # the address names the job
         page.get_by_text("250 rows of 250").wait_for(timeout=30_000)
+        page.get_by_text("Day", exact=True).wait_for()
         page.get_by_label("Decision").click()
         page.get_by_role("option", name="automatic").click()
         page.keyboard.press("Escape")  # the list of decisions hides the rest of the page
         page.get_by_text("250 rows of 250").wait_for(timeout=30_000)
         page.get_by_role("button", name="All files").click()
-        page.get_by_role("button", name="Remove").click(timeout=30_000)
+        page.get_by_role("button", name="Remove", exact=True).click(timeout=30_000)
         page.get_by_text("No file was scored yet").wait_for(timeout=30_000)
     assert list_jobs(made.store) == []
     assert [path.name for path in jobs.jobs_folder(made.store).iterdir()] == []

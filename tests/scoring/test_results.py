@@ -74,6 +74,15 @@ def test_pages_of_what_matches_are_those_of_a_loop_over_all_rows(scored, wanted)
     assert found == expected
 
 
+def test_a_time_in_the_first_column_is_found(tmp_path):
+    path = tmp_path / "scored.csv"
+    with TableWriter(path, ["created_at", "text", *results.OURS]) as writer:
+        writer.write(
+            (f"2026-05-{day:02}T10:00", "x", "tv", "0.5", "auto", "") for day in range(1, 29)
+        )
+    assert index_scored(path, tmp_path / "index.parquet").days() == ("2026-05-01", "2026-05-28")
+
+
 def test_one_of_several_labels_is_enough(tmp_path):
     path = tmp_path / "scored.csv"
     cells = ["billing, tv", "tv", "", "billing"]
