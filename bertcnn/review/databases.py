@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ from bertcnn.errors import BertCNNError, OutputError, StoreError, missing_packag
 from bertcnn.storage.files import check_file_target, expanded
 
 PATIENCE = 10.0  # seconds that a transaction waits for another
+_POLL = 0.01  # seconds
 _IDLE = 60.0  # seconds after which PostgreSQL ends a transaction whose program has stopped
 _WAL_FROM = (3, 51, 3)  # earlier versions can corrupt a file under several writers
 _LOCK = 0x6265_7274  # of PostgreSQL, held by the one who writes
@@ -139,11 +141,26 @@ def _sqlite(file: Path) -> Engine:
         if options.get("reading"):
             connection.exec_driver_sql("PRAGMA query_only = ON")
         if options.get("writing"):  # here, since it changes the file, which may be a stranger's
-            wal = sqlite3.sqlite_version_info >= _WAL_FROM
-            connection.exec_driver_sql(f"PRAGMA journal_mode = {'WAL' if wal else 'TRUNCATE'}")
+            _set_journal(connection)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writing") else "BEGIN")
 
     return engine
+
+
+def _set_journal(connection: Connection) -> None:
+    """Choose the journal; SQLite does not wait by itself while others change it."""
+    wal = sqlite3.sqlite_version_info >= _WAL_FROM
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            connection.exec_driver_sql(f"PRAGMA journal_mode = {'WAL' if wal else 'TRUNCATE'}")
+        except OperationalError as error:
+            busy = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF in _BUSY
+            if not busy or time.monotonic() > until:
+                raise
+            time.sleep(_POLL)
+        else:
+            return
 
 
 def _of_sqlite(name: str, cause: sqlite3.Error, opening: bool) -> BertCNNError | None:
