@@ -63,7 +63,7 @@ def commands_page() -> Iterator[str]:
     yield from ("| exit code | meaning |", "|---|---|")
     yield from (
         "| 0 | done |",
-        "| 1 | done, and what was asked about does not hold: an alarm, a change |",
+        "| 1 | done, and found something: an alarm, or a change in the tickets |",
         "| 2 | wrong input: one line says what was given, what was expected and what to do |",
     )
     yield from ("| 130 | interrupted with Ctrl-C; the same command resumes or starts again |", "")
