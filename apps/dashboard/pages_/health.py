@@ -204,8 +204,14 @@ def show_charts(drift: StoreDrift) -> None:
     with right:
         st.markdown("**Confidence**")
         now, earlier = bins(week), bins(before)
+        shown = [name for name in now if now[name] or earlier[name]]
         if any(now.values()):
-            st.altair_chart(mix_now_and_before(now, earlier, ordered=True), width="stretch")
+            chart = mix_now_and_before(
+                {name: now[name] for name in shown},
+                {name: earlier[name] for name in shown},
+                ordered=True,
+            )
+            st.altair_chart(chart, width="stretch")
     with left:
         st.markdown("**Labels**")
         answered, answered_before = labels(week), labels(before)
@@ -217,7 +223,7 @@ def show_charts(drift: StoreDrift) -> None:
 
 
 def bins(days: Sequence[DailyFigures]) -> dict[str, int]:
-    """Answers in ten bins of confidence, the highest first, without empty ones."""
+    """Answers in ten bins of confidence, the highest first."""
     totals = [0] * ((len(CONFIDENCE_EDGES) - 1) // 2)
     for one in days:
         for place, number in enumerate(one.confidence):
@@ -225,7 +231,6 @@ def bins(days: Sequence[DailyFigures]) -> dict[str, int]:
     return {
         f"{10 * place}% to {10 * place + 10}%": number
         for place, number in reversed([*enumerate(totals)])
-        if number
     }
 
 
