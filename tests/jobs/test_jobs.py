@@ -396,7 +396,9 @@ def test_who_may_start_and_touch_which_job(desk, monkeypatch):
     id = desk.start()
     desk.change(id, state="failed", ended_at=now())
     for function in (cancel_job, restart_job, remove_job):
-        with pytest.raises(RoleError, match=r"bob has the role reviewer .*; expected the role adm"):
+        with pytest.raises(
+            RoleError, match=r"'bob' has the role reviewer .*; expected the role admin"
+        ):
             function(desk.store, id, Person("bob", "reviewer"))
     remove_job(desk.store, id, Person("root"))
     assert list_jobs(desk.store) == []

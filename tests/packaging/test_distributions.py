@@ -37,7 +37,15 @@ def test_the_wheel_holds_the_package_its_metadata_and_nothing_else(distributions
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Description-Content-Type"] == "text/markdown"
     assert metadata.get_payload().startswith("# bertcnn\n")
-    assert set(metadata.get_all("Provides-Extra")) == {"all", "dev", "export", "jax", "sql", "tune"}
+    assert set(metadata.get_all("Provides-Extra")) == {
+        "all",
+        "dev",
+        "export",
+        "jax",
+        "login",
+        "sql",
+        "tune",
+    }
 
 
 def test_the_sdist_holds_what_the_wheel_is_built_from_and_no_tests(distributions):
