@@ -63,8 +63,9 @@ def _pump(source, target):
         while found := source.recv(65536):
             target.sendall(found)
         target.shutdown(socket.SHUT_WR)
-    except OSError:  # the other side has gone
-        pass
+    except OSError:  # one side was killed: the other one must hear of it
+        source.close()
+        target.close()
 
 
 @contextmanager

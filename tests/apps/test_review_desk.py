@@ -695,6 +695,24 @@ def test_decisions_arrive_at_a_server_that_was_restarted(servers, browser, store
 
 
 @in_browser
+def test_a_page_whose_connection_is_dead_loads_itself_again(desk, store, stock):
+    ids = stock(["first", "second"])
+    desk.page.clock.install()
+    with cut(desk.page) as way:
+        desk.open()
+        way.cut = True
+        desk.press("2")
+        assert desk.text() == "second"
+        with desk.page.expect_navigation():
+            for _ in range(8):
+                desk.page.clock.run_for(5000)
+        way.cut = False
+        desk.saved()
+    assert desk.dialogs == []
+    assert stands(store, ids) == {ids[0]: LABELS[1]}
+
+
+@in_browser
 def test_after_a_reload_what_was_not_sent_is_sent_first(desk, store, stock):
     ids = stock([f"my router {place}" for place in range(4)])
     with cut(desk.page) as way:

@@ -10,6 +10,7 @@ const RENEW = 120; // seconds between messages that keep the leases
 const RENEW_EMPTY = 15; // the same, while nothing is left
 const IDLE = 15 * 60; // seconds without any sign of a person, after which the leases may end
 const PATIENCE = [2, 5]; // seconds until a message is sent again, the first time and at most
+const DEAD = 30; // seconds without an answer, after which the page is loaded again
 const KEPT = 1000; // decisions that can be undone after a reload
 const LISTED = 100; // labels found that are listed
 const UNANSWERED = "The server does not answer. Decisions are kept in this tab and sent again.";
@@ -67,6 +68,7 @@ class Desk {
     this.sent = null; // { number, at, full } of the message on its way
     this.tries = 0;
     this.renewedAt = this.movedAt = now();
+    this.unansweredSince = null; // when the first message without an answer was sent
     this.memory = `bertcnn-desk:${owner}`;
     this.restore();
     this.listen();
@@ -90,8 +92,9 @@ class Desk {
     const kept = { unsent: this.unsent, done: this.done.slice(-KEPT), pinned: [...this.pinned] };
     try {
       sessionStorage.setItem(this.memory, JSON.stringify(kept));
+      this.kept = true;
     } catch {
-      // full or forbidden: the decisions are still in this page
+      this.kept = false; // full or forbidden: the decisions are still in this page
     }
   }
 
@@ -101,12 +104,14 @@ class Desk {
     if (this.sent && !full) return;
     this.number += 1;
     this.sent = { number: this.number, at: now(), full };
+    this.unansweredSince ??= now();
     const held = this.queue.map((ticket) => ticket.id);
     const message = { number: this.number, decisions: this.unsent, held, full };
     this.post({ ...message, similar: this.asked });
   }
 
   receive(data) {
+    this.unansweredSince = null;
     const late = this.sent && data.number !== null && data.number < this.sent.number;
     if (data.number !== null && this.sent?.number === data.number) {
       if (this.sent.full) this.renewedAt = now();
@@ -175,11 +180,23 @@ class Desk {
       this.flush(true);
       this.drawUnsent();
       if (this.tries === 1) this.say(UNANSWERED);
+      if (now() - this.unansweredSince > DEAD) this.loadAgain();
     } else if (!this.sent && this.error) {
       if (now() - this.renewedAt > patience) this.renew();
     } else if (!this.sent && now() - this.movedAt < IDLE) {
       if (now() - this.renewedAt > (this.queue.length ? RENEW : RENEW_EMPTY)) this.renew();
     }
+  }
+
+  // A connection may be dead without the browser's knowledge, as after a change of the network.
+  async loadAgain() {
+    this.keep();
+    const answers = await fetch(new URL("_stcore/health", document.baseURI), { cache: "no-store" })
+      .then((answer) => answer.ok)
+      .catch(() => false);
+    if (!answers || !this.kept || this.unansweredSince === null) return;
+    this.leaving = true; // the decisions are in the tab's storage
+    location.reload();
   }
 
   renew() {
@@ -323,7 +340,7 @@ class Desk {
     for (const kind of ["keydown", "pointermove", "pointerdown", "visibilitychange"]) {
       document.addEventListener(kind, () => this.moved(), { ...options, passive: true });
     }
-    const leaving = (event) => this.unsent.length && event.preventDefault();
+    const leaving = (event) => this.unsent.length && !this.leaving && event.preventDefault();
     window.addEventListener("beforeunload", leaving, options);
     this.root.addEventListener("click", (event) => this.click(event), options);
     const input = this.find(".search input");
