@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from playwright.sync_api import Error
 from sqlalchemy import select
 
 from bertcnn import load
@@ -53,6 +54,7 @@ class Reviewer:
 
     def __init__(self, name: str, page: Any, address: str) -> None:
         self.name, self.page, self.address = name, page, f"{address}/review"
+        self.page.add_init_script(f"({_WATCH})()")
         self.page.on("dialog", lambda dialog: dialog.accept())  # "leave the page?"
         self.decided: dict[str, str] = {}  # label by text
         self.painted: list[float] = []
@@ -62,11 +64,13 @@ class Reviewer:
         """Open the desk, or open it again."""
         self.page.goto(self.address, timeout=_PATIENCE)
         self.page.locator(_TEXT).wait_for(timeout=_PATIENCE)
-        self.page.evaluate(_WATCH)
 
     def decide(self, *, wait: bool) -> None:
         """Give a label to the ticket shown; measure until it is acknowledged if wanted."""
-        shown = self.page.locator(_TEXT).all_text_contents()
+        try:
+            shown = self.page.locator(_TEXT).all_text_contents()
+        except Error:
+            return  # the page loads itself again, since its connection is dead
         if not shown:
             return  # between two batches, while the server is away
         place = random.randrange(len(_LABELS))
@@ -87,7 +91,6 @@ class Reviewer:
         self.keep()
         self.page.reload(timeout=_PATIENCE)
         self.page.locator(_TEXT).wait_for(timeout=_PATIENCE)
-        self.page.evaluate(_WATCH)
 
     def keep(self) -> None:
         """Keep the times that the page has measured."""

@@ -68,7 +68,7 @@ class Desk {
     this.sent = null; // { number, at, full } of the message on its way
     this.tries = 0;
     this.renewedAt = this.movedAt = now();
-    this.unansweredSince = null; // when the first message without an answer was sent
+    this.silence = 0; // seconds in which the page ran and a message had no answer
     this.memory = `bertcnn-desk:${owner}`;
     this.restore();
     this.listen();
@@ -104,14 +104,13 @@ class Desk {
     if (this.sent && !full) return;
     this.number += 1;
     this.sent = { number: this.number, at: now(), full };
-    this.unansweredSince ??= now();
     const held = this.queue.map((ticket) => ticket.id);
     const message = { number: this.number, decisions: this.unsent, held, full };
     this.post({ ...message, similar: this.asked });
   }
 
   receive(data) {
-    this.unansweredSince = null;
+    this.silence = 0;
     const late = this.sent && data.number !== null && data.number < this.sent.number;
     if (data.number !== null && this.sent?.number === data.number) {
       if (this.sent.full) this.renewedAt = now();
@@ -174,13 +173,13 @@ class Desk {
   }
 
   tick() {
+    if (this.sent && ++this.silence > DEAD) this.loadAgain();
     const patience = Math.min(PATIENCE[0] * 2 ** this.tries, PATIENCE[1]);
     if (this.sent && now() - this.sent.at > patience) {
       this.tries += 1;
       this.flush(true);
       this.drawUnsent();
       if (this.tries === 1) this.say(UNANSWERED);
-      if (now() - this.unansweredSince > DEAD) this.loadAgain();
     } else if (!this.sent && this.error) {
       if (now() - this.renewedAt > patience) this.renew();
     } else if (!this.sent && now() - this.movedAt < IDLE) {
@@ -194,7 +193,7 @@ class Desk {
     const answers = await fetch(new URL("_stcore/health", document.baseURI), { cache: "no-store" })
       .then((answer) => answer.ok)
       .catch(() => false);
-    if (!answers || !this.kept || this.unansweredSince === null) return;
+    if (!answers || !this.kept || this.silence <= DEAD) return;
     this.leaving = true; // the decisions are in the tab's storage
     location.reload();
   }
