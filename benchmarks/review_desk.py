@@ -212,6 +212,8 @@ def main() -> None:
         before = memory_of(server)
         run(options, server, reviewers)
         for one in reviewers:
+            if not one.page.locator(".desk").count():
+                one.open()  # the page was loaded while the server was away: press reload
             one.saved()
             one.keep()
         after = memory_of(server)
