@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, timedelta
+from typing import Literal
 
 import altair as alt
 import pandas as pd
@@ -108,23 +109,39 @@ def accuracy_intervals(
             for name, (accuracy, low, high) in figures.items()
         ]
     )
-    lowest = min([promised, *(low for _, low, _ in figures.values())])
-    scale = alt.Scale(domain=[max(0.0, lowest - 0.05), 1], nice=False)
     names = alt.Axis(labelLimit=320, labelFontSize=13, ticks=False, domain=False)
     base = alt.Chart(rows, height=32 * len(rows) + 70).encode(
         y=alt.Y("label:N", sort=None, title=None, axis=names),
         tooltip=[alt.Tooltip("label:N"), alt.Tooltip("figure:N", title="accuracy")],
     )
+    return _accuracies(base, rows, promised, "x")
+
+
+def _accuracies(
+    base: alt.Chart, rows: pd.DataFrame, promised: float, along: Literal["x", "y"]
+) -> alt.LayerChart:
+    """Points with their intervals, and a dashed line where the promise is.
+
+    Args:
+        base: with the other axis and the tooltips.
+        rows: with the columns accuracy, low and high, 0 to 1.
+        promised: 0 to 1.
+        along: the axis of the accuracy.
+    """
+    channel = {"x": alt.X, "y": alt.Y}[along]
+    lowest = min(promised, *rows["low"]) if len(rows) else promised
+    scale = alt.Scale(domain=[max(0.0, lowest - 0.05), 1], nice=False)
+    low = channel("low:Q", title="accuracy", axis=_axis("%"), scale=scale)
     intervals = base.mark_rule(strokeWidth=3, color=_OTHERS).encode(
-        x=alt.X("low:Q", title="accuracy", axis=_axis("%"), scale=scale), x2="high:Q"
+        **{along: low, f"{along}2": "high:Q"}
     )
     points = base.mark_point(filled=True, size=110, opacity=1, color=_FIRST).encode(
-        x=alt.X("accuracy:Q", scale=scale)
+        **{along: channel("accuracy:Q", scale=scale)}
     )
     line = (
         alt.Chart(pd.DataFrame({"promised": [promised]}))
         .mark_rule(strokeDash=[5, 4], color=_FIGURES, strokeWidth=1.5)
-        .encode(x=alt.X("promised:Q", scale=scale))
+        .encode(**{along: channel("promised:Q", scale=scale)})
     )
     return line + intervals + points
 
@@ -159,8 +176,6 @@ def accuracy_over_time(
             if one.accuracy is not None
         ]
     )
-    lowest = min(promised, *rows["low"]) if len(rows) else promised
-    scale = alt.Scale(domain=[max(0.0, lowest - 0.05), 1], nice=False)
     base = alt.Chart(rows, height=240).encode(
         x=alt.X("week:O", sort=None, title="week from", axis=_DAYS),
         tooltip=[
@@ -170,18 +185,7 @@ def accuracy_over_time(
             alt.Tooltip("answers:Q", title="automatic answers", format=","),
         ],
     )
-    intervals = base.mark_rule(strokeWidth=3, color=_OTHERS).encode(
-        y=alt.Y("low:Q", title="accuracy", axis=_axis("%"), scale=scale), y2="high:Q"
-    )
-    points = base.mark_point(filled=True, size=110, opacity=1, color=_FIRST).encode(
-        y=alt.Y("accuracy:Q", scale=scale)
-    )
-    line = (
-        alt.Chart(pd.DataFrame({"promised": [promised]}))
-        .mark_rule(strokeDash=[5, 4], color=_FIGURES, strokeWidth=1.5)
-        .encode(y=alt.Y("promised:Q", scale=scale))
-    )
-    return line + intervals + points
+    return _accuracies(base, rows, promised, "y")
 
 
 def share_by_day(

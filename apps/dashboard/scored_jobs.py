@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
@@ -188,17 +189,27 @@ def chosen_rows(rows: ScoredRows, counts: Counter[tuple[str, str]]) -> Wanted:
 
 def show_rows(rows: ScoredRows, places: np.ndarray) -> None:
     """Some rows, with our columns first."""
-    label, confidence, decision, phrases = rows.ours
     table = pd.DataFrame(
         [[cell[:_LONGEST_CELL] for cell in row] for row in rows.rows(places)],
         columns=list(rows.columns),
         dtype=object,
     )
+    show_answers(table, rows.ours)
+
+
+def show_answers(table: pd.DataFrame, ours: Sequence[str], texts: Sequence[str] = ()) -> None:
+    """Scored rows, with the answers first.
+
+    Args:
+        table: the rows, all cells as texts.
+        ours: its columns with label, confidence, decision and phrases.
+        texts: columns that come next.
+    """
+    _, confidence, decision, _ = ours
     table[decision] = table[decision].map(lambda name: DECIDED.get(name, name))
     table[confidence] = pd.to_numeric(table[confidence], errors="coerce")
-    front = [label, confidence, decision, phrases]
     st.dataframe(
-        table[list(dict.fromkeys([*front, *table.columns]))],
+        table[list(dict.fromkeys([*ours, *texts, *table.columns]))],
         hide_index=True,
         column_config={
             confidence: st.column_config.ProgressColumn(

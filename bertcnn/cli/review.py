@@ -45,6 +45,10 @@ Name = Annotated[
     ),
 ]
 
+Tickets = Annotated[
+    Path, typer.Argument(metavar="FILE", help="File of tickets.", show_default=False)
+]
+
 Identity = Annotated[
     str | None,
     typer.Option("--id", help="Column of the tickets' ids.", show_default="guessed"),
@@ -72,9 +76,7 @@ def opened(place: str) -> ReviewStore:
 
 @review_app.command("add")
 def add(
-    source: Annotated[
-        Path, typer.Argument(metavar="FILE", help="File of tickets.", show_default=False)
-    ],
+    source: Tickets,
     store: Store,
     text: Text = None,
     identity: Identity = None,
@@ -124,9 +126,7 @@ def answer_again(store: Store) -> None:
 
 @review_app.command("start")
 def start(
-    source: Annotated[
-        Path, typer.Argument(metavar="FILE", help="File of tickets.", show_default=False)
-    ],
+    source: Tickets,
     store: Store,
     text: Text = None,
     identity: Identity = None,

@@ -333,7 +333,12 @@ def _insert(
     places = insert_tickets(store, connection, tickets, source)
     moment = now()
     fresh = [
-        (places[one.external_id], one.text, one.received_at or moment, answer)
+        (
+            places[one.external_id],
+            one.text,
+            moment if one.received_at is None else one.received_at,
+            answer,
+        )
         for one, answer in zip(tickets, answers, strict=True)
         if one.external_id in places  # else another process added it meanwhile
     ]

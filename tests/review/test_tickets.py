@@ -5,6 +5,7 @@ import pytest
 from sqlalchemy import func, select
 
 from bertcnn.errors import RoleError, StoreError
+from bertcnn.monitoring.selection import review_order
 from bertcnn.review.decisions import history
 from bertcnn.review.people import Person
 from bertcnn.review.queue import claim, waiting_tickets
@@ -39,6 +40,32 @@ def test_the_answers_are_those_of_the_model_and_people_get_what_is_not_automatic
         row.ticket for row in found if row.decision == "auto"
     }
     assert {row.ticket for row in found if row.embedding is not None} == waiting
+
+
+def test_within_an_hour_the_most_useful_ticket_comes_first(store, encoder_folder):
+    """Not merely the one that the model doubts most: many others are like the first ones."""
+    filled(store, encoder_folder, 60, audited=1e-9, hour=0.0)
+    known = {row.ticket: row for row in rows_of(store, prediction)}
+    waiting = [row for row in rows_of(store, queue) if row.place]
+    assert len(waiting) > 5
+    shares = [[share for _, share in known[row.ticket].probable] for row in waiting]
+    doubt = np.array([1 - (first - second) for first, second, *_ in shares])
+    vectors = np.stack(
+        [np.frombuffer(known[row.ticket].embedding, np.float16) for row in waiting]
+    ).astype(np.float32)
+    order = review_order(doubt, vectors, size=len(waiting))
+    assert order.tolist() != np.argsort(-doubt, kind="stable").tolist()
+    by_queue = sorted(waiting, key=lambda row: row.certainty)
+    assert [row.ticket for row in by_queue] == [waiting[place].ticket for place in order]
+    assert sorted(row.certainty for row in waiting) == pytest.approx(sorted(1 - doubt))
+
+
+def test_a_ticket_of_the_year_1970_keeps_its_hour(store, encoder_folder):
+    predictor = filled(store, encoder_folder, 0)
+    new = [NewTicket("old", "socket price cable", received_at=0.0)]
+    add_tickets(store, predictor, new, source="tests", audited=1.0)
+    assert rows_of(store, ticket)[-1].received_at == 0.0
+    assert all(row.place <= 1 for row in rows_of(store, queue))
 
 
 def test_adding_again_adds_what_is_missing_only(store, encoder_folder):

@@ -260,6 +260,14 @@ def show_words(drift: StoreDrift) -> None:
 # === What takes longer, when asked for ===
 
 
+def wanted(label: str, icon: str) -> bool:
+    """A button, and whether it was pressed in this session."""
+    pressed = st.button(label, icon=icon, key=label)
+    state = st.session_state
+    state[f"pressed {label}"] = pressed or state.get(f"pressed {label}", False)
+    return bool(state[f"pressed {label}"])
+
+
 def show_shares(store: ReviewStore, changes: tuple[int, ...]) -> None:
     """How frequent each label really is, beside how often it is answered."""
     st.header("Estimated shares of the labels", anchor=False)
@@ -267,10 +275,8 @@ def show_shares(store: ReviewStore, changes: tuple[int, ...]) -> None:
         "How often a label is answered says little of how frequent it is where the model errs."
         " This estimate allows for its errors."
     )
-    asked = st.button("Estimate", icon=":material/query_stats:", key="estimate")
-    if not (asked or st.session_state.get("estimated")):
+    if not wanted("Estimate", ":material/query_stats:"):
         return
-    st.session_state["estimated"] = True
     with st.spinner("The model answers up to 4,000 tickets again ..."):
         found = cached_shares(store.name, changes, store)
     st.markdown(plain(found.sentence))
@@ -302,10 +308,8 @@ def show_topics(store: ReviewStore, changes: tuple[int, ...]) -> None:
         "Groups among the tickets that the model has no label for or is not sure of, in the last 30"
         " days. Each may become a label, which the desk then offers and the next training learns."
     )
-    asked = st.button("Look for topics", icon=":material/search:", key="look for topics")
-    if not (asked or st.session_state.get("topics looked for")):
+    if not wanted("Look for topics", ":material/search:"):
         return
-    st.session_state["topics looked for"] = True
     with st.spinner("Comparing tickets ..."):
         found = cached_topics(store.name, changes, store)
     st.markdown(plain(found.lines()[0]))

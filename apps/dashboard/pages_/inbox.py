@@ -6,7 +6,6 @@ import os
 import re
 from pathlib import Path
 
-import pandas as pd
 import streamlit as st
 from actions import tell_done
 from charts import MOST_BARS, count_bars
@@ -15,7 +14,7 @@ from job_list import show_jobs
 from literal import plain
 from model_choice import chosen_model, chosen_predictor
 from review_store import may_see, review_store
-from scored_jobs import DECIDED, offer_result, show_result, start_scoring
+from scored_jobs import DECIDED, offer_result, show_answers, show_result, start_scoring
 from uploads import (
     FORMATS,
     ROWS_SHOWN,
@@ -281,7 +280,7 @@ def show_rows(target: Path, report: ScoringReport) -> None:
         report.renamed.get(name, name)
         for name in ("predicted_label", "confidence", "decision", "because")
     ]
-    label, confidence, decision = ours[:3]
+    label, _, decision, _ = ours
     several = report.label_separator is not None
     offered = [*report.labels, *([""] if report.blank or several else [])]
     wanted = st.multiselect(
@@ -295,18 +294,7 @@ def show_rows(target: Path, report: ScoringReport) -> None:
     )
     filters = ((label, tuple(wanted), report.label_separator), (decision, tuple(decided), None))
     table = first_rows(target, target.stat().st_mtime_ns, filters)
-    table[decision] = table[decision].map(lambda name: DECIDED.get(name, name))
-    table[confidence] = pd.to_numeric(table[confidence], errors="coerce")
-    front = [*ours, *report.text_columns.text]
-    st.dataframe(
-        table[list(dict.fromkeys([*front, *table.columns]))],
-        hide_index=True,
-        column_config={
-            confidence: st.column_config.ProgressColumn(
-                confidence, format="percent", min_value=0.0, max_value=1.0, width="medium"
-            )
-        },
-    )
+    show_answers(table, ours, report.text_columns.text)
     if len(table) < ROWS_SHOWN:
         return
     if (wanted and decided) or (wanted and several):
