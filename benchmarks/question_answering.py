@@ -92,9 +92,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             ours(seed, kept, held_out, Path(folder))
             if options.peers:
-                recipe(seed, kept, held_out, Path(folder))
                 if seed == 0:
                     pipeline(held_out, Path(folder))
+                recipe(seed, kept, held_out, Path(folder))
         rules = [by_rule(one.question, one.context) for one in held_out]
         show(seed, "regular expressions", rules, held_out)
         show(seed, "never an answer", [""] * len(held_out), held_out)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from functools import lru_cache
 from typing import Literal, get_args
 
 from bertcnn.errors import SettingsError
 
 Option = Literal["models", "files", "store", "person", "people", "behind-proxy"]
+_OPTIONS: tuple[Option, ...] = get_args(Option)
 
 
 def option(name: Option) -> str | None:
@@ -20,16 +22,26 @@ def option(name: Option) -> str | None:
     Raises:
         SettingsError: an option has no value.
     """
-    parser = argparse.ArgumentParser(exit_on_error=False, add_help=False, allow_abbrev=False)
-    for one in get_args(Option):
-        variable = f"BERTCNN_{one.upper().replace('-', '_')}"
-        parser.add_argument(f"--{one}", dest=one, default=os.environ.get(variable))
     try:
-        given = vars(parser.parse_known_args(sys.argv[1:])[0])[name]
+        given = _read(
+            tuple(sys.argv[1:]), tuple(os.environ.get(_variable(one)) for one in _OPTIONS)
+        )
     except argparse.ArgumentError as error:
         raise SettingsError(
             f"{error.argument_name} without a value",
             expected="one value",
             fix=f"start again with -- {error.argument_name} VALUE",
         ) from None
-    return given or None
+    return vars(given)[name] or None
+
+
+def _variable(name: Option) -> str:
+    return f"BERTCNN_{name.upper().replace('-', '_')}"
+
+
+@lru_cache(maxsize=1)  # a page asks a dozen times
+def _read(given: tuple[str, ...], variables: tuple[str | None, ...]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(exit_on_error=False, add_help=False, allow_abbrev=False)
+    for name, default in zip(_OPTIONS, variables, strict=True):
+        parser.add_argument(f"--{name}", dest=name, default=default)
+    return parser.parse_known_args(given)[0]
