@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from typing import Literal
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from bertcnn.monitoring.audit import AuditedAccuracy
@@ -17,6 +18,7 @@ _LEAF = (  # of a label with levels the end is shown, which names its lowest lev
     "indexof(datum.label, ' > ') > 0 && length(datum.label) > 30 ? '…' + slice(datum.label, -29) :"
     " datum.label"
 )
+_WITHOUT_PLACE = "replace(datum.label, /^[0-9]+ /, '')"
 _FIRST, _OTHERS, _FIGURES = (
     "#3b82f6",
     "#94a9c9",
@@ -219,6 +221,44 @@ def share_by_day(
             y=alt.Y("share:Q", title=title, axis=_axis("%")),
             color=alt.condition(alt.datum.recent, alt.value(_FIRST), alt.value(_OTHERS)),
             tooltip=[alt.Tooltip("date:N"), alt.Tooltip("figure:N", title=title)],
+        )
+    )
+
+
+def attention_map(pieces: Sequence[str], weights: np.ndarray) -> alt.Chart:
+    """How much each piece of a text looked at each other one.
+
+    Args:
+        pieces: in their order; T of them.
+        weights: 0 to 1, [T, T]; the last axis is looked at.
+    """
+    places = [f"{place} {piece}" for place, piece in enumerate(pieces)]  # a piece may come twice
+    rows = pd.DataFrame(
+        [
+            {"from": one, "to": other, "weight": float(weight), "figure": f"{weight:.1%}"}
+            for one, row in zip(places, weights, strict=True)
+            for other, weight in zip(places, row, strict=True)
+        ]
+    )
+    axis = {"labelExpr": _WITHOUT_PLACE, "labelFontSize": 12, "ticks": False, "domain": False}
+    top = alt.Axis(orient="top", labelAngle=-90, labelOverlap="greedy", **axis)
+    return (
+        alt.Chart(rows, height=alt.Step(20))
+        .mark_rect(cornerRadius=2)
+        .encode(
+            x=alt.X("to:N", sort=None, title=None, axis=top),
+            y=alt.Y("from:N", sort=None, title=None, axis=alt.Axis(**axis)),
+            color=alt.value(_FIRST),
+            opacity=alt.Opacity(
+                "weight:Q",
+                legend=None,
+                scale=alt.Scale(type="sqrt", domain=[0, max(0.01, weights.max())], range=[0.04, 1]),
+            ),
+            tooltip=[
+                alt.Tooltip("from:N", title="piece"),
+                alt.Tooltip("to:N", title="looked at"),
+                alt.Tooltip("figure:N", title="how much"),
+            ],
         )
     )
 

@@ -13,11 +13,13 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import xlsxwriter
 from streamlit.runtime.scriptrunner import StopException
 from streamlit.testing.v1 import AppTest
 
+from bertcnn import BertCNNClassifier
 from bertcnn.bundle.bundle import read_bundle
 from bertcnn.bundle.schemas import Calibration, Decisions, HeldOut
 from bertcnn.tables.tables import open_table, read_table
@@ -268,6 +270,26 @@ def test_the_words_that_moved_the_answer_are_marked_in_the_text(app):
     assert r"\:red\[twice\]" in marked or r"\:red\[" in marked
     assert len(marked) < 2500
     assert any("largest effect on the answer" in caption.value for caption in app.caption)
+
+
+def test_attention_is_shown_to_who_opens_its_part(app, models):
+    text = "my router is not working"
+    app.text_area[0].set_value(text)
+    press(app, "Classify")
+    assert len(app.selectbox) == 1, "nothing is computed before"
+    app.session_state["attention"] = True
+    app.run()
+    assert not app.exception
+    _, layer, head = app.selectbox
+    layer.set_value(1).run()
+    head.set_value(2).run()
+    (drawn,) = app.get("vega_lite_chart")[-1].proto.datasets
+    rows = pa.ipc.open_stream(drawn.data.data).read_all().to_pydict()
+    (wanted,) = BertCNNClassifier.load(models / "tiny").attention([text])
+    assert rows["to"][: len(wanted.tokens)] == [
+        f"{place} {piece}" for place, piece in enumerate(wanted.tokens)
+    ]
+    np.testing.assert_allclose(rows["weight"], wanted.weights[0, 1].ravel(), rtol=1e-6)
 
 
 def test_an_answer_and_its_text_stay_while_another_page_is_open(app):

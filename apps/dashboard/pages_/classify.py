@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import streamlit as st
+from attention import offer_attention
 from charts import MOST_BARS, confidence_bars
 from literal import badge, plain
-from model_choice import answers_nothing, chosen_predictor
+from model_choice import answers_nothing, chosen_model
 
 from bertcnn import Predictor
 from bertcnn.inference.answers import Phrase
@@ -22,8 +23,11 @@ def page() -> None:
     """Draw the page."""
     st.title("Classify a complaint", anchor=False)
     st.markdown("Find out which team a complaint belongs to, and how certain the model is.")
-    if predictor := chosen_predictor():
+    if chosen := chosen_model():
+        folder, predictor = chosen
         classify_one(predictor)
+        if text := st.session_state.get("complaint", "").strip():
+            offer_attention(folder, predictor, text)
 
 
 def classify_one(predictor: Predictor) -> None:
