@@ -17,14 +17,8 @@ import numpy as np
 from scipy.stats import beta, binom
 
 from bertcnn.monitoring.audit import Stratum, allocate, audit_accuracy, guess_error_rates
-from bertcnn.monitoring.comparison import (
-    HALF_POINT,
-    LostLabel,
-    PairedDifference,
-    judge,
-    lost_labels,
-    paired_difference,
-)
+from bertcnn.monitoring.comparison import HALF_POINT, judge
+from bertcnn.monitoring.paired import LostLabel, PairedDifference, lost_labels, paired_difference
 from bertcnn.monitoring.sequential import watch_accuracy
 
 _WEEK, _AUDITED, _REVIEWED = 35_000, 0.03, 0.13  # tickets; shares of automatic ones and of all

@@ -12,7 +12,7 @@ from sqlalchemy import Alias, ColumnElement, func, select
 
 from bertcnn.errors import BundleError
 from bertcnn.inference.predictor import Predictor, load
-from bertcnn.monitoring.comparison import PairedDifference, paired_difference
+from bertcnn.monitoring.paired import PairedDifference, paired_difference
 from bertcnn.progress import Progress, Silent
 from bertcnn.review.audits import is_right
 from bertcnn.review.daily_figures import DAY, day_of

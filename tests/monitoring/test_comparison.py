@@ -10,16 +10,13 @@ import pytest
 from sklearn.metrics import f1_score
 
 from bertcnn.errors import SettingsError
-from bertcnn.monitoring.comparison import (
-    Answers,
+from bertcnn.monitoring.comparison import Answers, compare, judge, rows_missing
+from bertcnn.monitoring.paired import (
     LostLabel,
     PairedDifference,
-    compare,
-    judge,
     lost_labels,
     mid_p,
     paired_difference,
-    rows_missing,
 )
 
 GOLDEN = json.loads(
