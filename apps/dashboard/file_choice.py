@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import streamlit as st
 from literal import plain
-from server_files import files_roots, server_file, server_files
+from server_files import files_roots, server_file, server_files, server_folder, server_folders
 from uploads import FORMATS, limits, save_in, session_folder
 
 from bertcnn.jobs.jobs import new_folder
@@ -17,7 +19,7 @@ from bertcnn.storage.files import output_error
 _UPLOAD, _SERVER = "Upload", "On the server"
 
 
-def chosen_file(label: str, key: str) -> Path | None:
+def chosen_file(label: str, key: str, *, folders: bool = False) -> Path | None:
     """The file that the visitor has chosen; None while there is none.
 
     An upload lies in the session's folder until `for_job` takes it.
@@ -25,9 +27,10 @@ def chosen_file(label: str, key: str) -> Path | None:
     Args:
         label: what the file is for.
         key: of the widgets.
+        folders: also offer the server's folders.
 
     Raises:
-        TableError: it is not one of the server's files.
+        TableError: it is not one of the server's files or folders.
         OutputError: the disk is full.
     """
     roots = files_roots()
@@ -35,13 +38,7 @@ def chosen_file(label: str, key: str) -> Path | None:
     if roots:
         place = st.radio(label, [_UPLOAD, _SERVER], horizontal=True, key=f"{key}-place")
     if place == _SERVER:
-        listed = [str(path) for path in server_files(roots)]
-        if not listed:
-            st.info(plain(f"There is no table in {' or '.join(map(str, roots))} yet."))
-        chosen = st.selectbox(
-            "File on the server", listed, index=None, key=f"{key}-file", filter_mode="contains"
-        )
-        return None if chosen is None else server_file(chosen, roots)
+        return _on_server(roots, f"{key}-file", folders=folders)
     uploaded = st.file_uploader(label, type=FORMATS, key=f"{key}-upload", help=limits())
     if uploaded is None:
         return None
@@ -53,6 +50,18 @@ def chosen_file(label: str, key: str) -> Path | None:
         path = save_in(folder, uploaded.name, uploaded)
         st.session_state[f"{key}-saved"] = (uploaded.file_id, path)
     return Path(path)
+
+
+def _on_server(roots: Sequence[Path], key: str, *, folders: bool) -> Path | None:
+    listed = [f"{path}{os.sep}" for path in server_folders(roots)] if folders else []
+    listed += map(str, server_files(roots))
+    if not listed:
+        st.info(plain(f"There is no table in {' or '.join(map(str, roots))} yet."))
+    label = "File or folder on the server" if folders else "File on the server"
+    chosen = st.selectbox(label, listed, index=None, key=key, filter_mode="contains")
+    if chosen is None:
+        return None
+    return (server_folder if chosen.endswith(os.sep) else server_file)(chosen, roots)
 
 
 def for_job(store: ReviewStore, file: Path | None) -> tuple[Path, str]:

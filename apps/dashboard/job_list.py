@@ -43,7 +43,7 @@ NAMES = {
     "tune": "Search settings",
 }
 
-Results = Callable[[Job], None]  # draws what a job that is done has made
+Results = Callable[[Job], None]  # draws what a job that has ended has made
 
 
 @st.cache_resource(show_spinner=False)
@@ -59,7 +59,7 @@ def show_jobs(
 
     Args:
         commands: only jobs of these.
-        results: draws what a job that is done has made.
+        results: draws what a job that has ended has made.
         empty: said where there are no jobs.
     """
     store = review_store()
@@ -96,10 +96,11 @@ def _show(store: ReviewStore, job: Job, results: Results | None) -> None:
             progress = job.progress
             left = f", about {progress.left} left" if progress.left else ""
             st.progress(progress.share or 0.0, plain(f"{progress.stage or 'starting'}{left}"))
-        elif job.state != "done" and job.message:
+            return
+        if job.state != "done" and job.message:
             show = st.error if job.state == "failed" else st.info
             show(plain(job.message))
-        elif job.state == "done" and results is not None:
+        if results is not None:
             results(job)
 
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from bertcnn.errors import BundleError, StoreError
 from bertcnn.jobs.job import Job
 from bertcnn.jobs.jobs import start_job
 from bertcnn.scoring.results import ScoredRows, Wanted, index_scored
+from bertcnn.tables.folders import tables_in
 from bertcnn.wording import count, percent
 
 DECIDED = {
@@ -38,7 +40,7 @@ _LONGEST_CELL = 500
 
 
 def start_scoring(model: Path, file: Path, text: list[str], *, probabilities: bool) -> None:
-    """Start a job that scores a file."""
+    """Start a job that scores a file, or all files of a folder on the server."""
     store = review_store()
     folder, name = for_job(store, file)
     target = re.sub(r"(?i)\.json(\.gz)?\Z", r".jsonl\1", f"scored-{Path(name).name}")
@@ -50,28 +52,35 @@ def start_scoring(model: Path, file: Path, text: list[str], *, probabilities: bo
 
 
 def offer_result(job: Job) -> None:
-    """What a finished job has made: a download, and a button that opens it below."""
+    """What a job has made: a download, and a button that opens it."""
     target = result_of(job)
-    if not target.is_file():
-        st.caption("The scored file is not there any more.")
+    if not target.exists():
+        if job.state == "done":
+            st.caption("The scored file is not there any more.")
         return
     with st.container(horizontal=True):
         if st.button("Show rows", key=f"show-{job.id}", icon=":material/table_view:"):
             st.query_params["job"] = job.id
             st.rerun()
-        st.download_button(
-            "Download",
-            target.read_bytes,  # read when the button is pressed
-            target.name,
-            "application/octet-stream",
-            on_click="ignore",
-            icon=":material/download:",
-            key=f"download-{job.id}",
-        )
+        if target.is_file():
+            offer_download(target, f"download-{job.id}")
+
+
+def offer_download(target: Path, key: str) -> None:
+    """A button; the file is read when it is pressed."""
+    st.download_button(
+        "Download",
+        target.read_bytes,
+        target.name,
+        "application/octet-stream",
+        on_click="ignore",
+        icon=":material/download:",
+        key=key,
+    )
 
 
 def result_of(job: Job) -> Path:
-    """The file that a scoring job writes.
+    """The file or folder that a scoring job writes.
 
     Raises:
         StoreError: it is a job of another kind.
@@ -90,27 +99,44 @@ def show_result(job: Job) -> None:
         st.rerun()
     target = result_of(job)
     st.header(plain(target.name), anchor=False)
-    rows = index_scored(
-        target, target.with_name(f"{job.id}.parquet"), separator=separator_of(job.arguments[1])
-    )
-    counts = counted(str(target), job.id, rows)
+    if target.is_dir():
+        chosen = file_of(target)
+        if chosen is None:
+            return
+        target = chosen
+    index = Path(job.folder, f"{job.id}-{blake2b(str(target).encode()).hexdigest()[:12]}.parquet")
+    rows = index_scored(target, index, separator=separator_of(job.arguments[1]))
+    counts = counted(str(index), rows)
     show_counts(rows, counts)
     wanted = chosen_rows(rows, counts)
-    places = matching(job.id, wanted, rows)
+    places = matching(str(index), wanted, rows)
     st.caption(f"{count(len(places), 'row')} of {len(rows):,}")
     pages = max(1, -(-len(places) // PAGE))
-    number = st.pagination(pages, key=f"page-{job.id}-{wanted}") if pages > 1 else 1
+    number = st.pagination(pages, key=f"page-{index.name}-{wanted}") if pages > 1 else 1
     show_rows(rows, places[(number - 1) * PAGE : number * PAGE])
 
 
+def file_of(folder: Path) -> Path | None:
+    """The file chosen of a scored folder; None if it is empty."""
+    files = {path.relative_to(folder).as_posix(): path for path in tables_in(folder)}
+    files = {name: path for name, path in files.items() if not name.endswith(".rejects.csv")}
+    if not files:
+        st.info("No file was scored.")
+        return None
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        chosen = files[st.selectbox("File", list(files), filter_mode="contains")]
+        offer_download(chosen, "download-chosen")
+    return chosen
+
+
 @st.cache_data(show_spinner="Counting ...", max_entries=8)
-def counted(target: str, job: str, _rows: ScoredRows) -> Counter[tuple[str, str]]:  # noqa: ARG001
-    """How many rows have each label and decision; once for each job."""
+def counted(index: str, _rows: ScoredRows) -> Counter[tuple[str, str]]:  # noqa: ARG001
+    """How many rows have each label and decision; once for each file."""
     return _rows.counts()
 
 
 @st.cache_data(show_spinner="Looking ...", max_entries=16)
-def matching(job: str, wanted: Wanted, _rows: ScoredRows) -> np.ndarray:  # noqa: ARG001
+def matching(index: str, wanted: Wanted, _rows: ScoredRows) -> np.ndarray:  # noqa: ARG001
     """Places of the rows that are wanted."""
     return _rows.matching(wanted)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from below import places_below
@@ -11,10 +10,11 @@ from options import option
 
 from bertcnn.errors import TableError, one_line
 from bertcnn.storage.files import expanded
+from bertcnn.tables.folders import tables_in
 from bertcnn.tables.formats import KNOWN_EXTENSIONS, kind_of
 
 MOST_FILES = 1000
-_DEEPEST = 2  # levels below a folder for files
+_LEVELS = 2  # of folders below a folder for files
 
 
 def files_roots() -> list[Path]:
@@ -30,7 +30,7 @@ def server_files(roots: Sequence[Path]) -> list[Path]:
     """
     found: list[Path] = []
     for root in roots:
-        for path in _tables(root, _DEEPEST):
+        for path in tables_in(root, levels=_LEVELS):
             if any(places_below(str(path), [root])):
                 found.append(path)
             if len(found) == MOST_FILES:
@@ -38,19 +38,37 @@ def server_files(roots: Sequence[Path]) -> list[Path]:
     return found
 
 
-def _tables(folder: Path, deeper: int) -> Iterator[Path]:
-    """The tables in a folder in the order of their names, then those of its folders."""
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError:  # it is not there, or may not be read
-        return
-    shown = [entry for entry in entries if not entry.name.startswith(".")]
-    yield from (
-        Path(entry.path) for entry in shown if entry.is_file() and kind_of(Path(entry.path))
+def server_folders(roots: Sequence[Path]) -> list[Path]:
+    """The folders in `roots`, and below up to the same level, that have tables."""
+    return sorted(
+        {
+            folder
+            for root in roots
+            for path in server_files([root])
+            for folder in path.parents
+            if folder == root or folder.is_relative_to(root)
+        }
     )
-    for entry in shown:
-        if deeper and entry.is_dir(follow_symlinks=False):
-            yield from _tables(Path(entry.path), deeper - 1)
+
+
+def server_folder(given: str, roots: Sequence[Path]) -> Path:
+    """A folder with tables that a visitor has chosen; refused as in `server_file`.
+
+    Returns:
+        Its path, with all links resolved.
+
+    Raises:
+        TableError: it is not such a folder, or has links that lead outside.
+    """
+    if Path(given) in server_folders(roots):
+        folder = Path(given).resolve()
+        if all(any(places_below(str(path), roots)) for path in tables_in(folder)):
+            return folder
+    raise TableError(
+        f"{one_line(given, 200)} is not a folder of the server",
+        expected=f"one with tables in {' or '.join(map(str, roots))}, and no links to other places",
+        fix="choose one from the list, or start the dashboard with -- --files FOLDER",
+    )
 
 
 def server_file(given: str, roots: Sequence[Path]) -> Path:

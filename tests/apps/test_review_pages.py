@@ -1,13 +1,15 @@
 """The pages Models, Audit, Train, Jobs, and scoring as a job on Inbox."""
 
 import csv
+import os
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import streamlit.config
 
-from bertcnn import load
+from bertcnn import load, score_folder
 from bertcnn.bundle.schemas import Decisions
 from bertcnn.jobs import jobs
 from bertcnn.jobs.jobs import list_jobs, start_job
@@ -254,6 +256,46 @@ def test_jobs_are_shown_cancelled_started_again_and_removed(made, idle):
 
 
 # --- Inbox -------------------------------------------------------------------------------------
+
+
+def test_the_files_of_a_folder_are_scored_by_one_job(made, idle):
+    folder = made.folder / "files" / "drop"
+    (folder / "north").mkdir(parents=True)
+    for name, rows in (("a.csv", 1), ("north/b.csv", 2)):
+        (folder / name).write_text("text\n" + "my router led\n" * rows)
+    app = made.page("inbox")
+    app.radio(key="inbox-place").set_value("On the server").run()
+    app.selectbox(key="inbox-file").set_value(f"{folder}{os.sep}").run()
+    assert "2 files." in said(app.caption)
+    app = press(app, "Score the files")
+    (job,) = list_jobs(made.store)
+    assert job.arguments == (
+        *("score", str(made.models / "first"), str(folder), "scored-drop", "--reasons"),
+    )
+    assert "Show rows" not in labels_of(app.button)
+    score_folder(made.models / "first", folder, Path(job.folder, "scored-drop"))
+    with made.store.writing() as connection:  # one file could not be read, say
+        connection.execute(job_table.update().values(state="failed", ended_at=now(), message="bad"))
+    app = press(made.page("inbox"), "Show rows")
+    (box,) = [box for box in app.selectbox if box.label == "File"]
+    assert box.options == ["a.csv", "north/b.csv"]
+    assert "1 row of 1" in said(app.caption)
+    app = box.set_value("north/b.csv").run()
+    assert not app.exception
+    assert "2 rows of 2" in said(app.caption)
+
+
+def test_a_folder_with_links_to_other_places_is_not_scored(made):
+    folder = made.folder / "files" / "drop"
+    folder.mkdir()
+    (folder / "a.csv").write_text("text\nmy router led\n")
+    (made.folder / "secret.csv").write_text("text\nmy router led\n")
+    (folder / "b.csv").symlink_to(made.folder / "secret.csv")
+    app = made.page("inbox")
+    app.radio(key="inbox-place").set_value("On the server").run()
+    app.selectbox(key="inbox-file").set_value(f"{folder}{os.sep}").run()
+    assert "no links to other places" in said(app.error)
+    assert "Score the files" not in labels_of(app.button)
 
 
 @in_browser

@@ -31,6 +31,7 @@ from bertcnn import Predictor, score_csv
 from bertcnn.errors import BertCNNError
 from bertcnn.jobs.jobs import job_status
 from bertcnn.scoring.score import ScoringReport
+from bertcnn.tables.folders import tables_in
 from bertcnn.wording import count
 
 
@@ -83,15 +84,21 @@ def page() -> None:
 
 
 def score_as_job(folder: Path, predictor: Predictor) -> None:
-    """Choose a file, check its text column, and start the job that scores it."""
-    file = chosen_file("File of complaints", "inbox")
+    """Choose a file or folder, check its text column, and start the job that scores it."""
+    file = chosen_file("File of complaints", "inbox", folders=True)
     if file is None:
         return
     trained_on = predictor.bundle.config.text_columns
-    upload = cached_look(file, file.stat().st_mtime_ns, trained_on)
-    text = chosen_text(upload, str(file))
+    if file.is_dir():
+        tables = count(len(list(tables_in(file))), "file")
+        st.caption(plain(f"{tables}. Texts come from the columns of the model's training file."))
+        text, ready, what = [], True, "Score the files"
+    else:
+        upload = cached_look(file, file.stat().st_mtime_ns, trained_on)
+        text = chosen_text(upload, str(file))
+        ready, what = bool(text), "Score the file"
     probabilities = offered_probabilities()
-    if st.button("Score the file", type="primary", icon=":material/play_arrow:", disabled=not text):
+    if st.button(what, type="primary", icon=":material/play_arrow:", disabled=not ready):
         start_scoring(folder, file, text, probabilities=probabilities)
 
 
