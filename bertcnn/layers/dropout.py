@@ -26,6 +26,7 @@ class HashDropout(keras.layers.Layer):
     Args:
         rate: share of values dropped.
         seed: makes this layer's choices differ from another's.
+        name: of the layer; without a number, so that equal models give equal programs to compile.
 
     Call arguments:
         values: float, any shape.
@@ -34,8 +35,8 @@ class HashDropout(keras.layers.Layer):
         The same shape and dtype.
     """
 
-    def __init__(self, rate: float, *, seed: int = 0, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, rate: float, *, seed: int = 0, name: str = "dropout", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
         self.rate, self.seed = rate, seed
         self.supports_masking = True
         if rate > 0:

@@ -97,7 +97,7 @@ def tune_by_contrast(
     means = DocumentMean(plans[0].slots.shape[1], name="mean")(
         small.sequence_output, small.input["document_ids"]
     )  # [B, K, D]
-    model = keras.Model(small.input, means)
+    model = keras.Model(small.input, means, name="document_means")
     schedule = WarmupLinearDecay(
         settings.contrast_learning_rate,
         math.ceil(settings.warmup_fraction * len(plans)),

@@ -56,6 +56,7 @@ _FLAGS = (
 
 # the harness does not read the settings beside the app
 streamlit.config.set_option("server.address", "127.0.0.1")
+streamlit.config.set_option("runner.postScriptGC", False)
 
 
 def save_model(folder, **changes):

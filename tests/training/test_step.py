@@ -126,11 +126,16 @@ def test_a_batch_worked_off_in_parts_gives_the_step_of_the_whole(
         monkeypatch.setattr(step_module, "_PART_TOKENS", tokens)
         model = build_classifier(encoder, head, CLASSES)
         assert len(step_module.batch_parts(inputs, 8)) == (1 if tokens == 10_000 else 4)
+        theirs = keras.losses.CategoricalCrossentropy(
+            from_logits=True, label_smoothing=0.1, reduction=None
+        )(targets, model(inputs))
         loss = make_step(model, keras.optimizers.SGD(0.5), smoothed_cross_entropy(0.1))(
             inputs, targets, weights
         )
         trained.append((loss, extract(model.trainable_variables)))
     (loss_whole, whole), (loss_parts, parts) = trained
+    mean = np.average(keras.ops.convert_to_numpy(theirs), weights=weights)
+    assert loss_whole == pytest.approx(mean, rel=1e-4)
     assert loss_parts == pytest.approx(loss_whole, rel=1e-5)
     for name, values in whole.items():
         np.testing.assert_allclose(parts[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
