@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bertcnn.bundle.remote import local_folder, push_model
     from bertcnn.classifier import BertCNNClassifier
     from bertcnn.cli.evaluation import show_evaluation
     from bertcnn.cli.progress import show_progress
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from bertcnn.export.export import export_model
     from bertcnn.inference.predictor import Predictor, load
     from bertcnn.models.bert import Bert
+    from bertcnn.scoring.folders import score_folder
     from bertcnn.scoring.score import score_csv
     from bertcnn.tables.labelled import LabelledTable, read_labelled
     from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
@@ -46,10 +48,13 @@ __all__ = [
     "load",
     "load_encoder",
     "load_keras",
+    "local_folder",
+    "push_model",
     "read_labelled",
     "read_questions",
     "recalibrate_csv",
     "score_csv",
+    "score_folder",
     "show_evaluation",
     "show_progress",
     "train_csv",
@@ -71,10 +76,13 @@ _HOMES = {
     "load": "bertcnn.inference.predictor",
     "load_encoder": "bertcnn.encoders.convert",
     "load_keras": "bertcnn.cli.startup",
+    "local_folder": "bertcnn.bundle.remote",
+    "push_model": "bertcnn.bundle.remote",
     "read_labelled": "bertcnn.tables.labelled",
     "read_questions": "bertcnn.tasks.question_answering.questions",
     "recalibrate_csv": "bertcnn.workflows.recalibrate",
     "score_csv": "bertcnn.scoring.score",
+    "score_folder": "bertcnn.scoring.folders",
     "show_evaluation": "bertcnn.cli.evaluation",
     "show_progress": "bertcnn.cli.progress",
     "train_csv": "bertcnn.workflows.train",

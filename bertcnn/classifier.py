@@ -25,6 +25,7 @@ from bertcnn.bundle.bundle import (
     write_bundle,
 )
 from bertcnn.bundle.engine import engine_in_memory
+from bertcnn.bundle.remote import local_folder
 from bertcnn.bundle.schemas import BundleConfig
 from bertcnn.data.hierarchy import check_levels, describe_levels
 from bertcnn.data.label_names import label_text
@@ -622,7 +623,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """A fitted classifier from a saved model."""
+        """A fitted classifier from a saved model, named by its folder or a URL."""
+        folder = local_folder(folder)
         predictor, bundle = load(folder), read_bundle(folder)
         config = bundle.config
         classifier = cls(
@@ -641,9 +643,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             else names.astype(int if config.integer_labels else str)
         )
         classifier.metrics_, classifier.recipe_ = dict(bundle.metrics), (config.recipe, "as saved")
-        classifier._bundle = replace(
-            bundle, engine=engine_in_memory(Path(folder), bundle.bundle_id)
-        )
+        classifier._bundle = replace(bundle, engine=engine_in_memory(folder, bundle.bundle_id))
         classifier._predictor, classifier._trained = predictor, None
         return classifier
 

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from bertcnn.wording import visible
 
 _LONGEST_MESSAGE = 600
-_EXTRAS = {"jax": "jax", "onnx": "export", "optuna": "tune", "psycopg": "sql", "authlib": "login"}
+_EXTRAS = {
+    "jax": "jax",
+    "onnx": "export",
+    "optuna": "tune",
+    "psycopg": "sql",
+    "authlib": "login",
+    "fastapi": "serve",
+    "uvicorn": "serve",
+    "httptools": "serve",
+    "uvloop": "serve",
+    "prometheus_client": "serve",
+}
 # what is expected of an install, and the command for it; the plain install has all other packages
 _INSTALLS = {
     package: (f'bertcnn with its extra "{extra}"', f"pip install 'bertcnn[{extra}]'")
@@ -26,14 +38,16 @@ class BertCNNError(Exception):
         given: what was given, with the wrong value ("tickets.csv has 1 label: 'billing'").
         expected: what was expected instead ("at least 2 different labels").
         fix: what to do now ("add rows of another label, or name another column with --label").
+        passes: whether the same call may succeed later with nothing changed, as when a disk is full
+            or another run is at work.
 
     Example:
         >>> print(BertCNNError("0 rows in a.csv", expected="at least 1 row", fix="check the file"))
         0 rows in a.csv; expected at least 1 row. What to do: check the file.
     """
 
-    def __init__(self, given: str, *, expected: str, fix: str) -> None:
-        self.given, self.expected, self.fix = given, expected, fix
+    def __init__(self, given: str, *, expected: str, fix: str, passes: bool = False) -> None:
+        self.given, self.expected, self.fix, self.passes = given, expected, fix, passes
         end = "" if fix.endswith("?") else "."
         sentence = f"{given}; expected {expected}. What to do: {fix}{end}"
         message = visible(" ".join(sentence.split()))
@@ -41,15 +55,14 @@ class BertCNNError(Exception):
             message = message[: _LONGEST_MESSAGE - 3] + "..."
         super().__init__(message)
 
-    def __reduce__(
-        self,
-    ) -> tuple[Callable[..., BertCNNError], tuple[type[BertCNNError], str, str, str]]:
+    def __reduce__(self) -> tuple[Callable[..., BertCNNError], tuple[type[BertCNNError], object]]:
         """Make it picklable, so that a worker process can raise it in its parent."""
-        return _rebuild, (type(self), self.given, self.expected, self.fix)
+        words = {"expected": self.expected, "fix": self.fix, "passes": self.passes}
+        return _rebuild, (type(self), (self.given, words))
 
 
-def _rebuild(kind: type[BertCNNError], given: str, expected: str, fix: str) -> BertCNNError:
-    return kind(given, expected=expected, fix=fix)
+def _rebuild(kind: type[BertCNNError], given: tuple[str, dict[str, Any]]) -> BertCNNError:
+    return kind(given[0], **given[1])
 
 
 class SettingsError(BertCNNError):

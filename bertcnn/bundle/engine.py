@@ -34,6 +34,10 @@ _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 _MEMBERS = (Member(_RECORD, 64 * _KIB), Member(_GRAPH, 64 * _MIB), Member(_WEIGHTS, 8 * _GIB))
 _FORMAT = FolderFormat("bertcnn engine", ENGINE_SCHEMA_VERSION, _MEMBERS, bulk=_WEIGHTS)
 
+ENGINE_FILES: Final = tuple(
+    f"{ENGINE}/{name}" for name in (MANIFEST, _RECORD, _GRAPH, _WEIGHTS)
+)  # in the model's folder
+
 Precision = Literal["int8", "bfloat16", "float32"]
 WeightBits = Literal[7, 8]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]

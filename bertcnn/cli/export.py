@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.console import tell
+from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import Model
 from bertcnn.cli.startup import load_keras
 
@@ -18,6 +19,7 @@ _NEXT = {
         " Serving."
     ),
     "onnx": "the example in {folder}/README.md runs it with ONNX Runtime.",
+    "mlflow": "the example in {folder}/README.md loads it with MLflow.",
     "keras": "the example in {folder}/README.md opens it in Keras.",
 }
 
@@ -30,24 +32,41 @@ def export(
             "--format",
             help=(
                 "openvino: for CPUs, int8 if the model has it. savedmodel: TensorFlow, takes raw"
-                " texts. Or onnx or keras."
+                " texts. Or onnx, keras or mlflow."
             ),
             show_default=False,
         ),
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder for the export.", show_default=False)],
+    version: Annotated[
+        int | None,
+        typer.Option(
+            help="Write OUT/VERSION, for TensorFlow Serving (savedmodel) or Triton (openvino,"
+            " onnx).",
+            show_default=False,
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing export.")] = False,
 ) -> None:
     """Export a model to another format, and check that its answers stay the same."""
     from bertcnn.cli.progress import show_progress
     from bertcnn.export.export import check_export, export_model
 
-    check_export(model, form, out, force)
+    folder = local_model(model)
+    check_export(folder, form, out, force, version)
     load_keras()
     with show_progress() as progress:
-        report = export_model(model, form, out, overwrite=force, progress=progress)  # type: ignore[arg-type]
+        report = export_model(
+            folder,
+            form,  # type: ignore[arg-type]
+            out,
+            version=version,
+            overwrite=force,
+            progress=progress,
+        )
     tell(
-        f"Exported {out} ({form}, {report.record.precision}, model {report.record.bundle_id[:12]})."
+        f"Exported {report.folder} ({form}, {report.record.precision}, model"
+        f" {report.record.bundle_id[:12]})."
     )
     tell(f"Compared with the model: {report.record.parity.in_words()}.")
-    tell(f"Next: {_NEXT[form].format(folder=out)}")
+    tell(f"Next: {_NEXT[form].format(folder=report.folder)}")

@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.console import command_line, show, tell
+from bertcnn.cli.local_model import local_model
+from bertcnn.cli.options import Model
 from bertcnn.cli.review import Name, Store, opened, person
 
 models_app = typer.Typer(
@@ -23,9 +25,7 @@ Reason = Annotated[str, typer.Option(help="Why, in words.")]
 
 @models_app.command("add")
 def add(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A trained model.", show_default=False)
-    ],
+    model: Model,
     store: Store,
     name: Name = None,
 ) -> None:
@@ -34,6 +34,7 @@ def add(
     from bertcnn.review.models import add_model, serving_model
     from bertcnn.review.store import open_review
 
+    folder = local_model(model)
     read_bundle(folder)  # before a store is made
     opened_store = open_review(store)
     added = add_model(opened_store, folder, person(name))

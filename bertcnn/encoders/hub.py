@@ -31,17 +31,23 @@ from bertcnn.encoders.layout import (
 from bertcnn.encoders.pace import Pace, SlowError, in_pace
 from bertcnn.progress import Progress
 from bertcnn.storage.files import sha256_of, try_lock, write_new
+from bertcnn.storage.hub import (
+    ANSWER_SECONDS,
+    READ_SECONDS,
+    hub_endpoint,
+    hub_is_offline,
+    hub_pieces,
+    hub_seconds,
+    quiet_library,
+)
 
 if TYPE_CHECKING:
     from huggingface_hub import HfFileMetadata
 
-_ANSWER_SECONDS = 5.0  # until the first answer, with the look-up of the address
-_READ_SECONDS = 15.0  # between two pieces of a file
-_WINDOW = 4  # times _READ_SECONDS: in each such window the download must keep its pace
+_WINDOW = 4  # times READ_SECONDS: in each such window the download must keep its pace
 _ATTEMPTS = 4  # in a row at one file without a new byte
 _FORGOTTEN_AFTER = 7 * 24 * 3600.0  # seconds until a partial download is removed
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_YES = {"1", "on", "yes", "true"}  # as the hub's library reads its variables
 
 
 @dataclass(frozen=True)
@@ -78,10 +84,9 @@ def fetch_from_hub(
     )
     from huggingface_hub.errors import OfflineModeIsEnabled
 
-    # the library reads it only once, when it is imported
-    if os.environ.get("HF_HUB_OFFLINE", "").lower() in _YES:
+    if hub_is_offline():
         raise SourceError("HF_HUB_OFFLINE is set")
-    with _quiet_library():
+    with quiet_library():
         try:
             get_session()  # reads certificates, likewise
             weights = _in_time(lambda: _about(entry, WEIGHTS, entry.revision or "main"))
@@ -132,26 +137,6 @@ def announced_sha256(path: Path) -> str | None:
 # === Asking ===
 
 
-@contextmanager
-def _quiet_library() -> Iterator[None]:
-    """The library's own warnings stay off the user's screen; what matters is in our error."""
-    from huggingface_hub.utils import logging
-
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
-
-
-def _seconds(variable: str, default: float) -> float:
-    try:
-        return float(os.environ[variable])
-    except (KeyError, ValueError):
-        return default
-
-
 def _in_time(ask: Callable[[], HfFileMetadata]) -> HfFileMetadata:
     """What `ask` returns, within seconds whatever hangs.
 
@@ -168,7 +153,7 @@ def _in_time(ask: Callable[[], HfFileMetadata]) -> HfFileMetadata:
 
     thread = threading.Thread(target=run, name="bertcnn asks the hub", daemon=True)
     thread.start()
-    thread.join(_seconds("HF_HUB_ETAG_TIMEOUT", _ANSWER_SECONDS))
+    thread.join(hub_seconds("HF_HUB_ETAG_TIMEOUT", ANSWER_SECONDS))
     if errors:
         raise errors[0]
     if not answers:
@@ -176,14 +161,10 @@ def _in_time(ask: Callable[[], HfFileMetadata]) -> HfFileMetadata:
     return answers[0]
 
 
-def _endpoint() -> str | None:
-    return os.environ.get("HF_ENDPOINT", "").rstrip("/") or None
-
-
 def _url(entry: CatalogueEntry, name: str, revision: str) -> str:
     from huggingface_hub import hf_hub_url
 
-    return hf_hub_url(entry.repository, name, revision=revision, endpoint=_endpoint())
+    return hf_hub_url(entry.repository, name, revision=revision, endpoint=hub_endpoint())
 
 
 def _about(entry: CatalogueEntry, name: str, revision: str) -> HfFileMetadata:
@@ -194,9 +175,9 @@ def _about(entry: CatalogueEntry, name: str, revision: str) -> HfFileMetadata:
     def ask(file: str) -> HfFileMetadata:
         return get_hf_file_metadata(
             _url(entry, file, revision),
-            timeout=_seconds("HF_HUB_ETAG_TIMEOUT", _ANSWER_SECONDS),
+            timeout=hub_seconds("HF_HUB_ETAG_TIMEOUT", ANSWER_SECONDS),
             library_name="bertcnn",
-            endpoint=_endpoint(),
+            endpoint=hub_endpoint(),
         )
 
     try:
@@ -233,43 +214,16 @@ def _in_few_words(error: Exception) -> str:
 
 def _pace() -> Pace:
     """What one file's download has to keep to, over all attempts."""
-    return Pace(_WINDOW * _seconds("HF_HUB_DOWNLOAD_TIMEOUT", _READ_SECONDS))
+    return Pace(_WINDOW * hub_seconds("HF_HUB_DOWNLOAD_TIMEOUT", READ_SECONDS))
 
 
 def _pieces(url: str, offset: int, pace: Pace) -> Iterator[tuple[int, bytes]]:
-    """`_answer`, as long as it keeps the pace.
+    """`hub_pieces`, as long as it keeps the pace.
 
     Raises:
         SlowError: it does not.
     """
-    return in_pace(lambda: _answer(url, offset), pace, lambda piece: len(piece[1]))
-
-
-def _answer(url: str, offset: int) -> Iterator[tuple[int, bytes]]:
-    """The file's bytes from `offset` on, each piece with its place.
-
-    A server that cannot skip starts again at 0.
-    """
-    import httpx2
-    from huggingface_hub import get_session
-    from huggingface_hub.utils import build_hf_headers, hf_raise_for_status  # type: ignore[attr-defined]
-
-    headers = build_hf_headers(library_name="bertcnn") | {"Accept-Encoding": "identity"}
-    if offset:
-        headers["Range"] = f"bytes={offset}-"
-    timeout = httpx2.Timeout(
-        _seconds("HF_HUB_DOWNLOAD_TIMEOUT", _READ_SECONDS),
-        connect=_seconds("HF_HUB_ETAG_TIMEOUT", _ANSWER_SECONDS),
-    )
-    with get_session().stream(
-        "GET", url, headers=headers, timeout=timeout, follow_redirects=True
-    ) as response:
-        hf_raise_for_status(response)
-        place = offset if response.status_code == httpx2.codes.PARTIAL_CONTENT else 0
-        # as they arrive: collecting them would lose some when the connection breaks
-        for piece in response.iter_bytes():
-            yield place, piece
-            place += len(piece)
+    return in_pace(lambda: hub_pieces(url, offset), pace, lambda piece: len(piece[1]))
 
 
 def _fetch_small(entry: CatalogueEntry, name: str, revision: str, folder: Path) -> None:

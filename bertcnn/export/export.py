@@ -16,6 +16,7 @@ from pydantic import Field
 
 from bertcnn.bundle.bundle import Bundle, read_bundle, read_config
 from bertcnn.bundle.engine import SavedEngine, read_engine
+from bertcnn.bundle.remote import local_folder
 from bertcnn.errors import (
     BertCNNError,
     BundleError,
@@ -25,6 +26,7 @@ from bertcnn.errors import (
     one_line,
 )
 from bertcnn.evaluation.probabilities import calibrated_probabilities
+from bertcnn.export.layouts import check_config, version_folder, write_config
 from bertcnn.export.parity import Parity, compare
 from bertcnn.export.parity_texts import PARITY_TEXTS
 from bertcnn.export.readme import readme
@@ -41,7 +43,7 @@ from bertcnn.storage.folders import (
 from bertcnn.storage.manifest import canonical_json, parse_json, settings_of
 from bertcnn.text.wordpiece import PAD, WordPieceTokenizer
 
-Format = Literal["openvino", "savedmodel", "onnx", "keras"]
+Format = Literal["openvino", "savedmodel", "onnx", "keras", "mlflow"]
 SCHEMA_VERSION: Final = 1
 RECORD: Final = "export.json"
 
@@ -51,7 +53,9 @@ _MADE_WITH: Final[dict[str, tuple[str, ...]]] = {
     "savedmodel": ("bertcnn", "keras", "tensorflow", "tensorflow-text"),
     "onnx": ("bertcnn", "onnx"),
     "keras": ("bertcnn", "keras"),
+    "mlflow": ("bertcnn", "openvino"),
 }
+_WITH_ENGINE: Final = ("openvino", "mlflow")  # these take the engine saved with the model
 _LARGEST_RECORD: Final = 1 << 20  # bytes
 _Sha256 = Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
 
@@ -98,7 +102,11 @@ class ExportReport:
 
 
 def check_export(
-    model: str | os.PathLike[str], form: str, out: str | os.PathLike[str], overwrite: bool
+    model: str | os.PathLike[str],
+    form: str,
+    out: str | os.PathLike[str],
+    overwrite: bool,
+    version: int | None = None,
 ) -> None:
     """Refuse in milliseconds what `export_model` would refuse after seconds.
 
@@ -107,9 +115,10 @@ def check_export(
         form: the format.
         out: where the export is to stand.
         overwrite: whether an older export there may be replaced.
+        version: number of the version in `out`.
 
     Raises:
-        SettingsError: an unknown format.
+        SettingsError: an unknown format, or a version that it cannot have.
         OutputError: `out` is taken, or cannot be written.
         BundleError: `model` is no saved model.
         MissingPackageError: a package that this format needs is missing.
@@ -121,7 +130,11 @@ def check_export(
             expected=f"one of {known}",
             fix="choose one of them with --format",
         )
-    check_target(out, lambda target: _check_replaceable(target, overwrite))
+    target = Path(out)
+    if version is not None:
+        target = version_folder(target, form, version)
+        check_config(Path(out), form, overwrite)
+    check_target(target, lambda target: _check_replaceable(target, overwrite))
     read_config(model)
     package = _NEEDS.get(form)
     if package and not _is_installed(package):
@@ -184,16 +197,19 @@ def export_model(
     form: Format,
     out: str | os.PathLike[str],
     *,
+    version: int | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> ExportReport:
     """Write a saved model in another format, if it then answers as the model does.
 
     Args:
-        model: folder of a saved model.
+        model: folder or URL of a saved model.
         form: "openvino" (int8 where the model was saved with an int8 engine, and this answers as
-            the model does), "savedmodel" (TensorFlow, takes raw texts), "onnx", "keras".
+            the model does), "savedmodel" (TensorFlow, takes raw texts), "onnx", "keras", "mlflow".
         out: folder for the export; it appears whole or not at all.
+        version: put it in a folder of this number in `out`, as TensorFlow Serving (savedmodel) and
+            Triton (openvino, onnx) want it; Triton's `config.pbtxt` is written too.
         overwrite: replace an export that is there. Anything that is not an export is never
             replaced.
         progress: progress callback.
@@ -205,18 +221,39 @@ def export_model(
         SettingsError, OutputError, BundleError, MissingPackageError: as in `check_export`.
         ExportError: the exported model answers otherwise than the model; nothing is left at `out`.
     """
-    check_export(model, form, out, overwrite)
     progress = progress or Silent()
+    model = local_folder(model, progress=progress)
+    check_export(model, form, out, overwrite, version)
     progress.stage(f"exporting as {form}", 3, "steps")
     bundle = read_bundle(model)
-    engine = _engine(Path(model), bundle) if form == "openvino" else None
-    reference = _reference(bundle)
+    engine = _engine(model, bundle) if form in _WITH_ENGINE else None
+    task = _Task(model, bundle, form, _reference(bundle))
     progress.advance(1)
-    with new_folder(real_folder(out), overwrite=overwrite, check=_check_replaceable) as new:
-        record = _write(bundle, engine, form, new, reference, progress)
+    target = Path(out) if version is None else version_folder(Path(out), form, version)
+    with new_folder(real_folder(target), overwrite=overwrite, check=_check_replaceable) as new:
+        record = _write(task, engine, new, progress)
         _sync(new)
+    if version is not None:
+        write_config(Path(out), form, target, overwrite)
     progress.advance(1)
-    return ExportReport(Path(out), record)
+    return ExportReport(target, record)
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """What is exported.
+
+    Attributes:
+        model: folder of the saved model.
+        bundle: the model.
+        form: the format.
+        reference: what the model answers to the test texts, float32 [rows, C].
+    """
+
+    model: Path
+    bundle: Bundle
+    form: Format
+    reference: np.ndarray
 
 
 def _engine(model: Path, bundle: Bundle) -> SavedEngine | None:
@@ -227,14 +264,7 @@ def _engine(model: Path, bundle: Bundle) -> SavedEngine | None:
     return None if saved is None else checked(saved, bundle)
 
 
-def _write(
-    bundle: Bundle,
-    engine: SavedEngine | None,
-    form: Format,
-    new: Path,
-    reference: np.ndarray,
-    progress: Progress,
-) -> ExportRecord:
+def _write(task: _Task, engine: SavedEngine | None, new: Path, progress: Progress) -> ExportRecord:
     """Every file of the export.
 
     From the saved engine, if there is one and it answers as the model does.
@@ -246,37 +276,33 @@ def _write(
         )
         engine = None
     try:
-        return _written(bundle, engine, form, new, reference, progress)
+        return _written(task, engine, new, progress)
     except ExportError as error:
         if engine is None or engine.record.precision == "float32":
             raise
         progress.note(f"in {engine.record.precision} {error.given}: it is exported in float32")
     for name in _files(new):
         (new / name).unlink()
-    return _written(bundle, None, form, new, reference, Silent())
+    return _written(task, None, new, Silent())
 
 
 def _written(
-    bundle: Bundle,
-    engine: SavedEngine | None,
-    form: Format,
-    new: Path,
-    reference: np.ndarray,
-    progress: Progress,
+    task: _Task, engine: SavedEngine | None, new: Path, progress: Progress
 ) -> ExportRecord:
     """Every file of the export, compared before the last is written."""
-    write_new(new / "labels.json", canonical_json(list(bundle.labels)))
-    write_new(
-        new / "vocab.txt", "".join(f"{piece}\n" for piece in bundle.vocabulary).encode("utf-8")
-    )
-    probabilities = _write_model(bundle, engine, form, new)
+    bundle, form = task.bundle, task.form
+    if form != "mlflow":  # in which the whole model lies
+        write_new(new / "labels.json", canonical_json(list(bundle.labels)))
+        pieces = "".join(f"{piece}\n" for piece in bundle.vocabulary)
+        write_new(new / "vocab.txt", pieces.encode("utf-8"))
+    probabilities = _write_model(task, engine, new)
     progress.advance(1)
     precision: Literal["int8", "float32"] = (
         "int8" if engine is not None and engine.record.precision == "int8" else "float32"
     )
     thresholds = bundle.calibration.label_thresholds
     parity = compare(
-        reference,
+        task.reference,
         probabilities(new, bundle, PARITY_TEXTS),
         PARITY_TEXTS,
         precision=precision,
@@ -298,20 +324,26 @@ def _written(
 
 
 def _write_model(
-    bundle: Bundle, engine: SavedEngine | None, form: Format, new: Path
+    task: _Task, engine: SavedEngine | None, new: Path
 ) -> Callable[[Path, Bundle, Sequence[str]], np.ndarray]:
     """Write the model into `new`; the result is what reads it back and asks it about texts."""
-    if form == "openvino":
+    bundle = task.bundle
+    if task.form == "openvino":
         from bertcnn.export import openvino_format
 
         openvino_format.write(bundle, engine, new)
         return openvino_format.probabilities
-    if form == "savedmodel":
+    if task.form == "mlflow":
+        from bertcnn.export import mlflow_format
+
+        mlflow_format.write(bundle, engine, task.model, new)
+        return mlflow_format.probabilities
+    if task.form == "savedmodel":
         from bertcnn.export import savedmodel_format
 
         savedmodel_format.write(bundle, new)
         return savedmodel_format.probabilities
-    if form == "onnx":
+    if task.form == "onnx":
         from bertcnn.export import onnx_format
 
         onnx_format.write(bundle, new)

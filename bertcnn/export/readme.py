@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Final
 
 from bertcnn.bundle.bundle import Bundle
+from bertcnn.export.mlflow_model import input_columns
 from bertcnn.text.wordpiece import CLASSIFY, SEPARATE
 
 _IDS: Final = """\
@@ -47,6 +49,15 @@ model = keras.saving.load_model("model.keras", compile=False)
 inputs = {"token_ids": token_ids, "segment_ids": np.zeros_like(token_ids), "padding_mask": np.ones_like(token_ids)}
 logits = model.predict_on_batch(inputs)[0]"""
 
+_MLFLOW: Final = """\
+import mlflow
+import pandas as pd
+
+model = mlflow.pyfunc.load_model(".")
+table = pd.DataFrame({{{columns}}})
+print(model.predict(table, params={{"probabilities": True}}))
+"""
+
 _SAVEDMODEL: Final = """\
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 - brings the tokenizer's operations
@@ -76,6 +87,17 @@ A Keras file, for `pip install bertcnn`, whose layers it names; use it to go on 
 **Never open a `.keras` file of somebody you do not trust**: such a file can make Keras run what its author wants, and loaders have been
 tricked again and again. This one is yours. To pass a model on, give the folder that `bertcnn train` saved: JSON and tensors, no code."""
     ),
+    "mlflow": (
+        """\
+A model for MLflow, for `pip install mlflow-skinny pandas bertcnn`. It is not pickled: `model` is the folder that bertcnn saved, {precision},
+and `MLmodel` names the module of bertcnn that loads it. `requirements.txt` asks for that version of bertcnn.
+
+The input is a table with the text columns of the training file. The output has `predicted_label`, `confidence`, `decision` and `because`;
+with the parameter `probabilities`, also a column `p_LABEL` for each label.
+
+    mlflow models serve -m . --env-manager local
+    curl -d '{{"dataframe_split": {{"columns": [{columns}], "data": [[{cells}]]}}}}' -H 'Content-Type: application/json' localhost:5000/invocations"""
+    ),
     "savedmodel": (
         """\
 A TensorFlow SavedModel that takes raw texts, for `pip install tensorflow tensorflow-text`; `assets/labels.json` names the labels in the
@@ -101,14 +123,25 @@ def readme(bundle: Bundle, form: str, precision: str, parity: str) -> str:
     """
     dtype = "int64" if form == "onnx" else "int32"
     more = ", and `means` (of the token embeddings)" if form == "openvino" else ""
+    columns = [json.dumps(name) for name in input_columns(bundle.config.text_columns)]
+    values = {
+        "precision": precision,
+        "dtype": dtype,
+        "more": more,
+        "columns": ", ".join(columns),
+        "cells": ", ".join(json.dumps("My router is broken") for _ in columns),
+    }
+    end = (
+        ""
+        if form == "mlflow"
+        else " An empty text gets a label here as any other does; decide about such texts before."
+    )
+    order = "." if form == "mlflow" else ", in the order of `labels.json`."
     return (
-        "# A text classifier by bertcnn, as"
-        f" {form}\n\n{_ABOUT[form].format(precision=precision, dtype=dtype, more=more)}\n\nRun this"
-        f" in the folder:\n\n```python\n{_EXAMPLES[form](bundle, dtype)}```\n\nModel"
-        f" {bundle.bundle_id}, {len(bundle.labels)} labels, in the order of"
-        f" `labels.json`.\nCompared with the model it was made of: {parity}.\n`export.json` has the"
-        " figures. An empty text gets a label here as any other does; decide about such texts"
-        " before.\n"
+        f"# A text classifier by bertcnn, as {form}\n\n{_ABOUT[form].format(**values)}\n\nRun this in"
+        f" the folder:\n\n```python\n{_EXAMPLES[form](bundle, dtype)}```\n\nModel"
+        f" {bundle.bundle_id}, {len(bundle.labels)} labels{order}\nCompared with the model it was"
+        f" made of: {parity}.\n`export.json` has the figures.{end}\n"
     )
 
 
@@ -145,6 +178,12 @@ _EXAMPLES: Final[dict[str, Callable[[Bundle, str], str]]] = {
         "import keras\nimport bertcnn.models.classifier  # noqa: F401 - makes its layers known to"
         " Keras\n",
         _KERAS,
+    ),
+    "mlflow": lambda bundle, _dtype: _MLFLOW.format(
+        columns=", ".join(
+            f'{json.dumps(name)}: ["My router\'s led is not working"]'
+            for name in input_columns(bundle.config.text_columns)
+        )
     ),
     "savedmodel": lambda _bundle, _dtype: _SAVEDMODEL,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -58,6 +58,30 @@ class Prediction:
     runner_up: str | None = None
     labels: tuple[str, ...] = ()
     reason: str = ""
+
+    def as_json(self, *, because: bool = True, probabilities: bool = False) -> dict[str, Any]:
+        """The answer as a JSON object, on request without its phrases or with all probabilities.
+
+        Example:
+            >>> Prediction("billing", 0.75, {"billing": 0.75}, decision="auto").as_json()["label"]
+            'billing'
+        """
+        answer: dict[str, Any] = {
+            "label": self.label,
+            "labels": self.labels,
+            "confidence": self.confidence,
+            "decision": self.decision,
+            "runner_up": self.runner_up,
+            "reason": self.reason,
+        }
+        if because:
+            answer["because"] = [
+                {"start": phrase.start, "end": phrase.end, "words": phrase.words}
+                for phrase in self.because
+            ]
+        if probabilities:
+            answer["probabilities"] = self.probabilities
+        return answer
 
 
 @dataclass(frozen=True, eq=False)

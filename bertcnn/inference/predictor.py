@@ -13,6 +13,7 @@ import numpy as np
 
 from bertcnn.bundle.bundle import Bundle, read_bundle
 from bertcnn.bundle.engine import read_engine
+from bertcnn.bundle.remote import local_folder
 from bertcnn.bundle.schemas import Decisions
 from bertcnn.bundle.scope import DetectorInputs
 from bertcnn.data.label_sets import LabelSet, join_labels
@@ -121,6 +122,15 @@ class Predictor:
         encoded = self.encode(checked)
         return self.answer_from(checked, encoded, self.run(encoded))
 
+    def decisions_for(self, auto_precision: float | str | PrecisionTargets) -> Decisions:
+        """The decisions if so many automatic answers have to be right, for `answer_from`.
+
+        Raises:
+            SettingsError: it is no precision, or one of another label, or the model was saved
+                without what another precision needs.
+        """
+        return _decided(self.bundle, PrecisionTargets.of(auto_precision))
+
     def encode(self, texts: Sequence[str]) -> EncodedTexts:
         """The first part of `answer`, for callers that work on other texts meanwhile.
 
@@ -158,10 +168,22 @@ class Predictor:
         )
 
     def answer_from(
-        self, texts: Sequence[str], encoded: EncodedTexts, output: EngineOutput
+        self,
+        texts: Sequence[str],
+        encoded: EncodedTexts,
+        output: EngineOutput,
+        decisions: Decisions | None = None,
     ) -> Answers:
-        """The last part: the answers, from what the first two gave."""
+        """The last part: the answers, from what the first two gave.
+
+        Args:
+            texts: as they were given.
+            encoded: of `encode`.
+            output: of `run`.
+            decisions: which answers are automatic; by default the predictor's.
+        """
         blank = _blank(texts)
+        limits = self._limits if decisions is None else decisions.limits(len(self.labels))
         probabilities = np.where(
             blank[:, None],
             np.float32(0),
@@ -180,8 +202,8 @@ class Predictor:
             strangeness,
             foreign_texts(texts, strangeness, self.bundle.config.languages),
             hierarchy=self.hierarchy,
-            limits=self._limits,
-            parent_thresholds=self.decisions.parent_thresholds,
+            limits=limits,
+            parent_thresholds=(decisions or self.decisions).parent_thresholds,
             given=self.given(probabilities) if self.multi_label else None,
         )
         return Answers(
@@ -307,7 +329,7 @@ def load(
     """The model saved in `folder`, ready to answer.
 
     Args:
-        folder: as given to `save`.
+        folder: as given to `save`, or a URL; see `bertcnn.local_folder`.
         engine: "openvino" is the compiled engine that was saved with the model; where there is
             none, or a damaged one, or one in int8 on a CPU that is no faster at that, it is the
             model's own weights compiled in float32. "keras" is the reference that it is compared
@@ -325,7 +347,7 @@ def load(
     """
     check_engine(engine)
     targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
-    folder = Path(folder)
+    folder = local_folder(folder)
     if engine == "keras":
         with explain_missing_packages():
             from bertcnn.inference.keras_engine import KerasEngine

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Row, insert, select
 
 from bertcnn.bundle.bundle import Bundle, read_bundle
+from bertcnn.bundle.remote import local_folder
 from bertcnn.errors import BundleError, StoreError, one_line
 from bertcnn.review.labels import merge_labels
 from bertcnn.review.people import Person
@@ -71,11 +72,17 @@ class ModelEvent:
 def add_model(store: ReviewStore, folder: str | os.PathLike[str], person: Person) -> KnownModel:
     """Add a saved model; the first one serves at once.
 
+    Args:
+        store: the store.
+        folder: the model's, which has to stay; a model at a URL is used from the cache.
+        person: who adds it.
+
     Raises:
         RoleError: the person is no admin.
         BundleError: the folder is not a model.
     """
     person.needs("admin", "add a model")
+    folder = local_folder(folder)
     bundle = read_bundle(folder)
     with store.writing() as connection:
         added = insert_new(connection, model).returning(model.c.id)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from bertcnn.errors import OutputError, SettingsError, TableError, one_line
 from bertcnn.inference.engines import EngineName
@@ -18,7 +18,7 @@ from bertcnn.scoring.score import ScoringReport, score_csv
 from bertcnn.settings import PrecisionTargets
 from bertcnn.storage.files import output_error
 from bertcnn.tables.folders import tables_in
-from bertcnn.tables.formats import is_json
+from bertcnn.tables.formats import is_json, kind_of
 
 _INDEX = "JOB_COMPLETION_INDEX"  # of an indexed Kubernetes job, from 0
 
@@ -90,6 +90,15 @@ class FolderReport:
     def rows(self) -> int:
         """Rows written."""
         return sum(report.rows for report in self.scored.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """All figures as a JSON object, with paths as text."""
+        return {
+            "rows": self.rows,
+            "scored": {str(path): asdict(report) for path, report in self.scored.items()},
+            "there": [str(path) for path in self.there],
+            "failed": {str(path): reason for path, reason in self.failed.items()},
+        }
 
 
 def score_folder(  # noqa: PLR0913 - options that callers name
@@ -184,10 +193,10 @@ def _planned(source: Path, target: Path) -> dict[Path, Path]:
         raise TableError(
             f"there is no folder {str(source)!r}", expected="a folder", fix="check the path"
         )
-    if target.exists() and (not target.is_dir() or target.samefile(source)):
+    if kind_of(target) or (target.exists() and (not target.is_dir() or target.samefile(source))):
         raise OutputError(
             f"the files of {str(source)!r} scored into {str(target)!r}",
-            expected="another folder, or a name that is free",
+            expected="another folder, or a free name without a table's extension",
             fix="name another place",
         )
     planned, inputs = {}, dict[Path, Path]()

@@ -391,6 +391,7 @@ class Journal:
                     f"another run is writing {str(self._output)!r}",
                     expected="one run at a time for each output",
                     fix="wait until it has ended, or choose another name for the output",
+                    passes=True,
                 )
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file.fileno()), self._path.stat()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -157,7 +158,8 @@ def index_scored(
         OutputError: the index cannot be written.
     """
     if not index.exists():
-        unfinished = index.with_suffix(".part")
+        # a name of its own: somebody else may look at the same file for the first time
+        unfinished = index.with_suffix(f".{secrets.token_hex(4)}.part")
         try:
             _write(scored, unfinished, progress or Silent())
             unfinished.replace(index)

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from bertcnn.bundle.bundle import Bundle
+from bertcnn.bundle.remote import local_folder
 from bertcnn.data.prefetch import prefetch
 from bertcnn.errors import TableError
 from bertcnn.inference.answers import Answers
@@ -126,7 +127,7 @@ def score_csv(  # noqa: PLR0913 - options that callers name
     input, model or options it starts over, and says so.
 
     Args:
-        model: a saved model's folder, or a loaded one.
+        model: a saved model's folder or URL, or a loaded one.
         source: .csv, .tsv, .jsonl, .json (each also .gz), .parquet or .xlsx.
         target: the file to write, its format by its extension.
         text: the text column or columns; by default those of the training file, which then have to
@@ -169,6 +170,8 @@ def score_csv(  # noqa: PLR0913 - options that callers name
         progress or Silent(),
     )
     job.check()
+    if not isinstance(model, Predictor):
+        model = local_folder(model, progress=job.progress)
     with Journal(job.target, restart=restart) as journal:
         try:
             try:

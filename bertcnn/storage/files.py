@@ -38,6 +38,7 @@ def output_error(path: Path, error: OSError) -> OutputError:
             f"no space left to write {path}",
             expected="room on the disk",
             fix="free some space or choose another disk",
+            passes=True,
         )
     if error.errno == errno.ENAMETOOLONG:
         given, expected = excess(path)

@@ -52,6 +52,10 @@ _DEBRIS_BEGINS = ("._", ".nfs", ".fuse_hidden", ".smbdelete")
 _FORGOTTEN_AFTER = 24 * 3600.0
 
 
+class BusyError(OutputError):
+    """A folder in which another run is at work."""
+
+
 def real_folder(folder: str | os.PathLike[str]) -> Path:
     """Where a folder to be written really is.
 
@@ -219,7 +223,7 @@ def new_folder(
 
 @contextmanager
 def held_folder(folder: Path, *, does: str) -> Iterator[Path]:
-    """The folder of a long run's checkpoints, while no other run is at work there.
+    """The folder of a long run's work, while no other run is at work there.
 
     Args:
         folder: made if it is not there, and the folders above it; those left empty are gone
@@ -227,13 +231,17 @@ def held_folder(folder: Path, *, does: str) -> Iterator[Path]:
         does: what the other run does there, for the error, as "keeps its checkpoints in".
 
     Raises:
-        OutputError: another run is at work there, or it cannot be made.
+        BusyError: another run is at work there.
+        OutputError: it cannot be made.
     """
     made = [path for path in (folder, *folder.parents) if not path.exists()] or [folder]
     lock = None
     try:
         lock = _locked_folder(folder, does)
         yield folder
+    except BusyError:
+        made = []  # the other run's
+        raise
     finally:
         with suppress(OSError):  # it is not empty
             for path in made:
@@ -260,10 +268,11 @@ def _locked_folder(folder: Path, does: str) -> int | None:
             raise output_error(folder, error) from None
         if not try_lock(lock):
             os.close(lock)
-            raise OutputError(
+            raise BusyError(
                 f"another run {does} {folder} right now",
                 expected="one run at a time",
                 fix="wait for it, stop it, or choose another place",
+                passes=True,
             )
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(lock), folder.stat()):

@@ -45,6 +45,9 @@ _STRING_BYTES = 30  # for each quotation mark
 _MAY_BE_INFINITE = re.compile(rb"[eE]\+?\d{3}|\d{300}")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _DEEPEST = 32  # values in each other
+_OURS = "bertcnn "  # how the name of each format begins
+_LARGEST_MEMBER = 1 << 33  # bytes, of a folder of any format
+_MEMBER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 SettingsType = TypeVar("SettingsType", bound=Settings)
 Result = TypeVar("Result")
@@ -88,7 +91,7 @@ class FileRecord(Settings):
     bytes: Annotated[int, Field(ge=0)]
 
 
-class _Manifest(Settings):
+class Manifest(Settings):
     """`manifest.json`; `bundle_id` is the sha256 of its canonical form without that key."""
 
     format: str
@@ -411,29 +414,60 @@ def _read_file(place: Path, name: str, largest: int, expected: int | None = None
     return data
 
 
-def _parse_manifest(form: FolderFormat, data: bytes) -> _Manifest:
-    """The manifest, which must be the canonical form of itself and hash to the id it carries."""
+def _parse_manifest(form: FolderFormat, data: bytes) -> Manifest:
+    """The manifest of a folder that has to be of this format."""
     value = parse_json(MANIFEST, data)
     if not isinstance(value, dict) or value.get("format") != form.name:
         other = value.get("format") if isinstance(value, dict) else None
-        if isinstance(other, str) and other.startswith("bertcnn "):
+        if isinstance(other, str) and other.startswith(_OURS):
             raise BundleError(
                 f"the {MANIFEST} of a folder that holds a {one_line(other)}",
                 expected=f"a {form.name}",
                 fix="give the folder of the right kind",
             )
         refuse(f"{MANIFEST} is not that of a bertcnn model", f"the format {form.name!r}")
-    manifest = settings_of(MANIFEST, _Manifest, value, form.schema_version)
-    rest = {key: part for key, part in value.items() if key != "bundle_id"}
-    if (
-        data != canonical_json(value)
-        or hashlib.sha256(canonical_json(rest)).hexdigest() != manifest.bundle_id
-    ):
-        _changed(MANIFEST, "it no longer agrees with the id it carries")
+    manifest = _checked_manifest(data, value, form.schema_version)
     odd = sorted(manifest.members.keys() ^ form.largest.keys())
     if odd:
         refuse(
             f"{MANIFEST} lists other members than a model has ({one_line(odd[0])})",
             ", ".join(sorted(form.largest)),
         )
+    return manifest
+
+
+def parse_manifest(data: bytes) -> Manifest:
+    """The manifest of a folder of any format, such as one that is copied as it is.
+
+    Raises:
+        BundleError: it is not a manifest of ours, does not agree with the id it carries, or lists
+            members that are not files in the folder itself.
+    """
+    value = parse_json(MANIFEST, data)
+    form = value.get("format") if isinstance(value, dict) else None
+    if not isinstance(form, str) or not form.startswith(_OURS):
+        refuse(f"{MANIFEST} is not that of a bertcnn model", f"a format that begins {_OURS!r}")
+    manifest = _checked_manifest(data, value, None)
+    odd = [name for name in manifest.members if not _MEMBER_NAME.fullmatch(name)]
+    if odd or MANIFEST in manifest.members:
+        refuse(
+            f"{MANIFEST} lists {one_line((*odd, MANIFEST)[0])} as a member",
+            "the plain names of other files",
+        )
+    largest = max((record.bytes for record in manifest.members.values()), default=0)
+    if largest > _LARGEST_MEMBER:
+        refuse(f"{MANIFEST} lists a file of {largest:,} bytes", f"at most {_LARGEST_MEMBER:,}")
+    return manifest
+
+
+def _checked_manifest(data: bytes, value: dict[str, Any], version: int | None) -> Manifest:
+    """The manifest, which must be the canonical form of itself and hash to the id it carries."""
+    given = value.get("schema_version") if version is None else version
+    manifest = settings_of(MANIFEST, Manifest, value, given if isinstance(given, int) else 1)
+    rest = {key: part for key, part in value.items() if key != "bundle_id"}
+    if (
+        data != canonical_json(value)
+        or hashlib.sha256(canonical_json(rest)).hexdigest() != manifest.bundle_id
+    ):
+        _changed(MANIFEST, "it no longer agrees with the id it carries")
     return manifest

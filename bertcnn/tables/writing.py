@@ -252,6 +252,7 @@ def explained(path: Path) -> Iterator[None]:
                     "free some space or write to another disk, then run it again; nothing was"
                     " changed"
                 ),
+                passes=True,
             ) from error
         if error.errno == errno.ENAMETOOLONG:
             raise output_error(path, error) from error

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bertcnn.bundle.remote import local_folder
 from bertcnn.bundle.schemas import BundleConfig
 from bertcnn.data.label_cells import known_sets
 from bertcnn.data.label_sets import LabelSet
@@ -51,7 +52,7 @@ def evaluate_csv(
     """Compare a model with the labels of a file it has not learned from.
 
     Args:
-        model: a saved model's folder, or a loaded one.
+        model: a saved model's folder or URL, or a loaded one.
         data: a labelled file, as for training, or rows that `read_labelled` has read.
         text: the text column or columns; by default those of the training file, a guess if the
             model knows of none.
@@ -71,11 +72,13 @@ def evaluate_csv(
         OutputError: the report's place is taken or cannot be written.
     """
     progress = progress or Silent()
+    if not isinstance(model, Predictor):
+        model = local_folder(model, progress=progress)
     page = None
     if report is not None:
         from bertcnn.reports.reporting import report_path  # Jinja, which is not needed without
 
-        folder = None if isinstance(model, Predictor) else Path(model)
+        folder = None if isinstance(model, Predictor) else model
         path = data.table.path if isinstance(data, LabelledTable) else Path(data)
         page = report_path(report, model=folder, data=path, overwrite=overwrite)
     predictor = loaded(model, engine=engine)

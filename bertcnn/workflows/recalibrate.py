@@ -10,6 +10,7 @@ import numpy as np
 
 from bertcnn.bundle.bundle import Bundle, check_bundle_target, read_bundle, write_bundle
 from bertcnn.bundle.engine import engine_in_memory
+from bertcnn.bundle.remote import local_folder
 from bertcnn.bundle.scope import DetectorInputs
 from bertcnn.data.label_cells import known_sets
 from bertcnn.data.label_sets import LabelSet, indicators
@@ -95,7 +96,7 @@ def recalibrate_csv(  # noqa: PLR0913 - options that callers name
     confidence and decisions. Temperature: Guo et al. 2017, section 4.2.
 
     Args:
-        model: a saved model's folder, which stays as it is.
+        model: a saved model's folder, which stays as it is, or a URL.
         data: a labelled file that the model has not learned from, such as a month of corrected
             answers.
         out: the folder to save the new model in.
@@ -119,6 +120,7 @@ def recalibrate_csv(  # noqa: PLR0913 - options that callers name
     progress = progress or Silent()
     check_bundle_target(out := Path(out), overwrite)
     targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
+    model = local_folder(model, progress=progress)
     predictor = load(model)
     rows = _read(predictor, data, text, label, out_of_scope, out, progress)
     progress.stage("answering", len(rows.texts) + len(rows.strange))
@@ -126,7 +128,7 @@ def recalibrate_csv(  # noqa: PLR0913 - options that callers name
     truth = _truth(predictor, rows.sets)
     logits = valid.readings.logits
     judged = ScoredPredictions(truth, logits, truth.calibrate(logits))
-    old = read_bundle(Path(model))
+    old = read_bundle(model)
     scope = old.scope
     if scope:
         scope = with_limits(scope, valid.readings, strange.readings)
@@ -149,7 +151,7 @@ def recalibrate_csv(  # noqa: PLR0913 - options that callers name
         calibration=judged.calibration,
         decisions=decisions,
         scope=scope,
-        engine=engine_in_memory(Path(model), old.bundle_id),
+        engine=engine_in_memory(model, old.bundle_id),
         metrics={
             **old.metrics,
             "decisions": automation(decisions).to_json(),

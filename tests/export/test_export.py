@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import os
 import re
 import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,7 @@ import openvino as ov
 import pytest
 
 import bertcnn
+from benchmarks.environment import CompetitorError, peers_python
 from bertcnn.bundle.bundle import read_bundle, write_bundle
 from bertcnn.bundle.engine import EngineRecord, SavedEngine, read_engine
 from bertcnn.cli.main import main
@@ -34,6 +37,7 @@ from tests.tickets import tickets
 from tests.tiny import saved
 
 FORMATS = ("openvino", "savedmodel", "onnx", "keras")
+ROOT = Path(__file__).parents[2]
 TEXTS = [*tickets(4)[0], *NAUGHTY]
 SENTENCE = "My router's led is not working"
 
@@ -58,7 +62,7 @@ def reference(encoder_folder):
     return bertcnn.load(saved(encoder_folder), engine="keras")
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", [*FORMATS, "mlflow"])
 def test_an_export_says_what_it_is_and_lists_its_files(exported, form, encoder_folder):
     folder = exported(form)
     bundle = read_bundle(saved(encoder_folder), weights=False)
@@ -71,8 +75,9 @@ def test_an_export_says_what_it_is_and_lists_its_files(exported, form, encoder_f
     assert set(there) == {*record["files"], "export.json"}
     for name, digest in record["files"].items():
         assert hashlib.sha256(there[name].read_bytes()).hexdigest() == digest
-    assert json.loads((folder / "labels.json").read_text()) == list(bundle.labels)
-    assert (folder / "vocab.txt").read_text().splitlines() == list(bundle.vocabulary)
+    home = folder / "model" if form == "mlflow" else folder
+    assert json.loads((home / "labels.json").read_text()) == list(bundle.labels)
+    assert (home / "vocab.txt").read_text().splitlines() == list(bundle.vocabulary)
     assert [path.name for path in folder.parent.iterdir()] == [form]
 
 
@@ -420,3 +425,140 @@ def test_of_several_labels_each_is_compared_with_its_threshold():
         precision="int8",
         label_thresholds=thresholds,
     )
+
+
+# === MLflow ===
+
+
+_ASK_MLFLOW = """
+import json, re, sys
+from pathlib import Path
+import mlflow, pandas as pd
+
+exec(re.search(r"```python\\n(.*?)```", Path("README.md").read_text(), re.S)[1])
+model = mlflow.pyfunc.load_model(".")
+texts = json.load(sys.stdin)
+table = pd.DataFrame({name: texts for name in model.metadata.get_input_schema().input_names()})
+answers = model.predict(table, params={"probabilities": True})
+print(json.dumps({"rows": json.loads(answers.to_json(orient="records")),
+                  "keras": "keras" in sys.modules}))
+"""
+
+
+def test_mlflow_loads_it_and_gives_the_models_answers(exported, encoder_folder):
+    try:
+        python = peers_python("mlflow")
+    except CompetitorError as error:
+        pytest.skip(f"no MLflow: {error}")
+    # bertcnn and what it needs from here, MLflow from its own environment
+    path = os.pathsep.join([str(ROOT), str(Path(np.__file__).parents[1])])
+    done = subprocess.run(
+        [python, "-c", _ASK_MLFLOW],
+        cwd=exported("mlflow"),
+        input=json.dumps([SENTENCE, "", "I was charged twice"]),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert "predicted_label" in done.stdout.splitlines()[0]  # what the README's example prints
+    assert not found["keras"]
+    expected = bertcnn.load(saved(encoder_folder)).classify([SENTENCE, "", "I was charged twice"])
+    for row, answer in zip(found["rows"], expected, strict=True):
+        assert row["predicted_label"] == (answer.label or "")
+        assert row["confidence"] == pytest.approx(answer.confidence)
+        assert row["decision"] == answer.decision
+        assert row["because"] == " | ".join(phrase.words for phrase in answer.because)
+        shares = {name: row[f"p_{name}"] for name in answer.probabilities}
+        assert shares == pytest.approx(answer.probabilities, abs=1e-6)
+
+
+def test_an_export_for_mlflow_holds_the_saved_model_and_no_pickle(exported, encoder_folder):
+    folder = exported("mlflow")
+    model = saved(encoder_folder)
+    names = {path.relative_to(model) for path in model.rglob("*") if path.is_file()}
+    for name in names:
+        assert (folder / "model" / name).read_bytes() == (model / name).read_bytes()
+    assert not [path for path in folder.rglob("*") if path.suffix in (".pkl", ".pickle")]
+    assert "loader_module: bertcnn.export.mlflow_model" in (folder / "MLmodel").read_text()
+    assert bertcnn.load(folder / "model").bundle.bundle_id in (folder / "MLmodel").read_text()
+
+
+def test_the_mlflow_model_takes_tables_and_texts(encoder_folder):
+    import pandas as pd
+
+    from bertcnn.export.mlflow_model import PyFuncModel
+
+    predictor = bertcnn.load(saved(encoder_folder))
+    model = PyFuncModel(predictor)
+    (expected,) = predictor.classify([SENTENCE])
+    for given in (
+        [SENTENCE],
+        SENTENCE,
+        np.array([SENTENCE], object),
+        pd.Series([SENTENCE]),
+        pd.DataFrame({"anything": [SENTENCE]}, index=[7]),
+    ):
+        answers = model.predict(given)
+        assert answers["predicted_label"].tolist() == [expected.label]
+        assert list(answers) == ["predicted_label", "confidence", "decision", "because"]
+    assert answers.index.tolist() == [7]
+    missing = model.predict(pd.DataFrame({"anything": [None, float("nan")]}))
+    assert missing["decision"].tolist() == ["review:empty"] * 2
+    with pytest.raises(SettingsError, match=r"without the column .*rename the column of the texts"):
+        model.predict(pd.DataFrame({"one": ["a"], "two": ["b"]}))
+
+
+# === Versions ===
+
+
+@pytest.mark.parametrize("form", ["openvino", "onnx"])
+def test_a_version_for_triton_stands_beside_the_configuration(form, encoder_folder, tmp_path):
+    out = tmp_path / "triage"
+    report = export_model(saved(encoder_folder), form, out, version=3)
+    assert report.folder == out / "3"
+    assert {path.name for path in out.iterdir()} == {"3", "config.pbtxt"}
+    config = (out / "config.pbtxt").read_text()
+    backend, name = {"openvino": ("openvino", "model.xml"), "onnx": ("onnxruntime", "model.onnx")}[
+        form
+    ]
+    assert (out / "3" / name).is_file()  # the names that these backends look for
+    assert config.startswith(f'name: "triage"\nbackend: "{backend}"\nmax_batch_size: 0\n')
+    kind = "TYPE_INT64" if form == "onnx" else "TYPE_INT32"
+    assert f'{{ name: "token_ids" data_type: {kind} dims: [ -1, -1 ] }}' in config
+    assert '{ name: "logits" data_type: TYPE_FP32 dims: [ -1, 3 ] }' in config
+    with pytest.raises(OutputError, match="holds an export already"):
+        export_model(saved(encoder_folder), form, out, version=3)
+    other = {"openvino": "onnx", "onnx": "openvino"}[form]
+    with pytest.raises(OutputError, match="one format for all versions of a model"):
+        check_export(saved(encoder_folder), other, out, overwrite=False, version=4)
+
+
+def test_a_version_with_other_outputs_is_refused(encoder_folder, tmp_path):
+    (tmp_path / "config.pbtxt").write_text('backend: "onnxruntime"\noutput [ ]\n')
+    with pytest.raises(OutputError, match="versions that differ only in their weights"):
+        export_model(saved(encoder_folder), "onnx", tmp_path, version=1)
+    export_model(saved(encoder_folder), "onnx", tmp_path, version=1, overwrite=True)
+    assert '"token_ids"' in (tmp_path / "config.pbtxt").read_text()
+
+
+def test_a_version_for_tensorflow_serving_is_a_numbered_folder(encoder_folder, tmp_path):
+    report = export_model(saved(encoder_folder), "savedmodel", tmp_path / "triage", version=12)
+    assert report.folder == tmp_path / "triage" / "12"
+    assert (report.folder / "saved_model.pb").is_file()
+    assert [path.name for path in (tmp_path / "triage").iterdir()] == ["12"]
+
+
+@pytest.mark.parametrize(
+    ("form", "version", "message"),
+    [
+        ("keras", 1, "--version with one of savedmodel, openvino, onnx"),
+        ("mlflow", 1, "leave --version out"),
+        ("onnx", 0, "a number from 1 on"),
+    ],
+)
+def test_a_version_that_nobody_serves_is_refused(form, version, message, encoder_folder, tmp_path):
+    with pytest.raises(SettingsError, match=message):
+        check_export(saved(encoder_folder), form, tmp_path / "out", False, version)

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from bertcnn.bundle.remote import local_folder
 from bertcnn.errors import BundleError, SettingsError, TableError, TrainingError
 from bertcnn.inference.predictor import check_texts
 from bertcnn.inference.spans_engine import SpansEngine, SpansModel
@@ -209,10 +210,13 @@ class QuestionAnswerer:
     def load(cls, folder: str | os.PathLike[str]) -> Self:
         """A saved question answerer, without Keras.
 
+        Args:
+            folder: as given to `save`, or a URL.
+
         Raises:
             BundleError: the folder is not exactly what `save` wrote.
         """
-        saved = read_answerer(folder)
+        saved = read_answerer(local_folder(folder))
         config = saved.config
         answerer = cls(
             config.encoder_name,

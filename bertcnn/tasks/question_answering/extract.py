@@ -138,7 +138,7 @@ def extract_csv(  # noqa: PLR0913 - options that callers name
     stopped, as `score_csv` does.
 
     Args:
-        model: a saved question answerer's folder, or a loaded one.
+        model: a saved question answerer's folder or URL, or a loaded one.
         source: .csv, .tsv, .jsonl, .json (each also .gz), .parquet or .xlsx.
         target: the file to write, its format by its extension.
         fields: a question for each new column.

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 import keras
 import numpy as np
 
+from bertcnn.bundle.remote import local_folder
 from bertcnn.errors import SettingsError, TrainingError
 from bertcnn.inference.predictor import check_texts
 from bertcnn.models.decoding import SearchSettings
@@ -255,10 +256,14 @@ class Translator:
     def load(cls, folder: str | os.PathLike[str], *, progress: Progress | None = None) -> Self:
         """A saved translator.
 
+        Args:
+            folder: as given to `save`, or a URL.
+            progress: progress callback.
+
         Raises:
             BundleError: the folder is not exactly what `save` wrote.
         """
-        saved = read_translator(folder)
+        saved = read_translator(local_folder(folder, progress=progress))
         config = saved.config
         translator = cls(
             config.model.architecture,

@@ -1,0 +1,84 @@
+"""URLs of models: which there are, and how they may be shown."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from bertcnn.bundle.hub_store import HubStore
+from bertcnn.bundle.object_store import ObjectStore
+from bertcnn.bundle.places import Place
+from bertcnn.errors import SettingsError, one_line
+
+SCHEMES: Final = ("s3", "gs", "hf", "file")
+
+_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://")
+_COLLAPSED = re.compile(r"(s3|gs|hf|file):/+")  # a URL that went through pathlib
+
+
+def is_url(model: str | os.PathLike[str]) -> bool:
+    """Whether a model is named by a URL, and not by a folder.
+
+    Example:
+        >>> is_url("s3://bucket/triage"), is_url("models/triage")
+        (True, False)
+    """
+    return _SCHEME.match(text_of(model)) is not None
+
+
+def text_of(model: str | os.PathLike[str]) -> str:
+    """What was given; of a URL that was made a path, the URL."""
+    text = os.fspath(model)
+    found = _COLLAPSED.match(text) if isinstance(model, os.PathLike) else None
+    if found is None:
+        return text
+    slashes = "///" if found[1] == "file" else "//"
+    return f"{found[1]}:{slashes}{text[found.end() :]}"
+
+
+def shown(url: str) -> str:
+    """A URL without its parameters.
+
+    Raises:
+        SettingsError: an unknown scheme, or a password in it, which is not repeated.
+    """
+    scheme = url.partition("://")[0]
+    if scheme not in SCHEMES:
+        raise SettingsError(
+            f"a model at a URL that begins {one_line(scheme)}://",
+            expected="a folder, or a URL that begins s3://, gs://, hf:// or file://",
+            fix="correct it",
+        )
+    name, _, parameters = url.partition("?")
+    host = name.partition("://")[2].partition("/")[0]
+    access = host.removeprefix("anonymous@") if scheme == "gs" else host
+    if "@" in access + parameters or ":" in access:
+        raise SettingsError(
+            f"a URL {scheme}:// with a user or a password in it",
+            expected="credentials in the environment, where no list of processes shows them",
+            fix="take them out of the URL; the guide on sharing models names the variables",
+        )
+    return name
+
+
+def place_of(url: str) -> Place:
+    """The store behind a URL that is not file://."""
+    name = shown(url)
+    return HubStore(url, name) if url.startswith("hf://") else ObjectStore(url, name)
+
+
+def folder_of(url: str) -> Path:
+    """The folder of a file:// URL."""
+    name, parts = shown(url), urlsplit(url)
+    if parts.netloc not in ("", "localhost") or not parts.path.strip("/"):
+        raise SettingsError(
+            f"the URL {name}",
+            expected="file:// and an absolute path, such as file:///srv/models/triage",
+            fix="correct it",
+        )
+    from urllib.request import url2pathname  # slow to import, and rarely needed
+
+    return Path(url2pathname(parts.path))

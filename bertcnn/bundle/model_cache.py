@@ -1,0 +1,215 @@
+"""Models from URLs in the cache, each in a folder named by its bundle id."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from hashlib import blake2b
+from pathlib import Path
+
+from bertcnn.bundle.addresses import place_of, shown
+from bertcnn.bundle.engine import read_engine
+from bertcnn.bundle.places import (
+    ModelFile,
+    ModelFiles,
+    Place,
+    UnreachableError,
+    changed,
+    described,
+    engine_manifest,
+    is_sound,
+    verified,
+)
+from bertcnn.errors import BundleError
+from bertcnn.progress import Progress
+from bertcnn.storage.cache import keep, read_kept
+from bertcnn.storage.files import output_error, sync_folder, write_new
+from bertcnn.storage.folders import BusyError, held_folder, put_in_place, work_folder
+from bertcnn.storage.manifest import MANIFEST, parse_manifest
+
+logger = logging.getLogger(__name__)
+
+_TRIES = 5  # of a pull, while others push to the same URL
+_ATTEMPTS = 3  # in a row at one file without a new byte
+_MOST_URLS = 1000  # whose latest model is remembered
+_LOOKS_EVERY = 0.2  # seconds, for another process that fetches the same model
+
+
+class Pull:
+    """One model's way into the cache.
+
+    Args:
+        url: where it is.
+        cache: the folder of the cache.
+        progress: counts the bytes.
+    """
+
+    def __init__(self, url: str, cache: Path, progress: Progress) -> None:
+        self._shown = shown(url)
+        self._url, self._models, self._progress = url, cache / "models", progress
+        digest = blake2b(url.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+        self._note = self._models / "urls" / f"{digest}.id"
+
+    def folder(self) -> Path:
+        """The model's folder in the cache; fetched if it is not there or has changed at the URL."""
+        try:
+            place = place_of(self._url)
+            if place.pinned and (known := self._known()) is not None:
+                return known
+            data = place.read_manifest()
+        except UnreachableError as error:
+            return self._kept(error)
+        try:
+            return self._fetched(place, data)
+        except OSError as error:
+            raise output_error(self._models, error) from None
+
+    def _fetched(self, place: Place, data: bytes) -> Path:
+        """The model of this manifest; if it is replaced meanwhile, the new one."""
+        for _ in range(_TRIES):
+            try:
+                folder = self._in_cache(place, data)
+            except UnreachableError:
+                raise
+            except BundleError as error:
+                now = place.read_manifest()
+                if now == data:
+                    raise
+                data, latest = now, error
+                continue
+            self._remember(folder.name)
+            return folder
+        raise latest
+
+    def _in_cache(self, place: Place, data: bytes) -> Path:
+        identity = parse_manifest(data).bundle_id
+        target = self._models / identity
+        if _is_whole(target):
+            return target
+        with ExitStack() as stack:
+            partial = self._alone(stack, target.with_name(f"{identity}.partial"))
+            if not _is_whole(target):  # another process may have fetched it meanwhile
+                files = described(data, engine_manifest(place, identity))
+                self._fill(place, files, partial)
+                with work_folder(target) as work:
+                    put_in_place(partial, target, work, replace=True)
+            shutil.rmtree(partial, ignore_errors=True)  # a damaged one, if it was replaced
+        return target
+
+    def _alone(self, stack: ExitStack, partial: Path) -> Path:
+        """The folder in which a model is put together; waits for another process at work there."""
+        waits = False
+        while True:
+            try:
+                return stack.enter_context(held_folder(partial, does="fetches a model into"))
+            except BusyError:
+                if not waits:
+                    self._progress.note(f"another process is fetching {self._shown}; waiting")
+                waits = True
+                time.sleep(_LOOKS_EVERY)
+
+    def _fill(self, place: Place, files: ModelFiles, partial: Path) -> None:
+        """Fetch every file, the manifest last; what an interrupted pull has fetched stays."""
+        self._progress.stage(f"fetching {self._shown}", files.size, "bytes")
+        _remove_others(partial, files)
+        for file in files.files:
+            (partial / file.name).parent.mkdir(exist_ok=True)
+            self._fetch(place, files.identity, file, partial)
+        write_new(partial / MANIFEST, files.data)
+        for folder in {(partial / file.name).parent for file in files.files}:
+            sync_folder(folder)
+        read_engine(partial, files.identity)  # refuses that of another model
+
+    def _fetch(self, place: Place, identity: str, file: ModelFile, partial: Path) -> None:
+        """One file, going on where it ends; one that is not right then is fetched once more."""
+        path = partial / file.name
+        continued = path.exists()
+        self._append(place, identity, file, path)
+        if continued and not is_sound(partial, file):
+            self._progress.advance(-path.stat().st_size)
+            path.unlink()
+            self._append(place, identity, file, path)
+        if not is_sound(partial, file):
+            path.unlink()
+            changed(f"{self._shown}: {file.name}")
+
+    def _append(self, place: Place, identity: str, file: ModelFile, path: Path) -> None:
+        """Add what is missing at the end of a file; a connection that breaks is taken up again."""
+        with path.open("ab") as stream:
+            have = stream.seek(0, os.SEEK_END)
+            self._progress.advance(have)
+            failures = 0
+            while have < file.record.bytes and failures < _ATTEMPTS:
+                before = have
+                try:
+                    for start, piece in place.pieces(identity, file.name, have):
+                        if start < have:  # the store began again
+                            self._progress.advance(start - have)
+                            stream.truncate(start)
+                        stream.write(piece)
+                        have = start + len(piece)
+                        self._progress.advance(len(piece))
+                        if have > file.record.bytes:
+                            break
+                except UnreachableError:
+                    failures = 1 if have > before else failures + 1
+                    if failures == _ATTEMPTS:
+                        raise
+                else:
+                    break
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    # === The last model of a URL ===
+
+    def _remember(self, identity: str) -> None:
+        with suppress(OSError):  # only convenience is lost
+            keep(self._note, identity.encode(), _MOST_URLS)
+
+    def _known(self) -> Path | None:
+        """The last model from this URL, if it is still in the cache."""
+        found = read_kept(self._note)
+        folder = None if found is None else self._models / found.decode()
+        return folder if folder is not None and _is_whole(folder) else None
+
+    def _kept(self, error: UnreachableError) -> Path:
+        """The last model from this URL, with a warning.
+
+        Raises:
+            UnreachableError: there is none.
+        """
+        known = self._known()
+        if known is None:
+            raise error
+        seen = datetime.fromtimestamp(self._note.stat().st_mtime, UTC)
+        logger.warning(
+            "%s; the model %s is used, which was there at %s",
+            error.given,
+            known.name[:12],
+            seen.isoformat(" ", "minutes"),
+        )
+        return known
+
+
+def _remove_others(folder: Path, files: ModelFiles) -> None:
+    """Remove files of an interrupted pull that the model at the URL no longer has."""
+    wanted = {file.name for file in files.files}
+    for path in folder.rglob("*"):
+        if not path.is_dir() and path.relative_to(folder).as_posix() not in wanted:
+            path.unlink()
+    for path in (path for path in folder.iterdir() if path.is_dir()):
+        with suppress(OSError):  # it is not empty
+            path.rmdir()
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether a model in the cache is as it was fetched; hashing takes 0.1 s for 90 MB."""
+    try:
+        files = verified(folder)
+    except BundleError:
+        return False
+    return files.identity == folder.name

@@ -1,0 +1,16 @@
+"""A command's MODEL, which may be a URL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def local_model(model: str) -> Path:
+    """The folder of a model, which is fetched with a progress bar if it is at a URL."""
+    if "://" not in model:
+        return Path(model)
+    from bertcnn.bundle.remote import local_folder
+    from bertcnn.cli.progress import show_progress
+
+    with show_progress() as progress:
+        return local_folder(model, progress=progress)

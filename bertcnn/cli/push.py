@@ -1,0 +1,49 @@
+"""`bertcnn push` and `bertcnn pull`: models by URL."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bertcnn.cli.console import command_line, tell
+from bertcnn.cli.local_model import local_model
+from bertcnn.cli.options import AnyModel
+
+
+def push(
+    model: AnyModel,
+    url: Annotated[
+        str,
+        typer.Argument(
+            metavar="URL",
+            help="s3://BUCKET/FOLDER, gs://BUCKET/FOLDER, hf://ORG/NAME or file:///FOLDER.",
+            show_default=False,
+        ),
+    ],
+    force: Annotated[bool, typer.Option("--force", help="Replace another model there.")] = False,
+) -> None:
+    """Copy a model to a URL, from which every command can use it.
+
+    Every file is compared with the model's manifest first.
+    Who reads meanwhile gets the old model or the new one.
+    After Ctrl-C or a kill, run the same command again.
+    """
+    from bertcnn.bundle.remote import push_model
+    from bertcnn.cli.progress import amount, show_progress
+
+    with show_progress() as progress:
+        done = push_model(model, url, overwrite=force, progress=progress)
+    if not done.pushed:
+        tell(f"Model {done.bundle_id[:12]} is at {done.url} already.")
+        return
+    tell(f"Pushed model {done.bundle_id[:12]} to {done.url} ({amount(done.size, 'bytes')}).")
+    tell(f"Next: {command_line('classify', url, 'TEXT')}")
+
+
+def pull(model: AnyModel) -> None:
+    """Fetch a model from a URL and print its folder.
+
+    Other commands do this too; a later one finds the model in the cache.
+    """
+    print(local_model(model), flush=True)

@@ -1,0 +1,96 @@
+"""What MLflow calls to load and ask a model that was exported for it.
+
+`MLmodel` names this module as its `loader_module`. Nothing is pickled: the model is the folder that
+bertcnn saved. This module does not need MLflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from bertcnn.errors import SettingsError, one_line
+from bertcnn.inference.predictor import Predictor, load
+from bertcnn.tables.columns import join_texts
+
+TEXT = "text"  # the column of a model that was trained on texts without a table
+
+
+def input_columns(text_columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns of the input that `MLmodel` declares: those of the training file."""
+    return tuple(text_columns) or (TEXT,)
+
+
+class PyFuncModel:
+    """A loaded model as MLflow uses it.
+
+    Args:
+        predictor: the model.
+    """
+
+    def __init__(self, predictor: Predictor) -> None:
+        self.predictor = predictor
+
+    def predict(self, model_input: Any, params: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - tables, without importing pandas
+        """The answers to texts, in the columns that `bertcnn score` adds.
+
+        Args:
+            model_input: a pandas table with the text columns of the training file, of which several
+                are joined as in training; or texts. A cell that is missing is blank.
+            params: `probabilities`: whether to add a column `p_LABEL` for every label.
+
+        Returns:
+            A pandas table with `predicted_label`, `confidence`, `decision` and `because`.
+
+        Raises:
+            SettingsError: the table lacks a text column.
+        """
+        import pandas as pd
+
+        texts = self._texts(model_input)
+        answers = self.predictor.classify(texts)
+        table: dict[str, list[Any]] = {
+            "predicted_label": [answer.label or "" for answer in answers],
+            "confidence": [answer.confidence for answer in answers],
+            "decision": [answer.decision for answer in answers],
+            "because": [
+                " | ".join(phrase.words for phrase in answer.because) for answer in answers
+            ],
+        }
+        if (params or {}).get("probabilities"):
+            names = self.predictor.hierarchy.names
+            for name in names:
+                table[f"p_{name}"] = [answer.probabilities.get(name, 0.0) for answer in answers]
+        index = model_input.index if isinstance(model_input, pd.DataFrame | pd.Series) else None
+        return pd.DataFrame(table, index=index)
+
+    def _texts(self, model_input: Any) -> list[str]:  # noqa: ANN401 - any input
+        columns = getattr(model_input, "columns", None)
+        if columns is None:
+            cells = [model_input] if isinstance(model_input, str) else list(model_input)
+            return [_cell(cell) for cell in cells]
+        wanted = input_columns(self.predictor.bundle.config.text_columns)
+        if wanted[0] not in columns and len(columns) == 1:
+            wanted = (columns[0],)
+        missing = [name for name in wanted if name not in columns]
+        if missing:
+            raise SettingsError(
+                f"a table without the column {one_line(missing[0])}",
+                expected=f"the text columns of the training file: {', '.join(wanted)}",
+                fix="rename the column of the texts",
+            )
+        return _joined([model_input[name] for name in wanted])
+
+
+def _joined(columns: Sequence[Iterable[Any]]) -> list[str]:
+    return [join_texts(map(_cell, row)) for row in zip(*columns, strict=True)]
+
+
+def _cell(value: object) -> str:
+    """A cell as text; pandas has floats and None for missing ones."""
+    return value if isinstance(value, str) else ""
+
+
+def _load_pyfunc(data_path: str) -> PyFuncModel:
+    """Load the model; MLflow calls this function by its name."""
+    return PyFuncModel(load(data_path))

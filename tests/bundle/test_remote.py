@@ -1,0 +1,806 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from benchmarks.environment import CompetitorError
+from benchmarks.stores import ACCESS, object_server
+from bertcnn import (
+    BertCNNClassifier,
+    QuestionAnswerer,
+    Translator,
+    evaluate_csv,
+    load,
+    local_folder,
+    push_model,
+    recalibrate_csv,
+    score_csv,
+)
+from bertcnn.bundle.addresses import is_url
+from bertcnn.bundle.places import MissingError, RemoteError, UnreachableError
+from bertcnn.cli.push import pull, push
+from bertcnn.errors import BundleError, OutputError, SettingsError
+from bertcnn.export.export import check_export
+from bertcnn.progress import Silent
+from bertcnn.review.models import add_model
+from bertcnn.review.people import Person
+from bertcnn.review.store import open_review
+from tests.bundle.hub import Hub
+from tests.bundle.test_bundle import write_manifest
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests" / "golden" / "saved" / "model"
+_NUMBER = count()
+
+
+# === Models, stores, and who watches ===
+
+
+@pytest.fixture(scope="module")
+def first() -> Path:
+    """A model with a compiled engine."""
+    return GOLDEN
+
+
+@pytest.fixture(scope="module")
+def second(tmp_path_factory) -> Path:
+    """Another one, without."""
+    folder = tmp_path_factory.mktemp("second") / "model"
+    shutil.copytree(GOLDEN, folder, ignore=shutil.ignore_patterns("engine"))
+    spoil(folder, "MODEL_CARD.md", b"# Another model\n")
+    return folder
+
+
+def spoil(folder: Path, name: str, data: bytes) -> None:
+    """Change a member and make the manifest fit again, as a save would."""
+    from hashlib import sha256
+
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    (folder / name).write_bytes(data)
+    manifest["members"][name] = {"bytes": len(data), "sha256": sha256(data).hexdigest()}
+    write_manifest(folder, manifest)
+
+
+def identity(folder: Path) -> str:
+    return json.loads((folder / "manifest.json").read_bytes())["bundle_id"]
+
+
+def same(one: Path, other: Path) -> bool:
+    """Whether two folders hold the same files."""
+    names = {path.relative_to(one) for path in one.rglob("*") if path.is_file()}
+    return names == {
+        path.relative_to(other) for path in other.rglob("*") if path.is_file()
+    } and all((one / name).read_bytes() == (other / name).read_bytes() for name in names)
+
+
+@pytest.fixture(scope="module")
+def server():
+    try:
+        with object_server() as found:
+            found.make_bucket("models")
+            yield found
+    except CompetitorError as error:
+        pytest.skip(f"no server of S3: {error}")
+
+
+@pytest.fixture
+def store(server, monkeypatch):
+    """The server, for which this process has keys."""
+    for name, value in ACCESS.items():
+        monkeypatch.setenv(name, value)
+    return server
+
+
+@pytest.fixture
+def url(store) -> str:
+    """A place in a bucket where nothing is yet."""
+    return store.url(f"models/triage{next(_NUMBER)}")
+
+
+@pytest.fixture
+def files(store):
+    """The bucket as pyarrow sees it."""
+    from pyarrow.fs import FileSystem
+
+    return FileSystem.from_uri(store.url("models/x"))[0]
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    import huggingface_hub.constants
+
+    hub = Hub()
+    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
+    monkeypatch.setenv("HF_TOKEN", "hf_of_nobody")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True)
+    yield hub
+    hub.close()
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+class Watch(Silent):
+    """Acts each time that progress is reported."""
+
+    def __init__(self, act=lambda: None) -> None:
+        self.act, self.bytes, self.notes = act, 0, []
+
+    def advance(self, done, **_) -> None:
+        self.bytes += done
+        self.act()
+
+    def note(self, message) -> None:
+        self.notes.append(message)
+
+
+def once(act):
+    """Does something when it is called for the first time."""
+    first = iter([act])
+    return lambda: next(first, lambda: None)()
+
+
+def path_of(url: str) -> str:
+    """Bucket and folder of a URL."""
+    return url.removeprefix("s3://").partition("?")[0]
+
+
+def write(files, path: str, data: bytes) -> None:
+    with files.open_output_stream(path) as stream:
+        stream.write(data)
+
+
+# === Addresses ===
+
+
+def test_a_folder_is_no_url_and_stays_as_it_is(tmp_path):
+    assert not is_url("models/triage")
+    assert not is_url(r"C:\models\triage")
+    assert local_folder("models/triage") == Path("models/triage")
+
+
+def test_a_url_that_went_through_pathlib_is_one_still():
+    assert is_url(Path("s3://bucket/triage"))
+    assert local_folder(Path("file:///srv/triage")) == Path("/srv/triage")
+
+
+def test_an_unknown_scheme_is_named_with_those_that_are_known():
+    with pytest.raises(
+        SettingsError, match=r"'ftp'://; expected a folder, or a URL that begins s3"
+    ):
+        local_folder("ftp://bucket/triage")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://key:hidden@bucket/triage",
+        "s3://key:hid/den@bucket/triage",
+        "hf://ada:hidden@org/triage",
+        "ftp://ada:hidden@host/triage",
+        "gs://ada:hidden@bucket/triage",
+        "file://ada:hidden@host/triage",
+        "s3://bucket/triage?endpoint_override=http://ada:hidden@host",
+    ],
+)
+def test_no_password_of_a_url_is_ever_shown(url, first):
+    for call in (local_folder, lambda place: push_model(first, place)):
+        with pytest.raises(SettingsError) as caught:
+            call(url)
+        assert "hid" not in str(caught.value)
+        assert "ada" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["hf://triage", "hf://datasets/org", "hf://org/triage/x", "hf://"])
+def test_a_hub_url_needs_an_organisation_and_a_name(url):
+    with pytest.raises(RemoteError, match="expected hf://ORGANISATION/NAME"):
+        local_folder(url)
+
+
+def test_an_object_store_url_needs_a_bucket_a_folder_and_known_parameters():
+    with pytest.raises(RemoteError, match="names a bucket only"):
+        local_folder("s3://bucket?region=eu-central-1")
+    with pytest.raises(RemoteError, match="Unexpected query parameter"):
+        local_folder("s3://bucket/triage?regoin=eu-central-1")
+
+
+def test_a_push_needs_a_url(first):
+    with pytest.raises(SettingsError, match="give such a URL"):
+        push_model(first, "models/triage")
+
+
+# === An object store ===
+
+
+def test_what_was_pushed_is_pulled_bit_for_bit_and_answers(first, url, cache):
+    report = push_model(first, url)
+    assert (report.pushed, report.bundle_id) == (True, identity(first))
+    assert "?" not in report.url
+    folder = local_folder(url)
+    assert folder == cache / "models" / identity(first)
+    assert same(first, folder)
+    expected = load(first).predict(["my router is broken"])
+    assert load(url).predict(["my router is broken"]) == expected
+
+
+def test_the_same_model_again_is_not_pushed(first, url):
+    push_model(first, url)
+    watch = Watch()
+    assert not push_model(first, url, progress=watch).pushed
+    assert watch.bytes == 0
+    assert push_model(first, url, overwrite=True, progress=watch).pushed
+    assert watch.bytes > 0
+
+
+def test_an_unchanged_model_costs_a_look_at_its_manifest(first, url, store, cache):
+    push_model(first, url)
+    local_folder(url)
+    before = len(store.requests())
+    local_folder(url)
+    assert [line.partition(" ")[0] for line in store.requests()[before:]] == ["HEAD", "GET"]
+    assert all("manifest.json" in line for line in store.requests()[before:])
+
+
+def test_another_model_is_replaced_with_force_only(first, second, url, files, cache):
+    push_model(first, url)
+    with pytest.raises(OutputError, match=f"holds the model {identity(first)[:12]} already"):
+        push_model(second, url)
+    push_model(second, url, overwrite=True)
+    assert same(second, local_folder(url))
+    from pyarrow.fs import FileSelector
+
+    left = {info.path for info in files.get_file_info(FileSelector(path_of(url), recursive=True))}
+    assert not any(identity(first) in path for path in left)
+
+
+def test_while_a_model_is_replaced_readers_get_the_old_or_the_new_one(
+    first, second, url, cache, tmp_path
+):
+    push_model(first, url)
+    found = []
+
+    def pull() -> None:
+        folder = local_folder(url, cache=tmp_path / f"reader{len(found)}")
+        found.append(folder.name)
+        assert same(folder, {identity(first): first, identity(second): second}[folder.name])
+
+    push_model(second, url, overwrite=True, progress=Watch(pull))
+    pull()
+    assert found[0] == identity(first)
+    assert found[-1] == identity(second)
+
+
+def test_a_reader_whose_model_is_replaced_meanwhile_gets_the_new_one(first, second, url, cache):
+    push_model(first, url)
+    other = once(lambda: push_model(second, url, overwrite=True))
+    folder = local_folder(url, progress=Watch(other))
+    assert same(second, folder)
+
+
+def test_a_push_that_broke_off_leaves_one_clear_line_and_goes_on(first, url, cache):
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        push_model(first, url, progress=Watch(stop))
+    with pytest.raises(MissingError, match="a push is under way or was broken off"):
+        local_folder(url)
+    push_model(first, url)
+    assert same(first, local_folder(url))
+
+
+def test_a_replacing_push_that_broke_off_leaves_the_old_model(first, second, url, cache):
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    push_model(first, url)
+    with pytest.raises(KeyboardInterrupt):
+        push_model(second, url, overwrite=True, progress=Watch(stop))
+    assert same(first, local_folder(url))
+    push_model(second, url, overwrite=True)
+    assert same(second, local_folder(url))
+
+
+def test_a_push_goes_on_with_what_was_sent(first, url, store):
+    broken = iter([False] * 4)
+
+    def stop() -> None:
+        if next(broken, True):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        push_model(first, url, progress=Watch(stop))
+    before = len(store.requests())
+    push_model(first, url)
+    sent = [line for line in store.requests()[before:] if line.startswith("PUT")]
+    assert not any("MODEL_CARD" in line or "calibration" in line for line in sent)
+    assert any("model.xml" in line for line in sent)
+
+
+def test_of_two_pushes_at_once_the_last_one_stays_and_nothing_of_the_other(
+    first, second, url, files, cache
+):
+    push_model(first, url)
+    third = Path(shutil.copytree(second, cache.with_name("third")))
+    spoil(third, "MODEL_CARD.md", b"# A third model\n")
+    other = once(lambda: push_model(third, url, overwrite=True))
+    push_model(second, url, overwrite=True, progress=Watch(other))
+    assert same(second, local_folder(url))
+    from pyarrow.fs import FileSelector
+
+    left = files.get_file_info(FileSelector(path_of(url), recursive=True))
+    assert not any(identity(model) in info.path for info in left for model in (first, third))
+
+
+def test_without_force_a_model_that_appeared_meanwhile_is_not_replaced(first, second, url, cache):
+    other = once(lambda: push_model(second, url))
+    with pytest.raises(
+        RemoteError, match=f"the model {identity(second)[:12]} was pushed to .* mean"
+    ):
+        push_model(first, url, progress=Watch(other))
+    assert same(second, local_folder(url))
+
+
+def test_a_file_that_another_push_has_removed_is_noticed(first, url, files):
+    card = f"{path_of(url)}/{identity(first)}/MODEL_CARD.md"
+
+    def remove() -> None:
+        if files.get_file_info(card).is_file:
+            files.delete_file(card)
+
+    with pytest.raises(RemoteError, match=r"MODEL_CARD\.md of the model is not at .* any more"):
+        push_model(first, url, progress=Watch(remove))
+
+
+def test_a_model_that_was_copied_there_by_hand_is_read_and_replaced(
+    first, second, url, files, cache
+):
+    for path in first.rglob("*"):
+        if path.is_file():
+            name = path.relative_to(first).as_posix()
+            write(files, f"{path_of(url)}/{name}", path.read_bytes())
+    assert same(first, local_folder(url))
+    push_model(second, url, overwrite=True)
+    assert same(second, local_folder(url))
+    names = {info.base_name for info in files.get_file_info([f"{path_of(url)}/config.json"])}
+    assert names == {"config.json"}
+    assert not files.get_file_info(f"{path_of(url)}/config.json").is_file
+
+
+def test_something_else_at_the_url_is_never_replaced(first, url, files):
+    write(files, f"{path_of(url)}/manifest.json", b'{"name": "an app"}')
+    with pytest.raises(OutputError, match="has not written"):
+        push_model(first, url, overwrite=True)
+
+
+def test_a_damaged_member_is_named_and_nothing_stays(first, url, files, cache):
+    push_model(first, url)
+    name = f"{path_of(url)}/{identity(first)}/vocab.txt"
+    write(files, name, (first / "vocab.txt").read_bytes()[::-1])
+    with pytest.raises(BundleError, match=r"vocab\.txt is not what was saved"):
+        local_folder(url)
+    assert not (cache / "models" / identity(first)).exists()
+    push_model(first, url, overwrite=True)
+    assert same(first, local_folder(url))
+
+
+@pytest.mark.parametrize("name", ["config.json", "engine/model.bin"])
+def test_a_member_that_is_gone_is_named(name, first, url, files, cache):
+    push_model(first, url)
+    files.delete_file(f"{path_of(url)}/{identity(first)}/{name}")
+    with pytest.raises(MissingError, match=f"lacks {name} of the model"):
+        local_folder(url)
+
+
+def test_a_manifest_that_leads_out_of_the_folder_is_refused(first, url, files, cache, tmp_path):
+    manifest = json.loads((first / "manifest.json").read_bytes())
+    manifest["members"]["../../evil"] = manifest["members"]["vocab.txt"]
+    write_manifest(tmp_path, manifest)
+    write(files, f"{path_of(url)}/manifest.json", (tmp_path / "manifest.json").read_bytes())
+    with pytest.raises(BundleError, match=r"lists '\.\./\.\./evil' as a member"):
+        local_folder(url)
+
+
+def test_an_engine_of_another_model_is_refused_and_forgotten(first, second, url, files, cache):
+    push_model(second, url)
+    engine = f"{path_of(url)}/{identity(second)}/engine"
+    for path in (first / "engine").iterdir():
+        write(files, f"{engine}/{path.name}", path.read_bytes())
+    with pytest.raises(BundleError, match="belongs to the model"):
+        local_folder(url)
+    files.delete_dir(engine)
+    assert same(second, local_folder(url))
+
+
+def test_a_manifest_of_huge_files_is_refused_before_any_is_fetched(first, url, files, tmp_path):
+    manifest = json.loads((first / "manifest.json").read_bytes())
+    manifest["members"]["vocab.txt"]["bytes"] = 1 << 50
+    write_manifest(tmp_path, manifest)
+    write(files, f"{path_of(url)}/manifest.json", (tmp_path / "manifest.json").read_bytes())
+    with pytest.raises(BundleError, match=r"a file of 1,125,899,906,842,624 bytes"):
+        local_folder(url)
+
+
+def test_a_damaged_model_is_not_pushed(first, url, tmp_path):
+    damaged = Path(shutil.copytree(first, tmp_path / "damaged"))
+    (damaged / "vocab.txt").write_bytes(b"[PAD]\n")
+    with pytest.raises(BundleError, match=r"vocab\.txt is not what was saved"):
+        push_model(damaged, url)
+    shutil.rmtree(damaged / "engine")
+    (damaged / "manifest.json").unlink()
+    with pytest.raises(BundleError, match=r"its manifest\.json cannot be read"):
+        push_model(damaged, url)
+
+
+def test_a_model_that_changes_while_it_is_pushed_is_not_published(first, url, tmp_path, cache):
+    changing = Path(shutil.copytree(first, tmp_path / "changing"))
+    watch = Watch(lambda: (changing / "vocab.txt").write_bytes(b"other"))
+    with pytest.raises(BundleError, match=r"vocab\.txt is not what was saved"):
+        push_model(changing, url, progress=watch)
+    with pytest.raises(MissingError):
+        local_folder(url)
+
+
+def test_a_bucket_that_does_not_exist_is_named(first, store, cache):
+    for call in (local_folder, lambda place: push_model(first, place)):
+        with pytest.raises(RemoteError, match="the bucket 'none' of s3://none/x does not exist"):
+            call(store.url("none/x"))
+
+
+def test_nothing_at_the_url_is_said(url):
+    with pytest.raises(MissingError, match="there is no model at"):
+        local_folder(url)
+
+
+def test_no_permission_names_the_variables(first, url, store):
+    store.check_access(True)
+    try:
+        for call in (local_folder, lambda place: push_model(first, place)):
+            with pytest.raises(RemoteError, match=r"no permission for .*AWS_ACCESS_KEY_ID"):
+                call(url)
+    finally:
+        store.check_access(False)
+
+
+def test_without_a_network_the_last_model_is_used_and_said(first, url, cache, caplog, monkeypatch):
+    # AWS_ENDPOINT_URL, so that the URL stays the same when the server is gone
+    plain = url.partition("?")[0]
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{url.rpartition('=')[2]}")
+    push_model(first, plain)
+    folder = local_folder(plain)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    assert local_folder(plain) == folder  # after six seconds, in which pyarrow tries again
+    assert f"the model {identity(first)[:12]} is used, which was there at" in caplog.text
+    assert "cannot be reached (could not connect to server)" in caplog.text
+
+
+# === The cache ===
+
+
+def test_several_pulls_at_once_fetch_a_model_once(first, url, cache, store):
+    push_model(first, url)
+    before = len(store.requests())
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: local_folder(url), range(4)))
+    assert len(set(found)) == 1
+    assert same(first, found[0])
+    fetched = [line for line in store.requests()[before:] if "GET" in line and "vocab" in line]
+    assert len(fetched) == 1
+
+
+def test_a_pull_that_was_killed_goes_on_and_leaves_nothing_behind(first, url, cache, store):
+    push_model(first, url)
+    killed = subprocess.run(
+        [sys.executable, "-c", _KILLED_PULL, url],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert killed.returncode == 77
+    assert not (cache / "models" / identity(first)).exists()
+    before = len(store.requests())
+    assert same(first, local_folder(url))
+    again = [line for line in store.requests()[before:] if "GET" in line]
+    assert not any("MODEL_CARD" in line for line in again)  # it is there already
+    assert sorted(path.name for path in (cache / "models").iterdir()) == [identity(first), "urls"]
+
+
+_KILLED_PULL = """
+import os, sys
+from bertcnn import local_folder
+from bertcnn.export.export import check_export
+from bertcnn.progress import Silent
+from bertcnn.review.models import add_model
+from bertcnn.review.people import Person
+from bertcnn.review.store import open_review
+
+class Killer(Silent):
+    left = 12
+    def advance(self, done, **figures):
+        self.left -= 1
+        if not self.left:
+            os._exit(77)
+
+local_folder(sys.argv[1], progress=Killer())
+"""
+
+
+def test_a_damaged_copy_in_the_cache_is_fetched_again(first, url, cache):
+    push_model(first, url)
+    folder = local_folder(url)
+    (folder / "vocab.txt").write_bytes(b"damaged")
+    assert same(first, local_folder(url))
+    assert sorted(path.name for path in (cache / "models").iterdir()) == [identity(first), "urls"]
+
+
+def test_half_a_file_of_an_older_pull_is_completed_or_fetched_again(first, url, cache):
+    push_model(first, url)
+    partial = cache / "models" / f"{identity(first)}.partial"
+    partial.mkdir(parents=True)
+    whole = (first / "vocab.txt").read_bytes()
+    (partial / "vocab.txt").write_bytes(whole[: len(whole) // 2])
+    (partial / "config.json").write_bytes(b"other")
+    (partial / "labels.json").write_bytes(b" " * (1 << 16))
+    assert same(first, local_folder(url))
+
+
+def test_a_cache_that_cannot_be_written_is_named(first, url, tmp_path):
+    push_model(first, url)
+    (tmp_path / "cache").write_bytes(b"")
+    with pytest.raises(OutputError, match="cannot be written"):
+        local_folder(url, cache=tmp_path / "cache")
+
+
+# === Google Cloud Storage ===
+
+
+@pytest.fixture(scope="module")
+def cloud_server():
+    """The port of a server that answers as Google Cloud Storage does."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.bundle.gcs", "models"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    ) as server:
+        yield int(server.stdout.readline())
+        server.stdin.close()
+
+
+@pytest.fixture
+def cloud(cloud_server):
+    """Gives the URL of a path, and makes the server refuse."""
+
+    def url(path: str) -> str:
+        return (
+            f"gs://anonymous@{path}?scheme=http&endpoint_override=127.0.0.1:{cloud_server}"
+            "&retry_limit_seconds=1"
+        )
+
+    def refuse(status: int) -> None:
+        address = f"http://127.0.0.1:{cloud_server}/refuse/{status}"
+        urllib.request.urlopen(address, data=b"").close()
+
+    yield url, refuse
+    refuse(0)
+
+
+def test_google_cloud_storage_works_as_s3_does(first, second, cloud, cache):
+    url = cloud[0]("models/triage")
+    with pytest.raises(MissingError, match="there is no model at"):
+        local_folder(url)
+    assert push_model(first, url).pushed
+    assert not push_model(first, url).pushed
+    assert same(first, local_folder(url))
+    push_model(second, url, overwrite=True)
+    assert same(second, local_folder(url))
+
+
+def test_the_errors_of_google_cloud_storage_are_explained(first, cloud, cache, caplog):
+    url, refuse = cloud
+    for call in (local_folder, lambda place: push_model(first, place)):
+        with pytest.raises(RemoteError, match=r"the bucket 'none' of gs://.* does not exist"):
+            call(url("none/x"))
+    push_model(first, url("models/errors"))
+    folder = local_folder(url("models/errors"))
+    refuse(403)
+    with pytest.raises(RemoteError, match=r"no permission for .*GOOGLE_APPLICATION_CREDENTIALS"):
+        local_folder(url("models/errors"))
+    refuse(503)
+    assert local_folder(url("models/errors")) == folder
+    assert "cannot be reached" in caplog.text
+
+
+# === A folder ===
+
+
+def test_a_file_url_is_a_folder(first, second, tmp_path, cache):
+    url = (tmp_path / "a b" / "model").as_uri()
+    assert push_model(first, url).pushed
+    assert not push_model(first, url).pushed
+    assert same(first, tmp_path / "a b" / "model")
+    assert local_folder(url) == tmp_path / "a b" / "model"
+    assert not cache.exists()
+    with pytest.raises(OutputError, match="holds another model already"):
+        push_model(second, url)
+    push_model(second, url, overwrite=True)
+    assert same(second, local_folder(url))
+    with pytest.raises(SettingsError, match="an absolute path"):
+        local_folder("file://models/triage")
+
+
+def test_a_folder_of_somebody_else_is_never_replaced(first, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(OutputError, match="is not a saved model"):
+        push_model(first, tmp_path.as_uri(), overwrite=True)
+    shutil.copytree(first, tmp_path / "model")
+    (tmp_path / "model" / "notes.txt").write_text("mine")
+    with pytest.raises(OutputError, match=r"'notes\.txt', which is no part of a model"):
+        push_model(first, (tmp_path / "model").as_uri(), overwrite=True)
+
+
+# === The hub ===
+
+
+def test_a_model_on_the_hub_is_private_and_one_commit(first, hub, cache):
+    assert push_model(first, "hf://org/triage").pushed
+    assert hub.private == {"org/triage"}
+    assert sum("/commit/" in line for line in hub.requests) == 1
+    folder = local_folder("hf://org/triage")
+    assert same(first, folder)
+    assert not push_model(first, "hf://org/triage").pushed
+    hub.requests.clear()
+    assert local_folder("hf://org/triage") == folder
+    assert hub.requests == ["GET /org/triage/resolve/main/manifest.json"]
+
+
+def test_a_commit_of_the_hub_is_not_asked_about_again(first, second, hub, cache, monkeypatch):
+    push_model(first, "hf://org/triage")
+    pinned = f"hf://org/triage@{hub.repositories['org/triage']['main']}"
+    push_model(second, "hf://org/triage", overwrite=True)
+    folder = local_folder(pinned)
+    assert same(first, folder)
+    hub.requests.clear()
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert local_folder(pinned) == folder
+    assert hub.requests == []
+    with pytest.raises(UnreachableError, match="HF_HUB_OFFLINE is set"):
+        local_folder("hf://org/triage")
+
+
+def test_a_push_to_a_branch_makes_it_and_leaves_the_others(first, second, hub, cache):
+    push_model(first, "hf://org/triage")
+    push_model(second, "hf://org/triage@candidate", overwrite=True)
+    assert same(first, local_folder("hf://org/triage"))
+    assert same(second, local_folder("hf://org/triage@candidate"))
+    with pytest.raises(RemoteError, match="is a commit, which never changes"):
+        push_model(first, "hf://org/triage@" + "0" * 40)
+
+
+def test_a_model_without_an_engine_takes_the_old_engine_away(first, second, hub, cache):
+    push_model(first, "hf://org/triage")
+    before = hub.repositories["org/triage"]["main"]
+    with pytest.raises(OutputError, match="replace the model with --force"):
+        push_model(second, "hf://org/triage")
+    push_model(second, "hf://org/triage", overwrite=True)
+    after = hub.repositories["org/triage"]["main"]
+    assert hub.parents[after] == before  # a push in between would have been refused
+    assert same(second, local_folder("hf://org/triage"))
+
+
+def test_what_is_pulled_is_of_one_commit(first, second, hub, cache):
+    push_model(first, "hf://org/triage")
+    other = once(lambda: push_model(second, "hf://org/triage", overwrite=True))
+    folder = local_folder("hf://org/triage", progress=Watch(other))
+    assert same(first, folder)
+
+
+def test_a_connection_that_breaks_is_taken_up_again(first, hub, cache):
+    push_model(first, "hf://org/triage")
+    hub.drops = [10_000] * 6
+    assert same(first, local_folder("hf://org/triage"))
+
+
+def test_a_damaged_file_on_the_hub_is_named(first, hub, cache):
+    push_model(first, "hf://org/triage")
+    hub.files("org/triage")["labels.json"] = b"[]"
+    with pytest.raises(BundleError, match=r"hf://org/triage: labels\.json is not what was saved"):
+        local_folder("hf://org/triage")
+
+
+def test_what_is_missing_or_refused_on_the_hub_is_said(first, hub, cache):
+    with pytest.raises(MissingError, match=r"does not exist, or you may not see it.*HF_TOKEN"):
+        local_folder("hf://org/none")
+    push_model(first, "hf://org/triage")
+    with pytest.raises(MissingError, match="no revision 'v2'"):
+        local_folder("hf://org/triage@v2")
+    hub.commit("org/triage", "empty", {"README.md": b"nothing yet"})
+    with pytest.raises(MissingError, match="there is no model at"):
+        local_folder("hf://org/triage@empty")
+    hub.refuses = 403
+    for call in (local_folder, lambda place: push_model(first, place)):
+        with pytest.raises(RemoteError, match=r"no permission for .* \(the hub answered 403\)"):
+            call("hf://org/triage")
+
+
+def test_a_hub_that_is_down_leaves_the_last_model(first, hub, cache, caplog):
+    push_model(first, "hf://org/triage")
+    folder = local_folder("hf://org/triage")
+    hub.refuses = 503
+    assert local_folder("hf://org/triage") == folder
+    assert "cannot be reached (it answered 503)" in caplog.text
+    with pytest.raises(UnreachableError, match="run the same command again"):
+        local_folder("hf://org/other")
+
+
+# === Functions and commands ===
+
+
+def test_functions_take_a_url(first, url, cache, tmp_path):
+    push_model(first, url)
+    (tmp_path / "in.csv").write_text("text,label\nmy router is broken,hardware\na bill,billing\n")
+    scored = [tmp_path / name for name in ("by-url.csv", "by-folder.csv")]
+    for model, target in zip((url, first), scored, strict=True):
+        score_csv(model, tmp_path / "in.csv", target, text="text")
+    assert scored[0].read_bytes() == scored[1].read_bytes()
+    figures = evaluate_csv(url, tmp_path / "in.csv", text="text", label="label")
+    assert figures.rows == 2
+    store = open_review(tmp_path / "review.db")
+    added = add_model(store, url, Person("ada", "admin"))
+    assert added.folder == str(cache / "models" / identity(first))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        QuestionAnswerer.load,
+        Translator.load,
+        BertCNNClassifier.load,
+        lambda url: check_export(local_folder(url), "onnx", "exports", False),
+        lambda url: recalibrate_csv(url, "in.csv", "new"),
+    ],
+    ids=["answerer", "translator", "classifier", "export", "recalibrate"],
+)
+def test_other_functions_take_a_url_too(read, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BundleError, match=r"^/no/model does not exist"):
+        read("file:///no/model")
+
+
+def test_commands_push_pull_and_use_a_url(first, url, cache, capsys):
+    push(str(first), url)
+    assert f"Pushed model {identity(first)[:12]} to s3://{path_of(url)}" in capsys.readouterr().err
+    push(str(first), url)
+    assert f"Model {identity(first)[:12]} is at s3://{path_of(url)}" in capsys.readouterr().err
+    pull(url)
+    assert capsys.readouterr().out.strip() == str(cache / "models" / identity(first))
+    answer = command("classify", url, "my router is broken")
+    (expected,) = load(first).classify(["my router is broken"])
+    assert answer.stdout.split("\t")[0] == expected.label, answer.stderr
+
+
+def test_a_command_does_not_repeat_a_password():
+    refused = command("classify", "s3://key:hidden@bucket/x", "text")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "credentials in the environment" in refused.stderr
+    assert "hidden" not in refused.stderr
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bertcnn", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
