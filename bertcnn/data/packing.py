@@ -177,7 +177,9 @@ def lay_out(
     }
 
 
-def plan_packed(lengths: np.ndarray, longest: int | None = None) -> list[PackedPlan]:
+def plan_packed(
+    lengths: np.ndarray, longest: int | None = None, most: int | None = None
+) -> list[PackedPlan]:
     """Texts in batches for a compiled engine: short ones share a row, mostly 512 tokens a batch.
 
     A compiled engine makes new kernels for every shape that it has not met yet, and going over to
@@ -188,6 +190,7 @@ def plan_packed(lengths: np.ndarray, longest: int | None = None) -> list[PackedP
     Args:
         lengths: int [texts], tokens of each text.
         longest: tokens that the encoder has positions for; by default the longest of these.
+        most: texts of a row at most; by default as many as are best for these.
     """
     lengths = np.asarray(lengths, np.int64)
     alone = lengths > _ROWS[-1] if len(lengths) > 1 else np.ones(len(lengths), bool)
@@ -198,7 +201,8 @@ def plan_packed(lengths: np.ndarray, longest: int | None = None) -> list[PackedP
         for plan in plan_compiled(lengths[long], longest)
     ]
     shortest = lengths[lengths <= _ROWS[0]]
-    most = _MANY_TEXTS if len(shortest) and shortest.mean() < _VERY_SHORT else _FEW_TEXTS
+    if most is None:
+        most = _MANY_TEXTS if len(shortest) and shortest.mean() < _VERY_SHORT else _FEW_TEXTS
     many = lengths[left].sum() >= MANY * _BATCH_TOKENS
     for place in range(len(_ROWS) - 1, -1, -1):
         below, capacity = (0, *_ROWS)[place : place + 2]

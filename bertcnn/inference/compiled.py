@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from bertcnn.errors import BertCNNError, BundleError, OutputError
+from bertcnn.inference.cores import machine_cores, usable_cores
 from bertcnn.inference.engines import reason
 from bertcnn.inference.forks import never_destroy
 from bertcnn.inference.runtime import ov
@@ -216,15 +217,18 @@ def _json_of(path: Path) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _options(streams: int | None, precision: str) -> dict[str, Any]:
-    """How a model is compiled, one thread a core."""
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
+    """How a model is compiled, one thread a core.
+
+    Where others use cores of this machine too, threads are not pinned: each process would pin its
+    own to the same first cores.
+    """
+    cores = usable_cores()
     hint = "bf16" if precision == "bfloat16" else "f32"
     return {
         "NUM_STREAMS": streams or cores,
         "INFERENCE_NUM_THREADS": cores,
         "INFERENCE_PRECISION_HINT": hint,
+        **({} if cores == machine_cores() else {"ENABLE_CPU_PINNING": False}),
     }
 
 

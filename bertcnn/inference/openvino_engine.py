@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from bertcnn.inference.engines import EngineOutput, Evidence, reason
 from bertcnn.inference.forks import FORKS, never_destroy
 from bertcnn.inference.graph_check import check_graph
 from bertcnn.inference.runtime import ov
+from bertcnn.inference.streams import Stream, store_texts
 
 _BATCHES_OF_A_STREAM = 2
 
@@ -34,6 +35,9 @@ class OpenVINOEngine:
         name: "openvino-" and the precision.
         longest: tokens that a text has at most; by default each call's longest. With it, calls have
             lengths in common.
+
+    Attributes:
+        streams: batches computed at the same time.
     """
 
     def __init__(
@@ -45,7 +49,7 @@ class OpenVINOEngine:
     ) -> None:
         self.name, self._compiled = name, compiled
         self._pad_id, self._longest = pad_id, longest
-        self._lock = threading.Lock()  # a dashboard's sessions share one engine
+        self._lock = threading.Lock()  # of the queue: a dashboard's sessions share one engine
         self.gate = threading.Lock()  # held whenever OpenVINO is given work; see `Forkable`
         self._start()
         FORKS.add(self)
@@ -55,19 +59,22 @@ class OpenVINOEngine:
         with FORKS.compiling:
             compiled = self._compiled()
             self._queue = _queue(compiled)
-            self._queue.set_callback(lambda request, job: _store(request, *job))
-            self._alone: ov.InferRequest = compiled.create_infer_request()
+            self._queue.set_callback(lambda request, job: store_texts(request, *job))
+            self._first = Stream(compiled)
+            self._idle = [self._first]  # others are made when they are needed
         FORKS.compiled(compiled)
         self._classes, self._filters, self._width = (
             compiled.output(output).partial_shape[1].get_length()
             for output in ("logits", "windows", "means")
         )
+        self.streams = int(compiled.get_property("NUM_STREAMS"))
+        self._free = threading.Semaphore(self.streams)
         self._process = os.getpid()
 
     def __del__(self) -> None:
         """Drop what OpenVINO has, but not in the middle of a fork."""
         with suppress(AttributeError), FORKS.compiling:  # it could not be compiled
-            del self._queue, self._alone
+            del self._queue, self._idle, self._first
 
     def finish(self) -> None:
         """Wait for the batches under way; their errors are raised where they were started."""
@@ -79,7 +86,6 @@ class OpenVINOEngine:
         self._lock, self.gate = threading.Lock(), threading.Lock()
         with suppress(AttributeError):
             never_destroy(self._queue)
-            never_destroy(self._alone)
 
     @classmethod
     def from_saved(
@@ -157,31 +163,57 @@ class OpenVINOEngine:
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """Logits of each row, in order, and which windows won.
 
+        Threads that have a single batch each are answered at the same time, one a stream.
+
         Raises:
             BundleError: in a forked process, the model's folder was changed since it was loaded,
                 and no compiled copy is in the cache.
         """
-        rows = len(token_ids)
-        found = Evidence.empty(rows, self._filters, self._width) if evidence else None
-        output = EngineOutput(np.empty((rows, self._classes), np.float32), found)
-        lengths = np.fromiter(map(len, token_ids), np.int64, rows)
+        self._start_if_forked()
+        output = self.room_for(len(token_ids), evidence=evidence)
+        lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
         # the longest first, so that no core waits for one at the end
         plans = sorted(plan_packed(lengths, self._longest), key=lambda plan: -plan.length)
         batches = packed_batches(token_ids, plans, self._pad_id)
+        if len(plans) == 1:  # handing it to another thread would take a tenth of its time
+            with self._idle_stream() as stream:
+                stream.infer(next(batches), plans[0].slots, output)
+            return output
         with self._lock:
-            # OpenVINO's threads have stayed behind, and would be waited for without end
-            if os.getpid() != self._process:
-                self._start()
-            if len(plans) == 1:  # handing it to another thread would take a tenth of its time
-                with self.gate:
-                    self._alone.infer(next(batches))
-                _store(self._alone, plans[0].slots, output)
-                return output
             for plan, batch in zip(plans, batches, strict=True):
                 with self.gate:
                     self._queue.start_async(batch, (plan.slots, output))
             self._queue.wait_all()
         return output
+
+    def room_for(self, rows: int, *, evidence: bool) -> EngineOutput:
+        """An output of so many rows, to be filled."""
+        found = Evidence.empty(rows, self._filters, self._width) if evidence else None
+        return EngineOutput(np.empty((rows, self._classes), np.float32), found)
+
+    def new_stream(self) -> Stream:
+        """A stream for a thread that keeps it; in the process that has loaded the model only."""
+        return self._first.another()
+
+    @contextmanager
+    def _idle_stream(self) -> Iterator[Stream]:
+        """One that no other thread uses meanwhile."""
+        with self._free:
+            try:
+                stream = self._idle.pop()
+            except IndexError:
+                stream = self._first.another()
+            try:
+                yield stream
+            finally:
+                self._idle.append(stream)
+
+    def _start_if_forked(self) -> None:
+        """OpenVINO's threads have stayed behind, and would be waited for without end."""
+        if os.getpid() != self._process:
+            with FORKS.compiling:
+                if os.getpid() != self._process:
+                    self._start()
 
 
 def read_graph(saved: SavedEngine) -> ov.Model:
@@ -289,21 +321,3 @@ def _queue(compiled: ov.CompiledModel) -> ov.AsyncInferQueue:
     the next.
     """
     return ov.AsyncInferQueue(compiled, _BATCHES_OF_A_STREAM * compiled.get_property("NUM_STREAMS"))
-
-
-def _store(request: ov.InferRequest, slots: np.ndarray, output: EngineOutput) -> None:
-    """Put the texts of a finished batch where they belong.
-
-    `slots` has their positions, -1 where there is none.
-    """
-    texts = slots.ravel()
-    there = texts >= 0
-
-    def put(name: str, place: np.ndarray) -> None:
-        place[texts[there]] = request.get_tensor(name).data[there]
-
-    put("logits", output.logits)
-    if output.evidence is not None:
-        put("activations", output.evidence.activations)
-        put("windows", output.evidence.windows)
-        put("means", output.evidence.means)

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
+
 _TELEMETRY = "openvino_telemetry"
 
 
@@ -35,5 +37,10 @@ def without_telemetry() -> Iterator[None]:
 with without_telemetry():
     import openvino as ov
     from openvino import opset13 as ops
+
+# The binding makes its tables of types at their first use. Two threads that come to that at the
+# same time wait for each other without end: one for Python's lock, the other for the table's.
+_tensor = ov.Tensor(np.zeros(1, np.int32))
+_ = _tensor.shape, _tensor.element_type, _tensor.data
 
 __all__ = ["ops", "ov", "without_telemetry"]

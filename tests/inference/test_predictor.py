@@ -189,10 +189,7 @@ def test_a_model_without_its_engine_heeds_the_number_of_streams(encoder_folder, 
         saved(encoder_folder), tmp_path / "model", ignore=shutil.ignore_patterns("engine")
     )
     for streams in (1, 2):
-        compiled = bertcnn.load(
-            tmp_path / "model", streams=streams
-        ).engine._alone.get_compiled_model()
-        assert int(compiled.get_property("NUM_STREAMS")) == streams
+        assert bertcnn.load(tmp_path / "model", streams=streams).engine.streams == streams
 
 
 def test_answers_by_column_are_those_of_classify(predictor):

@@ -1,0 +1,65 @@
+"""Batches of few shapes, so that a service can compute each of them once before it is ready.
+
+A compiled engine makes new kernels for every shape that it has not met. `plan_packed` has few
+shapes for many texts, but one for each number of rows that a small batch has.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bertcnn.data.packing import PackedPlan, plan_packed
+
+_ROWS = {
+    32: (1, 2, 4, 8, 12, 16),
+    64: (1, 2, 4, 6, 8),
+    128: (1, 2, 3, 4),
+}  # of a batch, by tokens of a row
+_PLACES = 4  # texts of a row that several share
+_ALONE = (16, 32, 48, 64, 96, 128)  # tokens of a row with one text
+_STEP = 64  # between longer ones
+
+Shape = tuple[int, int, int]  # rows B, tokens T, texts of a row K
+
+
+def fixed_shapes(longest: int) -> list[Shape]:
+    """All shapes that `plan_fixed` makes of texts of at most `longest` tokens.
+
+    Example:
+        >>> [shape for shape in fixed_shapes(30) if shape[2] == 1]
+        [(1, 16, 1), (1, 30, 1)]
+    """
+    alone = [(1, length, 1) for length in _lengths(longest)]
+    shared = [
+        (rows, length, _PLACES)
+        for length, counts in _ROWS.items()
+        if length // 2 < longest or length == min(_ROWS)
+        for rows in counts
+    ]
+    return alone + shared
+
+
+def plan_fixed(lengths: np.ndarray, longest: int) -> list[PackedPlan]:
+    """The batches of `plan_packed`, filled up to one of `fixed_shapes`.
+
+    Args:
+        lengths: int [texts], tokens of each text.
+        longest: tokens that a text has at most.
+    """
+    plans = []
+    for plan in plan_packed(lengths, longest, _PLACES):
+        rows, places = plan.slots.shape
+        if places == 1:  # long texts, or one alone
+            length = next(step for step in _lengths(longest) if step >= plan.length)
+            plans += [PackedPlan(row[None], length) for row in plan.slots if row[0] >= 0]
+            continue
+        filled = next(count for count in _ROWS[plan.length] if count >= rows)
+        empty = np.full((filled - rows, places), -1, np.int64)
+        plans.append(PackedPlan(np.concatenate([plan.slots, empty]), plan.length))
+    return plans
+
+
+def _lengths(longest: int) -> list[int]:
+    """The tokens of rows with one text, ascending."""
+    steps = [*_ALONE, *range(_ALONE[-1] + _STEP, longest, _STEP)]
+    return [*(step for step in steps if step < longest), longest]

@@ -1,0 +1,98 @@
+"""How many cores this process may use: those of the machine, its container, or a setting."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from bertcnn.errors import SettingsError, one_line
+
+CORES: Final = "BERTCNN_CORES"  # environment variable: cores to use, whatever there is
+
+_GROUPS = Path("/proc/self/cgroup")  # of Linux
+_MOUNT = Path("/sys/fs/cgroup")
+
+QuotaReader = Callable[[Path], float | None]  # a group's folder to its quota
+
+
+def usable_cores() -> int:
+    """Cores that this process may keep busy, at least 1.
+
+    `BERTCNN_CORES` if that is set; else those that the system lets it run on, or fewer where a
+    container has a quota of processor time.
+
+    Raises:
+        SettingsError: `BERTCNN_CORES` is not a positive number.
+    """
+    if given := os.environ.get(CORES, "").strip():
+        if not given.isdecimal() or int(given) < 1:
+            raise SettingsError(
+                f"{CORES}={one_line(given)}",
+                expected="a number of cores, at least 1",
+                fix=f"correct {CORES} or remove it",
+            )
+        return int(given)
+    cores, quota = machine_cores(), processor_quota()
+    # 1.5 cores are two threads: a rest below half a core is too little for one more
+    return cores if quota is None else max(1, min(cores, int(quota + 0.5)))
+
+
+def machine_cores() -> int:
+    """Cores that the system lets this process run on, whatever a quota says."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def processor_quota(groups: Path = _GROUPS, mount: Path = _MOUNT) -> float | None:
+    """The cores whose time this process's control groups let it use; None without a limit.
+
+    The smallest quota counts, of its own group and of those above it.
+
+    Args:
+        groups: which groups it is in (cgroups(7)).
+        mount: where the groups are mounted.
+    """
+    try:
+        lines = groups.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # not Linux
+        return None
+    quotas = []
+    for line in lines:
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if number == "0" and not controllers:  # version 2
+            quotas += _quotas(mount, path, _version_2)
+        elif "cpu" in controllers.split(","):
+            for name in dict.fromkeys(("cpu", controllers)):
+                quotas += _quotas(mount / name, path, _version_1)
+    return min(quotas, default=None)
+
+
+def _quotas(mount: Path, path: str, read: QuotaReader) -> list[float]:
+    """The quotas of a group and of all above it.
+
+    Inside a container the path may be the host's, of which only the mount's own files are there.
+    """
+    group = mount / path.strip("/")
+    found = []
+    for place in dict.fromkeys((group, *group.parents)):
+        if place == mount or mount in place.parents:
+            with suppress(OSError, ValueError, ZeroDivisionError):
+                quota = read(place)
+                found += [] if quota is None else [quota]
+    return found
+
+
+def _version_2(group: Path) -> float | None:
+    quota, period = (group / "cpu.max").read_text(encoding="ascii").split()
+    return None if quota == "max" else int(quota) / int(period)
+
+
+def _version_1(group: Path) -> float | None:
+    quota = int((group / "cpu.cfs_quota_us").read_text(encoding="ascii"))
+    period = int((group / "cpu.cfs_period_us").read_text(encoding="ascii"))
+    return quota / period if quota > 0 else None

@@ -1,0 +1,93 @@
+"""A compiled engine as a service uses it: a stream for each call, and no shape that is new."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from queue import SimpleQueue
+
+import numpy as np
+
+from bertcnn.data.fixed_shapes import Shape, fixed_shapes, plan_fixed
+from bertcnn.data.packing import PackedPlan, packed_batches
+from bertcnn.inference.engines import EngineOutput
+from bertcnn.inference.openvino_engine import OpenVINOEngine
+from bertcnn.inference.streams import Stream
+
+
+class ServedEngine:
+    """Computes a call's texts on one stream.
+
+    Calls of several threads run at the same time, as many as the engine has streams.
+
+    Args:
+        engine: computes.
+        pad_id: the id of [PAD].
+        longest: tokens that a text has at most.
+    """
+
+    def __init__(self, engine: OpenVINOEngine, pad_id: int, longest: int) -> None:
+        self.name, self.streams = engine.name, engine.streams
+        self._engine, self._pad_id, self._longest = engine, pad_id, longest
+        self._idle: SimpleQueue[Stream] = SimpleQueue()
+        for _ in range(self.streams):
+            self._idle.put(engine.new_stream())
+
+    def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
+        """The network's answer to each row of ids (int32 [T], from [CLS] to [SEP]), in order."""
+        output = self._engine.room_for(len(token_ids), evidence=evidence)
+        lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
+        self._compute(plan_fixed(lengths, self._longest), token_ids, output)
+        return output
+
+    def warm(self) -> None:
+        """Compute each shape once on every stream, at the same time.
+
+        The first batch of a shape takes a stream several times as long as the next ones.
+
+        Raises:
+            RuntimeError: OpenVINO cannot compute one.
+        """
+        shapes = fixed_shapes(self._longest)
+        all_there, failures = threading.Barrier(self.streams), []
+        self._compute_shapes(shapes[:1])  # what OpenVINO sets up at its first batch, by one thread
+
+        def compute() -> None:
+            try:
+                self._compute_shapes(shapes[:1])
+                all_there.wait()  # so that no two of these threads have the same stream
+                self._compute_shapes(shapes[1:])
+            except RuntimeError as error:  # a broken barrier's as well
+                failures.append(error)
+                all_there.abort()
+
+        threads = [
+            threading.Thread(target=compute, name="bertcnn-warm") for _ in range(self.streams)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise failures[0]
+
+    def _compute_shapes(self, shapes: Sequence[Shape]) -> None:
+        """A text in each row of each shape."""
+        for rows, length, places in shapes:
+            slots = np.full((rows, places), -1, np.int64)
+            slots[:, 0] = np.arange(rows)
+            token_ids = [np.ones(length, np.int32)] * rows
+            output = self._engine.room_for(rows, evidence=True)
+            self._compute([PackedPlan(slots, length)], token_ids, output)
+
+    def _compute(
+        self, plans: Sequence[PackedPlan], token_ids: Sequence[np.ndarray], output: EngineOutput
+    ) -> None:
+        """Fill `output`, batch after batch."""
+        batches = packed_batches(token_ids, plans, self._pad_id)
+        stream = self._idle.get()
+        try:
+            for plan, batch in zip(plans, batches, strict=True):
+                stream.infer(batch, plan.slots, output)
+        finally:
+            self._idle.put(stream)

@@ -1,0 +1,1 @@
+"""The HTTP service: requests share batches, models are exchanged while it answers."""

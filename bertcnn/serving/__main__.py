@@ -1,0 +1,45 @@
+"""`python -m bertcnn.serving LISTENER PARENT OPTIONS`: a worker process; see `supervise`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from bertcnn.inference.cores import CORES
+from bertcnn.serving.logs import start_logging
+from bertcnn.serving.options import ServeOptions
+
+if TYPE_CHECKING:
+    from bertcnn.serving.models import ServedModel
+
+
+def main() -> int:
+    """Serve; the models are loaded while the HTTP server is still being imported."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a model to load again
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    start_logging()
+    # OpenVINO's converter of models takes half of its import's time, and may be missing
+    sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type]
+    listener, parent = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
+    options = ServeOptions.model_validate_json(sys.argv[3])
+    if options.cores is not None:
+        os.environ[CORES] = str(options.cores)
+    with ThreadPoolExecutor(1) as loader:
+        models = loader.submit(_loaded, options.models)
+        from bertcnn.serving.run import work
+
+        return work(options, models.result, listener, parent)
+
+
+def _loaded(places: dict[str, str]) -> list[ServedModel]:
+    from bertcnn.serving.models import load_model
+
+    return [load_model(name, place) for name, place in places.items()]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

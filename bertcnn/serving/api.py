@@ -1,0 +1,272 @@
+"""The application: its routes, and how errors are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import FastAPI
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bertcnn.errors import BertCNNError
+from bertcnn.serving.bodies import complaint, to_json
+from bertcnn.serving.conventions import read_invocation, read_prediction
+from bertcnn.serving.logs import log
+from bertcnn.serving.metrics import CONTENT_TYPE
+from bertcnn.serving.models import ServedModel
+from bertcnn.serving.open_inference import (
+    EXTENSIONS,
+    HEADER_LENGTH,
+    metadata,
+    read_request,
+    write_response,
+)
+from bertcnn.serving.problems import RequestError
+from bertcnn.serving.service import Service
+
+
+class ClassifyRequest(BaseModel):
+    """The body of `POST /classify`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    texts: list[str]
+    model: Annotated[str | None, Field(description="name; the first by default")] = None
+    because: Annotated[bool, Field(description="give the phrases that moved the answer")] = True
+    probabilities: Annotated[bool, Field(description="give every label's probability")] = False
+    auto_precision: Annotated[
+        float | str | None,
+        Field(description='share of automatic answers that have to be right: 0.95 or "0.9,a=0.99"'),
+    ] = None
+
+
+class LoadParameters(BaseModel):
+    """How a model is loaded again."""
+
+    path: Annotated[str | None, Field(description="folder; by default the one it came from")] = None
+    other_labels: Annotated[bool, Field(description="allow another set of labels")] = False
+
+
+class LoadRequest(BaseModel):
+    """The body of `POST /v2/repository/models/NAME/load`; it may be empty."""
+
+    parameters: LoadParameters = LoadParameters()
+
+
+def json_response(
+    value: Any,  # noqa: ANN401 - any JSON value
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """A value as JSON."""
+    return Response(to_json(value), status, dict(headers or {}), "application/json")
+
+
+def body_of(schema: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
+    """The documentation of a body that a route reads itself, which is twice as fast."""
+    content = {"application/json": {"schema": schema.model_json_schema()}}
+    return {"requestBody": {"required": required, "content": content}}
+
+
+def create_app(service: Service) -> FastAPI:
+    """The application around a service."""
+    app = FastAPI(
+        title="bertcnn",
+        description="Labels for texts, each with its confidence, a decision and the reason.",
+        redoc_url=None,
+    )
+    app.add_exception_handler(BertCNNError, _answer_error)
+    app.add_exception_handler(Exception, _answer_crash)
+    app.add_exception_handler(404, _answer_status)
+    app.add_exception_handler(405, _answer_status)
+    _add_own_routes(app, service)
+    _add_open_inference(app, service)
+    _add_repository(app, service)
+    _add_conventions(app, service)
+    return app
+
+
+# === Routes ===
+
+
+def _add_own_routes(app: FastAPI, service: Service) -> None:
+    @app.post("/classify", openapi_extra=body_of(ClassifyRequest))
+    async def classify(request: Request) -> Response:
+        """Classify texts: label, confidence, decision and reason of each."""
+        try:
+            asked = ClassifyRequest.model_validate_json(await service.read_body(request))
+        except ValidationError as error:
+            raise complaint(error) from None
+        model, answers = await service.answer(
+            request, asked.texts, model=asked.model, auto_precision=asked.auto_precision
+        )
+        shown = [
+            answer.as_json(because=asked.because, probabilities=asked.probabilities)
+            for answer in answers
+        ]
+        return json_response({"model": model.name, "version": model.version, "answers": shown})
+
+    @app.get("/models")
+    async def models() -> Response:
+        """The models: names, versions, labels."""
+        return json_response({"models": [_described(model) for model in service.models.all]})
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        """The counters, for Prometheus."""
+        return Response(service.batcher.metrics.page(), media_type=CONTENT_TYPE)
+
+
+def _described(model: ServedModel) -> dict[str, Any]:
+    predictor = model.predictor
+    return {
+        "name": model.name,
+        "version": model.version,
+        "bundle_id": model.bundle_id,
+        "engine": predictor.engine.name,
+        "labels": predictor.labels,
+        "multi_label": predictor.multi_label,
+        "auto_precision": str(predictor.decisions.auto_precision),
+    }
+
+
+def _add_open_inference(app: FastAPI, service: Service) -> None:
+    @app.get("/v2")
+    async def server() -> Response:
+        """Open Inference: the server."""
+        about = {"name": "bertcnn", "version": _own_version(), "extensions": EXTENSIONS}
+        return json_response(about)
+
+    @app.get("/v2/health/live")
+    async def live() -> Response:
+        """Open Inference: whether the server runs."""
+        return json_response({"live": True})
+
+    @app.get("/v2/health/ready")
+    async def ready() -> Response:
+        """Open Inference: whether requests should be sent here."""
+        return json_response({"ready": service.is_ready}, 200 if service.is_ready else 503)
+
+    @app.get("/v2/models/{name}/versions/{version}")
+    @app.get("/v2/models/{name}")
+    async def model(name: str, version: str | None = None) -> Response:
+        """Open Inference: a model, its input and its outputs."""
+        served = service.models.get(name, version)
+        return json_response(metadata(name, served.version, served.predictor.hierarchy.names))
+
+    @app.get("/v2/models/{name}/versions/{version}/ready")
+    @app.get("/v2/models/{name}/ready")
+    async def model_ready(name: str, version: str | None = None) -> Response:
+        """Open Inference: whether a model answers."""
+        service.models.get(name, version)
+        return json_response(
+            {"name": name, "ready": service.is_ready}, 200 if service.is_ready else 503
+        )
+
+    @app.post("/v2/models/{name}/versions/{version}/infer")
+    @app.post("/v2/models/{name}/infer")
+    async def infer(request: Request, name: str, version: str | None = None) -> Response:
+        """Open Inference: classify texts, as JSON or as binary tensors."""
+        asked = read_request(await service.read_body(request), request.headers.get(HEADER_LENGTH))
+        served, answers = await service.answer(
+            request, asked.texts, model=name, version=version, auto_precision=asked.auto_precision
+        )
+        body, header_length = write_response(asked, answers, name, served.version)
+        if header_length is None:
+            return Response(body, media_type="application/json")
+        headers = {"Inference-Header-Content-Length": str(header_length)}
+        return Response(body, headers=headers, media_type="application/octet-stream")
+
+
+def _add_repository(app: FastAPI, service: Service) -> None:
+    @app.post("/v2/repository/index")
+    async def index() -> Response:
+        """Model repository: the models and their state."""
+        return json_response(
+            [
+                {"name": model.name, "version": model.version, "state": "READY"}
+                for model in service.models.all
+            ]
+        )
+
+    @app.post(
+        "/v2/repository/models/{name}/load", openapi_extra=body_of(LoadRequest, required=False)
+    )
+    async def load(request: Request, name: str) -> Response:
+        """Model repository: load a model again, or from another folder, while the old one answers.
+
+        It is verified and computes every shape once; then it takes over at once. One that is
+        refused changes nothing.
+        """
+        try:
+            body = await service.read_body(request)
+            asked = LoadRequest.model_validate_json(body or b"{}").parameters
+        except ValidationError as error:
+            raise complaint(error) from None
+        service.check_place(asked.path)
+        model = await asyncio.to_thread(
+            service.models.load, name, asked.path, other_labels=asked.other_labels
+        )
+        return json_response(_described(model))
+
+
+def _add_conventions(app: FastAPI, service: Service) -> None:
+    @app.post("/v1/models/{name}:predict")
+    async def predict(request: Request, name: str) -> Response:
+        """KServe v1, TensorFlow Serving and Vertex AI: {"instances": [...]}."""
+        texts = read_prediction(await service.read_body(request))
+        _, answers = await service.answer(request, texts, model=name)
+        return json_response({"predictions": [answer.as_json() for answer in answers]})
+
+    @app.get("/v1/models/{name}")
+    async def status(name: str) -> Response:
+        """KServe v1 and TensorFlow Serving: whether a model answers."""
+        version = service.models.get(name).version
+        state = {"version": version, "state": "AVAILABLE", "status": {"error_code": "OK"}}
+        answer = {"name": name, "ready": service.is_ready, "model_version_status": [state]}
+        return json_response(answer)
+
+    @app.post("/invocations")
+    async def invocations(request: Request) -> Response:
+        """MLflow and SageMaker: {"inputs": [...]}, or a data frame with a column of texts."""
+        texts = read_invocation(await service.read_body(request))
+        _, answers = await service.answer(request, texts)
+        return json_response({"predictions": [answer.as_json() for answer in answers]})
+
+    @app.get("/ping")
+    async def ping() -> Response:
+        """MLflow and SageMaker: whether requests should be sent here."""
+        return json_response({"ready": service.is_ready}, 200 if service.is_ready else 503)
+
+
+# === Errors ===
+
+
+async def _answer_error(_: Request, error: Exception) -> Response:
+    if isinstance(error, RequestError):
+        return json_response({"error": str(error)}, error.status, error.headers)
+    return json_response({"error": str(error)}, 400)
+
+
+async def _answer_status(request: Request, error: Exception) -> Response:
+    status = getattr(error, "status_code", 404)
+    message = "no such route; GET /docs shows all" if status == 404 else "not by this method"
+    return json_response({"error": f"{request.method} {request.url.path}: {message}"}, status)
+
+
+async def _answer_crash(_: Request, error: Exception) -> Response:
+    log("defect", logging.ERROR, error=type(error).__name__)
+    return json_response({"error": "the server has a defect; its log says more"}, 500)
+
+
+def _own_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("bertcnn")
+    except PackageNotFoundError:  # a source tree that was not installed
+        return "unknown"

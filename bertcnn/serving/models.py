@@ -1,0 +1,225 @@
+"""The models that a service answers with: loaded, warmed, and exchanged while it answers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from bertcnn.bundle.bundle import read_bundle
+from bertcnn.bundle.remote import local_folder
+from bertcnn.bundle.schemas import Decisions
+from bertcnn.errors import BundleError, one_line
+from bertcnn.inference.answers import Prediction
+from bertcnn.inference.cores import usable_cores
+from bertcnn.inference.engines import reason
+from bertcnn.inference.openvino_engine import OpenVINOEngine
+from bertcnn.inference.predictor import Predictor, load
+from bertcnn.inference.served_engine import ServedEngine
+from bertcnn.serving.problems import RequestError
+
+Precision = float | str | None  # how often automatic answers have to be right, as in `load`
+
+_VERSION: Final = 12  # characters of a model's id
+_PRECISIONS: Final = 64  # whose decisions are remembered
+_MOST_STREAMS: Final = 8  # Python prepares batches one at a time, which more would wait for
+
+
+def answering_streams() -> int:
+    """Batches that a model computes at the same time, one a core up to eight."""
+    return min(usable_cores(), _MOST_STREAMS)
+
+
+class ServedModel:
+    """A model ready to answer several threads at the same time.
+
+    Args:
+        name: by which requests choose it.
+        place: folder or URL that it was loaded from.
+        predictor: the model, whose engine is a `ServedEngine`.
+
+    Attributes:
+        bundle_id: the model's.
+        version: the first characters of its id.
+        longest: tokens that a text has at most.
+    """
+
+    def __init__(self, name: str, place: str, predictor: Predictor) -> None:
+        self.name, self.place, self.predictor = name, place, predictor
+        self.bundle_id = predictor.bundle.bundle_id
+        self.version = self.bundle_id[:_VERSION]
+        self.longest = predictor.bundle.config.tokenizer.max_tokens
+        self._decisions: dict[float | str, Decisions] = {}
+
+    def decisions_for(self, auto_precision: Precision) -> Decisions | None:
+        """The decisions with another precision; None for the model's own.
+
+        Raises:
+            SettingsError: as `Predictor.decisions_for`.
+        """
+        if auto_precision is None:
+            return None
+        decisions = self._decisions.get(auto_precision)
+        if decisions is None:
+            decisions = self.predictor.decisions_for(auto_precision)
+            if len(self._decisions) >= _PRECISIONS:
+                self._decisions = {}
+            self._decisions[auto_precision] = decisions
+        return decisions
+
+    def answer(self, texts: Sequence[str], precisions: Sequence[Precision]) -> list[Prediction]:
+        """The answer to each text, all in as few batches as hold them.
+
+        Args:
+            texts: of one request or of several.
+            precisions: for each text, how often automatic answers have to be right.
+        """
+        encoded = self.predictor.encode(texts)
+        output = self.predictor.run(encoded)
+        wanted = dict.fromkeys(precisions)
+        by_precision = {
+            precision: self.predictor.predictions(
+                texts,
+                self.predictor.answer_from(texts, encoded, output, self.decisions_for(precision)),
+            )
+            for precision in wanted
+        }
+        return [by_precision[precision][row] for row, precision in enumerate(precisions)]
+
+
+def load_model(name: str, place: str) -> ServedModel:
+    """Verify a model, load it, and compute every shape of a batch once.
+
+    Args:
+        name: by which requests choose it.
+        place: its folder or URL.
+
+    Raises:
+        BundleError: it is not a model, is not what was saved, or cannot be computed.
+        SettingsError: the place is a URL that cannot be used.
+    """
+    folder = local_folder(place)
+    whole = read_bundle(folder)  # also the weights, which the compiled engine does without
+    predictor = load(folder, streams=answering_streams())
+    if predictor.bundle.bundle_id != whole.bundle_id:
+        raise BundleError(
+            f"another model was saved in {place} meanwhile",
+            expected="a model that stays as it is while it is loaded",
+            fix="load it again",
+        )
+    if not isinstance(predictor.engine, OpenVINOEngine):  # pragma: no cover - `load` gives no other
+        raise TypeError(type(predictor.engine).__name__)
+    engine = ServedEngine(
+        predictor.engine,
+        predictor.bundle.vocabulary.index("[PAD]"),
+        predictor.bundle.config.tokenizer.max_tokens,
+    )
+    try:
+        engine.warm()
+    except RuntimeError as error:
+        raise BundleError(
+            f"the model {place} cannot be computed ({reason(error)})",
+            expected="a model whose weights are as they were trained, and memory for it",
+            fix="get the model again, or train it again",
+        ) from None
+    predictor.engine = engine
+    return ServedModel(name, place, predictor)
+
+
+class Models:
+    """The models by name; one may be exchanged while others, or it itself, answer.
+
+    Args:
+        models: the default one first.
+        on_load: called with each model that serves from now on, and the version before it.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[ServedModel],
+        on_load: Callable[[ServedModel, str | None], None],
+    ) -> None:
+        self._models = {model.name: model for model in models}
+        self._default = models[0].name
+        self._loading = threading.Lock()  # one at a time: loading takes all cores
+        self._on_load = on_load
+        for model in models:
+            on_load(model, None)
+
+    @property
+    def all(self) -> list[ServedModel]:
+        """The models that answer, the default one first."""
+        return list(self._models.values())
+
+    def get(self, name: str | None = None, version: str | None = None) -> ServedModel:
+        """A model by name; by default the first.
+
+        Raises:
+            RequestError: there is none, or it has another version by now.
+        """
+        name = self._default if name is None else name
+        if name not in self._models:
+            raise RequestError(
+                404,
+                f"the model {one_line(name)}",
+                expected=f"one of {one_line(', '.join(self._models), 200)}",
+                fix="choose one of them",
+            )
+        model = self._models[name]
+        if version is not None and version not in (model.version, model.bundle_id):
+            raise RequestError(
+                404,
+                f"version {one_line(version)} of the model {one_line(name)}",
+                expected=f"the version that serves: {model.version}",
+                fix="leave the version out, or name this one",
+            )
+        return model
+
+    def load(
+        self, name: str, place: str | None = None, *, other_labels: bool = False
+    ) -> ServedModel:
+        """Load a model, and answer with it from then on; without success the old one stays.
+
+        Args:
+            name: of one of the models.
+            place: folder or URL; by default where it was loaded from.
+            other_labels: allow another set of labels than the model has that serves.
+
+        Raises:
+            RequestError: an unknown name, or other labels.
+            BundleError, SettingsError: as `load_model`.
+        """
+        with self._loading:
+            old = self.get(name)
+            new = load_model(name, old.place if place is None else place)
+            if not other_labels:
+                _check_labels(old, new)
+            self._models[name] = new
+        self._on_load(new, old.version)
+        return new
+
+
+def _check_labels(old: ServedModel, new: ServedModel) -> None:
+    """Refuse a model whose answers clients may not know.
+
+    Raises:
+        RequestError: it has other labels.
+    """
+    before, after = old.predictor, new.predictor
+    if before.multi_label != after.multi_label:
+        kinds = {False: "one label per text", True: "several labels per text"}
+        given, expected = kinds[after.multi_label], kinds[before.multi_label]
+    else:
+        gone = sorted(set(before.labels) - set(after.labels))
+        come = sorted(set(after.labels) - set(before.labels))
+        if not gone and not come:
+            return
+        changes = [f"without {one_line(name)}" for name in gone[:2]]
+        changes += [f"with the new label {one_line(name)}" for name in come[:2]]
+        given, expected = ", ".join(changes), f"the {len(before.labels)} labels that it has"
+    raise RequestError(
+        409,
+        f"a model {given} for {one_line(old.name)}",
+        expected=expected,
+        fix='load it with {"parameters": {"other_labels": true}} once all clients know them',
+    )

@@ -1,0 +1,84 @@
+"""What the service is started with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from bertcnn.errors import SettingsError, one_line
+from bertcnn.settings import Count, Settings
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class Limits(Settings):
+    """What a request may have, and how much may wait."""
+
+    texts: Count = Field(1024, description="most texts of a request")
+    characters: Count = Field(100_000, description="most characters of a text")
+    body_bytes: Count = Field(8 << 20, description="most bytes of a request's body")
+    waiting_texts: Count = Field(
+        2048, description="most texts that wait to be answered; what comes then is refused"
+    )
+
+
+class ServeOptions(Settings):
+    """What a worker process is started with."""
+
+    models: dict[str, str] = Field(description="folder or URL of each model, by the model's name")
+    folders: tuple[Path, ...] = Field(
+        (), description="below which requests may have other models loaded"
+    )
+    address: str = Field(description="http://HOST:PORT, as it is shown")
+    token_file: Path | None = Field(None, description="whose only line is the token")
+    drain: Annotated[float, Field(ge=0)] = Field(
+        5.0, description="seconds after SIGTERM in which requests are still accepted"
+    )
+    cores: Count | None = Field(None, description="to use; by default those there are")
+    log_requests: bool = Field(False, description="log each request, not only defects")
+    limits: Limits = Limits()
+
+
+def named_models(given: Sequence[str]) -> dict[str, str]:
+    """The models of a command line, MODEL or NAME=MODEL, by name; the first is the default one.
+
+    Raises:
+        SettingsError: a name is given twice, or cannot be part of a URL.
+
+    Example:
+        >>> named_models(["models/triage", "spam=s3://models/spam"])
+        {'triage': 'models/triage', 'spam': 's3://models/spam'}
+    """
+    models: dict[str, str] = {}
+    for text in given:
+        name, equals, place = text.partition("=")
+        if not equals or not _NAME.fullmatch(name):
+            name, place = re.sub(r"[^A-Za-z0-9._-]", "-", _last_part(text)).lstrip("._-"), text
+        name = name[:100] or "model"
+        if name in models:
+            raise SettingsError(
+                f"two models with the name {one_line(name)}",
+                expected="a name for each",
+                fix=f"write NAME=MODEL, such as {name}-2={one_line(place)}",
+            )
+        models[name] = place
+    return models
+
+
+def folders_of(places: Iterable[str]) -> tuple[Path, ...]:
+    """The folders that hold models, without those at URLs."""
+    return tuple(
+        dict.fromkeys(Path(place).resolve().parent for place in places if "://" not in place)
+    )
+
+
+def _last_part(place: str) -> str:
+    """The last part of a path or a URL."""
+    path = (
+        place.partition("?")[0].partition("@")[0] if "://" in place else str(Path(place).resolve())
+    )
+    return path.rstrip("/\\").replace("\\", "/").rpartition("/")[2]

@@ -1,0 +1,29 @@
+"""Requests that cannot be answered: an HTTP status and one clear line each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bertcnn.errors import BertCNNError
+
+
+class RequestError(BertCNNError):
+    """A request that is refused.
+
+    Args:
+        status: of HTTP.
+        given, expected, fix: as for every `BertCNNError`.
+        headers: of the response.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        given: str,
+        *,
+        expected: str,
+        fix: str,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(given, expected=expected, fix=fix)
+        self.status, self.headers = status, dict(headers or {})

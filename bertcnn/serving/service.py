@@ -1,0 +1,184 @@
+"""The service behind the routes: checks a request, has it answered, and notices who has gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from bertcnn.errors import one_line
+from bertcnn.inference.answers import Prediction
+from bertcnn.serving.batching import Batcher, Work
+from bertcnn.serving.logs import log
+from bertcnn.serving.models import Models, Precision, ServedModel, answering_streams
+from bertcnn.serving.options import ServeOptions
+from bertcnn.serving.problems import RequestError
+
+_PATIENCE: Final = 0.05  # seconds of waiting, after which it is noticed if the client has gone
+_GONE: Final = 499
+
+
+class Service:
+    """The models and the threads that answer with them.
+
+    Args:
+        models: the default one first.
+        options: what the service was started with.
+        loop: on which requests wait.
+        on_exchange: called with each model that has taken the place of another.
+
+    Attributes:
+        batcher: answers.
+        models: by name.
+        limits: of requests.
+        draining: whether it stops soon; requests are still answered.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[ServedModel],
+        options: ServeOptions,
+        loop: asyncio.AbstractEventLoop,
+        on_exchange: Callable[[ServedModel], None],
+    ) -> None:
+        self.limits, self._folders = options.limits, options.folders
+        self._on_exchange = on_exchange
+        self.batcher = Batcher(loop, answering_streams(), self.limits.waiting_texts)
+        self.models = Models(models, self._loaded)
+        self.draining = False
+
+    def _loaded(self, model: ServedModel, previous: str | None) -> None:
+        engine = model.predictor.engine.name
+        self.batcher.metrics.model(model.name, model.version, engine, previous)
+        log(
+            "model loaded",
+            model=model.name,
+            version=model.version,
+            previous=previous,
+            engine=engine,
+            labels=len(model.predictor.labels),
+        )
+        if previous is not None:
+            self._on_exchange(model)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether requests should be sent here."""
+        return not self.draining
+
+    def check_place(self, path: str | None) -> None:
+        """Refuse to load a model from anywhere else than below the folders for models.
+
+        Raises:
+            RequestError: it is elsewhere, whether it exists or not.
+        """
+        if path is None:
+            return
+        with suppress(OSError, ValueError):  # a path that is too long, or has a NUL
+            place = Path(path).resolve()
+            if "://" not in path and any(folder in place.parents for folder in self._folders):
+                return
+        raise RequestError(
+            403,
+            f"the model {one_line(path)}",
+            expected="a folder below those of the models, or of --models",
+            fix="copy it there, or start the server with --models FOLDER",
+        )
+
+    async def read_body(self, request: Request) -> bytes:
+        """The body of a request.
+
+        Raises:
+            RequestError: it has too many bytes, or is compressed.
+        """
+        if request.headers.get("content-encoding", "identity") != "identity":
+            raise RequestError(
+                415, "a compressed body", expected="plain bytes", fix="send it without compression"
+            )
+        most, length = self.limits.body_bytes, request.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > most:
+            raise _too_large(f"a body of {int(length):,} bytes", f"at most {most:,}")
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > most:
+                raise _too_large(f"a body of more than {most:,} bytes", "fewer")
+        return bytes(body)
+
+    async def answer(
+        self,
+        request: Request,
+        texts: Sequence[str],
+        *,
+        model: str | None = None,
+        version: str | None = None,
+        auto_precision: Precision = None,
+    ) -> tuple[ServedModel, list[Prediction]]:
+        """The answers to a request's texts, and the model that gave them.
+
+        Raises:
+            RequestError: an unknown model, too many or too long texts, or no room for them now.
+            SettingsError: a precision that is none.
+        """
+        served = self.models.get(model, version)
+        self._check(texts)
+        if not texts:
+            return served, []
+        if auto_precision is not None:
+            await asyncio.to_thread(served.decisions_for, auto_precision)
+        future = asyncio.get_running_loop().create_future()
+        work = Work(served, texts, auto_precision, future)
+        self.batcher.submit(work)
+        return served, await self._answers(request, work)
+
+    def _check(self, texts: Sequence[str]) -> None:
+        if len(texts) > self.limits.texts:
+            raise _too_large(f"{len(texts):,} texts in a request", f"at most {self.limits.texts:,}")
+        longest = max(map(len, texts), default=0)
+        if longest > self.limits.characters:
+            raise _too_large(
+                f"a text of {longest:,} characters", f"at most {self.limits.characters:,}"
+            )
+
+    async def _answers(self, request: Request, work: Work) -> list[Prediction]:
+        """Wait for the answers, as long as the client does."""
+        watching: list[asyncio.Task[None]] = []
+        loop = asyncio.get_running_loop()
+        watch = self._watch(request, work)
+        later = loop.call_later(_PATIENCE, lambda: watching.append(loop.create_task(watch())))
+        try:
+            return await work.answers
+        finally:
+            later.cancel()
+            for task in watching:
+                task.cancel()
+
+    def _watch(self, request: Request, work: Work) -> Callable[[], Any]:
+        async def watch() -> None:
+            with suppress(asyncio.CancelledError):
+                while (await request.receive())["type"] != "http.disconnect":
+                    pass
+                self.batcher.abandon(work)
+                work.fail(
+                    RequestError(
+                        _GONE,
+                        "a client that has gone",
+                        expected="one that waits for its answer",
+                        fix="send the request again",
+                    )
+                )
+
+        return watch
+
+
+def _too_large(given: str, expected: str) -> RequestError:
+    return RequestError(
+        413,
+        given,
+        expected=expected,
+        fix="split it into several requests, or score a file with bertcnn score",
+    )

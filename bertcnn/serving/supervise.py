@@ -1,0 +1,181 @@
+"""The parent process: holds the socket, and starts another worker when one has died.
+
+Connections that come meanwhile wait in the socket's queue, so that only the requests are lost that
+the dead worker held.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from types import FrameType
+from typing import Final
+
+from bertcnn.errors import BertCNNError, SettingsError, missing_package
+from bertcnn.serving.logs import log, start_logging
+from bertcnn.serving.options import ServeOptions
+
+_READY: Final = b"ready\n"
+_QUEUE: Final = 2048  # connections that are not yet accepted
+_LONGEST_PAUSE: Final = 10.0  # seconds between two starts that fail
+_FIRST_PAUSE: Final = 0.1
+
+
+def check_platform() -> None:
+    """Refuse to start where the service cannot run.
+
+    Raises:
+        MissingPackageError: a package of the extra is missing.
+        SettingsError: Windows, where a socket cannot be handed to another process this way.
+    """
+    for package in ("fastapi", "uvicorn", "prometheus_client"):
+        if find_spec(package) is None:
+            raise missing_package(package)
+    if os.name == "nt":
+        raise SettingsError(
+            "bertcnn serve on Windows",
+            expected="Linux or macOS",
+            fix="run it in WSL or in a container",
+        )
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens there.
+
+    Args:
+        host: an address or a name of this machine.
+        port: 0 for any that is free.
+
+    Raises:
+        SettingsError: the port is in use, may not be used, or the address is not this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if os.name != "nt":  # there it would share the port with another program
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_QUEUE)
+    except OSError as error:
+        listener.close()
+        what = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({error})"
+        raise SettingsError(
+            f"port {port} at {host}, which {what}",
+            expected="a free port of this machine",
+            fix="choose another one with --port, or 0 for any",
+        ) from None
+    return listener
+
+
+def address_of(listener: socket.socket) -> str:
+    """Its address, as http://HOST:PORT."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class Supervisor:
+    """Keeps a worker process running.
+
+    Args:
+        options: what the worker serves.
+        listener: its socket.
+        on_ready: is called when a worker answers for the first time.
+    """
+
+    def __init__(
+        self, options: ServeOptions, listener: socket.socket, on_ready: Callable[[], None]
+    ) -> None:
+        self._options, self._listener, self._on_ready = options, listener, on_ready
+        self._places = dict(options.models)  # where models come from, also those exchanged since
+        self._worker: subprocess.Popen[bytes] | None = None
+        self._stopping = self._is_ready = self._was_ready = False
+        self._refusal: BertCNNError | None = None
+
+    def run(self) -> None:
+        """Serve until SIGTERM or SIGINT.
+
+        Raises:
+            BertCNNError: the first worker could not start.
+        """
+        start_logging()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._forward)
+        pause = _FIRST_PAUSE
+        while not self._stopping:
+            code = self._run_worker()
+            if self._stopping:
+                return
+            if not self._was_ready:
+                raise self._refusal or BertCNNError(
+                    f"the worker process, which ended with code {code} before it answered",
+                    expected="one that answers",
+                    fix="look at the messages above",
+                )
+            log("worker died", logging.ERROR, code=code, reason=str(self._refusal or ""))
+            if self._is_ready:
+                pause = _FIRST_PAUSE
+            else:  # such as a model that was damaged meanwhile
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _run_worker(self) -> int:
+        """Start a worker and wait for its end; its exit code."""
+        self._is_ready, self._refusal = False, None
+        options = self._options.model_copy(update={"models": self._places})
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            handles = self._listener.fileno(), theirs.fileno()
+            if self._stopping:  # the listener may be closed
+                return 0
+            self._worker = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "bertcnn.serving"),
+                    *map(str, handles),
+                    options.model_dump_json(),
+                ],
+                stdin=subprocess.DEVNULL,
+                pass_fds=handles,
+            )
+            theirs.close()
+            listening = threading.Thread(target=self._listen, args=(ours,), daemon=True)
+            listening.start()
+            if self._stopping:  # the signal came before there was a worker
+                self._worker.terminate()
+            code = self._worker.wait()
+            listening.join()
+        return code
+
+    def _listen(self, worker: socket.socket) -> None:
+        """Notice what a worker says, until it ends."""
+        with worker.makefile("rb") as lines:
+            for line in lines:
+                if line == _READY:
+                    self._is_ready = True
+                    if not self._was_ready:
+                        self._was_ready = True
+                        self._on_ready()
+                    continue
+                said = json.loads(line)
+                if "place" in said:
+                    self._places[said["model"]] = said["place"]
+                else:
+                    self._refusal = BertCNNError(**said)
+
+    def _forward(self, number: int, _: FrameType | None) -> None:
+        if number != signal.SIGHUP:
+            self._stopping = True
+            self._listener.close()  # only the worker accepts, and for as long as it likes
+        elif not self._is_ready:  # it loads the models anyway
+            return
+        if self._worker is not None:
+            self._worker.send_signal(number)

@@ -1,0 +1,72 @@
+"""The engine of a service: a stream for each call, fixed shapes, and the same answers."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from bertcnn.bundle.bundle import read_bundle
+from bertcnn.bundle.engine import read_engine
+from bertcnn.inference.openvino_engine import OpenVINOEngine
+from bertcnn.inference.served_engine import ServedEngine
+from tests.inference.test_openvino_graph import rows
+from tests.tiny import saved
+
+LONGEST = 64
+
+
+@pytest.fixture(scope="module")
+def engine(encoder_folder):
+    folder = saved(encoder_folder)
+    stored = read_engine(folder, read_bundle(folder).bundle_id)
+    return OpenVINOEngine.from_saved(stored, 0, longest=LONGEST, streams=2)
+
+
+@pytest.fixture(scope="module")
+def served(engine):
+    served = ServedEngine(engine, 0, LONGEST)
+    served.warm()
+    return served
+
+
+def at_once(work, threads=4):
+    """Results of `work(number)` on as many threads."""
+    found = {}
+    running = [
+        threading.Thread(target=lambda number=number: found.update({number: work(number)}))
+        for number in range(threads)
+    ]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    return [found[number] for number in range(threads)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 34, 150])
+def test_it_answers_as_the_engine_does(engine, served, count):
+    token_ids = rows(count=count)
+    expected, output = (one.run(token_ids, evidence=True) for one in (engine, served))
+    np.testing.assert_allclose(output.logits, expected.logits, atol=1e-4)
+    np.testing.assert_allclose(output.evidence.means, expected.evidence.means, atol=1e-4)
+    np.testing.assert_array_equal(output.evidence.windows, expected.evidence.windows)
+    assert served.run(token_ids).evidence is None
+
+
+def test_more_threads_than_streams_get_their_own_answers(engine, served):
+    token_ids = rows(count=40)
+    expected = engine.run(token_ids).logits
+
+    def ask(number):
+        return [served.run(token_ids[number + part :: 8]).logits for part in range(4)]
+
+    for number, parts in enumerate(at_once(ask)):
+        for part, logits in enumerate(parts):
+            np.testing.assert_allclose(logits, expected[number + part :: 8], atol=1e-4)
+
+
+def test_single_texts_of_several_threads_do_not_mix(engine):
+    token_ids = rows(count=30)
+    expected = [engine.run([row]).logits for row in token_ids]
+    for logits in at_once(lambda _: [engine.run([row]).logits for row in token_ids]):
+        np.testing.assert_array_equal(logits, expected)

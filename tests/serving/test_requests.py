@@ -1,0 +1,278 @@
+"""Every route, what it answers, and the one line for each request that is refused."""
+
+import json
+import struct
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+TEXTS = ["my router is broken", "refund the invoice twice", "", "\N{SNOWMAN} é the app crash"]
+
+
+def shown(predictor, texts, **options):
+    answers = [prediction.as_json(**options) for prediction in predictor.classify(texts)]
+    return json.loads(json.dumps(answers))
+
+
+def agree(answers, expected):
+    """Equal but for rounding: int8 and batches differ in the last digits."""
+    assert len(answers) == len(expected)
+    for answer, other in zip(answers, expected, strict=True):
+        assert answer.keys() == other.keys()
+        for key, value in other.items():
+            if key == "probabilities" or isinstance(value, float):
+                assert answer[key] == pytest.approx(value, abs=1e-3)
+            else:
+                assert answer[key] == value
+
+
+def test_texts_are_answered_as_the_model_answers_them(server, predictor):
+    asked = {"texts": TEXTS, "probabilities": True}
+    status, answer, _ = server.ask("/classify", asked)
+    assert (status, answer["model"]) == (200, "tiny")
+    assert answer["version"] == predictor.bundle.bundle_id[:12]
+    agree(answer["answers"], shown(predictor, TEXTS, probabilities=True))
+
+
+def test_phrases_are_left_out_on_request_and_no_texts_have_no_answers(server, predictor):
+    answer = server.ask("/classify", {"texts": TEXTS, "because": False})[1]
+    agree(answer["answers"], shown(predictor, TEXTS, because=False))
+    assert server.ask("/classify", {"texts": []})[1]["answers"] == []
+
+
+def test_a_model_is_chosen_by_its_name(server):
+    label = server.ask("/classify", {"texts": ["refund the invoice"], "model": "other"})[1]
+    assert label["model"] == "other"
+    names = [model["name"] for model in server.ask("/models")[1]["models"]]
+    assert names == ["tiny", "other"]
+    status, answer, _ = server.ask("/classify", {"texts": ["x"], "model": "third"})
+    assert status == 404
+    assert answer["error"].startswith("the model 'third'; expected one of 'tiny, other'.")
+
+
+def test_requests_at_the_same_time_share_batches_and_get_their_own_answers(server, predictor):
+    texts = [f"{word} number {number}" for number in range(40) for word in ("router", "invoice")]
+    expected = dict(zip(texts, shown(predictor, texts), strict=True))
+
+    def ask(part):
+        return server.ask("/classify", {"texts": part})[1]["answers"]
+
+    parts = [texts[start : start + size] for size in (1, 3, 50) for start in range(0, 80, size)]
+    with ThreadPoolExecutor(16) as pool:
+        for part, answers in zip(parts, pool.map(ask, parts), strict=True):
+            agree(answers, [expected[text] for text in part])
+    page = server.ask("/metrics")[1].decode()
+    assert "bertcnn_queue_texts 0.0" in page
+
+
+REFUSED = {
+    "not JSON": (b"hello", 400, "a body that is not JSON"),
+    "no object": (b"[]", 400, "a body whose value is wrong"),
+    "one string": (
+        b'{"texts": "a"}',
+        400,
+        "a body whose 'texts' is wrong; expected input should be",
+    ),
+    "a number": (
+        b'{"texts": ["a", 3]}',
+        400,
+        "a body whose 'texts.1' is wrong; expected input sho",
+    ),
+    "spelling": (
+        b'{"texts": [], "text": 1}',
+        400,
+        "a body whose 'text' is wrong; expected extra in",
+    ),
+    "surrogate": (b'{"texts": ["\\ud800"]}', 400, "a body that is not JSON"),
+    "precision": (
+        b'{"texts": ["a"], "auto_precision": 7}',
+        400,
+        "automatic precision '7.0'; expected a share between 0 and 1",
+    ),
+    "many": (
+        json.dumps({"texts": ["no signal"] * 100_000}).encode(),
+        413,
+        "100,000 texts in a request; expected at most 200. What to do: split it",
+    ),
+    "long": (
+        json.dumps({"texts": ["a" * 100_001]}).encode(),
+        413,
+        "a text of 100,001 characters; expected at most 100,000.",
+    ),
+    "large": (b" " * (9 << 20), 413, "a body of 9,437,184 bytes; expected at most 8,388,608."),
+}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_a_request_that_cannot_be_answered_is_told_why(server, why):
+    body, status, message = REFUSED[why]
+    given, answer, _ = server.ask("/classify", body)
+    assert given == status, answer
+    assert list(answer) == ["error"]
+    assert answer["error"].startswith(message)
+    assert "\n" not in answer["error"]
+
+
+def test_other_routes_methods_and_compression_are_refused(server):
+    assert server.ask("/nothing")[:2] == (
+        404,
+        {"error": "GET /nothing: no such route; GET /docs shows all"},
+    )
+    assert server.ask("/classify")[0] == 405
+    assert server.ask("/classify", b"x", {"Content-Encoding": "gzip"})[0] == 415
+
+
+def test_pages_of_other_sites_cannot_ask(server):
+    for headers, message in (
+        ({"Host": "evil.example"}, "the host 'evil.example'; expected 127.0.0.1 or localhost"),
+        ({"Host": "[1"}, "the host '[1'; expected"),
+        ({"X-Forwarded-For": "10.1.2.3"}, "a request through a proxy; expected requests of this m"),
+        ({"Origin": "http://evil.example"}, "a page of 'http://evil.example'; expected the server"),
+    ):
+        status, answer, _ = server.ask("/classify", {"texts": ["a"]}, headers)
+        assert (status, answer["error"][: len(message)]) == (403, message)
+    own = {"Origin": server.address}
+    assert server.ask("/classify", {"texts": ["a"]}, own)[0] == 200
+
+
+def test_all_routes_are_documented(server):
+    assert server.ask("/docs")[0] == 200
+    paths = server.ask("/openapi.json")[1]["paths"]
+    schema = paths["/classify"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert set(schema["properties"]) >= {"texts", "because", "probabilities", "auto_precision"}
+    assert all(way.get("description") for path in paths.values() for way in path.values())
+
+
+# === Open Inference ===
+
+
+def test_open_inference_describes_server_and_model(server, predictor):
+    assert server.ask("/v2")[1]["extensions"] == ["binary_tensor_data", "model_repository"]
+    assert server.ask("/v2/health/live")[1] == {"live": True}
+    assert server.ask("/v2/health/ready")[:2] == (200, {"ready": True})
+    version = predictor.bundle.bundle_id[:12]
+    about = server.ask("/v2/models/tiny")[1]
+    assert about["versions"] == [version]
+    assert about["inputs"] == [{"name": "text", "datatype": "BYTES", "shape": [-1]}]
+    assert about == server.ask(f"/v2/models/tiny/versions/{version}")[1]
+    assert server.ask("/v2/models/tiny/ready")[0] == 200
+    assert server.ask("/v2/models/tiny/versions/1/ready")[0] == 404
+    index = server.ask("/v2/repository/index", {})[1]
+    assert index[0] == {"name": "tiny", "version": version, "state": "READY"}
+
+
+def test_open_inference_answers_json(server, predictor):
+    asked = {
+        "id": "7",
+        "inputs": [{"name": "text", "shape": [2, 2], "datatype": "BYTES", "data": [TEXTS[:2]] * 2}],
+        "outputs": [{"name": "label"}, {"name": "probabilities"}, {"name": "decision"}],
+    }
+    status, answer, _ = server.ask("/v2/models/tiny/infer", asked)
+    assert (status, answer["id"], answer["model_name"]) == (200, "7", "tiny")
+    label, probabilities, decision = answer["outputs"]
+    predictions = predictor.classify(TEXTS[:2] * 2)
+    assert label["data"] == [prediction.label for prediction in predictions]
+    assert decision["data"] == [prediction.decision for prediction in predictions]
+    assert (label["shape"], probabilities["shape"]) == ([2, 2], [2, 2, 3])
+    expected = predictor.predict_proba(TEXTS[:2] * 2).ravel().tolist()
+    assert probabilities["data"] == pytest.approx(expected, abs=1e-3)
+
+
+def test_open_inference_answers_binary_tensors_as_tritonclient_sends_them(server, predictor):
+    tensor = b"".join(struct.pack("<I", len(data)) + data for data in map(str.encode, TEXTS))
+    given = {
+        "inputs": [
+            {
+                "name": "text",
+                "shape": [len(TEXTS)],
+                "datatype": "BYTES",
+                "parameters": {"binary_data_size": len(tensor)},
+            }
+        ],
+        "parameters": {"binary_data_output": True},
+    }
+    header = json.dumps(given).encode()
+    headers = {"Inference-Header-Content-Length": str(len(header))}
+    status, data, about = server.ask("/v2/models/tiny/infer", header + tensor, headers)
+    assert status == 200
+    end = int(about["Inference-Header-Content-Length"])
+    found = {}
+    for output in json.loads(data[:end])["outputs"]:
+        size = output["parameters"]["binary_data_size"]
+        found[output["name"]], end = (output["datatype"], data[end : end + size]), end + size
+    assert end == len(data)
+    predictions = predictor.classify(TEXTS)
+    confidence = np.frombuffer(found["confidence"][1], "<f4")
+    expected = [prediction.confidence or 0 for prediction in predictions]
+    np.testing.assert_allclose(confidence, expected, atol=1e-3)
+    labels, place = [], 0
+    datatype, data = found["label"]
+    assert datatype == "BYTES"
+    while place < len(data):
+        (size,) = struct.unpack_from("<I", data, place)
+        labels.append(data[place + 4 : place + 4 + size].decode())
+        place += 4 + size
+    assert labels == [prediction.label or "" for prediction in predictions]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": "words"}, "the inputs 'words'; expected one input, 'text'"),
+        ({"datatype": "FP32"}, "an input of the type 'FP32'"),
+        ({"shape": [3]}, "1 texts with the shape '[3]'"),
+        ({"data": [1]}, "'1' among the texts"),
+        ({"parameters": {"binary_data_size": 9}}, "binary_data_size 9 of 0 bytes"),
+    ],
+)
+def test_open_inference_says_what_is_wrong(server, change, message):
+    tensor = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a"], **change}
+    status, answer, _ = server.ask("/v2/models/tiny/infer", {"inputs": [tensor]})
+    assert (status, answer["error"][: len(message)]) == (400, message)
+
+
+def test_a_binary_tensor_that_ends_too_early_is_refused(server):
+    for tensor in (b"\x05\x00", struct.pack("<I", 9) + b"abc"):
+        given = {"name": "text", "shape": [1], "datatype": "BYTES"}
+        given["parameters"] = {"binary_data_size": len(tensor)}
+        header = json.dumps({"inputs": [given]}).encode()
+        headers = {"Inference-Header-Content-Length": str(len(header))}
+        status, answer, _ = server.ask("/v2/models/tiny/infer", header + tensor, headers)
+        assert (status, answer["error"][:14]) == (400, "a BYTES tensor")
+    headers = {"Inference-Header-Content-Length": "99999"}
+    assert server.ask("/v2/models/tiny/infer", b"{}", headers)[0] == 400
+
+
+# === Other conventions ===
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/models/tiny:predict", {"instances": TEXTS}),
+        ("/v1/models/tiny:predict", {"instances": [{"text": text} for text in TEXTS]}),
+        ("/invocations", {"inputs": TEXTS}),
+        ("/invocations", {"inputs": {"text": TEXTS}}),
+        ("/invocations", {"dataframe_split": {"columns": ["t"], "data": [[t] for t in TEXTS]}}),
+        ("/invocations", {"dataframe_records": [{"t": text} for text in TEXTS]}),
+    ],
+)
+def test_requests_of_other_servers_are_answered(server, predictor, path, body):
+    status, answer, _ = server.ask(path, body)
+    assert status == 200
+    agree(answer["predictions"], shown(predictor, TEXTS))
+
+
+def test_health_of_other_servers_is_told(server):
+    assert server.ask("/ping")[:2] == (200, {"ready": True})
+    assert server.ask("/v1/models/tiny")[1]["model_version_status"][0]["state"] == "AVAILABLE"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"rows": []}, {"inputs": "a"}, {"inputs": [["a", "b"]]}, {"dataframe_split": 1}, [1]],
+)
+def test_other_bodies_are_refused(server, body):
+    status, answer, _ = server.ask("/invocations", body)
+    assert (status, list(answer)) == (400, ["error"])
