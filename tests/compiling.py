@@ -29,8 +29,8 @@ def name_functions_by_content() -> None:
 
 
 def _digest(graph, attrs) -> str:
-    """Of all that a function computes, of its inputs and its outputs."""
+    """Of all that a function computes, and of its ends; of digits, as SavedModel wants names."""
     digest = hashlib.sha256(graph.as_graph_def().SerializeToString(deterministic=True))
     ends = [[tensor.name for tensor in tensors] for tensors in (graph.inputs, graph.outputs)]
     digest.update(repr((ends, sorted((attrs or {}).items()))).encode())
-    return digest.hexdigest()[:16]
+    return str(int.from_bytes(digest.digest()[:8]))

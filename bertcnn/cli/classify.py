@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import typer
 
 from bertcnn.cli.console import answer
+from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import AutoPrecision, Engine, Model
 from bertcnn.cli.startup import prepare_engine
 from bertcnn.cli.texts import given_texts
@@ -24,6 +26,9 @@ def classify(
     reasons: Annotated[
         bool, typer.Option("--reasons", help="Also show why the decision is what it is.")
     ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object per text, as serve does.")
+    ] = False,
     auto_precision: AutoPrecision = None,
     engine: Engine = "auto",
 ) -> None:
@@ -36,18 +41,22 @@ def classify(
     """
     from bertcnn.bundle.bundle import read_config
 
-    read_config(model)
+    folder = local_model(model)
+    read_config(folder)
     prepare_engine(engine)
     from bertcnn.inference.predictor import load
 
     predictor = load(
-        model,
+        folder,
         engine=engine,  # type: ignore[arg-type]
         streams=1,
         auto_precision=auto_precision,
     )
     for line in given_texts(texts):
         result = predictor.classify([line])[0]
+        if as_json:
+            answer(json.dumps(result.as_json(probabilities=probabilities), ensure_ascii=False))
+            continue
         confidence = "" if result.confidence is None else f"{result.confidence:.4f}"
         rival = f" ({result.runner_up}?)" if result.decision == "review:ambiguous" else ""
         phrases = " | ".join(phrase.words for phrase in result.because)

@@ -6,9 +6,13 @@ log is shown later.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
 
 from bertcnn.wording import visible
 
@@ -46,3 +50,9 @@ def answer(*cells: str) -> None:
     Control characters are replaced on a terminal only; a program gets the cells unchanged.
     """
     print("\t".join(map(visible, cells) if sys.stdout.isatty() else cells), flush=True)
+
+
+def summary(figures: Any) -> None:  # noqa: ANN401 - a dataclass, or a mapping
+    """Print figures for programs: one JSON object in a line on standard output."""
+    found = figures if isinstance(figures, Mapping) else asdict(figures)
+    print(json.dumps(found, default=str), flush=True)

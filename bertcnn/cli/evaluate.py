@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.console import tell
+from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import Engine, Force, Label, Model, Text
 from bertcnn.cli.startup import prepare_engine
 from bertcnn.errors import OutputError
@@ -44,7 +45,8 @@ def evaluate(
     from bertcnn.tables.formats import check_input
 
     check_input(data)
-    read_config(model)
+    folder = local_model(model)
+    read_config(folder)
     json_target = (
         None
         if json_file is None
@@ -55,7 +57,7 @@ def evaluate(
     if report is not None:
         from bertcnn.reports.reporting import report_path
 
-        page = report_path(report, model=model, data=data, overwrite=force)
+        page = report_path(report, model=folder, data=data, overwrite=force)
         if json_target is not None and page.resolve() == json_target.resolve():
             raise OutputError(
                 f"{page} for --report and for --json",
@@ -66,7 +68,7 @@ def evaluate(
 
     with show_progress() as progress:
         figures = evaluate_csv(
-            model,
+            folder,
             data,
             text=text,
             label=label,

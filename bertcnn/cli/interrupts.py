@@ -1,4 +1,4 @@
-"""Ctrl-C handling that no library can swallow."""
+"""Exit codes, and handling of Ctrl-C and SIGTERM that no library can swallow."""
 
 from __future__ import annotations
 
@@ -9,15 +9,24 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
+WRONG_INPUT = 2
+RUN_AGAIN = 75  # the same command goes on; EX_TEMPFAIL of sysexits.h
 INTERRUPTED = 130  # what a shell expects after Ctrl-C
+
+_terminated = threading.Event()  # by SIGTERM
 
 
 class AlreadyReported(SystemExit):
     """Ctrl-C in a command that has already printed how to resume."""
 
 
+def interrupted() -> int:
+    """The exit code of a command that was stopped, by a person or by SIGTERM."""
+    return RUN_AGAIN if _terminated.is_set() else INTERRUPTED
+
+
 class Interrupts:
-    """Turns Ctrl-C into a stop at the next report of progress; a second Ctrl-C stops at once.
+    """Turns Ctrl-C and SIGTERM into a stop at the next report of progress; a second stops at once.
 
     By default Python raises `KeyboardInterrupt` at any point. Inside a library's callback, such as
     a finalizer while TensorFlow traces, the exception is printed and dropped, and the program
@@ -26,7 +35,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self._seen = False
-        self._before: Any = None
+        self._before: dict[signal.Signals, Any] = {}
 
     def start(self) -> None:
         """Install the handler, unless something else handles Ctrl-C already."""
@@ -34,16 +43,17 @@ class Interrupts:
             threading.current_thread() is threading.main_thread()
             and signal.getsignal(signal.SIGINT) is signal.default_int_handler
         ):
-            self._before = signal.signal(signal.SIGINT, self._remember)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._remember)
 
     def stop(self) -> None:
-        """Restore the previous handler."""
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-            self._before = None
+        """Restore the previous handlers."""
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        self._before = {}
 
     def check(self) -> None:
-        """Stop if Ctrl-C was pressed.
+        """Stop if Ctrl-C was pressed, or SIGTERM came.
 
         Raises:
             KeyboardInterrupt: it was.
@@ -52,7 +62,9 @@ class Interrupts:
             self._seen = False
             raise KeyboardInterrupt
 
-    def _remember(self, _number: int, _frame: FrameType | None) -> None:
+    def _remember(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGTERM:
+            _terminated.set()
         if self._seen:
             raise KeyboardInterrupt
         self._seen = True

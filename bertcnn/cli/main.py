@@ -17,16 +17,24 @@ from bertcnn.cli.console import tell
 from bertcnn.cli.encoder import encoder_app, fill_mask
 from bertcnn.cli.evaluate import evaluate
 from bertcnn.cli.export import export
-from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
+from bertcnn.cli.interrupts import (
+    INTERRUPTED,
+    RUN_AGAIN,
+    WRONG_INPUT,
+    AlreadyReported,
+    interrupted,
+)
 from bertcnn.cli.jobs import jobs_app
 from bertcnn.cli.memory import is_out_of_memory, out_of_memory
 from bertcnn.cli.models import models_app
 from bertcnn.cli.pretrain import pretrain
+from bertcnn.cli.push import pull, push
 from bertcnn.cli.qa import qa_app
 from bertcnn.cli.recalibrate import recalibrate
 from bertcnn.cli.retrain import retrain
 from bertcnn.cli.review import review_app
 from bertcnn.cli.score import score
+from bertcnn.cli.serve import serve
 from bertcnn.cli.texts import Commands, TextsCommand
 from bertcnn.cli.train import train
 from bertcnn.cli.translate import translate_app
@@ -76,10 +84,13 @@ app.command()(train)
 app.command()(evaluate)
 app.command(cls=TextsCommand)(classify)
 app.command()(score)
+app.command()(serve)
 app.command()(recalibrate)
 app.command()(retrain)
 app.command()(check)
 app.command()(export)
+app.command()(push)
+app.command()(pull)
 app.command()(pretrain)
 app.command()(tune)
 app.command("fill-mask", cls=TextsCommand)(fill_mask)
@@ -96,8 +107,9 @@ def _replace_closed_streams() -> None:
 def main() -> None:
     """Run a command.
 
-    An error that a user can act on is printed in one line, with the exit code 2; after Ctrl-C the
-    exit code is 130.
+    An error that a user can act on is printed in one line. The exit code is 0 when all is done; 2
+    for wrong input; 75 where the same command can be run again and goes on, as after a full disk or
+    SIGTERM; 130 after Ctrl-C.
     """
     _replace_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -111,22 +123,22 @@ def main() -> None:
             error.__context__, RuntimeError | MemoryError
         ) and is_out_of_memory(error.__context__)
         tell(f"bertcnn: {out_of_memory() if lacks_memory else error}")
-        sys.exit(2)
+        sys.exit(RUN_AGAIN if error.passes else WRONG_INPUT)
     except AlreadyReported:
-        raise
+        sys.exit(interrupted())
     except (KeyboardInterrupt, SystemExit) as stop:
         if isinstance(stop, SystemExit) and stop.code != INTERRUPTED:
             raise
         tell(
             "\nbertcnn: interrupted; nothing was half-written. Run the same command to start again."
         )
-        sys.exit(INTERRUPTED)
+        sys.exit(interrupted())
     except (MemoryError, ImportError, OSError, RuntimeError, SystemError, ValueError) as error:
         message = _lack_of_room(error)
         if message is None:
             raise
         tell(f"bertcnn: {message}")
-        sys.exit(2)
+        sys.exit(RUN_AGAIN if message.passes else WRONG_INPUT)
 
 
 def _lack_of_room(error: BaseException) -> BertCNNError | None:
@@ -141,7 +153,10 @@ def _lack_of_room(error: BaseException) -> BertCNNError | None:
     if isinstance(error, OSError) and error.errno in DISK_FULL:
         where = f" ({error.filename})" if error.filename else ""
         return OutputError(
-            f"no space left on a disk{where}", expected="room for what is written", fix=MORE_ROOM
+            f"no space left on a disk{where}",
+            expected="room for what is written",
+            fix=MORE_ROOM,
+            passes=True,
         )
     return None
 

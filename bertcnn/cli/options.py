@@ -7,7 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-Model = Annotated[Path, typer.Argument(help="Folder of a trained model.", show_default=False)]
+Model = Annotated[str, typer.Argument(help="Folder or URL of a trained model.", show_default=False)]
+AnyModel = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL", help="Folder or URL of a model of any kind.", show_default=False
+    ),
+]
 Text = Annotated[
     str | None,
     typer.Option(
@@ -70,3 +76,9 @@ MultiLabel = Annotated[
 def given(**options: object) -> dict[str, Any]:
     """The options that were given, by name; the others are None."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+Summary = Annotated[
+    bool,
+    typer.Option("--json", help="Print the figures on standard output, as one JSON object."),
+]

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from bertcnn.cli.console import command_line, show, tell
+from bertcnn.cli.console import command_line, show, summary, tell
 from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
-from bertcnn.cli.options import given
+from bertcnn.cli.options import Summary, given
 from bertcnn.cli.startup import load_keras
 from bertcnn.errors import SettingsError
 from bertcnn.wording import duration
@@ -116,6 +116,7 @@ def pretrain(
     restart: Annotated[
         bool, typer.Option("--restart", help="Discard the checkpoints of an interrupted run.")
     ] = False,
+    as_json: Summary = False,
 ) -> None:
     """Pretrain an encoder on unlabelled texts, by masked words and next-sentence prediction.
 
@@ -183,6 +184,8 @@ def pretrain(
             " continues from there."
         )
         raise AlreadyReported(INTERRUPTED) from None
+    if as_json:
+        summary(report)
     outcome = (
         f", perplexity {report.held_out[-1].perplexity:,.2f} on held-out documents"
         if report.held_out

@@ -9,9 +9,20 @@ from typing import Annotated
 
 import typer
 
-from bertcnn.cli.console import answer, command_line, show, tell
+from bertcnn.cli.console import answer, command_line, show, summary, tell
 from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
-from bertcnn.cli.options import AllowRejects, Force, Raw, Restart, Source, Target, Text, given
+from bertcnn.cli.local_model import local_model
+from bertcnn.cli.options import (
+    AllowRejects,
+    Force,
+    Raw,
+    Restart,
+    Source,
+    Summary,
+    Target,
+    Text,
+    given,
+)
 from bertcnn.cli.resumable import savepoints_beside
 from bertcnn.cli.startup import load_keras, skip_converter
 from bertcnn.cli.texts import TextsCommand, given_texts
@@ -23,7 +34,7 @@ qa_app = typer.Typer(
 )
 
 Answerer = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="Folder of a model.", show_default=False)
+    str, typer.Argument(metavar="MODEL", help="Folder or URL of a model.", show_default=False)
 ]
 _FIELD_HELP = 'A new column and its question: month="Which month is the bill from?"'
 
@@ -57,6 +68,7 @@ def train(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
     force: Force = False,
+    as_json: Summary = False,
 ) -> None:
     """Fine-tune an encoder on questions with answers.
 
@@ -85,6 +97,8 @@ def train(
             answerer.fit(found, savepoints=savepoints)
             identity = answerer.save(out, overwrite=force)
     figures = answerer.metrics_
+    if as_json:
+        summary({"model": identity, **figures})
     tell(
         f"Saved {out} (model {identity[:12]}) after {duration(time.perf_counter() - started)}: on"
         f" {figures['questions']:,} validation questions exact match {figures['exact']:.1%},"
@@ -111,11 +125,11 @@ def evaluate(
 
     if json_file is not None:
         check_file_target(json_file, force, others=(questions,), option="--json")
-    found = read_questions(questions)
+    found, folder = read_questions(questions), local_model(model)
     skip_converter()
     from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
 
-    figures = QuestionAnswerer.load(model).evaluate(found)
+    figures = QuestionAnswerer.load(folder).evaluate(found)
     show(
         f"{count(figures.questions, 'question')}: exact match {figures.exact:.4f}, F1"
         f" {figures.f1:.4f}"
@@ -155,7 +169,7 @@ def ask(
     skip_converter()
     from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
 
-    answerer = QuestionAnswerer.load(model)
+    answerer = QuestionAnswerer.load(local_model(model))
     for line in given_texts(texts):
         (found,) = answerer.answer(question, [line])
         answer(" ".join(found.text.split()), f"{found.confidence:.4f}", " ".join(line.split()))
@@ -174,6 +188,7 @@ def extract(
     force: Force = False,
     restart: Restart = False,
     allow_rejects: AllowRejects = False,
+    as_json: Summary = False,
 ) -> None:
     """Fill fields from every text of a file: a column for each, its confidence, and its place.
 
@@ -211,6 +226,8 @@ def extract(
             " continues from there."
         )
         raise AlreadyReported(INTERRUPTED) from None
+    if as_json:
+        summary(report)
     answered = ", ".join(f"{name} {rows:,}" for name, rows in report.answered.items())
     tell(
         f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)} (with an"

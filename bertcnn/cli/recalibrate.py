@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from bertcnn.cli.console import tell
-from bertcnn.cli.options import AutoPrecision, Force, Label, Model, Text
+from bertcnn.cli.console import summary, tell
+from bertcnn.cli.local_model import local_model
+from bertcnn.cli.options import AutoPrecision, Force, Label, Model, Summary, Text
 from bertcnn.cli.startup import prepare_engine
 from bertcnn.wording import count
 
@@ -33,6 +34,7 @@ def recalibrate(
     ] = None,
     auto_precision: AutoPrecision = None,
     force: Force = False,
+    as_json: Summary = False,
 ) -> None:
     """Fit a model's confidence, thresholds and limit of out of scope on new rows.
 
@@ -43,14 +45,15 @@ def recalibrate(
     from bertcnn.tables.formats import check_input
 
     check_input(data)
-    read_config(model)
+    folder = local_model(model)
+    read_config(folder)
     check_bundle_target(out, force)
     prepare_engine("auto")
     from bertcnn.workflows.recalibrate import recalibrate_csv
 
     with show_progress() as progress:
         found = recalibrate_csv(
-            model,
+            folder,
             data,
             out,
             text=text,
@@ -60,6 +63,8 @@ def recalibrate(
             overwrite=force,
             progress=progress,
         )
+    if as_json:
+        summary(found)
     strange = f" and {count(found.strange, 'row')} out of scope" if found.strange else ""
     tell(
         f"Saved {out} (model {found.bundle_id[:12]}), recalibrated on {count(found.rows, 'row')}"

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from bertcnn.cli.console import command_line, show, tell
-from bertcnn.cli.options import Label, Text
+from bertcnn.cli.console import command_line, show, summary, tell
+from bertcnn.cli.options import Label, Summary, Text
 from bertcnn.cli.resumable import resumes
 from bertcnn.cli.review import Name, Store, opened, person
 from bertcnn.cli.startup import load_keras
@@ -38,6 +38,7 @@ def retrain(
         bool, typer.Option("--check/--no-check", help="Say first what is wrong with the rows.")
     ] = True,
     name: Name = None,
+    as_json: Summary = False,
 ) -> None:
     """Train on the old rows and people's decisions; compare with the serving model.
 
@@ -67,8 +68,11 @@ def retrain(
             check=check,
             progress=progress,
         )
+    if as_json:
+        summary(done)
     tell(f"Model {done.model[:12]} is in {out} and in the store.")
     if done.comparison is None:
         return
-    show(f"{done.comparison['verdict']}: {done.comparison['sentences']}")
+    say = tell if as_json else show
+    say(f"{done.comparison['verdict']}: {done.comparison['sentences']}")
     tell(f"Next: {command_line('models', 'promote', done.model[:12], '--store', store)}")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import getpass
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bertcnn.cli.console import answer, command_line, show, tell
-from bertcnn.cli.options import Force, Raw, Text
+from bertcnn.cli.console import answer, command_line, show, summary, tell
+from bertcnn.cli.options import Force, Raw, Summary, Text
 from bertcnn.wording import count
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def add(
     audit: Annotated[
         float, typer.Option(help="Share of automatic answers that people check.")
     ] = 0.03,
+    as_json: Summary = False,
 ) -> None:
     """Add a file's tickets with the serving model's answers.
 
@@ -97,6 +99,8 @@ def add(
         added = add_file(
             opened_store, source, text=text, identity=identity, audited=audit, progress=progress
         )
+    if as_json:
+        summary(added)
     tell(
         f"{count(added.added, 'ticket')} added, {added.known:,} known already;"
         f" {added.for_people:,} wait for people, {added.audits:,} of them as audits."
@@ -219,8 +223,6 @@ def next_tickets(
 
     Nobody else gets them for five minutes.
     """
-    from dataclasses import asdict
-
     from bertcnn.review.queue import claim
 
     for one in claim(opened(store), person(name), most=most):

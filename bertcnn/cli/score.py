@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bertcnn.cli.console import tell
-from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
+from bertcnn.cli.console import summary, tell
+from bertcnn.cli.interrupts import INTERRUPTED, WRONG_INPUT, AlreadyReported
+from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import (
     AllowRejects,
     AutoPrecision,
@@ -16,18 +18,35 @@ from bertcnn.cli.options import (
     Model,
     Raw,
     Restart,
-    Source,
-    Target,
+    Summary,
     Text,
 )
 from bertcnn.cli.startup import prepare_engine
 from bertcnn.wording import count, duration
 
+if TYPE_CHECKING:
+    from bertcnn.scoring.folders import FolderReport
+    from bertcnn.scoring.score import ScoringReport
+
 
 def score(
     model: Model,
-    source: Source,
-    target: Target,
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="IN",
+            help="File of texts: .csv .tsv .jsonl .json (.gz) .parquet .xlsx; or a folder.",
+            show_default=False,
+        ),
+    ],
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUT",
+            help="File to write; its extension gives the format. Or a folder.",
+            show_default=False,
+        ),
+    ],
     text: Text = None,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Also write a p_LABEL column for every label.")
@@ -41,40 +60,62 @@ def score(
     restart: Restart = False,
     allow_rejects: AllowRejects = False,
     engine: Engine = "auto",
+    as_json: Summary = False,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="I/N", help="Of a folder, score the files of this part.", show_default=False
+        ),
+    ] = None,
 ) -> None:
-    """Classify every row of a file.
+    """Classify every row of a file, or of all files in a folder.
 
     The output has all rows and columns of the input, followed by the answers.
     After Ctrl-C, a kill or a full disk, run the same command again to continue.
+
+    Of a folder, files whose output is there are left alone: run it every night.
+    With --shard 1/4 to 4/4, four processes share a folder's files.
+    --shard 4 takes the number from $JOB_COMPLETION_INDEX.
     """
     from bertcnn.bundle.bundle import read_config
     from bertcnn.cli.progress import show_progress
+    from bertcnn.errors import SettingsError
     from bertcnn.tables.formats import check_input
     from bertcnn.tables.writing import check_output
 
-    check_output(target, force)
-    check_input(source)
-    read_config(model)
+    is_folder = source.is_dir()
+    if not is_folder:
+        check_output(target, force)
+        check_input(source)
+        if shard is not None:
+            raise SettingsError(
+                f"--shard {shard} for a file", expected="a folder", fix="leave out --shard"
+            )
+    folder = local_model(model)
+    read_config(folder)
     prepare_engine(engine)
+    from bertcnn.scoring.folders import Shard, score_folder
     from bertcnn.scoring.score import ScoringInterrupted, score_csv
 
+    options: dict[str, Any] = {
+        "text": text,
+        "auto_precision": auto_precision,
+        "probabilities": probabilities,
+        "reasons": reasons,
+        "raw": raw,
+        "overwrite": force,
+        "restart": restart,
+        "allow_rejects": allow_rejects,
+        "engine": engine,
+    }
+    part = None if shard is None else Shard.of(shard)
     try:
         with show_progress() as progress:
-            report = score_csv(
-                model,
-                source,
-                target,
-                text=text,
-                auto_precision=auto_precision,
-                probabilities=probabilities,
-                reasons=reasons,
-                raw=raw,
-                overwrite=force,
-                restart=restart,
-                allow_rejects=allow_rejects,
-                engine=engine,  # type: ignore[arg-type]
-                progress=progress,
-            )
+            options["progress"] = progress
+            if is_folder:
+                of_folder = score_folder(folder, source, target, shard=part, **options)
+            else:
+                of_file = score_csv(folder, source, target, **options)
     except ScoringInterrupted as stop:
         again = "The same command without --restart" if restart else "The same command"
         tell(
@@ -82,6 +123,30 @@ def score(
             " continues from there."
         )
         raise AlreadyReported(INTERRUPTED) from None
+    if is_folder:
+        if as_json:
+            summary(of_folder.to_json())
+        _tell_of_folder(of_folder, target)
+    else:
+        if as_json:
+            summary(of_file)
+        _tell_of_file(of_file, source, target)
+
+
+def _tell_of_folder(report: FolderReport, target: Path) -> None:
+    """What became of a folder's files; exit code 2 if some could not be scored."""
+    there = f"; {len(report.there):,} were there already" if report.there else ""
+    tell(
+        f"Wrote {count(len(report.scored), 'file')} with {count(report.rows, 'row')} to"
+        f" {target}{there}."
+    )
+    for path, reason in report.failed.items():
+        tell(f"Not scored: {path}: {reason}")
+    if report.failed:
+        raise typer.Exit(WRONG_INPUT)
+
+
+def _tell_of_file(report: ScoringReport, source: Path, target: Path) -> None:
     if not report.rows and not report.rejected:
         tell(f"{source} has no rows, so {target} has only a header.")
         return

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from bertcnn.cli.console import command_line, tell
-from bertcnn.cli.options import Force, Label, MultiLabel, Text, given
+from bertcnn.cli.console import command_line, summary, tell
+from bertcnn.cli.options import Force, Label, MultiLabel, Summary, Text, given
 from bertcnn.cli.resumable import resumes
 from bertcnn.cli.startup import load_keras
 from bertcnn.cli.tune import training_plan
@@ -141,6 +141,7 @@ def train(
         ),
     ] = "0.95",
     force: Force = False,
+    as_json: Summary = False,
 ) -> None:
     """Train a classifier on a labelled file."""
     from bertcnn.bundle.bundle import check_bundle_target
@@ -198,6 +199,8 @@ def train(
                 overwrite=force,
                 command=command_line(*sys.argv[1:]),
             )
+    if as_json:
+        summary(report)
     figures = report.metrics
     tell(
         f"Saved {out} (model {report.bundle_id[:12]}) after {duration(report.seconds)}: on"

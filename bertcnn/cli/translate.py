@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from bertcnn.cli.console import answer, command_line, tell
-from bertcnn.cli.options import Force, given
+from bertcnn.cli.console import answer, command_line, summary, tell
+from bertcnn.cli.local_model import local_model
+from bertcnn.cli.options import Force, Summary, given
 from bertcnn.cli.resumable import savepoints_beside
 from bertcnn.cli.startup import load_keras
 from bertcnn.cli.texts import Commands, TextsCommand, given_texts
@@ -56,6 +57,7 @@ def train(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
     force: Force = False,
+    as_json: Summary = False,
 ) -> None:
     """Train a translator on a file of pairs.
 
@@ -82,6 +84,8 @@ def train(
             translator.fit(found.sources, found.targets, savepoints=savepoints)
             identity = translator.save(out, overwrite=force)
     figures = translator.metrics_
+    if as_json:
+        summary({"model": identity, **figures})
     tell(
         f"Saved {out} (model {identity[:12]}) after {duration(time.perf_counter() - started)}: on"
         f" {figures['validation_pairs']:,} validation pairs"
@@ -92,7 +96,9 @@ def train(
 
 @translate_app.command("text", cls=TextsCommand)
 def translate(
-    model: Annotated[Path, typer.Argument(help="Folder of a translator.", show_default=False)],
+    model: Annotated[
+        str, typer.Argument(help="Folder or URL of a translator.", show_default=False)
+    ],
     texts: Annotated[
         list[str] | None,
         typer.Argument(metavar="[TEXT]...", help="Texts; by default the lines of standard input."),
@@ -119,12 +125,13 @@ def translate(
 
     if alignment is not None:
         check_file_target(alignment, overwrite=force)
-    read_translator(model)
+    folder = local_model(model)
+    read_translator(folder)
     load_keras()
     from bertcnn.tasks.translation.alignment import alignment_page
     from bertcnn.tasks.translation.translator import Translator
 
-    translator = Translator.load(model)
+    translator = Translator.load(folder)
     shown = []
     for line in given_texts(texts):
         result = translator.translate([line], beam=beam)[0]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bertcnn.cli.console import command_line, tell
+from bertcnn.cli.console import command_line, summary, tell
 from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
-from bertcnn.cli.options import Force, Label, Text
+from bertcnn.cli.options import Force, Label, Summary, Text
 from bertcnn.cli.startup import load_keras
 from bertcnn.errors import SettingsError
 from bertcnn.wording import count, duration
@@ -57,6 +57,7 @@ def tune(
     ] = _ENCODER,
     seed: Annotated[int, typer.Option(help="Makes a search with --trials repeat exactly.")] = 0,
     force: Force = False,
+    as_json: Summary = False,
 ) -> None:
     """Search for better training settings within a time limit, by macro-F1 on validation rows.
 
@@ -99,6 +100,8 @@ def tune(
         _show(stop.tuned, out)
         tell("bertcnn: interrupted; the same command continues from there.")
         raise AlreadyReported(INTERRUPTED) from None
+    if as_json:
+        summary(tuned.model_dump(mode="json"))
     _show(tuned, out)
     tell(f"Next: {command_line('train', data, '--settings', out, '--out', 'MODEL')}")
 

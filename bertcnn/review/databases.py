@@ -253,4 +253,5 @@ def _busy(name: str, reason: str) -> StoreError:
         f"the review store {name} was busy for {PATIENCE:g} s ({reason})",
         expected="a store that no other program uses for so long",
         fix="try again, or end the program that uses it",
+        passes=True,
     )

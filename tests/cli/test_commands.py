@@ -31,11 +31,11 @@ def data(tmp_path, content, name="data.csv"):
     return path
 
 
-def refused(result, *words):
-    """The command said one line with these words and ended with 2."""
-    code, _, err = result
+def refused(result, *words, code=2):
+    """The command said one line with these words and ended with this code."""
+    ended, _, err = result
     last = err.strip().splitlines()[-1]
-    assert code == 2, err
+    assert ended == code, err
     assert last.startswith("bertcnn: ")
     assert "Traceback" not in err
     for word in ("expected", "What to do", *words):
@@ -171,6 +171,15 @@ def test_classify_answers_a_line_for_each_text(run, model):
     code, out, _ = run("classify", model, "--probabilities", stdin="refund money\n\nthe app\n")
     assert [bool(line.split("\t")[0]) for line in out.splitlines()] == [True, False, True]
     assert "billing=" in out
+
+
+def test_classify_answers_json_on_request(run, model):
+    code, out, _ = run("classify", model, "--json", "--probabilities", "the Router  cable", "")
+    first, blank = map(json.loads, out.splitlines())
+    assert code == 0
+    assert first["label"] in first["probabilities"]
+    assert all(part["words"] in "the Router cable" for part in first["because"])
+    assert (blank["label"], blank["decision"]) == (None, "review:empty")
 
 
 def test_a_text_may_begin_with_a_dash_and_a_mistyped_option_is_none(run, model):
@@ -435,7 +444,7 @@ def test_a_disk_that_fills_up_is_told_and_leaves_only_the_answers(run, model, tm
         "id,text\n" + "".join(f"{row},the router {row} {'x' * 400}\n" for row in range(300)),
     )
 
-    refused(with_a_small_disk("score", model, source, tmp_path / "out.csv"))
+    refused(with_a_small_disk("score", model, source, tmp_path / "out.csv"), code=75)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".out.csv.journal", "data.csv"]
     code, _, err = run("score", model, source, tmp_path / "out.csv")
     assert code == 0
@@ -446,7 +455,7 @@ def test_a_disk_that_fills_up_is_told_and_leaves_only_the_answers(run, model, tm
 def test_a_full_disk_that_a_library_meets_is_told_too(tmp_path, encoder_folder):
     # py3langid unpacks its model
     told = with_a_small_disk("check", data(tmp_path, GOOD), "--encoder", encoder_folder)
-    refused(told, "no space left on a disk", "TMPDIR")
+    refused(told, "no space left on a disk", "TMPDIR", code=75)
 
 
 def test_ctrl_c_ends_training_in_one_line_without_a_model(encoder_folder, tmp_path):

@@ -44,6 +44,7 @@ def command(rows, how):
         with progress.PlainProgress() as told, done.open("a") as file:
             if how == "deaf":
                 signal.signal(signal.SIGINT, signal.SIG_IGN)
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
             told.stage("scoring", rows - before, "rows")
             for row in range(before, rows):
                 print(f"{os.getpid()} {row}", file=file, flush=True)

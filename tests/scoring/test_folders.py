@@ -1,5 +1,7 @@
 """A folder of files scored: what is new, by one process or by several."""
 
+import json
+
 import pytest
 
 import bertcnn
@@ -109,6 +111,16 @@ def test_a_bad_file_does_not_keep_the_others_waiting(model, inbox, tmp_path, mon
     assert names(tmp_path / "o") == ["a.csv", "north/b.csv", "north/deep/c.jsonl"]
 
 
+def test_a_program_gets_the_figures_as_json(model, inbox, tmp_path, monkeypatch, capfd):
+    arguments = ["score", "--json", str(model), str(inbox), str(tmp_path / "o")]
+    monkeypatch.setattr("sys.argv", ["bertcnn", *arguments])
+    with pytest.raises(SystemExit):
+        main()
+    found = json.loads(capfd.readouterr().out)
+    assert (found["rows"], found["there"], found["failed"]) == (5, [], {})
+    assert found["scored"][str(inbox / "a.csv")]["rows"] == 2
+
+
 def test_places_that_will_not_do_are_refused_before_anything_is_scored(predictor, inbox, tmp_path):
     with pytest.raises(TableError, match="there is no folder"):
         score_folder(predictor, tmp_path / "nowhere", tmp_path / "out")
@@ -116,6 +128,8 @@ def test_places_that_will_not_do_are_refused_before_anything_is_scored(predictor
         score_folder(predictor, inbox, inbox)
     with pytest.raises(OutputError, match="another folder"):
         score_folder(predictor, inbox, inbox / "a.csv")
+    with pytest.raises(OutputError, match="without a table's extension"):
+        score_folder(predictor, inbox, tmp_path / "out.csv")
     (inbox / "a.json").write_text('[{"text": "refund"}]')
     (inbox / "a.jsonl").write_text('{"text": "refund"}\n')
     with pytest.raises(TableError, match="the same output"):

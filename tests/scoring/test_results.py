@@ -1,6 +1,7 @@
 """Scored files in pages, filtered and counted."""
 
 import csv
+import threading
 from collections import Counter
 
 import numpy as np
@@ -112,6 +113,30 @@ def test_an_index_is_written_once_and_whole(tmp_path, monkeypatch):
     index_scored(path, index)
     path.unlink()
     assert len(index_scored(path, index)) == 20
+
+
+def test_two_that_look_at_the_same_file_at_once_both_see_it(tmp_path, monkeypatch):
+    path, index = tmp_path / "scored.csv", tmp_path / "index.parquet"
+    with TableWriter(path, HEADER, raw=True) as writer:
+        writer.write(rows_of(100))
+    both, write, found = threading.Barrier(2), results._write, []
+
+    def written_by_both(*arguments):
+        both.wait(30)
+        write(*arguments)
+        both.wait(30)
+
+    monkeypatch.setattr(results, "_write", written_by_both)
+    looks = [
+        threading.Thread(target=lambda: found.append(len(index_scored(path, index))))
+        for _ in range(2)
+    ]
+    for look in looks:
+        look.start()
+    for look in looks:
+        look.join()
+    assert found == [100, 100]
+    assert sorted(tmp_path.iterdir()) == [index, path]
 
 
 def test_other_files_are_refused(tmp_path):

@@ -288,8 +288,9 @@ def test_two_runs_to_one_output_cannot_be_at_once(inbox, tmp_path):
     def second():
         with pytest.raises(
             OutputError, match=r"another run is writing '.*out\.csv'; expected one run at a time"
-        ):
+        ) as refused:
             score_csv(stub_predictor(), inbox, tmp_path / "out.csv", restart=True)
+        assert refused.value.passes
         score_csv(stub_predictor(), inbox, tmp_path / "other.csv")
 
     score_csv(stub_predictor(), inbox, tmp_path / "out.csv", progress=Told(second))
@@ -533,15 +534,16 @@ def test_a_killed_command_goes_on_when_run_again(model, tickets_file, tmp_path, 
     )
 
 
-def test_ctrl_c_says_in_one_line_how_to_go_on(model, tickets_file, tmp_path):
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75)])
+def test_ctrl_c_says_in_one_line_how_to_go_on(model, tickets_file, tmp_path, sent, code):
     target = tmp_path / "out.csv"
     with subprocess.Popen(
         command(model, tickets_file, target), cwd=ROOT, stderr=subprocess.PIPE, text=True
     ) as running:
         wait_for_answers(running, target, 1)
-        running.send_signal(signal.SIGINT)
+        running.send_signal(sent)
         told = running.stderr.read()
-    assert running.returncode == 130
+    assert running.returncode == code
     *_, last = told.splitlines()
     assert last.startswith("bertcnn: interrupted; ")
     assert last.endswith("rows are kept. The same command continues from there.")
