@@ -10,7 +10,9 @@ from literal import plain
 from review_store import person
 
 from bertcnn.errors import RoleError
+from bertcnn.jobs.jobs import new_folder, start_job
 from bertcnn.review.people import Role
+from bertcnn.review.store import ReviewStore
 
 _DONE = "what was done"
 
@@ -35,6 +37,11 @@ def tell_done() -> None:
     message = st.session_state.pop(_DONE, None)
     if message is not None:
         st.success(plain(message), icon=":material/check:")
+
+
+def answer_what_waits(store: ReviewStore) -> None:
+    """Let the model that serves now answer the tickets that wait, as a job."""
+    start_job(store, ["review", "answer"], person(), folder=new_folder(store))
 
 
 def day(seconds: float) -> str:

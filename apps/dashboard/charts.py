@@ -18,6 +18,7 @@ _LEAF = (  # of a label with levels the end is shown, which names its lowest lev
     "indexof(datum.label, ' > ') > 0 && length(datum.label) > 30 ? '…' + slice(datum.label, -29) :"
     " datum.label"
 )
+_SMALLEST_TOP = 0.01  # of an axis of shares, which may all be 0
 _WITHOUT_PLACE = "replace(datum.label, /^[0-9]+ /, '')"
 _FIRST, _OTHERS, _FIGURES = (
     "#3b82f6",
@@ -213,12 +214,19 @@ def share_by_day(
             for day, counted, every in _without_gaps(days)
         ]
     )
+    largest = max((counted / every for _, counted, every in days if every), default=0.0)
+    top = max(largest, _SMALLEST_TOP)
     return (
         alt.Chart(rows, height=240)
         .mark_bar(cornerRadiusEnd=2)
         .encode(
             x=alt.X("day:O", sort=None, title=None, axis=_DAYS),
-            y=alt.Y("share:Q", title=title, axis=_axis("%")),
+            y=alt.Y(
+                "share:Q",
+                title=title,
+                axis=_axis("%"),
+                scale=alt.Scale(domain=[0, top], nice=True),
+            ),
             color=alt.condition(alt.datum.recent, alt.value(_FIRST), alt.value(_OTHERS)),
             tooltip=[alt.Tooltip("date:N"), alt.Tooltip("figure:N", title=title)],
         )

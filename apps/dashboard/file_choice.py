@@ -22,7 +22,7 @@ _UPLOAD, _SERVER = "Upload", "On the server"
 def chosen_file(label: str, key: str, *, folders: bool = False) -> Path | None:
     """The file that the visitor has chosen; None while there is none.
 
-    An upload lies in the session's folder until `for_job` takes it.
+    An upload lies in the session's folder; `for_job` copies it.
 
     Args:
         label: what the file is for.
@@ -65,7 +65,7 @@ def _on_server(roots: Sequence[Path], key: str, *, folders: bool) -> Path | None
 
 
 def for_job(store: ReviewStore, file: Path | None) -> tuple[Path, str]:
-    """A folder for a job, and how its command names the file: an upload is moved there.
+    """A folder for a job, and how its command names the file: an upload is copied there.
 
     Raises:
         OutputError: the disk is full.

@@ -7,11 +7,13 @@ from typing import Literal
 
 import streamlit as st
 from actions import done, may, moment
-from literal import plain
+from literal import one_line_errors, plain
 from review_store import person, review_store
 
+from bertcnn.errors import BertCNNError
 from bertcnn.jobs.job import Job
 from bertcnn.jobs.jobs import cancel_job, list_jobs, remove_job, restart_dead_jobs, restart_job
+from bertcnn.review.people import Person
 from bertcnn.review.store import ReviewStore
 
 Color = Literal["blue", "green", "gray", "orange", "red"]
@@ -64,19 +66,31 @@ def show_jobs(
     """
     store = review_store()
     restart_dead_jobs_once(store.name)
+    visitor = person()
     running = any(job.ended_at is None for job in _of(store, commands))
 
     @st.fragment(run_every=EVERY if running else None)
     def drawn() -> None:
-        jobs = _of(store, commands)
-        if not jobs:
-            st.info(empty)
-        for job in jobs:
-            _show(store, job, results)
-        if running and not any(job.ended_at is None for job in jobs):
-            st.rerun()  # the last one has ended: draw results, and look no more
+        if not _is_still(visitor):
+            st.rerun()  # the page says what they may see now
+        with one_line_errors():  # the page's own has ended where this is drawn alone
+            jobs = _of(store, commands)
+            if not jobs:
+                st.info(empty)
+            for job in jobs:
+                _show(store, job, results)
+            if running and not any(job.ended_at is None for job in jobs):
+                st.rerun()  # the last one has ended: draw results, and look no more
 
     drawn()
+
+
+def _is_still(visitor: Person) -> bool:
+    """Whether somebody is on the list of people as before."""
+    try:
+        return person() == visitor
+    except BertCNNError:
+        return False
 
 
 def _of(store: ReviewStore, commands: Sequence[str] | None) -> list[Job]:

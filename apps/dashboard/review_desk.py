@@ -7,7 +7,8 @@ that gets no answer is sent again; the same decision sent twice counts once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,18 +72,23 @@ class Message(BaseModel):
     similar: int | None = Field(default=None, ge=0, lt=2**63)
 
 
-def desk(store: ReviewStore, person: Person) -> None:
+def desk(store: ReviewStore, person: Callable[[], Person]) -> None:
     """Draw the desk.
 
     Not as a fragment: a session that has ended meanwhile does not know it, and would never answer.
+
+    Args:
+        store: an open store.
+        person: says who decides, and in which role, each time that something is stored.
     """
     state = st.session_state
 
     def answered(message: Mapping[str, Any] | None) -> dict[str, Any]:
-        return answer(store, person, message, midnight(now(), st.context.timezone_offset or 0))
+        return answer(store, person(), message, midnight(now(), st.context.timezone_offset or 0))
 
     def received() -> None:
-        state["desk answer"] = answered(state["desk"].get("message"))
+        with suppress(BertCNNError):  # of `person`; the page, which is drawn next, says it
+            state["desk answer"] = answered(state["desk"].get("message"))
 
     found = state.pop("desk answer", None) or answered(None)
     _component(key="desk", data=found, on_message_change=received)

@@ -117,7 +117,7 @@ def safe_name(name: str) -> str:
     )
     clean = (
         re.sub(r"[^\w \-.]", "_", stem)
-        .strip(" .")[:_LONGEST_NAME]
+        .strip(" .-")[:_LONGEST_NAME]
         .encode()[:_LONGEST_BYTES]
         .decode(errors="ignore")
     )
@@ -126,20 +126,23 @@ def safe_name(name: str) -> str:
     )
 
 
-def look_into(path: Path, trained_on: Sequence[str]) -> Upload:
+def look_into(path: Path, trained_on: Sequence[str], *, limited: bool = True) -> Upload:
     """Read the header and the first rows of a file.
 
     Args:
-        path: the saved upload.
+        path: the saved upload, or a file of the server.
         trained_on: the text columns of the model's training file.
+        limited: whether the limits of an upload count, for which the whole file is read.
 
     Raises:
         TableError: it cannot be read, or has too many rows or columns for a page.
     """
     with open_table(path, known=trained_on) as reader:
-        _check_columns(path, reader.columns)
+        if limited:
+            _check_columns(path, reader.columns)
         sample, remark = reader.peek(), reader.remark
-        _check_rows(path, reader)
+        if limited:
+            _check_rows(path, reader)
     try:
         guessed = guess_text_columns(sample, trained_on=trained_on).text
     except ColumnError:  # no column looks like text: the user decides

@@ -311,15 +311,27 @@ def _run(store: ReviewStore, id: str, folder: str) -> None:
             start_new_session=True,
         )
     except (FileNotFoundError, NotADirectoryError):
-        raise OutputError(
+        missing = OutputError(
             f"the job {id} runs in {folder}, which is not there",
             expected="an existing folder",
             fix="make it, or start the job again from another folder",
-        ) from None
+        )
+        _fail(store, id, str(missing))
+        raise missing from None
     finally:
         os.close(log)
     # its exit code is for nobody, but without this it would stay in the list of processes
     threading.Thread(target=process.wait, daemon=True, name=f"bertcnn-job-{id}").start()
+
+
+def _fail(store: ReviewStore, id: str, message: str) -> None:
+    """Write down that a job got no process, so that it can be started again or removed."""
+    with store.writing() as connection:
+        connection.execute(
+            update(job_table)
+            .where(job_table.c.id == id, job_table.c.state == "waiting")
+            .values(state="failed", ended_at=now(), message=message)
+        )
 
 
 def _opened_log(store: ReviewStore, id: str) -> int:

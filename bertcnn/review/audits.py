@@ -32,7 +32,7 @@ from bertcnn.review.models import (
     serving_model,
 )
 from bertcnn.review.rows import whole_number
-from bertcnn.review.schema import decision, draw, prediction
+from bertcnn.review.schema import decision, draw, prediction, ticket
 from bertcnn.review.store import ReviewStore
 from bertcnn.wording import count, percent
 
@@ -237,6 +237,7 @@ def audit_report(
     with store.reading() as connection:
         weeks = _answers(connection, chosen.id, since)
         audits, disputed = _audits(connection, chosen, since)
+        waiting = _waiting(connection, chosen.id, since)
     answers = _Answers()
     for one in weeks.values():
         answers.add(one)
@@ -252,7 +253,7 @@ def audit_report(
         every,
         sample.by_label(),
         watch,
-        answers.drawn.total() - len(audits) - disputed,
+        waiting,
         disputed,
         {width: audits_needed(every, width) for width in _WIDTHS},
         tuple(
@@ -341,6 +342,32 @@ def _audits(connection: Connection, model: KnownModel, since: float) -> tuple[li
             _Audit(row.week, _stratum(row.stratum), row.probability, verdicts.pop(), moment)
         )
     return audits, disputed
+
+
+def _waiting(connection: Connection, model: str, since: float) -> int:
+    """Audits that nobody has decided; of an erased ticket nobody can any more."""
+    decided = (
+        select(decision.c.ticket)
+        .where(decision.c.ticket == draw.c.ticket, decision.c.kind != "skip")
+        .exists()
+    )
+    found = connection.scalar(
+        select(func.count())
+        .select_from(draw)
+        .join(
+            prediction,
+            (prediction.c.ticket == draw.c.ticket) & (prediction.c.model == draw.c.model),
+        )
+        .join(ticket, ticket.c.id == draw.c.ticket)
+        .where(
+            draw.c.model == model,
+            draw.c.drawn,
+            prediction.c.predicted_at >= since,
+            ticket.c.erased_at.is_(None),
+            ~decided,
+        )
+    )
+    return int(found or 0)
 
 
 def _week(connection: Connection) -> ColumnElement[int]:

@@ -25,6 +25,7 @@ _AUTO, _AMBIGUOUS, _OUT_OF_SCOPE, _EMPTY, _LANGUAGE = DECISIONS
 _RUN = 50_000  # tickets that are counted in one transaction
 _LONGEST = 5000  # characters of a text that are looked at
 _TEXTS_AT_ONCE = 500
+_ANSWERED = 0.9  # share of a day's tickets below which a model's answers say little of the day
 
 
 def start_of(day: date) -> float:
@@ -54,6 +55,9 @@ def newest_day(store: ReviewStore) -> date | None:
 
 def read_days(store: ReviewStore, model: str, first: date, last: date) -> list[DailyFigures]:
     """The figures of each day with tickets, in order, in constant memory.
+
+    Where the model has answered less than 90% of a day's tickets, only their lengths count. After a
+    promotion it answers those of earlier days that wait, which are not like the others.
 
     Args:
         store: an open store.
@@ -119,13 +123,16 @@ class _Day:
 
     def figures(self, day: date) -> DailyFigures:
         """What was counted."""
+        lengths = tuple(self.lengths[place] for place in range(len(LENGTH_EDGES) - 1))
+        if self.decisions.total() < _ANSWERED * sum(lengths):
+            return DailyFigures(day, 0, lengths=lengths, counts=dict.fromkeys(COUNTED, 0))
         return DailyFigures(
             day,
             self.decisions.total(),
             self.decisions[_OUT_OF_SCOPE],
             dict(self.labels),
             tuple(self.confidence[place] for place in range(len(CONFIDENCE_EDGES) - 1)),
-            tuple(self.lengths[place] for place in range(len(LENGTH_EDGES) - 1)),
+            lengths,
             dict(zip(COUNTED, (self.decisions[_AUTO], self.decisions[_LANGUAGE]), strict=True)),
         )
 

@@ -35,7 +35,7 @@ class NewDecision:
         model: id of the model whose answer was shown, or held back.
         blind: whether the model's answer was held back.
         shown_at: when the ticket was seen first, seconds since 1970, UTC.
-        decided_at: when it was decided, by the sender's clock.
+        decided_at: when it was decided, by the sender's clock; a time to come counts as now.
     """
 
     key: str
@@ -154,7 +154,7 @@ def _record(
             model=one.model,
             blind=one.blind,
             shown_at=one.shown_at,
-            decided_at=moment if one.decided_at is None else one.decided_at,
+            decided_at=_time_of(one, moment),
             stored_at=moment,
         )
     )
@@ -168,6 +168,12 @@ def _check(one: NewDecision) -> None:
             expected=f"{', '.join(_KINDS)}, and a key of 1 to {_LONGEST_KEY} characters",
             fix="send it as the desk does",
         )
+
+
+def _time_of(one: NewDecision, moment: float) -> float:
+    """When it was decided; now where the sender's clock says what cannot be."""
+    given = one.decided_at
+    return given if given is not None and 0 <= given <= moment else moment
 
 
 def _check_undo(connection: Connection, actor: str, one: NewDecision) -> None:

@@ -108,8 +108,8 @@ def drift_report(
     """What has changed in the tickets that come in, and in the serving model's answers to them.
 
     A day is compared with the same weekday of eight weeks, its week with these weeks. Answers are
-    those of the serving model; what another one answered before it does not count, so after a
-    promotion most of this is not known for five weeks. Memory does not grow with the store.
+    those of the serving model, of days most of whose tickets it has answered, so after a promotion
+    most of this is not known for five weeks. Memory does not grow with the store.
 
     Args:
         store: an open store.

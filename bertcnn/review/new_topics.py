@@ -96,7 +96,7 @@ def store_topics(
     model = require_serving_model(store)
     until = now() if until is None else until
     rows = _unlabelled(store, model.id, until - days * DAY, until)
-    texts = _texts(store, [row.ticket for row in rows])
+    texts = read_texts(store, [row.ticket for row in rows])
     rows = [row for row in rows if row.ticket in texts]
     if not rows:
         return StoreTopics(0, days, ())
@@ -139,8 +139,8 @@ def _unlabelled(store: ReviewStore, model: str, since: float, until: float) -> l
         return list(connection.execute(statement))[::-1]
 
 
-def _texts(store: ReviewStore, tickets: Sequence[int]) -> dict[int, str]:
-    """Texts by ticket; without those erased meanwhile."""
+def read_texts(store: ReviewStore, tickets: Sequence[int]) -> dict[int, str]:
+    """The first 2,000 characters of tickets, by number; without those that were erased."""
     found: dict[int, str] = {}
     for first in range(0, len(tickets), _AT_ONCE):
         with store.reading() as connection:

@@ -9,14 +9,21 @@ from types import SimpleNamespace
 
 import pytest
 import streamlit.config
+from sqlalchemy import insert
 from streamlit.testing.v1 import AppTest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from bertcnn import load
+from bertcnn.bundle.schemas import Decisions
 from bertcnn.errors import RoleError, SettingsError, TableError
+from bertcnn.jobs.processes import own_start, this_host
 from bertcnn.review.models import add_model
 from bertcnn.review.people import Person, read_people
-from bertcnn.review.store import open_review
+from bertcnn.review.schema import job
+from bertcnn.review.statistics import decided
+from bertcnn.review.store import now, open_review
+from bertcnn.review.tickets import NewTicket, add_tickets
 from bertcnn.tables.tables import open_table
 from tests.apps.dashboards import (
     APP,
@@ -480,6 +487,53 @@ def test_in_a_browser_each_visitor_of_a_proxy_sees_the_pages_of_their_role(made,
                 assert ("Review" in links(page)) == ("Review" in pages)
         page.goto(server.address)  # past the proxy
         assert "a request with 0 headers x-forwarded-email" in page.locator("body").inner_text()
+
+
+@in_browser
+def test_in_a_browser_a_list_that_changes_counts_on_pages_that_are_open(page, tmp_path):
+    model = save_model(tmp_path / "models" / "tiny", decisions=Decisions(thresholds=(1.0,) * 3))
+    store, people = open_review(tmp_path / "review.db"), tmp_path / "people.csv"
+    add_model(store, model, Person("root"))
+    texts = ("my router", "my bill", "the app")
+    new = [NewTicket(text, text, {}, 3600.0 * hour) for hour, text in enumerate(texts, start=1)]
+    add_tickets(store, load(model), new, source="tests")
+    for id, state, words in (("ran", "running", "stage one"), ("broke", "failed", "")):
+        at = now()
+        row = {"id": id, "arguments": ["score", "m", "in.csv", "out.csv"], "state": state}
+        row |= {"folder": "/not/there", "actor": "rob@example.org", "created_at": at, "starts": 1}
+        row |= {"host": this_host(), "pid": os.getpid(), "pid_started": own_start()}
+        row |= {"heartbeat": at, "progress": {"stage": words}, "message": "", "cancelled": False}
+        row |= {"ended_at": None if state == "running" else at}
+        with store.writing() as connection:
+            connection.execute(insert(job).values(**row))
+
+    def role(*lines):
+        people.write_text("\n".join(["person,role", "ann@example.org,admin", *lines, ""]))
+
+    role("rob@example.org,reviewer")
+    options = ["--models", tmp_path / "models", "--store", store.name, "--people", people]
+    with (
+        serving(tmp_path / "tmp", [*options, "--behind-proxy", "X-Email"]) as server,
+        proxying(server.port) as proxy,
+    ):
+        proxy.added = {"X-Email": "rob@example.org"}
+        page.goto(f"{proxy.address}/review")
+        page.locator(".desk .text").wait_for()
+        page.keyboard.press("1")
+        page.locator(".desk .unsent").get_by_text("All saved", exact=True).wait_for()
+        role("rob@example.org,viewer")
+        page.keyboard.press("1")
+        page.get_by_text(shown("rob@example.org", "viewer")).wait_for()
+        assert decided(store).tickets == 1
+        page.goto(f"{proxy.address}/jobs")
+        page.get_by_text("stage one").wait_for()
+        role()
+        page.get_by_text("is not on the list of people").wait_for()
+        assert not page.get_by_text("stage one").count()
+        role("rob@example.org,reviewer")
+        page.goto(f"{proxy.address}/jobs")
+        page.get_by_role("button", name="Start again").click()  # a run of the list alone
+        page.get_by_text("which is not there; expected an existing folder").first.wait_for()
 
 
 @in_browser

@@ -619,6 +619,7 @@ def test_a_new_upload_replaces_the_old_files_and_taking_it_away_removes_them(inb
         ("../../my inbox (1).csv.gz", "my inbox _1_.csv.gz"),
         ("C:\\tickets\\in.xlsx", "in.xlsx"),
         ("..", "upload."),
+        ("--raw.csv", "raw.csv"),  # a job's command would read an option
         ("..csv", "upload.csv"),
         ("a\0\n.csv", "a__.csv"),
         ("é" * 300 + ".csv", "é" * 80 + ".csv"),

@@ -1,21 +1,24 @@
 """The page Health, in Streamlit's test harness and in a real browser where there is one."""
 
+import sys
 from datetime import date, timedelta
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import streamlit.config
-from sqlalchemy import update
+from sqlalchemy import select, update
 from streamlit.testing.v1 import AppTest
 
 from bertcnn.bundle.schemas import Calibration, LabelShiftCalibration
+from bertcnn.jobs import jobs
 from bertcnn.review.daily_figures import day_of
 from bertcnn.review.decisions import NewDecision, record
 from bertcnn.review.labels import labels_in_use
 from bertcnn.review.models import add_model, note_comparison, promote, serving_model
 from bertcnn.review.schema import prediction, ticket
 from bertcnn.review.store import now, open_review
+from bertcnn.review.tickets import erase_ticket
 from tests.apps.dashboards import (
     APP,
     CHROMIUM,
@@ -166,7 +169,10 @@ def test_first_days_are_not_known_yet(store, models, health):
     assert "earlier tickets to compare with" in said(app.markdown)
 
 
-def test_a_broken_promise_is_on_top_and_leads_back_to_the_earlier_model(store, models, health):
+def test_a_broken_promise_is_on_top_and_leads_back_to_the_earlier_model(
+    store, models, health, monkeypatch
+):
+    monkeypatch.setattr(jobs, "_RUNNER", (sys.executable, "-S", "-c", ""))
     first, second = broken(store, models)
     app = health()
     assert not app.exception
@@ -177,6 +183,7 @@ def test_a_broken_promise_is_on_top_and_leads_back_to_the_earlier_model(store, m
     assert not app.exception
     assert serving_model(store).id == first.id
     assert "serves again." in said(app.success)
+    assert [one.arguments for one in jobs.list_jobs(store)] == [("review", "answer")]
     assert not app.error
     assert second.id != first.id
 
@@ -232,6 +239,18 @@ def test_a_topic_becomes_a_label_under_the_name_that_was_typed(store, models, he
     assert "was there already" in said(app.success)
 
 
+def test_examples_of_a_topic_are_gone_once_their_tickets_are_erased(store, models, health):
+    with_topic(store, models)
+    app = press(health(), "Look for topics")
+    assert said(app.caption).count("solar panel") == 3
+    with store.reading() as connection:
+        about = select(ticket.c.id).where(ticket.c.text.contains("solar panel"))
+        numbers = list(connection.scalars(about))
+    for number in numbers:
+        erase_ticket(store, number, ADMIN)
+    assert "solar panel" not in said(app.run().caption)
+
+
 def test_a_viewer_sees_the_figures_and_no_button_that_changes_anything(store, models, health):
     broken(store, models)
     app = health("viewer")
@@ -256,6 +275,11 @@ def test_days_without_tickets_are_gaps_and_counts_stand_beside_shares():
         ("30 Apr", 0.25, True),
     ]
     assert rows[0]["figure"] == "3 of 60 (5.0%)"
+
+
+def test_an_axis_of_shares_that_are_all_0_still_has_a_length():
+    chart = part("charts").share_by_day([(date(2026, 4, 28), 0, 60)], "out of scope", ())
+    assert chart.to_dict()["encoding"]["y"]["scale"]["domain"] == [0, 0.01]
 
 
 def test_the_ten_most_frequent_labels_are_compared_with_the_weeks_before():

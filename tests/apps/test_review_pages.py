@@ -228,6 +228,17 @@ def test_a_name_that_is_taken_and_one_column_for_both_are_refused(made):
     assert "Train" not in labels_of(app.button)
 
 
+def test_a_name_that_was_typed_stays_while_time_passes(made, monkeypatch):
+    add_model(made.store, made.models / "first", ROOT)
+    app = made.page("train")
+    offered = app.text_input[0].value
+    app.text_input[0].set_value("mine").run()
+    later = now() + 120
+    monkeypatch.setattr("time.time", lambda: later)
+    assert app.run().text_input[0].value == "mine"
+    assert made.page("train").text_input[0].value != offered
+
+
 # --- Jobs --------------------------------------------------------------------------------------
 
 
@@ -296,6 +307,19 @@ def test_a_folder_with_links_to_other_places_is_not_scored(made):
     app.selectbox(key="inbox-file").set_value(f"{folder}{os.sep}").run()
     assert "no links to other places" in said(app.error)
     assert "Score the files" not in labels_of(app.button)
+
+
+def test_a_file_of_the_server_may_have_more_rows_than_an_upload(made, idle, monkeypatch):
+    monkeypatch.setattr("uploads.MOST_ROWS", 2)
+    file = made.folder / "files" / "large.csv"
+    file.write_text("text\n" + "my router led\n" * 3)
+    app = made.page("inbox")
+    app.radio(key="inbox-place").set_value("On the server").run()
+    app.selectbox(key="inbox-file").set_value(str(file)).run()
+    app = press(app, "Score the file")
+    assert not app.error
+    (job,) = list_jobs(made.store)
+    assert job.arguments[2] == str(file)
 
 
 @in_browser

@@ -211,7 +211,7 @@ def test_an_object_store_url_needs_a_bucket_a_folder_and_known_parameters():
     with pytest.raises(RemoteError, match="names a bucket only"):
         local_folder("s3://bucket?region=eu-central-1")
     with pytest.raises(RemoteError, match="Unexpected query parameter"):
-        local_folder("s3://bucket/triage?regoin=eu-central-1")
+        local_folder("s3://bucket/triage?unknown=1")
 
 
 def test_a_push_needs_a_url(first):

@@ -432,6 +432,21 @@ def test_without_room_for_a_log_no_job_is_kept(desk):
 # === Lists and files ===
 
 
+def test_a_job_whose_folder_is_not_there_has_failed_and_is_removed(desk):
+    with pytest.raises(OutputError, match="which is not there; expected an existing folder"):
+        start_job(desk.store, ["score", "3", "well"], ADA, folder=desk.folder / "no")
+    (job,) = list_jobs(desk.store)
+    assert (job.state, job.dead, job.exit_code) == ("failed", False, None)
+    assert "which is not there" in job.message
+    (desk.folder / "no").mkdir()
+    assert restart_job(desk.store, job.id, ADA).state in ("waiting", "running")
+    desk.hurry()
+    (desk.folder / "no" / "hurry").touch()
+    assert desk.ended(job.id).state == "done"
+    remove_job(desk.store, job.id, ADA)
+    assert list_jobs(desk.store) == []
+
+
 def test_jobs_are_listed_from_the_last_one_on(desk, monkeypatch):
     monkeypatch.setattr(jobs, "_RUNNER", DIES)
     names = [desk.start() for _ in range(3)]

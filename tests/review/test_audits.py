@@ -12,6 +12,7 @@ from bertcnn.review.audits import audit_report, is_right
 from bertcnn.review.decisions import NewDecision, record
 from bertcnn.review.models import add_model, model_history, note_alarm
 from bertcnn.review.schema import draw, prediction, ticket
+from bertcnn.review.tickets import erase_ticket
 from tests.review.desk import ADMIN, ANN, BOB, decide
 from tests.tiny import saved
 
@@ -75,6 +76,16 @@ def test_waiting_skipped_and_disputed_audits_do_not_count(store, encoder_folder)
     said = " ".join(found.lines())
     assert "20 audits wait" in said
     assert "People disagree on 1 audit" in said
+
+
+def test_an_audit_whose_ticket_is_erased_waits_no_more(store, encoder_folder):
+    answered(store, encoder_folder, 20, 5)
+    decide(store, ANN, 1, "billing")
+    record(store, BOB, [NewDecision("s", 2, "skip")])
+    for number in (1, 2, 3, 20):
+        erase_ticket(store, number, ADMIN)
+    found = audit_report(store)
+    assert (found.all.audits, found.waiting) == (1, 2)
 
 
 def test_a_stratum_whose_audits_wait_counts_as_much_as_before(store, encoder_folder):

@@ -4,6 +4,7 @@ import pytest
 from sqlalchemy import func, select
 
 from bertcnn.errors import RoleError, StoreError
+from bertcnn.review.corrected_rows import export_corrections
 from bertcnn.review.decisions import NewDecision, disagreements, history, record
 from bertcnn.review.labels import (
     LabelsInUse,
@@ -19,6 +20,7 @@ from bertcnn.review.queue import claim, waiting_tickets
 from bertcnn.review.schema import decision, event
 from bertcnn.review.similarity import label_group, similar
 from bertcnn.review.statistics import decided
+from bertcnn.review.store import now
 from tests.review.desk import ADMIN, ANN, BOB, decide, filled, ids
 
 
@@ -111,6 +113,16 @@ def test_what_cannot_be_is_refused_and_the_rest_is_stored(store, encoder_folder)
     assert "no ticket 99999" in done.refused["3"]
     with pytest.raises(RoleError):
         record(store, Person("eve", "viewer"), [])
+
+
+@pytest.mark.parametrize("clock", [1e300, -1e300, float("nan"), float("inf")])
+def test_a_clock_that_is_wrong_counts_as_now(store, encoder_folder, clock, tmp_path):
+    filled(store, encoder_folder, 8)
+    before = now()
+    assert not decide(store, ANN, 1, "billing", decided_at=clock).refused
+    (row,) = history(store, 1)
+    assert before <= row.decided_at == row.stored_at
+    assert export_corrections(store, tmp_path / "decided.csv") == 1
 
 
 def test_a_skipped_ticket_goes_to_others_and_never_back(store, encoder_folder):

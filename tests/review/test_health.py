@@ -12,10 +12,16 @@ from bertcnn.monitoring.drift import daily_figures
 from bertcnn.review import daily_figures as counting
 from bertcnn.review.daily_figures import day_of, newest_day, read_days, sample_texts, start_of
 from bertcnn.review.health import drift_report
-from bertcnn.review.models import add_model
+from bertcnn.review.models import add_model, note_comparison, promote
 from bertcnn.review.schema import prediction, ticket
 from bertcnn.review.store import now
-from bertcnn.review.tickets import NewTicket, add_tickets, erase_ticket
+from bertcnn.review.tickets import (
+    NewTicket,
+    add_tickets,
+    answer_waiting,
+    enqueue,
+    erase_ticket,
+)
 from tests.apps.dashboards import save_model
 from tests.review.conftest import refused
 from tests.review.desk import ADMIN, filled
@@ -126,6 +132,25 @@ def test_another_models_answers_do_not_count_but_its_tickets_do(store, encoder_f
     assert "only 2 earlier days of this weekday" in found(report)["out_of_scope"].sentence
     assert found(report)["lengths"].changed is not None
     assert found(report)["words"].changed
+
+
+def test_tickets_of_earlier_days_that_still_wait_do_not_stand_for_these_days(
+    store, encoder_folder, tmp_path
+):
+    model = with_history(store, encoder_folder, 70, confidence=0.5)
+    second = add_model(store, save_model(tmp_path / "second"), ADMIN)
+    note_comparison(store, second.id, ADMIN, {"champion": model.id, "verdict": "better"})
+    promote(store, second.id, ADMIN)
+    with store.writing() as connection:
+        waiting = select(prediction.c.ticket).where(prediction.c.decision != "auto")
+        for number in connection.scalars(waiting).all():
+            enqueue(store, connection, number, model.id)
+    assert answer_waiting(store, load(second.folder)).added > 300
+    findings = found(drift_report(store))
+    for about in ("out_of_scope", "automatic", "labels", "confidence"):
+        assert findings[about].changed is None, findings[about].sentence
+    assert findings["lengths"].changed is False
+    assert sum(one.texts for one in read_days(store, model.id, LAST, LAST)) == 20
 
 
 def test_without_earlier_tickets_nothing_is_claimed(store, encoder_folder):

@@ -44,7 +44,7 @@ def show_figures(found: AuditReport) -> None:
     """The accuracy with its interval, and whether the promise holds."""
     every, promised = found.all, percent(found.model.precision)
     if not every.population:
-        st.info("The model has not answered anything in this time. Add tickets: bertcnn review add")
+        st.info("No automatic answers in this time. Add tickets: bertcnn review add")
         return
     with st.container(horizontal=True):
         if every.accuracy is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import streamlit as st
-from actions import done, may, moment, tell_done
+from actions import answer_what_waits, done, may, moment, tell_done
 from charts import accuracy_over_time, mix_now_and_before, share_by_day
 from literal import badge, plain
 from review_store import person, review_store
@@ -31,7 +31,7 @@ from bertcnn.review.audits import AuditReport
 from bertcnn.review.daily_figures import newest_day
 from bertcnn.review.health import StoreDrift, last_changes
 from bertcnn.review.models import KnownModel
-from bertcnn.review.new_topics import StoreTopic, StoreTopics
+from bertcnn.review.new_topics import StoreTopic, StoreTopics, read_texts
 from bertcnn.review.shadow import ShadowReport
 from bertcnn.review.store import ReviewStore
 from bertcnn.wording import count, percent
@@ -136,7 +136,8 @@ def show_alarm(store: ReviewStore, audits: AuditReport) -> None:
         reason = st.text_input("Why?", "what was promised does not hold any more")
         if st.button(badge(f"Let {name_of(earlier)} serve again"), type="primary"):
             roll_back(store, person(), reason=reason)
-            done(f"{name_of(earlier)} serves again.")
+            answer_what_waits(store)
+            done(f"{name_of(earlier)} serves again. It is answering the tickets that wait.")
 
 
 def name_of(one: KnownModel) -> str:
@@ -322,7 +323,9 @@ def show_topic(store: ReviewStore, topic: StoreTopic, place: int) -> None:
     with st.container(border=True):
         size, on = count(len(topic.tickets), "ticket"), count(topic.days, "day")
         st.markdown(f"**{plain(topic.name)}** · {size} on {on}")
-        for text in topic.examples:
+        examples = topic.tickets[: len(topic.examples)]
+        texts = read_texts(store, examples)  # now: one may have been erased since
+        for text in (texts[number] for number in examples if number in texts):
             st.caption(plain(text if len(text) <= 200 else f"{text[:199]}…"))
         if not may("admin"):
             return

@@ -105,7 +105,7 @@ def score_as_job(folder: Path, predictor: Predictor) -> None:
 @st.cache_data(scope="session", max_entries=4, show_spinner="Reading the file ...")
 def cached_look(path: Path, written_at: int, trained_on: tuple[str, ...]) -> Upload:  # noqa: ARG001
     """The header and the first rows of a file, read once."""
-    return look_into(path, trained_on)
+    return look_into(path, trained_on, limited=path.is_relative_to(session_folder()))
 
 
 def score_file(predictor: Predictor) -> None:

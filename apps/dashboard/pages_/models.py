@@ -8,12 +8,11 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
-from actions import day, done, may, moment, tell_done
+from actions import answer_what_waits, day, done, may, moment, tell_done
 from literal import badge, plain
 from model_folders import model_folder, models_roots, saved_models
 from review_store import person, review_store
 
-from bertcnn.jobs.jobs import new_folder, start_job
 from bertcnn.review import (
     add_model,
     compare_models,
@@ -118,11 +117,6 @@ def offer_promotion(store: ReviewStore, one: KnownModel, verdict: str) -> None:
             promote(store, one.id, person(), reason=reason)
             answer_what_waits(store)
             done(f"{name_of(one)} serves now. It is answering the tickets that wait.")
-
-
-def answer_what_waits(store: ReviewStore) -> None:
-    """Let the model that serves now answer the tickets that wait, as a job."""
-    start_job(store, ["review", "answer"], person(), folder=new_folder(store))
 
 
 def add_saved(store: ReviewStore, known: Sequence[KnownModel]) -> None:

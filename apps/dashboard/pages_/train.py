@@ -35,6 +35,7 @@ SAMPLE = Path(__file__).parents[3] / "data" / "isp_tickets.csv"
 RECIPES = ("auto", "few-shot", "frozen", "full")
 ENOUGH = 20  # decisions for a first model
 _LONGEST_NAME = 60
+_NAME = "name of the model"  # key of its box
 LABELLED, UNLABELLED, EXAMPLE = "Tickets with labels", "Tickets without labels", "The sample"
 
 
@@ -199,9 +200,10 @@ def start_training(
 ) -> None:
     """Draw the options and the button that starts the job."""
     with st.expander("Options"):
-        given = st.text_input(
-            "Name of the model", datetime.fromtimestamp(now(), UTC).strftime("model-%Y-%m-%d-%H%M")
-        )
+        # kept: with another default in the next minute, the box would lose what was typed
+        offered = datetime.fromtimestamp(now(), UTC).strftime("model-%Y-%m-%d-%H%M")
+        st.session_state.setdefault(_NAME, offered)
+        given = st.text_input("Name of the model", key=_NAME)
         recipe = st.selectbox(
             "Recipe",
             RECIPES,
@@ -218,6 +220,7 @@ def start_training(
         named = ["--text", columns[0], "--label", columns[1]] if columns else []
         options = ["--out", str(out), "--recipe", recipe, *named, *me()]
         start_job(store, ["retrain", *([data] if data else []), *options], person(), folder=folder)
+        del st.session_state[_NAME]
         done(f"The training of {out.name} has begun.")
 
 
