@@ -63,9 +63,17 @@ JsonFile = Annotated[
 
 def person(name: str | None) -> Person:
     """Whoever types the command may do everything: they can read the store's file anyway."""
+    from bertcnn.errors import SettingsError
     from bertcnn.review.people import Person
 
-    return Person(name or getpass.getuser())
+    try:
+        return Person(name or getpass.getuser())
+    except (OSError, KeyError, ImportError):  # by Python's version
+        raise SettingsError(
+            "no name for who does this",
+            expected="a name, since the system's user has none",
+            fix="add --person NAME, or set BERTCNN_PERSON",
+        ) from None
 
 
 def opened(place: str) -> ReviewStore:

@@ -1,0 +1,455 @@
+"""The files of deploy/: tools read them, commands take what they say, and the service runs.
+
+No image is built here, since that takes a Docker daemon: what the Dockerfile copies and installs is
+copied and installed into a folder and an environment, and its commands run there.
+"""
+
+import http.client
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import zipfile
+from contextlib import contextmanager
+
+import pytest
+import typer
+import yaml
+
+from benchmarks.environment import CompetitorError, peers_python
+from bertcnn.cli.main import app
+from tests.packaging.conftest import ROOT, attempt, run
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="the images are of Linux")
+
+DEPLOY = ROOT / "deploy"
+DOCKERFILE = DEPLOY / "Dockerfile"
+IGNORED = ROOT / ".dockerignore"
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+SERVICES = COMPOSE["services"]
+KUBERNETES = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+OBJECTS = {
+    found["kind"]: found
+    for file in KUBERNETES
+    for found in yaml.safe_load_all(file.read_text(encoding="utf-8"))
+}
+POD = OBJECTS["Deployment"]["spec"]["template"]["spec"]
+JOB = OBJECTS["CronJob"]["spec"]["jobTemplate"]["spec"]
+NIGHTLY = JOB["template"]["spec"]
+TOKEN = "0123456789abcdef0123456789abcdef"
+MOST_MEGABYTES = 700  # of the service's environment
+PATIENCE = 60  # seconds
+
+
+# === Reading the Dockerfile ===
+
+
+def stages():
+    """The instructions of each stage, as pairs of a word and the rest; in their order."""
+    lines = [
+        line for line in DOCKERFILE.read_text(encoding="utf-8").splitlines() if line[:1] != "#"
+    ]
+    found = {}
+    for line in "\n".join(lines).replace("\\\n", " ").splitlines():
+        word, _, rest = line.partition(" ")
+        if word == "FROM":
+            found[rest.split()[-1]] = current = []
+        elif word:
+            current.append((word, rest.strip()))
+    return found
+
+
+STAGES = stages()
+
+
+def only(stage, word):
+    """The rest of a stage's only instruction of this kind."""
+    (found,) = (rest for name, rest in STAGES[stage] if name == word)
+    return found
+
+
+def pip_lines(stage):
+    """The words of each call of pip, after `pip`."""
+    calls = []
+    for word, rest in STAGES[stage]:
+        if word == "RUN":
+            for command in re.sub(r"--mount=\S+", "", rest).split("&&"):
+                first, *words = shlex.split(command)
+                calls += [words] if first == "pip" else []
+    return calls
+
+
+def copied(stage):
+    """The paths of the checkout that a stage copies or mounts."""
+    found = []
+    for word, rest in STAGES[stage]:
+        if word == "COPY":
+            found += rest.split()[:-1]
+        found += re.findall(r"--mount=type=bind,source=([^,]+)", rest)
+    return found
+
+
+def health_check(stage, port):
+    """The command of a HEALTHCHECK, for a server at another port."""
+    words = re.search(r"CMD (\[.*\])", only(stage, "HEALTHCHECK"))[1]
+    _, option, code = yaml.safe_load(words)
+    assert only(stage, "EXPOSE") in code
+    return [sys.executable, option, code.replace(only(stage, "EXPOSE"), str(port))]
+
+
+# === Tools ===
+
+
+@pytest.fixture(scope="module")
+def tool():
+    """Runs a tool of an environment of its own; what it says."""
+    try:
+        folder = peers_python("deploy").parent
+    except CompetitorError as error:
+        pytest.skip(f"no environment with hadolint and others: {error}")
+
+    def call(name, *arguments):
+        done = attempt([folder / name, *arguments])
+        return done.returncode, (done.stdout + done.stderr).strip()
+
+    return call
+
+
+def test_hadolint_finds_nothing_in_the_dockerfile(tool):
+    assert tool("hadolint", DOCKERFILE) == (0, "")
+
+
+def test_the_compose_file_has_the_form_of_the_specification(tool):
+    code, said = tool(
+        *("check-jsonschema", "--builtin-schema", "vendor.compose-spec"), DEPLOY / "compose.yaml"
+    )
+    assert code == 0, said
+
+
+def test_kubernetes_takes_each_object(tool):
+    code, said = tool("kubernetes-validate", "--strict", *KUBERNETES)
+    assert code == 0, said
+    assert said.count(" passed for resource ") == len(OBJECTS) == 5
+
+
+# === The images ===
+
+
+def test_what_is_copied_reaches_the_build_and_nothing_else():
+    let_in = {
+        line[1:] for line in IGNORED.read_text(encoding="utf-8").splitlines() if line[:1] == "!"
+    }
+    wanted = {path for stage in ("wheel", "dashboard", "service") for path in copied(stage)}
+    wanted = wanted - {"deploy"} | {
+        word.removeprefix("/build/")
+        for words in pip_lines("service")
+        for word in words
+        if word.endswith(".txt")
+    }
+    assert let_in == wanted
+    assert [path for path in let_in if not (ROOT / path).exists()] == []
+    assert "**/secrets.toml" in IGNORED.read_text(encoding="utf-8").splitlines()
+
+
+def test_an_image_runs_as_a_user_with_a_number_and_hears_sigterm():
+    for stage in ("dashboard", "service"):
+        user, group = only(stage, "USER").split(":")
+        assert min(int(user), int(group)) > 10_000
+        for word in ("CMD", "ENTRYPOINT"):
+            forms = [rest for name, rest in STAGES[stage] if name == word]
+            assert [form for form in forms if not form.startswith("[")] == []  # else by a shell
+    assert [*STAGES][-1] == "service"  # what is built if no target is named
+
+
+def test_what_is_installed_has_the_versions_that_are_tested():
+    for stage in ("wheel", "dashboard", "service"):
+        for words in pip_lines(stage):
+            assert "--no-deps" in words or words[words.index("-c") + 1].endswith("constraints.txt")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel, built by the Dockerfile's line from what it copies."""
+    folder = tmp_path_factory.mktemp("image")
+    for path in copied("wheel"):
+        if (ROOT / path).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / path, folder / path, ignore=ignored)
+        else:
+            shutil.copy(ROOT / path, folder / path)
+    (build,) = (words for words in pip_lines("wheel") if words[0] == "wheel")
+    words = [{"/wheels": folder / "wheels"}.get(word, word) for word in build]
+    run([sys.executable, "-m", "pip", "--quiet", *words], cwd=folder)
+    (made,) = (folder / "wheels").iterdir()
+    return made
+
+
+def test_the_wheel_of_the_image_is_whole(wheel):
+    with zipfile.ZipFile(wheel) as found:
+        names = {name for name in found.namelist() if name.startswith("bertcnn/")}
+    assert names == {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "bertcnn").rglob("*")
+        if path.is_file() and path.parent.name != "__pycache__"
+    }
+
+
+@pytest.fixture(scope="module")
+def service(environment, wheel):
+    """The Python of the image `service`."""
+    here = {"/wheels/*.whl": str(wheel), "--no-cache-dir": "--compile-bytecode"}
+    requirements = []
+    for install, *words in pip_lines("service"):
+        assert install == "install"
+        requirements.append([here.get(word, word.replace("/build", str(ROOT))) for word in words])
+    return environment(*requirements)
+
+
+@contextmanager
+def started(command, **variables):
+    """The address and the process of a service; the process has ended afterwards."""
+    process = subprocess.Popen(
+        [*map(str, command)],
+        env={**os.environ, "PYTHONPATH": "", **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        yield process.stdout.readline().rpartition(":")[2].strip(), process
+    finally:
+        process.kill()
+        process.wait(PATIENCE)
+        process.stdout.close()
+
+
+def answer(port, path, body=None, **headers):
+    """Status and body."""
+    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=PATIENCE)
+    connection.request("POST" if body else "GET", path, body, headers)
+    response = connection.getresponse()
+    return response.status, response.read().decode()
+
+
+def test_the_service_starts_from_its_image_and_answers(service):
+    model = {"/model": ROOT / "tests" / "golden" / "saved" / "model"}
+    words = [model.get(word, word) for word in yaml.safe_load(only("service", "CMD"))]
+    (name,) = yaml.safe_load(only("service", "ENTRYPOINT"))
+    command = [service.with_name(name), *words, "--port", "0", "--drain", "0"]
+    assert "without a token" in attempt(command).stderr
+    with started(command, BERTCNN_SERVE_TOKEN=TOKEN) as (port, process):
+        assert answer(port, "/classify", '{"texts": ["no signal"]}')[0] == 401
+        token = {"Authorization": f"Bearer {TOKEN}"}
+        status, said = answer(port, "/classify", '{"texts": ["no signal"]}', **token)
+        assert status == 200, said
+        assert '"model":"model"' in said
+        run(health_check("service", port))
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            path = POD["containers"][0][probe]["httpGet"]["path"]
+            assert answer(port, path)[0] == 200, path
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+    assert attempt(health_check("service", port)).returncode != 0
+
+
+def test_the_service_is_small(service, capsys):
+    files = [path for path in service.parents[1].rglob("*") if not path.is_symlink()]
+    size = sum(path.stat().st_size for path in files if path.is_file()) / 1e6
+    with capsys.disabled():
+        sys.stdout.write(f"\nthe service's environment: {size:.0f} MB")
+    assert 100 < size < MOST_MEGABYTES
+
+
+# === Compose ===
+
+
+def parsed(words):
+    """The options of a `bertcnn` command, by their names."""
+    command = typer.main.get_command(app)
+    name, *rest = words
+    return command.commands[name].make_context(name, list(rest)).params
+
+
+def mounts(service):
+    """What is mounted, by the place in the container."""
+    return dict(reversed(volume.split(":")[:2]) for volume in SERVICES[service].get("volumes", ()))
+
+
+def test_the_service_of_compose_takes_its_command():
+    service = SERVICES["service"]
+    options = parsed(service["command"])
+    assert options["host"] == "0.0.0.0"
+    assert str(options["token_file"]) == f"/run/secrets/{service['secrets'][0]}"
+    assert int(service["stop_grace_period"].removesuffix("s")) > options["drain"]
+    (model,) = options["models"]
+    assert model.startswith("/models/")
+    assert mounts("service")["/models"] == mounts("dashboard")["/models"]
+    assert service["ports"] == [f"127.0.0.1:8000:{options['port']}"]
+    assert only("service", "EXPOSE") == str(options["port"])
+
+
+def test_compose_opens_ports_of_this_machine_only_and_locks_each_container():
+    for name, service in SERVICES.items():
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ())), name
+        assert service["read_only"], name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert service["restart"] == "unless-stopped", name
+        assert "/tmp" in service["tmpfs"], name
+        target = service.get("build", {}).get("target")
+        assert target is None or only(target, "HEALTHCHECK"), name
+        assert target or service["healthcheck"], name
+        assert set(service.get("secrets", ())) <= set(COMPOSE["secrets"]), name
+        assert set(service.get("networks", ())) <= set(COMPOSE["networks"]), name
+        named = {place for place in mounts(name).values() if not place.startswith(".")}
+        assert named <= set(COMPOSE["volumes"]), name
+        for variable, value in service.get("environment", {}).items():
+            assert "PASSWORD" not in variable or value.startswith("/run/secrets/"), name
+
+
+def test_nobody_but_the_proxy_reaches_the_dashboard_and_nobody_but_the_dashboard_the_database():
+    def on(network):
+        return {name for name, one in SERVICES.items() if network in one.get("networks", ())}
+
+    assert on("login") == {"dashboard", "proxy"}
+    assert on("reviews") == {"dashboard", "database"}
+    assert COMPOSE["networks"]["reviews"]["internal"]
+    assert not {"ports", "network_mode"} & {*SERVICES["dashboard"], *SERVICES["database"]}
+
+
+@contextmanager
+def dashboard(variables):
+    """The port of the dashboard as its image starts it, with further variables."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    kept = {name: value for name, value in os.environ.items() if "BERTCNN" not in name}
+    image = dict(part.split("=") for part in only("dashboard", "ENV").split())
+    process = subprocess.Popen(
+        [sys.executable, "-m", *yaml.safe_load(only("dashboard", "CMD"))],
+        env={
+            **kept,
+            "PYTHONPATH": str(ROOT),
+            **image,
+            **variables,
+            "STREAMLIT_SERVER_PORT": f"{port}",
+        },
+        cwd=ROOT / "apps" / "dashboard",
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until = time.monotonic() + PATIENCE
+        while attempt(health_check("dashboard", port)).returncode:
+            assert process.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        yield port
+    finally:
+        process.kill()
+        process.wait(PATIENCE)
+
+
+def test_the_dashboard_lets_in_whom_the_proxy_names_and_nobody_by_default(tmp_path):
+    with dashboard({}) as port:
+        status, said = answer(port, "/")
+        assert (status, said.partition(";")[0]) == (
+            403,
+            "the dashboard listens on 0.0.0.0 without a login",
+        )
+    (tmp_path / "people.csv").write_text("person,role\nann,viewer\n", encoding="utf-8")
+    given = SERVICES["dashboard"]["environment"]
+    folder = str(tmp_path)
+    here = {
+        name: value.replace("/models", folder).replace("/people", folder)
+        for name, value in given.items()
+    }
+    with dashboard(here) as port:
+        assert answer(port, "/")[0] == 403
+        assert answer(port, "/", **{given["BERTCNN_BEHIND_PROXY"]: "ann"})[0] == 200
+
+
+def test_the_proxy_says_who_somebody_is_in_the_header_that_the_dashboard_believes():
+    header = SERVICES["dashboard"]["environment"]["BERTCNN_BEHIND_PROXY"]
+    proxy = (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
+    assert f"header_up {header} {{http.auth.user.id}}" in proxy
+    assert f"reverse_proxy dashboard:{only('dashboard', 'EXPOSE')} {{" in proxy
+    assert f"import /run/secrets/{SERVICES['proxy']['secrets'][0]}" in proxy
+    assert f"\n:{SERVICES['proxy']['ports'][0].rpartition(':')[2]} {{" in proxy
+
+
+def test_the_dashboard_reads_the_password_from_its_file(tmp_path):
+    (secret,) = SERVICES["dashboard"]["secrets"]
+    (tmp_path / secret).write_text("p'a $word\n", encoding="utf-8")
+    shell, option, code, name = SERVICES["dashboard"]["entrypoint"]
+    assert "$" not in code.replace("$$", "")  # Compose would put a variable of its own there
+    code = code.replace("$$", "$").replace("/run/secrets", str(tmp_path))
+    assert run([shell, option, code, name, "printenv", "PGPASSWORD"]) == "p'a $word\n"
+    database = SERVICES["database"]["environment"]
+    assert database["POSTGRES_PASSWORD_FILE"] == f"/run/secrets/{secret}"
+    store = SERVICES["dashboard"]["environment"]["BERTCNN_STORE"]
+    user = database["POSTGRES_USER"]  # also the name of the database
+    assert store == f"postgresql://{user}@database/{user}"
+
+
+# === Kubernetes ===
+
+
+def test_the_pods_take_their_commands():
+    (fetch,), (serve,) = POD["initContainers"], POD["containers"]
+    options = parsed(serve["args"])
+    assert options["host"] == "0.0.0.0"
+    assert POD["terminationGracePeriodSeconds"] > options["drain"] + 20
+    assert serve["ports"][0]["containerPort"] == options["port"]
+    assert options["models"] == [f"triage={fetch['args'][1]}"]
+    assert parsed(fetch["args"])
+    places = {one["name"]: one["mountPath"] for one in serve["volumeMounts"]}
+    assert str(options["token_file"].parent) == places["token"]
+    assert serve["resources"]["limits"]["cpu"]
+    scored = parsed(NIGHTLY["containers"][0]["args"])
+    assert str(scored["shard"]) == str(JOB["completions"]) == str(JOB["parallelism"])
+
+
+def test_each_pod_is_locked_and_writes_only_where_a_volume_is():
+    variables = dict(part.split("=") for part in only("base", "ENV").split())
+    user = int(only("service", "USER").partition(":")[0])
+    for pod in (POD, NIGHTLY):
+        assert pod["securityContext"]["runAsUser"] == user
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert pod["automountServiceAccountToken"] is False
+        volumes = {volume["name"] for volume in pod["volumes"]}
+        for container in [*pod.get("initContainers", ()), *pod["containers"]]:
+            locked = container["securityContext"]
+            assert locked["readOnlyRootFilesystem"]
+            assert locked["allowPrivilegeEscalation"] is False
+            assert locked["capabilities"] == {"drop": ["ALL"]}
+            places = {one["mountPath"]: one["name"] for one in container["volumeMounts"]}
+            assert set(places.values()) <= volumes
+            assert variables["HOME"] in places
+            by_url = "://" in " ".join(container["args"])
+            assert not by_url or variables["BERTCNN_CACHE"] in places
+
+
+def test_the_objects_name_each_other():
+    labels = OBJECTS["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    assert OBJECTS["Deployment"]["spec"]["selector"]["matchLabels"] == labels
+    assert OBJECTS["Service"]["spec"]["selector"] == labels
+    assert OBJECTS["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
+    target = OBJECTS["HorizontalPodAutoscaler"]["spec"]["scaleTargetRef"]
+    assert target["name"] == OBJECTS["Deployment"]["metadata"]["name"]
+    (port,) = OBJECTS["Service"]["spec"]["ports"]
+    assert port["targetPort"] == POD["containers"][0]["ports"][0]["name"]
+
+
+def test_the_guide_names_files_that_are_there():
+    guide = (ROOT / "docs" / "guides" / "deploy.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\bdeploy/[\w./-]*\w", guide))
+    made = {"deploy/secrets", "deploy/people"}  # by who follows the guide
+    there = {name for name in named if not name.startswith(tuple(made))}
+    assert there >= {"deploy/Dockerfile", "deploy/compose.yaml", "deploy/kubernetes/service.yaml"}
+    assert [name for name in there if not (ROOT / name).exists()] == []
+    for secret in COMPOSE["secrets"].values():
+        assert f"deploy/{secret['file']}" in guide
