@@ -193,8 +193,9 @@ class Desk {
     const answers = await fetch(new URL("_stcore/health", document.baseURI), { cache: "no-store" })
       .then((answer) => answer.ok)
       .catch(() => false);
-    if (!answers || !this.kept || this.silence <= DEAD) return;
-    this.leaving = true; // the decisions are in the tab's storage
+    if (!answers || !this.kept || this.leaving || this.silence <= DEAD) return;
+    // once, or a slow page would never come; the decisions are in the tab's storage
+    this.leaving = true;
     location.reload();
   }
 
