@@ -707,7 +707,7 @@ def test_what_is_pulled_is_of_one_commit(first, second, hub, cache):
 
 def test_a_connection_that_breaks_is_taken_up_again(first, hub, cache):
     push_model(first, "hf://org/triage")
-    hub.drops = [10_000] * 6
+    hub.drops = [10_000] * 2
     assert same(first, local_folder("hf://org/triage"))
 
 
