@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from pathlib import Path
 
 import streamlit as st
@@ -17,8 +16,8 @@ from access import (
 from literal import plain
 from options import option
 
-from bertcnn.errors import RoleError, SettingsError
-from bertcnn.review.people import Person, find_person, read_people
+from bertcnn.errors import RoleError
+from bertcnn.review.people import Person, find_person, own_name, read_people
 
 
 def person() -> Person:
@@ -35,7 +34,7 @@ def person() -> Person:
     """
     allowed, headers = _checked()
     if allowed.people is None:
-        return Person(_name_here(), "admin")
+        return Person(own_name(option("person")), "admin")
     name = named_by_proxy(allowed, headers) if allowed.by == "proxy" else _logged_in()
     return find_person(_people(allowed.people), name)
 
@@ -94,17 +93,6 @@ def _checked() -> tuple[Access, dict[str, list[str]]]:
     if headers:  # Streamlit's test harness has none
         check_request(allowed, headers)
     return allowed, headers
-
-
-def _name_here() -> str:
-    try:
-        return option("person") or getpass.getuser()
-    except (OSError, KeyError, ImportError):  # by Python's version
-        raise SettingsError(
-            "no name for the decisions on this dashboard",
-            expected="a name, since the system's user has none",
-            fix="start again with -- --person NAME",
-        ) from None
 
 
 def _people(path: str) -> dict[str, Person]:

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.console import answer, command_line, show, summary, tell
-from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
 from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import (
     AllowRejects,
@@ -23,7 +22,7 @@ from bertcnn.cli.options import (
     Text,
     given,
 )
-from bertcnn.cli.resumable import savepoints_beside
+from bertcnn.cli.resumable import answers_are_kept, savepoints_beside, tell_unread
 from bertcnn.cli.startup import load_keras, skip_converter
 from bertcnn.cli.texts import TextsCommand, given_texts
 from bertcnn.errors import SettingsError
@@ -202,30 +201,21 @@ def extract(
     check_input(source)
     fields = _fields(field)
     skip_converter()
-    from bertcnn.scoring.score import ScoringInterrupted
     from bertcnn.tasks.question_answering.extract import extract_csv
 
-    try:
-        with show_progress() as progress:
-            report = extract_csv(
-                model,
-                source,
-                target,
-                fields,
-                text=text,
-                raw=raw,
-                overwrite=force,
-                restart=restart,
-                allow_rejects=allow_rejects,
-                progress=progress,
-            )
-    except ScoringInterrupted as stop:
-        again = "The same command without --restart" if restart else "The same command"
-        tell(
-            f"\nbertcnn: interrupted; the answers for {stop.rows:,} rows are kept. {again}"
-            " continues from there."
+    with answers_are_kept(restart), show_progress() as progress:
+        report = extract_csv(
+            model,
+            source,
+            target,
+            fields,
+            text=text,
+            raw=raw,
+            overwrite=force,
+            restart=restart,
+            allow_rejects=allow_rejects,
+            progress=progress,
         )
-        raise AlreadyReported(INTERRUPTED) from None
     if as_json:
         summary(report)
     answered = ", ".join(f"{name} {rows:,}" for name, rows in report.answered.items())
@@ -233,16 +223,7 @@ def extract(
         f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)} (with an"
         f" answer: {answered})."
     )
-    if report.padded:
-        tell(f"{count(report.padded, 'row')} lacked the last cells; they were read as blank.")
-    if report.repeated_headers:
-        tell(
-            f"{count(report.repeated_headers, 'row')} repeating the header left out: see"
-            f" {report.rejects}."
-        )
-    unread = report.rejected - report.repeated_headers
-    if unread:
-        tell(f"{count(unread, 'row')} could not be read: see the reasons in {report.rejects}.")
+    tell_unread(report)
 
 
 def _windows_of(max_tokens: int) -> dict[str, int]:

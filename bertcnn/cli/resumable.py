@@ -1,4 +1,4 @@
-"""Trainings that the same command resumes after Ctrl-C."""
+"""Work that the same command resumes after Ctrl-C, and what is said of rows that were not read."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bertcnn.cli.console import tell
 from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
+from bertcnn.wording import count
+
+if TYPE_CHECKING:
+    from bertcnn.scoring.score import ScoringReport
+    from bertcnn.tasks.question_answering.extract import ExtractionReport
 
 
 @contextmanager
@@ -43,3 +49,37 @@ def resumes(out: Path) -> Iterator[None]:
             " the last save, a minute ago at most."
         )
         raise AlreadyReported(INTERRUPTED) from None
+
+
+@contextmanager
+def answers_are_kept(restart: bool) -> Iterator[None]:
+    """Say after Ctrl-C that the same command goes on, if there are answers to go on from.
+
+    Args:
+        restart: whether it was given --restart.
+    """
+    from bertcnn.scoring.score import ScoringInterrupted
+
+    try:
+        yield
+    except ScoringInterrupted as stop:
+        again = "The same command without --restart" if restart else "The same command"
+        tell(
+            f"\nbertcnn: interrupted; the answers for {stop.rows:,} rows are kept. {again}"
+            " continues from there."
+        )
+        raise AlreadyReported(INTERRUPTED) from None
+
+
+def tell_unread(report: ScoringReport | ExtractionReport) -> None:
+    """Say which rows of a file were not read as they stand."""
+    if report.padded:
+        tell(f"{count(report.padded, 'row')} lacked the last cells; they were read as blank.")
+    if report.repeated_headers:
+        tell(
+            f"{count(report.repeated_headers, 'row')} repeating the header left out: see"
+            f" {report.rejects}."
+        )
+    unread = report.rejected - report.repeated_headers
+    if unread:
+        tell(f"{count(unread, 'row')} could not be read: see the reasons in {report.rejects}.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
@@ -63,17 +62,9 @@ JsonFile = Annotated[
 
 def person(name: str | None) -> Person:
     """Whoever types the command may do everything: they can read the store's file anyway."""
-    from bertcnn.errors import SettingsError
-    from bertcnn.review.people import Person
+    from bertcnn.review.people import Person, own_name
 
-    try:
-        return Person(name or getpass.getuser())
-    except (OSError, KeyError, ImportError):  # by Python's version
-        raise SettingsError(
-            "no name for who does this",
-            expected="a name, since the system's user has none",
-            fix="add --person NAME, or set BERTCNN_PERSON",
-        ) from None
+    return Person(own_name(name))
 
 
 def opened(place: str) -> ReviewStore:

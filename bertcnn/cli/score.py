@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bertcnn.cli.console import summary, tell
-from bertcnn.cli.interrupts import INTERRUPTED, WRONG_INPUT, AlreadyReported
+from bertcnn.cli.interrupts import WRONG_INPUT
 from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import (
     AllowRejects,
@@ -21,6 +21,7 @@ from bertcnn.cli.options import (
     Summary,
     Text,
 )
+from bertcnn.cli.resumable import answers_are_kept, tell_unread
 from bertcnn.cli.startup import prepare_engine
 from bertcnn.wording import count, duration
 
@@ -95,7 +96,7 @@ def score(
     read_config(folder)
     prepare_engine(engine)
     from bertcnn.scoring.folders import Shard, score_folder
-    from bertcnn.scoring.score import ScoringInterrupted, score_csv
+    from bertcnn.scoring.score import score_csv
 
     options: dict[str, Any] = {
         "text": text,
@@ -109,20 +110,12 @@ def score(
         "engine": engine,
     }
     part = None if shard is None else Shard.of(shard)
-    try:
-        with show_progress() as progress:
-            options["progress"] = progress
-            if is_folder:
-                of_folder = score_folder(folder, source, target, shard=part, **options)
-            else:
-                of_file = score_csv(folder, source, target, **options)
-    except ScoringInterrupted as stop:
-        again = "The same command without --restart" if restart else "The same command"
-        tell(
-            f"\nbertcnn: interrupted; the answers for {stop.rows:,} rows are kept. {again}"
-            " continues from there."
-        )
-        raise AlreadyReported(INTERRUPTED) from None
+    with answers_are_kept(restart), show_progress() as progress:
+        options["progress"] = progress
+        if is_folder:
+            of_folder = score_folder(folder, source, target, shard=part, **options)
+        else:
+            of_file = score_csv(folder, source, target, **options)
     if is_folder:
         if as_json:
             summary(of_folder.to_json())
@@ -162,13 +155,4 @@ def _tell_of_file(report: ScoringReport, source: Path, target: Path) -> None:
         tell(f"Decisions: {decided}.")
     if report.blank:
         tell(f"{count(report.blank, 'row')} without a text got no label.")
-    if report.padded:
-        tell(f"{count(report.padded, 'row')} lacked the last cells; they were read as blank.")
-    if report.repeated_headers:
-        tell(
-            f"{count(report.repeated_headers, 'row')} repeating the header left out: see"
-            f" {report.rejects}."
-        )
-    unread = report.rejected - report.repeated_headers
-    if unread:
-        tell(f"{count(unread, 'row')} could not be read: see the reasons in {report.rejects}.")
+    tell_unread(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +56,22 @@ class Person:
                 expected=f"the role {role}",
                 fix="ask an admin to do it, or for the role",
             )
+
+
+def own_name(given: str | None) -> str:
+    """The name of whoever works here: the one given, or that of the system's user.
+
+    Raises:
+        SettingsError: there is neither.
+    """
+    try:
+        return given or getpass.getuser()
+    except (OSError, KeyError, ImportError):  # by Python's version
+        raise SettingsError(
+            "no name for who decides",
+            expected="a name, since the system's user has none",
+            fix="add --person NAME, or set BERTCNN_PERSON",
+        ) from None
 
 
 def read_people(path: str | Path) -> dict[str, Person]:
