@@ -40,7 +40,7 @@ class AnswererConfig(Settings):
         description='how far the best answer must be above "no answer", tuned on held-out questions'
     )
     temperature: float = Field(gt=0.0, description="of the confidence, fitted on the same")
-    precision: Literal["int8", "float32"]
+    precision: Literal["int8", "bfloat16", "float32"]
     precision_reason: str = Field(max_length=1 << 12)
     seed: int
     versions: dict[str, str] = Field(max_length=64, description="of the software")

@@ -1,0 +1,100 @@
+"""Which precision a model that answers questions is compiled to, and how it runs again."""
+
+import numpy as np
+import pytest
+
+from bertcnn.inference.compiled import has_bfloat16, has_fast_int8, has_vnni
+from bertcnn.models.shapes import question_answering_shapes
+from bertcnn.progress import Silent
+from bertcnn.settings import EncoderSettings
+from bertcnn.tasks.question_answering.engine import compile_spans, load_spans
+from bertcnn.tasks.question_answering.windows import Window
+
+SETTINGS = EncoderSettings(
+    vocabulary_size=50, width=16, layers=1, heads=4, feed_forward_width=24, max_positions=64
+)
+PAD = 0
+BETWEEN = ["bfloat16"] if has_bfloat16() else []  # what this machine computes between the two
+SAME, OTHER, WORSE = (1.0, -0.01), (0.98, 0.0), (1.0, 0.004)
+
+
+class Notes(Silent):
+    def __init__(self):
+        self.notes = []
+
+    def note(self, text):
+        self.notes.append(text)
+
+
+@pytest.fixture(scope="module")
+def tensors():
+    generator = np.random.default_rng(1)
+    return {
+        name: generator.standard_normal(shape).astype(np.float32)
+        for name, shape in question_answering_shapes(SETTINGS).items()
+    }
+
+
+@pytest.fixture(scope="module")
+def windows():
+    generator = np.random.default_rng(2)
+    return [
+        Window(row, generator.integers(1, 50, 12).astype(np.int32), 5, np.zeros((7, 2), np.int32))
+        for row in range(20)
+    ]
+
+
+def compiled(tensors, windows, *verdicts):
+    """The outcome where the candidates are judged so, one after the other, and who they were."""
+    asked, given, notes = [], iter(verdicts), Notes()
+
+    def compare(running):
+        asked.append(running.name)
+        return next(given)
+
+    return compile_spans(tensors, SETTINGS, windows, PAD, compare, notes), asked, notes.notes
+
+
+def test_int8_is_taken_where_it_answers_as_float32_does(tensors, windows):
+    saved, asked, (note,) = compiled(tensors, windows, SAME)
+    assert (saved.precision, asked) == ("int8", ["openvino-int8"])
+    assert note == f"engine: int8, since {saved.reason}"
+    assert saved.reason == (
+        "int8 gives the answer of float32 to 100.0% of the validation questions, with F1 0.0100"
+        " higher"
+    )
+    assert b"FakeQuantize" in saved.graph
+
+
+@pytest.mark.parametrize("refused", [OTHER, WORSE])
+@pytest.mark.skipif(not BETWEEN, reason="this CPU does not compute in bfloat16")
+def test_bfloat16_is_taken_where_only_int8_answers_otherwise(tensors, windows, refused):
+    saved, asked, _ = compiled(tensors, windows, refused, SAME)
+    assert (saved.precision, asked) == ("bfloat16", ["openvino-int8", "openvino-bfloat16"])
+    assert saved.reason.startswith(f"int8 gives the answer of float32 to {refused[0]:.1%}")
+    assert "; bfloat16 gives the answer of float32 to 100.0%" in saved.reason
+    assert saved.reason.endswith("; at least 99% and at most 0.003 lower are wanted")
+    assert b"FakeQuantize" not in saved.graph
+
+
+def test_float32_is_taken_where_all_others_answer_otherwise(tensors, windows):
+    saved, asked, _ = compiled(tensors, windows, OTHER, WORSE)
+    assert saved.precision == "float32"
+    assert asked == ["openvino-int8", *(f"openvino-{one}" for one in BETWEEN)]
+    assert saved.reason.count("gives the answer of float32") == len(asked)
+
+
+@pytest.mark.parametrize("verdicts", [[SAME], [OTHER, SAME], [OTHER, OTHER]])
+def test_a_saved_one_runs_again_in_its_precision(tensors, windows, verdicts):
+    saved, asked, _ = compiled(tensors, windows, *verdicts)
+    running = load_spans(saved, tensors, SETTINGS, PAD, identity=None)
+    slow = saved.precision == "int8" and not (has_fast_int8() and has_vnni())
+    assert running.name == f"openvino-{'float32' if slow else saved.precision}"
+    given = [one.token_ids for one in windows], [one.segment_ids for one in windows]
+    plain, _, _ = compiled(tensors, windows, OTHER, OTHER)
+    reference = load_spans(plain, tensors, SETTINGS, PAD, identity=None)
+    found, expected = (np.concatenate(one.run(*given)) for one in (running, reference))
+    distance = np.sqrt(np.mean((found - expected) ** 2)) / expected.std()
+    assert (distance == 0) == (running.name == reference.name)
+    assert distance < 0.2
+    assert asked[-1] == f"openvino-{saved.precision}" or saved.precision == "float32"
