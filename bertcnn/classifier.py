@@ -63,6 +63,7 @@ from bertcnn.text.cleaning import is_blank
 from bertcnn.text.languages import main_languages
 from bertcnn.text.wordpiece import WordPieceTokenizer
 from bertcnn.training.accuracy import accuracy
+from bertcnn.training.deadline import Deadline
 from bertcnn.training.examples import (
     KnownRows,
     LabelledTexts,
@@ -188,6 +189,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         progress = self.progress or Silent()
         changes, seed = self._check_settings(), int(self.seed)
         given = recipe_settings("full", changes)
+        deadline = None if given.time_budget is None else Deadline(given.time_budget)
         learning, held_out, without_label = learning_and_validation(
             texts,
             labels,
@@ -241,6 +243,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 embed_on_cpu(encoder, tokenizer.pad_id) or keras_embed(encoder)
             ),
             refit=refit,
+            deadline=deadline,
         )
         outcome = _train(start, data, head, recipe, settings, run)
         trained = TrainedModel.of(

@@ -520,7 +520,7 @@ class TrainingSettings(Settings):
         None,
         description=(
             "minutes; auto measures this machine and selects full only if it should finish in time,"
-            " so the recipe may differ from run to run"
+            " and full ends sooner if it would not, so runs may differ"
         ),
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from dataclasses import KW_ONLY, dataclass, replace
 
 import keras
@@ -23,10 +24,12 @@ from bertcnn.progress import Progress
 from bertcnn.settings import TrainingSettings
 from bertcnn.training.batches import Examples, class_weights, labelled_batches, positive_weights
 from bertcnn.training.checkpoint import restore_state, training_state
+from bertcnn.training.deadline import Deadline, OutOfTime, seconds_of_epoch
 from bertcnn.training.optimizer import LayerwiseAdamW, WarmupLinearDecay, layer_share
 from bertcnn.training.savepoints import Savepoints
 from bertcnn.training.state import EpochFigures, FitResult, TrainingState
 from bertcnn.training.step import independent_cross_entropy, make_step, smoothed_cross_entropy
+from bertcnn.wording import count
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +55,8 @@ class Trainer:
             is not.
         like: a result on fewer rows, to be repeated: the same epoch and number of trainings,
             whatever the validation rows say; by default they choose.
+        deadline: where the epochs left would end after it, the second training is left out, or
+            training ends with the epoch that is over; by default there is none.
     """
 
     model: keras.Model
@@ -64,6 +69,7 @@ class Trainer:
     progress: Progress
     savepoints: Savepoints | None = None
     like: FitResult | None = None
+    deadline: Deadline | None = None
 
     def __post_init__(self) -> None:
         model, train, settings = self.model, self.train, self.settings
@@ -100,6 +106,7 @@ class Trainer:
         self.step = make_step(model, self.optimizer, loss)
         self.forward = Forward(model, self.padded_lengths)
         self.state = TrainingState()
+        self.epoch_seconds = 0.0  # of the last one
 
     def run(self) -> FitResult:
         """Train, from the start or from where an interrupted training was saved.
@@ -107,6 +114,7 @@ class Trainer:
         Raises:
             TrainingError: the loss became infinite or NaN.
             OutputError: a savepoint cannot be written.
+            OutOfTime: a result is to be repeated, and the deadline does not allow it.
         """
         model, optimizer, several = self.model, self.optimizer, self.trainings > 1
         start = training_state(model, optimizer) if several else {}
@@ -115,7 +123,8 @@ class Trainer:
             self.state = TrainingState.of_parts(*saved)
         first = self.state.training
         for number in range(first, self.trainings + 1):
-            self._train(number, goes_on=saved is not None and number == first)
+            if not self._train(number, goes_on=saved is not None and number == first):
+                break
             if several:
                 self.state.ends_training(
                     self.state.kept_weights if number == 1 else extract(model.trainable_variables)
@@ -128,10 +137,16 @@ class Trainer:
             self.state.kept_logits,
             self.padded_lengths,
         )
-        return self._averaged(result) if several else result
+        ended = self.state.training - 1
+        return self._averaged(result, ended) if ended > 1 else result
 
-    def _train(self, number: int, *, goes_on: bool) -> None:
-        """The epochs of one training; those of the first one are evaluated."""
+    def _train(self, number: int, *, goes_on: bool) -> bool:
+        """The epochs of one training; those of the first one are evaluated.
+
+        Returns:
+            Whether it counts: another one than the first does only if the deadline allows all of
+            it.
+        """
         state, progress = self.state, self.progress
         most = self.epochs if self.like is None else self.like.kept_epoch
         last = most if number == 1 else state.kept_epoch
@@ -147,10 +162,37 @@ class Trainer:
             )
             progress.advance(self.steps * (state.epoch - 1) + len(state.losses))
         while state.epoch <= last and not (number == 1 and state.is_over(self.settings.patience)):
+            if self._is_late(1 if number == 1 and self.like is None else last - state.epoch + 1):
+                return self._ends_early(number)
             self._run_epoch()
             if number == 1 and (self.like is None or state.epoch == last):
                 self._evaluate_epoch()
             state.epoch, state.losses = state.epoch + 1, []
+        return True
+
+    def _is_late(self, epochs: int) -> bool:
+        """Whether so many more epochs, as fast as the last one, would end after the deadline."""
+        return (
+            self.deadline is not None
+            and self.epoch_seconds > 0
+            and self.deadline.is_missed_after(epochs * self.epoch_seconds)
+        )
+
+    def _ends_early(self, number: int) -> bool:
+        """Say what is left out, and whether the training under way counts all the same."""
+        if number > 1:
+            self.progress.note(
+                f"the mean is taken of {count(number - 1, 'training')} instead of"
+                f" {self.trainings:,}, since another one would end after {self.deadline}"
+            )
+        elif self.like is not None:
+            raise OutOfTime
+        else:
+            self.progress.note(
+                f"training ends with epoch {self.state.epoch - 1} of {self.epochs}, since another"
+                f" one would end after {self.deadline}"
+            )
+        return number == 1
 
     def _run_epoch(self) -> None:
         state, packing = self.state, self.train.packing
@@ -167,6 +209,7 @@ class Trainer:
         shown = (
             {"macro_f1": state.history[-1].macro_f1} if state.history and self.like is None else {}
         )
+        batches, begun = [], time.monotonic()
         for inputs, targets, row_weights in prefetch(
             labelled_batches(self.train, plans[len(state.losses) :], self.weights)
         ):
@@ -179,6 +222,10 @@ class Trainer:
                 )
                 self.savepoints.offer(done, self.model, self.optimizer, state.parts)
             self.progress.advance(1, loss=float(np.mean(state.losses[-50:])), **shown)
+            batches.append(time.monotonic() - begun)
+            begun = time.monotonic()
+        if batches:
+            self.epoch_seconds = seconds_of_epoch(batches, self.steps, len(self.padded_lengths))
 
     def _evaluate_epoch(self) -> None:
         state, logits = self.state, self._valid_logits()
@@ -194,13 +241,13 @@ class Trainer:
                 extract(self.model.trainable_variables),
             )
 
-    def _averaged(self, first: FitResult) -> FitResult:
-        """Give the model the mean weights of all trainings, unless these are clearly worse."""
+    def _averaged(self, first: FitResult, trainings: int) -> FitResult:
+        """Give the model the mean weights of these trainings, unless they are clearly worse."""
         assign(self.model.trainable_variables, self.state.mean_weights, error=TrainingError)
         logits = self._valid_logits()
         macro_f1, _ = self.valid.evaluate(logits)
         if self.like is not None or self.state.is_as_good(macro_f1, len(self.valid.labels)):
-            return replace(first, valid_logits=logits, trainings=self.trainings)
+            return replace(first, valid_logits=logits, trainings=trainings)
         self.progress.note(
             "the mean of the trainings' weights is worse than the first one's, which are kept"
         )

@@ -119,6 +119,7 @@ def fit_everything(
         progress=run.progress,
         savepoints=run.savepoints,
         like=run.like,
+        deadline=run.deadline,
     ).run()
     assign(head.weights, extract(learning.weights), error=TrainingError)
     put_back(encoder, small, used)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -15,6 +17,7 @@ from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
+from bertcnn.training.deadline import OutOfTime
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.state import EpochFigures, FitResult
 from bertcnn.training.training_data import Answered, OutsideRows, RunOptions, TrainingData
@@ -101,10 +104,12 @@ def train_and_refit(
     data: TrainingData,
     run: RunOptions,
     ask: Callable[[BertCnn, FitResult], Examined],
-) -> tuple[BertCnn, FitResult, Examined]:
+) -> tuple[BertCnn, FitResult, Examined | None]:
     """Train, examine, and train once more with as many epochs on all rows.
 
-    What that gains is in docs/benchmarks.
+    What that gains is in docs/benchmarks. Where the second training would end after the deadline,
+    the first one's model stays; one that goes on behind the first one, of which no model is kept,
+    has no deadline.
 
     Args:
         train: trains an encoder and a new head.
@@ -115,7 +120,7 @@ def train_and_refit(
 
     Returns:
         The classifier that learned from all rows; the figures of the first training; the answers of
-        the first model.
+        the first model, None where that is the one that is given.
     """
     untrained, savepoints = extract(encoder.weights), run.savepoints
     between, second = (
@@ -124,20 +129,36 @@ def train_and_refit(
         else (savepoints.part("between"), savepoints.part("refit"))
     )
     kept = None if between is None else between.kept()
+    late = False
     if kept is None:
+        begun = time.monotonic()
         model, result = train(encoder, data, run)
+        late = run.deadline is not None and run.deadline.is_missed_after(time.monotonic() - begun)
         examined = ask(model, result)
         if between is not None:
             between.keep(*_as_parts(result, examined))
+        learned = extract(model.weights)
         assign(encoder.weights, untrained, error=TrainingError)
     else:
         run.progress.note("resuming after the first training, which was complete")
         result, examined = _of_parts(*kept)
-    run.progress.note(
-        f"training once more from the start, with the {len(data.valid.labels):,} held-out rows too"
-    )
-    everything = replace(data, train=data.train.with_rows(data.valid))
-    model, again = train(encoder, everything, replace(run, savepoints=second, like=result))
+        run, learned = replace(run, deadline=None), {}
+    again = None
+    if not late:
+        run.progress.note(
+            f"training once more from the start, with the {len(data.valid.labels):,} held-out rows"
+            " too"
+        )
+        everything = replace(data, train=data.train.with_rows(data.valid))
+        with suppress(OutOfTime):
+            model, again = train(encoder, everything, replace(run, savepoints=second, like=result))
+    if again is None:
+        run.progress.note(
+            "the held-out rows are not learned from, since training once more would end after"
+            f" {run.deadline}"
+        )
+        assign(model.weights, learned, error=TrainingError)
+        return model, result, None
     return model, replace(result, refit_logits=again.valid_logits), examined
 
 

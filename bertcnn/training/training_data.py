@@ -11,6 +11,7 @@ from bertcnn.inference.embeddings import Embed
 from bertcnn.inference.engines import Engine
 from bertcnn.models.bert import Bert
 from bertcnn.progress import Progress
+from bertcnn.training.deadline import Deadline
 from bertcnn.training.features import TokenizedRows, keras_embed
 from bertcnn.training.savepoints import Savepoints
 from bertcnn.training.state import FitResult
@@ -95,6 +96,7 @@ class RunOptions:
             train the encoder, as `bertcnn.training.refit` does it there.
         like: a result on fewer rows, to be repeated, for `full`; by default the validation rows
             choose.
+        deadline: of `full`; by default there is none.
     """
 
     seed: int
@@ -103,3 +105,4 @@ class RunOptions:
     embed_with: Callable[[Bert], Embed] = keras_embed
     refit: bool = False
     like: FitResult | None = None
+    deadline: Deadline | None = None

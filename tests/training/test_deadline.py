@@ -1,0 +1,127 @@
+"""What is left out where a training would end too late."""
+
+import numpy as np
+import pytest
+
+from bertcnn.models.weights import extract
+from bertcnn.progress import Silent
+from bertcnn.training.deadline import Deadline, OutOfTime, seconds_of_epoch
+from bertcnn.training.fit import Trainer
+from tests.tickets import tickets
+from tests.training.test_fit import SETTINGS, head
+from tests.training.test_refit import Listener, assert_same_weights, trained
+
+NEVER, AT_ONCE = 60.0, 1e-9  # minutes
+BATCHES = 8  # of an epoch
+TINY = {"epochs": 1, "trainings": 1}
+
+
+class Hurry(Silent):
+    """Takes the time away once so many batches are done."""
+
+    def __init__(self, after):
+        self.left, self.trainer, self.notes = after, None, []
+
+    def advance(self, done, **figures):  # noqa: ARG002
+        self.left -= done
+        if self.left <= 0:
+            self.trainer.deadline = Deadline(AT_ONCE)
+
+    def note(self, message):
+        self.notes.append(message)
+
+
+@pytest.fixture(scope="module")
+def rows(make_rows, vector_examples):
+    return vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1))
+
+
+def trainer(rows, *, hurry=None, like=None, **changes):
+    settings = SETTINGS.model_copy(update={"epochs": 4, **changes})
+    made = Trainer(
+        head(),
+        *rows,
+        settings,
+        layers=0,
+        seed=0,
+        progress=hurry or Silent(),
+        like=like,
+        deadline=Deadline(NEVER),
+    )
+    if hurry is not None:
+        hurry.trainer = made
+    return made
+
+
+@pytest.fixture(scope="module")
+def unbroken(rows):
+    made = trainer(rows)
+    return made, made.run()
+
+
+def test_minutes_are_counted_from_when_it_is_made_and_a_tenth_more_is_allowed():
+    deadline = Deadline(1.0)
+    assert not deadline.is_missed_after(65)
+    assert deadline.is_missed_after(66.1)
+    assert Deadline(AT_ONCE).is_missed_after(0)
+
+
+def test_an_epoch_is_as_long_as_its_batches_without_those_that_may_have_compiled():
+    assert seconds_of_epoch([9.0, 1.0, 2.0, 7.0, 3.0], steps=10, shapes=2) == 20.0
+    assert seconds_of_epoch([4.0], steps=3, shapes=2) == 12.0
+
+
+@pytest.mark.parametrize(("after", "epochs"), [(1, 1), (BATCHES, 1), (BATCHES + 1, 2)])
+def test_training_ends_with_the_epoch_that_is_over(rows, after, epochs):
+    hurry = Hurry(after)
+    result = trainer(rows, hurry=hurry).run()
+    assert len(result.epochs) == epochs
+    assert hurry.notes == [
+        f"training ends with epoch {epochs} of 4, since another one would end after the 1e-09 min"
+        " that are allowed"
+    ]
+
+
+def test_with_time_enough_nothing_is_left_out(rows, unbroken):
+    hurry = Hurry(5 * BATCHES)
+    result = trainer(rows, hurry=hurry).run()
+    assert len(result.epochs) == len(unbroken[1].epochs) == 4
+    assert hurry.notes == []
+
+
+@pytest.mark.parametrize("after", [4 * BATCHES, 5 * BATCHES])
+def test_the_second_training_is_left_out_before_the_first_one_is_cut(rows, unbroken, after):
+    hurry = Hurry(after)
+    made = trainer(rows, hurry=hurry, trainings=2)
+    result = made.run()
+    assert (len(result.epochs), result.trainings) == (4, 1)
+    assert hurry.notes == [
+        "the mean is taken of 1 training instead of 2, since another one would end after the 1e-09"
+        " min that are allowed"
+    ]
+    np.testing.assert_array_equal(result.valid_logits, unbroken[1].valid_logits)
+    expected = extract(unbroken[0].model.weights)
+    for name, value in extract(made.model.weights).items():
+        np.testing.assert_array_equal(value, expected[name])
+
+
+def test_a_training_that_repeats_another_one_is_whole_or_not_at_all(rows, unbroken):
+    with pytest.raises(OutOfTime):
+        trainer(rows, hurry=Hurry(1), like=unbroken[1]).run()
+    hurry = Hurry(unbroken[1].kept_epoch * BATCHES)
+    assert trainer(rows, hurry=hurry, like=unbroken[1]).run().trainings == 1
+
+
+def test_held_out_rows_are_not_learned_from_where_the_time_is_over(shallow_encoder_folder):
+    listener = Listener()
+    late, plain = (
+        trained(shallow_encoder_folder, *tickets(40), progress=listener, **TINY, **changes)
+        for changes in ({"time_budget": AT_ONCE}, {"refit": False})
+    )
+    told = [note for note in listener.notes if "held-out rows" in note]
+    assert told == [
+        "the held-out rows are not learned from, since training once more would end after the"
+        " 1e-09 min that are allowed"
+    ]
+    assert_same_weights(late, plain)
+    assert late.metrics_["macro_f1"] == plain.metrics_["macro_f1"]
