@@ -64,6 +64,7 @@ from bertcnn.text.languages import main_languages
 from bertcnn.text.wordpiece import WordPieceTokenizer
 from bertcnn.training.accuracy import accuracy
 from bertcnn.training.deadline import Deadline
+from bertcnn.training.distillation import Student
 from bertcnn.training.examples import (
     KnownRows,
     LabelledTexts,
@@ -105,6 +106,10 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             of scope", "oos", "spam" or "none of these"; "no" takes labels as they are.
         head: shape of the CNN head; by default windows of 2, 3 and 4 tokens with 128 filters each,
             or with 64 and more dropout where only the head is trained.
+        teacher: a saved model's folder or URL, whose answers a smaller model is to learn, by the
+            recipe "full": it has some of the teacher's layers and its head, and the labels have to
+            be the teacher's. `encoder` and `head` are then not used.
+        layers: of a model that has a teacher.
         progress: progress callback; none by default.
 
     Attributes:
@@ -131,6 +136,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         levels: str = "auto",
         out_of_scope: str = "auto",
         head: HeadSettings | None = None,
+        teacher: str | Path | None = None,
+        layers: int = 3,
         progress: Progress | None = None,
     ) -> None:
         self.encoder = encoder
@@ -141,6 +148,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         self.levels = levels
         self.out_of_scope = out_of_scope
         self.head = head
+        self.teacher = teacher
+        self.layers = layers
         self.progress = progress
 
     def fit(
@@ -210,7 +219,12 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         )
         usable, learning = len(learning.texts), learning.of(learning.part(given.most_rows, seed))
 
-        start = load_start(self.encoder, given.max_tokens, seed=seed, progress=progress)
+        student = self._student(classes, progress, multi_label=learning.multi_label)
+        start = (
+            load_start(self.encoder, given.max_tokens, seed=seed, progress=progress)
+            if student is None
+            else student.start
+        )
         tokenizer = start.tokenizer
         train_part, valid_part = (
             rows.tokenized(tokenizer, classes, progress) for rows in (learning, held_out)
@@ -224,15 +238,20 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             progress.note(
                 "given validation rows are never learned from, so nothing is trained once more"
             )
+        more = self._to_spread(without_label, learning, held_out, recipe, settings)
         data = _training_data(
             train_part,
             valid_part,
             None if learning.multi_label else [label_text(str(name)) for name in classes],
-            self._to_spread(without_label, learning, held_out, recipe, settings),
+            more if student is None else (),
             strange,
             tokenizer,
         )
-        head = self.head or {"full": HeadSettings(), "few-shot": FEW_SHOT_HEAD}.get(
+        if student is not None:
+            progress.note(f"the teacher answers {len(train_part.texts.texts) + len(more):,} texts")
+            lesson = student.lesson(data.train, train_part.texts.texts, more)
+            data = replace(data, train=lesson)
+        head = (student or self).head or {"full": HeadSettings(), "few-shot": FEW_SHOT_HEAD}.get(
             recipe, FROZEN_HEAD
         )
         run = RunOptions(
@@ -244,6 +263,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             ),
             refit=refit,
             deadline=deadline,
+            head_weights=None if student is None else student.head_weights,
         )
         outcome = _train(start, data, head, recipe, settings, run)
         trained = TrainedModel.of(
@@ -263,7 +283,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 (origin or Provenance()).of_rows(held_out.given),
                 validation_learned=outcome.result.refit_logits is not None,
                 left_out=usable - len(train_part.texts.texts),
-                unlabelled=outcome.result.pseudo_labelled,
+                unlabelled=outcome.result.pseudo_labelled if student is None else len(more),
             ),
             strange=strange.measured,
             progress=progress,
@@ -320,6 +340,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         self, start: Start, rows: TokenizedRows, classes: int, changes: dict[str, Any]
     ) -> tuple[Recipe, str, dict[str, Any]]:
         """The recipe, why, and the changes to its settings."""
+        if self.teacher is not None:
+            return "full", f"{self.layers} layers learn what the teacher answers", changes
         if self.recipe != "auto":
             return self.recipe, "as asked", changes
         settings, tokens = recipe_settings("full", changes), int(rows.lengths.sum())
@@ -339,6 +361,17 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             changes = {name: value for name, value in changes.items() if name != "epochs"}
         return choice.recipe, choice.reason, {**changes, **choice.changes}
 
+    def _student(
+        self, classes: Sequence[Any], progress: Progress, *, multi_label: bool
+    ) -> Student | None:
+        """What is to learn from the teacher, if there is one."""
+        if self.teacher is None:
+            return None
+        folder = local_folder(self.teacher, progress=progress)
+        student = Student.of(folder, self.layers, seed=int(self.seed))
+        student.check_labels([str(name) for name in classes], multi_label=multi_label)
+        return student
+
     def _to_spread(
         self,
         texts: list[str],
@@ -349,13 +382,14 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
     ) -> list[str]:
         """Of texts without a label those that get a pseudo-label."""
         found: list[str] = []
-        if recipe == "few-shot" and not learning.multi_label:
+        takes = self.teacher is not None or (recipe == "few-shot" and not learning.multi_label)
+        if takes:
             found = different_texts(
                 texts, [*learning.texts, *held_out.texts], settings.unlabelled_rows, int(self.seed)
             )
         if texts and not found:
             why = "few-shot alone learns from such rows, where each has one label"
-            if recipe == "few-shot" and not learning.multi_label:
+            if takes:
                 why = "all are known" if settings.unlabelled_rows else "as asked"
             (self.progress or Silent()).note(
                 f"left out: {count(len(texts), 'row')} without a label; {why}"
@@ -412,6 +446,12 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 fix="see `bertcnn encoder list`",
             )
         check_seed(self.seed)
+        if not isinstance(self.layers, int) or isinstance(self.layers, bool):
+            raise SettingsError(
+                f"layers {one_line(str(self.layers))}",
+                expected="a whole number",
+                fix="give for example 3",
+            )
         if not isinstance(self.head, HeadSettings | None):
             raise SettingsError(
                 f"head {one_line(self.head)}",
@@ -433,7 +473,13 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         PrecisionTargets.of(self.auto_precision)
         check_levels(self.levels)
         changes = dict(self.training or {})
-        recipe_settings("full", changes)
+        again = recipe_settings("full", changes).refit
+        if self.teacher is not None and (self.recipe not in ("auto", "full") or again):
+            raise SettingsError(
+                "training once more on all rows" if again else f"recipe {self.recipe!r}",
+                expected="the recipe 'full' without it where there is a teacher",
+                fix="leave it out",
+            )
         return changes
 
     def _config(

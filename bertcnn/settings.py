@@ -512,8 +512,8 @@ class TrainingSettings(Settings):
     unlabelled_rows: Annotated[int, Field(ge=0)] = Field(
         10_000,
         description=(
-            "few-shot only: most unlabelled rows that are pseudo-labelled from similar rows; 0:"
-            " none"
+            "few-shot only: most unlabelled rows that are pseudo-labelled from similar rows, or by"
+            " a teacher; 0: none"
         ),
     )
     time_budget: Positive | None = Field(

@@ -31,6 +31,7 @@ class Examples:
             validation rows too; by default each is one.
         multi_hot: bool [rows, C], which row has which label, if rows may have several; by default
             each has the one in `labels`.
+        soft: float32 [rows, C], the probabilities that are to be learned; by default the labels.
     """
 
     collate: Collate
@@ -38,6 +39,7 @@ class Examples:
     labels: np.ndarray
     packing: Packing | None = None
     multi_hot: np.ndarray | None = None
+    soft: np.ndarray | None = None
 
     def evaluate(self, logits: np.ndarray) -> tuple[float, float]:
         """Macro-F1 of the answers, and the share of rows that are right, in all labels.
@@ -54,7 +56,7 @@ class Examples:
 
 
 def labelled_batches(examples: Examples, plans: Plans, weights: np.ndarray) -> Labelled:
-    """Each planned batch: inputs, targets of 0 and 1, and row weights, 0 for fillers.
+    """Each planned batch: inputs, targets from 0 to 1, and row weights, 0 for fillers.
 
     Targets are float32 [B, C] and row weights [B]; packed [B, K, C] and [B, K].
     """
@@ -63,10 +65,11 @@ def labelled_batches(examples: Examples, plans: Plans, weights: np.ndarray) -> L
         taken = slots >= 0
         labels = examples.labels[slots[taken]]
         targets = np.zeros((*slots.shape, len(weights)), np.float32)
-        if examples.multi_hot is None:
+        rows = examples.multi_hot if examples.soft is None else examples.soft
+        if rows is None:
             targets[taken, labels] = 1.0
         else:
-            targets[taken] = examples.multi_hot[slots[taken]]
+            targets[taken] = rows[slots[taken]]
         row_weights = np.zeros(slots.shape, np.float32)
         row_weights[taken] = weights[labels]
         yield examples.collate(plan), targets, row_weights

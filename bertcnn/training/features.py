@@ -32,11 +32,13 @@ class TokenizedRows:
         labels: int [rows], 0 to C - 1; of a row with several labels its rarest.
         multi_hot: bool [rows, C], which row has which label, if rows may have several; by default
             each has one.
+        soft: float32 [rows, C], the probabilities that are to be learned; by default the labels.
     """
 
     token_ids: list[np.ndarray]
     labels: np.ndarray
     multi_hot: np.ndarray | None = None
+    soft: np.ndarray | None = None
 
     def of(self, rows: np.ndarray) -> TokenizedRows:
         """Some of the rows."""
@@ -44,10 +46,14 @@ class TokenizedRows:
             [self.token_ids[row] for row in rows],
             self.labels[rows],
             None if self.multi_hot is None else self.multi_hot[rows],
+            None if self.soft is None else self.soft[rows],
         )
 
     def with_rows(self, others: TokenizedRows) -> TokenizedRows:
-        """These and others behind them; either all may have several labels or none."""
+        """These and others behind them, with the labels only.
+
+        Either all may have several labels or none.
+        """
         multi_hot = (
             None
             if self.multi_hot is None or others.multi_hot is None
@@ -65,7 +71,7 @@ class TokenizedRows:
             self.labels,
             self.lengths,
             np.concatenate(self.token_ids),
-            *([] if self.multi_hot is None else [self.multi_hot]),
+            *(more for more in (self.multi_hot, self.soft) if more is not None),
         ]
 
     @property

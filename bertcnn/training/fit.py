@@ -96,7 +96,7 @@ class Trainer:
         )
         classes = model.output.shape[-1]
         if train.multi_hot is None:
-            loss = smoothed_cross_entropy(settings.label_smoothing)
+            loss = smoothed_cross_entropy(settings.label_smoothing if train.soft is None else 0.0)
             self.weights = class_weights(train.labels, classes, settings.class_weight)
         else:  # the label weights go into the loss, since a row has several
             loss = independent_cross_entropy(

@@ -71,6 +71,8 @@ def train(
         else train.multi_hot.shape[1]
     )
     cnn_head = CnnHead(encoder.settings.width, classes, head, seed=run.seed, name="head")
+    if run.head_weights is not None:
+        assign(cnn_head.weights, run.head_weights, error=TrainingError)
     if recipe == "full":
         result = fit_everything(encoder, cnn_head, data, settings, run)
     elif recipe == "frozen":
@@ -106,7 +108,7 @@ def fit_everything(
                 else pad(token_ids, plan).inputs()
             )
 
-        return Examples(collate, rows.lengths, rows.labels, packing, rows.multi_hot)
+        return Examples(collate, rows.lengths, rows.labels, packing, rows.multi_hot, rows.soft)
 
     model, layers = BertCnn(small, learning, name="classifier"), encoder.settings.layers
     rows = examples(train), examples(valid)

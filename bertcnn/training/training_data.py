@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,6 +97,7 @@ class RunOptions:
         like: a result on fewer rows, to be repeated, for `full`; by default the validation rows
             choose.
         deadline: of `full`; by default there is none.
+        head_weights: what the head begins with, by name; by default drawn numbers.
     """
 
     seed: int
@@ -106,3 +107,4 @@ class RunOptions:
     refit: bool = False
     like: FitResult | None = None
     deadline: Deadline | None = None
+    head_weights: Mapping[str, np.ndarray] | None = None

@@ -1,0 +1,122 @@
+"""`bertcnn distill`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bertcnn.cli.console import command_line, summary, tell
+from bertcnn.cli.local_model import local_model
+from bertcnn.cli.options import Force, Label, Model, Summary, Text, given
+from bertcnn.cli.resumable import resumes
+from bertcnn.cli.startup import load_keras
+from bertcnn.wording import duration
+
+
+def distill(
+    model: Model,
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="Labelled file that the model was trained on, or one with the same labels.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder to save the new model in.", show_default=False)
+    ],
+    texts: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of texts without a label, for which the model's answers are learned.",
+            show_default=False,
+        ),
+    ] = None,
+    layers: Annotated[
+        int, typer.Option(help="Encoder layers of the new model; fewer are faster.")
+    ] = 3,
+    text: Text = None,
+    label: Label = None,
+    valid: Annotated[
+        Path | None,
+        typer.Option(
+            help="Labelled file that chooses epoch and thresholds.",
+            show_default="a tenth of DATA, 10,000 at most",
+        ),
+    ] = None,
+    min_rows: Annotated[
+        int,
+        typer.Option(help="As in the model's training.", show_default="no labels are merged"),
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="Makes a run repeat exactly.")] = 0,
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the rows, at most.", show_default="as full")
+    ] = None,
+    trainings: Annotated[
+        int | None,
+        typer.Option(
+            help="Trainings from the same start, whose weights are averaged.",
+            show_default="as full",
+        ),
+    ] = None,
+    time_budget: Annotated[
+        float | None,
+        typer.Option(help="Minutes after which training ends.", show_default="none"),
+    ] = None,
+    auto_precision: Annotated[
+        str, typer.Option(help="Share of automatic answers that have to be right.")
+    ] = "0.95",
+    force: Force = False,
+    as_json: Summary = False,
+) -> None:
+    """Train a smaller, faster model that answers as a saved one does.
+
+    It has fewer encoder layers, and learns from labels and the model's answers.
+    Labelled rows are held out for confidence, thresholds and figures.
+    After Ctrl-C or a kill, run the same command again to continue.
+    """
+    from bertcnn.bundle.bundle import check_bundle_target, read_config
+    from bertcnn.cli.progress import show_progress
+    from bertcnn.settings import PrecisionTargets
+    from bertcnn.tables.formats import check_input
+
+    PrecisionTargets.of(auto_precision)
+    check_bundle_target(out, force)
+    for path in (data, texts, valid):
+        if path is not None:
+            check_input(path)
+    folder = local_model(model)
+    read_config(folder)
+    load_keras()
+    from bertcnn.workflows.distill import distill_csv
+
+    with show_progress() as progress, resumes(out):
+        report = distill_csv(
+            folder,
+            data,
+            out,
+            layers=layers,
+            texts=texts,
+            text=text,
+            label=label,
+            valid=valid,
+            min_rows=min_rows,
+            seed=seed,
+            training=given(epochs=epochs, trainings=trainings, time_budget=time_budget),
+            auto_precision=auto_precision,
+            overwrite=force,
+            command=command_line(*sys.argv[1:]),
+            progress=progress,
+        )
+    if as_json:
+        summary(report)
+    figures = report.metrics
+    tell(
+        f"Saved {out} (model {report.bundle_id[:12]}) after {duration(report.seconds)}: on"
+        f" {figures['rows']:,} validation rows accuracy {figures['accuracy']:.1%}, macro-F1"
+        f" {figures['macro_f1']:.3f}."
+    )
+    tell(f"Report: {out / 'report.html'}. Next: {command_line('evaluate', out, 'CHECKED.csv')}")

@@ -1,0 +1,157 @@
+"""A smaller model learns what a larger one answers (Hinton et al. 2015).
+
+The student begins as the teacher without some of its layers, as DistilBERT does (Sanh et al. 2019,
+section 3), and with its head. From labelled rows it learns the mean of their label and the
+teacher's probabilities, from others the teacher's alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bertcnn.bundle.bundle import read_bundle
+from bertcnn.errors import LabelError, SettingsError, TrainingError, one_line
+from bertcnn.inference.predictor import Predictor, load
+from bertcnn.models.bert import Bert
+from bertcnn.models.shapes import encoder_shapes
+from bertcnn.models.weights import assign, extract
+from bertcnn.settings import HeadSettings
+from bertcnn.text.wordpiece import WordPieceTokenizer
+from bertcnn.training.features import TokenizedRows
+from bertcnn.training.start import Start
+
+
+@dataclass(frozen=True, eq=False)
+class Student:
+    """A model that is to learn from another one.
+
+    Attributes:
+        teacher: whose answers it learns.
+        start: its encoder and tokenizer.
+        head: the shape of its head, the teacher's.
+        head_weights: what its head begins with, by name.
+    """
+
+    teacher: Predictor
+    start: Start
+    head: HeadSettings
+    head_weights: Mapping[str, np.ndarray]
+
+    @classmethod
+    def of(cls, folder: Path, layers: int, *, seed: int) -> Student:
+        """The teacher with some of its layers.
+
+        Args:
+            folder: of the teacher, a saved model.
+            layers: of the student, fewer than the teacher's.
+            seed: of dropout.
+
+        Raises:
+            BundleError: the folder is not a model.
+            SettingsError: the teacher has no more layers, or there would be none.
+        """
+        bundle = read_bundle(folder)
+        large, name = bundle.config.encoder, bundle.config.encoder_name
+        if not 1 <= layers < large.layers:
+            raise SettingsError(
+                f"a student of {layers} layers",
+                expected=f"1 to {large.layers - 1}, since the teacher has {large.layers}",
+                fix="choose fewer",
+            )
+        settings = large.model_copy(update={"layers": layers})
+        encoder = Bert(settings, seed=seed, name="bert")
+        kept = _without_layers(bundle.tensors, kept_layers(large.layers, layers))
+        weights = {weight: kept[weight] for weight in encoder_shapes(settings)}
+        assign(encoder.weights, {**extract(encoder.weights), **weights}, error=TrainingError)
+        return cls(
+            load(folder),
+            Start(
+                f"{name}, {layers} of {large.layers} layers",
+                encoder,
+                WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer),
+                sentence_encoder=False,
+            ),
+            bundle.config.head,
+            {weight: value for weight, value in kept.items() if weight not in weights},
+        )
+
+    def check_labels(self, labels: Sequence[str], *, multi_label: bool) -> None:
+        """Refuse rows with other labels than the teacher's.
+
+        Raises:
+            LabelError: they are others, or texts have several labels here and one there.
+        """
+        if multi_label != self.teacher.multi_label:
+            one, several = "one label", "several labels or none"
+            raise LabelError(
+                f"rows with {several if multi_label else one}",
+                expected=f"rows with {one if multi_label else several}, as the teacher learned",
+                fix="give the rows that the teacher was trained on",
+            )
+        theirs = self.teacher.labels
+        if tuple(labels) != theirs:
+            differing = sorted(set(labels) ^ set(theirs))
+            raise LabelError(
+                f"rows whose labels are not the teacher's ({one_line(', '.join(differing), 200)})",
+                expected=f"rows with each of its {len(theirs)} labels and no others",
+                fix="give the rows that the teacher was trained on",
+            )
+
+    def lesson(
+        self, rows: TokenizedRows, texts: Sequence[str], unlabelled: Sequence[str]
+    ) -> TokenizedRows:
+        """The rows to learn from, with soft targets.
+
+        Args:
+            rows: labelled.
+            texts: theirs.
+            unlabelled: texts without a label; they come behind the others.
+        """
+        tokens = self.start.tokenizer.encode(unlabelled).token_ids if unlabelled else []
+        taught, others = self.teacher.predict_proba(texts), self._answers(unlabelled)
+        truth = rows.multi_hot
+        if truth is None:
+            truth = np.arange(taught.shape[1]) == rows.labels[:, None]
+        labels = [rows.labels, others.argmax(axis=1)]
+        given = None if rows.multi_hot is None else [truth, self.teacher.given(others)]
+        return TokenizedRows(
+            [*rows.token_ids, *tokens],
+            np.concatenate(labels),
+            None if given is None else np.concatenate(given),
+            np.concatenate([(truth + taught) / 2, others]).astype(np.float32),
+        )
+
+    def _answers(self, texts: Sequence[str]) -> np.ndarray:
+        """The teacher's probabilities, float32 [texts, C]."""
+        if not texts:
+            return np.empty((0, len(self.teacher.labels)), np.float32)
+        return self.teacher.predict_proba(texts)
+
+
+def kept_layers(layers: int, kept: int) -> list[int]:
+    """Which layers a student has of its teacher's: at equal distances, the last one among them.
+
+    Example:
+        >>> kept_layers(6, 3), kept_layers(6, 4), kept_layers(12, 1)
+        ([1, 3, 5], [0, 2, 3, 5], [11])
+    """
+    return [layers * (place + 1) // kept - 1 for place in range(kept)]
+
+
+def _without_layers(
+    tensors: Mapping[str, np.ndarray], kept: Sequence[int]
+) -> dict[str, np.ndarray]:
+    """The weights of all that is no layer, and of layers kept, which are numbered again."""
+    numbers = {f"layer_{old}": f"layer_{new}" for new, old in enumerate(kept)}
+    found = {}
+    for name, value in tensors.items():
+        layer, _, rest = name.partition("/")
+        if layer in numbers:
+            found[f"{numbers[layer]}/{rest}"] = value
+        elif not layer.startswith("layer_"):
+            found[name] = value
+    return found

@@ -1,0 +1,98 @@
+"""Train a smaller model that answers as a saved one does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bertcnn.bundle.bundle import check_bundle_target, read_config
+from bertcnn.bundle.remote import local_folder
+from bertcnn.data.label_sets import NO
+from bertcnn.progress import Progress
+from bertcnn.settings import PrecisionTargets
+from bertcnn.tables.labelled import read_labelled
+from bertcnn.tables.tables import rejects_of
+from bertcnn.workflows.train import TrainingReport, train_csv
+
+
+def distill_csv(  # noqa: PLR0913 - options that callers name
+    model: str | Path,
+    data: str | Path,
+    out: str | Path,
+    *,
+    layers: int = 3,
+    texts: str | Path | None = None,
+    text: str | Sequence[str] | None = None,
+    label: str | None = None,
+    valid: str | Path | None = None,
+    min_rows: int = 0,
+    seed: int = 0,
+    training: Mapping[str, Any] | None = None,
+    auto_precision: float | str | PrecisionTargets = 0.95,
+    overwrite: bool = False,
+    command: str = "",
+    progress: Progress | None = None,
+) -> TrainingReport:
+    """Train a model with fewer layers on a saved model's answers, and save it.
+
+    Confidence, thresholds and figures come from held-out labelled rows, as in every training, which
+    goes on where it was broken off.
+
+    Args:
+        model: the teacher's folder or URL.
+        data: the labelled file that it was trained on, or another one with all its labels.
+        out: the folder to save the new model in.
+        layers: of the new model, fewer than the teacher's.
+        texts: a file with the same text columns, whose texts need no label: the more, the nearer
+            are the answers to the teacher's.
+        text: the text column or columns; by default those that the teacher was trained on.
+        label: the label column; by default the one that it was trained on.
+        valid: see `train_csv`.
+        min_rows: see `train_csv`; as in the teacher's training.
+        seed: makes a run repeat exactly on the same machine.
+        training: changes to the settings of the recipe "full".
+        auto_precision: how often automatic answers have to be right; see `BertCNNClassifier`.
+        overwrite: replace an existing model in `out`.
+        command: that was typed, for the report and the card.
+        progress: progress callback.
+
+    Raises:
+        SettingsError: the teacher has no more layers.
+        LabelError: the labels are not the teacher's.
+        TableError: a file cannot be read, or lacks the columns.
+        BundleError: the teacher is not a model.
+        OutputError: `out` exists or cannot be written.
+    """
+    from bertcnn.classifier import BertCNNClassifier  # Keras, seconds of work
+
+    check_bundle_target(out := Path(out), overwrite)
+    folder = local_folder(model, progress=progress)
+    config = read_config(folder)
+    rows = read_labelled(
+        data,
+        text=text or config.text_columns or None,
+        label=label or config.label_column,
+        multi_label=config.label_separator or NO,
+        rejects=rejects_of(out),
+        progress=progress,
+    )
+    classifier = BertCNNClassifier(
+        teacher=folder,
+        layers=layers,
+        seed=seed,
+        training=training,
+        auto_precision=auto_precision,
+        levels=config.label_levels,
+        progress=progress,
+    )
+    return train_csv(
+        rows,
+        out,
+        classifier,
+        valid=valid,
+        unlabelled=texts,
+        min_rows=min_rows,
+        overwrite=overwrite,
+        command=command,
+    )
