@@ -19,8 +19,10 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,8 @@ from bertcnn.inference.predictor import Predictor, load
 
 MANY, FEW_CONNECTIONS = 64, 8
 CONNECTIONS = 64
-SWAPS = 50
+SWAPS = 100
+REST = 3  # seconds, after which nothing uses a model that was exchanged
 
 
 class Service:
@@ -53,14 +56,25 @@ class Service:
 
     def request(self, texts: Sequence[str]) -> bytes:
         """A whole request of `POST /classify`."""
-        body = json.dumps({"texts": list(texts)}).encode()
-        head = f"POST /classify HTTP/1.1\r\nHost: {self.place[0]}:{self.place[1]}\r\n"
-        return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+        return whole_request(self.place, "/classify", {"texts": list(texts)})
 
     def ask(self, path: str, body: bytes | None = None) -> Any:
         """The JSON answer to one request."""
         with urllib.request.urlopen(f"{self.address}{path}", body, timeout=60) as response:
             return json.load(response)
+
+    def classify(self, parts: Sequence[Sequence[str]]) -> list[Any]:
+        """The answers to all texts, of one request after the other on one connection."""
+        connection, found = HTTPConnection(*self.place, timeout=60), []
+        for part in parts:
+            connection.request("POST", "/classify", json.dumps({"texts": list(part)}))
+            response = connection.getresponse()
+            body = json.load(response)
+            if response.status != 200:
+                raise RuntimeError(body["error"])
+            found += body["answers"]
+        connection.close()
+        return found
 
     def measure(self, texts: Sequence[str], size: int, connections: int, seconds: float) -> Answers:
         """Requests of `size` texts each from so many connections."""
@@ -70,7 +84,7 @@ class Service:
         self, texts: Sequence[str], size: int, connections: int, seconds: float
     ) -> Answers:
         """The same in a running event loop."""
-        parts = list(_parts(texts, size))
+        parts = list(parts_of(texts, size))
         requests = [self.request(part) for part in parts]
         return await Measurement(self.place, requests, connections, seconds).run()
 
@@ -93,7 +107,15 @@ def service(model: Path, *options: object) -> Iterator[Service]:
         process.wait()
 
 
-def _parts(texts: Sequence[str], size: int) -> Iterator[list[str]]:
+def whole_request(place: tuple[str, int], path: str, value: Mapping[str, Any]) -> bytes:
+    """A POST request with a JSON object, as bytes."""
+    body = json.dumps(value).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: {place[0]}:{place[1]}\r\n"
+    kind = "Content-Type: application/json\r\n"
+    return f"{head}{kind}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def parts_of(texts: Sequence[str], size: int) -> Iterator[list[str]]:
     """So many texts at a time, each text equally often."""
     endless = cycle(texts)
     for _ in range(max(64, len(texts) // size)):
@@ -102,7 +124,7 @@ def _parts(texts: Sequence[str], size: int) -> Iterator[list[str]]:
 
 def in_process(predictor: Predictor, texts: Sequence[str], size: int, seconds: float) -> Answers:
     """The same calls to the model in this process, one after the other."""
-    answers, parts = Answers(), cycle(_parts(texts, size))
+    answers, parts = Answers(), cycle(parts_of(texts, size))
     began = time.perf_counter()
     while (start := time.perf_counter()) < began + seconds:
         predictor.classify(next(parts))
@@ -128,6 +150,43 @@ def _processor_time(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def answers(model: Path, texts: Sequence[str]) -> None:
+    """Each text's answer over HTTP, beside `Predictor.classify` in this process."""
+    predicted = load(model).classify(texts)
+    own = json.loads(json.dumps([answer.as_json() for answer in predicted]))
+    expected = dict(zip(texts, own, strict=True))
+    with service(model, "--drain", 0) as served:
+        for size, connections in ((MANY, FEW_CONNECTIONS), (1, CONNECTIONS)):
+            differing = different_answers(served, expected, size, connections)
+            print(
+                f"{len(expected):,} texts, {size} a request, {connections} connections:"
+                f" {differing or 'no'} answers differ from those in process"
+            )
+
+
+def different_answers(
+    served: Service, expected: Mapping[str, Any], size: int, connections: int
+) -> int:
+    """How many texts are not answered as expected, to the last digit.
+
+    Args:
+        served: answers.
+        expected: the answer to each text.
+        size: texts of a request.
+        connections: that ask at the same time.
+    """
+    texts = list(expected)
+    parts = [texts[start : start + size] for start in range(0, len(texts), size)]
+    shares = [parts[first::connections] for first in range(connections)]
+    with ThreadPoolExecutor(connections) as clients:
+        answered = list(clients.map(served.classify, shares))
+    return sum(
+        answer != expected[text]
+        for share, found in zip(shares, answered, strict=True)
+        for text, answer in zip((text for part in share for text in part), found, strict=True)
+    )
+
+
 def compare(model: Path, texts: Sequence[str], seconds: float, rounds: int) -> None:
     """Throughput and waiting times beside the model in process."""
     predictor = load(model)
@@ -151,6 +210,8 @@ def compare(model: Path, texts: Sequence[str], seconds: float, rounds: int) -> N
                 "  ratio ": small.rate / rows,
                 "  p50, ms": small.percentile(50),
                 "  p99, ms": small.percentile(99),
+                f"  p99 beside {CONNECTIONS} texts in process": small.percentile(99)
+                / (CONNECTIONS / rows * 1000),
                 "one text alone, in process p50, ms": alone.percentile(50),
                 "one text alone, p50, ms": single.percentile(50),
                 "  ratio  ": single.percentile(50) / alone.percentile(50),
@@ -185,18 +246,23 @@ def swaps(model: Path, texts: Sequence[str], number: int) -> None:
     async def run(served: Service) -> Answers:
         measurement = Measurement(served.place, [served.request(texts[:1])], 16, 3600)
         clients = asyncio.create_task(measurement.run())
+        await asyncio.sleep(REST)  # the first answers
+        memory.append(_memory(served.worker))
         for _ in range(number):
             await asyncio.to_thread(served.ask, "/v2/repository/models/model/load", b"{}")
+            memory.append(_memory(served.worker))
+        await asyncio.sleep(REST)
+        memory.append(_memory(served.worker))
         measurement.stop()
         return await clients
 
+    memory: list[int] = []
     with service(model, "--drain", 0) as served:
-        before = _memory(served.worker)
         answers = uvloop.run(run(served))
-        after = _memory(served.worker)
     print(
         f"{number} swaps: statuses {dict(answers.statuses)}; p99 {answers.percentile(99):.0f} ms;"
-        f" memory {before} to {after} MiB"
+        f" memory {memory[0]} MiB after the first answers, {memory[-1]} at the end, at most"
+        f" {max(memory)} after a swap"
     )
 
 
@@ -250,10 +316,15 @@ def main() -> None:
     parser.add_argument("--text", help="column of the texts")
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", choices=("compare", "overload", "swaps", "stop", "kill"))
+    parser.add_argument("--rows", type=int, default=20_000, help="whose answers are compared")
+    parser.add_argument(
+        "--only", choices=("answers", "compare", "overload", "swaps", "stop", "kill")
+    )
     options = parser.parse_args()
-    texts = read_input(options.source, read_config(options.model), options.text).texts
+    rows = read_input(options.source, read_config(options.model), options.text)
+    texts = rows.texts
     parts: dict[str, Callable[[], None]] = {
+        "answers": lambda: answers(options.model, rows.repeated(options.rows).texts),
         "compare": lambda: compare(options.model, texts, options.seconds, options.rounds),
         "overload": lambda: overload(options.model, texts, options.seconds),
         "swaps": lambda: swaps(options.model, texts, SWAPS),

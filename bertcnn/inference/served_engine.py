@@ -71,6 +71,25 @@ class ServedEngine:
         if failures:
             raise failures[0]
 
+    def try_out(self) -> None:
+        """Compute one shape on one stream.
+
+        Raises:
+            RuntimeError: OpenVINO cannot compute it.
+        """
+        self._compute_shapes(fixed_shapes(self._longest)[:1])
+
+    def warm_by_turns(self) -> None:
+        """As `warm`, on one stream at a time, so that calls do not wait for more than one shape.
+
+        A shape is computed as often as there are streams, and streams take turns.
+
+        Raises:
+            RuntimeError: OpenVINO cannot compute one.
+        """
+        for shape in fixed_shapes(self._longest):
+            self._compute_shapes([shape] * self.streams)
+
     def _compute_shapes(self, shapes: Sequence[Shape]) -> None:
         """A text in each row of each shape."""
         for rows, length, places in shapes:

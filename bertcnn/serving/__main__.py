@@ -6,10 +6,10 @@ import os
 import signal
 import socket
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from bertcnn.inference.cores import CORES
+from bertcnn.serving.loader import loader_thread
 from bertcnn.serving.logs import start_logging
 from bertcnn.serving.options import ServeOptions
 
@@ -28,17 +28,18 @@ def main() -> int:
     options = ServeOptions.model_validate_json(sys.argv[3])
     if options.cores is not None:
         os.environ[CORES] = str(options.cores)
-    with ThreadPoolExecutor(1) as loader:
-        models = loader.submit(_loaded, options.models)
+    with loader_thread() as loader:
+        models = loader.submit(_loaded, options)
         from bertcnn.serving.run import work
 
-        return work(options, models.result, listener, parent)
+        return work(options, models.result, loader, listener, parent)
 
 
-def _loaded(places: dict[str, str]) -> list[ServedModel]:
+def _loaded(options: ServeOptions) -> list[ServedModel]:
     from bertcnn.serving.models import load_model
 
-    return [load_model(name, place) for name, place in places.items()]
+    warm = not options.after_death
+    return [load_model(name, place, warm=warm) for name, place in options.models.items()]
 
 
 if __name__ == "__main__":

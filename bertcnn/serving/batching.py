@@ -14,6 +14,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from typing import Final, NamedTuple
 
 from bertcnn.errors import BertCNNError
@@ -26,6 +28,7 @@ from bertcnn.wording import count
 
 BATCH_TOKENS: Final = 512  # as a compiled engine's batches have
 _MOST_BATCHES: Final = 8  # that a thread takes at a time, if so many wait for each
+_AT_A_TIME: Final = 8  # requests whose answers are handed out before others are looked at
 _CHARACTERS_OF_A_TOKEN, _MARKS = 4, 3  # roughly, of English; [CLS], [SEP] and a rest
 
 
@@ -153,13 +156,13 @@ class Batcher:
         """What each thread does."""
         while parts := self._take():
             began = time.perf_counter()
-            finish = self._compute(parts)
+            finishes = self._compute(parts)
             texts = sum(len(part.texts) for part in parts)
             rate = len(self._threads) * texts / (time.perf_counter() - began)
             self._rate = 0.9 * self._rate + 0.1 * rate if self._rate else rate
-            self._loop.call_soon_threadsafe(finish)
+            self._loop.call_soon_threadsafe(self._finish, finishes)
             self.metrics.batch(texts, [began - part.work.arrived for part in parts])
-            del parts, finish  # a model that was exchanged is dropped once nobody waits for it
+            del parts, finishes  # a model that was exchanged is dropped once nobody waits for it
 
     def _take(self) -> list[Part]:
         """The texts of the next batch, all of one model; none at the end."""
@@ -208,8 +211,15 @@ class Batcher:
         self._waiting_tokens -= sum(work.sizes[work.taken : end])
         work.taken = end
 
-    def _compute(self, parts: Sequence[Part]) -> Callable[[], None]:
-        """Answer a batch; what the event loop's thread has to do with the answers.
+    def _finish(self, finishes: deque[Callable[[], None]]) -> None:
+        """Hand out a few answers at a time: requests that come meanwhile are noticed."""
+        for _ in range(min(_AT_A_TIME, len(finishes))):
+            finishes.popleft()()
+        if finishes:
+            self._loop.call_soon(self._finish, finishes)
+
+    def _compute(self, parts: Sequence[Part]) -> deque[Callable[[], None]]:
+        """Answer a batch; what the event loop's thread has to do with the answers of each part.
 
         If it fails, each request is tried alone, so that only the one at fault does.
         """
@@ -220,24 +230,14 @@ class Batcher:
             answers = model.answer(texts, precisions)
         except Exception as error:  # noqa: BLE001 - a thread that ended would leave all requests waiting
             if len(parts) > 1:
-                finishes = [self._compute([part]) for part in parts]
-                return lambda: _call(finishes)
-            failure = _failure(error)
-            return lambda: parts[0].work.fail(failure)
+                return deque(finish for part in parts for finish in self._compute([part]))
+            return deque([partial(parts[0].work.fail, _failure(error))])
         self.metrics.answered(model.name, [answer.decision for answer in answers])
-
-        def finish() -> None:
-            row = 0
-            for part in parts:
-                part.work.put(part.start, answers[row : row + len(part.texts)])
-                row += len(part.texts)
-
-        return finish
-
-
-def _call(functions: Sequence[Callable[[], None]]) -> None:
-    for function in functions:
-        function()
+        rows = iter(answers)
+        return deque(
+            partial(part.work.put, part.start, list(islice(rows, len(part.texts))))
+            for part in parts
+        )
 
 
 def _tokens(text: str, longest: int) -> int:

@@ -4,8 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import BaseModel
+
 from bertcnn.errors import one_line
 from bertcnn.serving.bodies import from_json, refused
+
+
+class PredictionBody(BaseModel):
+    """The body of `POST /v1/models/NAME:predict`, for its documentation."""
+
+    instances: list[str | dict[str, str]]
+
+
+class DataFrame(BaseModel):
+    """A data frame with one column of texts, by rows."""
+
+    columns: list[str] = []
+    data: list[tuple[str]]
+
+
+class InvocationBody(BaseModel):
+    """The body of `POST /invocations`, for its documentation; it has one of the four."""
+
+    inputs: list[str] | dict[str, list[str]] | None = None
+    instances: list[str | dict[str, str]] | None = None
+    dataframe_split: DataFrame | None = None
+    dataframe_records: list[dict[str, str]] | None = None
 
 
 def read_prediction(body: bytes) -> list[str]:

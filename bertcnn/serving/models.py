@@ -36,7 +36,8 @@ class ServedModel:
     Args:
         name: by which requests choose it.
         place: folder or URL that it was loaded from.
-        predictor: the model, whose engine is a `ServedEngine`.
+        predictor: the model.
+        engine: its engine.
 
     Attributes:
         bundle_id: the model's.
@@ -44,8 +45,9 @@ class ServedModel:
         longest: tokens that a text has at most.
     """
 
-    def __init__(self, name: str, place: str, predictor: Predictor) -> None:
+    def __init__(self, name: str, place: str, predictor: Predictor, engine: ServedEngine) -> None:
         self.name, self.place, self.predictor = name, place, predictor
+        self._engine = predictor.engine = engine
         self.bundle_id = predictor.bundle.bundle_id
         self.version = self.bundle_id[:_VERSION]
         self.longest = predictor.bundle.config.tokenizer.max_tokens
@@ -67,6 +69,14 @@ class ServedModel:
             self._decisions[auto_precision] = decisions
         return decisions
 
+    def warm(self) -> None:
+        """Compute every shape of a batch once, while others answer with the model.
+
+        Raises:
+            RuntimeError: OpenVINO cannot compute one.
+        """
+        self._engine.warm_by_turns()
+
     def answer(self, texts: Sequence[str], precisions: Sequence[Precision]) -> list[Prediction]:
         """The answer to each text, all in as few batches as hold them.
 
@@ -87,12 +97,13 @@ class ServedModel:
         return [by_precision[precision][row] for row, precision in enumerate(precisions)]
 
 
-def load_model(name: str, place: str) -> ServedModel:
+def load_model(name: str, place: str, *, warm: bool = True) -> ServedModel:
     """Verify a model, load it, and compute every shape of a batch once.
 
     Args:
         name: by which requests choose it.
         place: its folder or URL.
+        warm: without, only one shape is computed; see `ServedModel.warm`.
 
     Raises:
         BundleError: it is not a model, is not what was saved, or cannot be computed.
@@ -115,15 +126,17 @@ def load_model(name: str, place: str) -> ServedModel:
         predictor.bundle.config.tokenizer.max_tokens,
     )
     try:
-        engine.warm()
+        if warm:
+            engine.warm()
+        else:
+            engine.try_out()
     except RuntimeError as error:
         raise BundleError(
             f"the model {place} cannot be computed ({reason(error)})",
             expected="a model whose weights are as they were trained, and memory for it",
             fix="get the model again, or train it again",
         ) from None
-    predictor.engine = engine
-    return ServedModel(name, place, predictor)
+    return ServedModel(name, place, predictor, engine)
 
 
 class Models:

@@ -47,7 +47,9 @@ class _Output(pydantic.BaseModel):
     parameters: _Parameters = _Parameters()
 
 
-class _Request(pydantic.BaseModel):
+class InferBody(pydantic.BaseModel):
+    """The body of a request, or its first part; parameters that nobody knows are passed over."""
+
     id: str | None = None
     inputs: list[_Input]
     outputs: list[_Output] | None = None
@@ -125,16 +127,9 @@ def read_request(body: bytes, header_length: str | None) -> InferRequest:
     Raises:
         RequestError: it is not a request for texts.
     """
-    end = len(body)
-    if header_length is not None:
-        if not header_length.isdecimal() or int(header_length) > len(body):
-            raise refused(
-                f"Inference-Header-Content-Length: {one_line(header_length)}",
-                f"the bytes of the JSON, at most {len(body):,}",
-            )
-        end = int(header_length)
+    end = len(body) if header_length is None else _end_of_json(header_length, len(body))
     try:
-        request = _Request.model_validate_json(body[:end])
+        request = InferBody.model_validate_json(body[:end])
     except pydantic.ValidationError as error:
         raise complaint(error) from None
     if len(request.inputs) != 1 or request.inputs[0].name != INPUT:
@@ -142,14 +137,38 @@ def read_request(body: bytes, header_length: str | None) -> InferRequest:
         raise refused(f"the inputs {one_line(names)}", f"one input, {INPUT!r}")
     (given,) = request.inputs
     texts = _texts(given, body[end:])
-    count = int(np.prod([*given.shape, 1], dtype=object))
-    if min(given.shape, default=0) < 0 or count != len(texts):
+    if not _fits(given.shape, len(texts)):
         raise refused(
             f"{len(texts):,} texts with the shape {one_line(given.shape)}", "the shape of the data"
         )
     return InferRequest(
         texts, request.id, _wanted(request), given.shape, request.parameters.auto_precision
     )
+
+
+def _end_of_json(header_length: str, most: int) -> int:
+    """What the header says, if it is at most so many bytes."""
+    digits = header_length.lstrip("0")
+    if header_length.isdecimal() and len(digits) <= len(str(most)):
+        end = int(digits or "0")
+        if end <= most:
+            return end
+    raise refused(
+        f"Inference-Header-Content-Length: {one_line(header_length)}",
+        f"the bytes of the JSON, at most {most:,}",
+    )
+
+
+def _fits(shape: Sequence[int], elements: int) -> bool:
+    """Whether a shape has so many elements; huge ones are not multiplied out."""
+    if min(shape, default=1) <= 0:
+        return elements == 0 and min(shape) == 0
+    size = 1
+    for places in shape:
+        size *= places
+        if size > elements:
+            return False
+    return size == elements
 
 
 def _texts(given: _Input, binary: bytes) -> list[str]:
@@ -203,7 +222,7 @@ def packed(texts: Sequence[str]) -> bytes:
     return b"".join(part for text in encoded for part in (_LENGTH.pack(len(text)), text))
 
 
-def _wanted(request: _Request) -> dict[str, bool]:
+def _wanted(request: InferBody) -> dict[str, bool]:
     binary = request.parameters.binary_data_output
     if request.outputs is None:
         return dict.fromkeys(_DEFAULT_OUTPUTS, binary)

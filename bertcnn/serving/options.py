@@ -40,6 +40,10 @@ class ServeOptions(Settings):
     )
     cores: Count | None = Field(None, description="to use; by default those there are")
     log_requests: bool = Field(False, description="log each request, not only defects")
+    after_death: bool = Field(
+        False,
+        description="the worker replaces one that died: it answers before it is warmed up",
+    )
     limits: Limits = Limits()
 
 

@@ -9,7 +9,8 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import uvicorn
@@ -43,6 +44,7 @@ class _Server(uvicorn.Server):
 def work(
     options: ServeOptions,
     models: Callable[[], list[ServedModel]],
+    loader: ThreadPoolExecutor,
     listener: socket.socket,
     parent: socket.socket,
 ) -> int:
@@ -51,6 +53,7 @@ def work(
     Args:
         options: what to serve.
         models: gives the models, which are loaded while this module is imported.
+        loader: loads other models.
         listener: bound and listening.
         parent: gets a line when requests are answered; the service stops when it is closed.
 
@@ -71,7 +74,7 @@ def work(
     )
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         try:
-            runner.run(_serve(options, models(), config, listener, parent))
+            runner.run(_serve(options, models(), loader, config, listener, parent))
         except BertCNNError as error:
             parts = {"given": error.given, "expected": error.expected, "fix": error.fix}
             parent.sendall(json.dumps(parts).encode() + b"\n")
@@ -85,13 +88,16 @@ async def _not_there(*_: object) -> None:
 
 async def _serve(
     options: ServeOptions,
-    models: Sequence[ServedModel],
+    models: list[ServedModel],
+    loader: ThreadPoolExecutor,
     config: uvicorn.Config,
     listener: socket.socket,
     parent: socket.socket,
 ) -> None:
     token = read_token(options.token_file)
-    service = Service(models, options, asyncio.get_running_loop(), _reporter(parent))
+    loop = asyncio.get_running_loop()
+    service = Service(models, options, loop, loader, _reporter(parent))
+    models.clear()  # the list, which others have too, would keep models that are exchanged
     try:
         config.app = Access(
             create_app(service),
@@ -160,7 +166,7 @@ class _Control:
         """A model that is refused leaves the old one serving."""
         for model in self._service.models.all:
             try:
-                await asyncio.to_thread(self._service.models.load, model.name)
+                await self._service.load(model.name)
             except BertCNNError as error:
                 log("model refused", logging.ERROR, model=model.name, error=str(error))
 

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from bertcnn.errors import one_line
 from bertcnn.inference.answers import Prediction
 from bertcnn.serving.batching import Batcher, Work
+from bertcnn.serving.loader import give_back_memory
 from bertcnn.serving.logs import log
 from bertcnn.serving.models import Models, Precision, ServedModel, answering_streams
 from bertcnn.serving.options import ServeOptions
 from bertcnn.serving.problems import RequestError
 
 _PATIENCE: Final = 0.05  # seconds of waiting, after which it is noticed if the client has gone
+_REST: Final = 1.0  # seconds in which the batches end that are being computed
 _GONE: Final = 499
 
 
@@ -29,6 +33,7 @@ class Service:
         models: the default one first.
         options: what the service was started with.
         loop: on which requests wait.
+        loader: of `loader_thread`, on which models are loaded.
         on_exchange: called with each model that has taken the place of another.
 
     Attributes:
@@ -43,13 +48,18 @@ class Service:
         models: Sequence[ServedModel],
         options: ServeOptions,
         loop: asyncio.AbstractEventLoop,
+        loader: ThreadPoolExecutor,
         on_exchange: Callable[[ServedModel], None],
     ) -> None:
         self.limits, self._folders = options.limits, options.folders
+        self._loop, self._loader = loop, loader
         self._on_exchange = on_exchange
         self.batcher = Batcher(loop, answering_streams(), self.limits.waiting_texts)
         self.models = Models(models, self._loaded)
         self.draining = False
+        if options.after_death:
+            for served in models:
+                loader.submit(served.warm)
 
     def _loaded(self, model: ServedModel, previous: str | None) -> None:
         engine = model.predictor.engine.name
@@ -69,6 +79,16 @@ class Service:
     def is_ready(self) -> bool:
         """Whether requests should be sent here."""
         return not self.draining
+
+    async def load(
+        self, name: str, place: str | None = None, *, other_labels: bool = False
+    ) -> ServedModel:
+        """`Models.load`, while others are answered."""
+        load = partial(self.models.load, name, place, other_labels=other_labels)
+        try:
+            return await self._loop.run_in_executor(self._loader, load)
+        finally:  # once no batch needs the old model any more
+            self._loop.call_later(_REST, self._loader.submit, give_back_memory)
 
     def check_place(self, path: str | None) -> None:
         """Refuse to load a model from anywhere else than below the folders for models.
@@ -93,7 +113,7 @@ class Service:
         """The body of a request.
 
         Raises:
-            RequestError: it has too many bytes, or is compressed.
+            RequestError: it has too many bytes, is compressed, or its client has gone.
         """
         if request.headers.get("content-encoding", "identity") != "identity":
             raise RequestError(
@@ -103,10 +123,13 @@ class Service:
         if length.isdecimal() and int(length) > most:
             raise _too_large(f"a body of {int(length):,} bytes", f"at most {most:,}")
         body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > most:
-                raise _too_large(f"a body of more than {most:,} bytes", "fewer")
+        try:
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > most:
+                    raise _too_large(f"a body of more than {most:,} bytes", "fewer")
+        except ClientDisconnect:
+            raise _gone() from None
         return bytes(body)
 
     async def answer(
@@ -163,16 +186,18 @@ class Service:
                 while (await request.receive())["type"] != "http.disconnect":
                     pass
                 self.batcher.abandon(work)
-                work.fail(
-                    RequestError(
-                        _GONE,
-                        "a client that has gone",
-                        expected="one that waits for its answer",
-                        fix="send the request again",
-                    )
-                )
+                work.fail(_gone())
 
         return watch
+
+
+def _gone() -> RequestError:
+    return RequestError(
+        _GONE,
+        "a client that has gone",
+        expected="one that waits for its answer",
+        fix="send the request again",
+    )
 
 
 def _too_large(given: str, expected: str) -> RequestError:

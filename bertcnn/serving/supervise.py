@@ -29,6 +29,9 @@ _READY: Final = b"ready\n"
 _QUEUE: Final = 2048  # connections that are not yet accepted
 _LONGEST_PAUSE: Final = 10.0  # seconds between two starts that fail
 _FIRST_PAUSE: Final = 0.1
+# glibc keeps what large arrays had, for the next ones of that size or less, and raises the size
+# with each that is given back; fixed, all memory of a model that was exchanged goes back
+_ALLOCATOR: Final = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
 
 
 def check_platform() -> None:
@@ -38,7 +41,7 @@ def check_platform() -> None:
         MissingPackageError: a package of the extra is missing.
         SettingsError: Windows, where a socket cannot be handed to another process this way.
     """
-    for package in ("fastapi", "uvicorn", "prometheus_client"):
+    for package in ("fastapi", "uvicorn", "prometheus_client", "fastapi_offline"):
         if find_spec(package) is None:
             raise missing_package(package)
     if os.name == "nt":
@@ -131,7 +134,8 @@ class Supervisor:
     def _run_worker(self) -> int:
         """Start a worker and wait for its end; its exit code."""
         self._is_ready, self._refusal = False, None
-        options = self._options.model_copy(update={"models": self._places})
+        changes = {"models": self._places, "after_death": self._was_ready}
+        options = self._options.model_copy(update=changes)
         ours, theirs = socket.socketpair()
         with ours, theirs:
             handles = self._listener.fileno(), theirs.fileno()
@@ -145,6 +149,7 @@ class Supervisor:
                 ],
                 stdin=subprocess.DEVNULL,
                 pass_fds=handles,
+                env=_ALLOCATOR | os.environ,
             )
             theirs.close()
             listening = threading.Thread(target=self._listen, args=(ours,), daemon=True)

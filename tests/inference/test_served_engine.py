@@ -70,3 +70,16 @@ def test_single_texts_of_several_threads_do_not_mix(engine):
     expected = [engine.run([row]).logits for row in token_ids]
     for logits in at_once(lambda _: [engine.run([row]).logits for row in token_ids]):
         np.testing.assert_array_equal(logits, expected)
+
+
+def test_it_answers_while_it_is_warmed_up_by_turns(engine):
+    served = ServedEngine(engine, 0, LONGEST)
+    served.try_out()
+    warming = threading.Thread(target=served.warm_by_turns)
+    warming.start()
+    token_ids = rows(count=40)
+    expected = engine.run(token_ids).logits
+    for logits in at_once(lambda _: served.run(token_ids).logits):
+        np.testing.assert_allclose(logits, expected, atol=1e-4)
+    warming.join()
+    np.testing.assert_allclose(served.run(token_ids).logits, expected, atol=1e-4)

@@ -95,6 +95,12 @@ def test_models_are_exchanged_under_load_and_no_answer_is_of_both(model, renamed
         server.event("model loaded", loaded + 1)
 
 
+def niceness(process, task):
+    """How far a thread of a process stands behind others."""
+    stat = Path(f"/proc/{process}/task/{task}/stat").read_text()
+    return int(stat.rpartition(")")[2].split()[16])
+
+
 def damage(file):
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
@@ -107,6 +113,10 @@ def test_after_a_kill_another_worker_answers_with_the_same_model(model, renamed,
         other = {"parameters": {"path": str(renamed), "other_labels": True}}
         version = load_model(server, other)[1]["version"]
         worker = server.worker()
+        assert niceness(worker, worker) < max(
+            niceness(worker, int(task.name)) for task in Path(f"/proc/{worker}/task").iterdir()
+        )  # a request is read although all cores compute
+        assert "MALLOC_MMAP_THRESHOLD_=1048576" in Path(f"/proc/{worker}/environ").read_text()
         os.kill(worker, signal.SIGKILL)
         status, answer, _ = server.ask("/classify", {"texts": ["my router"]})
         assert (status, answer["version"]) == (200, version)
