@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import string
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,14 +55,16 @@ class StubEngine:
 
     def __init__(self, seconds_a_row: float = 0.0) -> None:
         self.seconds_a_row, self.asked = seconds_a_row, 0
+        self._lock = threading.Lock()  # as real engines have, one call at a time
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """Logits of each row, in order, and evidence for single windows.
 
         Both follow from the ids, as if they had a meaning.
         """
-        self.asked += len(token_ids)
-        time.sleep(self.seconds_a_row * len(token_ids))
+        with self._lock:
+            self.asked += len(token_ids)
+            time.sleep(self.seconds_a_row * len(token_ids))
         if not len(token_ids):
             nothing = Evidence.empty(0, _FILTERS, 0)
             return EngineOutput(

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from bertcnn.export.export import export_model
     from bertcnn.inference.predictor import Predictor, load
     from bertcnn.models.bert import Bert
+    from bertcnn.scoring.batches import BatchScorer
+    from bertcnn.scoring.databases import score_table
     from bertcnn.scoring.folders import score_folder
     from bertcnn.scoring.score import score_csv
     from bertcnn.tables.labelled import LabelledTable, read_labelled
@@ -28,11 +30,13 @@ if TYPE_CHECKING:
     from bertcnn.tasks.question_answering.extract import extract_csv
     from bertcnn.tasks.question_answering.questions import read_questions
     from bertcnn.tasks.translation.translator import Translator
+    from bertcnn.workflows.distill import distill_csv
     from bertcnn.workflows.evaluate import evaluate_csv
     from bertcnn.workflows.recalibrate import recalibrate_csv
     from bertcnn.workflows.train import train_csv
 
 __all__ = [
+    "BatchScorer",
     "Bert",
     "BertCNNClassifier",
     "BertCNNError",
@@ -41,6 +45,7 @@ __all__ = [
     "QuestionAnswerer",
     "Translator",
     "check_csv",
+    "distill_csv",
     "evaluate_csv",
     "export_model",
     "extract_csv",
@@ -55,12 +60,14 @@ __all__ = [
     "recalibrate_csv",
     "score_csv",
     "score_folder",
+    "score_table",
     "show_evaluation",
     "show_progress",
     "train_csv",
 ]
 
 _HOMES = {
+    "BatchScorer": "bertcnn.scoring.batches",
     "Bert": "bertcnn.models.bert",
     "BertCNNClassifier": "bertcnn.classifier",
     "BertCNNError": "bertcnn.errors",
@@ -69,6 +76,7 @@ _HOMES = {
     "QuestionAnswerer": "bertcnn.tasks.question_answering.answerer",
     "Translator": "bertcnn.tasks.translation.translator",
     "check_csv": "bertcnn.doctor.check",
+    "distill_csv": "bertcnn.workflows.distill",
     "evaluate_csv": "bertcnn.workflows.evaluate",
     "extract_csv": "bertcnn.tasks.question_answering.extract",
     "export_model": "bertcnn.export.export",
@@ -83,6 +91,7 @@ _HOMES = {
     "recalibrate_csv": "bertcnn.workflows.recalibrate",
     "score_csv": "bertcnn.scoring.score",
     "score_folder": "bertcnn.scoring.folders",
+    "score_table": "bertcnn.scoring.databases",
     "show_evaluation": "bertcnn.cli.evaluation",
     "show_progress": "bertcnn.cli.progress",
     "train_csv": "bertcnn.workflows.train",

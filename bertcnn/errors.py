@@ -14,12 +14,16 @@ _EXTRAS = {
     "onnx": "export",
     "optuna": "tune",
     "psycopg": "sql",
+    "adbc_driver_manager": "databases",
+    "adbc_driver_postgresql": "databases",
     "authlib": "login",
     "fastapi": "serve",
+    "fastapi_offline": "serve",
     "uvicorn": "serve",
     "httptools": "serve",
     "uvloop": "serve",
     "prometheus_client": "serve",
+    "ray": "ray",
 }
 # what is expected of an install, and the command for it; the plain install has all other packages
 _INSTALLS = {
@@ -101,8 +105,16 @@ class ExportError(BertCNNError):
     """An export that failed: it cannot be written, or its answers differ from the model's."""
 
 
+class DatabaseError(BertCNNError):
+    """A database that cannot be used, or a query or a table that does not do."""
+
+
 class StoreError(BertCNNError):
     """A review store that cannot be used, or a ticket, label or model that it does not have."""
+
+
+class ClusterError(BertCNNError):
+    """A Ray cluster that cannot be reached, or whose nodes cannot be used together."""
 
 
 class RoleError(BertCNNError):

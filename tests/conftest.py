@@ -94,6 +94,7 @@ _LONGEST = (
     "test_review_desk.py",
     "test_dashboard.py",
     "cli/test_commands.py",
+    "scoring/test_cluster.py",
     "scoring/test_resume.py",
     "workflows/test_search.py",
     "workflows/test_worker.py",

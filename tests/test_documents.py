@@ -4,8 +4,10 @@ import json
 import re
 import shlex
 import shutil
+import sqlite3
 import sys
 import tomllib
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,6 +91,9 @@ def workplace(tmp_path, encoder_folder, monkeypatch):
         "id,subject,body\n" + "".join(f"{row},hello,router {row}\n" for row in range(9)),
         encoding="utf-8",
     )
+    with closing(sqlite3.connect(tmp_path / "desk.db")) as desk, desk:
+        desk.execute("CREATE TABLE tickets (id integer PRIMARY KEY, body text)")
+        desk.executemany("INSERT INTO tickets (body) VALUES (?)", [(text,) for text in texts])
     (tmp_path / "inbox").mkdir()
     shutil.copy(tmp_path / "inbox.csv", tmp_path / "inbox")
     pairs = [
@@ -212,12 +217,14 @@ def ended(command) -> int:
 def quickly(words: list[str], encoder: str) -> list[str]:
     """The command on a tiny encoder, a few steps long, over what earlier commands left."""
     words = [{"minilm-l6": encoder, "full": "frozen"}.get(word, word) for word in words]
+    if words[1] == "distill":
+        words[words.index("--layers") + 1] = "1"  # of two
     known = {option for param in command_of(words)[0].params for option in param.opts}
     given = [("--encoder", encoder), ("--recipe", "frozen"), ("--epochs", "2"), ("--force", None)]
     more = [
         part
         for name, value in given
-        if name in known and name not in words
+        if name in known and name not in words and not (name == "--force" and "--into" in words)
         for part in (name, value)
         if part
     ]

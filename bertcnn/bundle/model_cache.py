@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 
-from bertcnn.bundle.addresses import place_of, shown
+from bertcnn.bundle.addresses import is_url, place_of, shown
 from bertcnn.bundle.engine import read_engine
 from bertcnn.bundle.places import (
     ModelFile,
     ModelFiles,
-    Place,
+    Source,
     UnreachableError,
     changed,
     described,
@@ -25,7 +25,7 @@ from bertcnn.bundle.places import (
     verified,
 )
 from bertcnn.errors import BundleError
-from bertcnn.progress import Progress
+from bertcnn.progress import Progress, Silent
 from bertcnn.storage.cache import keep, read_kept
 from bertcnn.storage.files import output_error, sync_folder, write_new
 from bertcnn.storage.folders import BusyError, held_folder, put_in_place, work_folder
@@ -39,17 +39,34 @@ _MOST_URLS = 1000  # whose latest model is remembered
 _LOOKS_EVERY = 0.2  # seconds, for another process that fetches the same model
 
 
+def keep_model(source: Source, cache: Path) -> Path:
+    """Put a model into the cache that comes from a place without a URL.
+
+    Args:
+        source: where it comes from; its `name` stands in messages.
+        cache: the folder of the cache.
+
+    Returns:
+        The model's folder, every file of which has its hash.
+
+    Raises:
+        BundleError: it does not arrive as it was saved.
+        OutputError: the cache cannot be written.
+    """
+    return Pull(source.name, cache, Silent()).fetched(source, source.read_manifest())
+
+
 class Pull:
     """One model's way into the cache.
 
     Args:
-        url: where it is.
+        url: where it is, or a name for what has no URL.
         cache: the folder of the cache.
         progress: counts the bytes.
     """
 
     def __init__(self, url: str, cache: Path, progress: Progress) -> None:
-        self._shown = shown(url)
+        self._shown = shown(url) if is_url(url) else url
         self._url, self._models, self._progress = url, cache / "models", progress
         digest = blake2b(url.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
         self._note = self._models / "urls" / f"{digest}.id"
@@ -63,12 +80,16 @@ class Pull:
             data = place.read_manifest()
         except UnreachableError as error:
             return self._kept(error)
+        return self.fetched(place, data)
+
+    def fetched(self, place: Source, data: bytes) -> Path:
+        """The folder of the model with this manifest, which is at this place."""
         try:
             return self._fetched(place, data)
         except OSError as error:
             raise output_error(self._models, error) from None
 
-    def _fetched(self, place: Place, data: bytes) -> Path:
+    def _fetched(self, place: Source, data: bytes) -> Path:
         """The model of this manifest; if it is replaced meanwhile, the new one."""
         for _ in range(_TRIES):
             try:
@@ -85,7 +106,7 @@ class Pull:
             return folder
         raise latest
 
-    def _in_cache(self, place: Place, data: bytes) -> Path:
+    def _in_cache(self, place: Source, data: bytes) -> Path:
         identity = parse_manifest(data).bundle_id
         target = self._models / identity
         if _is_whole(target):
@@ -112,7 +133,7 @@ class Pull:
                 waits = True
                 time.sleep(_LOOKS_EVERY)
 
-    def _fill(self, place: Place, files: ModelFiles, partial: Path) -> None:
+    def _fill(self, place: Source, files: ModelFiles, partial: Path) -> None:
         """Fetch every file, the manifest last; what an interrupted pull has fetched stays."""
         self._progress.stage(f"fetching {self._shown}", files.size, "bytes")
         _remove_others(partial, files)
@@ -124,7 +145,7 @@ class Pull:
             sync_folder(folder)
         read_engine(partial, files.identity)  # refuses that of another model
 
-    def _fetch(self, place: Place, identity: str, file: ModelFile, partial: Path) -> None:
+    def _fetch(self, place: Source, identity: str, file: ModelFile, partial: Path) -> None:
         """One file, going on where it ends; one that is not right then is fetched once more."""
         path = partial / file.name
         continued = path.exists()
@@ -137,7 +158,7 @@ class Pull:
             path.unlink()
             changed(f"{self._shown}: {file.name}")
 
-    def _append(self, place: Place, identity: str, file: ModelFile, path: Path) -> None:
+    def _append(self, place: Source, identity: str, file: ModelFile, path: Path) -> None:
         """Add what is missing at the end of a file; a connection that breaks is taken up again."""
         with path.open("ab") as stream:
             have = stream.seek(0, os.SEEK_END)

@@ -71,8 +71,8 @@ class ModelFiles:
         return sum(file.record.bytes for file in self.files)
 
 
-class Place(Protocol):
-    """Where a model is kept outside of this machine.
+class Source(Protocol):
+    """Where a model comes from that is not on this machine.
 
     Attributes:
         name: its URL, without what nobody needs to see.
@@ -103,6 +103,10 @@ class Place(Protocol):
             MissingError: there is no such file.
             RemoteError: as in `read_manifest`.
         """
+
+
+class Place(Source, Protocol):
+    """Where a model is kept outside of this machine."""
 
     def write(
         self, folder: Path, files: ModelFiles, replaced: Manifest | None, progress: Progress
@@ -143,7 +147,7 @@ def described(data: bytes, engine: bytes | None) -> ModelFiles:
     return ModelFiles(manifest, data, tuple(files))
 
 
-def engine_manifest(place: Place, identity: str) -> bytes | None:
+def engine_manifest(place: Source, identity: str) -> bytes | None:
     """The manifest of the engine that lies with a model; None if it has none."""
     data = bytearray()
     try:

@@ -13,7 +13,9 @@ import typer
 
 from bertcnn.cli.check import check
 from bertcnn.cli.classify import classify
+from bertcnn.cli.clusters import RayCommand
 from bertcnn.cli.console import tell
+from bertcnn.cli.distill import distill
 from bertcnn.cli.encoder import encoder_app, fill_mask
 from bertcnn.cli.evaluate import evaluate
 from bertcnn.cli.export import export
@@ -83,10 +85,11 @@ app.add_typer(models_app, name="models")
 app.command()(train)
 app.command()(evaluate)
 app.command(cls=TextsCommand)(classify)
-app.command()(score)
+app.command(cls=RayCommand)(score)
 app.command()(serve)
 app.command()(recalibrate)
 app.command()(retrain)
+app.command()(distill)
 app.command()(check)
 app.command()(export)
 app.command()(push)

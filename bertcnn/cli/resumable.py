@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from bertcnn.cli.console import tell
 from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
-from bertcnn.wording import count
+from bertcnn.wording import count, duration
 
 if TYPE_CHECKING:
     from bertcnn.scoring.score import ScoringReport
@@ -69,6 +69,22 @@ def answers_are_kept(restart: bool) -> Iterator[None]:
             " continues from there."
         )
         raise AlreadyReported(INTERRUPTED) from None
+
+
+def tell_figures(report: ScoringReport, target: object) -> None:
+    """Say how many rows were written where, with which labels and decisions."""
+    frequent = (
+        ", ".join(f"{name} {rows:,}" for name, rows in list(report.labels.items())[:8])
+        or "no labels"
+    )
+    tell(f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)} ({frequent}).")
+    decided = ", ".join(
+        f"{name} {rows:,} ({rows / report.rows:.0%})" for name, rows in report.decisions.items()
+    )
+    if decided:
+        tell(f"Decisions: {decided}.")
+    if report.blank:
+        tell(f"{count(report.blank, 'row')} without a text got no label.")
 
 
 def tell_unread(report: ScoringReport | ExtractionReport) -> None:

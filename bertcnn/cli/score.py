@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bertcnn.cli.clusters import Ray
 from bertcnn.cli.console import summary, tell
+from bertcnn.cli.databases import (
+    Id,
+    Into,
+    Query,
+    check_no_file,
+    check_no_query,
+    score_database,
+)
 from bertcnn.cli.interrupts import WRONG_INPUT
 from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import (
@@ -21,9 +30,9 @@ from bertcnn.cli.options import (
     Summary,
     Text,
 )
-from bertcnn.cli.resumable import answers_are_kept, tell_unread
+from bertcnn.cli.resumable import answers_are_kept, tell_figures, tell_unread
 from bertcnn.cli.startup import prepare_engine
-from bertcnn.wording import count, duration
+from bertcnn.wording import count
 
 if TYPE_CHECKING:
     from bertcnn.scoring.folders import FolderReport
@@ -32,22 +41,23 @@ if TYPE_CHECKING:
 
 def score(
     model: Model,
-    source: Annotated[
-        Path,
+    given: Annotated[
+        str,
         typer.Argument(
             metavar="IN",
-            help="File of texts: .csv .tsv .jsonl .json (.gz) .parquet .xlsx; or a folder.",
+            help="File of texts: .csv .tsv .jsonl .json (.gz) .parquet .xlsx; or a folder, or a"
+            " database.",
             show_default=False,
         ),
     ],
     target: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             metavar="OUT",
             help="File to write; its extension gives the format. Or a folder.",
             show_default=False,
         ),
-    ],
+    ] = None,
     text: Text = None,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Also write a p_LABEL column for every label.")
@@ -61,6 +71,7 @@ def score(
     restart: Restart = False,
     allow_rejects: AllowRejects = False,
     engine: Engine = "auto",
+    ray: Ray = None,
     as_json: Summary = False,
     shard: Annotated[
         str | None,
@@ -68,8 +79,11 @@ def score(
             metavar="I/N", help="Of a folder, score the files of this part.", show_default=False
         ),
     ] = None,
+    query: Query = None,
+    into: Into = None,
+    id: Id = None,
 ) -> None:
-    """Classify every row of a file, or of all files in a folder.
+    """Classify every row of a file, of all files in a folder, or of a query.
 
     The output has all rows and columns of the input, followed by the answers.
     After Ctrl-C, a kill or a full disk, run the same command again to continue.
@@ -77,13 +91,46 @@ def score(
     Of a folder, files whose output is there are left alone: run it every night.
     With --shard 1/4 to 4/4, four processes share a folder's files.
     --shard 4 takes the number from $JOB_COMPLETION_INDEX.
+
+    With --ray auto or --ray HOST:PORT, all nodes of a Ray cluster answer.
+
+    postgresql://USER@HOST/DATABASE or sqlite:///FILE as IN, without OUT, takes
+    the texts of --query SQL, and puts the answers by their ids --into TABLE.
     """
     from bertcnn.bundle.bundle import read_config
     from bertcnn.cli.progress import show_progress
-    from bertcnn.errors import SettingsError
+    from bertcnn.databases.addresses import is_address
+    from bertcnn.errors import SettingsError, one_line
     from bertcnn.tables.formats import check_input
     from bertcnn.tables.writing import check_output
 
+    if is_address(given):
+        check_no_file(
+            target, raw=raw, force=force, allow_rejects=allow_rejects, shard=shard, ray=ray
+        )
+        score_database(
+            model,
+            given,
+            query=query,
+            into=into,
+            id=id,
+            as_json=as_json,
+            text=text,
+            auto_precision=auto_precision,
+            probabilities=probabilities,
+            reasons=reasons,
+            restart=restart,
+            engine=engine,
+        )
+        return
+    check_no_query(query=query, into=into, id=id)
+    if target is None:
+        raise SettingsError(
+            f"no output for {one_line(given)}",
+            expected="the file or folder to write",
+            fix="give OUT after IN",
+        )
+    source = Path(given)
     is_folder = source.is_dir()
     if not is_folder:
         check_output(target, force)
@@ -94,7 +141,7 @@ def score(
             )
     folder = local_model(model)
     read_config(folder)
-    prepare_engine(engine)
+    prepare_engine(engine if ray is None else "auto")
     from bertcnn.scoring.folders import Shard, score_folder
     from bertcnn.scoring.score import score_csv
 
@@ -108,6 +155,7 @@ def score(
         "restart": restart,
         "allow_rejects": allow_rejects,
         "engine": engine,
+        "cluster": ray,
     }
     part = None if shard is None else Shard.of(shard)
     with answers_are_kept(restart), show_progress() as progress:
@@ -143,16 +191,5 @@ def _tell_of_file(report: ScoringReport, source: Path, target: Path) -> None:
     if not report.rows and not report.rejected:
         tell(f"{source} has no rows, so {target} has only a header.")
         return
-    frequent = (
-        ", ".join(f"{name} {rows:,}" for name, rows in list(report.labels.items())[:8])
-        or "no labels"
-    )
-    tell(f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)} ({frequent}).")
-    decided = ", ".join(
-        f"{name} {rows:,} ({rows / report.rows:.0%})" for name, rows in report.decisions.items()
-    )
-    if decided:
-        tell(f"Decisions: {decided}.")
-    if report.blank:
-        tell(f"{count(report.blank, 'row')} without a text got no label.")
+    tell_figures(report, target)
     tell_unread(report)

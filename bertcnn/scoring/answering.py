@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Protocol
 
 import numpy as np
 
+from bertcnn.data.prefetch import prefetch
 from bertcnn.inference.answers import Answers
 from bertcnn.inference.engines import EngineOutput
 from bertcnn.inference.predictor import Predictor
@@ -16,6 +19,9 @@ from bertcnn.text.wordpiece import EncodedTexts
 
 _CACHE_SETS, _CACHE_WAYS = 8192, 16  # 131,072 texts
 _CACHED_PROBABILITIES = 16 * 1024**2  # numbers, 64 MiB
+
+
+Output = EngineOutput | Answers  # of this process's engine, or of other processes
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,8 @@ class Question:
         slots: int64 [texts], where the cache has the answer; -1 where the model is asked.
         kept: where the cache is to keep which new answers: slots and places of texts, each int64
             [n].
-        encoded: the texts that the model is asked for; None if the answers are on record.
+        asked: the texts that the model is asked for; none if the answers are on record.
+        encoded: their tokens; None if there are none, or other processes compute.
     """
 
     rows: list[tuple[str, ...]]
@@ -41,12 +48,25 @@ class Question:
     digest: bytes
     slots: np.ndarray
     kept: tuple[np.ndarray, np.ndarray]
+    asked: list[str]
     encoded: EncodedTexts | None
 
     @property
     def unknown(self) -> np.ndarray:
         """Which of the texts the cache does not have, int64 [n]."""
         return np.flatnonzero(self.slots < 0)
+
+
+class Elsewhere(Protocol):
+    """Other processes that run the model."""
+
+    def answered(
+        self, questions: Generator[Question, None, None], *, probabilities: bool
+    ) -> Generator[tuple[Question, Answers | None], None, None]:
+        """Each question with the answers to the texts that the model is asked for, in order.
+
+        None where there are no such texts. Probabilities are left out unless they are wanted.
+        """
 
 
 class Answering:
@@ -62,19 +82,27 @@ class Answering:
         predictor: the model.
         journal: of this run; `answer` alone touches it.
         probabilities: whether all of them are kept.
+        elsewhere: runs the model; by default this process does.
 
     Attributes:
         rows_on_record: rows whose answers the journal had from the start.
     """
 
-    def __init__(self, predictor: Predictor, journal: Journal, probabilities: bool) -> None:
+    def __init__(
+        self,
+        predictor: Predictor,
+        journal: Journal,
+        probabilities: bool,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
         self._predictor, self._journal = predictor, journal
+        self._probabilities, self._elsewhere = probabilities, elsewhere
         self._cache = Cache(len(predictor.hierarchy.names) if probabilities else 0)
         self.rows_on_record = journal.rows
         self._asked_about = 0  # rows
 
     def question(self, rows: list[tuple[str, ...]], texts: list[str], position: int) -> Question:
-        """The first step: which texts the cache knows, and the others' tokens.
+        """The first step: which texts the cache knows, and the tokens of the others.
 
         Args:
             rows: of the chunk.
@@ -94,29 +122,40 @@ class Answering:
         room, whose = self._cache.make_room(keys[unknown])
         on_record = self._asked_about < self.rows_on_record
         self._asked_about += len(rows)
-        encoded = (
-            None if on_record else self._predictor.encode([different[place] for place in unknown])
-        )
+        asked = [] if on_record else [different[place] for place in unknown]
+        here = bool(asked) and self._elsewhere is None
         return Question(
-            rows, position, different, places, digest, slots, (room, unknown[whose]), encoded
+            rows,
+            position,
+            different,
+            places,
+            digest,
+            slots,
+            (room, unknown[whose]),
+            asked,
+            self._predictor.encode(asked) if here else None,
         )
 
     def computed(
-        self, questions: Iterable[Question]
-    ) -> Generator[tuple[Question, EngineOutput | None], None, None]:
-        """The second step: each with what the engine makes of its tokens, if there are any."""
-        for question in questions:
-            encoded = question.encoded
-            yield (
-                question,
-                (
-                    self._predictor.run(encoded)
-                    if encoded is not None and encoded.token_ids
-                    else None
-                ),
-            )
+        self, questions: Generator[Question, None, None]
+    ) -> Generator[tuple[Question, Output | None], None, None]:
+        """The second step: each with what comes of its texts, if the model is asked for any.
 
-    def answer(self, question: Question, output: EngineOutput | None) -> Answers:
+        It goes on ahead of the third step.
+        """
+        if self._elsewhere is not None:
+            return self._elsewhere.answered(questions, probabilities=self._probabilities)
+        return prefetch(self._run(questions))
+
+    def _run(
+        self, questions: Generator[Question, None, None]
+    ) -> Generator[tuple[Question, EngineOutput | None], None, None]:
+        with closing(questions):
+            for question in questions:
+                encoded = question.encoded
+                yield question, None if encoded is None else self._predictor.run(encoded)
+
+    def answer(self, question: Question, output: Output | None) -> Answers:
         """The third step: the answers to the different texts, from now on on record.
 
         Raises:
@@ -126,10 +165,10 @@ class Answering:
         frame = self._journal.take(len(question.rows), question.digest)
         if frame is None:
             answers = self._cache.answers(question.slots)
-            if question.encoded is not None and output is not None:
-                unknown = question.unknown
-                texts = [question.texts[place] for place in unknown]
-                answers.put(unknown, self._predictor.answer_from(texts, question.encoded, output))
+            if isinstance(output, EngineOutput) and question.encoded is not None:
+                output = self._predictor.answer_from(question.asked, question.encoded, output)
+            if isinstance(output, Answers):
+                answers.put(question.unknown, output)
             frame = Frame(len(question.rows), question.digest, answers)
             self._journal.append(frame)
         self._cache.keep(frame.answers, *question.kept)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from bertcnn.data.label_sets import join_labels
@@ -11,16 +13,34 @@ from bertcnn.inference.predictor import Predictor
 from bertcnn.inference.reasons import reason_in_words
 from bertcnn.settings import DECISIONS, REASONS
 from bertcnn.tables.columns import free_names
-from bertcnn.tables.tables import TableReader
 
 _EMPTY = reason_in_words(DECISIONS.index("review:empty"), (REASONS.index("empty"), -1), ())
 
 
+class Named(Protocol):
+    """What has columns, such as an open table."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Their different names, to choose by."""
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """Their names as they stand in it."""
+
+
 class OutputColumns:
-    """The columns of the scored file: the input's, then ours under names that are free."""
+    """The columns of the scored file: the input's, then ours under names that are free.
+
+    Attributes:
+        all: their names.
+        ours: names of ours.
+        numbers: names of those that hold numbers.
+        renamed: those of ours whose names were not free: contract name -> name written.
+    """
 
     def __init__(
-        self, given: TableReader, predictor: Predictor, *, probabilities: bool, reasons: bool
+        self, given: Named, predictor: Predictor, *, probabilities: bool, reasons: bool
     ) -> None:
         self._predictor, self._probabilities, self._reasons = predictor, probabilities, reasons
         why = ["reason"] if reasons else []
@@ -30,6 +50,12 @@ class OutputColumns:
         self.renamed = {
             ours: name for ours, name in zip(wanted, names, strict=True) if ours != name
         }
+        self.ours = names
+        self.numbers = frozenset(
+            written
+            for name, written in zip(wanted, names, strict=True)
+            if name in ("confidence", *shares)
+        )
         self.all = (*given.header, *names)
         self._none = ("", "", "review:empty", "", *[_EMPTY for _ in why], *["" for _ in shares])
 

@@ -12,9 +12,9 @@ from typing import Any, Self
 
 from bertcnn.errors import OutputError, SettingsError, TableError, one_line
 from bertcnn.inference.engines import EngineName
-from bertcnn.inference.predictor import Predictor, loaded
+from bertcnn.inference.predictor import Predictor
 from bertcnn.progress import Progress, Silent
-from bertcnn.scoring.score import ScoringReport, score_csv
+from bertcnn.scoring.score import ScoringReport, computing, score_csv
 from bertcnn.settings import PrecisionTargets
 from bertcnn.storage.files import output_error
 from bertcnn.tables.folders import tables_in
@@ -115,6 +115,7 @@ def score_folder(  # noqa: PLR0913 - options that callers name
     restart: bool = False,
     allow_rejects: bool = False,
     engine: EngineName = "auto",
+    cluster: str | None = None,
     shard: Shard | None = None,
     progress: Progress | None = None,
 ) -> FolderReport:
@@ -137,6 +138,7 @@ def score_folder(  # noqa: PLR0913 - options that callers name
         restart: see there.
         allow_rejects: see there.
         engine: see there.
+        cluster: see there; it is joined once for all files.
         shard: score the files of this part only.
         progress: progress callback.
 
@@ -155,31 +157,37 @@ def score_folder(  # noqa: PLR0913 - options that callers name
         planned = {path: out for path, out in planned.items() if shard.has(_name(path, source))}
     wanted = {path: out for path, out in planned.items() if overwrite or not out.exists()}
     targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
-    predictor, scored, failed = None, {}, {}
-    for number, (path, out) in enumerate(wanted.items(), 1):
-        progress.note(f"file {number:,} of {len(wanted):,}: {_name(path, source)}")
-        predictor = predictor or loaded(model, engine=engine, auto_precision=targets)
-        try:
-            out.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise output_error(out, error) from None
-        try:
-            scored[path] = score_csv(
-                predictor,
-                path,
-                out,
-                text=text,
-                probabilities=probabilities,
-                reasons=reasons,
-                raw=raw,
-                overwrite=overwrite,
-                restart=restart,
-                allow_rejects=allow_rejects,
-                progress=progress,
-            )
-        except TableError as error:
-            failed[path] = str(error)
     there = tuple(path for path in planned if path not in wanted)
+    if not wanted:
+        return FolderReport(there=there)
+    scored, failed = {}, {}
+    with computing(model, cluster, engine=engine, auto_precision=targets, progress=progress) as (
+        predictor,
+        running,
+    ):
+        for number, (path, out) in enumerate(wanted.items(), 1):
+            progress.note(f"file {number:,} of {len(wanted):,}: {_name(path, source)}")
+            try:
+                out.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise output_error(out, error) from None
+            try:
+                scored[path] = score_csv(
+                    predictor,
+                    path,
+                    out,
+                    text=text,
+                    probabilities=probabilities,
+                    reasons=reasons,
+                    raw=raw,
+                    overwrite=overwrite,
+                    restart=restart,
+                    allow_rejects=allow_rejects,
+                    cluster=running,
+                    progress=progress,
+                )
+            except TableError as error:
+                failed[path] = str(error)
     return FolderReport(scored, there, failed)
 
 

@@ -254,6 +254,7 @@ class Journal:
         output: the file that will be written.
         restart: forget what an interrupted run left.
         parse: reads a record; by default a `Frame`.
+        name: what is written, for messages; by default that file.
 
     Attributes:
         rows: rows whose answers are on record.
@@ -263,8 +264,11 @@ class Journal:
             can be written there.
     """
 
-    def __init__(self, output: Path, *, restart: bool = False, parse: Parse = _frame_of) -> None:
+    def __init__(
+        self, output: Path, *, restart: bool = False, parse: Parse = _frame_of, name: str = ""
+    ) -> None:
         self._output, self._parse = output.resolve(), parse
+        self._name = name or repr(str(self._output))
         self._path = companion(self._output.with_name(f".{self._output.name}"), ".journal")
         self.rows = 0
         self._taken = 0  # rows
@@ -388,7 +392,7 @@ class Journal:
             if not try_lock(file.fileno()):
                 file.close()
                 raise OutputError(
-                    f"another run is writing {str(self._output)!r}",
+                    f"another run is writing {self._name}",
                     expected="one run at a time for each output",
                     fix="wait until it has ended, or choose another name for the output",
                     passes=True,

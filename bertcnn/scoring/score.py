@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from bertcnn.bundle.bundle import Bundle
 from bertcnn.bundle.remote import local_folder
 from bertcnn.data.prefetch import prefetch
-from bertcnn.errors import TableError
+from bertcnn.errors import SettingsError, TableError, explain_missing_packages
 from bertcnn.inference.answers import Answers
 from bertcnn.inference.engines import EngineName, check_engine
 from bertcnn.inference.predictor import Predictor, loaded
@@ -30,6 +32,7 @@ from bertcnn.tables.columns import ColumnChoice, guess_text_columns, join_texts
 from bertcnn.tables.formats import check_input, kind_of
 from bertcnn.tables.sinks import FormatLimitError, check_fits_excel
 from bertcnn.tables.tables import (
+    Chunk,
     TableReader,
     check_outcome,
     column_position,
@@ -38,6 +41,9 @@ from bertcnn.tables.tables import (
 )
 from bertcnn.tables.writing import TableWriter, explained
 from bertcnn.wording import count
+
+if TYPE_CHECKING:
+    from bertcnn.scoring.cluster import Cluster
 
 _CHUNK_ROWS = 4096
 
@@ -109,6 +115,7 @@ def score_csv(  # noqa: PLR0913 - options that callers name
     restart: bool = False,
     allow_rejects: bool = False,
     engine: EngineName = "auto",
+    cluster: str | Cluster | None = None,
     progress: Progress | None = None,
 ) -> ScoringReport:
     """Classify every row of a file, in constant memory.
@@ -140,9 +147,13 @@ def score_csv(  # noqa: PLR0913 - options that callers name
         restart: forget the answers of an interrupted run.
         allow_rejects: write the output even if most rows could not be read.
         engine: computes the answers of a saved model; see `bertcnn.load`.
+        cluster: a Ray cluster that computes the answers of a saved model: "local" for one on this
+            machine that ends with the run, "auto" for one that runs here, or HOST:PORT.
         progress: progress callback.
 
     Raises:
+        ClusterError: there is no such cluster, or its nodes would answer differently.
+        MissingPackageError: a cluster without Ray.
         TableError: the input cannot be read, or most of its rows, or it was changed while it was
             being scored.
         ColumnError: it lacks the columns the model was trained on, or those named.
@@ -167,6 +178,7 @@ def score_csv(  # noqa: PLR0913 - options that callers name
         overwrite,
         allow_rejects,
         engine,
+        cluster,
         progress or Silent(),
     )
     job.check()
@@ -205,6 +217,7 @@ class _Job:
     overwrite: bool
     allow_rejects: bool
     engine: EngineName
+    cluster: str | Cluster | None
     progress: Progress
 
     @property
@@ -225,8 +238,11 @@ class _Job:
 def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringReport:
     """Score the file, with the journal locked."""
     progress, state = job.progress, InputState.of(job.source)
-    trained_on = _trained_on(model)
-    with open_table(job.source, rejects=job.rejects, known=_known(job.text, trained_on)) as reader:
+    trained_on = trained_text_columns(model)
+    with (
+        ExitStack() as stack,
+        open_table(job.source, rejects=job.rejects, known=_known(job.text, trained_on)) as reader,
+    ):
         first = reader.peek()
         if not first.rows:
             check_rejects(reader, job.source, job.rejects, journal, allowed=job.allow_rejects)
@@ -236,26 +252,40 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
         if remark:
             progress.note(remark)
         progress.note(f"text: {choice.reasons['text']}")
-        predictor = loaded(model, engine=job.engine, auto_precision=job.auto_precision)
+        predictor, cluster = stack.enter_context(
+            computing(
+                model,
+                job.cluster,
+                engine=job.engine,
+                auto_precision=job.auto_precision,
+                progress=progress,
+            )
+        )
         columns = OutputColumns(
             reader, predictor, probabilities=job.probabilities, reasons=job.reasons
         )
         for wanted, written in columns.renamed.items():
             progress.note(f"the input has a column {wanted!r} already: ours is called {written!r}")
-        if dropped := journal.begin(_header(job, state, predictor, choice.text)):
-            progress.note(dropped)
-        if journal.rows:
-            progress.note(
-                f"{journal.rows:,} rows were already answered by an interrupted run: continuing"
-                " from there"
-            )
+        header = journal_header(
+            state,
+            predictor,
+            choice.text,
+            probabilities=job.probabilities,
+            reasons=job.reasons,
+            raw=job.raw,
+            target=job.target.resolve().name,
+        )
+        begin_journal(journal, header, progress)
         started = time.perf_counter()
-        totals = _Totals(columns, predictor)
+        totals = Totals(columns, predictor)
         # by which labels are given, where there may be several
         keeps_probabilities = job.probabilities or predictor.multi_label
         with TableWriter(job.target, columns.all, raw=job.raw, overwrite=job.overwrite) as writer:
-            for question, answers in _scored(
-                reader, Answering(predictor, journal, keeps_probabilities), choice.text, progress
+            for question, answers in scored(
+                reader,
+                Answering(predictor, journal, keeps_probabilities, cluster),
+                choice.text,
+                progress,
             ):
                 totals.add(answers, question.places)
                 ours = columns.cells(question.texts, answers)
@@ -290,7 +320,59 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
     )
 
 
-class _Totals:
+@contextmanager
+def computing(
+    model: str | Path | Predictor,
+    cluster: str | Cluster | None,
+    *,
+    engine: EngineName,
+    auto_precision: PrecisionTargets | None,
+    progress: Progress,
+) -> Iterator[tuple[Predictor, Cluster | None]]:
+    """A block in which a model is ready, in this process or on a cluster.
+
+    Args:
+        model: a saved or a loaded one.
+        cluster: which cluster is to run it; one that is open stays open.
+        engine: computes the answers; see `bertcnn.load`.
+        auto_precision: how often automatic answers have to be right.
+        progress: progress callback.
+
+    Raises:
+        SettingsError: a loaded model for a cluster; else as `score_csv`.
+    """
+    if cluster is None:
+        yield loaded(model, engine=engine, auto_precision=auto_precision), None
+        return
+    if not isinstance(cluster, str):
+        yield cluster.predictor, cluster
+        return
+    if isinstance(model, Predictor):
+        raise SettingsError(
+            "a loaded model for a cluster",
+            expected="the folder or URL of a saved one, which the nodes load",
+            fix="save the model and give its folder",
+        )
+    with explain_missing_packages():
+        from bertcnn.scoring.cluster import Cluster
+    with Cluster.of_folder(
+        model, cluster, engine=engine, auto_precision=auto_precision, progress=progress
+    ) as opened:
+        yield opened.predictor, opened
+
+
+def begin_journal(journal: Journal, header: JournalHeader, progress: Progress) -> None:
+    """Say what the answers depend on, and tell which of those on record are taken or dropped."""
+    if dropped := journal.begin(header):
+        progress.note(dropped)
+    if journal.rows:
+        progress.note(
+            f"{journal.rows:,} rows were already answered by an interrupted run: continuing"
+            " from there"
+        )
+
+
+class Totals:
     """How many rows got each label and each decision."""
 
     def __init__(self, columns: OutputColumns, predictor: Predictor) -> None:
@@ -369,8 +451,8 @@ def check_unchanged(source: Path, state: InputState, journal: Journal) -> None:
         )
 
 
-def _trained_on(model: str | Path | Predictor) -> tuple[str, ...]:
-    """The text columns the model was trained on."""
+def trained_text_columns(model: str | Path | Predictor) -> tuple[str, ...]:
+    """The text columns the model was trained on; none if it does not know."""
     from bertcnn.bundle.bundle import read_config
 
     return (
@@ -378,10 +460,17 @@ def _trained_on(model: str | Path | Predictor) -> tuple[str, ...]:
     ).text_columns
 
 
-def _header(
-    job: _Job, state: InputState, predictor: Predictor, text_columns: tuple[str, ...]
+def journal_header(
+    state: InputState,
+    predictor: Predictor,
+    text_columns: tuple[str, ...],
+    *,
+    probabilities: bool,
+    reasons: bool,
+    raw: bool,
+    target: str,
 ) -> JournalHeader:
-    """What this run's answers depend on.
+    """What a run's answers depend on.
 
     Of the model, what was loaded, whatever stands in its folder by now.
     """
@@ -400,12 +489,12 @@ def _header(
         software=software,
         text_columns=text_columns,
         auto_precision=str(predictor.decisions.auto_precision),
-        probabilities=job.probabilities or predictor.multi_label,
-        reasons=job.reasons,
-        raw=job.raw,
+        probabilities=probabilities or predictor.multi_label,
+        reasons=reasons,
+        raw=raw,
         labels=len(predictor.hierarchy.names),
         chunk_rows=_CHUNK_ROWS,
-        target=job.target.resolve().name,
+        target=target,
     )
 
 
@@ -423,8 +512,27 @@ def _digest_of(bundle: Bundle) -> str:
     return digest.hexdigest()
 
 
-def _scored(
-    reader: TableReader, answering: Answering, text_columns: tuple[str, ...], progress: Progress
+class TextRows(Protocol):
+    """Rows with texts, such as those of an open table."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns' names."""
+
+    @property
+    def total_bytes(self) -> int:
+        """How much there is to read."""
+
+    @property
+    def position(self) -> int:
+        """How much was read so far."""
+
+    def chunks(self, rows: int) -> Iterator[Chunk]:
+        """The rows, at most so many at a time."""
+
+
+def scored(
+    reader: TextRows, answering: Answering, text_columns: tuple[str, ...], progress: Progress
 ) -> Iterable[tuple[Question, Answers]]:
     """Each chunk's rows with the answers to their texts.
 
@@ -448,7 +556,7 @@ def _scored(
     else:
         progress.stage("scoring", reader.total_bytes, "bytes")
     read, rows, started = 0, 0, time.perf_counter()
-    for question, output in prefetch(answering.computed(prefetch(asked()))):
+    for question, output in answering.computed(prefetch(asked())):
         yield question, answering.answer(question, output)
         rows += len(question.rows)
         if rows > on_record:

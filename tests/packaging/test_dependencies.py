@@ -11,7 +11,7 @@ from tests.packaging.conftest import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-FEATURES = ("jax", "tune", "export", "sql", "login", "serve")
+FEATURES = ("jax", "tune", "export", "sql", "databases", "login", "serve", "ray")
 IMPORTED_AS = {"scikit_learn": "sklearn"}  # where the name that is imported is another one
 
 

@@ -39,10 +39,12 @@ def test_the_wheel_holds_the_package_its_metadata_and_nothing_else(distributions
     assert metadata.get_payload().startswith("# bertcnn\n")
     assert set(metadata.get_all("Provides-Extra")) == {
         "all",
+        "databases",
         "dev",
         "export",
         "jax",
         "login",
+        "ray",
         "serve",
         "sql",
         "tune",

@@ -38,6 +38,13 @@ def place(tmp_path_factory):
         ("pyarrow", "score model in.parquet new.csv", {}, FULL),
         ("xlsxwriter", "score model in.csv new.xlsx", {}, FULL),
         ("openvino", "score model in.csv new.csv", {}, FULL),
+        ("ray", "score model in.csv new.csv --ray", {}, "pip install 'bertcnn[ray]'"),
+        (
+            "adbc_driver_postgresql",
+            "score model postgresql://h/d --query select --into answers",
+            {},
+            "pip install 'bertcnn[databases]'",
+        ),
     ],
 )
 def test_a_command_without_its_package_ends_in_one_line(

@@ -1,0 +1,37 @@
+"""`--ray [ADDRESS]`: an option whose value may be left out."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+LOCAL = "local"  # as in `bertcnn.scoring.ray_connection`, which imports Ray
+
+_OPTION = "--ray"
+_ADDRESS = re.compile(r"local|auto|[^\s/\\]+:\d+")  # what a path or an option is not
+
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        _OPTION,
+        metavar="[ADDRESS]",
+        help="Use a Ray cluster: auto or HOST:PORT; without it, start Ray here.",
+        show_default=False,
+    ),
+]
+
+
+class RayCommand(TyperCommand):
+    """A command with that option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's Context
+        """Put the address in that is left out, where no address follows."""
+        end = args.index("--") if "--" in args else len(args)
+        for place in range(end - 1, -1, -1):
+            following = args[place + 1] if place + 1 < end else ""
+            if args[place] == _OPTION and not _ADDRESS.fullmatch(following):
+                args = [*args[:place], f"{_OPTION}={LOCAL}", *args[place + 1 :]]
+        return super().parse_args(ctx, args)

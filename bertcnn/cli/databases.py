@@ -1,0 +1,113 @@
+"""`bertcnn score` for a database: its options, and what it says."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from bertcnn.cli.console import summary, tell
+from bertcnn.cli.local_model import local_model
+from bertcnn.cli.resumable import answers_are_kept, tell_figures
+from bertcnn.cli.startup import prepare_engine
+from bertcnn.errors import SettingsError, one_line
+
+Query = Annotated[
+    str | None,
+    typer.Option(
+        "--query", metavar="SQL", help="Of a database, the SELECT of the texts.", show_default=False
+    ),
+]
+Into = Annotated[
+    str | None,
+    typer.Option(
+        "--into", metavar="TABLE", help="Of a database, the table of answers.", show_default=False
+    ),
+]
+Id = Annotated[
+    str | None,
+    typer.Option(
+        "--id", metavar="COLUMN", help="Of a query, the column of ids.", show_default="id"
+    ),
+]
+
+
+def check_no_query(**options: str | None) -> None:
+    """Refuse options of databases for a file or a folder.
+
+    Raises:
+        SettingsError: one was given.
+    """
+    for name, value in options.items():
+        if value is not None:
+            raise SettingsError(
+                f"--{name} for a file",
+                expected="a database as IN, such as postgresql://USER@HOST/DATABASE",
+                fix=f"give its address, or leave out --{name}",
+            )
+
+
+def check_no_file(target: object, **options: object) -> None:
+    """Refuse what belongs to files for a database.
+
+    Args:
+        target: the output, if one was given.
+        options: those of files, by name.
+
+    Raises:
+        SettingsError: something was given.
+    """
+    if target is not None:
+        raise SettingsError(
+            f"the output {one_line(target)} for a database",
+            expected="a table in the same database",
+            fix="leave it out and name the table with --into",
+        )
+    for name, value in options.items():
+        if value:
+            option = f"--{name.replace('_', '-')}"
+            raise SettingsError(
+                f"{option} for a database",
+                expected="a file or a folder as IN",
+                fix=f"leave out {option}",
+            )
+
+
+def score_database(
+    model: str,
+    address: str,
+    *,
+    query: str | None,
+    into: str | None,
+    id: str | None,
+    as_json: bool,
+    **options: Any,  # noqa: ANN401 - those of `score_table`
+) -> None:
+    """Score a query into a table, and say what was done."""
+    from bertcnn.bundle.bundle import read_config
+    from bertcnn.cli.progress import show_progress
+    from bertcnn.databases.addresses import database_at
+
+    if query is None or into is None:
+        missing = "--query" if query is None else "--into"
+        raise SettingsError(
+            f"a database without {missing}",
+            expected="the SELECT of the texts, and the table of answers",
+            fix='add --query "select id, text from tickets" --into answers',
+        )
+    database_at(address)
+    folder = local_model(model)
+    read_config(folder)
+    prepare_engine(options["engine"])
+    from bertcnn.scoring.databases import score_table
+
+    with answers_are_kept(options["restart"]), show_progress() as progress:
+        report = score_table(
+            folder, address, query=query, into=into, id=id or "id", progress=progress, **options
+        )
+    if as_json:
+        summary(report)
+    if report.rows:
+        tell_figures(report, f"the table {into}")
+    else:
+        tell(f"The query gives no rows, so none were written to the table {into}.")

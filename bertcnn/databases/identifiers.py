@@ -1,0 +1,76 @@
+"""Names of tables and columns, as SQL takes them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Self
+
+from bertcnn.errors import SettingsError, one_line
+
+_PLAIN = r"[^\W\d][\w$]*"
+_PART = rf'{_PLAIN}|"(?:[^"\0]|"")+"'
+_SQL_NAME = re.compile(rf"(?:({_PART})\.)?({_PART})")
+
+
+def quoted(name: str) -> str:
+    """A name that SQL takes as it is, whatever stands in it.
+
+    Example:
+        >>> print(quoted('a "b"; drop table c'))
+        "a ""b""; drop table c"
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A table, in a schema or in the one that the database takes by default.
+
+    Attributes:
+        table: its name, without quotes.
+        schema: the same.
+    """
+
+    table: str
+    schema: str | None = None
+
+    @classmethod
+    def of(cls, given: str) -> Self:
+        """A name as it is typed: `answers`, `triage.answers`, `"Answers"`.
+
+        As in SQL, a name without quotes is in small letters, and a dot is between schema and table.
+        What is no such name, as one with a space, is the table's name as it stands.
+
+        Raises:
+            SettingsError: it is empty, or has a character that no database takes.
+
+        Example:
+            >>> TableName.of('Triage."My answers"')
+            TableName(table='My answers', schema='triage')
+            >>> TableName.of("x; drop table y").sql
+            '"x; drop table y"'
+        """
+        if not given.strip() or "\0" in given:
+            raise SettingsError(
+                f"{one_line(given)} as the name of a table",
+                expected="a name such as answers or triage.answers",
+                fix="name the table that the answers go into",
+            )
+        found = _SQL_NAME.fullmatch(given)
+        if found is None:
+            return cls(given)
+        return cls(_read(found[2]), _read(found[1]) if found[1] else None)
+
+    @property
+    def sql(self) -> str:
+        """The name in quotes, for a statement."""
+        table = quoted(self.table)
+        return table if self.schema is None else f"{quoted(self.schema)}.{table}"
+
+    def __str__(self) -> str:
+        return self.table if self.schema is None else f"{self.schema}.{self.table}"
+
+
+def _read(part: str) -> str:
+    return part[1:-1].replace('""', '"') if part.startswith('"') else part.lower()

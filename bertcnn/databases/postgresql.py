@@ -1,0 +1,222 @@
+"""PostgreSQL, by ADBC, which reads and writes with COPY.
+
+Only texts and numbers cross the wire: other types become text in the query, and ids get their type
+back in the statement that puts them into their table.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+from bertcnn.data.prefetch import prefetch
+from bertcnn.databases.database import Rows, one_select, refused
+from bertcnn.databases.identifiers import quoted
+from bertcnn.databases.spool import Spool
+from bertcnn.databases.targets import Target
+from bertcnn.errors import DatabaseError, explain_missing_packages, one_line
+from bertcnn.progress import Progress
+
+if TYPE_CHECKING:
+    from bertcnn.databases.adbc import Session
+
+_TYPES = {True: "double precision", False: "text"}
+# types that without a length hold one character or bit, and those that hold any number
+_ANY_LENGTH = {"character": "bpchar", "bit": "bit varying"}
+_STAGING = "bertcnn staging"  # a temporary table, which goes with the connection
+_LONGEST_NAME = 63  # bytes; PostgreSQL cuts longer ones off
+_BATCH_ROWS = 4096
+_PATIENCE = 10  # seconds for connecting, and for a lock
+_SETTINGS = (
+    "SET client_encoding = 'UTF8'",
+    "SET standard_conforming_strings = on",
+    f"SET lock_timeout = '{_PATIENCE}s'",
+)
+_READING = (
+    "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+    "SET synchronize_seqscans = off",  # rows in the same order each time, so that a run can go on
+)
+# appendix A of PostgreSQL's manual: connections, rollbacks, resources, locks, stops, the system
+_PASSING = ("08", "40", "53", "55P03", "57P", "58")
+# what the server says to the first message of a connection has no code
+_LASTING = ("password", "does not exist", "authentication", "no pg_hba.conf entry", "permission")
+# what the driver and the server say of a connection that broke, without a code
+_LOST = re.compile(
+    "server closed the connection|terminating connection|connection to (the )?server"
+)
+_PREFIX = re.compile(
+    r"\A(?:[A-Z_]+: )?(?:\[libpq\] )?(?:Failed to connect: )?(?:.*?[A-Z]{4,}:  )?", re.S
+)
+_TAIL = re.compile(r"\n+(?:LINE \d+:|Query was:|CONTEXT:).*|\s*\. SQLSTATE: \w+\s*\Z", re.S)
+
+
+class PostgreSQL:
+    """A database on a server; see `bertcnn.databases.database.Database`.
+
+    Args:
+        address: `postgresql://...`, as libpq takes it.
+        name: the same without a password.
+
+    Raises:
+        MissingPackageError: the driver is not installed.
+    """
+
+    def __init__(self, address: str, name: str) -> None:
+        with explain_missing_packages():
+            from bertcnn.databases import adbc
+        self._adbc, self._address, self.name = adbc, address, name
+        if "connect_timeout=" not in address and "PGCONNECT_TIMEOUT" not in os.environ:
+            self._address += f"{'&' if '?' in address else '?'}connect_timeout={_PATIENCE}"
+
+    def columns(self, query: str) -> list[tuple[str, str]]:
+        """See `Database`."""
+        select = one_select(query)
+        with self._reading() as session:
+            with session.rows(f"SELECT * FROM ({select}\n) AS query LIMIT 0") as found:
+                names = found.schema.names
+            if not names:
+                return []
+            # by their places, since names may be there twice; of a row that is not there
+            places = [self._adbc.column_name(place) for place in range(len(names))]
+            types = ", ".join(f"pg_typeof({place})::text" for place in places)
+            kinds = self._first_column(
+                session,
+                f"SELECT unnest(ARRAY[{types}]) FROM (VALUES (1)) AS one LEFT JOIN (SELECT * FROM"
+                f" ({select}\n) AS query LIMIT 0) AS found({', '.join(places)}) ON true",
+            )
+        return [
+            (name, _ANY_LENGTH.get(kind, kind)) for name, kind in zip(names, kinds, strict=True)
+        ]
+
+    def rows(
+        self, query: str, key: str | None, columns: Sequence[str], most: int | None = None
+    ) -> Generator[Rows, None, None]:
+        """See `Database`."""
+        names = [*([] if key is None else [key]), *columns]
+        wanted = ", ".join(
+            f"CAST({quoted(name)} AS text) AS column_{place}" for place, name in enumerate(names)
+        )
+        limit = "" if most is None else f" LIMIT {most}"
+        statement = f"SELECT {wanted} FROM ({one_select(query)}\n) AS query{limit}"
+        with self._reading() as session, session.rows(statement) as found:
+            for batch in found:
+                keys, *others = map(self._adbc.cells_of, batch.columns)
+                if key is None:
+                    keys = [cell or "" for cell in keys]
+                texts = ([cell or "" for cell in cells] for cells in others)
+                yield list(zip(keys, *texts, strict=True))
+
+    def write(
+        self, target: Target, spool: Spool, progress: Progress, *, rehearse: bool = False
+    ) -> None:
+        """See `Database`."""
+        _check_lengths(target)
+        table = target.table.sql
+        numbers = [False, *target.columns.values()]
+        staged = list(map(self._adbc.column_name, range(len(numbers))))
+        with self._session(f"the table {target.table} cannot be written") as session:
+            target.check_columns(self._first_column(session, _columns_of(table)))
+            session.execute(target.create(table, _TYPES))
+            columns = (
+                f"{name} {_TYPES[number]}" for name, number in zip(staged, numbers, strict=True)
+            )
+            session.execute(f"CREATE TEMPORARY TABLE {quoted(_STAGING)} ({', '.join(columns)})")
+            if not rehearse:
+                self._stage(session, numbers, spool, progress)
+            key, *others = staged
+            values = ", ".join((f"CAST({key} AS {target.id_type})", *others))
+            rows = f"SELECT {values} FROM pg_temp.{quoted(_STAGING)} WHERE true"
+            session.execute(target.replace(table, rows))
+            if not rehearse:
+                session.commit()
+
+    def _stage(
+        self, session: Session, numbers: Sequence[bool], spool: Spool, progress: Progress
+    ) -> None:
+        """Load the answers into the temporary table."""
+        progress.stage("writing the answers", spool.rows)
+        batches = (
+            self._adbc.record_batch(list(zip(*rows, strict=True)), numbers)
+            for rows in spool.batches(_BATCH_ROWS)
+        )
+        for batch in prefetch(batches):
+            session.append(_STAGING, batch)
+            progress.advance(len(batch))
+
+    def _first_column(self, session: Session, query: str) -> list[str]:
+        """The first cell of each row."""
+        with session.rows(query) as found:
+            return [str(cell) for batch in found for cell in self._adbc.cells_of(batch.column(0))]
+
+    @contextmanager
+    def _reading(self) -> Iterator[Session]:
+        """A session that can change nothing, and sees one state of the database."""
+        with self._session("the query cannot be run", _READING) as session:
+            yield session
+
+    @contextmanager
+    def _session(self, given: str, settings: Sequence[str] = ()) -> Iterator[Session]:
+        """A new session; what was not committed at the end is undone.
+
+        Raises:
+            DatabaseError: the database cannot be reached, or refuses.
+        """
+        try:
+            session = self._adbc.Session(self._address)
+        except self._adbc.ERRORS as error:
+            raise self._unreachable(str(error)) from None
+        try:
+            with closing(session):
+                for setting in (*_SETTINGS, *settings):
+                    session.execute(setting)
+                session.commit()
+                yield session
+        except self._adbc.ERRORS as error:
+            state = str(getattr(error, "sqlstate", None) or "")
+            passes = state.startswith(_PASSING) or _LOST.search(str(error)) is not None
+            raise refused(f"{given} in {self.name}", _words(str(error)), passes=passes) from None
+
+    def _unreachable(self, message: str) -> DatabaseError:
+        words = _words(message)
+        return DatabaseError(
+            f"the database {self.name} cannot be reached: {one_line(' '.join(words.split()), 240)}",
+            expected="a server that runs, and a user and a database that it knows",
+            fix=(
+                "check the address, and the password in it, in PGPASSWORD or in ~/.pgpass; then"
+                " run the same command again"
+            ),
+            passes=not any(word in words for word in _LASTING),
+        )
+
+
+def _columns_of(table: str) -> str:
+    """The query of a table's columns; it gives none if there is no such table."""
+    name = table.replace("'", "''")
+    return (
+        f"SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass('{name}')"
+        " AND attnum > 0 AND NOT attisdropped"
+    )
+
+
+def _check_lengths(target: Target) -> None:
+    """Refuse names that PostgreSQL would cut off."""
+    for name in (target.table.table, *target.names):
+        if len(name.encode()) > _LONGEST_NAME:
+            raise DatabaseError(
+                f"the name {one_line(name)} has {len(name.encode())} bytes",
+                expected=f"at most {_LONGEST_NAME}, as PostgreSQL takes",
+                fix="choose a shorter name, or leave out --probabilities if it is a label's",
+            )
+
+
+def _words(message: str) -> str:
+    r"""What the server said, without what the driver says around it.
+
+    Example:
+        >>> _words("NOT_FOUND: Failed to prepare query: ERROR:  no table\nLINE 1: select")
+        'no table'
+    """
+    return _TAIL.sub("", _PREFIX.sub("", message)).strip()

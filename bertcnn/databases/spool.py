@@ -1,0 +1,158 @@
+"""The rows of a query and their answers on disk, between a database and the model.
+
+So the database is used for moments only, at the start and at the end: no transaction stays open
+while the model is at work.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from bertcnn.errors import DatabaseError, OutputError, one_line
+from bertcnn.tables.tables import Chunk
+
+COLUMN = "text"  # of the chunks
+_CHUNK_CHARACTERS = 16 * 1024**2  # as of a file: a chunk ends early when it holds this much text
+_PATIENCE = 10.0  # seconds that the database of a file is waited for
+
+
+class Spool:
+    """A private database, in a file without a name that goes when the process does.
+
+    First `add` the rows, then read `chunks`, and `put` answers to their rows in the same order.
+    Reading and putting may be done by two threads.
+
+    Attributes:
+        connection: to the database, in a transaction; its tables are `rows` and `answers`, and both
+            have a `number`.
+        columns: of the chunks, one.
+        rows: how many were added.
+        total_bytes: characters of their texts, which the progress counts.
+        position: how many of these were read so far.
+
+    Raises:
+        OutputError: the disk of temporary files is full.
+    """
+
+    columns = (COLUMN,)
+
+    def __init__(self, answers: Sequence[str]) -> None:
+        self.rows = self.total_bytes = self.position = 0
+        self._answers = [f"answer_{place}" for place in range(len(answers))]
+        self.connection = sqlite3.connect(
+            "", timeout=_PATIENCE, isolation_level=None, check_same_thread=False, uri=True
+        )
+        columns = ", ".join(self._answers)
+        # SQLite would delete the file at a crash anyway, so nothing has to be undone
+        self.connection.executescript(
+            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN;"
+            "CREATE TABLE rows (number INTEGER PRIMARY KEY, id, text);"
+            f"CREATE TABLE answers (number INTEGER PRIMARY KEY, {columns})"
+        )
+        places = ", ".join("?" for _ in self._answers)
+        self._insert = f"INSERT INTO answers ({columns}) VALUES ({places})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.connection.close()
+
+    def add(self, rows: Sequence[tuple[Any, str]]) -> None:
+        """More rows: the id and the text of each."""
+        with _on_disk():
+            self.connection.executemany("INSERT INTO rows (id, text) VALUES (?, ?)", rows)
+        self.rows += len(rows)
+        self.total_bytes += sum(len(text) for _, text in rows)
+
+    def check_ids(self, column: str) -> None:
+        """Whether each row has an id of its own.
+
+        Args:
+            column: what the ids are called.
+
+        Raises:
+            DatabaseError: one is null, or two are equal.
+        """
+        with _on_disk():
+            nulls = self._first("SELECT count(*) FROM rows WHERE id IS NULL")
+            repeated = self._first(
+                "SELECT id, count(*) FROM rows GROUP BY id HAVING count(*) > 1 LIMIT 1"
+            )
+        if nulls[0]:
+            fault = f"has a null {one_line(column, 40)} in {nulls[0]:,} of {self.rows:,} rows"
+        elif repeated:
+            value, times = repeated
+            fault = f"has the {one_line(column, 40)} {one_line(value, 60)} in {times:,} rows"
+        else:
+            return
+        raise DatabaseError(
+            f"the query {fault}; nothing was written",
+            expected="an id that each row has, and no other row",
+            fix="correct the query, as with DISTINCT, or name another column with --id",
+        )
+
+    def chunks(self, rows: int) -> Iterator[Chunk]:
+        """The texts, at most `rows` at a time (fewer if they are long)."""
+        with _on_disk():
+            cursor = self.connection.execute("SELECT text FROM rows ORDER BY number")
+            chunk, characters = Chunk(self.columns, [], []), 0
+            for (text,) in cursor:
+                chunk.rows.append((text,))
+                characters += len(text)
+                if len(chunk) == rows or characters >= _CHUNK_CHARACTERS:
+                    yield self._passed(chunk)
+                    chunk, characters = Chunk(self.columns, [], []), 0
+            if chunk.rows:
+                yield self._passed(chunk)
+
+    def put(self, answers: Sequence[tuple[Any, ...]]) -> None:
+        """The answers to the next rows."""
+        with _on_disk():
+            self.connection.executemany(self._insert, answers)
+
+    @property
+    def answered(self) -> str:
+        """A SELECT of the id and the answers of each row, in the rows' order."""
+        columns = ", ".join(f"answers.{name}" for name in self._answers)
+        return (
+            f"SELECT rows.id, {columns} FROM rows JOIN answers ON answers.number = rows.number"
+            " WHERE true ORDER BY rows.number"
+        )
+
+    def batches(self, rows: int) -> Iterator[list[tuple[Any, ...]]]:
+        """The ids with their answers, so many rows at a time."""
+        with _on_disk():
+            cursor = self.connection.execute(self.answered)
+            while batch := cursor.fetchmany(rows):
+                yield batch
+
+    def _passed(self, chunk: Chunk) -> Chunk:
+        self.position += sum(len(row[0]) for row in chunk.rows)
+        return chunk
+
+    def _first(self, statement: str) -> Any:  # noqa: ANN401 - a row
+        return self.connection.execute(statement).fetchone()
+
+
+@contextmanager
+def _on_disk() -> Iterator[None]:
+    """A block in which the disk may fill up."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise OutputError(
+            f"the rows of the query cannot be kept on disk ({error})",
+            expected="room for all texts in the folder of temporary files",
+            fix="make room, or name another folder in the variable SQLITE_TMPDIR",
+            passes=True,
+        ) from None

@@ -1,0 +1,137 @@
+"""SQLite, by Python's own module.
+
+ADBC's driver takes the types of columns from the first rows, and fails on later ones of another
+type (apache/arrow-adbc#2532).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from bertcnn.databases.database import Rows, one_select, refused
+from bertcnn.databases.identifiers import quoted
+from bertcnn.databases.spool import Spool
+from bertcnn.databases.targets import Target
+from bertcnn.errors import DatabaseError
+from bertcnn.progress import Progress
+from bertcnn.tables.cells import plain_text, well_formed
+
+_TYPES = {True: "REAL", False: "TEXT"}
+_BATCH_ROWS = 4096
+_PATIENCE = 10.0  # seconds that another program's transaction is waited for
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL}
+
+
+class SQLite:
+    """A database in a file that is there; see `bertcnn.databases.database.Database`.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        DatabaseError: there is no such file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.absolute()
+        self.name = f"sqlite:///{self._path}"
+        if not self._path.is_file():
+            raise DatabaseError(
+                f"there is no database {str(path)!r}",
+                expected="sqlite:///FILE, where a SQLite file is",
+                fix="check the path: four slashes begin a path from the root",
+            )
+
+    def columns(self, query: str) -> list[tuple[str, str]]:
+        """See `Database`; the type is empty where a column of any type is."""
+        with self._reading() as connection:
+            connection.execute(
+                f"CREATE TEMPORARY TABLE found AS SELECT * FROM ({one_select(query)}\n) LIMIT 0"
+            )
+            found = connection.execute("PRAGMA temp.table_info(found)")
+            return [(str(name), str(kind)) for _, name, kind, *_ in found]
+
+    def rows(
+        self, query: str, key: str | None, columns: Sequence[str], most: int | None = None
+    ) -> Generator[Rows, None, None]:
+        """See `Database`."""
+        keys = [] if key is None else [key]
+        wanted = ", ".join(map(quoted, (*keys, *columns)))
+        limit = "" if most is None else f" LIMIT {most}"
+        with self._reading() as connection:
+            found = connection.execute(f"SELECT {wanted} FROM ({one_select(query)}\n){limit}")
+            while batch := found.fetchmany(_BATCH_ROWS):
+                yield [
+                    (
+                        *row[: len(keys)],
+                        *(well_formed(plain_text(value)) for value in row[len(keys) :]),
+                    )
+                    for row in batch
+                ]
+
+    def write(
+        self, target: Target, spool: Spool, progress: Progress, *, rehearse: bool = False
+    ) -> None:
+        """See `Database`."""
+        if target.table.schema not in (None, "main"):
+            raise DatabaseError(
+                f"the table {target.table}",
+                expected="a name without a schema, which SQLite does not have",
+                fix="name the table alone",
+            )
+        table = f"target.{quoted(target.table.table)}"
+        connection = spool.connection
+        with self._explained(f"the table {target.table} cannot be written"):
+            connection.execute("COMMIT")  # the spool's, in which no other file can be attached
+            connection.execute("ATTACH DATABASE ? AS target", (f"{self._path.as_uri()}?mode=rw",))
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                there = connection.execute(
+                    f"PRAGMA target.table_info({quoted(target.table.table)})"
+                )
+                target.check_columns([name for _, name, *_ in there])
+                connection.execute(target.create(table, _TYPES))
+                progress.stage("writing the answers", spool.rows)
+                connection.execute(target.replace(table, spool.answered))
+                progress.advance(spool.rows)
+                connection.execute("ROLLBACK" if rehearse else "COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                connection.execute("DETACH DATABASE target")
+                connection.execute("BEGIN")
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection that changes nothing in the file."""
+        with (
+            self._explained("the query cannot be run"),
+            closing(
+                sqlite3.connect(
+                    f"{self._path.as_uri()}?mode=ro",
+                    timeout=_PATIENCE,
+                    isolation_level=None,
+                    check_same_thread=False,
+                    uri=True,
+                )
+            ) as connection,
+        ):
+            connection.text_factory = lambda found: found.decode("utf-8", "replace")
+            yield connection
+
+    @contextmanager
+    def _explained(self, given: str) -> Iterator[None]:
+        """A block whose errors of SQLite become one line.
+
+        Raises:
+            DatabaseError: SQLite refuses.
+        """
+        try:
+            yield
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            given = f"{given} in {self.name}"
+            raise refused(given, str(error), passes=code in _BUSY) from None

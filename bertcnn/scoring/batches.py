@@ -1,0 +1,184 @@
+"""`BatchScorer`: answers for a batch of rows, for programs that spread batches over machines."""
+
+from __future__ import annotations
+
+import atexit
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertcnn.errors import ColumnError, SettingsError, one_line
+from bertcnn.inference.engines import EngineName, check_engine
+from bertcnn.inference.predictor import Predictor, load
+from bertcnn.scoring.columns import OutputColumns
+from bertcnn.settings import PrecisionTargets
+from bertcnn.tables.columns import join_texts
+
+_MODELS = 2  # that a process keeps
+_CONFIDENCE = 1  # which of our columns that is
+_IN_WORDS = 4  # how many come before a reason and the probabilities
+
+
+@dataclass(frozen=True)
+class BatchScorer:
+    """Adds the answers of a saved model to a batch of rows, as `score_csv` does to a file.
+
+    A batch is a pandas DataFrame, a dict of NumPy arrays or a pyarrow Table, and the result is of
+    the same kind: for `map_batches` of Ray Data, `map_partitions` of Dask and `mapInPandas` of
+    Spark. It can be pickled; the model is loaded once in each process, at its first batch. Columns
+    are those of `score_csv`; `confidence` and `p_<label>` are numbers, NaN or null where a row has
+    no text.
+
+    Args:
+        model: a saved model's folder, which each machine sees, or its URL.
+        text: the text column or columns; by default those of the training file.
+        probabilities: also give the probability of every label.
+        reasons: also give why each decision is what it is.
+        auto_precision: how often automatic answers have to be right; see `bertcnn.load`.
+        engine: computes the answers; see `bertcnn.load`.
+
+    Example:
+        answered = dataset.map_batches(BatchScorer("models/triage"))
+    """
+
+    model: str | Path
+    text: str | Sequence[str] | None = None
+    probabilities: bool = False
+    reasons: bool = False
+    auto_precision: float | str | PrecisionTargets | None = None
+    engine: EngineName = "auto"
+
+    def __post_init__(self) -> None:
+        check_engine(self.engine)
+
+    def __call__(self, batch: Any) -> Any:  # noqa: ANN401 - of the kinds above
+        """The batch with the answers in further columns.
+
+        Raises:
+            BundleError: the model's folder is not a model.
+            ColumnError: the batch lacks a text column.
+            SettingsError: the batch is of another kind.
+        """
+        if isinstance(batch, Mapping):
+            return {**batch, **self._answers([*batch], lambda name: batch[name].tolist())}
+        if hasattr(batch, "append_column"):
+            return self._to_arrow(batch)
+        if hasattr(batch, "assign"):
+            return self._to_pandas(batch)
+        raise SettingsError(
+            f"a batch of type {type(batch).__name__}",
+            expected="a pandas DataFrame, a dict of NumPy arrays or a pyarrow Table",
+            fix="convert it to one of them",
+        )
+
+    def _to_arrow(self, batch: Any) -> Any:  # noqa: ANN401 - a pyarrow Table or RecordBatch
+        import pyarrow
+
+        answers = self._answers(batch.column_names, lambda name: batch.column(name).to_pylist())
+        for name, values in answers.items():
+            kind = pyarrow.string() if values.dtype == object else pyarrow.float64()
+            batch = batch.append_column(name, pyarrow.array(values, kind, from_pandas=True))
+        return batch
+
+    def _to_pandas(self, batch: Any) -> Any:  # noqa: ANN401 - a pandas DataFrame
+        import pandas as pd
+
+        def cells(name: Any) -> list[Any]:  # noqa: ANN401 - any column's name
+            column = batch[name]
+            return column.astype(object).where(column.notna(), None).tolist()
+
+        answers = self._answers([*batch.columns], cells)
+        kinds = {
+            name: "str" if values.dtype == object else None for name, values in answers.items()
+        }
+        return batch.assign(
+            **{
+                name: pd.Series(values, batch.index, dtype=kinds[name])
+                for name, values in answers.items()
+            }
+        )
+
+    def _answers(
+        self, names: Sequence[Any], cells: Callable[[Any], list[Any]]
+    ) -> dict[str, np.ndarray]:
+        """Our columns for a batch, texts of dtype object and numbers of dtype float64.
+
+        Args:
+            names: of its columns.
+            cells: gives those of a column.
+        """
+        predictor = _loaded(self.model, self.engine, self.auto_precision)
+        given = _Header(tuple(map(str, names)))
+        columns = OutputColumns(
+            given, predictor, probabilities=self.probabilities, reasons=self.reasons
+        )
+        text_cells = [map(_text, cells(name)) for name in self._texts(predictor, names)]
+        texts = [join_texts(row) for row in zip(*text_cells, strict=True)]
+        ours = columns.all[len(names) :]
+        rows = columns.cells(texts, predictor.answer(texts))
+        table = np.array(rows, object).reshape(len(texts), len(ours))
+        numbers = {_CONFIDENCE, *range(_IN_WORDS + self.reasons, len(ours))}
+        return {
+            name: _numbers(table[:, place]) if place in numbers else table[:, place]
+            for place, name in enumerate(ours)
+        }
+
+    def _texts(self, predictor: Predictor, names: Sequence[Any]) -> list[str]:
+        """The text columns.
+
+        Raises:
+            ColumnError: one is not there.
+        """
+        text = predictor.bundle.config.text_columns if self.text is None else self.text
+        wanted = [name.strip() for name in text.split(",")] if isinstance(text, str) else [*text]
+        for name in wanted:
+            if name not in names:
+                raise ColumnError(
+                    f"a batch without the column {one_line(name)}",
+                    expected=f"it among {one_line(', '.join(map(str, names)), 200)}",
+                    fix="name the text columns: BatchScorer(model, text=...)",
+                )
+        return wanted
+
+
+class _Header:
+    """The names of a batch's columns, all of which are different."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.columns = self.header = names
+
+
+_lock = threading.Lock()
+
+
+def _loaded(
+    model: str | Path, engine: EngineName, auto_precision: float | str | PrecisionTargets | None
+) -> Predictor:
+    """The model, which all scorers and threads of this process share."""
+    targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
+    with _lock:
+        return _load(str(model), engine, None if targets is None else targets.model_dump_json())
+
+
+@lru_cache(_MODELS)
+def _load(model: str, engine: EngineName, targets: str | None) -> Predictor:
+    given = None if targets is None else PrecisionTargets.model_validate_json(targets)
+    return load(model, engine=engine, auto_precision=given)
+
+
+atexit.register(_load.cache_clear)  # engines are dropped while Python is still whole
+
+
+def _text(cell: Any) -> str:  # noqa: ANN401 - of any column
+    """A cell as text, empty if it is missing."""
+    return "" if cell is None or (isinstance(cell, float) and math.isnan(cell)) else str(cell)
+
+
+def _numbers(cells: np.ndarray) -> np.ndarray:
+    return np.array([float(cell) if cell else np.nan for cell in cells], np.float64)

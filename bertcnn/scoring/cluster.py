@@ -1,0 +1,241 @@
+"""Scoring on a Ray cluster.
+
+This process keeps the reader, the cache, the journal and the writer. Chunks of texts go to the
+nodes, and their answers are taken in the order of the input. An answer depends on its chunk alone
+and one process writes, so a chunk that is lost with a node is sent to another one: answered twice,
+it is still written once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import ray
+from ray.exceptions import RayError, RayTaskError
+
+from bertcnn.bundle.bundle import read_bundle
+from bertcnn.bundle.remote import local_folder
+from bertcnn.errors import BertCNNError, ClusterError
+from bertcnn.inference.answers import Answers
+from bertcnn.inference.engines import EngineName, EngineOutput, check_engine
+from bertcnn.inference.output_layer import read_last_layer
+from bertcnn.inference.predictor import Predictor, loaded
+from bertcnn.progress import Progress
+from bertcnn.scoring.answering import Question
+from bertcnn.scoring.node import Load, SentModel
+from bertcnn.scoring.ray_connection import LOCAL, check_address, connected
+from bertcnn.scoring.ray_workers import LOOKS_EVERY, Worker, Workers, ready_of
+from bertcnn.settings import PrecisionTargets
+
+_WINDOW = 8  # chunks for each node that are read before the first of them is answered
+_MOST_LOSSES = 8  # workers that a chunk may be lost with
+
+
+@dataclass(eq=False)
+class _Chunk:
+    """A chunk of texts on its way.
+
+    Attributes:
+        question: what is asked.
+        is_out: whether a worker has it.
+        answers: once they are there.
+        losses: processes that it was lost with.
+    """
+
+    question: Question
+    is_out: bool = False
+    answers: Answers | None = None
+    losses: int = 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing left to answer."""
+        return not self.question.asked or self.answers is not None
+
+
+class _ElsewhereEngine:
+    """Stands for the engine of the nodes, where this process has none."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
+        """Nothing is computed in this process."""
+        raise NotImplementedError("the nodes of the cluster compute")
+
+
+class Cluster:
+    """A model on the nodes of a Ray cluster.
+
+    Args:
+        address: "local" for a Ray on this machine that ends with this object, "auto" or HOST:PORT.
+        load: loads the model, on a node.
+        model: the same model, of which nothing is computed here.
+        progress: of the run.
+
+    Raises:
+        SettingsError: it is no address.
+    """
+
+    def __init__(self, address: str, load: Load, model: Predictor, progress: Progress) -> None:
+        check_address(address)
+        self._address, self._load, self._model, self._progress = address, load, model, progress
+        self._stack, self._engine = ExitStack(), ""
+        self._running: dict[ray.ObjectRef, tuple[_Chunk, Worker]] = {}
+
+    @classmethod
+    def of_folder(
+        cls,
+        model: str | Path,
+        address: str,
+        *,
+        engine: EngineName = "auto",
+        auto_precision: PrecisionTargets | None = None,
+        progress: Progress,
+    ) -> Self:
+        """A saved model.
+
+        Raises:
+            BundleError: it is not a model, or not as it was saved.
+            SettingsError: an unknown engine or address, or decisions that cannot be had.
+        """
+        check_engine(engine)
+        check_address(address)
+        folder = local_folder(model, progress=progress)
+        bundle = read_bundle(folder, weights=False)
+        here = Predictor(bundle, _ElsewhereEngine(""), read_last_layer(folder, bundle))
+        decided = loaded(here, auto_precision=auto_precision)
+        sent = SentModel.of_folder(folder, engine, auto_precision)
+        return cls(address, sent, decided, progress)
+
+    def __enter__(self) -> Self:
+        """Connect, and load the model on all nodes.
+
+        Raises:
+            BertCNNError: there is no cluster, a node cannot load the model, or the nodes would
+                answer differently.
+        """
+        with ExitStack() as stack:
+            self._progress.stage("starting Ray" if self._address == LOCAL else "joining Ray", 0)
+            stack.enter_context(connected(self._address))
+            self._workers = Workers(ray.put(self._load), self._progress)
+            stack.callback(self._workers.end)
+            self._engine = self._workers.start().engine
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End all workers, and a Ray that was started for them."""
+        self._running.clear()
+        self._stack.close()
+
+    @property
+    def predictor(self) -> Predictor:
+        """The model, with the name of the engine that computes on the nodes."""
+        model = self._model
+        return Predictor(
+            model.bundle,
+            _ElsewhereEngine(self._engine),
+            model.last_layer,
+            decisions=model.decisions,
+        )
+
+    def answered(
+        self, questions: Generator[Question, None, None], *, probabilities: bool
+    ) -> Generator[tuple[Question, Answers | None], None, None]:
+        """Each question with its answers; see `bertcnn.scoring.answering.Elsewhere`.
+
+        Raises:
+            BertCNNError: no node is left, or no node can answer.
+        """
+        window: deque[_Chunk] = deque()
+        with closing(questions):
+            while True:
+                self._workers.look()
+                self._hand_out(window, questions, probabilities)
+                if not window:
+                    return
+                self._collect(0 if window[0].is_done else LOOKS_EVERY)
+                if window[0].is_done:
+                    chunk = window.popleft()
+                    yield chunk.question, chunk.answers
+                else:
+                    self._progress.advance(0)
+
+    def _hand_out(
+        self,
+        window: deque[_Chunk],
+        questions: Generator[Question, None, None],
+        probabilities: bool,
+    ) -> None:
+        """Give chunks to workers, the first ones first, and read more while workers are free."""
+        waiting = deque(chunk for chunk in window if not chunk.is_done and not chunk.is_out)
+        while (worker := self._workers.free()) is not None:
+            if not waiting:
+                question = next(questions, None) if self._has_room(window) else None
+                if question is None:
+                    return
+                window.append(_Chunk(question))
+                waiting.extend(chunk for chunk in [window[-1]] if not chunk.is_done)
+                continue
+            chunk = waiting.popleft()
+            reference = worker.answer(chunk.question.asked, probabilities)
+            self._running[reference] = chunk, worker
+            chunk.is_out = True
+
+    def _has_room(self, window: deque[_Chunk]) -> bool:
+        return len(window) < _WINDOW * len(self._workers)
+
+    def _collect(self, timeout: float) -> None:
+        """Take what is there, or comes in so many seconds."""
+        for reference in ready_of([*self._running, *self._workers.loading], timeout):
+            if reference in self._workers.loading:
+                self._workers.join(reference)
+            elif reference in self._running:  # it was not lost meanwhile
+                self._take(reference)
+
+    def _take(self, reference: ray.ObjectRef) -> None:
+        chunk, worker = self._running[reference]
+        try:
+            chunk.answers = ray.get(reference)
+        except RayTaskError as error:
+            if not isinstance(error.cause, BertCNNError):
+                raise
+            self._give_back(worker)
+            self._workers.fail(worker, error.cause)
+        except RayError:
+            self._workers.lose(worker)
+            self._count_losses(self._give_back(worker))
+        else:
+            del self._running[reference]
+            self._workers.done(worker)
+
+    def _give_back(self, worker: Worker) -> list[_Chunk]:
+        """The chunks of a worker that is given up; others will answer them."""
+        lost = [one for one, (_, owner) in self._running.items() if owner is worker]
+        chunks = [self._running.pop(reference)[0] for reference in lost]
+        for chunk in chunks:
+            chunk.is_out = False
+        return chunks
+
+    def _count_losses(self, chunks: list[_Chunk]) -> None:
+        """Notice texts that end every process.
+
+        Raises:
+            ClusterError: a chunk was lost too often.
+        """
+        for chunk in chunks:
+            chunk.losses += 1
+            if chunk.losses > _MOST_LOSSES:
+                raise ClusterError(
+                    f"{chunk.losses} processes have ended while they answered the same texts",
+                    expected="nodes with memory enough for the model",
+                    fix="look into Ray's logs of the nodes, then run this again, which resumes",
+                    passes=True,
+                )

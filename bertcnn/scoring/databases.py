@@ -1,0 +1,306 @@
+"""`score_table`: the texts of a query in, a table of answers out, in the same database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from bertcnn.bundle.remote import local_folder
+from bertcnn.data.prefetch import prefetch
+from bertcnn.databases.addresses import database_at
+from bertcnn.databases.database import Database
+from bertcnn.databases.identifiers import TableName
+from bertcnn.databases.spool import Spool
+from bertcnn.databases.targets import Target
+from bertcnn.errors import ColumnError, one_line
+from bertcnn.inference.engines import EngineName, check_engine
+from bertcnn.inference.predictor import Predictor, loaded
+from bertcnn.progress import Progress, Silent
+from bertcnn.scoring.answering import Answering
+from bertcnn.scoring.columns import OutputColumns
+from bertcnn.scoring.journal import DIGEST_BYTES, InputState, Journal, OtherTextsError
+from bertcnn.scoring.score import (
+    ScoringInterrupted,
+    ScoringReport,
+    Totals,
+    begin_journal,
+    journal_header,
+    scored,
+    trained_text_columns,
+)
+from bertcnn.settings import PrecisionTargets
+from bertcnn.storage.cache import cache_folder
+from bertcnn.storage.files import output_error
+from bertcnn.tables.columns import ColumnChoice, guess_text_columns, join_texts
+from bertcnn.tables.tables import Chunk, column_position
+from bertcnn.wording import count
+
+_SAMPLE_ROWS = 1000  # for guessing the text column
+
+
+def score_table(  # noqa: PLR0913 - options that callers name
+    model: str | Path | Predictor,
+    address: str,
+    *,
+    query: str,
+    into: str,
+    id: str = "id",
+    text: str | Sequence[str] | None = None,
+    auto_precision: float | str | PrecisionTargets | None = None,
+    probabilities: bool = False,
+    reasons: bool = False,
+    restart: bool = False,
+    engine: EngineName = "auto",
+    progress: Progress | None = None,
+) -> ScoringReport:
+    """Classify every row of a query, in constant memory, and put the answers into a table.
+
+    The table has the column of ids, which is its key, then the columns that `score_csv` adds to a
+    file, null where that file has an empty cell. It is made if there is none. All answers appear at
+    once, in one transaction; rows with the same ids are replaced, others stay. So the same call may
+    be repeated after whatever happened.
+
+    The query is read at the start, in a transaction that can write nothing, and kept on disk among
+    the temporary files. The database is not used again before all texts are answered. Answers are
+    kept in the cache until they are in the table: after a kill or Ctrl-C the same call reads the
+    query again and goes on, if it gives the same texts in the same order.
+
+    Args:
+        model: a saved model's folder or URL, or a loaded one.
+        address: `postgresql://USER@HOST/DATABASE`, as libpq takes it, or `sqlite:///FILE`.
+        query: one SELECT that gives the ids and the texts.
+        into: the table, as SQL takes its name: `answers`, `triage.answers`, `"Answers"`.
+        id: the query's column with an id that each row has and no other row.
+        text: as for `score_csv`, as are all that are not explained here.
+        auto_precision: see there.
+        probabilities: see there.
+        reasons: see there.
+        restart: see there.
+        engine: see there.
+        progress: progress callback.
+
+    Raises:
+        DatabaseError: the address, the query or the table will not do, or the database cannot be
+            used.
+        ColumnError: the query lacks the ids, or the columns the model was trained on.
+        OutputError: another run on this machine fills the table, or a disk is full.
+        BundleError: the model folder is not a model.
+        MissingPackageError: the driver of PostgreSQL is not installed.
+        ScoringInterrupted: Ctrl-C, once there are answers to keep.
+
+    Example:
+        score_table(
+            "models/triage",
+            "postgresql://triage@db.example.org/desk",
+            query="select id, body from tickets where closed_at is null",
+            into="answers",
+        )
+    """
+    check_engine(engine)
+    targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
+    job = _Job(
+        database_at(address),
+        query,
+        TableName.of(into),
+        id,
+        text,
+        targets,
+        probabilities,
+        reasons,
+        engine,
+        progress or Silent(),
+    )
+    if not isinstance(model, Predictor):
+        model = local_folder(model, progress=job.progress)
+    with Journal(job.journal_place(), restart=restart, name=f"the table {job.into}") as journal:
+        try:
+            try:
+                return _run(model, job, journal)
+            except OtherTextsError:
+                job.progress.note(
+                    "an interrupted run has answered other texts than the query gives by now:"
+                    " starting over"
+                )
+                return _run(model, job, journal)
+        except KeyboardInterrupt:
+            if journal.rows:
+                raise ScoringInterrupted(journal.rows) from None
+            raise
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What `score_table` was asked for."""
+
+    database: Database
+    query: str
+    into: TableName
+    id: str
+    text: str | Sequence[str] | None
+    auto_precision: PrecisionTargets | None
+    probabilities: bool
+    reasons: bool
+    engine: EngineName
+    progress: Progress
+
+    def journal_place(self) -> Path:
+        """Where the answers are kept: one place for each table.
+
+        Raises:
+            OutputError: the cache cannot be written.
+        """
+        folder = cache_folder() / "databases"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise output_error(folder, error) from None
+        return folder / _digest(self.database.name, self.into.sql)
+
+    def state(self) -> InputState:
+        """The query; its rows are compared text by text."""
+        return InputState(0, 0, _digest(self.query, self.id))
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """What the query has.
+
+    Attributes:
+        id: the column of ids.
+        id_type: its SQL type.
+        text: where the texts are.
+    """
+
+    id: str
+    id_type: str
+    text: ColumnChoice
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of the query that the table has too."""
+        return (self.id,)
+
+    header = columns
+
+
+def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringReport:
+    """Score the query, with the journal locked."""
+    database, progress = job.database, job.progress
+    given = _columns_of(job, trained_text_columns(model))
+    predictor = loaded(model, engine=job.engine, auto_precision=job.auto_precision)
+    columns = OutputColumns(given, predictor, probabilities=job.probabilities, reasons=job.reasons)
+    for wanted, written in columns.renamed.items():
+        progress.note(f"the ids are in a column {wanted!r}: ours is called {written!r}")
+    target = Target(
+        job.into, given.id, given.id_type, {name: name in columns.numbers for name in columns.ours}
+    )
+    with Spool(columns.ours) as spool:
+        database.write(target, spool, Silent(), rehearse=True)
+        started = time.perf_counter()
+        _read(job, given, spool)
+        header = journal_header(
+            job.state(),
+            predictor,
+            given.text.text,
+            probabilities=job.probabilities,
+            reasons=job.reasons,
+            raw=False,
+            target=job.into.sql,
+        )
+        begin_journal(journal, header, progress)
+        totals = _answer(predictor, columns, target, spool, journal, job)
+        database.write(target, spool, progress)
+        journal.remove()
+        return ScoringReport(
+            rows=spool.rows,
+            blank=totals.blank,
+            rejected=0,
+            rejects=None,
+            labels=totals.labels,
+            decisions=totals.decisions,
+            renamed=columns.renamed,
+            text_columns=given.text,
+            label_separator=predictor.bundle.config.label_separator,
+            seconds=time.perf_counter() - started,
+        )
+
+
+def _columns_of(job: _Job, trained_on: Sequence[str]) -> _Columns:
+    """The columns of the query that are used.
+
+    Raises:
+        ColumnError: there are none, or two have the same name.
+    """
+    columns = job.database.columns(job.query)
+    found = tuple(name for name, _ in columns)
+    key, key_type = columns[column_position(job.id, found)]
+    rows: list[tuple[str, ...]] = []
+    if job.text is None and not trained_on:
+        _check_different(found, found)
+        sample = job.database.rows(job.query, None, found, most=_SAMPLE_ROWS)
+        rows = [row for batch in sample for row in batch]
+    choice = guess_text_columns(
+        Chunk(found, rows, list(range(1, len(rows) + 1))), text=job.text, trained_on=trained_on
+    )
+    _check_different((key, *choice.text), found)
+    job.progress.note(f"text: {choice.reasons['text']}")
+    return _Columns(key, key_type, choice)
+
+
+def _check_different(wanted: Sequence[str], found: Sequence[str]) -> None:
+    """Refuse columns of which the query has two."""
+    repeated = [name for name in wanted if found.count(name) > 1]
+    if repeated:
+        raise ColumnError(
+            f"the query has {found.count(repeated[0])} columns {one_line(repeated[0], 40)}",
+            expected="columns with different names",
+            fix="give one another name with AS",
+        )
+
+
+def _read(job: _Job, given: _Columns, spool: Spool) -> None:
+    """Take the query's rows out of the database."""
+    job.progress.stage("reading the query", 0)
+    for batch in prefetch(job.database.rows(job.query, given.id, given.text.text)):
+        spool.add([(key, join_texts(cells)) for key, *cells in batch])
+        job.progress.advance(len(batch))
+    spool.check_ids(given.id)
+    job.progress.note(f"the query gives {count(spool.rows, 'row')}")
+
+
+def _answer(
+    predictor: Predictor,
+    columns: OutputColumns,
+    target: Target,
+    spool: Spool,
+    journal: Journal,
+    job: _Job,
+) -> Totals:
+    """Answer the texts; gives what is counted of the answers."""
+    totals = Totals(columns, predictor)
+    # by which labels are given, where there may be several
+    keeps_probabilities = job.probabilities or predictor.multi_label
+    numbers = list(target.columns.values())
+    for question, answers in scored(
+        spool, Answering(predictor, journal, keeps_probabilities), spool.columns, job.progress
+    ):
+        totals.add(answers, question.places)
+        ours = [_values(cells, numbers) for cells in columns.cells(question.texts, answers)]
+        spool.put([ours[place] for place in question.places])
+    return totals
+
+
+def _values(cells: Sequence[str], numbers: Sequence[bool]) -> tuple[Any, ...]:
+    """Cells of a file as a database has them: null where they are empty."""
+    return tuple(
+        (float(cell) if number else cell) if cell else None
+        for cell, number in zip(cells, numbers, strict=True)
+    )
+
+
+def _digest(*parts: str) -> str:
+    return blake2b("\0".join(parts).encode(), digest_size=DIGEST_BYTES).hexdigest()

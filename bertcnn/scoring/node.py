@@ -1,0 +1,166 @@
+"""What runs on each node of a cluster: the model, as it was sent, and its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from bertcnn.bundle.engine import ENGINE
+from bertcnn.bundle.model_cache import keep_model
+from bertcnn.bundle.places import MissingError, ModelFiles, described, sent_pieces, verified
+from bertcnn.errors import BundleError
+from bertcnn.inference.answers import Answers
+from bertcnn.inference.compiled import has_bfloat16
+from bertcnn.inference.engines import EngineName
+from bertcnn.inference.predictor import Predictor, load
+from bertcnn.settings import PrecisionTargets
+from bertcnn.storage.cache import cache_folder
+from bertcnn.storage.manifest import MANIFEST
+
+_ENGINE_MANIFEST = f"{ENGINE}/{MANIFEST}"
+_DECIDE = ("bertcnn", "openvino", "tokenizers")  # packages that make the answers
+
+Load = Callable[[], Predictor]
+
+
+@dataclass(eq=False)
+class SentModel:
+    """A saved model on its way to the nodes, and a source for their caches.
+
+    Called there, it loads the model.
+
+    Attributes:
+        name: for messages.
+        folder: where it is on the machine that sends it.
+        manifest: bytes of its manifest.
+        contents: bytes of all other files, by name, each uint8 [n].
+        engine: computes the answers; see `bertcnn.load`.
+        auto_precision: how often automatic answers have to be right; by default as it was saved.
+        pinned: what was sent never changes.
+    """
+
+    name: str
+    folder: Path
+    manifest: bytes
+    contents: dict[str, np.ndarray]
+    engine: EngineName = "auto"
+    auto_precision: PrecisionTargets | None = None
+    pinned: bool = True
+
+    @classmethod
+    def of_folder(
+        cls, folder: Path, engine: EngineName, auto_precision: PrecisionTargets | None
+    ) -> Self:
+        """The model in a folder.
+
+        Raises:
+            BundleError: it is not a model, or not as it was saved.
+        """
+        files = verified(folder)
+        contents = {
+            file.name: np.frombuffer(b"".join(sent_pieces(folder, file)), np.uint8)
+            for file in files.files
+        }
+        name = f"the model {files.identity[:12]} as it was sent"
+        return cls(name, folder.absolute(), files.data, contents, engine, auto_precision)
+
+    def __call__(self) -> Predictor:
+        """The model, from the same folder if this machine sees it, else from the node's cache.
+
+        Every file has its hash in either.
+
+        Raises:
+            BundleError: it did not arrive as it was saved, or cannot be computed on this node.
+            OutputError: the node's cache cannot be written.
+        """
+        folder = self.folder if self._is_in(self.folder) else keep_model(self, self._cache)
+        return load(folder, engine=self.engine, auto_precision=self.auto_precision)
+
+    def _is_in(self, folder: Path) -> bool:
+        try:
+            return verified(folder) == self._files
+        except BundleError:
+            return False
+
+    @cached_property
+    def _files(self) -> ModelFiles:
+        engine = self.contents.get(_ENGINE_MANIFEST)
+        return described(self.manifest, None if engine is None else engine.tobytes())
+
+    @property
+    def _cache(self) -> Path:
+        """A folder for models with this engine, of which the bundle id says nothing."""
+        engine = self.contents.get(_ENGINE_MANIFEST)
+        name = "none" if engine is None else blake2b(engine.tobytes(), digest_size=16).hexdigest()
+        return cache_folder() / "sent" / name
+
+    def read_manifest(self) -> bytes:
+        """The bytes of the model's manifest."""
+        return self.manifest
+
+    def pieces(self, identity: str, name: str, offset: int) -> Iterator[tuple[int, bytes]]:  # noqa: ARG002
+        """A file's bytes; see `bertcnn.bundle.places.Source`."""
+        if name not in self.contents:
+            raise MissingError(
+                f"{self.name} has no {name}",
+                expected="all files of the model",
+                fix="run it again",
+            )
+        yield offset, self.contents[name][offset:].tobytes()
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    """What decides on a node's answers; equal ones answer alike.
+
+    Attributes:
+        engine: name of what computes.
+        in_full: whether the CPU computes in the engine's precision; bfloat16 may be float32.
+        versions: of the packages that make the answers, "bertcnn 0.1.0" and others.
+    """
+
+    engine: str
+    in_full: bool
+    versions: tuple[str, ...]
+
+    @classmethod
+    def here(cls, predictor: Predictor) -> Self:
+        """That of this node, which has loaded the model."""
+        engine = predictor.engine.name
+        in_full = not engine.endswith("bfloat16") or has_bfloat16()
+        return cls(engine, in_full, tuple(f"{name} {version(name)}" for name in _DECIDE))
+
+    def __str__(self) -> str:
+        """As people read it."""
+        return f"{self.engine}{'' if self.in_full else ' as float32'}, {', '.join(self.versions)}"
+
+
+class NodeScorer:
+    """Answers chunks of texts on a node, several at a time, so that no step waits for another."""
+
+    def load(self, model: Load) -> NodeReport:
+        """Load the model; before anything else, once.
+
+        Raises:
+            BertCNNError: this node cannot.
+        """
+        self._predictor = model()
+        return NodeReport.here(self._predictor)
+
+    def answer(self, texts: list[str], probabilities: bool) -> Answers:
+        """The answers to these texts, on request with all probabilities.
+
+        Raises:
+            BundleError: the engine computes nothing, or no numbers.
+        """
+        answers = self._predictor.answer(texts)
+        if probabilities:
+            return answers
+        return replace(answers, probabilities=answers.probabilities[:, :0])
