@@ -94,8 +94,8 @@ def score(
 
     With --ray auto or --ray HOST:PORT, all nodes of a Ray cluster answer.
 
-    postgresql://USER@HOST/DATABASE or sqlite:///FILE as IN, without OUT, takes
-    the texts of --query SQL, and puts the answers by their ids --into TABLE.
+    IN may be postgresql://USER@HOST/DATABASE or sqlite:///FILE, without OUT.
+    Then --query SQL gives the texts, and answers go --into TABLE by their ids.
     """
     from bertcnn.bundle.bundle import read_config
     from bertcnn.cli.progress import show_progress

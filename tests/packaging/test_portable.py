@@ -34,9 +34,10 @@ def test_every_module_is_imported_where_they_are_not_there(run_without):
     program = """
 import importlib, pkgutil, bertcnn
 for module in pkgutil.walk_packages(bertcnn.__path__, "bertcnn."):
-    if not module.name.endswith("__main__"):
+    if not module.name.endswith(("__main__", ".cluster", ".ray_connection", ".ray_workers")):
         importlib.import_module(module.name)
 print("all of them")
 """
+    # Ray, whose wheel for Linux wants some of them, is imported for a cluster only
     done = run_without(["resource", "fcntl", "pwd", "grp"], "-c", program)
     assert done.stdout == "all of them\n", done.stderr[-2000:]

@@ -205,9 +205,11 @@ def test_ray_data_takes_a_batch_scorer(joined):
 
 def test_the_texts_of_a_process_that_ends_go_to_others(joined, inbox, whole, tmp_path):
     def kill():
-        os.kill(actors()[0], signal.SIGKILL)
+        for actor in actors():  # one of them has the third chunk
+            os.kill(actor, signal.SIGKILL)
 
-    told = on_nodes(joined, inbox, tmp_path / "out.csv", told=Told(kill))
+    load = partial(stub_predictor, 0.001)
+    told = on_nodes(joined, inbox, tmp_path / "out.csv", load, Told(kill))
     assert told.has(r"^a process on \S+ \(\w{6}\) has ended; its texts are sent again$")
     assert (tmp_path / "out.csv").read_bytes() == whole
 
