@@ -13,7 +13,7 @@ from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import Force, Label, Model, Summary, Text, given
 from bertcnn.cli.resumable import resumes
 from bertcnn.cli.startup import load_keras
-from bertcnn.wording import duration
+from bertcnn.cli.train import tell_saved
 
 
 def distill(
@@ -113,10 +113,5 @@ def distill(
         )
     if as_json:
         summary(report)
-    figures = report.metrics
-    tell(
-        f"Saved {out} (model {report.bundle_id[:12]}) after {duration(report.seconds)}: on"
-        f" {figures['rows']:,} validation rows accuracy {figures['accuracy']:.1%}, macro-F1"
-        f" {figures['macro_f1']:.3f}."
-    )
+    tell_saved(out, report)
     tell(f"Report: {out / 'report.html'}. Next: {command_line('evaluate', out, 'CHECKED.csv')}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from bertcnn.cli.resumable import resumes
 from bertcnn.cli.startup import load_keras
 from bertcnn.cli.tune import training_plan
 from bertcnn.wording import duration
+
+if TYPE_CHECKING:
+    from bertcnn.workflows.train import TrainingReport
 
 
 def train(
@@ -201,13 +204,18 @@ def train(
             )
     if as_json:
         summary(report)
+    tell_saved(out, report)
+    tell(
+        f"Report: {out / 'report.html'}. Next:"
+        f" {command_line('score', out, 'INBOX.csv', 'SCORED.csv')}"
+    )
+
+
+def tell_saved(out: Path, report: TrainingReport) -> None:
+    """Where the model is, and how good."""
     figures = report.metrics
     tell(
         f"Saved {out} (model {report.bundle_id[:12]}) after {duration(report.seconds)}: on"
         f" {figures['rows']:,} validation rows accuracy {figures['accuracy']:.1%}, macro-F1"
         f" {figures['macro_f1']:.3f}."
-    )
-    tell(
-        f"Report: {out / 'report.html'}. Next:"
-        f" {command_line('score', out, 'INBOX.csv', 'SCORED.csv')}"
     )

@@ -56,12 +56,7 @@ class Student:
         """
         bundle = read_bundle(folder)
         large, name = bundle.config.encoder, bundle.config.encoder_name
-        if not 1 <= layers < large.layers:
-            raise SettingsError(
-                f"a student of {layers} layers",
-                expected=f"1 to {large.layers - 1}, since the teacher has {large.layers}",
-                fix="choose fewer",
-            )
+        check_layers(layers, large.layers)
         settings = large.model_copy(update={"layers": layers})
         encoder = Bert(settings, seed=seed, name="bert")
         kept = _without_layers(bundle.tensors, kept_layers(large.layers, layers))
@@ -130,6 +125,20 @@ class Student:
         if not texts:
             return np.empty((0, len(self.teacher.labels)), np.float32)
         return self.teacher.predict_proba(texts)
+
+
+def check_layers(layers: int, teacher: int) -> None:
+    """Refuse as many layers as the teacher has, more, or none.
+
+    Raises:
+        SettingsError: it is so.
+    """
+    if not 1 <= layers < teacher:
+        raise SettingsError(
+            f"a student of {layers} layers",
+            expected=f"1 to {teacher - 1}, since the teacher has {teacher}",
+            fix="choose another number",
+        )
 
 
 def kept_layers(layers: int, kept: int) -> list[int]:

@@ -65,10 +65,12 @@ def distill_csv(  # noqa: PLR0913 - options that callers name
         OutputError: `out` exists or cannot be written.
     """
     from bertcnn.classifier import BertCNNClassifier  # Keras, seconds of work
+    from bertcnn.training.distillation import check_layers
 
     check_bundle_target(out := Path(out), overwrite)
     folder = local_folder(model, progress=progress)
     config = read_config(folder)
+    check_layers(layers, config.encoder.layers)
     rows = read_labelled(
         data,
         text=text or config.text_columns or None,

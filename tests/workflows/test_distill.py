@@ -193,3 +193,8 @@ def test_other_labels_than_the_teachers_are_refused_and_nothing_is_written(
     assert not (tmp_path / "small").exists()
     with pytest.raises(OutputError, match="holds a saved model already"):
         distill_csv(teacher, files / "tickets.csv", teacher, layers=1)
+
+
+def test_layers_are_looked_at_before_the_file(teacher, tmp_path):
+    with pytest.raises(SettingsError, match="a student of 2 layers"):
+        distill_csv(teacher, tmp_path / "nowhere.csv", tmp_path / "small", layers=2)
